@@ -1,0 +1,1 @@
+"""Facts about layouts and about what the hardware does with them."""

@@ -1,0 +1,1 @@
+"""Plans in, source text out."""

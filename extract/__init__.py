@@ -1,0 +1,1 @@
+"""Candidates, their cost, and the solving of their fields."""

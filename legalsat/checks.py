@@ -1,0 +1,49 @@
+"""Argument checks that every noun shares: what is not a plain number is refused by name, early."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from legalsat.errors import InvalidInput
+
+INT64_MAX = 2**63 - 1
+
+
+def integer(value: Any, what: str, *, low: int | None = None, high: int | None = INT64_MAX) -> int:
+    """Return `value` as an int between `low` and `high` inclusive, or raise `InvalidInput` naming `what`.
+
+    Numpy integers pass; bools, floats (NaN too) and strings do not.
+    """
+    if isinstance(value, bool):
+        raise InvalidInput(f"{what} is {value}; give an integer")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidInput(f"{what} is {value!r}; give an integer") from None
+    if low is not None and number < low:
+        raise InvalidInput(f"{what} is {number}; give at least {low}")
+    if high is not None and number > high:
+        raise InvalidInput(f"{what} is {number}; give at most {high}")
+    return number
+
+
+def integers(
+    values: Any, what: str, *, low: int | None = None, high: int | None = INT64_MAX, length: int | None = None
+) -> tuple[int, ...]:
+    """Return `values` as a tuple of ints, each checked by `integer`; a single int is not a sequence."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidInput(f"{what} is {values!r}; give a sequence of integers")
+    numbers = tuple(integer(v, f"{what}[{i}]", low=low, high=high) for i, v in enumerate(values))
+    if length is not None and len(numbers) != length:
+        raise InvalidInput(f"{what} has {len(numbers)} entries; give {length}")
+    return numbers
+
+
+def one_of(value: Any, what: str, names: Iterable[str]) -> str:
+    """Return `value` if it is one of `names`, else raise `InvalidInput` that lists them."""
+    known = tuple(names)
+    if not isinstance(value, str) or value not in known:
+        raise InvalidInput(f"{what} is {value!r}; give one of {', '.join(known)}")
+    return value

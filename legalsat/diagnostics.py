@@ -1,0 +1,54 @@
+"""What a violated rule says: the four parts of a message (what, where, note with its source, help)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Level = Literal["error", "warning"]
+Authority = Literal["driver", "hardware", "document"]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One violated rule.
+
+    Attributes:
+        code: the rule's code, such as "TMA003".
+        level: "error" if the plan cannot work, "warning" if it works but breaks a documented rule.
+        refused_by: who enforces the rule: the driver's encode call, the hardware at run time, or only a document.
+        field: the `TensorMap` field at fault.
+        message: what is wrong, with numbers and units.
+        note: the source and what it says.
+        help: what to change; begins with a verb.
+        where: the site, such as "TMA copy, box 64 x 512".
+        measured: true if the source is a measurement rather than a document.
+    """
+
+    code: str
+    level: Level
+    refused_by: Authority
+    field: str
+    message: str
+    note: str
+    help: str
+    where: str = ""
+    measured: bool = False
+
+    def __str__(self) -> str:
+        lines = [f"{self.level}[{self.code}]: {self.message}"]
+        if self.where:
+            lines.append(f"  --> {self.where}")
+        lines.append(f"  = note: {self.note}")
+        lines.append(f"  = help: {self.help}")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as a dictionary of plain values."""
+        return asdict(self)
+
+
+def worst_first(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return the diagnostics with errors before warnings, otherwise in the given order."""
+    return sorted(diagnostics, key=lambda d: d.level != "error")

@@ -1,0 +1,89 @@
+"""What rules judge: one site per hardware unit that a plan touches.
+
+A site's numbers may be ints (one request), numpy arrays (a batch of requests of one rank) or symbolic
+(`legalsat.logic.Number`), so enums appear as the driver's values. The rank is always a plain int: it decides how
+many requirements there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from legalsat.logic import Value, ceil_div, pick
+from legalsat.tensor_map import MAP_TYPES, TensorMap, driver_value
+
+TYPE_BITS = tuple(t.bits for t in MAP_TYPES)
+SWIZZLE_SPANS = (16, 32, 64, 128, 128, 128, 128)  # bytes; without a swizzle the copy engine's granule
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TmaCopy:
+    """One tensor map, as the encode call sees it. Fields are those of `TensorMap`, enums as driver values."""
+
+    tiled: bool
+    rank: int
+    dtype: Value
+    interleave: Value
+    swizzle: Value
+    l2_promotion: Value
+    oob_fill: Value
+    map_offset: Value
+    address: Value
+    global_dim: tuple[Value, ...]
+    global_stride: tuple[Value, ...]
+    element_stride: tuple[Value, ...]
+    box: tuple[Value, ...] = ()
+    lower_corner: tuple[Value, ...] = ()
+    upper_corner: tuple[Value, ...] = ()
+    channels: Value = 0
+    pixels: Value = 0
+
+    @staticmethod
+    def of(tm: TensorMap) -> TmaCopy:
+        """Return the site of a tensor map."""
+        return TmaCopy(
+            tiled=tm.mode == "tiled",
+            rank=tm.rank,
+            dtype=driver_value("dtype", tm.dtype),
+            interleave=driver_value("interleave", tm.interleave),
+            swizzle=driver_value("swizzle", tm.swizzle),
+            l2_promotion=driver_value("l2_promotion", tm.l2_promotion),
+            oob_fill=driver_value("oob_fill", tm.oob_fill),
+            map_offset=tm.map_offset,
+            address=tm.address,
+            global_dim=tm.global_dim,
+            global_stride=tm.global_stride,
+            element_stride=tm.element_stride,
+            box=tm.box,
+            lower_corner=tm.lower_corner,
+            upper_corner=tm.upper_corner,
+            channels=tm.channels,
+            pixels=tm.pixels,
+        )
+
+    @property
+    def element_bits(self) -> Value:
+        """Bits of one element in global memory."""
+        return pick(TYPE_BITS, self.dtype)
+
+    @property
+    def inner_extent(self) -> Value:
+        """Elements of the innermost box dimension: box[0], or the channels of im2col; 0 for a map of rank 0."""
+        if not self.tiled:
+            return self.channels
+        return self.box[0] if self.box else 0
+
+    @property
+    def inner_bits(self) -> Value:
+        """Bits of the innermost box dimension."""
+        return self.inner_extent * self.element_bits
+
+    @property
+    def inner_bytes(self) -> Value:
+        """Bytes of the innermost box dimension, rounded up."""
+        return ceil_div(self.inner_bits, 8)
+
+    def __str__(self) -> str:
+        if self.tiled:
+            return f"TMA copy, box {' x '.join(map(str, self.box))}"
+        return f"TMA im2col copy, {self.pixels} pixels of {self.channels} channels"

@@ -1,0 +1,237 @@
+"""What each GPU can do: one frozen table a chip.
+
+A unit that the chip lacks is `None`, so no code compares architecture numbers. To add a target, add a table here.
+Ids in comments are those of the project's numbered hardware facts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from legalsat.errors import InvalidInput
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class UnknownTarget(InvalidInput):
+    """No target has this name; the message lists those that exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class TmaLimits:
+    """What the tensor memory accelerator and the driver's encode call accept.
+
+    Attributes:
+        map_types: how many of `legalsat.tensor_map.MAP_TYPES` exist here, counted from the first.
+        swizzles: how many of `legalsat.tensor_map.SWIZZLES` exist here, counted from the first.
+        measured: whether the driver was measured on this chip, so that its undocumented rules are known.
+        max_rank, max_box_extent, max_element_stride: elements or dimensions.
+        max_channels, max_pixels: im2col column limits, elements and pixels.
+        max_extent: largest global extent in elements. max_stride: first global stride in bytes that is refused.
+        alignment: bytes that addresses and strides must be multiples of.
+        shared_alignment: bytes that a box's shared address must be a multiple of.
+        store_granule: bytes in which a store writes past the inner extent.
+        max_box_bytes: most bytes of one box that the driver accepts; a measurement, None where none was made.
+    """
+
+    map_types: int
+    swizzles: int
+    measured: bool
+    max_rank: int = 5
+    max_box_extent: int = 256
+    max_element_stride: int = 8
+    max_channels: int = 256
+    max_pixels: int = 1024
+    max_extent: int = 2**32
+    max_stride: int = 2**40
+    alignment: int = 16
+    shared_alignment: int = 128
+    store_granule: int = 16
+    max_box_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BankModel:
+    """Shared-memory banks: how many, and the bytes that one serves at a time."""
+
+    count: int
+    bytes: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaLimits:
+    """Warpgroup matrix multiply (FACTS WG-03): M rows, N in steps up to a maximum, bytes of K an instruction eats."""
+
+    m: int = 64
+    n_step: int = 8
+    max_n: int = 256
+    k_bytes: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Tcgen05Limits:
+    """Fifth-generation tensor cores (FACTS TC-22, TC-23): tensor memory lanes and 32-bit columns."""
+
+    lanes: int = 128
+    columns: int = 512
+    allocation_columns: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A product that carries the chip: what speed predictions need. Bandwidth in bytes a second (datasheet)."""
+
+    processors: int
+    memory_bandwidth: float
+    l2_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A GPU as a plan sees it.
+
+    Attributes:
+        name: architecture or product, such as "sm_90a" or "h200".
+        architecture: what the compiler is told, such as "sm_90a" or "gfx942".
+        vendor: "nvidia" or "amd".
+        lanes: threads of a warp (AMD: wave).
+        shared_bytes_per_block, shared_bytes_per_processor: bytes of shared memory (AMD: LDS).
+        tma, wgmma, tcgen05: the unit's limits, None where the chip lacks the unit.
+        cp_async: whether cp.async exists. mbarrier: whether barriers count transaction bytes.
+        max_cluster: CTAs of a portable cluster, 1 where there are none.
+        toolkit: CUDA version that the documents and the driver were read at.
+        device: the product's speed, None for a bare architecture.
+    """
+
+    name: str
+    architecture: str
+    vendor: str
+    shared_bytes_per_block: int
+    shared_bytes_per_processor: int
+    banks: BankModel
+    lanes: int = 32
+    registers_per_processor: int = 65536
+    tma: TmaLimits | None = None
+    wgmma: WgmmaLimits | None = None
+    tcgen05: Tcgen05Limits | None = None
+    cp_async: bool = False
+    mbarrier: bool = False
+    max_cluster: int = 1
+    toolkit: tuple[int, int] | None = None
+    device: Device | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_HOPPER_TMA = TmaLimits(map_types=13, swizzles=4, measured=True, max_box_bytes=228 * KIB)  # M-02, M-05
+_BLACKWELL_TMA = TmaLimits(map_types=16, swizzles=7, measured=False)  # TM-22; nobody measured the driver here
+
+_ARCHITECTURES = (
+    Target(
+        "sm_80",
+        "sm_80",
+        "nvidia",
+        shared_bytes_per_block=163 * KIB,  # HW-01
+        shared_bytes_per_processor=164 * KIB,
+        banks=BankModel(32),
+        cp_async=True,
+        toolkit=(13, 0),
+    ),
+    Target(
+        "sm_90a",
+        "sm_90a",
+        "nvidia",
+        shared_bytes_per_block=227 * KIB,
+        shared_bytes_per_processor=228 * KIB,
+        banks=BankModel(32),
+        tma=_HOPPER_TMA,
+        wgmma=WgmmaLimits(),
+        cp_async=True,
+        mbarrier=True,
+        max_cluster=8,  # HW-05
+        toolkit=(13, 0),
+    ),
+    Target(
+        "sm_100a",
+        "sm_100a",
+        "nvidia",
+        shared_bytes_per_block=227 * KIB,
+        shared_bytes_per_processor=228 * KIB,
+        banks=BankModel(32),
+        tma=_BLACKWELL_TMA,
+        tcgen05=Tcgen05Limits(),
+        cp_async=True,
+        mbarrier=True,
+        max_cluster=8,
+        toolkit=(13, 0),
+    ),
+    Target(
+        "sm_120a",
+        "sm_120a",
+        "nvidia",
+        shared_bytes_per_block=99 * KIB,
+        shared_bytes_per_processor=100 * KIB,
+        banks=BankModel(32),
+        tma=_BLACKWELL_TMA,  # S12-01
+        cp_async=True,
+        mbarrier=True,
+        max_cluster=8,
+        toolkit=(13, 0),
+    ),
+    Target(
+        "gfx942",
+        "gfx942",
+        "amd",
+        shared_bytes_per_block=64 * KIB,  # AMD-01
+        shared_bytes_per_processor=64 * KIB,
+        banks=BankModel(32),  # AMD-03
+        lanes=64,
+        registers_per_processor=512 * KIB // 4,
+    ),
+    Target(
+        "gfx950",
+        "gfx950",
+        "amd",
+        shared_bytes_per_block=160 * KIB,
+        shared_bytes_per_processor=160 * KIB,
+        banks=BankModel(64),
+        lanes=64,
+        registers_per_processor=512 * KIB // 4,
+    ),
+)
+_BY_ARCHITECTURE = {t.name: t for t in _ARCHITECTURES}
+
+
+def _product(name: str, architecture: str, device: Device) -> Target:
+    return replace(_BY_ARCHITECTURE[architecture], name=name, device=device)
+
+
+# HW-06, HW-07, AMD-01; the H200's processors and L2 were read off the device.
+_PRODUCTS = (
+    _product("a100", "sm_80", Device(108, 1.55e12, 40 * MIB)),
+    _product("h100", "sm_90a", Device(132, 3.35e12, 50 * MIB)),
+    _product("h200", "sm_90a", Device(132, 4.8e12, 60 * MIB)),
+    _product("b200", "sm_100a", Device(148, 8.0e12, 126 * MIB)),
+    _product("rtx5090", "sm_120a", Device(170, 1.79e12, 96 * MIB)),
+    _product("mi300x", "gfx942", Device(304, 5.3e12, 256 * MIB)),
+    _product("mi355x", "gfx950", Device(256, 8.0e12, 256 * MIB)),
+)
+TARGETS: dict[str, Target] = {t.name: t for t in (*_ARCHITECTURES, *_PRODUCTS)}
+
+
+def target(name: Any) -> Target:
+    """Return the target called `name` (a `Target` passes through; case does not matter; "sm_90" means "sm_90a").
+
+    Raises:
+        UnknownTarget: no such target.
+    """
+    if isinstance(name, Target):
+        return name
+    key = name.lower() if isinstance(name, str) else ""
+    found = TARGETS.get(key) or TARGETS.get(f"{key}a")
+    if found is None:
+        raise UnknownTarget(f"target {name!r} is unknown; give one of {', '.join(TARGETS)}")
+    return found

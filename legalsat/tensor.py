@@ -1,0 +1,136 @@
+"""`Tensor`: the shape, strides, element type and alignment of an array, without its data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from legalsat.arrays import describe
+from legalsat.checks import INT64_MAX, integer
+from legalsat.dims import Dim, Extent, as_extent, bind, dims_of, times
+from legalsat.dtypes import DType
+from legalsat.dtypes import dtype as as_dtype
+from legalsat.errors import InvalidInput
+
+MAX_RANK = 64
+# cudaMalloc and torch's allocator give at least this; views and slices may not, so `from_array` looks.
+ALLOCATOR_ALIGNMENT = 256
+
+
+def row_major(shape: Iterable[Extent]) -> tuple[Extent, ...]:
+    """Return the strides, in elements, of a dense tensor whose last axis is contiguous."""
+    strides: list[Extent] = []
+    step: Extent = 1
+    for extent in reversed(tuple(shape)):
+        strides.append(step)
+        step = times(step, extent)
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An array's layout in global memory.
+
+    Attributes:
+        shape: extents in elements, slowest axis first; ints or `Dim`s.
+        dtype: element type by name, such as "bf16", "e4m3" or "e2m1" (packed, two to a byte).
+        strides: elements between neighbours along each axis; row-major and dense when left out.
+        align: bytes that the base address is a multiple of; a power of two.
+
+    Raises:
+        InvalidInput: a number has no meaning, the tensor is empty, or its span does not fit 63 bits.
+    """
+
+    shape: tuple[Extent, ...]
+    dtype: DType
+    strides: tuple[Extent, ...]
+    align: int
+
+    def __init__(
+        self, shape: Iterable[Any], dtype: Any, strides: Iterable[Any] | None = None, align: int = ALLOCATOR_ALIGNMENT
+    ) -> None:
+        extents = _extents(shape, "shape", low=1)
+        if len(extents) > MAX_RANK:
+            raise InvalidInput(f"tensor has {len(extents)} axes; give at most {MAX_RANK}")
+        steps = row_major(extents) if strides is None else _extents(strides, "strides", low=0)
+        if len(steps) != len(extents):
+            raise InvalidInput(f"strides has {len(steps)} entries; give {len(extents)}, one for each axis")
+        alignment = integer(align, "align", low=1)
+        if alignment & (alignment - 1):
+            raise InvalidInput(f"align is {alignment}; give a power of two in bytes")
+        put = object.__setattr__
+        put(self, "shape", extents)
+        put(self, "dtype", as_dtype(dtype))
+        put(self, "strides", steps)
+        put(self, "align", alignment)
+        if not self.dims and self.span_bits > INT64_MAX:
+            raise InvalidInput(f"tensor spans {self.span_bits} bits, beyond 2^63 - 1; give smaller extents or strides")
+
+    @staticmethod
+    def from_array(array: Any) -> Tensor:
+        """Return the layout of an array; its data are not touched.
+
+        Args:
+            array: a numpy array, a torch tensor, or anything with `__cuda_array_interface__` or `__dlpack__`.
+
+        Raises:
+            InvalidInput: the object is none of these, its element type is unknown, or a stride is negative.
+        """
+        found = describe(array)
+        return Tensor(found.shape, found.dtype, found.strides, found.align)
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """The symbolic extents that occur, by name."""
+        return dims_of(*self.shape, *self.strides)
+
+    @property
+    def span_bits(self) -> int:
+        """Bits from the first element's start to the last element's end; needs plain extents."""
+        last = sum((_plain(n) - 1) * _plain(s) for n, s in zip(self.shape, self.strides, strict=True))
+        return (last + 1) * self.dtype.bits
+
+    @property
+    def size(self) -> int:
+        """Number of elements; needs plain extents."""
+        return math.prod(map(_plain, self.shape))
+
+    def bind(self, values: Mapping[str, int]) -> Tensor:
+        """Return the tensor with every dim replaced by its value."""
+        return Tensor(
+            (bind(n, values) for n in self.shape), self.dtype, (bind(s, values) for s in self.strides), self.align
+        )
+
+    def transposed(self, order: Iterable[int]) -> Tensor:
+        """Return the view with its axes in `order`; the memory stays as it is."""
+        axes = tuple(order)
+        return replace_layout(self, tuple(self.shape[a] for a in axes), tuple(self.strides[a] for a in axes))
+
+    def __str__(self) -> str:
+        shape = " x ".join(map(str, self.shape)) or "scalar"
+        dense = self.strides == row_major(self.shape)
+        return f"{self.dtype} {shape}" + ("" if dense else f" strides ({', '.join(map(str, self.strides))})")
+
+
+def replace_layout(tensor: Tensor, shape: Iterable[Any], strides: Iterable[Any]) -> Tensor:
+    """Return a tensor of the same dtype and alignment with another shape and strides."""
+    return Tensor(shape, tensor.dtype, strides, tensor.align)
+
+
+def _plain(extent: Extent) -> int:
+    if not isinstance(extent, int):
+        raise InvalidInput(f"extent {extent} is symbolic; bind its dims first")
+    return extent
+
+
+def _extents(values: Any, what: str, *, low: int) -> tuple[Extent, ...]:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidInput(f"{what} is {values!r}; give a sequence of integers or dims")
+    return tuple(as_extent(v, f"{what}[{i}]", low=low) for i, v in enumerate(values))

@@ -1,0 +1,7 @@
+"""What must hold (legality rules, in `RULES`) and what may be rewritten (`legalsat.rules.rewrites`)."""
+
+from legalsat.rule import rules_in
+from legalsat.rules import tma, tma_im2col, tma_packed, tma_tiled, tma_unenforced
+
+RULES = rules_in(tma, tma_tiled, tma_im2col, tma_packed, tma_unenforced)
+TENSOR_MAP_RULES = RULES
