@@ -18,7 +18,10 @@ SWIZZLE_SPANS = (16, 32, 64, 128, 128, 128, 128)  # bytes; without a swizzle the
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TmaCopy:
-    """One tensor map, as the encode call sees it. Fields are those of `TensorMap`, enums as driver values."""
+    """One tensor map, as the encode call sees it. Fields are those of `TensorMap`, enums as driver values.
+
+    Besides: whether the copy `stores`, and the stride that the innermost dimension would need, in bits (None: none).
+    """
 
     tiled: bool
     rank: int
@@ -37,11 +40,14 @@ class TmaCopy:
     upper_corner: tuple[Value, ...] = ()
     channels: Value = 0
     pixels: Value = 0
+    stores: bool = False
+    inner_stride_bits: Value = None
 
     @staticmethod
-    def of(tm: TensorMap) -> TmaCopy:
-        """Return the site of a tensor map."""
+    def of(tm: TensorMap, *, stores: bool = False) -> TmaCopy:
+        """Return the site of a tensor map; `stores` if it writes global memory."""
         return TmaCopy(
+            stores=stores,
             tiled=tm.mode == "tiled",
             rank=tm.rank,
             dtype=driver_value("dtype", tm.dtype),
@@ -87,3 +93,20 @@ class TmaCopy:
         if self.tiled:
             return f"TMA copy, box {' x '.join(map(str, self.box))}"
         return f"TMA im2col copy, {self.pixels} pixels of {self.channels} channels"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedStages:
+    """The shared memory of one block: `stages` rings of `ring` bytes, `single` bytes once, a barrier a stage."""
+
+    stages: Value
+    ring: Value
+    single: Value
+
+    @property
+    def bytes(self) -> Value:
+        """Bytes altogether; a barrier takes 8, and buffers start at multiples of 1024."""
+        return self.stages * (self.ring + 8) + self.single + 1024
+
+    def __str__(self) -> str:
+        return f"shared memory, {self.stages} stages of {self.ring} bytes"

@@ -94,13 +94,13 @@ class Tensor:
     @property
     def span_bits(self) -> int:
         """Bits from the first element's start to the last element's end; needs plain extents."""
-        last = sum((_plain(n) - 1) * _plain(s) for n, s in zip(self.shape, self.strides, strict=True))
+        last = sum((n - 1) * s for n, s in zip(plain(self.shape), plain(self.strides), strict=True))
         return (last + 1) * self.dtype.bits
 
     @property
     def size(self) -> int:
         """Number of elements; needs plain extents."""
-        return math.prod(map(_plain, self.shape))
+        return math.prod(plain(self.shape))
 
     def bind(self, values: Mapping[str, int]) -> Tensor:
         """Return the tensor with every dim replaced by its value."""
@@ -111,7 +111,7 @@ class Tensor:
     def transposed(self, order: Iterable[int]) -> Tensor:
         """Return the view with its axes in `order`; the memory stays as it is."""
         axes = tuple(order)
-        return replace_layout(self, tuple(self.shape[a] for a in axes), tuple(self.strides[a] for a in axes))
+        return Tensor((self.shape[a] for a in axes), self.dtype, (self.strides[a] for a in axes), self.align)
 
     def __str__(self) -> str:
         shape = " x ".join(map(str, self.shape)) or "scalar"
@@ -119,15 +119,14 @@ class Tensor:
         return f"{self.dtype} {shape}" + ("" if dense else f" strides ({', '.join(map(str, self.strides))})")
 
 
-def replace_layout(tensor: Tensor, shape: Iterable[Any], strides: Iterable[Any]) -> Tensor:
-    """Return a tensor of the same dtype and alignment with another shape and strides."""
-    return Tensor(shape, tensor.dtype, strides, tensor.align)
-
-
-def _plain(extent: Extent) -> int:
-    if not isinstance(extent, int):
-        raise InvalidInput(f"extent {extent} is symbolic; bind its dims first")
-    return extent
+def plain(extents: Iterable[Extent]) -> tuple[int, ...]:
+    """Return the extents as ints; raises `InvalidInput` where one is symbolic."""
+    numbers = []
+    for extent in extents:
+        if not isinstance(extent, int):
+            raise InvalidInput(f"extent {extent} is symbolic; bind its dims first")
+        numbers.append(extent)
+    return tuple(numbers)
 
 
 def _extents(values: Any, what: str, *, low: int) -> tuple[Extent, ...]:

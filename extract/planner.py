@@ -1,0 +1,239 @@
+"""From an operator to a plan: tiles, candidates, solved fields, the cheapest; or a refusal with its reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from legalsat.access import Access
+from legalsat.diagnostics import Diagnostic
+from legalsat.errors import LegalSatError
+from legalsat.extract import search
+from legalsat.extract.cost import cost_of
+from legalsat.extract.fields import Conflict, Solution, map_type, solve
+from legalsat.extract.recheck import recheck
+from legalsat.extract.tiles import proposals
+from legalsat.extract.views import view_of
+from legalsat.operators import Operator, access_of
+from legalsat.plan import Barrier, Candidate, Cost, Pipeline, Plan, SharedTile, Step, View
+from legalsat.sites import SWIZZLE_SPANS
+from legalsat.targets import Target
+from legalsat.tensor_map import driver_value
+
+TOP = 4
+COMMON_WORDS = (8, 16, 32)  # Triton's copies take no 64-bit words (FACTS, triton_tensor_descriptor), and none smaller
+CHOSEN_TILE = "choose_tile"
+
+
+class NoLegalLayout(LegalSatError):
+    """No plan satisfies the rules. `diagnostics` say why, the nearest candidate's; `explain` adds repairs."""
+
+    def __init__(self, message: str, diagnostics: tuple[Diagnostic, ...]) -> None:
+        super().__init__("\n".join((message, *map(str, diagnostics))))
+        self.diagnostics = diagnostics
+
+
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    """A candidate with its fields."""
+
+    start: Access
+    before: tuple[Step, ...]
+    access: Access
+    views: tuple[View, ...]
+    solution: Solution
+    cost: Cost
+
+    @property
+    def store(self) -> str:
+        return "tma" if len(self.views) > 1 else "threads"
+
+
+def plan(operator: Operator, target: Target, *, rewrite: bool = True) -> Plan:
+    """Return the cheapest plan for `operator` on `target`; without `rewrite`, of the axes just as they are.
+
+    Raises:
+        NoLegalLayout: no candidate satisfies the rules.
+        SolverGaveUp: the solver ran out of time on every candidate.
+    """
+    if target.tma is None:
+        raise NoLegalLayout(f"{target} has no tensor memory accelerator", (_unit_missing(target),))
+    solved: list[_Solved] = []
+    conflicts: list[Conflict] = []
+    for start, before in _starts(operator, rewrite=rewrite):
+        for access in _movable(search.candidates(start) if rewrite else [start], operator):
+            for outcome in _solutions(operator, start, before, access, target):
+                if isinstance(outcome, _Solved):
+                    solved.append(outcome)
+                else:
+                    conflicts.append(outcome)
+    if not solved:
+        raise _refusal(operator, target, conflicts)
+    solved.sort(key=lambda s: (s.cost.nanoseconds, s.cost.boxes, s.cost.overhang_bytes, s.cost.shared_bytes))
+    best = _distinct(solved)[:TOP]
+    found = _finished(operator, target, best)
+    recheck(found)
+    return found
+
+
+def _starts(operator: Operator, *, rewrite: bool) -> Iterator[tuple[Access, tuple[Step, ...]]]:
+    """Yield the access with each tile worth trying, and the steps that led to it."""
+    if operator.tile is not None:
+        yield access_of(operator, operator.tile), ()
+        return
+    whole = access_of(operator)
+    steps: tuple[Step, ...] = ()
+    if rewrite:
+        whole, steps = search.coalesced(whole)
+    for tiled in proposals(whole):
+        yield tiled, (*steps, Step(CHOSEN_TILE, tiled))
+
+
+def _movable(accesses: list[Access], operator: Operator) -> list[Access]:
+    """Keep words that every backend moves; if there are none, whatever has a data type, to say what forbids it."""
+    common = [a for a in accesses if a.word in COMMON_WORDS and a.modes]
+    return common or [a for a in accesses if a.modes and map_type(a.word, operator.source.dtype)]
+
+
+def _solutions(
+    operator: Operator, start: Access, before: tuple[Step, ...], access: Access, target: Target
+) -> Iterator[_Solved | Conflict]:
+    """Yield the candidate solved with a store by the copy engine, or failing that by threads; or why neither works."""
+    element = operator.source.dtype
+    load, store = view_of(access, "source"), view_of(access, "target")
+    align = (operator.source.align, operator.target.align)
+    turned = _turned(load, store)
+    threads = turned or operator.consumer is not None
+    outcome = solve(access, (load, store), element, align, target, threads_read=threads)
+    views: tuple[View, ...] = (load, store)
+    if isinstance(outcome, Conflict):
+        views = (load,)
+        only_load = solve(access, views, element, align[:1], target, threads_read=True)
+        if isinstance(only_load, Conflict) or _overlaps(store):
+            yield only_load if isinstance(only_load, Conflict) else outcome
+            return
+        outcome = only_load
+    cost = cost_of(
+        access,
+        views,
+        outcome.tensor_maps,
+        conflicts=outcome.conflicts,
+        shared_bytes=sum(s.bytes * s.stages for s in _shared(access, views, outcome, threads=threads)),
+        thread_store=len(views) == 1,
+        target=target,
+    )
+    yield _Solved(start, before, access, views, outcome, cost)
+
+
+def _turned(load: View, store: View) -> bool:
+    """Whether the tile's dimensions run in another order in the target, so that threads must turn it."""
+    one, other = ([g for g, tile in zip(v.groups, v.tile, strict=True) if tile > 1] for v in (load, store))
+    return one != other or set(load.groups) != set(store.groups)
+
+
+def _overlaps(store: View) -> bool:
+    """Whether two elements of the target share memory, in which case nobody may store."""
+    covered = 0
+    for extent, stride in zip(store.extent, store.stride, strict=True):
+        if extent > 1 and stride <= covered:
+            return True
+        covered += (extent - 1) * stride
+    return False
+
+
+def _shared(access: Access, views: tuple[View, ...], solution: Solution, *, threads: bool) -> list[SharedTile]:
+    buffers = []
+    for view, tm in zip(views, solution.tensor_maps, strict=True):
+        if view.side == "target" and not threads:
+            break  # the tile goes out from the buffer that it came into
+        span = SWIZZLE_SPANS[driver_value("swizzle", tm.swizzle)]
+        words = 1
+        for tile in view.tile:
+            words *= tile
+        boxes = 1
+        for tile, box in zip(view.tile, tm.box, strict=True):
+            boxes *= tile // box
+        buffers.append(
+            SharedTile(
+                name=view.side,
+                word=access.word,
+                shape=tuple(reversed(view.tile)),
+                swizzle=str(tm.swizzle),
+                boxes=boxes,
+                bytes=-(-words * access.word // 8),
+                alignment=max(128, 8 * span if tm.swizzle != "none" else 0),
+                stages=solution.stages if view.side == "source" else 1,
+            )
+        )
+    return buffers
+
+
+def _distinct(solved: list[_Solved]) -> list[_Solved]:
+    seen: dict[tuple[Access, str], _Solved] = {}
+    for one in solved:
+        seen.setdefault((one.access, one.store), one)
+    return list(seen.values())
+
+
+def _finished(operator: Operator, target: Target, best: list[_Solved]) -> Plan:
+    winner = best[0]
+    turned = len(winner.views) == 1 or _turned(*winner.views)
+    threads = turned or operator.consumer is not None
+    shared = _shared(winner.access, winner.views, winner.solution, threads=threads)
+    return Plan(
+        operator=operator,
+        target=target,
+        access=winner.access,
+        derivation=_derivation(winner),
+        views=winner.views,
+        tensor_maps=winner.solution.tensor_maps,
+        store=winner.store,
+        shared=tuple(shared),
+        pipeline=_pipeline(winner, shared[0], turned=turned),
+        cost=winner.cost,
+        candidates=tuple(Candidate(one.access, _derivation(one), one.cost, one.store) for one in best),
+    )
+
+
+def _derivation(solved: _Solved) -> tuple[Step, ...]:
+    return solved.before + search.derivation(solved.start, solved.access)
+
+
+def _pipeline(solved: _Solved, tile: SharedTile, *, turned: bool) -> Pipeline:
+    load = f"load {tile.boxes} box{'es' if tile.boxes > 1 else ''} into the next free stage, completing on full"
+    steps = [f"expect {tile.bytes} bytes on full", load, "wait for full, with the phase of the round"]
+    if turned:
+        steps += ["read the stage into registers and turn it", "synchronise the block, which frees the stage"]
+        if solved.store == "tma":
+            steps += ["write the target buffer", "fence generic writes before the copy engine reads", "synchronise"]
+    steps += (
+        ["store the boxes as one bulk group", "wait until the group has read its buffer, before it is written again"]
+        if solved.store == "tma"
+        else ["store from registers, elements outside masked off"]
+    )
+    return Pipeline(solved.solution.stages, (Barrier("full", 1, tile.bytes),), tuple(steps))
+
+
+def _refusal(operator: Operator, target: Target, conflicts: list[Conflict]) -> NoLegalLayout:
+    nearest = min((c.diagnostics for c in conflicts), key=len, default=())
+    return NoLegalLayout(f"no legal {operator} on {target}", nearest)
+
+
+def _unit_missing(target: Target) -> Diagnostic:
+    return Diagnostic(
+        code="UNIT001",
+        level="error",
+        refused_by="hardware",
+        field="target",
+        message=f"{target} has no tensor memory accelerator",
+        note='PTX ISA 9.1, cp.async.bulk.tensor: "requires sm_90 or higher"',
+        help="plan for sm_90a, sm_100a or sm_120a, or copy with plain loads and stores",
+        where=f"target {target}",
+    )
+
+
+@lru_cache(maxsize=4096)
+def cached_plan(operator: Operator, target: Target) -> Plan:
+    """Return `plan(operator, target)`, remembered."""
+    return plan(operator, target)

@@ -1,0 +1,117 @@
+"""Plans for tensors with symbolic extents: one structure, and the exact set of extents for which it is legal."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from legalsat.analyses.isl_logic import IslNumber, IslTruth, parameters
+from legalsat.dims import Dim, Extent, bind, dims_of
+from legalsat.errors import InvalidInput
+from legalsat.extract.planner import NoLegalLayout, plan
+from legalsat.logic import Truth, Value, all_of, multiple_of, within
+from legalsat.operators import Operator, Transpose, dense_like
+from legalsat.plan import Plan
+from legalsat.rules import COPY_RULES
+from legalsat.rules.movement import store_overlaps
+from legalsat.sites import TmaCopy
+from legalsat.targets import Target
+from legalsat.tensor import row_major
+
+# A value that no accident makes special: a prime times what alignments ask for.
+_PRIME, _ALIGNED = 37, 128
+
+
+def symbolic_plan(operator: Operator, target: Target) -> Plan:
+    """Return a plan at representative extents whose `guard` is the set of extents for which its maps are legal.
+
+    Axes are taken as they are: laws that hold for one value of a dim and not for another play no part.
+
+    Raises:
+        InvalidInput: a stride multiplies dims in a way whose alignment is not stated.
+        NoLegalLayout: no values in range are legal.
+    """
+    dims = dims_of(*operator.source.shape, *operator.source.strides, *operator.target.strides)
+    values = {dim.name: _representative(dim) for dim in dims}
+    found = plan(operator.bind(values), target, rewrite=False)
+    numbers = parameters([dim.name for dim in dims])
+    legal = _domain(dims, numbers)
+    for view in found.views:
+        legal = legal & _legal(operator, _site(operator, found, view.side, values, numbers), target)
+    if legal.holds.is_empty():
+        raise NoLegalLayout(f"no legal {operator} on {target} for any value of {', '.join(values)}", ())
+    return replace(found, operator=operator, guard=str(legal.holds))
+
+
+def _representative(dim: Dim) -> int:
+    step = math.lcm(dim.multiple_of, _ALIGNED)
+    best = step * _PRIME
+    return best if dim.min <= best <= dim.max else dim.max // dim.multiple_of * dim.multiple_of
+
+
+def _domain(dims: tuple[Dim, ...], numbers: dict[str, IslNumber]) -> IslTruth:
+    conditions = []
+    for dim in dims:
+        number = numbers[dim.name]
+        conditions += [within(dim.min, number, dim.max), multiple_of(number, dim.multiple_of)]
+    domain: IslTruth = all_of(*conditions)
+    return domain
+
+
+def _site(operator: Operator, found: Plan, side: str, values: dict[str, int], numbers: dict[str, IslNumber]) -> TmaCopy:
+    """Return the site of one map with extents and strides open."""
+    end, axes = operator.source, range(operator.source.rank)
+    strides: tuple[Extent, ...] = end.strides
+    if side == "target":
+        end = operator.target
+        back = [operator.order.index(a) for a in axes] if isinstance(operator, Transpose) else list(axes)
+        strides = tuple(end.strides[a] for a in back)
+    bits = end.dtype.bits
+    tm = found.tensor_maps[[v.side for v in found.views].index(side)]
+    view = found.views[[v.side for v in found.views].index(side)]
+    # Without rewriting, modes are axes sorted by their representative strides; pair them up the same way.
+    keys = {a: (bind(strides[a], values) * bits, bind(operator.source.shape[a], values)) for a in axes}
+    extents, steps = [], []
+    free = list(axes)
+    for stride, extent in zip(view.stride, view.extent, strict=True):
+        axis = next(a for a in free if keys[a] == (stride, extent))
+        free.remove(axis)
+        extents.append(_number(operator.source.shape[axis], numbers, 1))
+        steps.append(_number(strides[axis], numbers, bits))
+    return replace(
+        TmaCopy.of(tm, stores=side == "target"),
+        global_dim=tuple(extents),
+        global_stride=tuple(step // 8 for step in steps[1:]),
+        inner_stride_bits=steps[0],
+    )
+
+
+def _number(extent: Extent, numbers: dict[str, IslNumber], scale: int) -> Value:
+    """Return an extent times `scale` as an isl number; a product of dims must be aligned whatever their values."""
+    if isinstance(extent, int):
+        return extent * scale
+    if isinstance(extent, Dim):
+        return numbers[extent.name] * scale
+    if len(extent.dims) == 1:
+        return numbers[extent.dims[0].name] * (extent.coefficient * scale)
+    step = extent.coefficient * scale * math.prod(d.multiple_of for d in extent.dims)
+    largest = extent.coefficient * scale * math.prod(d.max for d in extent.dims)
+    if step % 256 or largest >= 2**43:
+        raise InvalidInput(
+            f"stride {extent} multiplies dims, and may be misaligned or too large; give Dim(..., multiple_of=, max=) "
+            "or bind one of them"
+        )
+    return largest
+
+
+def _legal(operator: Operator, site: TmaCopy, target: Target) -> IslTruth | bool:
+    """Return the set of extents at which every rule holds at `site`."""
+    strides = operator.target.strides
+    dense = strides in (row_major(operator.target.shape), dense_like(operator.source).strides)
+    conditions = []
+    for rule in COPY_RULES:
+        # Dense memory does not overlap, whatever the extents; in strides alone isl could not see it.
+        if rule.level == "error" and not (dense and rule is store_overlaps):
+            conditions += [r.condition for r in rule(site, target)]
+    legal: IslTruth | bool = all_of(*(c for c in conditions if isinstance(c, Truth) or not c))
+    return legal

@@ -1,0 +1,70 @@
+"""Tiles worth trying where the user names none: powers of two that give both sides long rows."""
+
+from __future__ import annotations
+
+import math
+
+from legalsat.access import Access, Mode
+
+# Rows of 128 bytes fill the widest swizzle's span; a tile below 4 KiB does not pay for its barrier, and above 32 KiB
+# too few are in flight.
+TURNED_ROWS = ((128, 128), (256, 128), (128, 256), (256, 256))  # bytes on the source's and on the target's side
+STRAIGHT_BYTES = (8192, 16384, 32768)
+LEAST_BYTES = 4096
+GRANULE_BYTES = 16
+
+
+def proposals(access: Access) -> list[Access]:
+    """Return the access with different tiles, without duplicates; every tile extent is a power of two."""
+    modes = access.modes
+    word = _power_of_two_above(access.word)
+    by_source, by_target = (_fastest_first(modes, side) for side in ("source", "target"))
+    found: dict[Access, None] = {}
+    if by_source[:1] == by_target[:1]:
+        for volume in STRAIGHT_BYTES:
+            tile = [1] * len(modes)
+            _grow(tile, modes, by_source, volume * 8 // word)
+            found[_tiled(access, tile, (by_source,))] = None
+    else:
+        for source_row, target_row in TURNED_ROWS:
+            tile = [1] * len(modes)
+            _span(tile, modes, by_source, source_row * 8 // word)
+            _span(tile, modes, by_target, target_row * 8 // word)
+            _grow(tile, modes, by_source, LEAST_BYTES * 8 // word)
+            found[_tiled(access, tile, (by_source, by_target))] = None
+    return list(found)
+
+
+def _tiled(access: Access, tile: list[int], orders: tuple[list[int], ...]) -> Access:
+    """Return the access with this tile, no side's fastest mode shorter than a granule even where the tensor is."""
+    for order in orders:
+        for fastest in order[:1]:
+            tile[fastest] = max(tile[fastest], GRANULE_BYTES * 8 // _power_of_two_above(access.word))
+    return Access(access.word, tuple(m._replace(tile=t) for m, t in zip(access.modes, tile, strict=True)))
+
+
+def _fastest_first(modes: tuple[Mode, ...], side: str) -> list[int]:
+    return sorted(range(len(modes)), key=lambda i: (getattr(modes[i], side) == 0, getattr(modes[i], side)))
+
+
+def _span(tile: list[int], modes: tuple[Mode, ...], order: list[int], words: int) -> None:
+    """Make the fastest modes of `order` span `words` together."""
+    for i in order:
+        if words <= 1:
+            return
+        tile[i] = max(tile[i], min(_power_of_two_above(modes[i].extent), words))
+        words //= tile[i]
+
+
+def _grow(tile: list[int], modes: tuple[Mode, ...], order: list[int], words: int) -> None:
+    """Grow the tile along `order`, fastest mode first, until it holds `words` or ends."""
+    held = math.prod(tile)
+    for i in order:
+        grown = min(_power_of_two_above(modes[i].extent), tile[i] * words // held)
+        if grown > tile[i]:
+            held = held // tile[i] * grown
+            tile[i] = grown
+
+
+def _power_of_two_above(number: int) -> int:
+    return 1 << max(number - 1, 0).bit_length()

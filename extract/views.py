@@ -1,0 +1,56 @@
+"""How a tensor map sees an access: its modes sorted by one side's strides, merged only where that is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from legalsat.access import Access
+from legalsat.plan import View
+
+MAX_RANK = 5
+GRANULE_BITS = 128  # what the innermost box dimension must fill; see rule TMA008
+
+
+@dataclass(slots=True)
+class _Dimension:
+    modes: tuple[int, ...]
+    extent: int
+    stride: int
+    tile: int
+
+
+def view_of(access: Access, side: str) -> View:
+    """Return the view of one side, "source" or "target".
+
+    Every mode is a dimension of its own, except that neighbours merge while the innermost is too short for one granule
+    or there are more than five. They merge only where the inner one's tile is whole and memory continues.
+    """
+    strides = [getattr(mode, side) for mode in access.modes]
+    order = sorted(range(len(strides)), key=lambda i: (strides[i] == 0, strides[i], access.modes[i].extent))
+    dims = [_Dimension((i,), access.modes[i].extent, strides[i], access.modes[i].tile) for i in order]
+    while len(dims) > 1 and dims[0].tile * access.word < GRANULE_BITS and _mergeable(dims, 0):
+        _merge(dims, 0)
+    while len(dims) > MAX_RANK:
+        at = next((i for i in range(len(dims) - 1) if _mergeable(dims, i)), None)
+        if at is None:
+            break
+        _merge(dims, at)
+    return View(
+        side,
+        tuple(d.modes for d in dims),
+        tuple(d.extent for d in dims),
+        tuple(d.stride for d in dims),
+        tuple(d.tile for d in dims),
+    )
+
+
+def _mergeable(dims: list[_Dimension], at: int) -> bool:
+    inner, outer = dims[at], dims[at + 1]
+    return inner.tile == inner.extent and outer.stride == inner.extent * inner.stride
+
+
+def _merge(dims: list[_Dimension], at: int) -> None:
+    inner, outer = dims[at], dims.pop(at + 1)
+    dims[at] = _Dimension(
+        inner.modes + outer.modes, inner.extent * outer.extent, inner.stride, inner.extent * outer.tile
+    )

@@ -1,0 +1,163 @@
+"""How a law of rewriting is declared, and the plain reading of one: matching it against an `Access`.
+
+A law is a generator whose parameters are its variables and whose docstring is the equation. It is written once and
+read twice: `legalsat.terms` compiles it for the e-graph, and `Law.steps` applies it to a plain value, which is how
+derivations are found and laws are tested.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from legalsat.access import Access, Mode
+from legalsat.errors import LegalSatError
+
+Bindings: TypeAlias = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Int:
+    """An integer expression over a law's variables: a name, a constant, or an operator and its operands."""
+
+    operator: str
+    operands: tuple[Int, ...] = ()
+    name: str = ""
+    constant: int = 0
+
+    def __mul__(self, other: Int | int) -> Int:
+        return Int("*", (self, as_int(other)))
+
+    def __floordiv__(self, other: Int | int) -> Int:
+        return Int("//", (self, as_int(other)))
+
+    def __mod__(self, other: Int | int) -> Int:
+        return Int("%", (self, as_int(other)))
+
+    def value(self, bound: Bindings) -> int:
+        """Return the number at `bound`."""
+        if self.operator == "name":
+            return bound[self.name]
+        if self.operator == "constant":
+            return self.constant
+        left, right = (operand.value(bound) for operand in self.operands)
+        if self.operator == "*":
+            return left * right
+        return left // right if self.operator == "//" else left % right
+
+
+def as_int(value: Int | int) -> Int:
+    """Return a constant for an int; an expression passes through."""
+    return value if isinstance(value, Int) else Int("constant", constant=value)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A condition on a law's variables: `left` "==" or "<" `right`."""
+
+    relation: str
+    left: Int
+    right: Int
+
+    def holds(self, bound: Bindings) -> bool:
+        """Whether the condition holds at `bound`."""
+        left, right = self.left.value(bound), self.right.value(bound)
+        return left == right if self.relation == "==" else left < right
+
+
+def divides(divisor: Int | int, number: Int) -> Guard:
+    """States that `divisor` divides `number`."""
+    return Guard("==", number % divisor, as_int(0))
+
+
+def less(left: Int | int, right: Int | int) -> Guard:
+    """States that left < right."""
+    return Guard("<", as_int(left), as_int(right))
+
+
+Slot: TypeAlias = tuple[Int, Int, Int, Int]
+
+
+def mode(extent: Int | int, source: Int | int, target: Int | int, tile: Int | int) -> Slot:
+    """Return the pattern of one mode; see `legalsat.access.Mode`."""
+    return as_int(extent), as_int(source), as_int(target), as_int(tile)
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    """Modes that stand side by side equal other modes. With words given, they are the first modes of the access."""
+
+    left: tuple[Slot, ...]
+    right: tuple[Slot, ...]
+    guards: tuple[Guard, ...]
+    words: tuple[int, int] | None
+
+    def match(self, access: Access, at: int) -> Access | None:
+        """Return `access` with the modes at position `at` rewritten, or None where the left side does not match."""
+        if self.words and (at or access.word != self.words[0]):
+            return None
+        window = access.modes[at : at + len(self.left)]
+        if len(window) < len(self.left):
+            return None
+        bound: dict[str, int] = {}
+        for slot, found in zip(self.left, window, strict=True):
+            for pattern, number in zip(slot, found, strict=True):
+                if pattern.operator == "name" and pattern.name not in bound:
+                    bound[pattern.name] = number
+                elif pattern.value(bound) != number:
+                    return None
+        if not all(guard.holds(bound) for guard in self.guards):
+            return None
+        rewritten = tuple(Mode(*(number.value(bound) for number in slot)) for slot in self.right)
+        modes = access.modes[:at] + rewritten + access.modes[at + len(self.left) :]
+        return Access(self.words[1] if self.words else access.word, modes)
+
+
+class _Left:
+    """The left side of an equation, waiting for `.to`."""
+
+    def __init__(self, slots: tuple[Slot, ...], words: tuple[int, int] | None) -> None:
+        self._slots = slots
+        self._words = words
+
+    def to(self, *slots: Slot, when: tuple[Guard, ...] = ()) -> Equation:
+        """Return the equation with this right side, valid where every guard in `when` holds."""
+        return Equation(self._slots, slots, when, self._words)
+
+
+def rewrite(*slots: Slot, words: tuple[int, int] | None = None) -> _Left:
+    """Return the left side: modes side by side; `words` changes the word size and anchors them at the front."""
+    return _Left(slots, words)
+
+
+Equations: TypeAlias = Iterator[Equation]
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """A named set of equations."""
+
+    name: str
+    docs: str
+    variables: tuple[str, ...]
+    equations: tuple[Equation, ...]
+
+    def steps(self, access: Access) -> Iterator[Access]:
+        """Yield every access that one application of this law, left to right, makes of `access`."""
+        for equation in self.equations:
+            for at in range(len(access.modes) - len(equation.left) + 1):
+                found = equation.match(access, at)
+                if found is not None:
+                    yield found
+
+
+def law(equations: Callable[..., Equations]) -> Law:
+    """Return the law that a generator of equations declares; its parameters are the variables."""
+    docs = inspect.getdoc(equations)
+    if not docs:
+        raise LegalSatError(f"law {equations.__name__} lacks a docstring; write its equation there")
+    names = tuple(inspect.signature(equations).parameters)
+    arguments: list[Any] = [Int("name", name=name) for name in names]
+    return Law(equations.__name__, docs, names, tuple(equations(*arguments)))

@@ -1,0 +1,274 @@
+"""`Plan`: a chosen layout with every field solved, as plain immutable values that go to JSON and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from legalsat.access import Access, Mode
+from legalsat.dtypes import dtype
+from legalsat.errors import LegalSatError
+from legalsat.operators import Copy, Operator, Transpose
+from legalsat.targets import Target, target
+from legalsat.tensor import Tensor
+from legalsat.tensor_map import TensorMap
+
+PLAN_VERSION = 1
+
+
+class InvalidPlan(LegalSatError, ValueError):
+    """A plan file is no plan, or the plan in it does not hold; the message says where. Synthesise it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a derivation: the law (or choice) applied and the access that it gave."""
+
+    law: str
+    access: Access
+
+    def __str__(self) -> str:
+        return f"{self.law}: {self.access}"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTile:
+    """One buffer of shared memory.
+
+    Attributes:
+        name: "source" or "target", after the side whose tile it holds.
+        word: bits of an element.
+        shape: elements, slowest first.
+        swizzle: the copy engine's swizzle, by name.
+        boxes: how many boxes the copy engine fills it with, side by side.
+        bytes: size of one stage. alignment: bytes that its address must be a multiple of, so that the swizzle's
+            pattern starts with the buffer (FACTS SW-11).
+        stages: how many copies of the buffer there are.
+    """
+
+    name: str
+    word: int
+    shape: tuple[int, ...]
+    swizzle: str
+    boxes: int
+    bytes: int
+    alignment: int
+    stages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """An mbarrier of each stage: how many threads arrive and how many bytes the copy engine counts down a phase."""
+
+    name: str
+    arrivals: int
+    transaction_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """How the tile travels: stages of the ring, barriers, and the steps of one tile in order."""
+
+    stages: int
+    barriers: tuple[Barrier, ...]
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a plan is predicted to cost; smaller is better, compared by `nanoseconds`, then by the rest in order.
+
+    Attributes:
+        nanoseconds: predicted time of the whole movement.
+        global_bytes: bytes read and written in global memory.
+        boxes: copies that the copy engine is asked for, over all tiles.
+        overhang_bytes: bytes of boxes outside the tensor.
+        conflicts: times that a shared-memory access of the consumer is repeated because of banks; 1 is none.
+        shared_bytes: shared memory of a block, all stages.
+    """
+
+    nanoseconds: float
+    global_bytes: int
+    boxes: int
+    overhang_bytes: int
+    conflicts: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How one side's tensor map sees the access: dimensions, fastest first, each made of modes of the access.
+
+    Attributes:
+        side: "source" or "target".
+        groups: for each dimension the indices of its modes, fastest first.
+        extent, tile: elements of each dimension. stride: bits between neighbours.
+    """
+
+    side: str
+    groups: tuple[tuple[int, ...], ...]
+    extent: tuple[int, ...]
+    stride: tuple[int, ...]
+    tile: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to do it: the access, how it was derived, and what it is predicted to cost."""
+
+    access: Access
+    derivation: tuple[Step, ...]
+    cost: Cost
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A movement with every field solved.
+
+    Attributes:
+        operator: what was asked.
+        target: the GPU's name.
+        access: the modes that the kernel walks.
+        derivation: the laws that led from the operator to `access`, in order.
+        views: how each tensor map sees the access; one per map.
+        tensor_maps: the solved maps: the source's, then the target's where the store goes through the copy engine.
+            Addresses are representative: the real one must share their alignment.
+        store: "tma", or "threads" where no tensor map can describe the target.
+        shared: buffers in shared memory.
+        mma: matrix descriptors; none for movements.
+        pipeline: barriers and steps.
+        cost: what is predicted. candidates: the best few, this one first.
+        guard: in words, for which values of the dims the plan was checked; empty without dims.
+    """
+
+    operator: Operator
+    target: Target
+    access: Access
+    derivation: tuple[Step, ...]
+    views: tuple[View, ...]
+    tensor_maps: tuple[TensorMap, ...]
+    store: str
+    shared: tuple[SharedTile, ...]
+    pipeline: Pipeline
+    cost: Cost
+    candidates: tuple[Candidate, ...]
+    mma: None = None
+    guard: str = ""
+
+    def emit(self, backend: str) -> str:
+        """Return source text that needs LegalSAT no more: "triton", "host" (C++) or "host-python"."""
+        from legalsat.backends import emit  # noqa: PLC0415 - backends import plans
+
+        return emit(self, backend)
+
+    def bind(self, **values: int) -> Plan:
+        """Return the plan for these values of the dims.
+
+        Raises:
+            InvalidInput: a dim has no value or one outside its range.
+            NoLegalLayout: the plan's guard excludes the values and nothing else is legal.
+        """
+        from legalsat.extract.planner import cached_plan  # noqa: PLC0415 - the planner makes plans
+
+        return cached_plan(self.operator.bind(values), self.target)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain values."""
+        return {"version": PLAN_VERSION, **_plain(self)}
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON."""
+        Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+
+    @staticmethod
+    def load(path: str | Path) -> Plan:
+        """Read a plan and check it again by the rules and laws of this version.
+
+        Raises:
+            InvalidPlan: the file is no plan, or the plan does not hold.
+        """
+        from legalsat.extract.recheck import recheck  # noqa: PLC0415 - checking needs the rules
+
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InvalidPlan(f"{path} is no plan: {error}; save one with Plan.save") from None
+        plan = from_json(data)
+        recheck(plan)
+        return plan
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Copy | Transpose):
+        return {"kind": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}
+    if isinstance(value, Mode):
+        return list(value)
+    if isinstance(value, Tensor):
+        strides, shape = ([str(n) if not isinstance(n, int) else n for n in ns] for ns in (value.strides, value.shape))
+        return {"shape": shape, "dtype": value.dtype.name, "strides": strides, "align": value.align}
+    if isinstance(value, Target):
+        value = value.name
+    if hasattr(value, "__dataclass_fields__"):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    return value
+
+
+def from_json(data: Any) -> Plan:
+    """Return the plan that `Plan.to_json` wrote; it is not checked against the rules here."""
+    try:
+        if data["version"] != PLAN_VERSION:
+            raise InvalidPlan(f"plan has version {data['version']}, this is {PLAN_VERSION}; synthesise it again")
+        if data["guard"]:
+            raise InvalidPlan("plan has symbolic extents; bind its dims before saving, then load that")
+        return Plan(
+            operator=_operator(data["operator"]),
+            target=target(data["target"]),
+            access=_access(data["access"]),
+            derivation=_steps(data["derivation"]),
+            views=tuple(
+                View(v["side"], _tuples(v["groups"]), tuple(v["extent"]), tuple(v["stride"]), tuple(v["tile"]))
+                for v in data["views"]
+            ),
+            tensor_maps=tuple(TensorMap(**m) for m in data["tensor_maps"]),
+            store=data["store"],
+            shared=tuple(SharedTile(**{**s, "shape": tuple(s["shape"])}) for s in data["shared"]),
+            pipeline=Pipeline(
+                data["pipeline"]["stages"],
+                tuple(Barrier(**b) for b in data["pipeline"]["barriers"]),
+                tuple(data["pipeline"]["steps"]),
+            ),
+            cost=Cost(**data["cost"]),
+            candidates=tuple(
+                Candidate(_access(c["access"]), _steps(c["derivation"]), Cost(**c["cost"]), c["store"])
+                for c in data["candidates"]
+            ),
+        )
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise InvalidPlan(f"plan lacks or garbles a field: {error!r}; synthesise it again") from None
+
+
+def _tuples(lists: Any) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(entry) for entry in lists)
+
+
+def _access(data: Mapping[str, Any]) -> Access:
+    return Access(data["word"], tuple(Mode(*mode) for mode in data["modes"]))
+
+
+def _steps(data: Any) -> tuple[Step, ...]:
+    return tuple(Step(step["law"], _access(step["access"])) for step in data)
+
+
+def _operator(data: Mapping[str, Any]) -> Operator:
+    source, result = (
+        Tensor(t["shape"], dtype(t["dtype"]), t["strides"], t["align"]) for t in (data["source"], data["target"])
+    )
+    if data["kind"] == "Transpose":
+        return Transpose(source, data["order"], result, tile=data["tile"])
+    return Copy(source, result, tile=data["tile"], consumer=data["consumer"])

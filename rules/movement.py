@@ -1,0 +1,94 @@
+"""Rules that a movement adds to its tensor maps: the innermost dimension, stores, and shared memory as a whole."""
+
+from __future__ import annotations
+
+from legalsat.logic import multiple_of
+from legalsat.rule import Requirements, Source, Unit, require
+from legalsat.rules.tma import TMA
+from legalsat.sites import SharedStages, TmaCopy
+from legalsat.targets import Target, TmaLimits
+
+GPU = Unit("shared memory", lambda target: target)
+
+
+@TMA.rule(
+    "TMA024",
+    Source("PTX ISA 9.1, 5.5.2", "global_stride").saying("the innermost dimension of a tensor map has no stride"),
+    refused_by="document",
+)
+def innermost_not_contiguous(copy: TmaCopy, tma: TmaLimits) -> Requirements:
+    """Elements along the innermost dimension lie side by side: a tensor map has strides for the others only.
+
+    A tensor with no axis of stride 1, such as `x[:, ::2]`, has no tensor map.
+    """
+    if copy.inner_stride_bits is not None:
+        yield require(
+            copy.inner_stride_bits == copy.element_bits,
+            "innermost stride is {stride} bits, but elements of {size} bits must lie side by side",
+            help="copy the tensor to dense memory first, or take a wider element type if neighbours belong together",
+            stride=copy.inner_stride_bits,
+            size=copy.element_bits,
+        )
+
+
+@TMA.rule(
+    "TMA025",
+    Source("measured on an H200, FACTS M-13", "global_dim").saying(
+        "a store past the inner extent writes up to the next 16-byte boundary"
+    ),
+    refused_by="hardware",
+)
+def store_clobbers_past_inner_extent(copy: TmaCopy, tma: TmaLimits) -> Requirements:
+    """A store overwrites what lies between the end of a row and the next multiple of 16 bytes.
+
+    Rows past the end are dropped, but columns are cut in granules of 16 bytes only. If those bytes are not the
+    tensor's own to lose, store through registers instead.
+    """
+    if copy.stores and copy.rank >= 1:
+        yield require(
+            multiple_of(copy.global_dim[0] * copy.element_bits, 8 * tma.store_granule),
+            "rows of {extent} elements of {bits} bits end inside a {granule}-byte granule, which a store overwrites",
+            help="store from registers, or give each row {granule}-byte padding that may be overwritten",
+            extent=copy.global_dim[0],
+            bits=copy.element_bits,
+            granule=tma.store_granule,
+        )
+
+
+@TMA.rule(
+    "TMA026",
+    Source("PTX ISA 9.1, 9.7.9.27", "global_stride").saying("the order of overlapping writes is undefined"),
+    refused_by="hardware",
+)
+def store_overlaps(copy: TmaCopy, tma: TmaLimits) -> Requirements:
+    """A store's elements each have memory of their own; where a stride is 0 or too small, writes race."""
+    if not copy.stores or copy.rank < 1:
+        return
+    covered = copy.global_dim[0] * copy.element_bits
+    for axis, stride in enumerate(copy.global_stride, start=1):
+        yield require(
+            (8 * stride >= covered) | (copy.global_dim[axis] == 1),
+            "stride of dimension {axis} is {stride} bytes, less than it steps over, so stores overlap",
+            help="give every element memory of its own before storing",
+            axis=axis,
+            stride=stride,
+        )
+        covered = 8 * stride * copy.global_dim[axis]
+
+
+@GPU.rule(
+    "SMEM001",
+    Source("CUDA programming guide, compute capabilities (FACTS HW-01)", "shared").saying(
+        "maximum amount of shared memory per thread block"
+    ),
+    refused_by="driver",
+)
+def shared_memory_exceeded(shared: SharedStages, target: Target) -> Requirements:
+    """All stages of all buffers, and their barriers, fit into the shared memory of one block."""
+    yield require(
+        shared.bytes <= target.shared_bytes_per_block,
+        "block needs {bytes} bytes of shared memory, more than {limit}",
+        help="take a smaller tile or fewer stages, at most {limit} bytes together",
+        bytes=shared.bytes,
+        limit=target.shared_bytes_per_block,
+    )

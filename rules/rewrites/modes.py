@@ -1,0 +1,41 @@
+"""Laws of modes. Written extent:source->target/tile, fastest first."""
+
+from legalsat.law import Equations, Int, divides, law, less, mode, rewrite
+
+# A box spans at most 256 elements along a dimension, so a longer tile gains from a second dimension.
+SPLITS = (256, 128, 64)
+
+
+@law
+def drop_unit_mode(s: Int, d: Int, t: Int) -> Equations:
+    """1:s->d/t  =  nothing"""
+    yield rewrite(mode(1, s, d, t)).to()
+
+
+@law
+def merge_adjacent_modes(n: Int, m: Int, s: Int, d: Int, t: Int) -> Equations:
+    """n:s->d/n, m:ns->nd/t  =  nm:s->d/nt"""
+    yield rewrite(mode(n, s, d, n), mode(m, n * s, n * d, t)).to(mode(n * m, s, d, n * t))
+
+
+@law
+def merge_row_tiles(n: Int, m: Int, s: Int, d: Int, t: Int) -> Equations:
+    """n:s->d/t, m:ns->nd/1  =  nm:s->d/t  where t divides n"""
+    yield rewrite(mode(n, s, d, t), mode(m, n * s, n * d, 1)).to(mode(n * m, s, d, t), when=(divides(t, n),))
+
+
+@law
+def split_long_tile(n: Int, s: Int, d: Int, t: Int) -> Equations:
+    """n:s->d/t  =  k:s->d/k, n/k:ks->kd/(t/k)  where k divides n and t"""
+    for k in SPLITS:
+        yield rewrite(mode(n, s, d, t)).to(
+            mode(k, s, d, k),
+            mode(n // k, s * k, d * k, t // k),
+            when=(divides(k, n), divides(k, t), less(k, t)),
+        )
+
+
+@law
+def permute_modes(n: Int, s: Int, d: Int, t: Int, m: Int, r: Int, e: Int, u: Int) -> Equations:
+    """n:s->d/t, m:r->e/u  =  m:r->e/u, n:s->d/t  where r < s"""
+    yield rewrite(mode(n, s, d, t), mode(m, r, e, u)).to(mode(m, r, e, u), mode(n, s, d, t), when=(less(r, s),))
