@@ -9,6 +9,7 @@ from typing import Any
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError
 from legalsat.extract.planner import NoLegalLayout, cached_plan
+from legalsat.extract.symbolic import symbolic_plan
 from legalsat.operators import Copy, Operator, Transpose
 from legalsat.plan import Plan
 from legalsat.targets import Target
@@ -79,10 +80,12 @@ def explain_plan(plan: Plan, target: Target) -> Explanation:
 
 def explain_tensor(operator: Operator, target: Target) -> Explanation:
     """Return whether an operator has a plan, and if not why and which layouts of its source would."""
+    symbolic = bool(operator.source.dims or operator.target.dims)
     try:
-        plan = cached_plan(operator, target)
+        plan = symbolic_plan(operator, target) if symbolic else cached_plan(operator, target)
     except NoLegalLayout as refusal:
-        return Explanation(str(operator), str(target), False, refusal.diagnostics, repairs(operator, target))
+        tried = () if symbolic else repairs(operator, target)  # a repair is planned, which takes plain numbers
+        return Explanation(str(operator), str(target), False, refusal.diagnostics, tried)
     return Explanation(str(operator), str(target), True, (), (), plan)
 
 

@@ -15,7 +15,7 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
 from legalsat.errors import LegalSatError
 from legalsat.extract.z3_logic import Z3Number, formula, variable
-from legalsat.logic import Condition, Truth, Value, ceil_div, choose, implies, pick
+from legalsat.logic import Condition, Truth, Value, among, ceil_div, choose, implies, pick
 from legalsat.plan import View
 from legalsat.rule import Requirement, Rule
 from legalsat.rules import COPY_RULES, SHARED_RULES
@@ -24,6 +24,7 @@ from legalsat.targets import Target
 from legalsat.tensor_map import INTERLEAVES, L2_PROMOTIONS, SWIZZLES, TensorMap, driver_value
 
 MAX_STAGES = 4
+PATTERN_ROWS = 8  # rows over which a swizzle's pattern runs (FACTS SW-02 to SW-04)
 TIMEOUT_MS = 2000
 WORD_TYPES = {4: "16u4_align8b", 8: "u8", 16: "u16", 32: "u32", 64: "u64"}
 # What the objective weighs, most important first: repeated shared accesses, boxes, stages, then taste.
@@ -94,7 +95,10 @@ def solve(
     type_name = map_type(access.word, element)
     if type_name is None:
         raise LegalSatError(f"no tensor-map data type has {access.word} bits; recast the tensor to bytes")
-    opened = [_open(view, driver_value("dtype", type_name), a, target) for view, a in zip(views, align, strict=True)]
+    opened = [
+        _open(view, driver_value("dtype", type_name), a, target, threads_read=threads_read)
+        for view, a in zip(views, align, strict=True)
+    ]
     tile_bytes = ceil_div(math.prod(views[0].tile) * access.word, 8)
     stages = variable("stages")
     shared = SharedStages(stages=stages, ring=tile_bytes, single=tile_bytes if threads_read else 0)
@@ -108,25 +112,41 @@ def solve(
     domain = [c for o in opened for c in o.domain] + [stages >= 1, stages <= MAX_STAGES]
     if len(opened) > 1 and not threads_read:
         domain += _same_tile(opened, views)
-    optimizer = z3.Optimize()
-    optimizer.set(timeout=timeout_ms)
-    for condition in domain:
-        optimizer.add(formula(condition))
-    for _, _, requirement in wanted:
-        optimizer.add(formula(requirement.condition))
     conflicts: Value = 1
     for one in opened if threads_read else ():
         repeats = _conflicts(one.site)
         conflicts = choose(repeats > conflicts, repeats, conflicts)
+    optimizer = z3.Optimize()
+    for condition in domain:
+        optimizer.add(formula(condition))
+    for _, _, requirement in wanted:
+        if isinstance(requirement.condition, Truth):
+            optimizer.add(formula(requirement.condition))
     optimizer.minimize(formula_number(_objective(opened, views, stages, conflicts)))
+    found = _optimum(optimizer.sexpr(), timeout_ms)
+    if found is None:
+        return _conflict(_core(domain, wanted, timeout_ms), opened, views, shared, target)
+    chosen = dict(found)
+    maps = tuple(_solved(o.site, type_name, chosen) for o in opened)
+    return Solution(maps, _value(stages, chosen), _value(conflicts, chosen))
+
+
+@lru_cache(maxsize=4096)
+def _optimum(problem: str, timeout_ms: int) -> tuple[tuple[str, int], ...] | None:
+    """Return the best values of the variables of an SMT-LIB optimisation problem, None if there are none.
+
+    Tensors of one legality class leave the same problem, since what is known drops out of it; so they share the answer.
+    """
+    optimizer = z3.Optimize()
+    optimizer.set(timeout=timeout_ms)
+    optimizer.from_string(problem)
     answer = optimizer.check()
     if answer == z3.unknown:
         raise SolverGaveUp(f"no answer within {timeout_ms} ms; give a smaller tile or more time")
     if answer == z3.unsat:
-        return _conflict(_core(domain, wanted, timeout_ms), opened, views, shared, target)
+        return None
     model = optimizer.model()
-    maps = tuple(_solved(o.site, type_name, model) for o in opened)
-    return Solution(maps, _value(stages, model), _value(conflicts, model))
+    return tuple((str(name), model[name].as_long()) for name in model.decls())
 
 
 def formula_number(value: Value) -> Any:
@@ -138,13 +158,26 @@ def _errors(rule: Rule, site: Any, target: Target) -> Iterator[Requirement]:
     return rule(site, target) if rule.level == "error" else iter(())
 
 
-def _open(view: View, data_type: int, align: int, target: Target) -> _Open:
+def _open(view: View, data_type: int, align: int, target: Target, *, threads_read: bool) -> _Open:
     """Return the site of a view with a variable for every field that the view does not fix, and their domains."""
-    rank = len(view.extent)
-    name = view.side
-    box = tuple(variable(f"{name}.box{i}") for i in range(rank))
-    steps = tuple(variable(f"{name}.step{i}") for i in range(rank))
-    swizzle, interleave, l2 = (variable(f"{name}.{field}") for field in ("swizzle", "interleave", "l2"))
+    rank, name = len(view.extent), view.side
+    domain: list[Condition] = []
+
+    def field(what: str, choices: Sequence[int]) -> Value:
+        """Return a variable over `choices`; where there is one choice only, that."""
+        if len(choices) == 1:
+            return choices[0]
+        found = variable(f"{name}.{what}")
+        domain.append(among(found, choices))
+        return found
+
+    # Every element of the tile is wanted, in dense rows, which leaves steps and interleave no choice.
+    limit = target.tma.max_box_extent if target.tma else 1
+    box = tuple(field(f"box{i}", _divisors(tile, limit)) for i, tile in enumerate(view.tile))
+    steps = tuple(field(f"step{i}", (1,)) for i in range(rank))
+    swizzle = field("swizzle", range(target.tma.swizzles if target.tma else 1))
+    interleave = field("interleave", (INTERLEAVES.index("none"),))
+    l2 = field("l2", range(len(L2_PROMOTIONS)))
     site = TmaCopy(
         tiled=True,
         rank=rank,
@@ -162,21 +195,17 @@ def _open(view: View, data_type: int, align: int, target: Target) -> _Open:
         stores=view.side == "target",
         inner_stride_bits=view.stride[0] if rank else None,
     )
-    # Every element of the tile is wanted and in dense rows, so steps are 1 and layouts are not interleaved; the rules
-    # still judge both. A swizzled row fills its span, or the pitch would leave holes (FACTS M-08, WG-18); a plain one
-    # is not cut without need, which is how every backend lays an unswizzled tile out.
-    domain: list[Condition] = [step == 1 for step in steps]
-    domain += [interleave == 0, swizzle >= 0, swizzle < len(SWIZZLES), l2 >= 0, l2 < len(L2_PROMOTIONS)]
-    for extent, tile in zip(box, view.tile, strict=True):
-        choices = _divisors(tile, target.tma.max_box_extent if target.tma else tile)
-        chosen: Condition = extent == choices[0]
-        for choice in choices[1:]:
-            chosen = chosen | (extent == choice)
-        domain.append(chosen)
     if rank:
-        whole_rows = min(view.tile[0], target.tma.max_box_extent if target.tma else view.tile[0])
+        # A swizzled row fills its span, or the pitch would leave holes (FACTS M-08, WG-18); a plain one is not cut
+        # without need, which is how every backend lays an unswizzled tile out.
         domain.append(implies(swizzle != 0, site.inner_bits == 8 * pick(SWIZZLE_SPANS, swizzle)))
-        domain.append(implies(swizzle == 0, box[0] == whole_rows))
+        domain.append(implies(swizzle == 0, box[0] == min(view.tile[0], limit)))
+        if math.prod(view.tile[1:]) < PATTERN_ROWS:
+            domain.append(swizzle == 0)
+        if threads_read:
+            # Threads address the tile as one block of rows: boxes lie side by side only along swizzled rows.
+            domain += [extent == tile for extent, tile in zip(box[1:], view.tile[1:], strict=True)]
+            domain.append(implies(swizzle == 0, box[0] == view.tile[0]))
     return _Open(site, domain)
 
 
@@ -219,15 +248,17 @@ def _divisors(number: int, limit: int) -> list[int]:
     return small if number > limit or number <= 256 else [*small, number]
 
 
-def _value(number: Value, model: Any) -> int:
+def _value(number: Value, chosen: dict[str, int]) -> int:
+    """Return a number at the chosen values of the variables; a variable that no rule mentions may have any."""
     if not isinstance(number, Z3Number):
         return int(number)
-    return int(model.eval(number.expression, model_completion=True).as_long())
+    values = [(z3.Int(name), z3.IntVal(value)) for name, value in chosen.items()]
+    return int(z3.simplify(z3.substitute(number.expression, *values)).as_long())
 
 
-def _solved(site: TmaCopy, type_name: str, model: Any) -> TensorMap:
+def _solved(site: TmaCopy, type_name: str, chosen: dict[str, int]) -> TensorMap:
     def value(number: Value) -> int:
-        return _value(number, model)
+        return _value(number, chosen)
 
     return TensorMap(
         dtype=type_name,

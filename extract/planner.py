@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,18 +11,21 @@ from legalsat.access import Access
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError
 from legalsat.extract import search
-from legalsat.extract.cost import cost_of
+from legalsat.extract.cost import NOMINAL_PROCESSORS, cost_of
 from legalsat.extract.fields import Conflict, Solution, map_type, solve
 from legalsat.extract.recheck import recheck
 from legalsat.extract.tiles import proposals
 from legalsat.extract.views import view_of
 from legalsat.operators import Operator, access_of
-from legalsat.plan import Barrier, Candidate, Cost, Pipeline, Plan, SharedTile, Step, View
-from legalsat.sites import SWIZZLE_SPANS
+from legalsat.plan import Barrier, Candidate, Cost, Launch, Pipeline, Plan, SharedTile, Step, View
+from legalsat.rules.movement import elements_share_bytes
+from legalsat.rules.rewrites.words import recast_to_wider_words
+from legalsat.sites import SWIZZLE_SPANS, WordSize
 from legalsat.targets import Target
 from legalsat.tensor_map import driver_value
 
 TOP = 4
+BYTE = 8
 COMMON_WORDS = (8, 16, 32)  # Triton's copies take no 64-bit words (FACTS, triton_tensor_descriptor), and none smaller
 CHOSEN_TILE = "choose_tile"
 
@@ -86,13 +90,20 @@ def _starts(operator: Operator, *, rewrite: bool) -> Iterator[tuple[Access, tupl
     steps: tuple[Step, ...] = ()
     if rewrite:
         whole, steps = search.coalesced(whole)
+        for recast in recast_to_wider_words.steps(whole) if whole.word < BYTE else ():
+            whole, steps = recast, (*steps, Step(recast_to_wider_words.name, recast))
+            break  # packed elements first become bytes, so that tiles are powers of two in bytes
     for tiled in proposals(whole):
         yield tiled, (*steps, Step(CHOSEN_TILE, tiled))
 
 
 def _movable(accesses: list[Access], operator: Operator) -> list[Access]:
-    """Keep words that every backend moves; if there are none, whatever has a data type, to say what forbids it."""
-    common = [a for a in accesses if a.word in COMMON_WORDS and a.modes]
+    """Keep words that every backend moves; if there are none, whatever has a data type, to say what forbids it.
+
+    Words wider than the element gain nothing that a second dimension does not, and arrays can rarely be viewed so.
+    """
+    element = operator.source.dtype.bits
+    common = [a for a in accesses if a.word in COMMON_WORDS and a.modes and (a.word <= element or a.word == 8)]
     return common or [a for a in accesses if a.modes and map_type(a.word, operator.source.dtype)]
 
 
@@ -191,6 +202,7 @@ def _finished(operator: Operator, target: Target, best: list[_Solved]) -> Plan:
         store=winner.store,
         shared=tuple(shared),
         pipeline=_pipeline(winner, shared[0], turned=turned),
+        launch=_launch(winner, target, turned=turned),
         cost=winner.cost,
         candidates=tuple(Candidate(one.access, _derivation(one), one.cost, one.store) for one in best),
     )
@@ -215,8 +227,19 @@ def _pipeline(solved: _Solved, tile: SharedTile, *, turned: bool) -> Pipeline:
     return Pipeline(solved.solution.stages, (Barrier("full", 1, tile.bytes),), tuple(steps))
 
 
+def _launch(solved: _Solved, target: Target, *, turned: bool) -> Launch:
+    """Return a persistent grid of one block a processor; a tile that only passes through needs a single warp."""
+    tiles = math.prod(-(-m.extent // m.tile) for m in solved.access.modes)
+    processors = target.device.processors if target.device else NOMINAL_PROCESSORS
+    words = math.prod(m.tile for m in solved.access.modes)
+    warps = max(1, min(8, words // 1024)) if turned else 1
+    return Launch(warps=1 << (warps.bit_length() - 1), programs=min(processors, tiles), staging=1, band=1)
+
+
 def _refusal(operator: Operator, target: Target, conflicts: list[Conflict]) -> NoLegalLayout:
-    nearest = min((c.diagnostics for c in conflicts), key=len, default=())
+    found = [c.diagnostics for c in conflicts if c.diagnostics]
+    found = found or [tuple(elements_share_bytes.check(WordSize(operator.source.dtype.bits), target))]
+    nearest = min(found, key=len)
     return NoLegalLayout(f"no legal {operator} on {target}", nearest)
 
 

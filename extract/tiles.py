@@ -12,6 +12,9 @@ TURNED_ROWS = ((128, 128), (256, 128), (128, 256), (256, 256))  # bytes on the s
 STRAIGHT_BYTES = (8192, 16384, 32768)
 LEAST_BYTES = 4096
 GRANULE_BYTES = 16
+MAX_BOX_EXTENT = 256
+LANES = 32
+UNLIMITED = 2**62
 
 
 def proposals(access: Access) -> list[Access]:
@@ -19,27 +22,34 @@ def proposals(access: Access) -> list[Access]:
     modes = access.modes
     word = _power_of_two_above(access.word)
     by_source, by_target = (_fastest_first(modes, side) for side in ("source", "target"))
+    # Threads address a tile as one box, and a 64-bit word is two to the copy engine.
+    box = [MAX_BOX_EXTENT * min(word, 32) // word] * len(modes)
     found: dict[Access, None] = {}
     if by_source[:1] == by_target[:1]:
-        for volume in STRAIGHT_BYTES:
+        for volume, limits in ((STRAIGHT_BYTES[0], box), *((v, [UNLIMITED] * len(modes)) for v in STRAIGHT_BYTES)):
             tile = [1] * len(modes)
-            _grow(tile, modes, by_source, volume * 8 // word)
+            _grow(tile, modes, by_source, volume * 8 // word, limits)
             found[_tiled(access, tile, (by_source,))] = None
     else:
         for source_row, target_row in TURNED_ROWS:
             tile = [1] * len(modes)
             _span(tile, modes, by_source, source_row * 8 // word)
             _span(tile, modes, by_target, target_row * 8 // word)
-            _grow(tile, modes, by_source, LEAST_BYTES * 8 // word)
+            _grow(tile, modes, by_source, LEAST_BYTES * 8 // word, box)
             found[_tiled(access, tile, (by_source, by_target))] = None
     return list(found)
 
 
 def _tiled(access: Access, tile: list[int], orders: tuple[list[int], ...]) -> Access:
-    """Return the access with this tile, no side's fastest mode shorter than a granule even where the tensor is."""
+    """Return the access with this tile, no side's fastest mode shorter than a granule even where the tensor is.
+
+    A tile has a word for each lane of a warp at least.
+    """
     for order in orders:
         for fastest in order[:1]:
             tile[fastest] = max(tile[fastest], GRANULE_BYTES * 8 // _power_of_two_above(access.word))
+    for fastest in orders[0][:1]:
+        tile[fastest] *= max(1, LANES // math.prod(tile))
     return Access(access.word, tuple(m._replace(tile=t) for m, t in zip(access.modes, tile, strict=True)))
 
 
@@ -56,11 +66,11 @@ def _span(tile: list[int], modes: tuple[Mode, ...], order: list[int], words: int
         words //= tile[i]
 
 
-def _grow(tile: list[int], modes: tuple[Mode, ...], order: list[int], words: int) -> None:
-    """Grow the tile along `order`, fastest mode first, until it holds `words` or ends."""
+def _grow(tile: list[int], modes: tuple[Mode, ...], order: list[int], words: int, limits: list[int]) -> None:
+    """Grow the tile along `order`, fastest mode first, until it holds `words` or ends or meets its limits."""
     held = math.prod(tile)
     for i in order:
-        grown = min(_power_of_two_above(modes[i].extent), tile[i] * words // held)
+        grown = min(_power_of_two_above(modes[i].extent), limits[i], tile[i] * words // held)
         if grown > tile[i]:
             held = held // tile[i] * grown
             tile[i] = grown

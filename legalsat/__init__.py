@@ -9,20 +9,38 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from legalsat.analyses.copy_engine import smem_bytes, smem_image, store_footprint, tx_bytes
-    from legalsat.api import explain, synthesize, violations
-    from legalsat.diagnostics import Diagnostic
-    from legalsat.dims import Dim
-    from legalsat.dtypes import DType
-    from legalsat.errors import InvalidInput, LegalSatError
-    from legalsat.extract.explain import Explanation, Repair
-    from legalsat.extract.fields import SolverGaveUp
-    from legalsat.extract.planner import NoLegalLayout
-    from legalsat.operators import Copy, Transpose
-    from legalsat.plan import InvalidPlan, Plan
-    from legalsat.targets import Target, UnknownTarget
-    from legalsat.tensor import Tensor
-    from legalsat.tensor_map import TensorMap
+    from legalsat.analyses.copy_engine import (
+        smem_bytes as smem_bytes,
+    )
+    from legalsat.analyses.copy_engine import (
+        smem_image as smem_image,
+    )
+    from legalsat.analyses.copy_engine import (
+        store_footprint as store_footprint,
+    )
+    from legalsat.analyses.copy_engine import (
+        tx_bytes as tx_bytes,
+    )
+    from legalsat.api import explain as explain
+    from legalsat.api import synthesize as synthesize
+    from legalsat.api import violations as violations
+    from legalsat.diagnostics import Diagnostic as Diagnostic
+    from legalsat.dims import Dim as Dim
+    from legalsat.dtypes import DType as DType
+    from legalsat.errors import InvalidInput as InvalidInput
+    from legalsat.errors import LegalSatError as LegalSatError
+    from legalsat.extract.explain import Explanation as Explanation
+    from legalsat.extract.explain import Repair as Repair
+    from legalsat.extract.fields import SolverGaveUp as SolverGaveUp
+    from legalsat.extract.planner import NoLegalLayout as NoLegalLayout
+    from legalsat.operators import Copy as Copy
+    from legalsat.operators import Transpose as Transpose
+    from legalsat.plan import InvalidPlan as InvalidPlan
+    from legalsat.plan import Plan as Plan
+    from legalsat.targets import Target as Target
+    from legalsat.targets import UnknownTarget as UnknownTarget
+    from legalsat.tensor import Tensor as Tensor
+    from legalsat.tensor_map import TensorMap as TensorMap
 
 __version__ = "0.1.0"
 

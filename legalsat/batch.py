@@ -38,7 +38,8 @@ def batches(requests: NDArray[Any]) -> Iterator[tuple[NDArray[np.intp], TmaCopy]
 
 def _saturated(values: NDArray[Any], ceiling: int) -> NDArray[np.int64]:
     wide = values if values.dtype == np.uint64 else values.astype(np.int64)
-    return np.minimum(wide, np.asarray(ceiling, dtype=wide.dtype)).astype(np.int64)
+    small: NDArray[np.int64] = np.minimum(wide, np.asarray(ceiling, dtype=wide.dtype)).astype(np.int64)
+    return small
 
 
 def _site(records: NDArray[Any], *, tiled: bool, rank: int) -> TmaCopy:

@@ -13,3 +13,11 @@ class LegalSatError(Exception):
 
 class InvalidInput(LegalSatError, ValueError):
     """An argument has no meaning: a negative extent, an unknown name, a stride that overflows."""
+
+
+class NoSuchLayout(LegalSatError, ValueError):
+    """An operation's result exists as a function, if at all, but no layout or swizzle of CuTe's describes it."""
+
+
+class NotLinear(LegalSatError, ValueError):
+    """A layout is no linear map of bits: an extent that is no power of two, strides whose bits carry, an offset."""

@@ -78,6 +78,21 @@ class Pipeline:
 
 
 @dataclass(frozen=True, slots=True)
+class Launch:
+    """How the kernel is launched.
+
+    Attributes:
+        warps: warps of a block. programs: blocks of a persistent grid, 0 for one a tile.
+        staging: buffers from which a turned tile is stored. band: tiles of the target's fastest mode visited in a row.
+    """
+
+    warps: int
+    programs: int
+    staging: int
+    band: int
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
     """What a plan is predicted to cost; smaller is better, compared by `nanoseconds`, then by the rest in order.
 
@@ -141,6 +156,7 @@ class Plan:
         shared: buffers in shared memory.
         mma: matrix descriptors; none for movements.
         pipeline: barriers and steps.
+        launch: blocks and warps.
         cost: what is predicted. candidates: the best few, this one first.
         guard: in words, for which values of the dims the plan was checked; empty without dims.
     """
@@ -154,6 +170,7 @@ class Plan:
     store: str
     shared: tuple[SharedTile, ...]
     pipeline: Pipeline
+    launch: Launch
     cost: Cost
     candidates: tuple[Candidate, ...]
     mma: None = None
@@ -243,6 +260,7 @@ def from_json(data: Any) -> Plan:
                 tuple(Barrier(**b) for b in data["pipeline"]["barriers"]),
                 tuple(data["pipeline"]["steps"]),
             ),
+            launch=Launch(**data["launch"]),
             cost=Cost(**data["cost"]),
             candidates=tuple(
                 Candidate(_access(c["access"]), _steps(c["derivation"]), Cost(**c["cost"]), c["store"])

@@ -110,3 +110,13 @@ class SharedStages:
 
     def __str__(self) -> str:
         return f"shared memory, {self.stages} stages of {self.ring} bytes"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordSize:
+    """The words that a movement is made of once every law has been tried, in bits."""
+
+    bits: Value
+
+    def __str__(self) -> str:
+        return f"movement of {self.bits}-bit words"

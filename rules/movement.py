@@ -5,7 +5,7 @@ from __future__ import annotations
 from legalsat.logic import multiple_of
 from legalsat.rule import Requirements, Source, Unit, require
 from legalsat.rules.tma import TMA
-from legalsat.sites import SharedStages, TmaCopy
+from legalsat.sites import SharedStages, TmaCopy, WordSize
 from legalsat.targets import Target, TmaLimits
 
 GPU = Unit("shared memory", lambda target: target)
@@ -91,4 +91,24 @@ def shared_memory_exceeded(shared: SharedStages, target: Target) -> Requirements
         help="take a smaller tile or fewer stages, at most {limit} bytes together",
         bytes=shared.bytes,
         limit=target.shared_bytes_per_block,
+    )
+
+
+@GPU.rule(
+    "WORD001",
+    Source("CUDA C++ programming guide, device memory accesses", "dtype").saying(
+        "global memory instructions support reading or writing words of size equal to 1, 2, 4, 8, or 16 bytes"
+    ),
+    refused_by="hardware",
+)
+def elements_share_bytes(words: WordSize, target: Target) -> Requirements:
+    """A movement keeps bytes whole: packed 4- and 6-bit elements move only where neighbours stay neighbours.
+
+    That needs the axis of stride 1 to be the fastest on both sides and to fill whole bytes.
+    """
+    yield require(
+        multiple_of(words.bits, 8),
+        "elements of {bits} bits share bytes, and this movement would tear them apart",
+        help="keep the fastest axis fastest and pad it to whole bytes, or unpack the elements to 8 bits first",
+        bits=words.bits,
     )

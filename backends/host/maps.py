@@ -1,0 +1,137 @@
+"""What host code of any language says about tensor maps: enumerators, alignment, span and the words around them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from legalsat.backends import require_bound
+from legalsat.errors import InvalidInput
+from legalsat.plan import Plan
+from legalsat.tensor import ALLOCATOR_ALIGNMENT
+from legalsat.tensor_map import TensorMap, driver_value
+
+# FACTS M-19, as in CUTLASS: drivers up to this version (13.1) may leave the bit set in maps of smaller tensors.
+LAST_QUIRKY_DRIVER = 13010
+SMALL_SPAN = 128 * 1024
+QUIRK_BIT = 21
+"""Of the second 64-bit word of an encoded map."""
+
+# The driver's enumerators in the order of their values (FACTS VER-07), less the prefix of their enum.
+_ENUMERATORS = {
+    "dtype": (
+        "CU_TENSOR_MAP_DATA_TYPE_",
+        "UINT8 UINT16 UINT32 INT32 UINT64 INT64 FLOAT16 FLOAT32 FLOAT64 BFLOAT16 FLOAT32_FTZ TFLOAT32 TFLOAT32_FTZ "
+        "16U4_ALIGN8B 16U4_ALIGN16B 16U6_ALIGN16B",
+    ),
+    "interleave": ("CU_TENSOR_MAP_INTERLEAVE_", "NONE 16B 32B"),
+    "swizzle": ("CU_TENSOR_MAP_SWIZZLE_", "NONE 32B 64B 128B 128B_ATOM_32B 128B_ATOM_32B_FLIP_8B 128B_ATOM_64B"),
+    "l2_promotion": ("CU_TENSOR_MAP_L2_PROMOTION_", "NONE L2_64B L2_128B L2_256B"),
+    "oob_fill": ("CU_TENSOR_MAP_FLOAT_OOB_FILL_", "NONE NAN_REQUEST_ZERO_FMA"),
+}
+_SLICE_BYTES = {"16B": 16, "32B": 32}
+
+
+def enumerator(tm: TensorMap, field: str) -> str:
+    """Return cuda.h's name for the value of an enum field of `tm`; raises `InvalidInput` if cuda.h has none."""
+    prefix, names = _ENUMERATORS[field]
+    known = names.split()
+    value = driver_value(field, getattr(tm, field))
+    if value >= len(known):
+        raise InvalidInput(f"{field} {value} has no name in cuda.h; give 0 to {len(known) - 1}")
+    return prefix + known[value]
+
+
+def alignment(tm: TensorMap) -> int:
+    """Return the bytes that the tensor's address must be a multiple of: as the map's own is, up to 256.
+
+    The copy engine asks for no more than 128 anywhere (FACTS TM-04, SW-12), so what a real address has beyond an
+    allocator's alignment is chance. Address 0, the default, stands for an allocation.
+    """
+    return min(tm.address & -tm.address or ALLOCATOR_ALIGNMENT, ALLOCATOR_ALIGNMENT)
+
+
+def span_bytes(tm: TensorMap) -> int:
+    """Return the bytes from the tensor's first to its last, both included."""
+    # With interleave, dimension 0 counts slices (measured; see legalsat.analyses.copy_engine).
+    bits = 8 * _SLICE_BYTES[str(tm.interleave)] if tm.interleave in _SLICE_BYTES else tm.map_type.bits
+    last = sum((n - 1) * 8 * s for n, s in zip(tm.global_dim[1:], tm.global_stride, strict=True))
+    return -(-(tm.global_dim[0] * bits + last) // 8)
+
+
+def require_encodable(tm: TensorMap, name: str) -> None:
+    """Raise `InvalidInput` unless the call for `tm` can be written down and `name` can be part of an identifier.
+
+    Whether the driver accepts the call is for `legalsat.violations` to say.
+    """
+    if not isinstance(tm, TensorMap):
+        raise InvalidInput(f"tensor map is {type(tm).__name__}; give a TensorMap")
+    least = 1 if tm.mode == "tiled" else 3
+    if not least <= tm.rank <= 5:
+        raise InvalidInput(f"{tm.mode} map has {tm.rank} dimensions; give {least} to 5")
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9]+(_[A-Za-z0-9]+)*", name):
+        raise InvalidInput(f"name is {name!r}; give ASCII letters, digits and single underscores between them")
+
+
+def named_maps(plan: Plan) -> Iterator[tuple[TensorMap, str]]:
+    """Yield the plan's tensor maps with their names, "source" and "target"; raises where dims are not bound."""
+    require_bound(plan)
+    for view, tm in zip(plan.views, plan.tensor_maps, strict=True):
+        yield tm, view.side
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """Return what the host code of a plan begins with: what it is for, and what the kernel beside it must agree on."""
+    lines = [f"Tensor maps for: {plan.operator}, on {plan.target}", ""]
+    for buffer in plan.shared:
+        shape = " x ".join(map(str, buffer.shape))
+        lines += [
+            f"{buffer.name} buffer: {shape} words of {buffer.word} bits, {buffer.boxes} boxes, swizzle {buffer.swizzle}",
+            f"    {buffer.stages} stages of {buffer.bytes} bytes, each at a multiple of {buffer.alignment} bytes",
+        ]
+    for barrier in plan.pipeline.barriers:
+        lines.append(
+            f"{barrier.name} barrier: {barrier.arrivals} arrivals and {barrier.transaction_bytes} bytes a phase"
+        )
+    lines.append(f"shared memory of a block: {plan.cost.shared_bytes} bytes")
+    if plan.store == "threads":
+        lines.append("target: stored by threads, since no tensor map describes it")
+    return lines
+
+
+def map_lines(tm: TensorMap) -> list[str]:
+    """Return what a tensor map is, as a table of its dimensions and a line of its options."""
+    rows = [
+        ("dimension", range(tm.rank)),
+        ("extent, elements", tm.global_dim),
+        ("stride, bytes", (f"{tm.map_type.bits / 8:g}", *tm.global_stride)),
+        *([("box, elements", tm.box)] if tm.mode == "tiled" else []),
+        ("step, elements", tm.element_stride),
+    ]
+    cells = [[label, *map(str, values)] for label, values in rows]
+    label, *widths = (max(map(len, column)) for column in zip(*cells, strict=True))
+    lines = [
+        f"    {row[0]:<{label}}" + "".join(f"  {cell:>{width}}" for cell, width in zip(row[1:], widths, strict=True))
+        for row in cells
+    ]
+    lines[0] += "    (fastest first)"
+    if tm.mode == "im2col":
+        corners = f"{_tuple(tm.lower_corner)} to {_tuple(tm.upper_corner)}, fastest first"
+        lines.append(f"    {tm.channels} channels of {tm.pixels} pixels, pixel box corners {corners}")
+    lines.append(
+        f"    swizzle {tm.swizzle}, interleave {tm.interleave}, L2 promotion {tm.l2_promotion}, "
+        f"elements outside {tm.oob_fill}"
+    )
+    return lines
+
+
+def _tuple(numbers: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, numbers))})"
+
+
+def quirk_lines(tm: TensorMap) -> list[str]:
+    """Return why a map's bit is cleared, for a comment."""
+    return [
+        f"The tensor spans {span_bytes(tm)} bytes, less than 128 KiB. Drivers up to 13.1 may encode such a map with a",
+        "bit on which Blackwell faults if the tensor is not dense; CUTLASS and Triton clear it too.",
+    ]

@@ -1,0 +1,137 @@
+"""Python: a module with one function per tensor map, which calls the driver through cuda.bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from legalsat.backends.host.maps import (
+    LAST_QUIRKY_DRIVER,
+    QUIRK_BIT,
+    SMALL_SPAN,
+    alignment,
+    enumerator,
+    map_lines,
+    named_maps,
+    plan_lines,
+    quirk_lines,
+    require_encodable,
+    span_bytes,
+)
+from legalsat.plan import Plan
+from legalsat.tensor_map import TensorMap
+
+_USE = """
+Written by LegalSAT, which it needs no more. Needs cuda.bindings (package cuda-bindings, 12.8 or later) and a driver.
+
+A function takes the tensor's device address and returns a `CUtensorMap`. It raises ValueError where the address
+misses the alignment that was planned for, and RuntimeError, naming the CUresult, where the driver refuses.
+""".splitlines()
+
+_CHECK = '''\
+def _check(result, call):
+    """Raise RuntimeError unless `result`, the driver's answer to `call`, is success."""
+    if result != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(f"{call} returned {result.name}")
+'''
+
+
+def emit_python(plan: Plan) -> str:
+    """Return a Python module with `encode_source_map` and, where the plan stores by one, `encode_target_map`.
+
+    Each takes the tensor's device address, an int, and returns a `cuda.bindings.driver.CUtensorMap`. It raises
+    ValueError where the address misses the alignment that was planned for, and RuntimeError naming the CUresult where
+    the driver refuses.
+
+    Raises:
+        LegalSatError: the plan's dims are not bound.
+    """
+    functions = [_function(tm, name) for tm, name in named_maps(plan)]
+    return _module(plan_lines(plan), functions)
+
+
+def encode_python(tm: TensorMap, name: str) -> str:
+    """Return a Python module with `encode_<name>_map(address)` for one tensor map, tiled or im2col.
+
+    Of the map's own address only the alignment counts.
+
+    Raises:
+        InvalidInput: the map has a rank or an enum value that no call can carry, or `name` is no part of a name.
+    """
+    return _module([f"Tensor map {name}"], [_function(tm, name)])
+
+
+def _module(about: list[str], functions: list[str]) -> str:
+    docstring = "\n".join(['"""' + about[0], *about[1:], *_USE, '"""'])
+    return "\n\n".join([f"{docstring}\n\nfrom cuda.bindings import driver\n", _CHECK, *functions])
+
+
+def _function(tm: TensorMap, name: str) -> str:
+    require_encodable(tm, name)
+    call, arguments = _tiled(tm) if tm.mode == "tiled" else _im2col(tm)
+    multiple = alignment(tm)
+    return "\n".join(
+        [
+            f"def encode_{name}_map(address):",
+            f'    """Return the {name} map: {tm}.',
+            "",
+            *(f"    {line}" for line in map_lines(tm)),
+            f"    `address` is a multiple of {multiple} bytes.",
+            '    """',
+            f"    if address % {multiple}:",
+            f'        raise ValueError(f"{name} address {{address:#x}} is no multiple of {multiple} bytes; align it")',
+            f"    result, tensor_map = driver.{call}(",
+            f"        driver.CUtensorMapDataType.{enumerator(tm, 'dtype')},",
+            f"        {tm.rank},",
+            "        address,",
+            *(f"        {argument}," for argument in arguments),
+            f"        driver.CUtensorMapInterleave.{enumerator(tm, 'interleave')},",
+            f"        driver.CUtensorMapSwizzle.{enumerator(tm, 'swizzle')},",
+            f"        driver.CUtensorMapL2promotion.{enumerator(tm, 'l2_promotion')},",
+            f"        driver.CUtensorMapFloatOOBfill.{enumerator(tm, 'oob_fill')},",
+            "    )",
+            f'    _check(result, "{call} for the {name} map")',
+            *(_clear_bit(tm) if span_bytes(tm) < SMALL_SPAN else []),
+            "    return tensor_map",
+            "",
+        ]
+    )
+
+
+def _tiled(tm: TensorMap) -> tuple[str, list[str]]:
+    """Return the driver's function and its arguments between the address and the interleave."""
+    return "cuTensorMapEncodeTiled", [*_global_arrays(tm), _array("cuuint32_t", tm.box), _element_stride(tm)]
+
+
+def _im2col(tm: TensorMap) -> tuple[str, list[str]]:
+    corners = [f"[{_numbers(corner)}]" for corner in (tm.lower_corner, tm.upper_corner)]
+    column = [str(tm.channels), str(tm.pixels)]
+    return "cuTensorMapEncodeIm2col", [*_global_arrays(tm), *corners, *column, _element_stride(tm)]
+
+
+def _global_arrays(tm: TensorMap) -> list[str]:
+    return [_array("cuuint64_t", tm.global_dim), _array("cuuint64_t", tm.global_stride or (0,))]
+
+
+def _element_stride(tm: TensorMap) -> str:
+    return _array("cuuint32_t", tm.element_stride)
+
+
+def _array(kind: str, values: Iterable[int]) -> str:
+    # cuda.bindings takes its own integer types here and no plain ints.
+    return f"[driver.{kind}(n) for n in [{_numbers(values)}]]"
+
+
+def _numbers(values: Iterable[int]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _clear_bit(tm: TensorMap) -> list[str]:
+    return [
+        *(f"    # {line}" for line in quirk_lines(tm)),
+        "    result, version = driver.cuDriverGetVersion()",
+        '    _check(result, "cuDriverGetVersion")',
+        f"    if version <= {LAST_QUIRKY_DRIVER}:",
+        "        words = [int(word) for word in tensor_map.opaque]",
+        f"        words[1] &= ~(1 << {QUIRK_BIT})",
+        "        tensor_map.opaque = words",
+    ]

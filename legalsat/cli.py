@@ -1,0 +1,252 @@
+"""The command line. Nothing heavy is imported until a command runs, so that `legalsat --help` answers at once."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
+
+import legalsat
+from legalsat.errors import InvalidInput, LegalSatError
+
+if TYPE_CHECKING:
+    from legalsat.show import Look
+
+DONE, REFUSED, USAGE = 0, 1, 2
+INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell reports for SIGINT and SIGPIPE
+_MAX_WIDTH = 120
+
+_NOTATION = """\
+tensors:
+  --shape 4096x4095            extents in elements, slowest axis first; x or commas between them
+  --shape MxK%8                a name is a symbolic extent; %8 states that it is a multiple of 8
+  --shape M:1..512,K%8:..8192  :MIN..MAX states its range, either end may be left out
+  --strides 4096,1             elements between neighbours of each axis; dims may occur: K,1 or '2*K,1'
+"""
+_EXIT_CODES = """\
+exit codes: 0 done; 1 refused, with the reasons; 2 wrong usage
+"""
+_EXAMPLES = """\
+examples:
+  legalsat synthesize copy --shape 4096x4096 --dtype bf16 --tile 128x64 --consumer wgmma.a --target h200
+  legalsat synthesize transpose --shape 8x512x384 --order 0,2,1 --dtype e4m3 --target h200 --emit triton
+  legalsat explain --shape 4096x4095 --dtype bf16 --tile 128x64 --target h200
+  legalsat explain --target h200 --tensor-map dtype=bf16 global_dim=64,64 global_stride=128 box=64,8 swizzle=128B
+  legalsat rule TMA005
+  legalsat targets h200
+"""
+_MAP_NOTATION = """\
+tensor maps (--tensor-map): the driver's arguments as FIELD=VALUE, fastest dimension first:
+  dtype=bf16 global_dim=64,64 global_stride=128 (bytes) box=64,8 element_stride=1,1 address=0x1000
+  interleave=none|16B|32B  swizzle=none|32B|64B|128B  l2_promotion=none|64B|128B|256B  oob_fill=zero|nan
+  mode=tiled|im2col, with lower_corner= upper_corner= channels= pixels= for im2col
+"""
+
+
+class Answer(NamedTuple):
+    """What a command answers: plain values for --json, text for a person, the exit code, and on which stream."""
+
+    data: Any
+    text: Callable[[Look], str]
+    code: int = DONE
+    failed: bool = False
+
+
+class _UsageError(Exception):
+    """The words on the command line do not parse."""
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help whose examples keep their lines and whose options leave room for what they say."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28, width=min(shutil.get_terminal_size((100, 24)).columns, _MAX_WIDTH))
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that raises instead of exiting, so that --json holds for its errors too."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=_Help, **options)
+
+    def error(self, message: str) -> NoReturn:
+        raise _UsageError(f"{message}; see `{self.prog} --help`")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 done, 1 refused with reasons, 2 wrong usage.
+
+    Args:
+        argv: the words after the program's name; those of the process when left out.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(words)
+        _flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # What is still buffered would fail again, loudly, when the interpreter exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except OSError as error:
+        print(f"error: cannot write the answer: {error.strerror}", file=sys.stderr)
+        return USAGE
+    return code
+
+
+def _run(words: list[str]) -> int:
+    as_json = "--json" in words
+    output = None
+    try:
+        args = _parser().parse_args(words)
+        output = getattr(args, "output", None)
+        module, function = args.run
+        answer: Answer = getattr(importlib.import_module(module), function)(args)
+    except SystemExit as request:  # --help and --version have printed what was asked
+        return DONE if request.code is None else int(request.code)
+    except (_UsageError, InvalidInput) as error:
+        answer = _failure(error, USAGE)
+    except LegalSatError as error:
+        answer = _failure(error, REFUSED)
+    if output is not None and not answer.failed:
+        from legalsat.show import PLAIN  # noqa: PLC0415 - it loads what plans are made of
+
+        text = json.dumps(answer.data, indent=1) if as_json else answer.text(PLAIN)
+        try:
+            Path(output).write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+        except OSError as error:
+            answer = _failure(InvalidInput(f"cannot write {output}: {error.strerror}; give another --output"), USAGE)
+        else:
+            return answer.code
+    _print(answer, as_json=as_json)
+    return answer.code
+
+
+def _failure(error: Exception, code: int) -> Answer:
+    kind = "InvalidInput" if isinstance(error, _UsageError) else type(error).__name__
+    return Answer({"error": str(error), "kind": kind}, lambda look: _error_text(error, look), code, failed=True)
+
+
+def _error_text(error: Exception, look: Look) -> str:
+    return f"{look.paint('error', 'error')}: {error}"
+
+
+def _print(answer: Answer, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(answer.data, indent=1))
+        return
+    stream = sys.stderr if answer.failed else sys.stdout
+    print(answer.text(_look(stream)), file=stream)
+
+
+def _look(stream: TextIO) -> Look:
+    from legalsat.show import Look  # noqa: PLC0415 - it loads what plans are made of
+
+    terminal = stream is not None and stream.isatty()
+    colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Look(min(shutil.get_terminal_size((100, 24)).columns, _MAX_WIDTH), colour)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="legalsat",
+        description="The fastest legal way for a tensor through a GPU's copy engine, or the rule that forbids it.",
+        epilog=_EXAMPLES + "\n" + _EXIT_CODES,
+    )
+    parser.add_argument("--version", action="version", version=f"legalsat {legalsat.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND [OPTIONS]", required=True)
+    _add_synthesize(commands)
+    _add_explain(commands)
+    rule = commands.add_parser("rule", help="one rule's page, or the list of all", epilog=_EXIT_CODES)
+    rule.add_argument("code", nargs="?", metavar="CODE", help="such as TMA003, or its name box_extent_out_of_range")
+    rule.add_argument("--all", action="store_true", help="list every rule")
+    _finish(rule, "legalsat.cli_pages", "rule")
+    targets = commands.add_parser("targets", help="the GPUs that are known, or one's whole table", epilog=_EXIT_CODES)
+    targets.add_argument("name", nargs="?", metavar="TARGET", help="such as h200 or sm_90a")
+    _finish(targets, "legalsat.cli_pages", "targets")
+    return parser
+
+
+def _add_synthesize(commands: Any) -> None:
+    parser = commands.add_parser(
+        "synthesize", help="the cheapest legal plan, and its source text", epilog=_NOTATION + "\n" + _EXIT_CODES
+    )
+    operators = parser.add_subparsers(title="operators", metavar="OPERATOR [OPTIONS]", required=True)
+    for name, help_text in (
+        ("copy", "move a tensor through shared memory, tile by tile"),
+        ("transpose", "copy a tensor with its axes in another order"),
+    ):
+        operator = operators.add_parser(name, help=help_text, epilog=_NOTATION + "\n" + _EXIT_CODES)
+        _add_tensor(operator, required=True)
+        if name == "copy":
+            _add_consumer(operator)
+        else:
+            operator.add_argument("--order", help="axes of the source in the result's order, 1,0; last two exchanged")
+        operator.add_argument(
+            "--emit", choices=("triton", "host", "host-python"), help="print source text: kernel, C++ or Python host"
+        )
+        operator.set_defaults(operator=name)
+        _finish(operator, "legalsat.cli_plan", "synthesize", target=True, output=True)
+    gemm = operators.add_parser(
+        "gemm",
+        help="judge the operands of C = A B^T, each as tiles of its own",
+        description="Judges A (M x K), B (N x K) and C (M x N), row-major, as tiles that feed the matrix unit and "
+        "return from it.\nThe product itself is not planned.",
+        epilog=_EXIT_CODES,
+    )
+    for extent in "mnk":
+        gemm.add_argument(f"--{extent}", required=True, metavar=extent.upper(), help="elements")
+    gemm.add_argument("--dtype", required=True, help="element type of all three: bf16, fp16, e4m3, ...")
+    _finish(gemm, "legalsat.cli_plan", "gemm", target=True, output=True)
+
+
+def _add_explain(commands: Any) -> None:
+    parser = commands.add_parser(
+        "explain",
+        help="what is wrong with a tensor, tensor map or plan, who says so, and what to change",
+        epilog=f"{_NOTATION}\n{_MAP_NOTATION}\n{_EXIT_CODES}",
+    )
+    parser.add_argument("plan", nargs="?", metavar="PLAN", help="a plan that `synthesize --json --output PLAN` wrote")
+    parser.add_argument("--tensor-map", nargs="+", metavar="FIELD=VALUE", help="a tensor map, field by field")
+    _add_tensor(parser, required=False)
+    _add_consumer(parser)
+    parser.add_argument("--order", help="judge the transpose to this order of axes instead of a copy")
+    _finish(parser, "legalsat.cli_plan", "explain")
+    parser.add_argument("--target", help="a GPU; a plan's own when left out")
+
+
+def _add_tensor(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    parser.add_argument("--shape", required=required, help="extents in elements, such as 4096x4095 or MxK%%8")
+    parser.add_argument("--dtype", required=required, help="element type: bf16, fp16, fp32, e4m3, e2m1, i8, ...")
+    parser.add_argument("--strides", help="in elements; row-major when left out")
+    parser.add_argument("--align", metavar="BYTES", help="what the address is a multiple of; 256 when left out")
+    parser.add_argument("--tile", help="elements of a tile along each axis, such as 128x64; chosen when left out")
+
+
+def _add_consumer(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--consumer", help="who reads the tile in shared memory: threads, wgmma.a or wgmma.b")
+
+
+def _finish(
+    parser: argparse.ArgumentParser, module: str, function: str, *, target: bool = False, output: bool = False
+) -> None:
+    """Add what commands share, and say which function runs this one."""
+    if target:
+        parser.add_argument("--target", required=True, help="a GPU such as h200 or sm_90a; see `legalsat targets`")
+    if output:
+        parser.add_argument("--output", metavar="FILE", help="write there instead of to standard output")
+    parser.add_argument("--json", action="store_true", help="answer in JSON, errors too")
+    parser.set_defaults(run=(module, function))

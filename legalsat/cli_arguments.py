@@ -1,0 +1,125 @@
+"""What is written on the command line as the nouns that it means: extents, tensors, operators, tensor maps."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from dataclasses import fields
+from typing import Any
+
+from legalsat.dims import Dim, Extent, times
+from legalsat.errors import InvalidInput
+from legalsat.operators import Copy, Operator, Transpose
+from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor
+from legalsat.tensor_map import TensorMap
+
+_NUMBER = re.compile(r"[0-9]{1,30}")
+_SIGNED = re.compile(r"-?[0-9]{1,30}|0[xX][0-9a-fA-F]{1,30}")
+_DIM = re.compile(r"(?P<name>[A-Za-z_]\w*)(%(?P<multiple>\d{1,30}))?(:(?P<low>\d{0,30})\.\.(?P<high>\d{0,30}))?", re.A)
+_TUPLES = ("global_dim", "global_stride", "box", "element_stride", "lower_corner", "upper_corner")
+_NUMBERS = ("address", "channels", "pixels", "map_offset")
+
+
+def whole(text: str, option: str) -> int:
+    """Return the plain integer that `option` was given."""
+    if not _NUMBER.fullmatch(text):
+        raise InvalidInput(f"{option} is {text!r}; give a whole number such as 4096")
+    return int(text)
+
+
+def wholes(text: str, option: str) -> tuple[int, ...]:
+    """Return integers separated by x or commas, such as 128x64."""
+    return tuple(whole(part, option) for part in _parts(text, option))
+
+
+def shape(text: str) -> tuple[Extent, ...]:
+    """Return extents such as 4096x4095, or with dims MxK%8 (a multiple of 8) and M,K%8:64..8192 (in a range)."""
+    return tuple(_extent(part) for part in _parts(text, "--shape"))
+
+
+def strides(text: str, extents: tuple[Extent, ...]) -> tuple[Extent, ...]:
+    """Return strides in elements: integers, names of the shape's dims, and products of these such as 2*K."""
+    dims = {extent.name: extent for extent in extents if isinstance(extent, Dim)}
+    found = []
+    for part in _parts(text, "--strides"):
+        stride: Extent = 1
+        for factor in part.split("*"):
+            if not _NUMBER.fullmatch(factor) and factor not in dims:
+                known = f", or a dim of the shape ({', '.join(dims)})" if dims else ""
+                raise InvalidInput(f"--strides has {part!r}; give whole numbers of elements{known}")
+            stride = times(stride, dims[factor] if factor in dims else int(factor))
+        found.append(stride)
+    return tuple(found)
+
+
+def tensor_of(args: Namespace) -> Tensor:
+    """Return the tensor that --shape, --dtype, --strides and --align describe."""
+    extents = shape(args.shape)
+    steps = None if args.strides is None else strides(args.strides, extents)
+    align = ALLOCATOR_ALIGNMENT if args.align is None else whole(args.align, "--align")
+    return Tensor(extents, args.dtype, steps, align)
+
+
+def operator_of(args: Namespace, kind: str) -> Operator:
+    """Return the copy or transpose that the options describe."""
+    tensor = tensor_of(args)
+    tile = None if args.tile is None else wholes(args.tile, "--tile")
+    if kind == "copy":
+        return Copy(tensor, tile=tile, consumer=args.consumer)
+    return Transpose(tensor, None if args.order is None else wholes(args.order, "--order"), tile=tile)
+
+
+def tensor_map_of(assignments: list[str]) -> TensorMap:
+    """Return the tensor map that FIELD=VALUE words describe; tuples are written with commas, 64,64 or 64x64."""
+    known = [f.name for f in fields(TensorMap)]
+    values: dict[str, Any] = {}
+    for assignment in assignments:
+        field, equals, text = assignment.partition("=")
+        if not equals or field not in known:
+            raise InvalidInput(f"--tensor-map has {assignment!r}; write FIELD=VALUE with FIELD one of {_list(known)}")
+        if field in values:
+            raise InvalidInput(f"--tensor-map gives {field} twice; give it once")
+        values[field] = _map_value(field, text)
+    for field in ("dtype", "global_dim"):
+        if field not in values:
+            raise InvalidInput(f"--tensor-map lacks {field}; add {field}={'bf16' if field == 'dtype' else '64,64'}")
+    return TensorMap(**values)
+
+
+def _map_value(field: str, text: str) -> Any:
+    if field in _TUPLES:
+        return tuple(_signed(part, field) for part in _parts(text, field)) if text else ()
+    # Enums go by name or by the driver's value, so digits mean the value.
+    return _signed(text, field) if field in _NUMBERS or (text.isascii() and text.isdigit()) else text
+
+
+def _signed(text: str, field: str) -> int:
+    if not _SIGNED.fullmatch(text):
+        raise InvalidInput(f"{field} has {text!r}; give an integer, decimal or 0x")
+    return int(text, 0 if text[1:2] in ("x", "X") else 10)
+
+
+def _parts(text: str, option: str) -> list[str]:
+    """Split at commas where there are any, else at each x, so that a name may contain an x among commas."""
+    parts = [part.strip() for part in text.split("," if "," in text else "x")]
+    if not all(parts):
+        raise InvalidInput(
+            f"{option} is {text!r}; separate numbers by x or commas (by commas where a name contains an x)"
+        )
+    return parts
+
+
+def _extent(text: str) -> Extent:
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    found = _DIM.fullmatch(text)
+    if found is None:
+        raise InvalidInput(
+            f"--shape has {text!r}; give a whole number, or a name with what is known of it: K, K%8, K%8:64..8192"
+        )
+    facts = {"multiple_of": found["multiple"], "min": found["low"], "max": found["high"]}
+    return Dim(found["name"], **{fact: int(value) for fact, value in facts.items() if value})
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names)

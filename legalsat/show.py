@@ -1,0 +1,270 @@
+"""Plans, explanations and diagnostics as text for a person: aligned, wrapped, and in colour where that is wanted."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from legalsat.access import Access, Mode
+from legalsat.diagnostics import Diagnostic
+from legalsat.plan import Candidate, Plan
+from legalsat.tensor_map import TensorMap
+
+if TYPE_CHECKING:
+    from legalsat.extract.explain import Explanation
+
+_STYLES = {"error": "1;31", "warning": "1;33", "good": "1;32", "title": "1", "faint": "2", "help": "36"}
+# What a tiled map is made of, in the driver's order: field, and the unit of its numbers.
+_MAP_FIELDS = (
+    ("dtype", ""),
+    ("global_dim", "elements, fastest first"),
+    ("global_stride", "bytes"),
+    ("box", "elements"),
+    ("element_stride", "elements"),
+    ("interleave", ""),
+    ("swizzle", ""),
+    ("l2_promotion", ""),
+    ("oob_fill", ""),
+)
+_ROLES = {"source": "source, load", "target": "target, store"}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How text is to look: the columns that lines wrap at, and whether colours are used."""
+
+    width: int = 100
+    colour: bool = False
+
+    def paint(self, text: str, style: str) -> str:
+        """Return `text` in a style of `_STYLES`, or as it is without colours."""
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour and text else text
+
+    def wrap(self, text: str, first: str = "", rest: str | None = None) -> str:
+        """Return `text` wrapped, its first line after `first` and the others after `rest` (as many blanks)."""
+        hang = " " * len(first) if rest is None else rest
+        lines = textwrap.wrap(
+            text,
+            max(self.width, len(hang) + 20),
+            initial_indent=first,
+            subsequent_indent=hang,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        return "\n".join(lines) or first.rstrip()
+
+
+PLAIN = Look()
+
+
+def byte_count(number: int) -> str:
+    """Return a number of bytes as a person reads it: "96 bytes", "160 KiB", "31.98 MiB"."""
+    size = float(number)
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{number} {unit}" if unit == "bytes" else f"{size:.2f}".rstrip("0").rstrip(".") + f" {unit}"
+
+
+def duration(nanoseconds: float) -> str:
+    """Return a time with the unit that suits it: "3000 ns", "17.0 us", "1.25 ms"."""
+    if nanoseconds < 1e4:
+        return f"{nanoseconds:.0f} ns"
+    return f"{nanoseconds / 1e3:.1f} us" if nanoseconds < 1e6 else f"{nanoseconds / 1e6:.2f} ms"
+
+
+def table(rows: Iterable[Sequence[str]], *, indent: str = "  ", gap: str = "   ") -> list[str]:
+    """Return the rows as lines with their columns aligned to the left."""
+    cells = [tuple(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        (indent + gap.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))).rstrip()
+        for row in cells
+    ]
+
+
+def show_diagnostic(found: Diagnostic, look: Look = PLAIN) -> str:
+    """Return what is wrong, where, who says so and what to change; the words are those of `str(found)`."""
+    severity = f"{found.level}[{found.code}]"
+    message = look.wrap(f"{severity}: {found.message}", rest="    ")
+    lines = [look.paint(severity, found.level) + look.paint(message.removeprefix(severity), "title")]
+    if found.where:
+        lines.append(look.wrap(found.where, "  --> "))
+    lines.append(look.wrap(found.note, "  = note: "))
+    lines.append(look.wrap(found.help, "  = help: ").replace("help", look.paint("help", "help"), 1))
+    return "\n".join(lines)
+
+
+def show_explanation(found: Explanation, look: Look = PLAIN) -> str:
+    """Return the verdict, the reasons for it and the repairs, or how the plan does it where there is one."""
+    verdict = look.paint("legal", "good") if found.legal else look.paint("refused", "error")
+    lines = [f"{look.paint(f'{found.subject} on {found.target}', 'title')}: {verdict}"]
+    for diagnostic in found.diagnostics:
+        lines += ["", show_diagnostic(diagnostic, look)]
+    if not found.legal and not found.diagnostics:
+        lines += ["", "no single rule forbids it: no candidate could be formed; try another dtype, shape or tile"]
+    if found.repairs:
+        lines += ["", look.paint("repairs that work, cheapest first", "title")]
+        for number, repair in enumerate(found.repairs, start=1):
+            predicted = f"; then predicted at {duration(repair.nanoseconds)}"
+            lines.append(look.wrap(repair.message + predicted, f"  {number}. "))
+    if found.plan is not None:
+        lines += ["", *_in_short(found.plan, look)]
+    return "\n".join(lines)
+
+
+def _in_short(plan: Plan, look: Look) -> list[str]:
+    lines = [look.wrap(f"legal for {_region(plan.guard)}")] if plan.guard else []
+    laws = ", ".join(step.law for step in plan.derivation)
+    lines += [look.wrap(laws, "derivation: ")] if laws else []
+    lines += [look.wrap(str(tm), f"{view.side}: ") for view, tm in zip(plan.views, plan.tensor_maps, strict=True)]
+    if plan.store == "threads":
+        lines.append("target: stored from registers")
+    return [*lines, f"predicted: {duration(plan.cost.nanoseconds)}"]
+
+
+def show_plan(plan: Plan, look: Look = PLAIN) -> str:
+    """Return the whole plan: movement, derivation, maps, shared memory, pipeline, cost, and what else there was."""
+    target = plan.target
+    product = "" if target.name == target.architecture else f" ({target.architecture})"
+    sections = [
+        ("movement", _movement(plan)),
+        ("derivation", _derivation(plan, look)),
+        ("tensor maps", _maps(plan)),
+        ("shared memory", _shared(plan)),
+        ("pipeline", _pipeline(plan, look)),
+        ("predicted cost", _cost(plan)),
+        ("also considered", _considered(plan.candidates[0], plan.candidates[1:])),
+    ]
+    if plan.guard:
+        names = ", ".join(dim.name for dim in plan.operator.source.dims)
+        sample = f"numbers below that depend on {names} are those of one sample"
+        sections.insert(0, ("legal for", [look.wrap(_region(plan.guard), "  "), look.wrap(sample, "  ")]))
+    lines = [look.paint(look.wrap(f"{plan.operator} on {target}{product}"), "title")]
+    for title, body in sections:
+        if body:
+            lines += ["", look.paint(title, "title"), *body]
+    return "\n".join(lines)
+
+
+def _movement(plan: Plan) -> list[str]:
+    """A table of the access's modes: what the kernel walks."""
+    access = plan.access
+    whole = all(m.source % 8 == 0 and m.target % 8 == 0 for m in access.modes)
+    unit, bits = ("bytes", 8) if whole else ("bits", 1)
+    rows = [("mode", "extent", "tile", "source stride", "target stride")]
+    rows += [
+        (str(i), str(m.extent), str(m.tile), str(m.source // bits), str(m.target // bits))
+        for i, m in enumerate(access.modes)
+    ]
+    tiles = 1
+    for mode in access.modes:
+        tiles *= -(-mode.extent // mode.tile)
+    head = f"  {tiles} tile{'s' * (tiles != 1)} of {access.word}-bit words; strides in {unit}"
+    return [head, *table(rows)]
+
+
+def _derivation(plan: Plan, look: Look) -> list[str]:
+    if not plan.derivation:
+        return []
+    longest = max(len(step.law) for step in plan.derivation)
+    lines = ["  modes as extent:source->target/tile, strides in bits"]
+    for number, step in enumerate(plan.derivation, start=1):
+        lines.append(look.wrap(_modes(step.access), f"  {number}. {step.law.ljust(longest)}   "))
+    return lines
+
+
+def _modes(access: Access) -> str:
+    return f"{access.word}-bit words, " + " ".join(map(str, access.modes))
+
+
+def _maps(plan: Plan) -> list[str]:
+    rows = [("", *(_ROLES[view.side] for view in plan.views), "")]
+    rows += [(field, *(_field(tm, field) for tm in plan.tensor_maps), unit) for field, unit in _MAP_FIELDS]
+    aligned = {"source": plan.operator.source.align, "target": plan.operator.target.align}
+    rows.append(("address", *(f"multiple of {aligned[view.side]}" for view in plan.views), "bytes"))
+    lines = table(rows)
+    if plan.store == "threads":
+        lines.append("  no map for the target: threads store it from registers")
+    return lines
+
+
+def _field(tm: TensorMap, field: str) -> str:
+    value = getattr(tm, field)
+    return (", ".join(map(str, value)) or "-") if isinstance(value, tuple) else str(value)
+
+
+def _shared(plan: Plan) -> list[str]:
+    rows = []
+    for tile in plan.shared:
+        shape = " x ".join(map(str, tile.shape))
+        stages = f"{tile.stages} stage{'s' * (tile.stages != 1)} of {byte_count(tile.bytes)}"
+        boxes = f"{tile.boxes} box{'es' * (tile.boxes != 1)} each"
+        swizzle = "no swizzle" if tile.swizzle == "none" else f"swizzle {tile.swizzle}"
+        aligned = f"aligned to {tile.alignment} bytes"
+        rows.append((tile.name, f"{shape} words of {tile.word} bits", stages, boxes, swizzle, aligned))
+    limit = byte_count(plan.target.shared_bytes_per_block)
+    return [*table(rows), f"  {byte_count(plan.cost.shared_bytes)} a block, of {limit}"]
+
+
+def _pipeline(plan: Plan, look: Look) -> list[str]:
+    lines = [f"  {plan.pipeline.stages} stage{'s' * (plan.pipeline.stages != 1)}, each with its own barriers"]
+    for barrier in plan.pipeline.barriers:
+        arrivals = f"{barrier.arrivals} arrival{'s' * (barrier.arrivals != 1)}"
+        lines.append(f"  barrier {barrier.name}: {arrivals} and {barrier.transaction_bytes} bytes a phase")
+    last = len(str(len(plan.pipeline.steps)))
+    for number, step in enumerate(plan.pipeline.steps, start=1):
+        lines.append(look.wrap(step, f"  {number:>{last}}. "))
+    return lines
+
+
+def _cost(plan: Plan) -> list[str]:
+    cost, device = plan.cost, plan.target.device
+    speed = "" if device else f", on a nominal product: {plan.target} is an architecture"
+    repeats = "none" if cost.conflicts == 1 else f"each shared access takes {cost.conflicts} rounds"
+    return table(
+        (
+            ("time", f"{duration(cost.nanoseconds)}{speed}"),
+            ("global memory", f"{byte_count(cost.global_bytes)} read and written"),
+            ("boxes", f"{cost.boxes} copies by the engine"),
+            ("overhang", f"{byte_count(cost.overhang_bytes)} of boxes outside the tensor"),
+            ("bank conflicts", repeats),
+        )
+    )
+
+
+def _considered(chosen: Candidate, others: Sequence[Candidate]) -> list[str]:
+    if not others:
+        return []
+    rows = [("time", "boxes", "overhang", "shared", "store", "word", "tile, fastest first", "laws")]
+    for one in others:
+        rows.append(
+            (
+                duration(one.cost.nanoseconds),
+                str(one.cost.boxes),
+                byte_count(one.cost.overhang_bytes),
+                byte_count(one.cost.shared_bytes),
+                one.store,
+                f"{one.access.word} bits",
+                _tile(one.access.modes),
+                "the same" if _laws(one) == _laws(chosen) else ", ".join(_laws(one)) or "none",
+            )
+        )
+    return table(rows)
+
+
+def _laws(candidate: Candidate) -> list[str]:
+    return [step.law for step in candidate.derivation]
+
+
+def _tile(modes: Sequence[Mode]) -> str:
+    return " x ".join(str(mode.tile) for mode in modes)
+
+
+def _region(guard: str) -> str:
+    """Return what a set written as `[K] -> { [] : K mod 8 = 0 }` says of its parameters."""
+    _, _, condition = guard.partition("{ [] : ")
+    return condition.removesuffix(" }") or guard

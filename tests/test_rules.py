@@ -1,0 +1,219 @@
+"""Every rule has a site that violates it and the same site repaired; what it says keeps the house style."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from legalsat.diagnostics import worst_first
+from legalsat.errors import LegalSatError
+from legalsat.rule import Source, Unit, require, rules_in
+from legalsat.rules import COPY_RULES, RULES, SHARED_RULES, TENSOR_MAP_RULES, movement, tma, tma_tiled
+from legalsat.sites import SharedStages, TmaCopy
+from legalsat.targets import TARGETS, Target, target
+from legalsat.tensor_map import TensorMap
+
+BY_CODE = {rule.code: rule for rule in RULES}
+# Messages start in lower case, but for names that are written in capitals.
+NAMES = ("TMA", "L2", "NaN", "CUtensorMap")
+VERBS = (
+    *("bring", "copy", "declare", "fill", "give", "load", "merge", "move", "pad", "raise", "round", "set", "split"),
+    *("start", "store", "take", "use"),
+)
+
+
+def tiled(*, stores: bool = False, inner_stride_bits: int | None = None, **fields: Any) -> TmaCopy:
+    """Return the site of a legal bf16 matrix of 128 x 64, but for the fields given."""
+    legal: dict[str, Any] = {"dtype": "bf16", "global_dim": (64, 128), "global_stride": (128,), "box": (64, 8)}
+    site = TmaCopy.of(TensorMap(**{**legal, **fields}), stores=stores)
+    return site if inner_stride_bits is None else replaced(site, inner_stride_bits=inner_stride_bits)
+
+
+def replaced(site: TmaCopy, **fields: Any) -> TmaCopy:
+    """Return the site with other fields."""
+    return TmaCopy(**{**{name: getattr(site, name) for name in site.__slots__}, **fields})
+
+
+def cube(**fields: Any) -> TmaCopy:
+    """Return the site of a legal map of three dimensions, which interleaved layouts need."""
+    legal = {"global_dim": (64, 8, 8), "global_stride": (128, 1024), "box": (64, 1, 8)}
+    return tiled(**{**legal, **fields})
+
+
+def image(**fields: Any) -> TmaCopy:
+    """Return the site of a legal im2col map of NHWC images, but for the fields given."""
+    legal: dict[str, Any] = {
+        "dtype": "bf16",
+        "mode": "im2col",
+        "global_dim": (64, 16, 16, 2),
+        "global_stride": (128, 2048, 32768),
+        "lower_corner": (-1, -1),
+        "upper_corner": (1, 1),
+        "channels": 64,
+        "pixels": 32,
+    }
+    return TmaCopy.of(TensorMap(**{**legal, **fields}))
+
+
+def packed(dtype: str = "16u4_align16b", **fields: Any) -> TmaCopy:
+    """Return the site of a legal map of a packed type, which needs compute capability 10.0."""
+    legal = {"global_dim": (256, 8, 8), "global_stride": (128, 1024), "box": (128, 8, 1)}
+    return tiled(**{"dtype": dtype, **legal, **fields})
+
+
+class Row(NamedTuple):
+    """A site that `code` refuses, the same site repaired, and the target that refuses it."""
+
+    code: str
+    refused: Any
+    repaired: Any
+    target: str = "h200"
+
+
+TABLE = (
+    Row("SMEM001", SharedStages(stages=4, ring=65536, single=0), SharedStages(stages=3, ring=65536, single=0)),
+    Row(
+        "TMA001",
+        tiled(global_dim=(64,) * 6, global_stride=(128,) * 5, box=(64, 1, 1, 1, 1, 1)),
+        tiled(global_dim=(64,) * 5, global_stride=(128,) * 4, box=(64, 1, 1, 1, 1)),
+    ),
+    Row("TMA002", tiled(global_dim=(64, 2**32 + 1)), tiled(global_dim=(64, 2**32))),
+    Row("TMA003", tiled(box=(64, 512)), tiled(box=(64, 256))),
+    Row("TMA004", tiled(address=8), tiled(address=16)),
+    Row("TMA005", tiled(global_stride=(8190,)), tiled(global_stride=(8192,))),
+    Row("TMA006", tiled(global_stride=(2**40,)), tiled(global_stride=(2**40 - 16,))),
+    Row("TMA007", tiled(element_stride=(1, 9)), tiled(element_stride=(1, 8))),
+    Row("TMA008", tiled(box=(63, 8)), tiled(box=(64, 8))),
+    Row("TMA009", tiled(box=(64, 8), swizzle="64B"), tiled(box=(32, 8), swizzle="64B")),
+    Row("TMA010", tiled(dtype="16u4_align8b"), tiled(dtype="u8")),
+    Row("TMA011", tiled(swizzle="128B_atom_32B"), tiled(swizzle="128B")),
+    Row("TMA012", tiled(interleave=3), tiled(interleave="none")),
+    Row("TMA013", tiled(l2_promotion=4), tiled(l2_promotion="256B")),
+    Row("TMA014", tiled(oob_fill=2), tiled(oob_fill="nan")),
+    Row("TMA015", tiled(dtype="u16", oob_fill="nan"), tiled(oob_fill="nan")),
+    Row("TMA016", tiled(interleave="16B"), cube(interleave="16B")),
+    Row("TMA017", tiled(dtype="fp32", box=(256, 256)), tiled(dtype="fp32", box=(256, 128))),
+    Row("TMA018", tiled(global_dim=(64, 2**31 + 1)), tiled(global_dim=(64, 2**31))),
+    Row("TMA019", tiled(map_offset=32), tiled(map_offset=64)),
+    Row("TMA020", cube(interleave="32B"), cube(interleave="32B", swizzle="32B", box=(64, 1, 8))),
+    # By the driver's count a box of 8 x 256 words is small; with a swizzle every row takes a whole span.
+    Row("TMA021", cube(box=(8, 256, 8), swizzle="128B"), cube(box=(8, 128, 8), swizzle="128B")),
+    Row("TMA022", tiled(element_stride=(2, 1)), tiled(element_stride=(1, 1))),
+    Row("TMA023", tiled(global_stride=(112,)), tiled(global_stride=(128,))),
+    Row("TMA024", tiled(inner_stride_bits=32), tiled(inner_stride_bits=16)),
+    Row("TMA025", tiled(global_dim=(60, 128), stores=True), tiled(global_dim=(56, 128), stores=True)),
+    Row("TMA026", tiled(global_stride=(112,), stores=True), tiled(global_stride=(144,), stores=True)),
+    Row("TMA030", packed(global_dim=(192, 8, 8)), packed(), "b200"),
+    Row("TMA031", packed(address=16), packed(address=32), "b200"),
+    Row("TMA032", packed(global_stride=(144, 2048)), packed(global_stride=(160, 2048)), "b200"),
+    Row("TMA033", packed(box=(64, 8, 1)), packed(box=(128, 8, 1)), "b200"),
+    Row("TMA034", packed(swizzle="128B_atom_64B"), packed(swizzle="128B"), "b200"),
+    Row(
+        "TMA035",
+        packed("16u6_align16b", interleave="16B"),
+        packed("16u6_align16b", global_stride=(192, 1536)),
+        "b200",
+    ),
+    Row("TMA036", cube(interleave="32B"), cube(interleave="32B", swizzle="32B"), "b200"),
+    Row("TMA040", image(channels=264), image(channels=256)),
+    Row("TMA041", image(pixels=1025), image(pixels=1024)),
+    Row("TMA042", image(channels=256, pixels=512), image(channels=256, pixels=256)),
+    Row("TMA043", image(lower_corner=(-129, -1)), image(lower_corner=(-128, -1))),
+    Row("TMA044", image(lower_corner=(0, 17)), image(lower_corner=(0, 16)), "b200"),
+    Row("TMA045", image(upper_corner=(1, -17)), image(upper_corner=(1, -16))),
+)
+ROWS = {row.code: row for row in TABLE}
+
+
+def found_at(site: Any, on: Target) -> set[str]:
+    """Return the codes of the rules that the site violates."""
+    rules = SHARED_RULES if isinstance(site, SharedStages) else COPY_RULES
+    return {rule.code for rule in rules for _ in rule.check(site, on)}
+
+
+def test_the_table_has_exactly_one_row_for_each_rule() -> None:
+    assert sorted(ROWS) == sorted(BY_CODE)
+    assert len(TABLE) == len(RULES)
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.code)
+def test_refused_example_is_refused_and_repaired_example_is_not(row: Row) -> None:
+    on = target(row.target)
+    assert row.code in found_at(row.refused, on)
+    left = found_at(row.repaired, on)
+    assert row.code not in left
+    assert not {code for code in left if BY_CODE[code].level == "error"}, "the repaired example must be legal"
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.code)
+def test_what_a_rule_says_keeps_the_house_style(row: Row) -> None:
+    rule = BY_CODE[row.code]
+    for said in rule.check(row.refused, target(row.target)):
+        assert said.message[0].islower() or said.message[0].isdigit() or said.message.startswith(NAMES)
+        assert said.help.split()[0] in VERBS, "help begins with a verb"
+        for text in (said.message, said.help):
+            assert not text.endswith((".", "!"))
+            assert not set("{}\n") & set(text)
+        lines = str(said).splitlines()
+        assert lines[0] == f"{rule.level}[{rule.code}]: {said.message}"
+        assert len(lines) == 4 and all(line.strip() for line in lines)
+        assert said.measured == rule.source.document.startswith("measured")
+        assert said.to_json()["code"] == rule.code
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_a_rule_is_documented(rule: Any) -> None:
+    summary = rule.docs.splitlines()[0]
+    assert summary.endswith(".") and summary[0].isupper()
+    assert rule.source.quote and rule.source.document and rule.source.field
+    assert rule.name.islower() and rule.refused_by in ("driver", "hardware", "document")
+    # A warning is for what nobody enforces; who enforces something refuses with an error.
+    assert rule.level == "error" or rule.refused_by == "document"
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_no_rule_speaks_where_the_target_lacks_the_unit(name: str) -> None:
+    on = target(name)
+    for row in TABLE:
+        if on.tma is None and row.code != "SMEM001":
+            assert not found_at(row.refused, on)
+
+
+def test_a_driver_rule_that_no_document_states_says_that_it_was_measured() -> None:
+    measured = {rule.code for rule in RULES if rule.source.measured}
+    assert {"TMA017", "TMA042", "TMA045"} <= measured
+    assert all(rule.unit.name in ("tma", "shared memory") for rule in RULES)
+
+
+def test_two_rules_with_one_code_are_refused() -> None:
+    with pytest.raises(LegalSatError, match="share the code"):
+        rules_in(tma, tma_tiled, tma)
+
+
+def test_a_rule_without_docstring_or_quote_is_refused() -> None:
+    def undocumented(site: Any, limits: Any) -> Any:
+        yield require(site, "fails", help="give something else")
+
+    def documented(site: Any, limits: Any) -> Any:
+        """Has a help page."""
+        yield require(site, "fails", help="give something else")
+
+    unit, source = Unit("nothing", lambda on: on), Source("nowhere", "field")
+    with pytest.raises(LegalSatError, match="docstring"):
+        unit.rule("X001", source.saying("words"), refused_by="document")(undocumented)
+    with pytest.raises(LegalSatError, match="docstring"):
+        unit.rule("X001", source, refused_by="document")(documented)
+
+
+def test_errors_come_before_warnings() -> None:
+    site = tiled(map_offset=32, address=8, element_stride=(2, 1))
+    said = worst_first(d for rule in TENSOR_MAP_RULES for d in rule.check(site, target("h200")))
+    assert [d.level for d in said] == ["error", "warning", "warning"]
+
+
+def test_rules_of_movements_are_no_tensor_map_rules() -> None:
+    codes = {rule.code for rule in TENSOR_MAP_RULES}
+    extra = {rule.code for rule in rules_in(movement)}
+    assert not codes & extra
+    assert codes | extra == set(BY_CODE)
