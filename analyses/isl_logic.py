@@ -111,8 +111,14 @@ class IslNumber(Number):  # noqa: PLW1641 - equality is a condition
     def __floordiv__(self, other: Value) -> IslNumber:
         return IslNumber(self.expression.scale_down_val(self._divisor(other)).floor())
 
+    def __rfloordiv__(self, other: Value) -> IslNumber:
+        return IslNumber(self._other(other)) // self
+
     def __mod__(self, other: Value) -> IslNumber:
         return IslNumber(self.expression.mod_val(self._divisor(other)))
+
+    def __rmod__(self, other: Value) -> IslNumber:
+        return IslNumber(self._other(other)) % self
 
     def __eq__(self, other: object) -> IslTruth:  # type: ignore[override]
         return IslTruth(self.expression.eq_set(self._other(other)))

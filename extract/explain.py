@@ -27,7 +27,7 @@ class Repair:
         kind: "align" (copy to an aligned allocation), "pad" (longer row pitch), "dense" (a packed copy).
         message: what to do, with the numbers.
         tensor: the tensor's layout after it.
-        bytes_added: bytes that the new layout takes more than the elements need.
+        bytes_added: bytes that the new layout spans more than the old one.
         nanoseconds: predicted time of the movement after it, the repair itself not counted.
     """
 
@@ -99,7 +99,7 @@ def repairs(operator: Operator, target: Target) -> tuple[Repair, ...]:
             plan = cached_plan(_with_source(operator, tensor), target)
         except LegalSatError:
             continue
-        added = max(tensor.span_bits - tensor.size * tensor.dtype.bits, 0) // 8
+        added = max(tensor.span_bits - operator.source.span_bits, 0) // 8
         found.setdefault(tensor, Repair(kind, message.format(added=added), tensor, added, plan.cost.nanoseconds))
     return tuple(sorted(found.values(), key=lambda r: (r.bytes_added, r.nanoseconds)))
 
@@ -119,20 +119,19 @@ def _changes(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:
             f"copy the tensor to an allocation aligned to {GRANULE_BITS // 8} bytes (now {tensor.align})",
             Tensor(shape, tensor.dtype, strides),
         )
-    order = sorted(range(tensor.rank), key=lambda a: (strides[a] == 0, strides[a], -a))
-    pitch = list(strides)
-    covered = 1
+    order = sorted((a for a in range(tensor.rank) if shape[a] > 1 and strides[a]), key=lambda a: strides[a])
+    pitch, covered = list(strides), 1
     for position, axis in enumerate(order):
-        if position and covered * bits % GRANULE_BITS:
-            covered = -(-covered * bits // GRANULE_BITS) * GRANULE_BITS // bits
-        pitch[axis] = covered
-        covered *= shape[axis]
-    longest = max((a for a in order[1:]), key=lambda a: (shape[a] > 1, -pitch[a]), default=None)
-    if longest is not None and tensor.rank and strides[order[0]] == 1:
-        was, now = strides[longest] * bits // 8, pitch[longest] * bits // 8
+        # No axis moves closer than it was or than the axes inside it reach; all but the fastest start at a granule.
+        wanted = max(strides[axis], covered) * bits
+        pitch[axis] = (-(-wanted // GRANULE_BITS) * GRANULE_BITS if position else wanted) // bits
+        covered = pitch[axis] * shape[axis]
+    moved = [axis for axis in order if pitch[axis] != strides[axis]]
+    if moved and strides[order[0]] == 1:
+        was, now = strides[moved[0]] * bits // 8, pitch[moved[0]] * bits // 8
         yield (
             "pad",
-            f"pad rows to {now} bytes (now {was}), which adds {{added}} bytes",
+            f"pad axis {moved[0]} to a pitch of {now} bytes (now {was}), which adds {{added}} bytes",
             Tensor(shape, tensor.dtype, pitch),
         )
     yield "dense", "copy the tensor to dense row-major memory", Tensor(shape, tensor.dtype)

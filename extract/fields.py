@@ -15,7 +15,7 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
 from legalsat.errors import LegalSatError
 from legalsat.extract.z3_logic import Z3Number, formula, variable
-from legalsat.logic import Condition, Truth, Value, among, ceil_div, choose, implies, pick
+from legalsat.logic import Condition, Truth, Value, among, ceil_div, choose, implies, pick, within
 from legalsat.plan import View
 from legalsat.rule import Requirement, Rule
 from legalsat.rules import COPY_RULES, SHARED_RULES
@@ -75,6 +75,7 @@ def solve(
     target: Target,
     *,
     threads_read: bool,
+    max_stages: int = MAX_STAGES,
     timeout_ms: int = TIMEOUT_MS,
 ) -> Solution | Conflict:
     """Return fields for the tensor maps of `views` (the load's first), or the rules that forbid any.
@@ -87,6 +88,7 @@ def solve(
         target: the GPU.
         threads_read: whether threads, and not the copy engine alone, read the tile; then swizzles matter, and each
             side has a buffer of its own.
+        max_stages: stages of the ring at most; as many are taken as fit.
         timeout_ms: milliseconds for the solver.
 
     Raises:
@@ -100,7 +102,7 @@ def solve(
         for view, a in zip(views, align, strict=True)
     ]
     tile_bytes = ceil_div(math.prod(views[0].tile) * access.word, 8)
-    stages = variable("stages")
+    stages: Value = variable("stages") if max_stages > 1 else 1
     shared = SharedStages(stages=stages, ring=tile_bytes, single=tile_bytes if threads_read else 0)
     wanted: list[tuple[Rule, str, Requirement]] = [
         *((rule, str(o.site), r) for o in opened for rule in COPY_RULES for r in _errors(rule, o.site, target)),
@@ -109,7 +111,7 @@ def solve(
     plainly = {rule.code for rule, _, r in wanted if not isinstance(r.condition, Truth) and not r.condition}
     if plainly:
         return _conflict(plainly, opened, views, shared, target)
-    domain = [c for o in opened for c in o.domain] + [stages >= 1, stages <= MAX_STAGES]
+    domain = [c for o in opened for c in o.domain] + [within(1, stages, max_stages)]
     if len(opened) > 1 and not threads_read:
         domain += _same_tile(opened, views)
     conflicts: Value = 1

@@ -12,20 +12,23 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError
 from legalsat.extract import search
 from legalsat.extract.cost import NOMINAL_PROCESSORS, cost_of
-from legalsat.extract.fields import Conflict, Solution, map_type, solve
+from legalsat.extract.fields import MAX_STAGES, Conflict, Solution, map_type, solve
 from legalsat.extract.recheck import recheck
 from legalsat.extract.tiles import proposals
 from legalsat.extract.views import view_of
 from legalsat.operators import Operator, access_of
 from legalsat.plan import Barrier, Candidate, Cost, Launch, Pipeline, Plan, SharedTile, Step, View
-from legalsat.rules.movement import elements_share_bytes
+from legalsat.rules import MOVEMENT_RULES
 from legalsat.rules.rewrites.words import recast_to_wider_words
-from legalsat.sites import SWIZZLE_SPANS, WordSize
+from legalsat.sites import SWIZZLE_SPANS, Movement
 from legalsat.targets import Target
 from legalsat.tensor_map import driver_value
 
 TOP = 4
 BYTE = 8
+# Who works on a stage while the next ones load. A movement has nothing to work on: one block a tile, several blocks on
+# a processor, beat every persistent ring that was measured (bench/gpu/results, transpose of 16384 x 16384).
+RING_CONSUMERS = ("wgmma.a", "wgmma.b")
 COMMON_WORDS = (8, 16, 32)  # Triton's copies take no 64-bit words (FACTS, triton_tensor_descriptor), and none smaller
 CHOSEN_TILE = "choose_tile"
 
@@ -61,8 +64,9 @@ def plan(operator: Operator, target: Target, *, rewrite: bool = True) -> Plan:
         NoLegalLayout: no candidate satisfies the rules.
         SolverGaveUp: the solver ran out of time on every candidate.
     """
-    if target.tma is None:
-        raise NoLegalLayout(f"{target} has no tensor memory accelerator", (_unit_missing(target),))
+    missing = _judge(Movement(BYTE, operator.consumer), target)
+    if missing:
+        raise NoLegalLayout(f"no legal {operator} on {target}", missing)
     solved: list[_Solved] = []
     conflicts: list[Conflict] = []
     for start, before in _starts(operator, rewrite=rewrite):
@@ -116,11 +120,12 @@ def _solutions(
     align = (operator.source.align, operator.target.align)
     turned = _turned(load, store)
     threads = turned or operator.consumer is not None
-    outcome = solve(access, (load, store), element, align, target, threads_read=threads)
+    stages = MAX_STAGES if operator.consumer in RING_CONSUMERS else 1
+    outcome = solve(access, (load, store), element, align, target, threads_read=threads, max_stages=stages)
     views: tuple[View, ...] = (load, store)
     if isinstance(outcome, Conflict):
         views = (load,)
-        only_load = solve(access, views, element, align[:1], target, threads_read=True)
+        only_load = solve(access, views, element, align[:1], target, threads_read=True, max_stages=stages)
         if isinstance(only_load, Conflict) or _overlaps(store):
             yield only_load if isinstance(only_load, Conflict) else outcome
             return
@@ -228,32 +233,32 @@ def _pipeline(solved: _Solved, tile: SharedTile, *, turned: bool) -> Pipeline:
 
 
 def _launch(solved: _Solved, target: Target, *, turned: bool) -> Launch:
-    """Return a persistent grid of one block a processor; a tile that only passes through needs a single warp."""
+    """Return one block a tile; with a ring, a persistent grid of one block a processor.
+
+    A tile that only passes through needs a single warp; one that is turned, a warp for each 2048 words.
+    """
     tiles = math.prod(-(-m.extent // m.tile) for m in solved.access.modes)
     processors = target.device.processors if target.device else NOMINAL_PROCESSORS
     words = math.prod(m.tile for m in solved.access.modes)
-    warps = max(1, min(8, words // 1024)) if turned else 1
-    return Launch(warps=1 << (warps.bit_length() - 1), programs=min(processors, tiles), staging=1, band=1)
+    warps = max(1, min(8, words // 2048)) if turned else 1
+    persistent = solved.solution.stages > 1
+    return Launch(
+        warps=1 << (warps.bit_length() - 1),
+        programs=min(processors, tiles) if persistent else 0,
+        staging=1,
+        band=1,
+    )
 
 
 def _refusal(operator: Operator, target: Target, conflicts: list[Conflict]) -> NoLegalLayout:
     found = [c.diagnostics for c in conflicts if c.diagnostics]
-    found = found or [tuple(elements_share_bytes.check(WordSize(operator.source.dtype.bits), target))]
+    found = found or [_judge(Movement(operator.source.dtype.bits), target)]
     nearest = min(found, key=len)
     return NoLegalLayout(f"no legal {operator} on {target}", nearest)
 
 
-def _unit_missing(target: Target) -> Diagnostic:
-    return Diagnostic(
-        code="UNIT001",
-        level="error",
-        refused_by="hardware",
-        field="target",
-        message=f"{target} has no tensor memory accelerator",
-        note='PTX ISA 9.1, cp.async.bulk.tensor: "requires sm_90 or higher"',
-        help="plan for sm_90a, sm_100a or sm_120a, or copy with plain loads and stores",
-        where=f"target {target}",
-    )
+def _judge(movement: Movement, target: Target) -> tuple[Diagnostic, ...]:
+    return tuple(diagnostic for rule in MOVEMENT_RULES for diagnostic in rule.check(movement, target))
 
 
 @lru_cache(maxsize=4096)

@@ -33,7 +33,13 @@ def symbolic_plan(operator: Operator, target: Target) -> Plan:
     """
     dims = dims_of(*operator.source.shape, *operator.source.strides, *operator.target.strides)
     values = {dim.name: _representative(dim) for dim in dims}
-    found = plan(operator.bind(values), target, rewrite=False)
+    try:
+        found = plan(operator.bind(values), target, rewrite=False)
+    except NoLegalLayout as refusal:
+        sample = ", ".join(f"{name} = {value}" for name, value in values.items())
+        raise NoLegalLayout(
+            f"no legal {operator} on {target}, as the sample {sample} shows", refusal.diagnostics
+        ) from None
     numbers = parameters([dim.name for dim in dims])
     legal = _domain(dims, numbers)
     for view in found.views:
@@ -44,9 +50,15 @@ def symbolic_plan(operator: Operator, target: Target) -> Plan:
 
 
 def _representative(dim: Dim) -> int:
-    step = math.lcm(dim.multiple_of, _ALIGNED)
-    best = step * _PRIME
-    return best if dim.min <= best <= dim.max else dim.max // dim.multiple_of * dim.multiple_of
+    best = math.lcm(dim.multiple_of, _ALIGNED) * _PRIME
+    if dim.min <= best <= dim.max:
+        return best
+    alignment = _ALIGNED
+    while True:  # the most aligned value in range; at the latest with alignment 1 there is one
+        step = math.lcm(dim.multiple_of, alignment)
+        if (largest := dim.max // step * step) >= dim.min:
+            return largest
+        alignment //= 2
 
 
 def _domain(dims: tuple[Dim, ...], numbers: dict[str, IslNumber]) -> IslTruth:
@@ -98,8 +110,8 @@ def _number(extent: Extent, numbers: dict[str, IslNumber], scale: int) -> Value:
     largest = extent.coefficient * scale * math.prod(d.max for d in extent.dims)
     if step % 256 or largest >= 2**43:
         raise InvalidInput(
-            f"stride {extent} multiplies dims, and may be misaligned or too large; give Dim(..., multiple_of=, max=) "
-            "or bind one of them"
+            f"stride {extent} multiplies dims, and may be misaligned or too large; state what its dims "
+            "are multiples of and their largest values, or bind one of them"
         )
     return largest
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 DONE, REFUSED, USAGE = 0, 1, 2
 INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell reports for SIGINT and SIGPIPE
 _MAX_WIDTH = 120
+# The library's own tables, spelled out because importing them takes too long; tests compare the two.
+_CONSUMERS = ("threads", "wgmma.a", "wgmma.b")
+_BACKENDS = ("triton", "host", "host-python")
 
 _NOTATION = """\
 tensors:
@@ -195,9 +198,7 @@ def _add_synthesize(commands: Any) -> None:
             _add_consumer(operator)
         else:
             operator.add_argument("--order", help="axes of the source in the result's order, 1,0; last two exchanged")
-        operator.add_argument(
-            "--emit", choices=("triton", "host", "host-python"), help="print source text: kernel, C++ or Python host"
-        )
+        operator.add_argument("--emit", choices=_BACKENDS, help="print source text: kernel, C++ or Python host")
         operator.set_defaults(operator=name)
         _finish(operator, "legalsat.cli_plan", "synthesize", target=True, output=True)
     gemm = operators.add_parser(
@@ -237,7 +238,7 @@ def _add_tensor(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def _add_consumer(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--consumer", help="who reads the tile in shared memory: threads, wgmma.a or wgmma.b")
+    parser.add_argument("--consumer", choices=_CONSUMERS, help="who reads the tile in shared memory")
 
 
 def _finish(

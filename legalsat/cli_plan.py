@@ -15,7 +15,7 @@ from legalsat.errors import InvalidInput
 from legalsat.extract.explain import Explanation
 from legalsat.extract.planner import NoLegalLayout
 from legalsat.operators import Copy, Operator
-from legalsat.plan import Plan
+from legalsat.plan import InvalidPlan, Plan
 from legalsat.show import Look, show_diagnostic, show_explanation, show_plan, table
 from legalsat.targets import Target
 from legalsat.targets import target as as_target
@@ -29,6 +29,9 @@ _TILE_ROWS, _TILE_ROW_BITS = 128, 128 * 8
 def synthesize(args: Namespace) -> Answer:
     """Plan a copy or a transpose; print the plan, or the source text of a backend."""
     operator, target = operator_of(args, args.operator), as_target(args.target)
+    if args.emit is not None and operator.source.dims:
+        names = ", ".join(dim.name for dim in operator.source.dims)
+        raise InvalidInput(f"--emit needs every extent as a number; give --shape numbers for {names}")
     try:
         plan = api.synthesize(operator, target)
     except NoLegalLayout:
@@ -63,7 +66,10 @@ def _subject(args: Namespace) -> tuple[Any, Target]:
     if args.plan is not None:
         if not Path(args.plan).is_file():
             raise InvalidInput(f"{args.plan} is no file; give a plan that `synthesize --json --output` wrote")
-        plan = Plan.load(args.plan)
+        try:
+            plan = Plan.load(args.plan)
+        except InvalidInput as error:
+            raise InvalidPlan(f"{args.plan} garbles a field: {error}; synthesise it again") from None
         return plan, plan.target if args.target is None else as_target(args.target)
     target = as_target(args.target)
     if args.tensor_map:

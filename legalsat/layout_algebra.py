@@ -54,17 +54,17 @@ def size(layout: AnyLayout | IntTuple) -> int:
 
 def cosize(layout: AnyLayout) -> int:
     """Return the number of offsets that a layout spans; see `Layout.cosize`."""
-    return layout.cosize
+    return _any_layout(layout).cosize
 
 
 def rank(layout: AnyLayout) -> int:
     """Return the number of modes at the top."""
-    return layout.rank
+    return _any_layout(layout).rank
 
 
 def depth(layout: AnyLayout) -> int:
     """Return how deep the shape is nested, 0 for an integer."""
-    return layout.depth
+    return _any_layout(layout).depth
 
 
 @on_domain
@@ -203,32 +203,50 @@ def _compose_function(lhs: Any, rhs: ComposedLayout | Swizzle) -> Swizzle | AnyL
     if isinstance(lhs, ComposedLayout):
         return ComposedLayout(lhs.outer, lhs.offset, _compose_function(lhs.domain, rhs))
     layout = checked_layout(lhs, "left operand")
-    if isinstance(rhs, Swizzle):
-        found = _passed(layout, rhs)
-        domain: AnyLayout = Layout(layout.size)
-    else:
-        if rhs.offset:
-            raise NoSuchLayout(f"{rhs} adds {rhs.offset} in between; compose with offset 0 and add it afterwards")
-        outer: Any = _passed(layout, rhs.outer) if isinstance(rhs.outer, Swizzle) else composition(layout, rhs.outer)
-        found, domain = composition(outer, rhs.domain), rhs.domain
+    domain: AnyLayout = Layout(layout.size) if isinstance(rhs, Swizzle) else rhs.domain
+    if isinstance(rhs, ComposedLayout) and rhs.offset:
+        raise NoSuchLayout(f"{rhs} adds {rhs.offset} in between; compose with offset 0 and add it afterwards")
     if domain.size > MAX_CHECKED_SIZE:
         raise NoSuchLayout(f"{rhs} has {domain.size} elements, too many to check; compose at most {MAX_CHECKED_SIZE}")
-    index = Layout(domain.size).offsets()
-    if (found(index) != layout(rhs(index))).any():
-        raise NoSuchLayout(f"{layout} o {rhs} is no swizzled layout; keep ComposedLayout({layout}, 0, {rhs})")
+    try:
+        if isinstance(rhs, Swizzle):
+            found = _passed(layout, rhs)
+        else:
+            outer: Any = (
+                _passed(layout, rhs.outer) if isinstance(rhs.outer, Swizzle) else composition(layout, rhs.outer)
+            )
+            found = composition(outer, rhs.domain)
+        index = Layout(domain.size).offsets()
+        same = bool((found(index) == layout(rhs(index))).all())
+    except NoSuchLayout:
+        same = False
+    if not same:
+        raise NoSuchLayout(f"{layout} o {rhs} is no swizzled layout; keep it as ComposedLayout({layout}, 0, {rhs})")
     return found
 
 
 def _passed(layout: Layout, swizzle: Swizzle) -> AnyLayout:
     """Return swizzle' o layout, which equals layout o swizzle if any swizzle' makes it so."""
-    return composition(Swizzle.from_masks(layout(swizzle.source_mask), layout(swizzle.target_mask)), layout)
+    source = target = 0
+    for bit in range(swizzle.bits):
+        to = layout((swizzle.target_mask & -swizzle.target_mask) << bit)
+        if to:  # what the swizzle changes may be what the layout drops
+            source += layout((swizzle.source_mask & -swizzle.source_mask) << bit)
+            target += to
+    if source < 0 or target < 0:
+        raise NoSuchLayout(f"layout {layout} steps back, so that a swizzle of it is none of bits; reverse that mode")
+    return composition(Swizzle.from_masks(source, target), layout)
 
 
 def _merged(lhs: Swizzle, rhs: Swizzle) -> Swizzle:
-    found = Swizzle.from_masks(lhs.source_mask ^ rhs.source_mask, lhs.target_mask ^ rhs.target_mask)
-    # All three are linear over bits, so that they agree everywhere if they agree on every bit.
-    if any(found(1 << bit) != lhs(rhs(1 << bit)) for bit in range(63)):
-        raise NoSuchLayout(f"{lhs} o {rhs} is no single swizzle; keep them as two")
+    try:
+        found = Swizzle.from_masks(lhs.source_mask ^ rhs.source_mask, lhs.target_mask ^ rhs.target_mask)
+        # All three are linear over bits, so that they agree everywhere if they agree on every bit.
+        same = all(found(1 << bit) == lhs(rhs(1 << bit)) for bit in range(63))
+    except NoSuchLayout:
+        same = False
+    if not same:
+        raise NoSuchLayout(f"{lhs} o {rhs} is no single swizzle; apply one after the other")
     return found
 
 
@@ -292,6 +310,10 @@ def checked_layout(value: Any, what: str) -> Layout:
     if not isinstance(value, Layout):
         raise InvalidInput(f"{what} is {value!r}; give a Layout")
     return value
+
+
+def _any_layout(value: Any) -> AnyLayout:
+    return value if isinstance(value, ComposedLayout) else checked_layout(value, "layout")
 
 
 def _as_layout(value: Any) -> Layout:

@@ -12,7 +12,7 @@ from legalsat.checks import integer, integers
 from legalsat.errors import InvalidInput
 from legalsat.int_tuple import IntTuple, as_shape, as_tuple, product
 from legalsat.layout import Layout, make_layout
-from legalsat.layout_algebra import Tiler, append, by_mode, coalesce, complement, composition, on_domain
+from legalsat.layout_algebra import Tiler, append, by_mode, checked_layout, coalesce, complement, composition, on_domain
 
 
 @on_domain
@@ -167,7 +167,7 @@ def _padded(layout: Layout, rank: int) -> Layout:
 
 
 def _padded_product(block: Layout, tiler: Layout) -> tuple[Layout, Layout]:
-    rank = max(block.rank, tiler.rank)
+    rank = max(block.rank, checked_layout(tiler, "tiler").rank)
     # Rank-1 tuples, so that a mode that the product takes apart stays one mode.
     one, other = (make_layout(*_padded(part, rank)) for part in (block, tiler))
     product_layout = logical_product(one, other)

@@ -10,18 +10,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from legalsat.bit_columns import Vector, check_disjoint, flat, pivots, power_extents, split, strided_columns
 from legalsat.checks import integer, integers
-from legalsat.errors import InvalidInput, NoSuchLayout, NotLinear
-from legalsat.int_tuple import Basis
-from legalsat.layout import Layout, Offsets, flat_modes, from_modes, make_layout
+from legalsat.errors import InvalidInput, NoSuchLayout
+from legalsat.layout import Layout, Offsets, from_modes, make_layout
 from legalsat.layout_algebra import coalesced
 from legalsat.swizzle import AnyLayout, ComposedLayout, Swizzle
-
-Vector: TypeAlias = tuple[int, ...]
 
 MAX_BITS = 62
 
@@ -107,12 +105,14 @@ class LinearLayout:
         """
         if isinstance(layout, Swizzle):
             layout = ComposedLayout(layout, 0, Layout(layout.period))
+        if not isinstance(layout, Layout | ComposedLayout):
+            raise InvalidInput(f"layout is {layout!r}; give a layout or a swizzle")
         names = _names(in_dims, "input dimension")
         if len(names) not in {1, layout.rank}:
             raise InvalidInput(f"{len(names)} names for the {layout.rank} modes of {layout}; give 1 or {layout.rank}")
-        modes = [layout] if len(names) == 1 else list(layout)
-        sizes = {name: _power_extents(mode) for name, mode in zip(names, modes, strict=True)}
-        return _from_columns(sizes, _strided_columns(layout, sizes), [out_dim])
+        modes: list[AnyLayout] = [layout] if len(names) == 1 else [*layout]
+        sizes = {name: power_extents(mode) for name, mode in zip(names, modes, strict=True)}
+        return _from_columns(sizes, strided_columns(layout, sizes), [out_dim])
 
     @property
     def in_sizes(self) -> dict[str, int]:
@@ -132,7 +132,7 @@ class LinearLayout:
     @property
     def columns(self) -> list[int]:
         """Flattened output of every bit of the flattened input."""
-        return [_flat(vector, self.outs) for _, vectors in self.ins for vector in vectors]
+        return [flat(vector, self.outs) for _, vectors in self.ins for vector in vectors]
 
     def __call__(self, **coordinates: int) -> dict[str, int]:
         """Return the output coordinate of an input coordinate, given by name in full."""
@@ -159,6 +159,8 @@ class LinearLayout:
         Raises:
             InvalidInput: names differ, or an output is larger than the input that takes it.
         """
+        if not isinstance(outer, LinearLayout):
+            raise InvalidInput(f"outer is {outer!r}; give a LinearLayout")
         sizes = outer.in_sizes
         if self.out_sizes.keys() != sizes.keys():
             raise InvalidInput(f"outputs {', '.join(self.out_sizes)} feed inputs {', '.join(sizes)}; name them alike")
@@ -190,7 +192,7 @@ class LinearLayout:
     @property
     def rank(self) -> int:
         """Dimension of the image in bits."""
-        return len(_pivots(self.columns)[0])
+        return len(pivots(self.columns)[0])
 
     def is_injective(self) -> bool:
         """Return whether different inputs have different outputs."""
@@ -204,7 +206,7 @@ class LinearLayout:
         """Return a basis of the inputs that map to 0: those who hold copies of what input 0 holds."""
         sizes = tuple(self.in_sizes.items())
         names = [name for name, _ in sizes]
-        return [dict(zip(names, _split(mask, sizes), strict=True)) for mask in _pivots(self.columns)[1]]
+        return [dict(zip(names, split(mask, sizes), strict=True)) for mask in pivots(self.columns)[1]]
 
     def left_inverse(self) -> LinearLayout:
         """Return L with `L(self(x)) == x`; raises `NoSuchLayout` unless injective."""
@@ -226,14 +228,14 @@ class LinearLayout:
         return self.left_inverse()
 
     def _inverse(self) -> LinearLayout:
-        pivots = _pivots(self.columns)[0]
+        leads = pivots(self.columns)[0]
         columns = []
         for bit in range(sum(size.bit_length() - 1 for _, size in self.outs)):
             rest, mask = 1 << bit, 0
             while rest:
                 lead = rest.bit_length() - 1
                 # An output bit outside the image may go anywhere: it goes to 0.
-                vector, inputs = pivots.get(lead, (1 << lead, 0))
+                vector, inputs = leads.get(lead, (1 << lead, 0))
                 rest, mask = rest ^ vector, mask ^ inputs
             columns.append(mask)
         return _from_columns(self.out_sizes, columns, self.in_sizes)
@@ -248,7 +250,7 @@ class LinearLayout:
         """
         sizes = self.in_sizes
         columns = self.columns
-        _check_disjoint(columns, sizes, "so that it is an XOR and no sum; compose a swizzle with a layout instead")
+        check_disjoint(columns, sizes, "so that it is an XOR and no sum; compose a swizzle with a layout instead")
         modes, start = [], 0
         for _, vectors in self.ins:
             found = [(2, column) for column in columns[start : start + len(vectors)]]
@@ -303,6 +305,8 @@ def blocked(
 
 
 def _names(names: Sequence[str], what: str) -> list[str]:
+    if isinstance(names, str):
+        raise InvalidInput(f"names of {what}s are the text {names!r}; give a list of names")
     for name in names:
         if not isinstance(name, str) or not name:
             raise InvalidInput(f"name of {what} is {name!r}; give a word")
@@ -318,70 +322,6 @@ def _power(value: Any, what: str) -> int:
     return number
 
 
-def _power_extents(layout: AnyLayout) -> int:
-    """Return the size, or raise `NotLinear` where an extent is no power of two."""
-    while isinstance(layout, ComposedLayout):
-        layout = layout.domain
-    for n, d in flat_modes(layout):
-        if n.bit_count() != 1:
-            raise NotLinear(f"extent {n} of mode {n}:{d} is no power of two; pad it to {1 << n.bit_length()}")
-    return layout.size
-
-
-def _strided_columns(layout: AnyLayout, sizes: Mapping[str, int]) -> list[int]:
-    """Return the offset of every bit of the flat index, checked to determine all other offsets."""
-    if isinstance(layout, ComposedLayout):
-        if not isinstance(layout.outer, Swizzle):
-            raise NotLinear(f"{layout} has a function other than a swizzle on top; compose the layouts first")
-        if layout.offset:
-            raise NotLinear(
-                f"{layout} adds {layout.offset}, so that index 0 is not at 0; move the offset into the base"
-            )
-        swizzle = layout.outer
-        return [swizzle(column) for column in _strided_columns(layout.domain, sizes)]
-    columns = []
-    for n, d in flat_modes(layout):
-        if isinstance(d, Basis) or d < 0:
-            raise NotLinear(f"stride {d} of mode {n}:{d} is no forward step; use a stride of at least 0")
-        columns += [d << bit for bit in range(n.bit_length() - 1)]
-    _check_disjoint(columns, sizes, "so that sums carry; use strides whose bits are apart, such as powers of two")
-    return columns
-
-
-def _check_disjoint(columns: Sequence[int], sizes: Mapping[str, int], why: str) -> None:
-    seen = list(accumulate(columns, int.__or__, initial=0))
-    for place, (column, before) in enumerate(zip(columns, seen, strict=False)):
-        if column & before:
-            bit = (column & before & -(column & before)).bit_length() - 1
-            first = next(i for i, c in enumerate(columns) if c >> bit & 1)
-            both = " and ".join(_bit_name(i, sizes) for i in (first, place))
-            raise NotLinear(f"{both} both feed output bit {bit}, {why}")
-
-
-def _bit_name(place: int, sizes: Mapping[str, int]) -> str:
-    for name, size in sizes.items():
-        bits = size.bit_length() - 1
-        if place < bits:
-            return f"bit {place} of {name}"
-        place -= bits
-    return f"bit {place}"
-
-
-def _flat(vector: Iterable[int], sizes: Iterable[tuple[str, int]]) -> int:
-    flat, scale = 0, 1
-    for value, (_, size) in zip(vector, sizes, strict=True):
-        flat, scale = flat + value * scale, scale * size
-    return flat
-
-
-def _split(flat: int, sizes: Iterable[tuple[str, int]]) -> Vector:
-    found = []
-    for _, size in sizes:
-        flat, part = divmod(flat, size)
-        found.append(part)
-    return tuple(found)
-
-
 def _from_columns(ins: Mapping[str, int], columns: Sequence[int], outs: Mapping[str, int] | list[str]) -> LinearLayout:
     """Return the layout of flattened columns; one output given by name alone takes the smallest size."""
     bits = {name: size.bit_length() - 1 for name, size in ins.items()}
@@ -390,21 +330,4 @@ def _from_columns(ins: Mapping[str, int], columns: Sequence[int], outs: Mapping[
     if isinstance(outs, list):
         return LinearLayout({name: [(c,) for c in part] for name, part in parts.items()}, outs)
     sizes = tuple(outs.items())
-    return LinearLayout({name: [_split(c, sizes) for c in part] for name, part in parts.items()}, outs)
-
-
-def _pivots(columns: Iterable[int]) -> tuple[dict[int, tuple[int, int]], list[int]]:
-    """Eliminate: return (vector, inputs that make it) by leading bit, and the masks of inputs that make 0."""
-    pivots: dict[int, tuple[int, int]] = {}
-    kernel = []
-    for place, column in enumerate(columns):
-        rest, mask = column, 1 << place
-        while rest:
-            lead = rest.bit_length() - 1
-            if lead not in pivots:
-                pivots[lead] = (rest, mask)
-                break
-            rest, mask = rest ^ pivots[lead][0], mask ^ pivots[lead][1]
-        else:
-            kernel.append(mask)
-    return pivots, kernel
+    return LinearLayout({name: [split(c, sizes) for c in part] for name, part in parts.items()}, outs)

@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from legalsat.errors import LegalSatError
 
 # What rules compute with. They are written once for all readings, so the static type stays open.
 Value: TypeAlias = Any
 Condition: TypeAlias = Any
+ARRAY_CEILING = 2**62
 
 
 class UnknownTruth(LegalSatError):
@@ -48,7 +50,11 @@ class Number(ABC):
     @abstractmethod
     def __floordiv__(self, other: Value) -> Value: ...
     @abstractmethod
+    def __rfloordiv__(self, other: Value) -> Value: ...
+    @abstractmethod
     def __mod__(self, other: Value) -> Value: ...
+    @abstractmethod
+    def __rmod__(self, other: Value) -> Value: ...
     @abstractmethod
     def __eq__(self, other: object) -> Any: ...
     @abstractmethod
@@ -163,8 +169,14 @@ def pick(table: Sequence[int], index: Value) -> Value:
 
 
 def product(numbers: Sequence[Value]) -> Value:
-    """Return the product; 1 for none."""
+    """Return the product of numbers that are not negative; 1 for none. In arrays it saturates at 2^62, not to wrap."""
     result: Value = 1
     for number in numbers:
-        result = result * number
+        arrays = isinstance(result, np.ndarray) or isinstance(number, np.ndarray)
+        result = _saturating(result, number) if arrays else result * number
     return result
+
+
+def _saturating(one: Value, other: Value) -> NDArray[np.int64]:
+    beyond = np.multiply(one, other, dtype=np.float64) >= ARRAY_CEILING
+    return np.where(beyond, ARRAY_CEILING, np.multiply(one, other))

@@ -10,7 +10,7 @@ from typing import Any
 
 from legalsat.access import Access, Mode
 from legalsat.dtypes import dtype
-from legalsat.errors import LegalSatError
+from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators import Copy, Operator, Transpose
 from legalsat.targets import Target, target
 from legalsat.tensor import Tensor
@@ -176,6 +176,11 @@ class Plan:
     mma: None = None
     guard: str = ""
 
+    def __str__(self) -> str:
+        from legalsat.show import show_plan  # noqa: PLC0415 - showing needs plans
+
+        return show_plan(self)
+
     def emit(self, backend: str) -> str:
         """Return source text that needs LegalSAT no more: "triton", "host" (C++) or "host-python"."""
         from legalsat.backends import emit  # noqa: PLC0415 - backends import plans
@@ -267,8 +272,8 @@ def from_json(data: Any) -> Plan:
                 for c in data["candidates"]
             ),
         )
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise InvalidPlan(f"plan lacks or garbles a field: {error!r}; synthesise it again") from None
+    except (KeyError, TypeError, AttributeError, IndexError, InvalidInput) as error:
+        raise InvalidPlan(f"plan lacks or garbles a field ({error}); synthesise it again") from None
 
 
 def _tuples(lists: Any) -> tuple[tuple[int, ...], ...]:

@@ -105,7 +105,8 @@ def show_explanation(found: Explanation, look: Look = PLAIN) -> str:
     for diagnostic in found.diagnostics:
         lines += ["", show_diagnostic(diagnostic, look)]
     if not found.legal and not found.diagnostics:
-        lines += ["", "no single rule forbids it: no candidate could be formed; try another dtype, shape or tile"]
+        advice = "no extents in the given range satisfy the rules; widen the range, or explain one value to see why"
+        lines += ["", look.wrap(advice)]
     if found.repairs:
         lines += ["", look.paint("repairs that work, cheapest first", "title")]
         for number, repair in enumerate(found.repairs, start=1):
@@ -136,6 +137,7 @@ def show_plan(plan: Plan, look: Look = PLAIN) -> str:
         ("tensor maps", _maps(plan)),
         ("shared memory", _shared(plan)),
         ("pipeline", _pipeline(plan, look)),
+        ("launch", _launch(plan)),
         ("predicted cost", _cost(plan)),
         ("also considered", _considered(plan.candidates[0], plan.candidates[1:])),
     ]
@@ -205,19 +207,32 @@ def _shared(plan: Plan) -> list[str]:
         boxes = f"{tile.boxes} box{'es' * (tile.boxes != 1)} each"
         swizzle = "no swizzle" if tile.swizzle == "none" else f"swizzle {tile.swizzle}"
         aligned = f"aligned to {tile.alignment} bytes"
-        rows.append((tile.name, f"{shape} words of {tile.word} bits", stages, boxes, swizzle, aligned))
+        rows.append((tile.name, f"{shape} words", stages, boxes, swizzle, aligned))
     limit = byte_count(plan.target.shared_bytes_per_block)
     return [*table(rows), f"  {byte_count(plan.cost.shared_bytes)} a block, of {limit}"]
 
 
 def _pipeline(plan: Plan, look: Look) -> list[str]:
-    lines = [f"  {plan.pipeline.stages} stage{'s' * (plan.pipeline.stages != 1)}, each with its own barriers"]
+    stages = plan.pipeline.stages
+    lines = [f"  {stages} stages, each with its own barriers" if stages > 1 else "  1 stage"]
     for barrier in plan.pipeline.barriers:
         arrivals = f"{barrier.arrivals} arrival{'s' * (barrier.arrivals != 1)}"
         lines.append(f"  barrier {barrier.name}: {arrivals} and {barrier.transaction_bytes} bytes a phase")
     last = len(str(len(plan.pipeline.steps)))
     for number, step in enumerate(plan.pipeline.steps, start=1):
         lines.append(look.wrap(step, f"  {number:>{last}}. "))
+    return lines
+
+
+def _launch(plan: Plan) -> list[str]:
+    launch = plan.launch
+    blocks = f"{launch.programs} block{'s' * (launch.programs != 1)} for all tiles"
+    warps = f"{launch.warps} warp{'s' * (launch.warps != 1)} a block"
+    lines = [f"  {blocks if launch.programs else 'one block a tile'}; {warps}"]
+    if launch.band > 1:
+        lines.append(f"  tiles visited in bands of {launch.band} along the target's fastest mode")
+    if launch.staging > 1:
+        lines.append(f"  {launch.staging} buffers that turned tiles are stored from, in turn")
     return lines
 
 

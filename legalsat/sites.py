@@ -113,10 +113,11 @@ class SharedStages:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WordSize:
-    """The words that a movement is made of once every law has been tried, in bits."""
+class Movement:
+    """A movement as a whole: bits of its words once every law has been tried, and who reads the tile."""
 
-    bits: Value
+    word: Value
+    consumer: str | None = None
 
     def __str__(self) -> str:
-        return f"movement of {self.bits}-bit words"
+        return f"movement of {self.word}-bit words" + (f" for {self.consumer}" if self.consumer else "")

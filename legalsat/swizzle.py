@@ -86,8 +86,8 @@ class Swizzle:
             return cls(0, 0, 0)
         bits = source.bit_count()
         low_source, low_target = (m & -m for m in (source, target))
-        runs = all(m == low * ((1 << bits) - 1) for m, low in ((source, low_source), (target, low_target)))
-        if not runs or source & target:
+        runs = all(m and m == low * ((1 << bits) - 1) for m, low in ((source, low_source), (target, low_target)))
+        if not runs or bits != target.bit_count() or source & target:
             raise NoSuchLayout(
                 f"no swizzle XORs bits {source:#b} into bits {target:#b}; "
                 "give two runs of bits that are of one length and apart"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from legalsat.logic import multiple_of
+from legalsat.logic import multiple_of, product
 from legalsat.rule import Requirements, Source, Unit, require
 from legalsat.rules.tma import TMA
-from legalsat.sites import SharedStages, TmaCopy, WordSize
+from legalsat.sites import Movement, SharedStages, TmaCopy
 from legalsat.targets import Target, TmaLimits
 
 GPU = Unit("shared memory", lambda target: target)
@@ -64,7 +64,7 @@ def store_overlaps(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     """A store's elements each have memory of their own; where a stride is 0 or too small, writes race."""
     if not copy.stores or copy.rank < 1:
         return
-    covered = copy.global_dim[0] * copy.element_bits
+    covered = product([copy.global_dim[0], copy.element_bits])
     for axis, stride in enumerate(copy.global_stride, start=1):
         yield require(
             (8 * stride >= covered) | (copy.global_dim[axis] == 1),
@@ -73,7 +73,7 @@ def store_overlaps(copy: TmaCopy, tma: TmaLimits) -> Requirements:
             axis=axis,
             stride=stride,
         )
-        covered = 8 * stride * copy.global_dim[axis]
+        covered = product([8 * stride, copy.global_dim[axis]])
 
 
 @GPU.rule(
@@ -101,14 +101,47 @@ def shared_memory_exceeded(shared: SharedStages, target: Target) -> Requirements
     ),
     refused_by="hardware",
 )
-def elements_share_bytes(words: WordSize, target: Target) -> Requirements:
+def elements_share_bytes(movement: Movement, target: Target) -> Requirements:
     """A movement keeps bytes whole: packed 4- and 6-bit elements move only where neighbours stay neighbours.
 
     That needs the axis of stride 1 to be the fastest on both sides and to fill whole bytes.
     """
     yield require(
-        multiple_of(words.bits, 8),
+        multiple_of(movement.word, 8),
         "elements of {bits} bits share bytes, and this movement would tear them apart",
         help="keep the fastest axis fastest and pad it to whole bytes, or unpack the elements to 8 bits first",
-        bits=words.bits,
+        bits=movement.word,
+    )
+
+
+@GPU.rule(
+    "UNIT001",
+    Source("PTX ISA 9.1, 9.7.9.27, cp.async.bulk.tensor", "target").saying("requires sm_90 or higher"),
+    refused_by="hardware",
+)
+def no_tensor_memory_accelerator(movement: Movement, target: Target) -> Requirements:
+    """The chip has a tensor memory accelerator: NVIDIA's from compute capability 9.0 on.
+
+    Earlier chips copy with cp.async or plain loads, AMD's with loads that write shared memory directly.
+    """
+    yield require(
+        target.tma is not None,
+        "{target} has no tensor memory accelerator",
+        help="plan for sm_90a, sm_100a or sm_120a, or copy with plain loads and stores",
+        target=target,
+    )
+
+
+@GPU.rule(
+    "UNIT002",
+    Source("PTX ISA 9.1, 9.7.15, wgmma", "target").saying("requires sm_90a"),
+    refused_by="hardware",
+)
+def no_warpgroup_matrix_multiply(movement: Movement, target: Target) -> Requirements:
+    """A tile for wgmma needs a chip that has it, which is Hopper alone."""
+    yield require(
+        target.wgmma is not None or not (movement.consumer or "").startswith("wgmma"),
+        "{target} has no wgmma to read the tile",
+        help="plan for sm_90a, or name another consumer",
+        target=target,
     )

@@ -157,7 +157,7 @@ def elements_overlap(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     """
     if copy.rank < 1:
         return
-    covered = ceil_div(copy.global_dim[0] * copy.element_bits, 8)
+    covered = ceil_div(product([copy.global_dim[0], copy.element_bits]), 8)
     for axis, stride in enumerate(copy.global_stride, start=1):
         yield require(
             (stride >= covered) | (copy.global_dim[axis] == 1),
@@ -167,4 +167,4 @@ def elements_overlap(copy: TmaCopy, tma: TmaLimits) -> Requirements:
             stride=stride,
             covered=covered,
         )
-        covered = stride * copy.global_dim[axis]
+        covered = product([stride, copy.global_dim[axis]])

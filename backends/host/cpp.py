@@ -25,9 +25,10 @@ Written by LegalSAT, which it needs no more. Needs cuda.h of CUDA 12.8 or later,
 The functions have internal linkage, so that the headers of several plans may meet in one program. To use several in
 one source file, include <cuda.h> and <cstdint> first and wrap each header in a namespace of its own.
 
-A function returns the driver's CUresult, and CUDA_ERROR_INVALID_VALUE without asking it where the address misses the
-alignment that was planned for. A CUtensorMap aligns itself (64 bytes, from CUDA 13 on 128); give raw memory for one
-alignas(128). Kernels take it by value, as `const __grid_constant__ CUtensorMap`.
+A function needs a current CUDA context. It returns the driver's CUresult, and CUDA_ERROR_INVALID_VALUE without
+asking the driver where the address misses the alignment that was planned for. A CUtensorMap aligns itself (64 bytes,
+from CUDA 13 on 128); give raw memory for one alignas(128). Kernels take it by value, as
+`const __grid_constant__ CUtensorMap`.
 """.splitlines()
 
 

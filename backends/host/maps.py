@@ -85,18 +85,22 @@ def plan_lines(plan: Plan) -> list[str]:
     lines = [f"Tensor maps for: {plan.operator}, on {plan.target}", ""]
     for buffer in plan.shared:
         shape = " x ".join(map(str, buffer.shape))
+        boxes, stages = _count(buffer.boxes, "box", "boxes"), _count(buffer.stages, "stage", "stages")
         lines += [
-            f"{buffer.name} buffer: {shape} words of {buffer.word} bits, {buffer.boxes} boxes, swizzle {buffer.swizzle}",
-            f"    {buffer.stages} stages of {buffer.bytes} bytes, each at a multiple of {buffer.alignment} bytes",
+            f"{buffer.name} buffer: {shape} words of {buffer.word} bits, {boxes}, swizzle {buffer.swizzle}",
+            f"    {stages} of {buffer.bytes} bytes, at multiples of {buffer.alignment} bytes",
         ]
     for barrier in plan.pipeline.barriers:
-        lines.append(
-            f"{barrier.name} barrier: {barrier.arrivals} arrivals and {barrier.transaction_bytes} bytes a phase"
-        )
+        arrivals = _count(barrier.arrivals, "arrival", "arrivals")
+        lines.append(f"{barrier.name} barrier: {arrivals} and {barrier.transaction_bytes} bytes a phase")
     lines.append(f"shared memory of a block: {plan.cost.shared_bytes} bytes")
     if plan.store == "threads":
         lines.append("target: stored by threads, since no tensor map describes it")
     return lines
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
 
 
 def map_lines(tm: TensorMap) -> list[str]:
@@ -132,6 +136,6 @@ def _tuple(numbers: tuple[int, ...]) -> str:
 def quirk_lines(tm: TensorMap) -> list[str]:
     """Return why a map's bit is cleared, for a comment."""
     return [
-        f"The tensor spans {span_bytes(tm)} bytes, less than 128 KiB. Drivers up to 13.1 may encode such a map with a",
-        "bit on which Blackwell faults if the tensor is not dense; CUTLASS and Triton clear it too.",
+        f"The tensor spans {span_bytes(tm)} bytes, less than 128 KiB. Drivers up to 13.1 may set a bit of such a",
+        "map on which Blackwell faults if the tensor is not dense; CUTLASS and Triton clear it too.",
     ]

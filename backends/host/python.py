@@ -23,8 +23,9 @@ from legalsat.tensor_map import TensorMap
 _USE = """
 Written by LegalSAT, which it needs no more. Needs cuda.bindings (package cuda-bindings, 12.8 or later) and a driver.
 
-A function takes the tensor's device address and returns a `CUtensorMap`. It raises ValueError where the address
-misses the alignment that was planned for, and RuntimeError, naming the CUresult, where the driver refuses.
+A function takes the tensor's device address, an int, and returns a `CUtensorMap`. It needs a current CUDA context. It
+raises ValueError where the address misses the alignment that was planned for, and RuntimeError, naming the CUresult,
+where the driver refuses.
 """.splitlines()
 
 _CHECK = '''\

@@ -7,9 +7,15 @@ SPLITS = (256, 128, 64)
 
 
 @law
-def drop_unit_mode(s: Int, d: Int, t: Int) -> Equations:
-    """1:s->d/t  =  nothing"""
-    yield rewrite(mode(1, s, d, t)).to()
+def drop_unit_mode(s: Int, d: Int) -> Equations:
+    """1:s->d/1  =  nothing"""
+    yield rewrite(mode(1, s, d, 1)).to()
+
+
+@law
+def restride_unit_mode(s: Int, d: Int, t: Int) -> Equations:
+    """1:s->d/t  =  1:0->0/t  where 0 < s, since nothing is ever a stride away"""
+    yield rewrite(mode(1, s, d, t)).to(mode(1, 0, 0, t), when=(less(0, s),))
 
 
 @law

@@ -1,0 +1,129 @@
+"""The main job, shown: plan every operand of the language-model GEMM shapes, then compile one plan's kernel.
+
+`make demo`, or `python -m legalsat.demo`. Where a GPU and torch are present the kernel also runs and is checked.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import legalsat as ls
+from legalsat.show import show_explanation, show_plan
+
+TARGET = "h200"
+DTYPE = "bf16"
+TILES = {"A": (128, 64), "B": (128, 64), "C": (128, 128)}
+CONSUMERS = {"A": "wgmma.a", "B": "wgmma.b", "C": "threads"}
+SHOWN = (4096, 4095)  # the matrix whose repair is planned in full
+
+
+def shapes() -> dict[str, Any]:
+    """Return the shipped catalogue: `entries` and `cliff`, lists of (m, n, k), with their source."""
+    text = resources.files("legalsat").joinpath("data/llm_gemm_shapes.json").read_text(encoding="utf-8")
+    catalogue: dict[str, Any] = json.loads(text)
+    return catalogue
+
+
+def operands(m: int, n: int, k: int) -> dict[str, ls.Tensor]:
+    """Return the operands of C[m,n] = A[m,k] B[n,k]^T, all row-major and dense, as frameworks allocate them."""
+    extents = {"A": (m, k), "B": (n, k), "C": (m, n)}
+    return {name: ls.Tensor(shape, DTYPE) for name, shape in extents.items()}
+
+
+def verdict(name: str, tensor: ls.Tensor) -> tuple[str, str]:
+    """Return (kind, words): "legal", "rewritten" or "padded" or "refused", and how or why."""
+    explanation = ls.explain(ls.Copy(tensor, tile=TILES[name], consumer=CONSUMERS[name]), TARGET)
+    if explanation.legal and explanation.plan is not None:
+        laws = [step.law for step in explanation.plan.derivation]
+        return ("rewritten", "after " + ", ".join(dict.fromkeys(laws))) if laws else ("legal", "as it is")
+    codes = ", ".join(dict.fromkeys(d.code for d in explanation.diagnostics))
+    if not explanation.repairs:
+        return "refused", f"refused by {codes}"
+    repair = explanation.repairs[0]
+    share = 100 * repair.bytes_added / (tensor.size * tensor.dtype.bits // 8)
+    return "padded", f"{codes}: {repair.kind}, +{share:.2f}% bytes"
+
+
+def table(entries: list[list[int]], counts: Counter[str]) -> None:
+    """Print one line a shape, and count the operands by kind of verdict."""
+    print(f"  {'m':>6} {'n':>6} {'k':>6}   {'A  m x k':<28} {'B  n x k':<28} {'C  m x n':<28}")
+    for at, (m, n, k) in enumerate(entries, start=1):
+        progress(at, len(entries))
+        cells = []
+        for name, tensor in operands(m, n, k).items():
+            kind, words = verdict(name, tensor)
+            counts[kind] += 1
+            cells.append(words)
+        print(f"  {m:>6} {n:>6} {k:>6}   " + " ".join(f"{c:<28}" for c in cells).rstrip())
+
+
+def progress(done: int, total: int) -> None:
+    """Show how far the table is, on a terminal only."""
+    if sys.stderr.isatty():
+        end = "\r" if done < total else "\r\x1b[K"
+        print(f"planning shape {done} of {total}", end=end, file=sys.stderr, flush=True)
+
+
+def run_on_gpu(text: str, plan: ls.Plan) -> str:
+    """Run an emitted kernel on random data and compare every byte; says so where there is no GPU."""
+    try:
+        import torch  # noqa: PLC0415 - only machines with a GPU have it
+    except ImportError:
+        return "not run: no torch here"
+    if not torch.cuda.is_available():
+        return "not run: no GPU here"
+    from legalsat.backends.triton import load_module  # noqa: PLC0415
+
+    tensor = plan.operator.source
+    source = torch.empty_strided(tensor.shape, tensor.strides, dtype=torch.bfloat16, device="cuda").normal_()
+    with tempfile.TemporaryDirectory() as folder:
+        result = load_module(text, Path(folder)).run(source)
+        torch.cuda.synchronize()
+    same = torch.equal(result.view(torch.int16), source.transpose(0, 1).contiguous().view(torch.int16))
+    return f"ran on {torch.cuda.get_device_name()}: {'every byte right' if same else 'WRONG'}"
+
+
+def main() -> int:
+    """Print the tables, one refusal with its repair, and the repaired plan with its compiled kernel."""
+    begin = time.perf_counter()
+    catalogue = shapes()
+    counts: Counter[str] = Counter()
+    print(f"Operands of language-model GEMMs, {DTYPE}, row-major, planned as TMA tiles on {TARGET}")
+    print(f"source: {catalogue['source']}\n")
+    table(catalogue["entries"], counts)
+    print(f"\nShapes that leave the fast path\nsource: {catalogue['cliff']['source']}\n")
+    table(catalogue["cliff"]["entries"], counts)
+    print(
+        f"\n{counts.total()} operands: {counts['legal']} legal as they are, {counts['rewritten']} after a rewrite, "
+        f"{counts['padded']} after padding, {counts['refused']} refused\n"
+    )
+    matrix = ls.Tensor(SHOWN, DTYPE)
+    explanation = ls.explain(ls.Transpose(matrix), TARGET)
+    print(show_explanation(explanation))
+    repaired = ls.Transpose(explanation.repairs[0].tensor)
+    plan = ls.synthesize(repaired, TARGET)
+    print(f"\nThe repaired tensor, planned in full\n\n{show_plan(plan)}\n")
+    text = plan.emit("triton")
+    if sys.platform == "linux":
+        from legalsat.backends.triton import compile_kernel  # noqa: PLC0415 - imports Triton
+        from legalsat.backends.triton.adapter import kernel_of  # noqa: PLC0415
+
+        compiled = compile_kernel(kernel_of(plan))
+        copies = [line.strip() for line in compiled.ptx.splitlines() if "cp.async.bulk.tensor" in line]
+        print(f"kernel: {len(text.splitlines())} lines of Gluon, {len(compiled.ptx.splitlines())} of PTX for sm_90,")
+        print(f"        {len(compiled.cubin)} bytes of machine code, {compiled.shared_bytes} bytes of shared memory")
+        print("its copies:", *copies, sep="\n  ")
+        print(f"\n{run_on_gpu(text, plan)}")
+    print(f"\n{time.perf_counter() - begin:.1f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
