@@ -131,7 +131,7 @@ def _changes(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:
         was, now = strides[moved[0]] * bits // 8, pitch[moved[0]] * bits // 8
         yield (
             "pad",
-            f"pad axis {moved[0]} to a pitch of {now} bytes (now {was}), which adds {{added}} bytes",
+            f"pad axis {moved[0]} to a pitch of {now} bytes (now {was}), adding {{added}} bytes",
             Tensor(shape, tensor.dtype, pitch),
         )
     yield "dense", "copy the tensor to dense row-major memory", Tensor(shape, tensor.dtype)

@@ -299,21 +299,25 @@ def _core(domain: Sequence[Condition], wanted: Sequence[tuple[Rule, str, Require
 def _conflict(
     codes: set[str], opened: Sequence[_Open], views: Sequence[View], shared: SharedStages, target: Target
 ) -> Conflict:
-    """Say what the rules say of the plainest fields: whole boxes where they fit, no swizzle, one stage."""
+    """Say what the rules say of the plainest fields: whole boxes where they fit, no swizzle, one stage.
+
+    Without codes no boxes can be laid out as the tile's reader wants them, so the tile itself is judged as one box.
+    """
     limit = target.tma.max_box_extent if target.tma else 1
     found: dict[tuple[str, str], Diagnostic] = {}
     for o, view in zip(opened, views, strict=True):
         site = replace(
             o.site,
-            box=tuple(_divisors(tile, limit)[-1] for tile in view.tile),
+            box=tuple(_divisors(tile, limit)[-1] if codes else tile for tile in view.tile),
             element_stride=(1,) * o.site.rank,
             swizzle=0,
             interleave=0,
             l2_promotion=0,
         )
         for rule in COPY_RULES:
-            for diagnostic in rule.check(site, target) if rule.code in codes else ():
-                found.setdefault((diagnostic.code, diagnostic.message), diagnostic)
+            for diagnostic in rule.check(site, target) if rule.code in codes or not codes else ():
+                if diagnostic.level == "error":
+                    found.setdefault((diagnostic.code, diagnostic.message), diagnostic)
     for rule in SHARED_RULES:
         for diagnostic in rule.check(replace(shared, stages=1), target) if rule.code in codes else ():
             found.setdefault((diagnostic.code, diagnostic.message), diagnostic)

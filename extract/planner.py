@@ -12,10 +12,10 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError
 from legalsat.extract import search
 from legalsat.extract.cost import NOMINAL_PROCESSORS, cost_of
-from legalsat.extract.fields import MAX_STAGES, Conflict, Solution, map_type, solve
+from legalsat.extract.fields import MAX_STAGES, Conflict, Solution, SolverGaveUp, map_type, solve
 from legalsat.extract.recheck import recheck
 from legalsat.extract.tiles import proposals
-from legalsat.extract.views import view_of
+from legalsat.extract.views import storable, turned, view_of
 from legalsat.operators import Operator, access_of
 from legalsat.plan import Barrier, Candidate, Cost, Launch, Pipeline, Plan, SharedTile, Step, View
 from legalsat.rules import MOVEMENT_RULES
@@ -62,22 +62,27 @@ def plan(operator: Operator, target: Target, *, rewrite: bool = True) -> Plan:
 
     Raises:
         NoLegalLayout: no candidate satisfies the rules.
-        SolverGaveUp: the solver ran out of time on every candidate.
+        SolverGaveUp: no candidate was solved, and on one of them the solver ran out of time.
     """
     missing = _judge(Movement(BYTE, operator.consumer), target)
     if missing:
         raise NoLegalLayout(f"no legal {operator} on {target}", missing)
     solved: list[_Solved] = []
     conflicts: list[Conflict] = []
+    late: SolverGaveUp | None = None
     for start, before in _starts(operator, rewrite=rewrite):
         for access in _movable(search.candidates(start) if rewrite else [start], operator):
-            for outcome in _solutions(operator, start, before, access, target):
-                if isinstance(outcome, _Solved):
-                    solved.append(outcome)
-                else:
-                    conflicts.append(outcome)
+            try:
+                outcome = _solution(operator, start, before, access, target)
+            except SolverGaveUp as error:
+                late = error
+                continue
+            if isinstance(outcome, _Solved):
+                solved.append(outcome)
+            else:
+                conflicts.append(outcome)
     if not solved:
-        raise _refusal(operator, target, conflicts)
+        raise late or _refusal(operator, target, conflicts)
     solved.sort(key=lambda s: (s.cost.nanoseconds, s.cost.boxes, s.cost.overhang_bytes, s.cost.shared_bytes))
     best = _distinct(solved)[:TOP]
     found = _finished(operator, target, best)
@@ -111,24 +116,22 @@ def _movable(accesses: list[Access], operator: Operator) -> list[Access]:
     return common or [a for a in accesses if a.modes and map_type(a.word, operator.source.dtype)]
 
 
-def _solutions(
+def _solution(
     operator: Operator, start: Access, before: tuple[Step, ...], access: Access, target: Target
-) -> Iterator[_Solved | Conflict]:
-    """Yield the candidate solved with a store by the copy engine, or failing that by threads; or why neither works."""
+) -> _Solved | Conflict:
+    """Return the candidate solved with a store by the copy engine, or failing that by threads; or why neither works."""
     element = operator.source.dtype
     load, store = view_of(access, "source"), view_of(access, "target")
     align = (operator.source.align, operator.target.align)
-    turned = _turned(load, store)
-    threads = turned or operator.consumer is not None
+    threads = turned(load, store) or operator.consumer is not None
     stages = MAX_STAGES if operator.consumer in RING_CONSUMERS else 1
     outcome = solve(access, (load, store), element, align, target, threads_read=threads, max_stages=stages)
     views: tuple[View, ...] = (load, store)
     if isinstance(outcome, Conflict):
         views = (load,)
         only_load = solve(access, views, element, align[:1], target, threads_read=True, max_stages=stages)
-        if isinstance(only_load, Conflict) or _overlaps(store):
-            yield only_load if isinstance(only_load, Conflict) else outcome
-            return
+        if isinstance(only_load, Conflict) or not storable(store, access.word, align[1]):
+            return only_load if isinstance(only_load, Conflict) else outcome
         outcome = only_load
     cost = cost_of(
         access,
@@ -139,23 +142,7 @@ def _solutions(
         thread_store=len(views) == 1,
         target=target,
     )
-    yield _Solved(start, before, access, views, outcome, cost)
-
-
-def _turned(load: View, store: View) -> bool:
-    """Whether the tile's dimensions run in another order in the target, so that threads must turn it."""
-    one, other = ([g for g, tile in zip(v.groups, v.tile, strict=True) if tile > 1] for v in (load, store))
-    return one != other or set(load.groups) != set(store.groups)
-
-
-def _overlaps(store: View) -> bool:
-    """Whether two elements of the target share memory, in which case nobody may store."""
-    covered = 0
-    for extent, stride in zip(store.extent, store.stride, strict=True):
-        if extent > 1 and stride <= covered:
-            return True
-        covered += (extent - 1) * stride
-    return False
+    return _Solved(start, before, access, views, outcome, cost)
 
 
 def _shared(access: Access, views: tuple[View, ...], solution: Solution, *, threads: bool) -> list[SharedTile]:
@@ -194,8 +181,8 @@ def _distinct(solved: list[_Solved]) -> list[_Solved]:
 
 def _finished(operator: Operator, target: Target, best: list[_Solved]) -> Plan:
     winner = best[0]
-    turned = len(winner.views) == 1 or _turned(*winner.views)
-    threads = turned or operator.consumer is not None
+    turns = len(winner.views) == 1 or turned(*winner.views)
+    threads = turns or operator.consumer is not None
     shared = _shared(winner.access, winner.views, winner.solution, threads=threads)
     return Plan(
         operator=operator,
@@ -206,8 +193,8 @@ def _finished(operator: Operator, target: Target, best: list[_Solved]) -> Plan:
         tensor_maps=winner.solution.tensor_maps,
         store=winner.store,
         shared=tuple(shared),
-        pipeline=_pipeline(winner, shared[0], turned=turned),
-        launch=_launch(winner, target, turned=turned),
+        pipeline=_pipeline(winner, shared[0], turns=turns),
+        launch=_launch(winner, target, turns=turns),
         cost=winner.cost,
         candidates=tuple(Candidate(one.access, _derivation(one), one.cost, one.store) for one in best),
     )
@@ -217,10 +204,10 @@ def _derivation(solved: _Solved) -> tuple[Step, ...]:
     return solved.before + search.derivation(solved.start, solved.access)
 
 
-def _pipeline(solved: _Solved, tile: SharedTile, *, turned: bool) -> Pipeline:
+def _pipeline(solved: _Solved, tile: SharedTile, *, turns: bool) -> Pipeline:
     load = f"load {tile.boxes} box{'es' if tile.boxes > 1 else ''} into the next free stage, completing on full"
     steps = [f"expect {tile.bytes} bytes on full", load, "wait for full, with the phase of the round"]
-    if turned:
+    if turns:
         steps += ["read the stage into registers and turn it", "synchronise the block, which frees the stage"]
         if solved.store == "tma":
             steps += ["write the target buffer", "fence generic writes before the copy engine reads", "synchronise"]
@@ -232,7 +219,7 @@ def _pipeline(solved: _Solved, tile: SharedTile, *, turned: bool) -> Pipeline:
     return Pipeline(solved.solution.stages, (Barrier("full", 1, tile.bytes),), tuple(steps))
 
 
-def _launch(solved: _Solved, target: Target, *, turned: bool) -> Launch:
+def _launch(solved: _Solved, target: Target, *, turns: bool) -> Launch:
     """Return one block a tile; with a ring, a persistent grid of one block a processor.
 
     A tile that only passes through needs a single warp; one that is turned, a warp for each 2048 words.
@@ -240,7 +227,7 @@ def _launch(solved: _Solved, target: Target, *, turned: bool) -> Launch:
     tiles = math.prod(-(-m.extent // m.tile) for m in solved.access.modes)
     processors = target.device.processors if target.device else NOMINAL_PROCESSORS
     words = math.prod(m.tile for m in solved.access.modes)
-    warps = max(1, min(8, words // 2048)) if turned else 1
+    warps = max(1, min(8, words // 2048)) if turns else 1
     persistent = solved.solution.stages > 1
     return Launch(
         warps=1 << (warps.bit_length() - 1),

@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from legalsat.extract.views import view_of
+from legalsat.extract.fields import map_type
+from legalsat.extract.views import storable, turned, view_of
 from legalsat.operators import access_of
-from legalsat.plan import InvalidPlan, Plan
+from legalsat.plan import Barrier, InvalidPlan, Plan, SharedTile, View
 from legalsat.rules import COPY_RULES, SHARED_RULES
 from legalsat.rules.rewrites import LAWS
-from legalsat.sites import SharedStages, TmaCopy
-from legalsat.tensor_map import MAP_TYPES, TensorMap
+from legalsat.sites import SWIZZLE_SPANS, SharedStages, TmaCopy
+from legalsat.tensor import Tensor
+from legalsat.tensor_map import TensorMap, driver_value
 
 _BY_NAME = {law.name: law for law in LAWS}
 
 
 def recheck(plan: Plan) -> None:
-    """Raise `InvalidPlan` unless every field of the plan holds."""
+    """Raise `InvalidPlan` unless every field of the plan holds; predictions of cost are taken as they are."""
     _check_derivation(plan)
-    sides = ("source", "target") if plan.store == "tma" else ("source",)
-    if tuple(view.side for view in plan.views) != sides or len(plan.tensor_maps) != len(sides):
-        raise InvalidPlan(f"plan has {len(plan.tensor_maps)} tensor maps, its store needs {len(sides)}")
-    for view, tm in zip(plan.views, plan.tensor_maps, strict=True):
-        if view != view_of(plan.access, view.side):
-            raise InvalidPlan(f"{view.side} view is not what the access implies; synthesise the plan again")
-        _check_map(plan, view.side, tm)
-    ring = plan.shared[0].bytes
-    site = SharedStages(plan.pipeline.stages, ring, sum(s.bytes for s in plan.shared[1:]))
-    for rule in SHARED_RULES:
-        for diagnostic in rule.check(site, plan.target):
-            raise InvalidPlan(f"plan breaks a rule; synthesise it again\n{diagnostic}")
-    for barrier in plan.pipeline.barriers:
-        if barrier.transaction_bytes != ring:
-            raise InvalidPlan(f"barrier {barrier.name} expects {barrier.transaction_bytes} bytes, {ring} arrive")
+    load, store = (view_of(plan.access, side) for side in ("source", "target"))
+    if plan.views != {"tma": (load, store), "threads": (load,)}.get(plan.store):
+        raise InvalidPlan(f"views are not those of the access with store {plan.store!r}; synthesise the plan again")
+    if len(plan.tensor_maps) != len(plan.views):
+        raise InvalidPlan(f"plan has {len(plan.tensor_maps)} tensor maps; its store needs {len(plan.views)}")
+    if plan.store == "threads" and not storable(store, plan.access.word, plan.operator.target.align):
+        raise InvalidPlan("threads cannot store this target, whose words overlap or are misaligned; plan it again")
+    for view, end, tm in zip(plan.views, (plan.operator.source, plan.operator.target), plan.tensor_maps, strict=False):
+        _check_map(plan, view, end, tm)
+    threads = plan.store == "threads" or turned(load, store) or plan.operator.consumer is not None
+    if not threads:
+        _check_same_boxes(plan)
+    _check_shared(plan, plan.views if threads else (load,))
 
 
 def _check_derivation(plan: Plan) -> None:
@@ -52,17 +53,63 @@ def _check_derivation(plan: Plan) -> None:
         raise InvalidPlan(f"derivation ends at {access}, not at the plan's access {plan.access}")
 
 
-def _check_map(plan: Plan, side: str, tm: TensorMap) -> None:
-    """Compare a map with its view, and judge it by every rule."""
-    view = view_of(plan.access, side)
-    word = MAP_TYPES[[t.name for t in MAP_TYPES].index(str(tm.dtype))].bits
-    strides = tuple(8 * s for s in tm.global_stride)
-    if word != plan.access.word or tm.global_dim != view.extent or strides != view.stride[1:]:
-        raise InvalidPlan(f"{side} tensor map does not describe the {side}; synthesise the plan again")
-    if any(tile % box for tile, box in zip(view.tile, tm.box, strict=True)) or math.prod(tm.element_stride) != 1:
-        raise InvalidPlan(f"{side} boxes do not fill the tile; synthesise the plan again")
-    site = TmaCopy.of(tm, stores=side == "target")
+def _check_map(plan: Plan, view: View, end: Tensor, tm: TensorMap) -> None:
+    """Compare a map with its view and with the tensor at that end, and judge it by every rule."""
+    described = TensorMap(
+        dtype=map_type(plan.access.word, end.dtype) or "u8",
+        global_dim=view.extent,
+        global_stride=tuple(stride // 8 for stride in view.stride[1:]),
+        box=tm.box,
+        address=end.align,
+        swizzle=tm.swizzle,
+        l2_promotion=tm.l2_promotion,
+    )
+    if tm != described or any(stride % 8 for stride in view.stride[1:]):
+        raise InvalidPlan(f"{view.side} tensor map does not describe the {view.side}; synthesise the plan again")
+    if any(box < 1 or tile % box for tile, box in zip(view.tile, tm.box, strict=True)):
+        raise InvalidPlan(f"{view.side} boxes do not fill the tile; synthesise the plan again")
+    site = replace(TmaCopy.of(tm, stores=view.side == "target"), inner_stride_bits=view.stride[0])
     for rule in COPY_RULES:
         for diagnostic in rule.check(site, plan.target):
             if diagnostic.level == "error":
                 raise InvalidPlan(f"plan breaks a rule; synthesise it again\n{diagnostic}")
+    if tm.swizzle != "none" and tm.box[0] * plan.access.word != 8 * _span(tm):
+        raise InvalidPlan(f"rows of a {view.side} box do not fill the swizzle's span, so they leave holes")
+
+
+def _check_same_boxes(plan: Plan) -> None:
+    """A tile that goes out as it came in is cut into the same boxes on both sides."""
+    load, store = plan.tensor_maps
+    groups = [view.groups for view in plan.views]
+    if load.swizzle != store.swizzle or any(
+        extent != store.box[groups[1].index(group)] for group, extent in zip(groups[0], load.box, strict=True)
+    ):
+        raise InvalidPlan("source and target boxes differ, though they share a buffer; synthesise the plan again")
+
+
+def _check_shared(plan: Plan, views: tuple[View, ...]) -> None:
+    """Work out again what the boxes take in shared memory and what the barrier counts."""
+    stages = plan.pipeline.stages
+    buffers = []
+    for view, tm in zip(views, plan.tensor_maps, strict=False):
+        boxes = math.prod(tile // box for tile, box in zip(view.tile, tm.box, strict=True))
+        size = boxes * math.prod(tm.box) * plan.access.word // 8
+        # The pattern of a swizzle repeats every eight spans.
+        alignment = 128 if tm.swizzle == "none" else max(128, 8 * _span(tm))
+        copies = stages if view.side == "source" else 1
+        shape = tuple(reversed(view.tile))
+        buffers.append(SharedTile(view.side, plan.access.word, shape, str(tm.swizzle), boxes, size, alignment, copies))
+    if plan.shared != tuple(buffers):
+        raise InvalidPlan("shared buffers are not those that the boxes fill; synthesise the plan again")
+    ring = buffers[0].bytes
+    if plan.pipeline.barriers != (Barrier("full", 1, ring),):
+        raise InvalidPlan(f"barriers do not wait for the {ring} bytes that arrive; synthesise the plan again")
+    if stages < 1:
+        raise InvalidPlan(f"ring has {stages} stages; synthesise the plan again")
+    for rule in SHARED_RULES:
+        for diagnostic in rule.check(SharedStages(stages, ring, sum(b.bytes for b in buffers[1:])), plan.target):
+            raise InvalidPlan(f"plan breaks a rule; synthesise it again\n{diagnostic}")
+
+
+def _span(tm: TensorMap) -> int:
+    return SWIZZLE_SPANS[driver_value("swizzle", tm.swizzle)]

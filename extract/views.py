@@ -44,6 +44,26 @@ def view_of(access: Access, side: str) -> View:
     )
 
 
+def turned(load: View, store: View) -> bool:
+    """Whether the tile's dimensions run in another order in the target, so that threads must turn it."""
+    one, other = ([g for g, tile in zip(v.groups, v.tile, strict=True) if tile > 1] for v in (load, store))
+    return one != other or set(load.groups) != set(store.groups)
+
+
+def storable(store: View, word: int, align: int) -> bool:
+    """Whether threads can store words of `word` bits to a base aligned to `align` bytes.
+
+    Each word must lie at a multiple of its size, and no two may share memory: every stride steps over all that the
+    faster ones span.
+    """
+    spanned = word
+    for extent, stride in zip(store.extent, store.stride, strict=True):
+        if extent > 1 and (stride < spanned or stride % word):
+            return False
+        spanned += (extent - 1) * stride
+    return 8 * align % word == 0
+
+
 def _mergeable(dims: list[_Dimension], at: int) -> bool:
     inner, outer = dims[at], dims[at + 1]
     return inner.tile == inner.extent and outer.stride == inner.extent * inner.stride

@@ -9,18 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from legalsat.analyses.copy_engine import (
-        smem_bytes as smem_bytes,
-    )
-    from legalsat.analyses.copy_engine import (
-        smem_image as smem_image,
-    )
-    from legalsat.analyses.copy_engine import (
-        store_footprint as store_footprint,
-    )
-    from legalsat.analyses.copy_engine import (
-        tx_bytes as tx_bytes,
-    )
+    from legalsat.analyses.copy_engine import smem_bytes as smem_bytes
+    from legalsat.analyses.copy_engine import smem_image as smem_image
+    from legalsat.analyses.copy_engine import store_footprint as store_footprint
+    from legalsat.analyses.copy_engine import tx_bytes as tx_bytes
     from legalsat.api import explain as explain
     from legalsat.api import synthesize as synthesize
     from legalsat.api import violations as violations
@@ -33,10 +25,43 @@ if TYPE_CHECKING:
     from legalsat.extract.explain import Repair as Repair
     from legalsat.extract.fields import SolverGaveUp as SolverGaveUp
     from legalsat.extract.planner import NoLegalLayout as NoLegalLayout
+    from legalsat.layout import Layout as Layout
+    from legalsat.layout import make_layout as make_layout
+    from legalsat.layout_algebra import append as append
+    from legalsat.layout_algebra import coalesce as coalesce
+    from legalsat.layout_algebra import complement as complement
+    from legalsat.layout_algebra import composition as composition
+    from legalsat.layout_algebra import cosize as cosize
+    from legalsat.layout_algebra import depth as depth
+    from legalsat.layout_algebra import filter as filter
+    from legalsat.layout_algebra import filter_zeros as filter_zeros
+    from legalsat.layout_algebra import flatten as flatten
+    from legalsat.layout_algebra import group as group
+    from legalsat.layout_algebra import rank as rank
+    from legalsat.layout_algebra import size as size
+    from legalsat.layout_inverse import left_inverse as left_inverse
+    from legalsat.layout_inverse import max_common_layout as max_common_layout
+    from legalsat.layout_inverse import max_common_vector as max_common_vector
+    from legalsat.layout_inverse import nullspace as nullspace
+    from legalsat.layout_inverse import right_inverse as right_inverse
+    from legalsat.layout_tiling import blocked_product as blocked_product
+    from legalsat.layout_tiling import flat_divide as flat_divide
+    from legalsat.layout_tiling import flat_product as flat_product
+    from legalsat.layout_tiling import logical_divide as logical_divide
+    from legalsat.layout_tiling import logical_product as logical_product
+    from legalsat.layout_tiling import raked_product as raked_product
+    from legalsat.layout_tiling import tile_to_shape as tile_to_shape
+    from legalsat.layout_tiling import tiled_divide as tiled_divide
+    from legalsat.layout_tiling import tiled_product as tiled_product
+    from legalsat.layout_tiling import zipped_divide as zipped_divide
+    from legalsat.layout_tiling import zipped_product as zipped_product
+    from legalsat.linear_layout import LinearLayout as LinearLayout
     from legalsat.operators import Copy as Copy
     from legalsat.operators import Transpose as Transpose
     from legalsat.plan import InvalidPlan as InvalidPlan
     from legalsat.plan import Plan as Plan
+    from legalsat.swizzle import ComposedLayout as ComposedLayout
+    from legalsat.swizzle import Swizzle as Swizzle
     from legalsat.targets import Target as Target
     from legalsat.targets import UnknownTarget as UnknownTarget
     from legalsat.tensor import Tensor as Tensor
@@ -44,32 +69,32 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "Copy": "legalsat.operators",
-    "DType": "legalsat.dtypes",
-    "Diagnostic": "legalsat.diagnostics",
-    "Dim": "legalsat.dims",
-    "Explanation": "legalsat.extract.explain",
-    "InvalidInput": "legalsat.errors",
-    "InvalidPlan": "legalsat.plan",
-    "LegalSatError": "legalsat.errors",
-    "NoLegalLayout": "legalsat.extract.planner",
-    "Plan": "legalsat.plan",
-    "Repair": "legalsat.extract.explain",
-    "SolverGaveUp": "legalsat.extract.fields",
-    "Target": "legalsat.targets",
-    "Tensor": "legalsat.tensor",
-    "TensorMap": "legalsat.tensor_map",
-    "Transpose": "legalsat.operators",
-    "UnknownTarget": "legalsat.targets",
-    "explain": "legalsat.api",
-    "smem_bytes": "legalsat.analyses.copy_engine",
-    "smem_image": "legalsat.analyses.copy_engine",
-    "store_footprint": "legalsat.analyses.copy_engine",
-    "synthesize": "legalsat.api",
-    "tx_bytes": "legalsat.analyses.copy_engine",
-    "violations": "legalsat.api",
+# The same names for the interpreter; a test compares the two lists.
+_MODULES = {
+    "legalsat.analyses.copy_engine": "smem_bytes smem_image store_footprint tx_bytes",
+    "legalsat.api": "explain synthesize violations",
+    "legalsat.diagnostics": "Diagnostic",
+    "legalsat.dims": "Dim",
+    "legalsat.dtypes": "DType",
+    "legalsat.errors": "InvalidInput LegalSatError",
+    "legalsat.extract.explain": "Explanation Repair",
+    "legalsat.extract.fields": "SolverGaveUp",
+    "legalsat.extract.planner": "NoLegalLayout",
+    "legalsat.layout": "Layout make_layout",
+    "legalsat.layout_algebra": "append coalesce complement composition cosize depth filter filter_zeros "
+    "flatten group rank size",
+    "legalsat.layout_inverse": "left_inverse max_common_layout max_common_vector nullspace right_inverse",
+    "legalsat.layout_tiling": "blocked_product flat_divide flat_product logical_divide logical_product "
+    "raked_product tile_to_shape tiled_divide tiled_product zipped_divide zipped_product",
+    "legalsat.linear_layout": "LinearLayout",
+    "legalsat.operators": "Copy Transpose",
+    "legalsat.plan": "InvalidPlan Plan",
+    "legalsat.swizzle": "ComposedLayout Swizzle",
+    "legalsat.targets": "Target UnknownTarget",
+    "legalsat.tensor": "Tensor",
+    "legalsat.tensor_map": "TensorMap",
 }
+_HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -35,7 +35,7 @@ def strided_columns(layout: AnyLayout, sizes: Mapping[str, int]) -> list[int]:
         return [swizzle(column) for column in strided_columns(layout.domain, sizes)]
     columns = []
     for n, d in flat_modes(layout):
-        if isinstance(d, Basis) or d < 0:
+        if n > 1 and (isinstance(d, Basis) or d < 0):
             raise NotLinear(f"stride {d} of mode {n}:{d} is no forward step; use a stride of at least 0")
         columns += [d << bit for bit in range(n.bit_length() - 1)]
     check_disjoint(columns, sizes, "so that sums carry; use strides whose bits are apart, such as powers of two")

@@ -21,7 +21,7 @@ def right_inverse(layout: Swizzle) -> Swizzle: ...
 @overload
 def right_inverse(layout: AnyLayout) -> AnyLayout: ...
 def right_inverse(layout: Swizzle | AnyLayout) -> Swizzle | AnyLayout:
-    """Return the longest layout R that starts at 0 with `layout(R(i)) == i` for all i below R's size."""
+    """Return R with `layout(R(i)) == i` for all i below R's size, as large as modes of the layout continue each other."""
     if not isinstance(layout, Layout):
         return _inverse(layout, right_inverse)
     found, current = [(1, 0)], 1
@@ -49,7 +49,7 @@ def left_inverse(layout: Swizzle | AnyLayout) -> Swizzle | AnyLayout:
     if not isinstance(layout, Layout):
         return _inverse(layout, left_inverse)
     shape, stride, current = [], [0], 1
-    forward_modes(layout, "left inverse")
+    forward_modes(coalesce(layout), "left inverse")
     modes = sorted(_with_prefix(layout), key=lambda m: stride_of(m[:2]))
     for n, d, before in modes:
         if d == 0:

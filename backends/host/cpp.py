@@ -26,7 +26,7 @@ The functions have internal linkage, so that the headers of several plans may me
 one source file, include <cuda.h> and <cstdint> first and wrap each header in a namespace of its own.
 
 A function needs a current CUDA context. It returns the driver's CUresult, and CUDA_ERROR_INVALID_VALUE without
-asking the driver where the address misses the alignment that was planned for. A CUtensorMap aligns itself (64 bytes,
+asking the driver where the address misses the alignment that the call wants. A CUtensorMap aligns itself (64 bytes,
 from CUDA 13 on 128); give raw memory for one alignas(128). Kernels take it by value, as
 `const __grid_constant__ CUtensorMap`.
 """.splitlines()
@@ -47,7 +47,7 @@ def emit_cpp(plan: Plan) -> str:
 def encode_cpp(tm: TensorMap, name: str) -> str:
     """Return a C++17 header with `CUresult encode_<name>_map(CUtensorMap* map, void* address)` for one tensor map.
 
-    Tiled or im2col. Of the map's own address only the alignment counts.
+    Tiled or im2col. The map's own address plays no part.
 
     Raises:
         InvalidInput: the map has a rank or an enum value that no call can carry, or `name` is no part of a name.

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from legalsat.backends import require_bound
 from legalsat.errors import InvalidInput
 from legalsat.plan import Plan
-from legalsat.tensor import ALLOCATOR_ALIGNMENT
 from legalsat.tensor_map import TensorMap, driver_value
 
 # FACTS M-19, as in CUTLASS: drivers up to this version (13.1) may leave the bit set in maps of smaller tensors.
@@ -43,12 +42,9 @@ def enumerator(tm: TensorMap, field: str) -> str:
 
 
 def alignment(tm: TensorMap) -> int:
-    """Return the bytes that the tensor's address must be a multiple of: as the map's own is, up to 256.
-
-    The copy engine asks for no more than 128 anywhere (FACTS TM-04, SW-12), so what a real address has beyond an
-    allocator's alignment is chance. Address 0, the default, stands for an allocation.
-    """
-    return min(tm.address & -tm.address or ALLOCATOR_ALIGNMENT, ALLOCATOR_ALIGNMENT)
+    """Return the bytes that the encode call wants the tensor's address to be a multiple of (rules TMA004, TMA031)."""
+    wide = tm.interleave == "32B" or tm.dtype in {"16u4_align16b", "16u6_align16b"}
+    return 32 if wide else 16
 
 
 def span_bytes(tm: TensorMap) -> int:

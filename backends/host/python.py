@@ -24,7 +24,7 @@ _USE = """
 Written by LegalSAT, which it needs no more. Needs cuda.bindings (package cuda-bindings, 12.8 or later) and a driver.
 
 A function takes the tensor's device address, an int, and returns a `CUtensorMap`. It needs a current CUDA context. It
-raises ValueError where the address misses the alignment that was planned for, and RuntimeError, naming the CUresult,
+raises ValueError where the address misses the alignment that the call wants, and RuntimeError, naming the CUresult,
 where the driver refuses.
 """.splitlines()
 
@@ -40,7 +40,7 @@ def emit_python(plan: Plan) -> str:
     """Return a Python module with `encode_source_map` and, where the plan stores by one, `encode_target_map`.
 
     Each takes the tensor's device address, an int, and returns a `cuda.bindings.driver.CUtensorMap`. It raises
-    ValueError where the address misses the alignment that was planned for, and RuntimeError naming the CUresult where
+    ValueError where the address misses the alignment that the call wants, and RuntimeError naming the CUresult where
     the driver refuses.
 
     Raises:
@@ -53,7 +53,7 @@ def emit_python(plan: Plan) -> str:
 def encode_python(tm: TensorMap, name: str) -> str:
     """Return a Python module with `encode_<name>_map(address)` for one tensor map, tiled or im2col.
 
-    Of the map's own address only the alignment counts.
+    The map's own address plays no part.
 
     Raises:
         InvalidInput: the map has a rank or an enum value that no call can carry, or `name` is no part of a name.

@@ -22,10 +22,11 @@ ROUNDS = 50
 def repaired_pitch() -> int:
     """Return the row pitch, in elements, of the repair for an operand of K columns."""
     try:
-        import legalsat as ls  # noqa: PLC0415 - the GPU's machine may lack it
+        import legalsat as ls  # noqa: PLC0415 - the GPU's machine may lack it, or what it needs
+
+        explanation = ls.explain(ls.Tensor((M, K), "bf16"), "h200", tile=(128, 64))
     except ImportError:
         return PITCH
-    explanation = ls.explain(ls.Tensor((M, K), "bf16"), "h200", tile=(128, 64))
     return int(explanation.repairs[0].tensor.strides[0])  # type: ignore[arg-type]
 
 
