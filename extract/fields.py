@@ -14,6 +14,7 @@ from legalsat.access import Access
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
 from legalsat.errors import LegalSatError
+from legalsat.extract.views import map_type
 from legalsat.extract.z3_logic import Z3Number, formula, variable
 from legalsat.logic import Condition, Truth, Value, among, ceil_div, choose, implies, pick, within
 from legalsat.plan import View
@@ -26,7 +27,6 @@ from legalsat.tensor_map import INTERLEAVES, L2_PROMOTIONS, SWIZZLES, TensorMap,
 MAX_STAGES = 4
 PATTERN_ROWS = 8  # rows over which a swizzle's pattern runs (FACTS SW-02 to SW-04)
 TIMEOUT_MS = 2000
-WORD_TYPES = {4: "16u4_align8b", 8: "u8", 16: "u16", 32: "u32", 64: "u64"}
 # What the objective weighs, most important first: repeated shared accesses, boxes, stages, then taste.
 _CONFLICT, _BOX, _STAGE, _TASTE = 10**9, 10**4, 10**3, 1
 _SWIZZLED_CONFLICTS = (8, 4, 2, 1, 2, 2, 4)
@@ -59,11 +59,6 @@ class _Open:
 
     site: TmaCopy
     domain: list[Condition]
-
-
-def map_type(word: int, element: DType) -> str | None:
-    """Return the tensor-map data type for words of `word` bits: the element's own if it has that size."""
-    return element.map_type if word == element.bits and word != 6 else WORD_TYPES.get(word)
 
 
 @lru_cache(maxsize=4096)

@@ -12,10 +12,10 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError
 from legalsat.extract import search
 from legalsat.extract.cost import NOMINAL_PROCESSORS, cost_of
-from legalsat.extract.fields import MAX_STAGES, Conflict, Solution, SolverGaveUp, map_type, solve
+from legalsat.extract.fields import MAX_STAGES, Conflict, Solution, SolverGaveUp, solve
 from legalsat.extract.recheck import recheck
 from legalsat.extract.tiles import proposals
-from legalsat.extract.views import storable, turned, view_of
+from legalsat.extract.views import map_type, storable, turned, view_of
 from legalsat.operators import Operator, access_of
 from legalsat.plan import Barrier, Candidate, Cost, Launch, Pipeline, Plan, SharedTile, Step, View
 from legalsat.rules import MOVEMENT_RULES

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from legalsat.extract.fields import map_type
-from legalsat.extract.views import storable, turned, view_of
+from legalsat.extract.views import map_type, storable, turned, view_of
 from legalsat.operators import access_of
 from legalsat.plan import Barrier, InvalidPlan, Plan, SharedTile, View
 from legalsat.rules import COPY_RULES, SHARED_RULES

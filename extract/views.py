@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from legalsat.access import Access
+from legalsat.dtypes import DType
 from legalsat.plan import View
 
 MAX_RANK = 5
 GRANULE_BITS = 128  # what the innermost box dimension must fill; see rule TMA008
+WORD_TYPES = {4: "16u4_align8b", 8: "u8", 16: "u16", 32: "u32", 64: "u64"}
+
+
+def map_type(word: int, element: DType) -> str | None:
+    """Return the tensor-map data type for words of `word` bits: the element's own if it has that size."""
+    return element.map_type if word == element.bits and word != 6 else WORD_TYPES.get(word)
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ def right_inverse(layout: Swizzle) -> Swizzle: ...
 @overload
 def right_inverse(layout: AnyLayout) -> AnyLayout: ...
 def right_inverse(layout: Swizzle | AnyLayout) -> Swizzle | AnyLayout:
-    """Return R with `layout(R(i)) == i` for all i below R's size, as large as modes of the layout continue each other."""
+    """Return R with `layout(R(i)) == i` for all i below R's size, as far as modes of the layout continue each other."""
     if not isinstance(layout, Layout):
         return _inverse(layout, right_inverse)
     found, current = [(1, 0)], 1

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from legalsat.access import Access, Mode
+from legalsat.checks import integer, integers
 from legalsat.dtypes import dtype
-from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.errors import LegalSatError
 from legalsat.operators import Copy, Operator, Transpose
 from legalsat.targets import Target, target
 from legalsat.tensor import Tensor
@@ -253,39 +254,52 @@ def from_json(data: Any) -> Plan:
             target=target(data["target"]),
             access=_access(data["access"]),
             derivation=_steps(data["derivation"]),
-            views=tuple(
-                View(v["side"], _tuples(v["groups"]), tuple(v["extent"]), tuple(v["stride"]), tuple(v["tile"]))
-                for v in data["views"]
-            ),
+            views=tuple(_value(View, v, "view") for v in data["views"]),
             tensor_maps=tuple(TensorMap(**m) for m in data["tensor_maps"]),
-            store=data["store"],
-            shared=tuple(SharedTile(**{**s, "shape": tuple(s["shape"])}) for s in data["shared"]),
-            pipeline=Pipeline(
-                data["pipeline"]["stages"],
-                tuple(Barrier(**b) for b in data["pipeline"]["barriers"]),
-                tuple(data["pipeline"]["steps"]),
-            ),
-            launch=Launch(**data["launch"]),
-            cost=Cost(**data["cost"]),
+            store=_value(str, data["store"], "store"),
+            shared=tuple(_value(SharedTile, s, "shared") for s in data["shared"]),
+            pipeline=_value(Pipeline, data["pipeline"], "pipeline"),
+            launch=_value(Launch, data["launch"], "launch"),
+            cost=_value(Cost, data["cost"], "cost"),
             candidates=tuple(
-                Candidate(_access(c["access"]), _steps(c["derivation"]), Cost(**c["cost"]), c["store"])
+                Candidate(
+                    _access(c["access"]),
+                    _steps(c["derivation"]),
+                    _value(Cost, c["cost"], "cost"),
+                    _value(str, c["store"], "store"),
+                )
                 for c in data["candidates"]
             ),
         )
-    except (KeyError, TypeError, AttributeError, IndexError, InvalidInput) as error:
+    except InvalidPlan:
+        raise
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise InvalidPlan(f"plan lacks or garbles a field ({error}); synthesise it again") from None
 
 
-def _tuples(lists: Any) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(entry) for entry in lists)
+def _value(kind: Any, data: Any, what: str) -> Any:
+    """Return JSON data as a value of `kind`: an int, float or str, a tuple of them, or a dataclass of such fields."""
+    if kind is int:
+        return integer(data, what)
+    if kind is float and isinstance(data, int | float) and not isinstance(data, bool):
+        return float(data)
+    if kind is str and isinstance(data, str):
+        return data
+    if get_origin(kind) is tuple and isinstance(data, list):
+        return tuple(_value(get_args(kind)[0], entry, what) for entry in data)
+    if is_dataclass(kind) and isinstance(data, dict):
+        hints = get_type_hints(kind)
+        return kind(**{field.name: _value(hints[field.name], data[field.name], field.name) for field in fields(kind)})
+    raise InvalidPlan(f"{what} is {data!r}, which no plan has there; synthesise it again")
 
 
 def _access(data: Mapping[str, Any]) -> Access:
-    return Access(data["word"], tuple(Mode(*mode) for mode in data["modes"]))
+    modes = (integers(mode, "mode", length=4) for mode in data["modes"])
+    return Access(integer(data["word"], "word", low=1), tuple(Mode(*mode) for mode in modes))
 
 
 def _steps(data: Any) -> tuple[Step, ...]:
-    return tuple(Step(step["law"], _access(step["access"])) for step in data)
+    return tuple(Step(_value(str, step["law"], "law"), _access(step["access"])) for step in data)
 
 
 def _operator(data: Mapping[str, Any]) -> Operator:

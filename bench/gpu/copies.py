@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,12 @@ CHUNK_SECONDS = 200
 WORKERS = 8
 TIMED = 16384
 ROUNDS, CALLS = 30, 12
+# The same tile in a persistent grid with a ring of buffers, to show why the plan has one block a tile instead.
+RINGS: dict[str, dict[str, Any]] = {
+    "ring_of_2": {"programs": 132, "stages": 2},
+    "ring_of_4": {"programs": 132, "stages": 4},
+    "ring_of_4_stored_from_2": {"programs": 132, "stages": 4, "staging": 2},
+}
 
 
 def random_operator(rng: random.Random) -> Any:
@@ -79,8 +86,10 @@ def _strides(shape: list[int], granule: int) -> list[int]:
 
 
 def prepare(folder: Path, count: int = COUNT) -> None:
-    """Plan `count` random movements for an H200 and write their kernels, and the transpose to time."""
+    """Plan `count` random movements for an H200 and write their kernels, and the transposes to time."""
     import legalsat as ls  # noqa: PLC0415
+    from legalsat.backends.triton import emit  # noqa: PLC0415
+    from legalsat.backends.triton.adapter import kernel_of  # noqa: PLC0415
 
     rng = random.Random(SEED)
     folder.mkdir(parents=True, exist_ok=True)
@@ -102,6 +111,8 @@ def prepare(folder: Path, count: int = COUNT) -> None:
         (folder / f"{entries[-1]['name']}.py").write_text(text)
     timed = ls.synthesize(ls.Transpose(ls.Tensor((TIMED, TIMED), "bf16")), "h200")
     (folder / "transpose.py").write_text(timed.emit("triton"))
+    for name, changes in RINGS.items():
+        (folder / f"{name}.py").write_text(emit(replace(kernel_of(timed), **changes)))
     manifest = {"seed": SEED, "drawn": drawn, "refused": refused, "plans": entries, "transpose": _describe(timed)}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
     print(f"{len(entries)} plans of {drawn} drawn; refused: {refused}")
@@ -225,10 +236,13 @@ def timings(folder: Path) -> dict[str, Any]:
         "copy": lambda s, t: t.copy_(s),
         "legalsat_transpose": module.run,
         "torch_transpose": lambda s, t: t.copy_(s.t()),
+        **{name: _load(folder, name).run for name in RINGS},
     }
-    for s, t in zip(sources, targets, strict=True):
-        module.run(s, t)
-        assert torch.equal(t, s.t()), "transpose is wrong"
+    for name, way in ways.items():
+        for s, t in zip(sources, targets, strict=True):
+            way(s, t)
+            assert torch.equal(t, s if name == "copy" else s.t()), f"{name} is wrong"
+            t.zero_()
     moved = 2 * sources[0].numel() * sources[0].element_size()
     samples: dict[str, list[float]] = {name: [] for name in ways}
     for round_ in range(ROUNDS + 3):
