@@ -14,7 +14,7 @@ from legalsat.access import Access
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
 from legalsat.errors import LegalSatError
-from legalsat.extract.views import map_type
+from legalsat.extract.views import GRANULE_BITS, map_type
 from legalsat.extract.z3_logic import Z3Number, formula, variable
 from legalsat.logic import Condition, Truth, Value, among, ceil_div, choose, implies, pick, within
 from legalsat.plan import View
@@ -29,7 +29,8 @@ PATTERN_ROWS = 8  # rows over which a swizzle's pattern runs (FACTS SW-02 to SW-
 TIMEOUT_MS = 2000
 # What the objective weighs, most important first: repeated shared accesses, boxes, stages, then taste.
 _CONFLICT, _BOX, _STAGE, _TASTE = 10**9, 10**4, 10**3, 1
-_SWIZZLED_CONFLICTS = (8, 4, 2, 1, 2, 2, 4)
+# By swizzle: eight rows of one span take all banks once with 16-byte atoms, half of them with 32, a quarter with 64.
+_SWIZZLED_CONFLICTS = (8, 1, 1, 1, 2, 2, 4)
 _L2_TASTE = (3, 2, 0, 1)  # 128B is what every framework asks for (FACTS TM-21)
 
 
@@ -110,8 +111,8 @@ def solve(
     if len(opened) > 1 and not threads_read:
         domain += _same_tile(opened, views)
     conflicts: Value = 1
-    for one in opened if threads_read else ():
-        repeats = _conflicts(one.site)
+    for one, view in zip(opened, views, strict=True) if threads_read else ():
+        repeats = _conflicts(one.site, view)
         conflicts = choose(repeats > conflicts, repeats, conflicts)
     optimizer = z3.Optimize()
     for condition in domain:
@@ -214,11 +215,13 @@ def _same_tile(opened: Sequence[_Open], views: Sequence[View]) -> Iterator[Condi
         yield extent == store.box[views[1].groups.index(group)]
 
 
-def _conflicts(site: TmaCopy) -> Value:
-    """Return how often eight threads that read 16 bytes of eight rows each hit the same banks; 1 is never."""
-    plain = 1
-    for pitch in (32, 64, 128):  # bytes; rows of 16 lie side by side, rows of 128 and more start in one bank
-        plain = choose(site.inner_bits >= 8 * pitch, pitch // 16, plain)
+def _conflicts(site: TmaCopy, view: View) -> Value:
+    """Return how often eight threads that read 16 bytes of eight rows each hit the same banks; 1 is never.
+
+    Plain rows are as long as the tile's, and rows of an odd number of granules take turns through the eight banks'
+    groups. Swizzled rows fill their span.
+    """
+    plain = math.gcd(view.tile[0] * site.element_bits // GRANULE_BITS, 8) if view.tile else 1
     return choose(site.swizzle == 0, plain, pick(_SWIZZLED_CONFLICTS, site.swizzle))
 
 

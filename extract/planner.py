@@ -70,8 +70,9 @@ def plan(operator: Operator, target: Target, *, rewrite: bool = True) -> Plan:
     solved: list[_Solved] = []
     conflicts: list[Conflict] = []
     late: SolverGaveUp | None = None
-    for start, before in _starts(operator, rewrite=rewrite):
-        for access in _movable(search.candidates(start) if rewrite else [start], operator):
+    # Merged axes may exceed an extent's limit where the axes as they are do not.
+    for rewritten in (True, False) if rewrite and operator.tile is None else (rewrite,):
+        for start, before, access in _attempts(operator, rewrite=rewritten) if not solved else ():
             try:
                 outcome = _solution(operator, start, before, access, target)
             except SolverGaveUp as error:
@@ -88,6 +89,13 @@ def plan(operator: Operator, target: Target, *, rewrite: bool = True) -> Plan:
     found = _finished(operator, target, best)
     recheck(found)
     return found
+
+
+def _attempts(operator: Operator, *, rewrite: bool) -> Iterator[tuple[Access, tuple[Step, ...], Access]]:
+    """Yield what to solve: the tiled access, the steps that led to it, and an equal access."""
+    for start, before in _starts(operator, rewrite=rewrite):
+        for access in _movable(search.candidates(start) if rewrite else [start], operator):
+            yield start, before, access
 
 
 def _starts(operator: Operator, *, rewrite: bool) -> Iterator[tuple[Access, tuple[Step, ...]]]:

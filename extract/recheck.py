@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from legalsat.extract.views import map_type, storable, turned, view_of
 from legalsat.operators import access_of
 from legalsat.plan import Barrier, InvalidPlan, Plan, SharedTile, View
-from legalsat.rules import COPY_RULES, SHARED_RULES
+from legalsat.rule import Rule
+from legalsat.rules import COPY_RULES, MOVEMENT_RULES, SHARED_RULES
 from legalsat.rules.rewrites import LAWS
-from legalsat.sites import SWIZZLE_SPANS, SharedStages, TmaCopy
+from legalsat.sites import SWIZZLE_SPANS, Movement, SharedStages, TmaCopy
 from legalsat.tensor import Tensor
 from legalsat.tensor_map import TensorMap, driver_value
 
@@ -20,6 +22,8 @@ _BY_NAME = {law.name: law for law in LAWS}
 def recheck(plan: Plan) -> None:
     """Raise `InvalidPlan` unless every field of the plan holds; predictions of cost are taken as they are."""
     _check_derivation(plan)
+    for rule in MOVEMENT_RULES:
+        _judge(rule, Movement(plan.access.word, plan.operator.consumer), plan)
     load, store = (view_of(plan.access, side) for side in ("source", "target"))
     if plan.views != {"tma": (load, store), "threads": (load,)}.get(plan.store):
         raise InvalidPlan(f"views are not those of the access with store {plan.store!r}; synthesise the plan again")
@@ -69,9 +73,7 @@ def _check_map(plan: Plan, view: View, end: Tensor, tm: TensorMap) -> None:
         raise InvalidPlan(f"{view.side} boxes do not fill the tile; synthesise the plan again")
     site = replace(TmaCopy.of(tm, stores=view.side == "target"), inner_stride_bits=view.stride[0])
     for rule in COPY_RULES:
-        for diagnostic in rule.check(site, plan.target):
-            if diagnostic.level == "error":
-                raise InvalidPlan(f"plan breaks a rule; synthesise it again\n{diagnostic}")
+        _judge(rule, site, plan)
     if tm.swizzle != "none" and tm.box[0] * plan.access.word != 8 * _span(tm):
         raise InvalidPlan(f"rows of a {view.side} box do not fill the swizzle's span, so they leave holes")
 
@@ -106,7 +108,12 @@ def _check_shared(plan: Plan, views: tuple[View, ...]) -> None:
     if stages < 1:
         raise InvalidPlan(f"ring has {stages} stages; synthesise the plan again")
     for rule in SHARED_RULES:
-        for diagnostic in rule.check(SharedStages(stages, ring, sum(b.bytes for b in buffers[1:])), plan.target):
+        _judge(rule, SharedStages(stages, ring, sum(b.bytes for b in buffers[1:])), plan)
+
+
+def _judge(rule: Rule, site: Any, plan: Plan) -> None:
+    for diagnostic in rule.check(site, plan.target):
+        if diagnostic.level == "error":
             raise InvalidPlan(f"plan breaks a rule; synthesise it again\n{diagnostic}")
 
 

@@ -21,6 +21,7 @@ MAX_NODES = 5000
 MAX_SECONDS = 1.0
 MAX_ITERATIONS = 12
 MAX_BOX_EXTENT = 256
+GRANULE_BITS = 128  # rule TMA005: strides are multiples of 16 bytes
 MAX_STATES = 5000
 
 
@@ -31,8 +32,8 @@ class SearchGaveUp(LegalSatError):
 def candidates(start: Access, laws: tuple[Law, ...] = LAWS) -> list[Access]:
     """Return accesses equal to `start` that are worth solving, `start` among them.
 
-    Saturation stops at 5,000 nodes or one second; then each word size gives its cheapest list of modes under two
-    costs: fewest boxes, and fewest modes.
+    Saturation stops at 5,000 nodes or one second; then each word size gives its cheapest lists of modes: legal
+    ones first, then fewest boxes, or fewest modes.
     """
     graph = EGraph()
     root = graph.let("root", to_term(start))
@@ -46,20 +47,36 @@ def candidates(start: Access, laws: tuple[Law, ...] = LAWS) -> list[Access]:
     for variant in graph.extract_multiple(root, 16):
         found[from_term(variant)] = None
         word, modes = arguments(variant, Movement)
-        found[from_term(Movement(word, graph.extract(modes, cost_model=_FEWEST_BOXES)))] = None
+        for cost in _COSTS:
+            found[from_term(Movement(word, graph.extract(modes, cost_model=cost)))] = None
     return list(found)
 
 
-def _fewest_boxes(_graph: EGraph, term: Any, children: list[int]) -> int:
-    """Cost of a list of modes: boxes that its tile takes, as a sum of logarithms, then the number of modes."""
-    found = arguments(term, link)
-    if not found:
-        return sum(children)
-    boxes = -(-int(found[3].value) // MAX_BOX_EXTENT)
-    return int(children[-1]) + 1 + 1000 * math.ceil(100 * math.log2(boxes))
+def _cost(box_weight: int) -> Any:
+    """Return a cost model for lists of modes: what no tensor map can say, then boxes, weighed against modes.
+
+    The model's type is open because egglog's own names its three arguments.
+    """
+
+    def cost(_graph: EGraph, term: Any, children: list[int]) -> int:
+        found = arguments(term, link)
+        if not found:
+            return sum(children)
+        _, source, target, tile = (int(number.value) for number in found[:4])
+        boxes = math.ceil(100 * math.log2(-(-tile // MAX_BOX_EXTENT)))  # logarithms, since boxes multiply
+        illegal = _UNLOADABLE * _misaligned(source) + _UNSTORABLE * _misaligned(target)
+        return int(children[-1]) + 1 + box_weight * boxes + illegal
+
+    return cost
 
 
-_FEWEST_BOXES: Any = _fewest_boxes  # egglog's own type of a cost model names its three arguments
+def _misaligned(stride: int) -> bool:
+    """Whether a stride in bits can be no other dimension's; one below a granule may be the fastest dimension's."""
+    return stride >= GRANULE_BITS and stride % GRANULE_BITS != 0
+
+
+_UNLOADABLE, _UNSTORABLE = 10**9, 10**8
+_COSTS = (_cost(box_weight=1000), _cost(box_weight=0))
 
 
 def coalesced(start: Access) -> tuple[Access, tuple[Step, ...]]:

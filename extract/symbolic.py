@@ -34,7 +34,11 @@ def symbolic_plan(operator: Operator, target: Target) -> Plan:
     dims = dims_of(*operator.source.shape, *operator.source.strides, *operator.target.strides)
     values = {dim.name: _representative(dim) for dim in dims}
     try:
-        found = plan(operator.bind(values), target, rewrite=False)
+        try:
+            found = plan(operator.bind(values), target, rewrite=False)
+        except NoLegalLayout:
+            values = {dim.name: _smallest_aligned(dim) for dim in dims}
+            found = plan(operator.bind(values), target, rewrite=False)
     except NoLegalLayout as refusal:
         sample = ", ".join(f"{name} = {value}" for name, value in values.items())
         raise NoLegalLayout(
@@ -59,6 +63,12 @@ def _representative(dim: Dim) -> int:
         if (largest := dim.max // step * step) >= dim.min:
             return largest
         alignment //= 2
+
+
+def _smallest_aligned(dim: Dim) -> int:
+    step = math.lcm(dim.multiple_of, _ALIGNED)
+    smallest = -(-dim.min // step) * step
+    return smallest if smallest <= dim.max else dim.smallest
 
 
 def _domain(dims: tuple[Dim, ...], numbers: dict[str, IslNumber]) -> IslTruth:

@@ -27,23 +27,33 @@ class Description(NamedTuple):
 
 def describe(array: Any) -> Description:
     """Return what `array` says of itself; raises `InvalidInput` where it says nothing that we can read."""
-    if hasattr(array, "data_ptr") and hasattr(array, "stride"):
-        found = _torch(array)
-    elif hasattr(array, "__cuda_array_interface__"):
-        found = _array_interface(array.__cuda_array_interface__)
-    elif hasattr(array, "__array_interface__"):
-        found = _array_interface(array.__array_interface__, array.dtype)
-    elif hasattr(array, "__dlpack__"):
-        found = _dlpack(array)
-    else:
+    try:
+        found = _described(array)
+    except (AttributeError, BufferError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
         raise InvalidInput(
-            f"{type(array).__name__} has no __dlpack__, __cuda_array_interface__ or __array_interface__; "
-            "give a numpy array, a torch tensor or a Tensor"
-        )
+            f"{type(array).__name__} does not describe itself as an array does ({error!r}); copy it to one that does"
+        ) from None
     negative = [s for s in found.strides or () if s < 0]
     if negative:
         raise InvalidInput(f"array has a stride of {negative[0]} elements; copy it, the hardware steps forward only")
     return found
+
+
+def _described(array: Any) -> Description:
+    if hasattr(array, "data_ptr") and hasattr(array, "stride"):
+        return _torch(array)
+    if hasattr(array, "__cuda_array_interface__"):
+        return _array_interface(array.__cuda_array_interface__)
+    if hasattr(array, "__array_interface__"):
+        return _array_interface(array.__array_interface__, array.dtype)
+    if hasattr(array, "__dlpack__"):
+        return _dlpack(array)
+    raise InvalidInput(
+        f"{type(array).__name__} has no __dlpack__, __cuda_array_interface__ or __array_interface__; "
+        "give a numpy array, a torch tensor or a Tensor"
+    )
 
 
 def _alignment(address: int) -> int:
@@ -64,6 +74,11 @@ def _torch(array: Any) -> Description:
 
 def _array_interface(interface: Mapping[str, Any], native: Any = None) -> Description:
     element = dtype(_type_string(interface["typestr"]) if native is None else native)
+    if native is not None and 8 * native.itemsize != element.bits:
+        raise InvalidInput(
+            f"this array holds {element} in {native.itemsize} bytes each, but {element} means {element.bits} bits; "
+            f"pack the elements, or view the array as u{8 * native.itemsize}"
+        )
     byte_strides = interface.get("strides")
     strides = None if byte_strides is None else tuple(_elements(s, element.bytes) for s in byte_strides)
     return Description(tuple(interface["shape"]), element, strides, _alignment(interface["data"][0]))

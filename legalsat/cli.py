@@ -95,13 +95,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # What is still buffered would fail again, loudly, when the interpreter exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return BROKEN_PIPE
     except OSError as error:
         print(f"error: cannot write the answer: {error.strerror}", file=sys.stderr)
+        _drop_output()
         return USAGE
     return code
+
+
+def _drop_output() -> None:
+    """Send what is still buffered nowhere: it would fail again, loudly, when the interpreter exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: list[str]) -> int:

@@ -83,7 +83,7 @@ def _parts(extent: Extent) -> tuple[int, tuple[Dim, ...]]:
         return 1, (extent,)
     if isinstance(extent, Scaled):
         return extent.coefficient, extent.dims
-    return extent, ()
+    return integer(extent, "factor of an extent", low=0, high=None), ()
 
 
 def times(one: Extent, other: Extent) -> Extent:
@@ -112,6 +112,8 @@ def dims_of(*extents: Extent) -> tuple[Dim, ...]:
 def bind(extent: Extent, values: Mapping[str, int]) -> int:
     """Return the extent's value at `values`, which must name every dim in it."""
     coefficient, dims = _parts(extent)
+    if not isinstance(values, Mapping):
+        raise InvalidInput(f"values of dims are {values!r}; give a mapping from names to integers")
     missing = [d.name for d in dims if d.name not in values]
     if missing:
         raise InvalidInput(f"dim {missing[0]} has no value; bind {missing[0]}=...")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from legalsat.access import Access, Mode
-from legalsat.checks import integers
+from legalsat.checks import integers, one_of
 from legalsat.dims import Extent
 from legalsat.errors import InvalidInput
-from legalsat.tensor import Tensor, plain, row_major
+from legalsat.tensor import Tensor, permutation, plain, row_major
 
 CONSUMERS = ("threads", "wgmma.a", "wgmma.b")
 # Bits from the first to the last element; the e-graph multiplies extents and strides in 64-bit integers.
@@ -63,9 +63,7 @@ class Copy:
         put(self, "source", source)
         put(self, "target", _same(source, dense_like(source) if target is None else target))
         put(self, "tile", _tile(tile, source))
-        if consumer is not None and consumer not in CONSUMERS:
-            raise InvalidInput(f"consumer is {consumer!r}; give one of {', '.join(CONSUMERS)}, or None")
-        put(self, "consumer", consumer)
+        put(self, "consumer", None if consumer is None else one_of(consumer, "consumer", CONSUMERS))
 
     def bind(self, values: Mapping[str, int]) -> Copy:
         """Return the copy with every dim replaced by its value."""
@@ -106,9 +104,7 @@ class Transpose:
             if rank < 2:
                 raise InvalidInput(f"transpose of a tensor with {rank} axes; give at least 2 axes, or an order")
             order = (*range(rank - 2), rank - 1, rank - 2)
-        axes = integers(order, "order", low=0, high=max(rank - 1, 0), length=rank)
-        if len(set(axes)) != rank:
-            raise InvalidInput(f"order {axes} names an axis twice; give a permutation of 0 to {rank - 1}")
+        axes = permutation(order, rank)
         shape = tuple(source.shape[a] for a in axes)
         put = object.__setattr__
         put(self, "source", source)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from legalsat.access import Access, Mode
 from legalsat.checks import integer, integers
 from legalsat.dtypes import dtype
-from legalsat.errors import LegalSatError
+from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators import Copy, Operator, Transpose
 from legalsat.targets import Target, target
 from legalsat.tensor import Tensor
@@ -271,9 +271,7 @@ def from_json(data: Any) -> Plan:
                 for c in data["candidates"]
             ),
         )
-    except InvalidPlan:
-        raise
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, InvalidInput) as error:
         raise InvalidPlan(f"plan lacks or garbles a field ({error}); synthesise it again") from None
 
 
@@ -287,7 +285,7 @@ def _value(kind: Any, data: Any, what: str) -> Any:
         return data
     if get_origin(kind) is tuple and isinstance(data, list):
         return tuple(_value(get_args(kind)[0], entry, what) for entry in data)
-    if is_dataclass(kind) and isinstance(data, dict):
+    if hasattr(kind, "__dataclass_fields__") and isinstance(data, dict):
         hints = get_type_hints(kind)
         return kind(**{field.name: _value(hints[field.name], data[field.name], field.name) for field in fields(kind)})
     raise InvalidPlan(f"{what} is {data!r}, which no plan has there; synthesise it again")

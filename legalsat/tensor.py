@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from legalsat.arrays import describe
-from legalsat.checks import INT64_MAX, integer
+from legalsat.checks import INT64_MAX, integer, integers
 from legalsat.dims import Dim, Extent, as_extent, bind, dims_of, times
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
@@ -109,14 +109,22 @@ class Tensor:
         )
 
     def transposed(self, order: Iterable[int]) -> Tensor:
-        """Return the view with its axes in `order`; the memory stays as it is."""
-        axes = tuple(order)
+        """Return the view with its axes in `order`, a permutation; the memory stays as it is."""
+        axes = permutation(order, self.rank)
         return Tensor((self.shape[a] for a in axes), self.dtype, (self.strides[a] for a in axes), self.align)
 
     def __str__(self) -> str:
         shape = " x ".join(map(str, self.shape)) or "scalar"
         dense = self.strides == row_major(self.shape)
         return f"{self.dtype} {shape}" + ("" if dense else f" strides ({', '.join(map(str, self.strides))})")
+
+
+def permutation(order: Any, rank: int) -> tuple[int, ...]:
+    """Return `order` if it names each of `rank` axes once, else raise `InvalidInput`."""
+    axes = integers(order, "order", low=0, high=max(rank - 1, 0), length=rank)
+    if len(set(axes)) != rank:
+        raise InvalidInput(f"order {axes} names an axis twice; give a permutation of 0 to {rank - 1}")
+    return axes
 
 
 def plain(extents: Iterable[Extent]) -> tuple[int, ...]:

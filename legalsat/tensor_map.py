@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from legalsat.checks import integer, integers, one_of
 from legalsat.dtypes import dtype as element_type
 from legalsat.errors import InvalidInput
@@ -82,7 +84,7 @@ def enum_name(field: str, value: Any) -> str | int:
 
 def _map_type(value: Any) -> str | int:
     """Return the map type's name for a driver enum value, a map type's name or an element type."""
-    if isinstance(value, int) or (isinstance(value, str) and value in _NAMES["dtype"]):
+    if isinstance(value, int | np.integer) or (isinstance(value, str) and value in _NAMES["dtype"]):
         return enum_name("dtype", value)
     return element_type(value).map_type
 
@@ -145,7 +147,7 @@ class TensorMap:
             ("upper_corner", corners, INT32_MIN, INT32_MAX),
         ):
             value = getattr(self, name)
-            if name == "element_stride" and not len(value):
+            if name == "element_stride" and isinstance(value, list | tuple) and not value:
                 value = (1,) * rank
             canonical[name] = integers(value, name, low=low, high=high, length=length)
         for name, high in (

@@ -64,8 +64,9 @@ def store_overlaps(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     """A store's elements each have memory of their own; where a stride is 0 or too small, writes race."""
     if not copy.stores or copy.rank < 1:
         return
-    covered = product([copy.global_dim[0], copy.element_bits])
+    steps = (copy.element_bits, *(8 * stride for stride in copy.global_stride))
     for axis, stride in enumerate(copy.global_stride, start=1):
+        covered = product([steps[axis - 1], copy.global_dim[axis - 1]])
         yield require(
             (8 * stride >= covered) | (copy.global_dim[axis] == 1),
             "stride of dimension {axis} is {stride} bytes, less than it steps over, so stores overlap",
@@ -73,7 +74,6 @@ def store_overlaps(copy: TmaCopy, tma: TmaLimits) -> Requirements:
             axis=axis,
             stride=stride,
         )
-        covered = product([8 * stride, copy.global_dim[axis]])
 
 
 @GPU.rule(

@@ -157,8 +157,9 @@ def elements_overlap(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     """
     if copy.rank < 1:
         return
-    covered = ceil_div(product([copy.global_dim[0], copy.element_bits]), 8)
+    steps = (copy.element_bits, *(8 * stride for stride in copy.global_stride))
     for axis, stride in enumerate(copy.global_stride, start=1):
+        covered = ceil_div(product([steps[axis - 1], copy.global_dim[axis - 1]]), 8)
         yield require(
             (stride >= covered) | (copy.global_dim[axis] == 1),
             "stride of dimension {axis} is {stride} bytes, less than the {covered} bytes it steps over",
@@ -167,4 +168,3 @@ def elements_overlap(copy: TmaCopy, tma: TmaLimits) -> Requirements:
             stride=stride,
             covered=covered,
         )
-        covered = product([stride, copy.global_dim[axis]])
