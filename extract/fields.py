@@ -71,6 +71,7 @@ def solve(
     target: Target,
     *,
     threads_read: bool,
+    turned: bool,
     max_stages: int = MAX_STAGES,
     timeout_ms: int = TIMEOUT_MS,
 ) -> Solution | Conflict:
@@ -82,8 +83,8 @@ def solve(
         element: the tensor's dtype, which names the data type where words are elements.
         align: bytes that each side's base address is a multiple of.
         target: the GPU.
-        threads_read: whether threads, and not the copy engine alone, read the tile; then swizzles matter, and each
-            side has a buffer of its own.
+        threads_read: whether threads, and not the copy engine alone, read the tile; then swizzles matter.
+        turned: whether the tile's dimensions run in another order in the target, which then has a layout of its own.
         max_stages: stages of the ring at most; as many are taken as fit.
         timeout_ms: milliseconds for the solver.
 
@@ -99,7 +100,7 @@ def solve(
     ]
     tile_bytes = ceil_div(math.prod(views[0].tile) * access.word, 8)
     stages: Value = variable("stages") if max_stages > 1 else 1
-    shared = SharedStages(stages=stages, ring=tile_bytes, single=tile_bytes if threads_read else 0)
+    shared = SharedStages(stages=stages, ring=tile_bytes, single=tile_bytes if turned and max_stages > 1 else 0)
     wanted: list[tuple[Rule, str, Requirement]] = [
         *((rule, str(o.site), r) for o in opened for rule in COPY_RULES for r in _errors(rule, o.site, target)),
         *((rule, str(shared), r) for rule in SHARED_RULES for r in _errors(rule, shared, target)),
@@ -108,7 +109,7 @@ def solve(
     if plainly:
         return _conflict(plainly, opened, views, shared, target)
     domain = [c for o in opened for c in o.domain] + [within(1, stages, max_stages)]
-    if len(opened) > 1 and not threads_read:
+    if len(opened) > 1 and not turned:
         domain += _same_tile(opened, views)
     conflicts: Value = 1
     for one, view in zip(opened, views, strict=True) if threads_read else ():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,18 +10,18 @@ from legalsat.access import Access
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError
 from legalsat.extract import search
-from legalsat.extract.cost import NOMINAL_PROCESSORS, cost_of
+from legalsat.extract.cost import cost_of
 from legalsat.extract.fields import MAX_STAGES, Conflict, Solution, SolverGaveUp, solve
 from legalsat.extract.recheck import recheck
+from legalsat.extract.schedule import block_bytes, buffers, launch, pipeline
 from legalsat.extract.tiles import proposals
 from legalsat.extract.views import map_type, storable, turned, view_of
 from legalsat.operators import Operator, access_of
-from legalsat.plan import Barrier, Candidate, Cost, Launch, Pipeline, Plan, SharedTile, Step, View
+from legalsat.plan import Candidate, Cost, Plan, Step, View
 from legalsat.rules import MOVEMENT_RULES
 from legalsat.rules.rewrites.words import recast_to_wider_words
-from legalsat.sites import SWIZZLE_SPANS, Movement
+from legalsat.sites import Movement
 from legalsat.targets import Target
-from legalsat.tensor_map import driver_value
 
 TOP = 4
 BYTE = 8
@@ -131,13 +130,14 @@ def _solution(
     element = operator.source.dtype
     load, store = view_of(access, "source"), view_of(access, "target")
     align = (operator.source.align, operator.target.align)
-    threads = turned(load, store) or operator.consumer is not None
+    turns = turned(load, store)
+    threads = turns or operator.consumer is not None
     stages = MAX_STAGES if operator.consumer in RING_CONSUMERS else 1
-    outcome = solve(access, (load, store), element, align, target, threads_read=threads, max_stages=stages)
     views: tuple[View, ...] = (load, store)
+    outcome = solve(access, views, element, align, target, threads_read=threads, turned=turns, max_stages=stages)
     if isinstance(outcome, Conflict):
         views = (load,)
-        only_load = solve(access, views, element, align[:1], target, threads_read=True, max_stages=stages)
+        only_load = solve(access, views, element, align[:1], target, threads_read=True, turned=turns, max_stages=stages)
         if isinstance(only_load, Conflict) or not storable(store, access.word, align[1]):
             return only_load if isinstance(only_load, Conflict) else outcome
         outcome = only_load
@@ -146,38 +146,11 @@ def _solution(
         views,
         outcome.tensor_maps,
         conflicts=outcome.conflicts,
-        shared_bytes=sum(s.bytes * s.stages for s in _shared(access, views, outcome, threads=threads)),
+        shared_bytes=block_bytes(buffers(access, views, outcome)),
         thread_store=len(views) == 1,
         target=target,
     )
     return _Solved(start, before, access, views, outcome, cost)
-
-
-def _shared(access: Access, views: tuple[View, ...], solution: Solution, *, threads: bool) -> list[SharedTile]:
-    buffers = []
-    for view, tm in zip(views, solution.tensor_maps, strict=True):
-        if view.side == "target" and not threads:
-            break  # the tile goes out from the buffer that it came into
-        span = SWIZZLE_SPANS[driver_value("swizzle", tm.swizzle)]
-        words = 1
-        for tile in view.tile:
-            words *= tile
-        boxes = 1
-        for tile, box in zip(view.tile, tm.box, strict=True):
-            boxes *= tile // box
-        buffers.append(
-            SharedTile(
-                name=view.side,
-                word=access.word,
-                shape=tuple(reversed(view.tile)),
-                swizzle=str(tm.swizzle),
-                boxes=boxes,
-                bytes=-(-words * access.word // 8),
-                alignment=max(128, 8 * span if tm.swizzle != "none" else 0),
-                stages=solution.stages if view.side == "source" else 1,
-            )
-        )
-    return buffers
 
 
 def _distinct(solved: list[_Solved]) -> list[_Solved]:
@@ -189,9 +162,8 @@ def _distinct(solved: list[_Solved]) -> list[_Solved]:
 
 def _finished(operator: Operator, target: Target, best: list[_Solved]) -> Plan:
     winner = best[0]
-    turns = len(winner.views) == 1 or turned(*winner.views)
-    threads = turns or operator.consumer is not None
-    shared = _shared(winner.access, winner.views, winner.solution, threads=threads)
+    shared = buffers(winner.access, winner.views, winner.solution)
+    stages = winner.solution.stages
     return Plan(
         operator=operator,
         target=target,
@@ -200,9 +172,9 @@ def _finished(operator: Operator, target: Target, best: list[_Solved]) -> Plan:
         views=winner.views,
         tensor_maps=winner.solution.tensor_maps,
         store=winner.store,
-        shared=tuple(shared),
-        pipeline=_pipeline(winner, shared[0], turns=turns),
-        launch=_launch(winner, target, turns=turns),
+        shared=shared,
+        pipeline=pipeline(winner.views, shared, stages),
+        launch=launch(winner.access, winner.views, stages, target),
         cost=winner.cost,
         candidates=tuple(Candidate(one.access, _derivation(one), one.cost, one.store) for one in best),
     )
@@ -210,39 +182,6 @@ def _finished(operator: Operator, target: Target, best: list[_Solved]) -> Plan:
 
 def _derivation(solved: _Solved) -> tuple[Step, ...]:
     return solved.before + search.derivation(solved.start, solved.access)
-
-
-def _pipeline(solved: _Solved, tile: SharedTile, *, turns: bool) -> Pipeline:
-    load = f"load {tile.boxes} box{'es' if tile.boxes > 1 else ''} into the next free stage, completing on full"
-    steps = [f"expect {tile.bytes} bytes on full", load, "wait for full, with the phase of the round"]
-    if turns:
-        steps += ["read the stage into registers and turn it", "synchronise the block, which frees the stage"]
-        if solved.store == "tma":
-            steps += ["write the target buffer", "fence generic writes before the copy engine reads", "synchronise"]
-    steps += (
-        ["store the boxes as one bulk group", "wait until the group has read its buffer, before it is written again"]
-        if solved.store == "tma"
-        else ["store from registers, elements outside masked off"]
-    )
-    return Pipeline(solved.solution.stages, (Barrier("full", 1, tile.bytes),), tuple(steps))
-
-
-def _launch(solved: _Solved, target: Target, *, turns: bool) -> Launch:
-    """Return one block a tile; with a ring, a persistent grid of one block a processor.
-
-    A tile that only passes through needs a single warp; one that is turned, a warp for each 2048 words.
-    """
-    tiles = math.prod(-(-m.extent // m.tile) for m in solved.access.modes)
-    processors = target.device.processors if target.device else NOMINAL_PROCESSORS
-    words = math.prod(m.tile for m in solved.access.modes)
-    warps = max(1, min(8, words // 2048)) if turns else 1
-    persistent = solved.solution.stages > 1
-    return Launch(
-        warps=1 << (warps.bit_length() - 1),
-        programs=min(processors, tiles) if persistent else 0,
-        staging=1,
-        band=1,
-    )
 
 
 def _refusal(operator: Operator, target: Target, conflicts: list[Conflict]) -> NoLegalLayout:

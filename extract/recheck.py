@@ -33,7 +33,7 @@ def recheck(plan: Plan) -> None:
         raise InvalidPlan("threads cannot store this target, whose words overlap or are misaligned; plan it again")
     for view, end, tm in zip(plan.views, (plan.operator.source, plan.operator.target), plan.tensor_maps, strict=False):
         _check_map(plan, view, end, tm)
-    threads = plan.store == "threads" or turned(load, store) or plan.operator.consumer is not None
+    threads = plan.store == "threads" or turned(load, store)
     if not threads:
         _check_same_boxes(plan)
     _check_shared(plan, plan.views if threads else (load,))
@@ -98,8 +98,10 @@ def _check_shared(plan: Plan, views: tuple[View, ...]) -> None:
         # The pattern of a swizzle repeats every eight spans.
         alignment = 128 if tm.swizzle == "none" else max(128, 8 * _span(tm))
         copies = stages if view.side == "source" else 1
-        shape = tuple(reversed(view.tile))
-        buffers.append(SharedTile(view.side, plan.access.word, shape, str(tm.swizzle), boxes, size, alignment, copies))
+        shape, over = tuple(reversed(view.tile)), view.side == "target" and stages == 1
+        buffers.append(
+            SharedTile(view.side, plan.access.word, shape, str(tm.swizzle), boxes, size, alignment, copies, over)
+        )
     if plan.shared != tuple(buffers):
         raise InvalidPlan("shared buffers are not those that the boxes fill; synthesise the plan again")
     ring = buffers[0].bytes
@@ -108,7 +110,7 @@ def _check_shared(plan: Plan, views: tuple[View, ...]) -> None:
     if stages < 1:
         raise InvalidPlan(f"ring has {stages} stages; synthesise the plan again")
     for rule in SHARED_RULES:
-        _judge(rule, SharedStages(stages, ring, sum(b.bytes for b in buffers[1:])), plan)
+        _judge(rule, SharedStages(stages, ring, sum(b.bytes for b in buffers[1:] if not b.overlays)), plan)
 
 
 def _judge(rule: Rule, site: Any, plan: Plan) -> None:

@@ -5,6 +5,7 @@ An operator here moves elements without changing them. It names both ends, so th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -150,7 +151,7 @@ def access_of(operator: Operator, tile: tuple[int, ...] | None = None) -> Access
     """Return the operator as an access; `tile` for each axis of the source, whole axes when left out.
 
     Raises:
-        InvalidInput: an extent is symbolic, or a tensor spans more than 2^61 bits.
+        InvalidInput: an extent is symbolic, or a tensor or tile takes more than 2^61 bits.
     """
     source, target = operator.source, operator.target
     for end in (source, target):
@@ -161,8 +162,16 @@ def access_of(operator: Operator, tile: tuple[int, ...] | None = None) -> Access
         target = target.transposed(back)
     bits = source.dtype.bits
     spans = source.shape if tile is None else tile
+    for what, extents in (("tensor", source.shape), ("tile", spans)):
+        if (size := math.prod(plain(extents)) * bits) > MAX_SPAN_BITS:
+            raise InvalidInput(f"{what} has {size} bits; give one of at most 2^61")
     modes = [
-        Mode(n, s * bits, d * bits, t)
+        Mode(n, _distance(n, s * bits), _distance(n, d * bits), t)
         for n, s, d, t in zip(*map(plain, (source.shape, source.strides, target.strides, spans)), strict=True)
     ] or [Mode(1, bits, bits, 1)]  # a scalar is one element of one mode
     return Access(bits, tuple(sorted(modes, key=lambda m: (m.source == 0, m.source, m.target))))
+
+
+def _distance(extent: int, stride: int) -> int:
+    """Return a mode's stride in bits. A unit mode's may be anything, so that one too large for the e-graph is none."""
+    return stride if extent > 1 or stride <= MAX_SPAN_BITS else 0

@@ -48,6 +48,7 @@ class SharedTile:
         bytes: size of one stage. alignment: bytes that its address must be a multiple of, so that the swizzle's
             pattern starts with the buffer (FACTS SW-11).
         stages: how many copies of the buffer there are.
+        overlays: whether it lies on the first buffer, which every thread has read by then.
     """
 
     name: str
@@ -58,6 +59,7 @@ class SharedTile:
     bytes: int
     alignment: int
     stages: int
+    overlays: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,12 +278,12 @@ def from_json(data: Any) -> Plan:
 
 
 def _value(kind: Any, data: Any, what: str) -> Any:
-    """Return JSON data as a value of `kind`: an int, float or str, a tuple of them, or a dataclass of such fields."""
+    """Return JSON data as a value of `kind`: an int, float, str or bool, a tuple of them, or a dataclass of such fields."""
     if kind is int:
         return integer(data, what)
     if kind is float and isinstance(data, int | float) and not isinstance(data, bool):
         return float(data)
-    if kind is str and isinstance(data, str):
+    if kind in {str, bool} and isinstance(data, kind):
         return data
     if get_origin(kind) is tuple and isinstance(data, list):
         return tuple(_value(get_args(kind)[0], entry, what) for entry in data)

@@ -204,6 +204,8 @@ def _shared(plan: Plan) -> list[str]:
     for tile in plan.shared:
         shape = " x ".join(map(str, tile.shape))
         stages = f"{tile.stages} stage{'s' * (tile.stages != 1)} of {byte_count(tile.bytes)}"
+        if tile.overlays:
+            stages = "in the same bytes"
         boxes = f"{tile.boxes} box{'es' * (tile.boxes != 1)} each"
         swizzle = "no swizzle" if tile.swizzle == "none" else f"swizzle {tile.swizzle}"
         aligned = f"aligned to {tile.alignment} bytes"

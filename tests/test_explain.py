@@ -23,7 +23,7 @@ def with_source(operator: Operator, tensor: ls.Tensor) -> Operator:
     return Copy(tensor, operator.target, tile=operator.tile, consumer=operator.consumer)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(operators())
 def test_the_verdict_is_the_planners_and_repairs_work(operator: Operator) -> None:
     found = ls.explain(operator, "h200")

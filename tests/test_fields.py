@@ -98,7 +98,9 @@ def fits(access: Access, buffers: int) -> bool:
 
 def solved(access: Access, views: tuple[View, ...], *, threads: bool, stages: int = MAX_STAGES) -> Solution | Conflict:
     element = dtype(TYPES[access.word])
-    return solve(access, views, element, ALIGN[: len(views)], H200, threads_read=threads, max_stages=stages)
+    return solve(
+        access, views, element, ALIGN[: len(views)], H200, threads_read=threads, turned=threads, max_stages=stages
+    )
 
 
 @settings(deadline=None, max_examples=50)
@@ -179,7 +181,7 @@ def test_as_many_stages_are_taken_as_fit(access: Access, most: int) -> None:
 
 def refusal(access: Access, *, align: tuple[int, int] = ALIGN, word: str = "bf16") -> set[str]:
     """Return the codes of the rules that forbid the load of an access."""
-    found = solve(access, (view_of(access, "source"),), dtype(word), align[:1], H200, threads_read=True)
+    found = solve(access, (view_of(access, "source"),), dtype(word), align[:1], H200, threads_read=True, turned=False)
     assert isinstance(found, Conflict)
     assert all(d.level == "error" and d.message and d.help for d in found.diagnostics)
     return {d.code for d in found.diagnostics}
@@ -206,7 +208,7 @@ def test_a_conflict_names_the_rules_that_make_it() -> None:
 def test_words_without_a_data_type_are_refused() -> None:
     access = Access(6, (Mode(128, 6, 6, 128),))
     with pytest.raises(ls.LegalSatError, match="no tensor-map data type has 6 bits"):
-        solve(access, (view_of(access, "source"),), dtype("e2m3"), (256,), H200, threads_read=True)
+        solve(access, (view_of(access, "source"),), dtype("e2m3"), (256,), H200, threads_read=True, turned=False)
     assert map_type(6, dtype("e2m3")) is None
     assert map_type(8, dtype("e2m3")) == "u8"
     assert map_type(32, dtype("fp32")) == "f32"

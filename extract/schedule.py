@@ -1,0 +1,84 @@
+"""Builds what happens to one tile: its buffers in shared memory, its barrier, the order of steps, the launch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from legalsat.access import Access
+from legalsat.extract.cost import NOMINAL_PROCESSORS
+from legalsat.extract.fields import PATTERN_ROWS, Solution
+from legalsat.extract.views import turned
+from legalsat.plan import Barrier, Launch, Pipeline, SharedTile, View
+from legalsat.sites import SWIZZLE_SPANS
+from legalsat.targets import Target
+from legalsat.tensor_map import TensorMap, driver_value
+
+WORDS_PER_WARP = 2048
+MAX_WARPS = 8
+ALIGNMENT = 128  # bytes; what the copy engine wants of any box
+
+
+def through_registers(views: tuple[View, ...]) -> bool:
+    """Whether threads take the tile in hand: to turn it, or to store it where no tensor map can."""
+    return len(views) == 1 or turned(*views)
+
+
+def buffers(access: Access, views: tuple[View, ...], solution: Solution) -> tuple[SharedTile, ...]:
+    """Return the buffers of a block: the source's ring, and the target's where a turned tile is stored by box."""
+    sides = zip(views, solution.tensor_maps, strict=True)
+    kept = list(sides) if through_registers(views) else [next(sides)]  # else it goes out from where it came in
+    return tuple(_buffer(access, view, tm, solution.stages) for view, tm in kept)
+
+
+def _buffer(access: Access, view: View, tm: TensorMap, stages: int) -> SharedTile:
+    span = SWIZZLE_SPANS[driver_value("swizzle", tm.swizzle)] if tm.swizzle != "none" else 0
+    return SharedTile(
+        name=view.side,
+        word=access.word,
+        shape=tuple(reversed(view.tile)),
+        swizzle=str(tm.swizzle),
+        boxes=math.prod(tile // box for tile, box in zip(view.tile, tm.box, strict=True)),
+        bytes=-(-math.prod(view.tile) * access.word // 8),
+        alignment=max(ALIGNMENT, PATTERN_ROWS * span),
+        stages=stages if view.side == "source" else 1,
+        # One tile a block: once every thread has read the tile, its buffer is free for the turned one.
+        overlays=view.side == "target" and stages == 1,
+    )
+
+
+def block_bytes(shared: Iterable[SharedTile]) -> int:
+    """Return the bytes of shared memory that a block's buffers take together."""
+    return sum(tile.bytes * tile.stages for tile in shared if not tile.overlays)
+
+
+def pipeline(views: tuple[View, ...], shared: tuple[SharedTile, ...], stages: int) -> Pipeline:
+    """Return the barrier and the steps of one tile."""
+    tile = shared[0]
+    boxes = f"{tile.boxes} box{'es' * (tile.boxes != 1)}"
+    place, phase = ("the next free stage", "the phase of the round") if stages > 1 else ("the buffer", "phase 0")
+    steps = [f"expect {tile.bytes} bytes on full", f"load {boxes} into {place}, completing on full"]
+    steps.append(f"wait for full, {phase}")
+    if through_registers(views):
+        steps += ["read the tile into registers", "synchronise the block: the buffer has been read"]
+    if len(shared) > 1:
+        steps += ["write the turned tile", "fence generic writes before the copy engine reads", "synchronise the block"]
+    if len(views) > 1:
+        steps += ["store the boxes as one bulk group", "wait until the group has read its buffer"]
+    else:
+        steps.append("store from registers, elements outside masked off")
+    return Pipeline(stages, (Barrier("full", 1, tile.bytes),), tuple(steps))
+
+
+def launch(access: Access, views: tuple[View, ...], stages: int, target: Target) -> Launch:
+    """Return one block a tile, or with a ring a persistent grid of one block a processor.
+
+    A tile that only passes through needs a single warp; one that threads take in hand, a warp for each 2048 words.
+    """
+    tiles = math.prod(-(-m.extent // m.tile) for m in access.modes)
+    processors = target.device.processors if target.device else NOMINAL_PROCESSORS
+    words = math.prod(m.tile for m in access.modes)
+    warps = max(1, min(MAX_WARPS, words // WORDS_PER_WARP)) if through_registers(views) else 1
+    return Launch(
+        warps=1 << (warps.bit_length() - 1), programs=min(processors, tiles) if stages > 1 else 0, staging=1, band=1
+    )
