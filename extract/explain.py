@@ -9,14 +9,15 @@ from typing import Any
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError
 from legalsat.extract.planner import NoLegalLayout, cached_plan
+from legalsat.extract.recheck import recheck
 from legalsat.extract.symbolic import symbolic_plan
 from legalsat.operators import Copy, Operator, Transpose
 from legalsat.plan import Plan
-from legalsat.targets import Target
+from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
 from legalsat.tensor_map import TensorMap
 
-GRANULE_BITS = 128  # rule TMA005: strides are multiples of 16 bytes
+GRANULE_BITS = 8 * GRANULE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,9 @@ class Explanation:
     plan: Plan | None = None
 
     def __str__(self) -> str:
-        head = f"{self.subject} on {self.target}: {'legal' if self.legal else 'refused'}"
-        lines = [head, *map(str, self.diagnostics)]
-        if self.plan is not None and self.plan.derivation:
-            lines.append(f"  = derivation: {', '.join(step.law for step in self.plan.derivation)}")
-        lines += [f"  = repair {i}: {repair.message}" for i, repair in enumerate(self.repairs, start=1)]
-        return "\n".join(lines)
+        from legalsat.show import show_explanation  # noqa: PLC0415 - showing needs explanations
+
+        return show_explanation(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as plain values; a plan is left to `Plan.to_json`."""
@@ -74,7 +72,9 @@ def explain_tensor_map(tm: TensorMap, target: Target, found: list[Diagnostic]) -
 
 
 def explain_plan(plan: Plan, target: Target) -> Explanation:
-    """Return whether a plan holds on `target`, which may be another than it was made for."""
+    """Return whether a plan's operator is legal on `target`; the plan itself must hold where it was made for."""
+    if not plan.guard:
+        recheck(plan)
     return explain_tensor(plan.operator, target)
 
 

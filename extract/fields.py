@@ -14,14 +14,14 @@ from legalsat.access import Access
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
 from legalsat.errors import LegalSatError
-from legalsat.extract.views import GRANULE_BITS, map_type
+from legalsat.extract.views import map_type
 from legalsat.extract.z3_logic import Z3Number, formula, variable
 from legalsat.logic import Condition, Truth, Value, among, ceil_div, choose, implies, pick, within
 from legalsat.plan import View
 from legalsat.rule import Requirement, Rule
 from legalsat.rules import COPY_RULES, SHARED_RULES
 from legalsat.sites import SWIZZLE_SPANS, SharedStages, TmaCopy
-from legalsat.targets import Target
+from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor_map import INTERLEAVES, L2_PROMOTIONS, SWIZZLES, TensorMap, driver_value
 
 MAX_STAGES = 4
@@ -72,6 +72,7 @@ def solve(
     *,
     threads_read: bool,
     turned: bool,
+    consumer: str | None = None,
     max_stages: int = MAX_STAGES,
     timeout_ms: int = TIMEOUT_MS,
 ) -> Solution | Conflict:
@@ -85,6 +86,7 @@ def solve(
         target: the GPU.
         threads_read: whether threads, and not the copy engine alone, read the tile; then swizzles matter.
         turned: whether the tile's dimensions run in another order in the target, which then has a layout of its own.
+        consumer: who reads the tile in shared memory, if it asks for a layout of its own.
         max_stages: stages of the ring at most; as many are taken as fit.
         timeout_ms: milliseconds for the solver.
 
@@ -95,7 +97,7 @@ def solve(
     if type_name is None:
         raise LegalSatError(f"no tensor-map data type has {access.word} bits; recast the tensor to bytes")
     opened = [
-        _open(view, driver_value("dtype", type_name), a, target, threads_read=threads_read)
+        _open(view, driver_value("dtype", type_name), a, target, threads_read=threads_read, consumer=consumer)
         for view, a in zip(views, align, strict=True)
     ]
     tile_bytes = ceil_div(math.prod(views[0].tile) * access.word, 8)
@@ -157,7 +159,7 @@ def _errors(rule: Rule, site: Any, target: Target) -> Iterator[Requirement]:
     return rule(site, target) if rule.level == "error" else iter(())
 
 
-def _open(view: View, data_type: int, align: int, target: Target, *, threads_read: bool) -> _Open:
+def _open(view: View, data_type: int, align: int, target: Target, *, threads_read: bool, consumer: str | None) -> _Open:
     """Return the site of a view with a variable for every field that the view does not fix, and their domains."""
     rank, name = len(view.extent), view.side
     domain: list[Condition] = []
@@ -193,13 +195,16 @@ def _open(view: View, data_type: int, align: int, target: Target, *, threads_rea
         box=box,
         stores=view.side == "target",
         inner_stride_bits=view.stride[0] if rank else None,
+        tile=view.tile,
+        side=view.side,
+        feeds_wgmma=(consumer or "").startswith("wgmma"),
     )
     if rank:
         # A swizzled row fills its span, or the pitch would leave holes (FACTS M-08, WG-18); a plain one is not cut
         # without need, which is how every backend lays an unswizzled tile out.
         domain.append(implies(swizzle != 0, site.inner_bits == 8 * pick(SWIZZLE_SPANS, swizzle)))
         domain.append(implies(swizzle == 0, box[0] == min(view.tile[0], limit)))
-        if math.prod(view.tile[1:]) < PATTERN_ROWS:
+        if math.prod(view.tile[1:]) % PATTERN_ROWS:
             domain.append(swizzle == 0)
         if threads_read:
             # Threads address the tile as one block of rows: boxes lie side by side only along swizzled rows.
@@ -222,7 +227,7 @@ def _conflicts(site: TmaCopy, view: View) -> Value:
     Plain rows are as long as the tile's, and rows of an odd number of granules take turns through the eight banks'
     groups. Swizzled rows fill their span.
     """
-    plain = math.gcd(view.tile[0] * site.element_bits // GRANULE_BITS, 8) if view.tile else 1
+    plain = math.gcd(view.tile[0] * site.element_bits // (8 * GRANULE_BYTES), 8) if view.tile else 1
     return choose(site.swizzle == 0, plain, pick(_SWIZZLED_CONFLICTS, site.swizzle))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,21 +13,20 @@ from legalsat.errors import LegalSatError
 from legalsat.extract import search
 from legalsat.extract.cost import cost_of
 from legalsat.extract.fields import MAX_STAGES, Conflict, Solution, SolverGaveUp, solve
-from legalsat.extract.recheck import recheck
+from legalsat.extract.recheck import judge_movement, recheck
 from legalsat.extract.schedule import block_bytes, buffers, launch, pipeline
 from legalsat.extract.tiles import proposals
-from legalsat.extract.views import map_type, storable, turned, view_of
+from legalsat.extract.views import map_type, storable, turned, views_of
 from legalsat.operators import Operator, access_of
 from legalsat.plan import Candidate, Cost, Plan, Step, View
-from legalsat.rules import MOVEMENT_RULES
 from legalsat.rules.rewrites.words import recast_to_wider_words
-from legalsat.sites import Movement
 from legalsat.targets import Target
 
 TOP = 4
+_ONE_AT_A_TIME = threading.RLock()  # z3 and isl keep one context for the whole process, and neither is safe for threads
 BYTE = 8
 # Who works on a stage while the next ones load. A movement has nothing to work on: one block a tile, several blocks on
-# a processor, beat every persistent ring that was measured (bench/gpu/results, transpose of 16384 x 16384).
+# a processor, was as fast as every ring or faster (bench/gpu/results/copies.json, ring_of_*).
 RING_CONSUMERS = ("wgmma.a", "wgmma.b")
 COMMON_WORDS = (8, 16, 32)  # Triton's copies take no 64-bit words (FACTS, triton_tensor_descriptor), and none smaller
 CHOSEN_TILE = "choose_tile"
@@ -62,10 +62,16 @@ def plan(operator: Operator, target: Target, *, rewrite: bool = True) -> Plan:
     Raises:
         NoLegalLayout: no candidate satisfies the rules.
         SolverGaveUp: no candidate was solved, and on one of them the solver ran out of time.
+        SearchGaveUp: no solved candidate's derivation was found again within its budget.
     """
-    missing = _judge(Movement(BYTE, operator.consumer), target)
-    if missing:
-        raise NoLegalLayout(f"no legal {operator} on {target}", missing)
+    broken = judge_movement(operator, BYTE, target)
+    if broken:
+        raise NoLegalLayout(f"no legal {operator} on {target}", broken)
+    with _ONE_AT_A_TIME:
+        return _plan(operator, target, rewrite=rewrite)
+
+
+def _plan(operator: Operator, target: Target, *, rewrite: bool) -> Plan:
     solved: list[_Solved] = []
     conflicts: list[Conflict] = []
     late: SolverGaveUp | None = None
@@ -84,8 +90,7 @@ def plan(operator: Operator, target: Target, *, rewrite: bool = True) -> Plan:
     if not solved:
         raise late or _refusal(operator, target, conflicts)
     solved.sort(key=lambda s: (s.cost.nanoseconds, s.cost.boxes, s.cost.overhang_bytes, s.cost.shared_bytes))
-    best = _distinct(solved)[:TOP]
-    found = _finished(operator, target, best)
+    found = _finished(operator, target, _derived(_distinct(solved)))
     recheck(found)
     return found
 
@@ -128,16 +133,39 @@ def _solution(
 ) -> _Solved | Conflict:
     """Return the candidate solved with a store by the copy engine, or failing that by threads; or why neither works."""
     element = operator.source.dtype
-    load, store = view_of(access, "source"), view_of(access, "target")
+    broken = judge_movement(operator, access.word, target)
+    if broken:
+        return Conflict(broken)
+    load, store = views_of(access)
     align = (operator.source.align, operator.target.align)
     turns = turned(load, store)
     threads = turns or operator.consumer is not None
     stages = MAX_STAGES if operator.consumer in RING_CONSUMERS else 1
     views: tuple[View, ...] = (load, store)
-    outcome = solve(access, views, element, align, target, threads_read=threads, turned=turns, max_stages=stages)
+    outcome = solve(
+        access,
+        views,
+        element,
+        align,
+        target,
+        threads_read=threads,
+        turned=turns,
+        consumer=operator.consumer,
+        max_stages=stages,
+    )
     if isinstance(outcome, Conflict):
         views = (load,)
-        only_load = solve(access, views, element, align[:1], target, threads_read=True, turned=turns, max_stages=stages)
+        only_load = solve(
+            access,
+            views,
+            element,
+            align[:1],
+            target,
+            threads_read=True,
+            turned=turns,
+            consumer=operator.consumer,
+            max_stages=stages,
+        )
         if isinstance(only_load, Conflict) or not storable(store, access.word, align[1]):
             return only_load if isinstance(only_load, Conflict) else outcome
         outcome = only_load
@@ -160,15 +188,31 @@ def _distinct(solved: list[_Solved]) -> list[_Solved]:
     return list(seen.values())
 
 
-def _finished(operator: Operator, target: Target, best: list[_Solved]) -> Plan:
-    winner = best[0]
+def _derived(solved: list[_Solved]) -> list[tuple[_Solved, tuple[Step, ...]]]:
+    """Return the best few with their derivations; a candidate whose derivation is not found again is passed over."""
+    found: list[tuple[_Solved, tuple[Step, ...]]] = []
+    late: search.SearchGaveUp | None = None
+    for one in solved:
+        try:
+            found.append((one, one.before + search.derivation(one.start, one.access)))
+        except search.SearchGaveUp as error:
+            late = error
+        if len(found) == TOP:
+            break
+    if late is not None and not found:
+        raise late
+    return found
+
+
+def _finished(operator: Operator, target: Target, best: list[tuple[_Solved, tuple[Step, ...]]]) -> Plan:
+    winner, derivation = best[0]
     shared = buffers(winner.access, winner.views, winner.solution)
     stages = winner.solution.stages
     return Plan(
         operator=operator,
         target=target,
         access=winner.access,
-        derivation=_derivation(winner),
+        derivation=derivation,
         views=winner.views,
         tensor_maps=winner.solution.tensor_maps,
         store=winner.store,
@@ -176,23 +220,15 @@ def _finished(operator: Operator, target: Target, best: list[_Solved]) -> Plan:
         pipeline=pipeline(winner.views, shared, stages),
         launch=launch(winner.access, winner.views, stages, target),
         cost=winner.cost,
-        candidates=tuple(Candidate(one.access, _derivation(one), one.cost, one.store) for one in best),
+        candidates=tuple(Candidate(one.access, steps, one.cost, one.store) for one, steps in best),
     )
-
-
-def _derivation(solved: _Solved) -> tuple[Step, ...]:
-    return solved.before + search.derivation(solved.start, solved.access)
 
 
 def _refusal(operator: Operator, target: Target, conflicts: list[Conflict]) -> NoLegalLayout:
     found = [c.diagnostics for c in conflicts if c.diagnostics]
-    found = found or [_judge(Movement(operator.source.dtype.bits), target)]
+    found = found or [judge_movement(operator, operator.source.dtype.bits, target)]
     nearest = min(found, key=len)
     return NoLegalLayout(f"no legal {operator} on {target}", nearest)
-
-
-def _judge(movement: Movement, target: Target) -> tuple[Diagnostic, ...]:
-    return tuple(diagnostic for rule in MOVEMENT_RULES for diagnostic in rule.check(movement, target))
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""Checks a finished plan by the plain rules and laws, independent of the e-graph and the solver that made it."""
+"""Checks a finished plan by the plain rules and laws, without the e-graph and the solver that made it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from legalsat.extract.views import map_type, storable, turned, view_of
-from legalsat.operators import access_of
+from legalsat.diagnostics import Diagnostic
+from legalsat.extract.schedule import launch, pipeline
+from legalsat.extract.views import map_type, storable, turned, views_of
+from legalsat.operators import Operator, access_of
 from legalsat.plan import Barrier, InvalidPlan, Plan, SharedTile, View
 from legalsat.rule import Rule
 from legalsat.rules import COPY_RULES, MOVEMENT_RULES, SHARED_RULES
 from legalsat.rules.rewrites import LAWS
 from legalsat.sites import SWIZZLE_SPANS, Movement, SharedStages, TmaCopy
+from legalsat.targets import Target
 from legalsat.tensor import Tensor
 from legalsat.tensor_map import TensorMap, driver_value
 
@@ -22,9 +25,11 @@ _BY_NAME = {law.name: law for law in LAWS}
 def recheck(plan: Plan) -> None:
     """Raise `InvalidPlan` unless every field of the plan holds; predictions of cost are taken as they are."""
     _check_derivation(plan)
-    for rule in MOVEMENT_RULES:
-        _judge(rule, Movement(plan.access.word, plan.operator.consumer), plan)
-    load, store = (view_of(plan.access, side) for side in ("source", "target"))
+    if any(mode.tile < 1 for mode in plan.access.modes):
+        raise InvalidPlan(f"tile of {plan.access} is empty; synthesise the plan again")
+    for diagnostic in judge_movement(plan.operator, plan.access.word, plan.target):
+        raise InvalidPlan(f"plan breaks a rule; synthesise it again\n{diagnostic}")
+    load, store = views_of(plan.access)
     if plan.views != {"tma": (load, store), "threads": (load,)}.get(plan.store):
         raise InvalidPlan(f"views are not those of the access with store {plan.store!r}; synthesise the plan again")
     if len(plan.tensor_maps) != len(plan.views):
@@ -37,6 +42,24 @@ def recheck(plan: Plan) -> None:
     if not threads:
         _check_same_boxes(plan)
     _check_shared(plan, plan.views if threads else (load,))
+    stages = plan.pipeline.stages
+    if plan.launch != launch(plan.access, plan.views, stages, plan.target):
+        raise InvalidPlan(f"launch {plan.launch} is not that of the plan's tiles and stages; synthesise the plan again")
+    if plan.pipeline != pipeline(plan.views, plan.shared, stages):
+        raise InvalidPlan("steps or barriers are not those of the plan's buffers and maps; synthesise the plan again")
+
+
+def judge_movement(operator: Operator, word: int, target: Target) -> tuple[Diagnostic, ...]:
+    """Return what the rules say of a movement as a whole, in words of `word` bits."""
+    strides = operator.source.strides
+    movement = Movement(
+        word=word,
+        consumer=operator.consumer,
+        element=operator.source.dtype.name,
+        tile=operator.tile or (),
+        k_major=not strides or strides[-1] == 1,
+    )
+    return tuple(diagnostic for rule in MOVEMENT_RULES for diagnostic in rule.check(movement, target))
 
 
 def _check_derivation(plan: Plan) -> None:
@@ -71,7 +94,13 @@ def _check_map(plan: Plan, view: View, end: Tensor, tm: TensorMap) -> None:
         raise InvalidPlan(f"{view.side} tensor map does not describe the {view.side}; synthesise the plan again")
     if any(box < 1 or tile % box for tile, box in zip(view.tile, tm.box, strict=True)):
         raise InvalidPlan(f"{view.side} boxes do not fill the tile; synthesise the plan again")
-    site = replace(TmaCopy.of(tm, stores=view.side == "target"), inner_stride_bits=view.stride[0])
+    site = replace(
+        TmaCopy.of(tm, stores=view.side == "target"),
+        inner_stride_bits=view.stride[0],
+        tile=view.tile,
+        side=view.side,
+        feeds_wgmma=(plan.operator.consumer or "").startswith("wgmma"),
+    )
     for rule in COPY_RULES:
         _judge(rule, site, plan)
     if tm.swizzle != "none" and tm.box[0] * plan.access.word != 8 * _span(tm):

@@ -79,6 +79,4 @@ def launch(access: Access, views: tuple[View, ...], stages: int, target: Target)
     processors = target.device.processors if target.device else NOMINAL_PROCESSORS
     words = math.prod(m.tile for m in access.modes)
     warps = max(1, min(MAX_WARPS, words // WORDS_PER_WARP)) if through_registers(views) else 1
-    return Launch(
-        warps=1 << (warps.bit_length() - 1), programs=min(processors, tiles) if stages > 1 else 0, staging=1, band=1
-    )
+    return Launch(warps=1 << (warps.bit_length() - 1), programs=min(processors, tiles) if stages > 1 else 0)

@@ -15,13 +15,12 @@ from legalsat.law import Law
 from legalsat.plan import Step
 from legalsat.rules.rewrites import LAWS
 from legalsat.rules.rewrites.modes import drop_unit_mode, merge_adjacent_modes
+from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT
 from legalsat.terms import Movement, arguments, compiled, from_term, link, to_term
 
 MAX_NODES = 5000
 MAX_SECONDS = 1.0
 MAX_ITERATIONS = 12
-MAX_BOX_EXTENT = 256
-GRANULE_BITS = 128  # rule TMA005: strides are multiples of 16 bytes
 MAX_STATES = 5000
 
 
@@ -72,7 +71,8 @@ def _cost(box_weight: int) -> Any:
 
 def _misaligned(stride: int) -> bool:
     """Whether a stride in bits can be no other dimension's; one below a granule may be the fastest dimension's."""
-    return stride >= GRANULE_BITS and stride % GRANULE_BITS != 0
+    granule = 8 * GRANULE_BYTES
+    return stride >= granule and stride % granule != 0
 
 
 _UNLOADABLE, _UNSTORABLE = 10**9, 10**8

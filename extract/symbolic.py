@@ -105,6 +105,8 @@ def _site(operator: Operator, found: Plan, side: str, values: dict[str, int], nu
         global_dim=tuple(extents),
         global_stride=tuple(step // 8 for step in steps[1:]),
         inner_stride_bits=steps[0],
+        tile=view.tile,
+        side=side,
     )
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 
 from legalsat.access import Access, Mode
+from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT
 
 # Rows of 128 bytes fill the widest swizzle's span; a tile below 4 KiB does not pay for its barrier, and above 32 KiB
 # too few are in flight.
 TURNED_ROWS = ((128, 128), (256, 128), (128, 256), (256, 256))  # bytes on the source's and on the target's side
 STRAIGHT_BYTES = (8192, 16384, 32768)
 LEAST_BYTES = 4096
-GRANULE_BYTES = 16
-MAX_BOX_EXTENT = 256
 LANES = 32
 UNLIMITED = 2**62
 

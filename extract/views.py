@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from legalsat.access import Access
 from legalsat.dtypes import DType
 from legalsat.plan import View
+from legalsat.targets import GRANULE_BYTES, MAX_RANK
 
-MAX_RANK = 5
-GRANULE_BITS = 128  # what the innermost box dimension must fill; see rule TMA008
 WORD_TYPES = {4: "16u4_align8b", 8: "u8", 16: "u16", 32: "u32", 64: "u64"}
 
 
@@ -35,7 +34,7 @@ def view_of(access: Access, side: str) -> View:
     strides = [getattr(mode, side) for mode in access.modes]
     order = sorted(range(len(strides)), key=lambda i: (strides[i] == 0, strides[i], access.modes[i].extent))
     dims = [_Dimension((i,), access.modes[i].extent, strides[i], access.modes[i].tile) for i in order]
-    while len(dims) > 1 and dims[0].tile * access.word < GRANULE_BITS and _mergeable(dims, 0):
+    while len(dims) > 1 and dims[0].tile * access.word < 8 * GRANULE_BYTES and _mergeable(dims, 0):
         _merge(dims, 0)
     while len(dims) > MAX_RANK:
         at = next((i for i in range(len(dims) - 1) if _mergeable(dims, i)), None)
@@ -51,24 +50,40 @@ def view_of(access: Access, side: str) -> View:
     )
 
 
+def views_of(access: Access) -> tuple[View, View]:
+    """Return the views of both sides.
+
+    Where only dimensions that a tile does not spread over change places, the target's map lists them in the source's
+    order: a map's order is the order in shared memory, and so the tile can go out as it came in.
+    """
+    load, store = view_of(access, "source"), view_of(access, "target")
+    spread, other = ([g for g, tile in zip(v.groups, v.tile, strict=True) if tile > 1] for v in (load, store))
+    if spread != other or set(load.groups) != set(store.groups):
+        return load, store
+    at = [store.groups.index(group) for group in load.groups]
+    if store.stride[at[0]] != access.word:
+        return load, store
+    extent, stride, tile = (tuple(column[i] for i in at) for column in (store.extent, store.stride, store.tile))
+    return load, View("target", load.groups, extent, stride, tile)
+
+
 def turned(load: View, store: View) -> bool:
     """Whether the tile's dimensions run in another order in the target, so that threads must turn it."""
-    one, other = ([g for g, tile in zip(v.groups, v.tile, strict=True) if tile > 1] for v in (load, store))
-    return one != other or set(load.groups) != set(store.groups)
+    return load.groups != store.groups
 
 
 def storable(store: View, word: int, align: int) -> bool:
     """Whether threads can store words of `word` bits to a base aligned to `align` bytes.
 
     Each word must lie at a multiple of its size, and no two may share memory: every stride steps over all that the
-    faster ones span.
+    faster ones span. The base must be one that kernels vectorise from, a multiple of 16 bytes.
     """
     spanned = word
     for extent, stride in zip(store.extent, store.stride, strict=True):
         if extent > 1 and (stride < spanned or stride % word):
             return False
         spanned += (extent - 1) * stride
-    return 8 * align % word == 0
+    return 8 * align % word == 0 and align % GRANULE_BYTES == 0
 
 
 def _mergeable(dims: list[_Dimension], at: int) -> bool:

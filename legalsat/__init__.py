@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from legalsat.extract.explain import Repair as Repair
     from legalsat.extract.fields import SolverGaveUp as SolverGaveUp
     from legalsat.extract.planner import NoLegalLayout as NoLegalLayout
+    from legalsat.extract.search import SearchGaveUp as SearchGaveUp
     from legalsat.layout import Layout as Layout
     from legalsat.layout import make_layout as make_layout
     from legalsat.layout_algebra import append as append
@@ -80,6 +81,7 @@ _MODULES = {
     "legalsat.extract.explain": "Explanation Repair",
     "legalsat.extract.fields": "SolverGaveUp",
     "legalsat.extract.planner": "NoLegalLayout",
+    "legalsat.extract.search": "SearchGaveUp",
     "legalsat.layout": "Layout make_layout",
     "legalsat.layout_algebra": "append coalesce complement composition cosize depth filter filter_zeros "
     "flatten group rank size",

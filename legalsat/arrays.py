@@ -133,8 +133,10 @@ _DLPACK_KINDS: dict[int, Callable[[int], str]] = {
 
 def _dlpack(array: Any) -> Description:
     capsule = array.__dlpack__()  # kept alive until we have read it; its own destructor frees the tensor
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    prototype = ctypes.PYFUNCTYPE(
+        ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p
+    )  # the process's own stays as it is
+    pointer = prototype(("PyCapsule_GetPointer", ctypes.pythonapi))
     found = _DLTensor.from_address(pointer(capsule, b"dltensor"))
     if found.code not in _DLPACK_KINDS or found.lanes > 2:
         raise InvalidInput(f"DLPack element type {found.code} is unknown; view the array as an integer type")

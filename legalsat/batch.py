@@ -14,7 +14,7 @@ from legalsat.targets import Target
 
 # Extents beyond these are refused by their own rules; saturating keeps products of five of them inside 63 bits.
 _BOX_CEILING = 2**11
-_DIM_CEILING = 2**62
+_DIM_CEILING = 2**58
 
 
 def batches(requests: NDArray[Any]) -> Iterator[tuple[NDArray[np.intp], TmaCopy]]:

@@ -14,7 +14,7 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.errors import InvalidInput
 from legalsat.extract.explain import Explanation
 from legalsat.extract.planner import NoLegalLayout
-from legalsat.operators import Copy, Operator
+from legalsat.gemm import gemm_operands
 from legalsat.plan import InvalidPlan, Plan
 from legalsat.show import Look, show_diagnostic, show_explanation, show_plan, table
 from legalsat.targets import Target
@@ -23,7 +23,6 @@ from legalsat.tensor import Tensor
 
 _TENSOR_OPTIONS = ("shape", "dtype", "strides", "align", "tile", "consumer", "order")
 # A tile of 128 rows, each as long as the widest swizzle, is what a warpgroup's matrix instructions are fed with.
-_TILE_ROWS, _TILE_ROW_BITS = 128, 128 * 8
 
 
 def synthesize(args: Namespace) -> Answer:
@@ -125,7 +124,7 @@ def gemm(args: Namespace) -> Answer:
     target = as_target(args.target)
     operands = [
         _Operand(name, operator.target, api.explain(operator, target))
-        for name, operator in _operands(m, n, k, args.dtype, target)
+        for name, operator in gemm_operands(m, n, k, args.dtype, target).items()
     ]
     legal = all(operand.found.legal for operand in operands)
     subject = f"gemm of {operands[0].tensor.dtype}, {m} x {n} x {k}"
@@ -137,20 +136,6 @@ def gemm(args: Namespace) -> Answer:
     }
     head = f"{subject} on {target}"
     return Answer(data, lambda look: _gemm_text(head, operands, look), DONE if legal else REFUSED)
-
-
-def _operands(m: int, n: int, k: int, dtype: str, target: Target) -> list[tuple[str, Operator]]:
-    a, b, c = Tensor((m, k), dtype), Tensor((n, k), dtype), Tensor((m, n), dtype)
-    tile = (_TILE_ROWS, _TILE_ROW_BITS // a.dtype.bits)
-    readers = ("wgmma.a", "wgmma.b") if target.wgmma else ("threads", "threads")
-    # C only leaves shared memory, so it is judged as the target of a copy whose source no rule refuses.
-    pitch = -(-n // tile[1]) * tile[1]
-    staged = Tensor((m, n), dtype, (pitch, 1))
-    return [
-        ("A", Copy(a, tile=tile, consumer=readers[0])),
-        ("B", Copy(b, tile=tile, consumer=readers[1])),
-        ("C", Copy(staged, c, tile=tile, consumer="threads")),
-    ]
 
 
 def _gemm_text(head: str, operands: list[_Operand], look: Look) -> str:

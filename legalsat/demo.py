@@ -18,42 +18,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import legalsat as ls
+from legalsat.gemm import gemm_operands
 from legalsat.show import show_explanation, show_plan
+from legalsat.targets import target
 
 if TYPE_CHECKING:
     from legalsat.backends.triton import CompiledKernel
 
 TARGET = "h200"
 DTYPE = "bf16"
-TILES = {"A": (128, 64), "B": (128, 64), "C": (128, 128)}
-CONSUMERS = {"A": "wgmma.a", "B": "wgmma.b", "C": "threads"}
+WRONG = "bytes are WRONG"
 SHOWN = (4096, 4095)  # the matrix whose repair is planned in full
 
 
 def shapes() -> dict[str, Any]:
     """Return the shipped catalogue: `entries` and `cliff`, lists of (m, n, k), with their source."""
-    text = resources.files("legalsat").joinpath("data/llm_gemm_shapes.json").read_text(encoding="utf-8")
+    text = resources.files("legalsat").joinpath("llm_gemm_shapes.json").read_text(encoding="utf-8")
     catalogue: dict[str, Any] = json.loads(text)
     return catalogue
 
 
-def operands(m: int, n: int, k: int) -> dict[str, ls.Tensor]:
-    """Return the operands of C[m,n] = A[m,k] B[n,k]^T, all row-major and dense, as frameworks allocate them."""
-    extents = {"A": (m, k), "B": (n, k), "C": (m, n)}
-    return {name: ls.Tensor(shape, DTYPE) for name, shape in extents.items()}
-
-
-def verdict(name: str, tensor: ls.Tensor) -> tuple[str, str]:
-    """Return (kind, words): "legal", "rewritten" or "padded" or "refused", and how or why."""
-    explanation = ls.explain(ls.Copy(tensor, tile=TILES[name], consumer=CONSUMERS[name]), TARGET)
+def verdict(name: str, operator: ls.Copy) -> tuple[str, str]:
+    """Return (kind, words): "legal", "rewritten", "stored", "padded" or "refused", and how or why."""
+    explanation = ls.explain(operator, TARGET)
     if explanation.legal and explanation.plan is not None:
+        if explanation.plan.store == "threads":
+            return "stored", "stored from registers"
         laws = [step.law for step in explanation.plan.derivation]
         return ("rewritten", "after " + ", ".join(dict.fromkeys(laws))) if laws else ("legal", "as it is")
     codes = ", ".join(dict.fromkeys(d.code for d in explanation.diagnostics))
     if not explanation.repairs:
         return "refused", f"refused by {codes}"
     repair = explanation.repairs[0]
-    share = 100 * repair.bytes_added / (tensor.size * tensor.dtype.bits // 8)
+    share = 100 * repair.bytes_added / (operator.source.size * operator.source.dtype.bits // 8)
     return "padded", f"{codes}: {repair.kind}, +{share:.2f}% bytes"
 
 
@@ -63,8 +60,8 @@ def table(entries: list[list[int]], counts: Counter[str]) -> None:
     for at, (m, n, k) in enumerate(entries, start=1):
         progress(at, len(entries))
         cells = []
-        for name, tensor in operands(m, n, k).items():
-            kind, words = verdict(name, tensor)
+        for name, operator in gemm_operands(m, n, k, DTYPE, target(TARGET)).items():
+            kind, words = verdict(name, operator)
             counts[kind] += 1
             cells.append(words)
         print(f"  {m:>6} {n:>6} {k:>6}   " + " ".join(f"{c:<28}" for c in cells).rstrip())
@@ -106,7 +103,7 @@ def run_on_gpu(text: str, plan: ls.Plan) -> str:
         result = load_module(text, Path(folder)).run(source)
         torch.cuda.synchronize()
     same = torch.equal(result.view(torch.int16), source.transpose(0, 1).contiguous().view(torch.int16))
-    return f"ran on {torch.cuda.get_device_name()}: {'every byte right' if same else 'WRONG'}"
+    return f"ran on {torch.cuda.get_device_name()}: {'every byte right' if same else WRONG}"
 
 
 def main() -> int:
@@ -121,7 +118,7 @@ def main() -> int:
     table(catalogue["cliff"]["entries"], counts)
     print(
         f"\n{counts.total()} operands: {counts['legal']} legal as they are, {counts['rewritten']} after a rewrite, "
-        f"{counts['padded']} after padding, {counts['refused']} refused\n"
+        f"{counts['padded']} after padding, {counts['stored']} stored from registers, {counts['refused']} refused\n"
     )
     matrix = ls.Tensor(SHOWN, DTYPE)
     explanation = ls.explain(ls.Transpose(matrix), TARGET)
@@ -129,16 +126,17 @@ def main() -> int:
     repaired = ls.Transpose(explanation.repairs[0].tensor)
     plan = ls.synthesize(repaired, TARGET)
     print(f"\nThe repaired tensor, planned in full\n\n{show_plan(plan)}\n")
-    text = plan.emit("triton")
+    text, outcome = plan.emit("triton"), ""
     if sys.platform == "linux":
         compiled = compiled_apart(plan)
         copies = [line.strip() for line in compiled.ptx.splitlines() if "cp.async.bulk.tensor" in line]
         print(f"kernel: {len(text.splitlines())} lines of Gluon, {len(compiled.ptx.splitlines())} of PTX for sm_90,")
         print(f"        {len(compiled.cubin)} bytes of machine code, {compiled.shared_bytes} bytes of shared memory")
         print("its copies:", *copies, sep="\n  ")
-        print(f"\n{run_on_gpu(text, plan)}")
+        outcome = run_on_gpu(text, plan)
+        print(f"\n{outcome}")
     print(f"\n{time.perf_counter() - begin:.1f} s")
-    return 0
+    return int(outcome.endswith(WRONG))
 
 
 if __name__ == "__main__":

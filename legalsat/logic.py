@@ -161,7 +161,8 @@ def pick(table: Sequence[int], index: Value) -> Value:
     if isinstance(index, int):
         return table[index] if 0 <= index < len(table) else table[-1]
     if isinstance(index, np.ndarray):
-        return np.asarray(table, dtype=np.int64)[np.clip(index, 0, len(table) - 1)]
+        inside = (index >= 0) & (index < len(table))
+        return np.asarray(table, dtype=np.int64)[np.where(inside, index, len(table) - 1)]
     result: Value = table[-1]
     for i, entry in enumerate(table[:-1]):
         result = choose(index == i, entry, result)

@@ -136,8 +136,7 @@ def as_tensor(value: Any) -> Tensor:
 
 
 def _same(source: Tensor, target: Tensor) -> Tensor:
-    if not isinstance(target, Tensor):
-        raise InvalidInput(f"target is {type(target).__name__}; give a Tensor")
+    target = as_tensor(target)
     if target.shape != source.shape or target.dtype != source.dtype:
         raise InvalidInput(f"target is {target}; give one of shape and dtype {source.dtype} {source.shape}")
     return target

@@ -13,7 +13,7 @@ from legalsat.checks import integer, integers
 from legalsat.dtypes import dtype
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators import Copy, Operator, Transpose
-from legalsat.targets import Target, target
+from legalsat.targets import TARGETS, Target, target
 from legalsat.tensor import Tensor
 from legalsat.tensor_map import TensorMap
 
@@ -85,14 +85,12 @@ class Launch:
     """How the kernel is launched.
 
     Attributes:
-        warps: warps of a block. programs: blocks of a persistent grid, 0 for one a tile.
-        staging: buffers from which a turned tile is stored. band: tiles of the target's fastest mode visited in a row.
+        warps: warps of a block.
+        programs: blocks of a persistent grid, 0 for one a tile.
     """
 
     warps: int
     programs: int
-    staging: int
-    band: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +204,15 @@ class Plan:
         return {"version": PLAN_VERSION, **_plain(self)}
 
     def save(self, path: str | Path) -> None:
-        """Write the plan as JSON."""
+        """Write the plan as JSON.
+
+        Raises:
+            LegalSatError: the target is no named one, so that another reader could not tell what was planned for.
+        """
+        if self.guard:
+            raise LegalSatError("plan is open in its dims; bind them, then save that")
+        if TARGETS.get(self.target.name) != self.target:
+            raise LegalSatError(f"target {self.target} is not the one of that name in the tables; plan for a named one")
         Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
 
     @staticmethod
@@ -220,7 +226,7 @@ class Plan:
 
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise InvalidPlan(f"{path} is no plan: {error}; save one with Plan.save") from None
         plan = from_json(data)
         recheck(plan)
@@ -278,7 +284,7 @@ def from_json(data: Any) -> Plan:
 
 
 def _value(kind: Any, data: Any, what: str) -> Any:
-    """Return JSON data as a value of `kind`: an int, float, str or bool, a tuple of them, or a dataclass of such fields."""
+    """Return JSON data as a value of `kind`: an int, float, str or bool, a tuple of them, or a dataclass of these."""
     if kind is int:
         return integer(data, what)
     if kind is float and isinstance(data, int | float) and not isinstance(data, bool):

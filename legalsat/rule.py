@@ -75,6 +75,7 @@ class Rule:
         refused_by: who enforces it.
         level: "error" or "warning".
         docs: the help page.
+        site: the class in `legalsat.sites` that it judges, by name; read off the generator's first parameter.
     """
 
     code: str
@@ -84,6 +85,7 @@ class Rule:
     refused_by: Authority
     level: Level
     docs: str
+    site: str
     requirements: Callable[[Any, Any], Requirements]
 
     def __call__(self, site: Any, target: Target) -> Requirements:
@@ -128,7 +130,8 @@ class Unit:
             docs = inspect.getdoc(requirements)
             if not docs or not source.quote:
                 raise LegalSatError(f"rule {code} lacks a docstring or a quoted source; write both")
-            return Rule(code, requirements.__name__, self, source, refused_by, level, docs, requirements)
+            site = str(next(iter(inspect.signature(requirements).parameters.values())).annotation)
+            return Rule(code, requirements.__name__, self, source, refused_by, level, docs, site, requirements)
 
         return declare
 

@@ -230,12 +230,7 @@ def _launch(plan: Plan) -> list[str]:
     launch = plan.launch
     blocks = f"{launch.programs} block{'s' * (launch.programs != 1)} for all tiles"
     warps = f"{launch.warps} warp{'s' * (launch.warps != 1)} a block"
-    lines = [f"  {blocks if launch.programs else 'one block a tile'}; {warps}"]
-    if launch.band > 1:
-        lines.append(f"  tiles visited in bands of {launch.band} along the target's fastest mode")
-    if launch.staging > 1:
-        lines.append(f"  {launch.staging} buffers that turned tiles are stored from, in turn")
-    return lines
+    return [f"  {blocks if launch.programs else 'one block a tile'}; {warps}"]
 
 
 def _cost(plan: Plan) -> list[str]:

@@ -20,7 +20,9 @@ SWIZZLE_SPANS = (16, 32, 64, 128, 128, 128, 128)  # bytes; without a swizzle the
 class TmaCopy:
     """One tensor map, as the encode call sees it. Fields are those of `TensorMap`, enums as driver values.
 
-    Besides: whether the copy `stores`, and the stride that the innermost dimension would need, in bits (None: none).
+    Besides: whether the copy `stores`, the stride that the innermost dimension would need, in bits (None: none), and
+    the `tile` that boxes fill side by side, in elements per dimension (empty: a box stands alone), the `side` of the
+    movement that the map describes, and whether wgmma reads the tile.
     """
 
     tiled: bool
@@ -42,6 +44,9 @@ class TmaCopy:
     pixels: Value = 0
     stores: bool = False
     inner_stride_bits: Value = None
+    tile: tuple[Value, ...] = ()
+    side: str = ""
+    feeds_wgmma: bool = False
 
     @staticmethod
     def of(tm: TensorMap, *, stores: bool = False) -> TmaCopy:
@@ -91,7 +96,8 @@ class TmaCopy:
 
     def __str__(self) -> str:
         if self.tiled:
-            return f"TMA copy, box {' x '.join(map(str, self.box))}"
+            side = f" of the {self.side}" if self.side else ""
+            return f"TMA copy{side}, box {' x '.join(map(str, self.box))}"
         return f"TMA im2col copy, {self.pixels} pixels of {self.channels} channels"
 
 
@@ -109,15 +115,28 @@ class SharedStages:
         return self.stages * (self.ring + 8) + self.single + 1024
 
     def __str__(self) -> str:
-        return f"shared memory, {self.stages} stages of {self.ring} bytes"
+        once = f" and {self.single} bytes once" if self.single else ""
+        return f"shared memory, stages: {self.stages}, of {self.ring} bytes each{once}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Movement:
-    """A movement as a whole: bits of its words once every law has been tried, and who reads the tile."""
+    """A movement as a whole.
+
+    Bits of its words once every law has been tried; who reads the tile, if anybody; the element type; the tile as the
+    user gave it, slowest axis first; whether the last axis runs fastest in memory.
+    """
 
     word: Value
     consumer: str | None = None
+    element: str = ""
+    tile: tuple[int, ...] = ()
+    k_major: bool = True
+
+    @property
+    def feeds_wgmma(self) -> bool:
+        """Whether wgmma reads the tile."""
+        return (self.consumer or "").startswith("wgmma")
 
     def __str__(self) -> str:
-        return f"movement of {self.word}-bit words" + (f" for {self.consumer}" if self.consumer else "")
+        return f"movement of {self.element or f'{self.word}-bit words'}" + f" for {self.consumer}" * bool(self.consumer)

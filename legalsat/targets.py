@@ -11,6 +11,11 @@ from typing import Any
 
 from legalsat.errors import InvalidInput
 
+# Limits that every tensor memory accelerator shares so far.
+MAX_RANK = 5
+MAX_BOX_EXTENT = 256  # elements
+GRANULE_BYTES = 16
+
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -39,16 +44,16 @@ class TmaLimits:
     map_types: int
     swizzles: int
     measured: bool
-    max_rank: int = 5
-    max_box_extent: int = 256
+    max_rank: int = MAX_RANK
+    max_box_extent: int = MAX_BOX_EXTENT
     max_element_stride: int = 8
     max_channels: int = 256
     max_pixels: int = 1024
     max_extent: int = 2**32
     max_stride: int = 2**40
-    alignment: int = 16
+    alignment: int = GRANULE_BYTES
     shared_alignment: int = 128
-    store_granule: int = 16
+    store_granule: int = GRANULE_BYTES
     max_box_bytes: int | None = None
 
 

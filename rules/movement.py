@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from legalsat.logic import multiple_of, product
+from legalsat.logic import all_of, any_of, multiple_of, product
 from legalsat.rule import Requirements, Source, Unit, require
 from legalsat.rules.tma import TMA
 from legalsat.sites import Movement, SharedStages, TmaCopy
 from legalsat.targets import Target, TmaLimits
 
-GPU = Unit("shared memory", lambda target: target)
+SHARED = Unit("shared memory", lambda target: target)
+CHIP = Unit("chip", lambda target: target)
 
 
 @TMA.rule(
@@ -76,7 +77,48 @@ def store_overlaps(copy: TmaCopy, tma: TmaLimits) -> Requirements:
         )
 
 
-@GPU.rule(
+@TMA.rule(
+    "TMA027",
+    Source("measured on an H200, FACTS M-11", "box").saying(
+        "a shared address that is no multiple of 128 bytes is a misaligned address at launch"
+    ),
+    refused_by="hardware",
+)
+def boxes_misaligned_in_shared_memory(copy: TmaCopy, tma: TmaLimits) -> Requirements:
+    """Boxes that fill a tile side by side start at multiples of 128 bytes, so each takes a multiple of that."""
+    if not copy.tile:
+        return
+    alone = all_of(*(extent == tile for extent, tile in zip(copy.box, copy.tile, strict=True)))
+    bits = product([*copy.box, copy.element_bits])
+    yield require(
+        any_of(alone, multiple_of(bits, 8 * tma.shared_alignment)),
+        "boxes of {bits} bits side by side start at no multiples of {alignment} bytes in shared memory",
+        help="give the tile extents with larger powers of two in them, or make it one box",
+        bits=bits,
+        alignment=tma.shared_alignment,
+    )
+
+
+@SHARED.rule(
+    "SMEM002",
+    Source("measured on an H200, FACTS M-11", "shared").saying(
+        "a shared address that is no multiple of 128 bytes is a misaligned address at launch"
+    ),
+    refused_by="hardware",
+)
+def stages_misaligned(shared: SharedStages, target: Target) -> Requirements:
+    """The stages of a ring lie one after another at multiples of 128 bytes, so each takes a multiple of that."""
+    if target.tma is not None:
+        yield require(
+            any_of(shared.stages == 1, multiple_of(shared.ring, target.tma.shared_alignment)),
+            "stages of {ring} bytes start at no multiples of {alignment} bytes",
+            help="take one stage, or a tile of a multiple of {alignment} bytes",
+            ring=shared.ring,
+            alignment=target.tma.shared_alignment,
+        )
+
+
+@SHARED.rule(
     "SMEM001",
     Source("CUDA programming guide, compute capabilities (FACTS HW-01)", "shared").saying(
         "maximum amount of shared memory per thread block"
@@ -94,7 +136,7 @@ def shared_memory_exceeded(shared: SharedStages, target: Target) -> Requirements
     )
 
 
-@GPU.rule(
+@CHIP.rule(
     "WORD001",
     Source("CUDA C++ programming guide, device memory accesses", "dtype").saying(
         "global memory instructions support reading or writing words of size equal to 1, 2, 4, 8, or 16 bytes"
@@ -114,7 +156,7 @@ def elements_share_bytes(movement: Movement, target: Target) -> Requirements:
     )
 
 
-@GPU.rule(
+@CHIP.rule(
     "UNIT001",
     Source("PTX ISA 9.1, 9.7.9.27, cp.async.bulk.tensor", "target").saying("requires sm_90 or higher"),
     refused_by="hardware",
@@ -132,7 +174,7 @@ def no_tensor_memory_accelerator(movement: Movement, target: Target) -> Requirem
     )
 
 
-@GPU.rule(
+@CHIP.rule(
     "UNIT002",
     Source("PTX ISA 9.1, 9.7.15, wgmma", "target").saying("requires sm_90a"),
     refused_by="hardware",
@@ -140,8 +182,28 @@ def no_tensor_memory_accelerator(movement: Movement, target: Target) -> Requirem
 def no_warpgroup_matrix_multiply(movement: Movement, target: Target) -> Requirements:
     """A tile for wgmma needs a chip that has it, which is Hopper alone."""
     yield require(
-        target.wgmma is not None or not (movement.consumer or "").startswith("wgmma"),
+        target.wgmma is not None or not movement.feeds_wgmma,
         "{target} has no wgmma to read the tile",
         help="plan for sm_90a, or name another consumer",
         target=target,
     )
+
+
+@TMA.rule(
+    "TMA028",
+    Source("PTX ISA 9.1, 9.7.9.27.1.2", "global_dim").saying("tensor coordinates are of type .s32"),
+    refused_by="hardware",
+)
+def extent_beyond_coordinates(copy: TmaCopy, tma: TmaLimits) -> Requirements:
+    """A movement reaches every element, so every coordinate fits a signed 32-bit number.
+
+    The driver accepts extents up to 2^32; what lies beyond 2^31 - 1 no copy instruction can name.
+    """
+    for axis, extent in enumerate(copy.global_dim if copy.tile else ()):
+        yield require(
+            extent < 2**31,
+            "dimension {axis} has {extent} elements, but coordinates end at 2^31 - 1",
+            help="split the tensor along dimension {axis}, so that every extent is below 2^31",
+            axis=axis,
+            extent=extent,
+        )

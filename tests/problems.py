@@ -11,7 +11,7 @@ from legalsat.tensor import Tensor
 
 DTYPES = ("u8", "bf16", "fp32", "fp64", "i64", "e2m1", "e2m3")
 EXTENTS = st.sampled_from((1, 2, 3, 5, 7, 8, 16, 17, 32, 33, 64))
-TILES = st.sampled_from((1, 2, 3, 4, 8, 16, 32, 64))
+TILES = st.sampled_from((1, 3, 4, 8, 16, 16, 32, 32, 64, 64))
 # Elements at most, so that a plan can be executed byte by byte.
 MOST_ELEMENTS = 40_000
 GRANULE_BITS = 128
@@ -47,7 +47,7 @@ def tensors(draw: st.DrawFn, *, overlap: bool = True) -> Tensor:
         shape = tuple(-(-n // 2) for n in shape)
     dtype = Tensor((1,), name).dtype
     steps = draw(strides(shape, dtype.bits, overlap=overlap))
-    return Tensor(shape, dtype, steps, draw(st.sampled_from((16, 128, 256, 256, 8))))
+    return Tensor(shape, dtype, steps, draw(st.sampled_from((16, 16, 128, 256, 256, 256, 8))))
 
 
 @st.composite

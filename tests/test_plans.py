@@ -78,6 +78,7 @@ NAMED: dict[str, Operator] = {
     "permutation": Transpose(T((6, 10, 24), "bf16"), (2, 0, 1)),
     "swizzled tile for threads": Copy(T((64, 128), "bf16"), tile=(64, 128), consumer="threads"),
     "tile for wgmma": Copy(T((128, 256), "bf16"), tile=(128, 64), consumer="wgmma.a"),
+    "more rows than a box has, as one of another shape": Copy(T((512, 24), "bf16"), tile=(512, 24)),
     "tile larger than the tensor": Copy(T((5, 24), "bf16"), tile=(64, 64)),
 }
 
@@ -90,6 +91,22 @@ def test_named_movements_have_plans_that_move_the_right_bytes(name: str) -> None
         assert not [d for d in ls.violations(tm, H200) if d.level == "error"]
     boxes = math.prod(-(-n // b) for n, b in zip(found.views[0].tile, found.tensor_maps[0].box, strict=True))
     assert found.pipeline.barriers[0].transaction_bytes == boxes * ls.tx_bytes(found.tensor_maps[0])
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_predictions_count_what_the_plan_does(name: str) -> None:
+    found = cached_plan(NAMED[name], H200)
+    tiles = math.prod(-(-mode.extent // mode.tile) for mode in found.access.modes)
+    per_tile = sum(
+        math.prod(n // b for n, b in zip(view.tile, tm.box, strict=True))
+        for view, tm in zip(found.views, found.tensor_maps, strict=True)
+    )
+    payload = -(-math.prod(mode.extent for mode in found.access.modes) * found.access.word // 8)
+    assert found.cost.boxes == tiles * per_tile
+    assert found.cost.global_bytes == 2 * payload
+    assert found.cost.overhang_bytes == tiles * found.shared[0].bytes - payload >= 0
+    assert found.cost.shared_bytes == sum(s.bytes * s.stages for s in found.shared if not s.overlays)
+    assert 4800 * found.cost.nanoseconds > 2 * payload, "nothing is faster than the memory of an H200"
 
 
 def test_the_named_movements_reach_every_way_of_storing() -> None:
@@ -133,6 +150,16 @@ UNSTORABLE: dict[str, Operator] = {
 @pytest.mark.parametrize("name", UNSTORABLE)
 def test_what_nobody_can_store_is_refused(name: str) -> None:
     assert planned(UNSTORABLE[name]) is None
+
+
+def test_boxes_side_by_side_start_where_the_copy_engine_can_write() -> None:
+    """258 rows of 48 bytes are two boxes of 6192 bytes, and the second would start at no multiple of 128."""
+    assert planned(Copy(T((258, 24), "bf16"), tile=(258, 24))) is None
+    found = cached_plan(NAMED["more rows than a box has, as one of another shape"], H200)
+    assert {tm.box for tm in found.tensor_maps} == {(256, 48)}
+    odd = replace(found, tensor_maps=tuple(replace(tm, box=(8, 1)) for tm in found.tensor_maps))
+    with pytest.raises(InvalidPlan, match="TMA027"):
+        recheck(odd)
 
 
 def changed(found: Plan, path: str, value: Any) -> Plan:

@@ -118,7 +118,7 @@ def opened(site: TmaCopy, make: Any, chosen: Any = None) -> tuple[TmaCopy, dict[
         value = getattr(site, name)
         if isinstance(value, tuple):
             fields[name] = tuple(open_(f"{name}{i}", number) for i, number in enumerate(value))
-        elif name not in ("tiled", "rank", "stores") and value is not None:
+        elif name != "rank" and isinstance(value, int) and not isinstance(value, bool):
             fields[name] = open_(name, value)
     return replace(site, **fields), values
 

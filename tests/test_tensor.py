@@ -363,7 +363,7 @@ NO_OPERATORS: dict[str, tuple[Any, str]] = {
     "copy of nothing": (lambda: Copy(None), "has no __dlpack__"),
     "target of another shape": (lambda: Copy(T((4, 4), "u8"), T((4, 5), "u8")), "give one of shape"),
     "target of another type": (lambda: Copy(T((4, 4), "u8"), T((4, 4), "i8")), "give one of shape"),
-    "no target": (lambda: Copy(T((4, 4), "u8"), "dense"), "give a Tensor"),  # type: ignore[arg-type]
+    "no target": (lambda: Copy(T((4, 4), "u8"), "dense"), "give a numpy array"),  # type: ignore[arg-type]
     "tile of another rank": (lambda: Copy(T((4, 4), "u8"), tile=(4,)), "give 2"),
     "empty tile": (lambda: Copy(T((4, 4), "u8"), tile=(0, 4)), "at least 1"),
     "huge tile": (lambda: Copy(T((4, 4), "u8"), tile=(2**31 + 1, 4)), "at most"),

@@ -20,8 +20,18 @@ def kernel_of(plan: Plan) -> CopyKernel:
     """Return the kernel of a plan.
 
     Raises:
-        InvalidInput: the plan has a tile that is no power of two, or memory that torch cannot describe.
+        InvalidInput: the plan has a tile that is no power of two or has fewer words than a warp has lanes, words of 64
+            bits, or memory that torch cannot describe.
     """
+    try:
+        return _kernel(plan)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"Triton cannot carry out the {plan.operator}: {error} (modes as in the plan's access, {plan.access})"
+        ) from None
+
+
+def _kernel(plan: Plan) -> CopyKernel:
     access, word = plan.access, plan.access.word
     views = {view.side: view for view in plan.views}
     swizzles = [
@@ -42,8 +52,6 @@ def kernel_of(plan: Plan) -> CopyKernel:
         stages=plan.pipeline.stages,
         warps=plan.launch.warps,
         programs=plan.launch.programs,
-        staging=plan.launch.staging,
-        band=plan.launch.band,
     )
 
 

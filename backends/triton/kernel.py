@@ -14,15 +14,12 @@ from dataclasses import dataclass
 
 from legalsat.checks import integer, integers
 from legalsat.errors import InvalidInput
+from legalsat.targets import MAX_BOX_EXTENT, MAX_RANK
 
 SHARED_LIMIT = 227 * 1024
 """Bytes of shared memory that one CTA of sm_90 can have (CUDA programming guide, compute capabilities)."""
 
-MAX_BOX_EXTENT = 256
-"""Words that one box spans on an axis (cuda.h, cuTensorMapEncodeTiled); Triton splits a longer block."""
-
 SWIZZLES = (0, 32, 64, 128)
-MAX_DIMENSIONS = 5
 INT32_MAX = 2**31 - 1
 
 
@@ -167,8 +164,7 @@ class CopyKernel:
     @property
     def shared_bytes(self) -> int:
         """Shared memory of one CTA in bytes at most: ring, staging, barriers, and what a plain store reorders in."""
-        through_registers = 0 if self.direct else self.staging
-        staged = through_registers if self.programs or self.target_groups is None else 0
+        staged = self.staging if self.programs and not self.direct else 0  # one tile a CTA is staged where it came in
         return (self.stages + staged) * self.tile_bytes + 8 * self.stages
 
     def _map(self, groups: Sequence[Sequence[int]], stride: Sequence[int], swizzle: int) -> TensorMapShape:
@@ -246,8 +242,8 @@ def _check_groups(
     modes = integers(tuple(itertools.chain(*groups)), what, low=0)
     if sorted(modes) != list(range(rank)):
         raise InvalidInput(f"{what} lists the modes {modes}; list each of 0 to {rank - 1} once")
-    if len(groups) > MAX_DIMENSIONS:
-        raise InvalidInput(f"{what} has {len(groups)} dimensions, a tensor map at most {MAX_DIMENSIONS}; merge some")
+    if len(groups) > MAX_RANK:
+        raise InvalidInput(f"{what} has {len(groups)} dimensions, a tensor map at most {MAX_RANK}; merge some")
     for slow, fast in itertools.chain.from_iterable(itertools.pairwise(group) for group in groups):
         if stride[slow] != stride[fast] * kernel.extent[fast]:
             raise InvalidInput(

@@ -1,0 +1,74 @@
+"""Rules of a tile that wgmma is to read: types, rows, which axis runs fastest, and the layout in shared memory."""
+
+from __future__ import annotations
+
+from legalsat.logic import implies
+from legalsat.rule import Requirements, Source, Unit, require
+from legalsat.rules.tma import TMA
+from legalsat.sites import Movement, TmaCopy
+from legalsat.targets import TmaLimits, WgmmaLimits
+
+WGMMA = Unit("wgmma", lambda target: target.wgmma)
+_PTX = "PTX ISA 9.1, 9.7.15, wgmma"
+# fp32 stands for tf32, whose bits it holds.
+TYPES = ("fp16", "bf16", "tf32", "fp32", "e4m3", "e5m2", "i8", "u8")
+ROW_BITS = 128  # of a core matrix, which is what rows are without a swizzle
+
+
+@WGMMA.rule(
+    "WGMMA001", Source(_PTX, "dtype").saying("floating point: .f16, .bf16, .tf32, .e4m3, .e5m2"), refused_by="hardware"
+)
+def wgmma_type_unsupported(movement: Movement, wgmma: WgmmaLimits) -> Requirements:
+    """Operands of wgmma are fp16, bf16, tf32, e4m3, e5m2, or 8-bit integers."""
+    if movement.feeds_wgmma:
+        yield require(
+            movement.element in TYPES,
+            "wgmma takes no {element}",
+            help="convert the operand to one of {types}",
+            element=movement.element,
+            types=", ".join(TYPES),
+        )
+
+
+@WGMMA.rule("WGMMA002", Source(_PTX, "tile").saying("the shape .m64nNk, N a multiple of 8"), refused_by="hardware")
+def wgmma_rows_ragged(movement: Movement, wgmma: WgmmaLimits) -> Requirements:
+    """A tile for operand A has a multiple of 64 rows, one for B a multiple of 8; the rows are its first axis of two."""
+    if not movement.feeds_wgmma:
+        return
+    step = wgmma.m if movement.consumer == "wgmma.a" else wgmma.n_step
+    rows = movement.tile[-2] if len(movement.tile) > 1 else 0
+    yield require(
+        rows >= step and rows % step == 0,
+        "tile {tile} gives {consumer} {rows} rows, no multiple of {step}",
+        help="give a tile of rows x columns whose rows are a multiple of {step}",
+        tile=movement.tile,
+        consumer=movement.consumer,
+        rows=rows,
+        step=step,
+    )
+
+
+@WGMMA.rule(
+    "WGMMA003", Source(_PTX, "strides").saying("transpose is supported only for .f16 and .bf16"), refused_by="hardware"
+)
+def wgmma_not_k_major(movement: Movement, wgmma: WgmmaLimits) -> Requirements:
+    """Operands of 8 and 32 bits are K-major: the last axis, which is K, runs fastest in memory."""
+    if movement.feeds_wgmma:
+        yield require(
+            movement.k_major or movement.element in {"fp16", "bf16"},
+            "{element} operand is not K-major",
+            help="store the tensor with its last axis fastest, or transpose it first",
+            element=movement.element,
+        )
+
+
+@TMA.rule("WGMMA004", Source(_PTX, "swizzle").saying("core matrices of 8 rows of 16 bytes"), refused_by="hardware")
+def wgmma_rows_unswizzled(copy: TmaCopy, tma: TmaLimits) -> Requirements:
+    """Rows that wgmma reads fill a swizzle's span, or are 16 bytes; wider plain rows fit no descriptor."""
+    if copy.feeds_wgmma and not copy.stores:
+        yield require(
+            implies(copy.swizzle == 0, copy.inner_bits == ROW_BITS),
+            "wgmma reads rows of {bytes} bytes without a swizzle",
+            help="give the tile rows that are a multiple of 32, 64 or 128 bytes",
+            bytes=copy.inner_bytes,
+        )
