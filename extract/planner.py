@@ -23,7 +23,7 @@ from legalsat.rules.rewrites.words import recast_to_wider_words
 from legalsat.targets import Target
 
 TOP = 4
-_ONE_AT_A_TIME = threading.RLock()  # z3 and isl keep one context for the whole process, and neither is safe for threads
+ONE_AT_A_TIME = threading.RLock()  # z3 and isl keep one context for the whole process, and neither is safe for threads
 BYTE = 8
 # Who works on a stage while the next ones load. A movement has nothing to work on: one block a tile, several blocks on
 # a processor, was as fast as every ring or faster (bench/gpu/results/copies.json, ring_of_*).
@@ -67,7 +67,7 @@ def plan(operator: Operator, target: Target, *, rewrite: bool = True) -> Plan:
     broken = judge_movement(operator, BYTE, target)
     if broken:
         raise NoLegalLayout(f"no legal {operator} on {target}", broken)
-    with _ONE_AT_A_TIME:
+    with ONE_AT_A_TIME:
         return _plan(operator, target, rewrite=rewrite)
 
 

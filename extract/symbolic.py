@@ -8,7 +8,7 @@ from dataclasses import replace
 from legalsat.analyses.isl_logic import IslNumber, IslTruth, parameters
 from legalsat.dims import Dim, Extent, bind, dims_of
 from legalsat.errors import InvalidInput
-from legalsat.extract.planner import NoLegalLayout, plan
+from legalsat.extract.planner import ONE_AT_A_TIME, NoLegalLayout, plan
 from legalsat.logic import Truth, Value, all_of, multiple_of, within
 from legalsat.operators import Operator, Transpose, dense_like
 from legalsat.plan import Plan
@@ -31,6 +31,11 @@ def symbolic_plan(operator: Operator, target: Target) -> Plan:
         InvalidInput: a stride multiplies dims in a way whose alignment is not stated.
         NoLegalLayout: no values in range are legal.
     """
+    with ONE_AT_A_TIME:
+        return _symbolic_plan(operator, target)
+
+
+def _symbolic_plan(operator: Operator, target: Target) -> Plan:
     dims = dims_of(*operator.source.shape, *operator.source.strides, *operator.target.strides)
     values = {dim.name: _representative(dim) for dim in dims}
     try:

@@ -130,5 +130,7 @@ def dtype(name: Any) -> DType:
     key = text.removeprefix("torch.").lower()
     found = DTYPES.get(_ALIASES.get(key, key))
     if found is None:
+        if key[:1] == ">":
+            raise InvalidInput(f"dtype {name!r} is big-endian; convert the array to native byte order")
         raise InvalidInput(f"dtype {name!r} is unknown; give one of {', '.join(DTYPES)}")
     return found

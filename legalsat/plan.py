@@ -159,7 +159,8 @@ class Plan:
         pipeline: barriers and steps.
         launch: blocks and warps.
         cost: what is predicted. candidates: the best few, this one first.
-        guard: in words, for which values of the dims the plan was checked; empty without dims.
+        guard: with dims, the exact set of their values for which every map of this plan, load and store, obeys every
+            rule, in isl's notation; empty without dims.
     """
 
     operator: Operator
@@ -191,10 +192,17 @@ class Plan:
     def bind(self, **values: int) -> Plan:
         """Return the plan for these values of the dims.
 
+        The tensor is planned anew with its numbers, so a bound plan may be better than this one, and may exist outside
+        the guard.
+
         Raises:
-            InvalidInput: a dim has no value or one outside its range.
-            NoLegalLayout: the plan's guard excludes the values and nothing else is legal.
+            InvalidInput: a dim has no value or one outside its range, or a value names no dim.
+            NoLegalLayout: nothing is legal for these values.
         """
+        known = {dim.name for end in (self.operator.source, self.operator.target) for dim in end.dims}
+        for name in values:
+            if name not in known:
+                raise InvalidInput(f"plan has no dim {name}; bind {', '.join(sorted(known)) or 'nothing'}")
         from legalsat.extract.planner import cached_plan  # noqa: PLC0415 - the planner makes plans
 
         return cached_plan(self.operator.bind(values), self.target)
