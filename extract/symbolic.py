@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import reduce
+from itertools import pairwise
 
 from legalsat.analyses.isl_logic import IslNumber, IslTruth, parameters
-from legalsat.dims import Dim, Extent, bind, dims_of
+from legalsat.dims import Dim, Extent, bind, dims_of, times
 from legalsat.errors import InvalidInput
 from legalsat.extract.planner import ONE_AT_A_TIME, NoLegalLayout, plan
 from legalsat.logic import Truth, Value, all_of, multiple_of, within
@@ -87,32 +89,45 @@ def _domain(dims: tuple[Dim, ...], numbers: dict[str, IslNumber]) -> IslTruth:
 
 def _site(operator: Operator, found: Plan, side: str, values: dict[str, int], numbers: dict[str, IslNumber]) -> TmaCopy:
     """Return the site of one map with extents and strides open."""
-    end, axes = operator.source, range(operator.source.rank)
-    strides: tuple[Extent, ...] = end.strides
-    if side == "target":
-        end = operator.target
-        back = [operator.order.index(a) for a in axes] if isinstance(operator, Transpose) else list(axes)
-        strides = tuple(end.strides[a] for a in back)
-    bits = end.dtype.bits
-    tm = found.tensor_maps[[v.side for v in found.views].index(side)]
-    view = found.views[[v.side for v in found.views].index(side)]
-    # Without rewriting, modes are axes sorted by their representative strides; pair them up the same way.
-    keys = {a: (bind(strides[a], values) * bits, bind(operator.source.shape[a], values)) for a in axes}
-    extents, steps = [], []
-    free = list(axes)
-    for stride, extent in zip(view.stride, view.extent, strict=True):
-        axis = next(a for a in free if keys[a] == (stride, extent))
+    shape, ends = operator.source.shape, _strides(operator)
+    bits = operator.source.dtype.bits
+    at = [view.side for view in found.views].index(side)
+    view = found.views[at]
+    # Without rewriting, modes are axes; each is the axis with its extent and strides at the sample.
+    free = list(range(len(shape)))
+    axis_of = []
+    for mode in found.access.modes:
+        key = (mode.extent, mode.source, mode.target)
+        axis = next(a for a in free if (bind(shape[a], values), *(bind(e[a], values) * bits for e in ends)) == key)
         free.remove(axis)
-        extents.append(_number(operator.source.shape[axis], numbers, 1))
-        steps.append(_number(strides[axis], numbers, bits))
+        axis_of.append(axis)
+    strides = ends[side == "target"]
+    extents, steps = [], []
+    for group in view.groups:
+        axes = [axis_of[mode] for mode in group]
+        for inner, outer in pairwise(axes):
+            if times(strides[inner], shape[inner]) != strides[outer]:
+                raise InvalidInput(
+                    f"axes {outer} and {inner} merge at the sample {values}, but not always; bind some of the dims"
+                )
+        extents.append(_number(reduce(times, (shape[a] for a in axes)), numbers, 1))
+        steps.append(_number(strides[axes[0]], numbers, bits))
     return replace(
-        TmaCopy.of(tm, stores=side == "target"),
+        TmaCopy.of(found.tensor_maps[at], stores=side == "target"),
         global_dim=tuple(extents),
         global_stride=tuple(step // 8 for step in steps[1:]),
         inner_stride_bits=steps[0],
         tile=view.tile,
         side=side,
     )
+
+
+def _strides(operator: Operator) -> tuple[tuple[Extent, ...], tuple[Extent, ...]]:
+    """Return the strides of both ends along the source's axes."""
+    target = operator.target.strides
+    if isinstance(operator, Transpose):
+        target = tuple(target[operator.order.index(axis)] for axis in range(len(target)))
+    return operator.source.strides, target
 
 
 def _number(extent: Extent, numbers: dict[str, IslNumber], scale: int) -> Value:
@@ -127,7 +142,7 @@ def _number(extent: Extent, numbers: dict[str, IslNumber], scale: int) -> Value:
     largest = extent.coefficient * scale * math.prod(d.max for d in extent.dims)
     if step % 256 or largest >= 2**43:
         raise InvalidInput(
-            f"stride {extent} multiplies dims, and may be misaligned or too large; state what its dims "
+            f"product {extent} multiplies dims, and may be misaligned or too large; state what its dims "
             "are multiples of and their largest values, or bind one of them"
         )
     return largest
@@ -137,6 +152,8 @@ def _legal(operator: Operator, site: TmaCopy, target: Target) -> IslTruth | bool
     """Return the set of extents at which every rule holds at `site`."""
     strides = operator.target.strides
     dense = strides in (row_major(operator.target.shape), dense_like(operator.source).strides)
+    if not dense and any(len(getattr(stride, "dims", ())) > 1 for stride in strides):
+        raise InvalidInput("target's strides multiply dims, and only dense ones surely do not overlap; bind some dims")
     conditions = []
     for rule in COPY_RULES:
         # Dense memory does not overlap, whatever the extents; in strides alone isl could not see it.

@@ -163,3 +163,29 @@ def test_products_of_dims_with_stated_alignment_are_planned() -> None:
     for values in ({"B": 1, "M": 16, "K": 16}, {"B": 64, "M": 4096, "K": 4096}, {"B": 3, "M": 48, "K": 80}):
         assert inside(found, values) and not codes_at(found, values)
         recheck(found.bind(**values))
+
+
+def test_axes_that_merge_for_every_value_do() -> None:
+    dim = ls.Dim("M", max=64)
+    found = ls.synthesize(ls.Tensor((1, 1, 1, 1, 2, dim), "u8"), "h200")
+    assert len(found.views[0].extent) <= 5
+    assert [
+        isl.Set(found.guard).is_equal(isl.Set(f"[M] -> {{ : 0 < M <= 64 and M mod {n} = 0 }}")) for n in (8, 16)
+    ] == [
+        True,
+        False,
+    ]
+    assert found.bind(M=24).operator.source.shape == (1, 1, 1, 1, 2, 24)
+
+
+def test_a_target_whose_strides_may_overlap_is_refused() -> None:
+    n, p, k = (ls.Dim(name, multiple_of=64, max=4096) for name in "NPK")
+    source, target = ls.Tensor((4, 64, k), "bf16"), ls.Tensor((4, 64, k), "bf16", (n * p, k, 1))
+    with pytest.raises(ls.InvalidInput, match="only dense ones surely do not overlap"):
+        ls.synthesize(ls.Copy(source, target), "h200")
+
+
+def test_names_that_are_no_dims_are_refused() -> None:
+    found = ls.synthesize(ls.Tensor((ls.Dim("M"), 64), "bf16"), "h200")
+    with pytest.raises(ls.InvalidInput, match="no dim Z"):
+        found.bind(M=64, Z=3)
