@@ -169,12 +169,8 @@ def test_axes_that_merge_for_every_value_do() -> None:
     dim = ls.Dim("M", max=64)
     found = ls.synthesize(ls.Tensor((1, 1, 1, 1, 2, dim), "u8"), "h200")
     assert len(found.views[0].extent) <= 5
-    assert [
-        isl.Set(found.guard).is_equal(isl.Set(f"[M] -> {{ : 0 < M <= 64 and M mod {n} = 0 }}")) for n in (8, 16)
-    ] == [
-        True,
-        False,
-    ]
+    # Rows of 2M bytes are the innermost dimension, which a store wants to end at a multiple of 16 bytes.
+    assert isl.Set(found.guard).is_equal(isl.Set("[M] -> { [] : 0 < M <= 64 and M mod 8 = 0 }"))
     assert found.bind(M=24).operator.source.shape == (1, 1, 1, 1, 2, 24)
 
 
