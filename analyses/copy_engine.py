@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from legalsat.checks import INT64_MAX, integer, integers
 from legalsat.errors import InvalidInput
+from legalsat.logic import round_up
 from legalsat.tensor_map import INT32_MAX, INT32_MIN, MAP_TYPES, TensorMap
 
 FILLED = -1
@@ -107,7 +108,7 @@ def _shape(tm: TensorMap) -> _Shape:
     if not slice_bytes and shape.row_bytes % _GRANULE_BYTES:
         raise InvalidInput(
             f"the inner box has {shape.row_bytes} bytes, no multiple of {_GRANULE_BYTES}, which the driver refuses; "
-            f"widen it to {_round_up(shape.row_bytes, _GRANULE_BYTES)} bytes"
+            f"widen it to {round_up(shape.row_bytes, _GRANULE_BYTES)} bytes"
         )
     if span and not slice_bytes and shape.row_bytes > span:
         raise InvalidInput(
@@ -133,10 +134,6 @@ def _step(tm: TensorMap, d: int) -> int:
     return 1 if d == 0 and tm.interleave == "none" else tm.element_stride[d]
 
 
-def _round_up(number: int, multiple: int) -> int:
-    return -(-number // multiple) * multiple
-
-
 def tx_bytes(tm: TensorMap) -> int:
     """Return the bytes that the mbarrier counts for one load of the box of `tm`.
 
@@ -160,7 +157,8 @@ def smem_bytes(tm: TensorMap) -> int:
         InvalidInput: as `tx_bytes`.
     """
     shape = _shape(tm)
-    return _round_up(shape.rows * shape.pitch, shape.span or 1)
+    needed: int = round_up(shape.rows * shape.pitch, shape.span or 1)
+    return needed
 
 
 def smem_image(
@@ -235,7 +233,7 @@ def _addresses(tm: TensorMap, shape: _Shape, base: int) -> Bytes:
     if integer(base, "base", low=0) % _SHARED_ALIGNMENT:
         raise InvalidInput(
             f"base is {base}, no multiple of {_SHARED_ALIGNMENT}, and the copy is a misaligned address; "
-            f"move it to {_round_up(base, _SHARED_ALIGNMENT)}"
+            f"move it to {round_up(base, _SHARED_ALIGNMENT)}"
         )
     if base + smem_bytes(tm) > _SHARED_BYTES:
         raise InvalidInput(f"the box ends at shared byte {base + smem_bytes(tm)}; end it by {_SHARED_BYTES}")
@@ -273,7 +271,7 @@ def _sources(
     positions = _tiled_positions(tm, start) if tm.mode == "tiled" else _im2col_positions(tm, start, offsets, shape)
     extents = list(tm.global_dim)
     if whole_granules and not shape.slice_bytes:
-        extents[0] = _round_up(extents[0] * shape.unit_bytes, _GRANULE_BYTES) // shape.unit_bytes
+        extents[0] = round_up(extents[0] * shape.unit_bytes, _GRANULE_BYTES) // shape.unit_bytes
     strides = (shape.unit_bytes, *tm.global_stride)
     # One (rows, units) array per dimension by broadcasting; out-of-range positions go to 0 to keep products small.
     inside = np.ones((shape.rows, shape.units), dtype=bool)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from legalsat.logic import Value, ceil_div, pick
+from legalsat.logic import Value, ceil_div, pick, product
 from legalsat.tensor_map import MAP_TYPES, TensorMap, driver_value
 
 TYPE_BITS = tuple(t.bits for t in MAP_TYPES)
@@ -93,6 +93,13 @@ class TmaCopy:
     def inner_bytes(self) -> Value:
         """Bytes of the innermost box dimension, rounded up."""
         return ceil_div(self.inner_bits, 8)
+
+    @property
+    def stepped_over(self) -> tuple[Value, ...]:
+        """Bytes that each global stride must step over, for elements not to share memory."""
+        steps = (self.element_bits, *(8 * stride for stride in self.global_stride))
+        pairs = zip(steps, self.global_dim[:-1], strict=False)
+        return tuple(ceil_div(product([step, extent]), 8) for step, extent in pairs)
 
     def __str__(self) -> str:
         if self.tiled:

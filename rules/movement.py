@@ -65,15 +65,14 @@ def store_overlaps(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     """A store's elements each have memory of their own; where a stride is 0 or too small, writes race."""
     if not copy.stores or copy.rank < 1:
         return
-    steps = (copy.element_bits, *(8 * stride for stride in copy.global_stride))
-    for axis, stride in enumerate(copy.global_stride, start=1):
-        covered = product([steps[axis - 1], copy.global_dim[axis - 1]])
+    for axis, (stride, covered) in enumerate(zip(copy.global_stride, copy.stepped_over, strict=True), start=1):
         yield require(
-            (8 * stride >= covered) | (copy.global_dim[axis] == 1),
-            "stride of dimension {axis} is {stride} bytes, less than it steps over, so stores overlap",
+            (stride >= covered) | (copy.global_dim[axis] == 1),
+            "stride of dimension {axis} is {stride} bytes, less than the {covered} it steps over, so stores overlap",
             help="give every element memory of its own before storing",
             axis=axis,
             stride=stride,
+            covered=covered,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from legalsat.logic import all_of, among, choose, implies, multiple_of, pick, within
+from legalsat.logic import among, choose, implies, multiple_of, pick, within
 from legalsat.rule import Requirements, Source, Unit, require
 from legalsat.sites import SWIZZLE_SPANS, TmaCopy
 from legalsat.targets import TmaLimits
@@ -253,7 +253,7 @@ def nan_fill_of_integers(copy: TmaCopy, tma: TmaLimits) -> Requirements:
 def interleave_below_rank_3(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     """Interleaved layouts (NC/8HWC8 and the like) have at least 3 dimensions."""
     yield require(
-        all_of(implies(copy.interleave != INTERLEAVE_NONE, copy.rank >= 3)),
+        implies(copy.interleave != INTERLEAVE_NONE, copy.rank >= 3),
         "interleave {interleave} with {rank} dimensions, fewer than 3",
         help="use interleave none, or split a dimension to get 3",
         interleave=copy.interleave,

@@ -157,9 +157,7 @@ def elements_overlap(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     """
     if copy.rank < 1:
         return
-    steps = (copy.element_bits, *(8 * stride for stride in copy.global_stride))
-    for axis, stride in enumerate(copy.global_stride, start=1):
-        covered = ceil_div(product([steps[axis - 1], copy.global_dim[axis - 1]]), 8)
+    for axis, (stride, covered) in enumerate(zip(copy.global_stride, copy.stepped_over, strict=True), start=1):
         yield require(
             (stride >= covered) | (copy.global_dim[axis] == 1),
             "stride of dimension {axis} is {stride} bytes, less than the {covered} bytes it steps over",
