@@ -17,6 +17,7 @@ from legalsat.errors import LegalSatError
 from legalsat.extract.views import map_type
 from legalsat.extract.z3_logic import Z3Number, formula, variable
 from legalsat.logic import Condition, Truth, Value, among, ceil_div, choose, implies, pick, within
+from legalsat.operators import WGMMA_CONSUMERS
 from legalsat.plan import View
 from legalsat.rule import Requirement, Rule
 from legalsat.rules import COPY_RULES, SHARED_RULES
@@ -103,11 +104,11 @@ def solve(
     tile_bytes = ceil_div(math.prod(views[0].tile) * access.word, 8)
     stages: Value = variable("stages") if max_stages > 1 else 1
     shared = SharedStages(stages=stages, ring=tile_bytes, single=tile_bytes if turned and max_stages > 1 else 0)
-    wanted: list[tuple[Rule, str, Requirement]] = [
-        *((rule, str(o.site), r) for o in opened for rule in COPY_RULES for r in _errors(rule, o.site, target)),
-        *((rule, str(shared), r) for rule in SHARED_RULES for r in _errors(rule, shared, target)),
+    wanted: list[tuple[Rule, Requirement]] = [
+        *((rule, r) for o in opened for rule in COPY_RULES for r in _errors(rule, o.site, target)),
+        *((rule, r) for rule in SHARED_RULES for r in _errors(rule, shared, target)),
     ]
-    plainly = {rule.code for rule, _, r in wanted if not isinstance(r.condition, Truth) and not r.condition}
+    plainly = {rule.code for rule, r in wanted if not isinstance(r.condition, Truth) and not r.condition}
     if plainly:
         return _conflict(plainly, opened, views, shared, target)
     domain = [c for o in opened for c in o.domain] + [within(1, stages, max_stages)]
@@ -120,7 +121,7 @@ def solve(
     optimizer = z3.Optimize()
     for condition in domain:
         optimizer.add(formula(condition))
-    for _, _, requirement in wanted:
+    for _, requirement in wanted:
         if isinstance(requirement.condition, Truth):
             optimizer.add(formula(requirement.condition))
     optimizer.minimize(formula_number(_objective(opened, views, stages, conflicts)))
@@ -197,7 +198,7 @@ def _open(view: View, data_type: int, align: int, target: Target, *, threads_rea
         inner_stride_bits=view.stride[0] if rank else None,
         tile=view.tile,
         side=view.side,
-        feeds_wgmma=(consumer or "").startswith("wgmma"),
+        feeds_wgmma=consumer in WGMMA_CONSUMERS,
     )
     if rank:
         # A swizzled row fills its span, or the pitch would leave holes (FACTS M-08, WG-18); a plain one is not cut
@@ -279,14 +280,14 @@ def _solved(site: TmaCopy, type_name: str, chosen: dict[str, int]) -> TensorMap:
     )
 
 
-def _core(domain: Sequence[Condition], wanted: Sequence[tuple[Rule, str, Requirement]], timeout_ms: int) -> set[str]:
+def _core(domain: Sequence[Condition], wanted: Sequence[tuple[Rule, Requirement]], timeout_ms: int) -> set[str]:
     """Return the codes of a minimal set of requirements that no fields satisfy together."""
     solver = z3.Solver()
     solver.set(timeout=timeout_ms)
     for condition in domain:
         solver.add(formula(condition))
     tracked = {}
-    for i, (rule, _, requirement) in enumerate(wanted):
+    for i, (rule, requirement) in enumerate(wanted):
         if isinstance(requirement.condition, Truth):
             marker = z3.Bool(f"{rule.code}.{i}")
             solver.add(z3.Implies(marker, formula(requirement.condition)))

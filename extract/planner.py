@@ -17,7 +17,7 @@ from legalsat.extract.recheck import judge_movement, recheck
 from legalsat.extract.schedule import block_bytes, buffers, launch, pipeline
 from legalsat.extract.tiles import proposals
 from legalsat.extract.views import map_type, storable, turned, views_of
-from legalsat.operators import Operator, access_of
+from legalsat.operators import WGMMA_CONSUMERS, Operator, access_of
 from legalsat.plan import Candidate, Cost, Plan, Step, View
 from legalsat.rules.rewrites.words import recast_to_wider_words
 from legalsat.targets import Target
@@ -27,7 +27,7 @@ ONE_AT_A_TIME = threading.RLock()  # z3 and isl keep one context for the whole p
 BYTE = 8
 # Who works on a stage while the next ones load. A movement has nothing to work on: one block a tile, several blocks on
 # a processor, was as fast as every ring or faster (bench/gpu/results/copies.json, ring_of_*).
-RING_CONSUMERS = ("wgmma.a", "wgmma.b")
+RING_CONSUMERS = WGMMA_CONSUMERS
 COMMON_WORDS = (8, 16, 32)  # Triton's copies take no 64-bit words (FACTS, triton_tensor_descriptor), and none smaller
 CHOSEN_TILE = "choose_tile"
 
@@ -139,33 +139,26 @@ def _solution(
     load, store = views_of(access)
     align = (operator.source.align, operator.target.align)
     turns = turned(load, store)
-    threads = turns or operator.consumer is not None
     stages = MAX_STAGES if operator.consumer in RING_CONSUMERS else 1
-    views: tuple[View, ...] = (load, store)
-    outcome = solve(
-        access,
-        views,
-        element,
-        align,
-        target,
-        threads_read=threads,
-        turned=turns,
-        consumer=operator.consumer,
-        max_stages=stages,
-    )
-    if isinstance(outcome, Conflict):
-        views = (load,)
-        only_load = solve(
+
+    def fields_of(views: tuple[View, ...], *, threads_read: bool) -> Solution | Conflict:
+        return solve(
             access,
             views,
             element,
-            align[:1],
+            align[: len(views)],
             target,
-            threads_read=True,
+            threads_read=threads_read,
             turned=turns,
             consumer=operator.consumer,
             max_stages=stages,
         )
+
+    views: tuple[View, ...] = (load, store)
+    outcome = fields_of(views, threads_read=turns or operator.consumer is not None)
+    if isinstance(outcome, Conflict):
+        views = (load,)
+        only_load = fields_of(views, threads_read=True)
         if isinstance(only_load, Conflict) or not storable(store, access.word, align[1]):
             return only_load if isinstance(only_load, Conflict) else outcome
         outcome = only_load

@@ -9,7 +9,7 @@ from typing import Any
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.schedule import launch, pipeline
 from legalsat.extract.views import map_type, storable, turned, views_of
-from legalsat.operators import Operator, access_of
+from legalsat.operators import WGMMA_CONSUMERS, Operator, access_of
 from legalsat.plan import Barrier, InvalidPlan, Plan, SharedTile, View
 from legalsat.rule import Rule
 from legalsat.rules import COPY_RULES, MOVEMENT_RULES, SHARED_RULES
@@ -99,7 +99,7 @@ def _check_map(plan: Plan, view: View, end: Tensor, tm: TensorMap) -> None:
         inner_stride_bits=view.stride[0],
         tile=view.tile,
         side=view.side,
-        feeds_wgmma=(plan.operator.consumer or "").startswith("wgmma"),
+        feeds_wgmma=plan.operator.consumer in WGMMA_CONSUMERS,
     )
     for rule in COPY_RULES:
         _judge(rule, site, plan)
@@ -110,10 +110,7 @@ def _check_map(plan: Plan, view: View, end: Tensor, tm: TensorMap) -> None:
 def _check_same_boxes(plan: Plan) -> None:
     """A tile that goes out as it came in is cut into the same boxes on both sides."""
     load, store = plan.tensor_maps
-    groups = [view.groups for view in plan.views]
-    if load.swizzle != store.swizzle or any(
-        extent != store.box[groups[1].index(group)] for group, extent in zip(groups[0], load.box, strict=True)
-    ):
+    if (load.swizzle, load.box) != (store.swizzle, store.box):
         raise InvalidPlan("source and target boxes differ, though they share a buffer; synthesise the plan again")
 
 

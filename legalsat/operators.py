@@ -16,7 +16,8 @@ from legalsat.dims import Extent
 from legalsat.errors import InvalidInput
 from legalsat.tensor import Tensor, permutation, plain, row_major
 
-CONSUMERS = ("threads", "wgmma.a", "wgmma.b")
+WGMMA_CONSUMERS = ("wgmma.a", "wgmma.b")
+CONSUMERS = ("threads", *WGMMA_CONSUMERS)
 # Bits from the first to the last element; the e-graph multiplies extents and strides in 64-bit integers.
 MAX_SPAN_BITS = 2**61
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from legalsat.logic import Value, ceil_div, pick, product
+from legalsat.operators import WGMMA_CONSUMERS
 from legalsat.tensor_map import MAP_TYPES, TensorMap, driver_value
 
 TYPE_BITS = tuple(t.bits for t in MAP_TYPES)
@@ -143,7 +144,7 @@ class Movement:
     @property
     def feeds_wgmma(self) -> bool:
         """Whether wgmma reads the tile."""
-        return (self.consumer or "").startswith("wgmma")
+        return self.consumer in WGMMA_CONSUMERS
 
     def __str__(self) -> str:
         return f"movement of {self.element or f'{self.word}-bit words'}" + f" for {self.consumer}" * bool(self.consumer)
