@@ -8,8 +8,9 @@ from typing import Any
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError
-from legalsat.extract.planner import NoLegalLayout, cached_plan
+from legalsat.extract.planner import BOXES, NoLegalLayout, cached_plan
 from legalsat.extract.recheck import recheck
+from legalsat.extract.region import guard_in_words
 from legalsat.extract.symbolic import symbolic_plan
 from legalsat.operators import Copy, Operator, Transpose
 from legalsat.plan import Plan
@@ -41,7 +42,10 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Diagnostics, worst first, and repairs, cheapest first; `legal` if there is a plan as things are."""
+    """Diagnostics, worst first, and repairs, cheapest first; `legal` if the copy engine takes boxes of it as it is.
+
+    `plan` says how it is done as it is: by boxes if that is legal, else by the best of the other means, if any.
+    """
 
     subject: str
     target: str
@@ -56,13 +60,17 @@ class Explanation:
         return show_explanation(self)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the explanation as plain values; a plan is left to `Plan.to_json`."""
+        """Return the explanation as plain values; a plan is left to `Plan.to_json`, but for where it is legal."""
+        region = {}
+        if self.plan is not None and self.plan.guard:
+            region["legal_region"] = {"set": self.plan.guard, "sentence": guard_in_words(self.plan)[0]}
         return {
             "subject": self.subject,
             "target": self.target,
             "legal": self.legal,
             "diagnostics": [d.to_json() for d in self.diagnostics],
             "repairs": [{**asdict(r), "tensor": str(r.tensor)} for r in self.repairs],
+            **region,
         }
 
 
@@ -82,10 +90,12 @@ def explain_tensor(operator: Operator, target: Target) -> Explanation:
     """Return whether an operator has a plan, and if not why and which layouts of its source would."""
     symbolic = bool(operator.source.dims or operator.target.dims)
     try:
-        plan = symbolic_plan(operator, target) if symbolic else cached_plan(operator, target)
+        plan = symbolic_plan(operator, target) if symbolic else cached_plan(operator, target, BOXES)
     except NoLegalLayout as refusal:
-        tried = () if symbolic else repairs(operator, target)  # a repair is planned, which takes plain numbers
-        return Explanation(str(operator), str(target), False, refusal.diagnostics, tried)
+        if symbolic:  # a repair is planned, which takes plain numbers
+            return Explanation(str(operator), str(target), False, refusal.diagnostics, ())
+        slow = _without_boxes(operator, target)
+        return Explanation(str(operator), str(target), False, refusal.diagnostics, repairs(operator, target), slow)
     return Explanation(str(operator), str(target), True, (), (), plan)
 
 
@@ -96,12 +106,20 @@ def repairs(operator: Operator, target: Target) -> tuple[Repair, ...]:
     found: dict[Tensor, Repair] = {}
     for kind, message, tensor in _changes(operator.source):
         try:
-            plan = cached_plan(_with_source(operator, tensor), target)
+            plan = cached_plan(_with_source(operator, tensor), target, BOXES)
         except LegalSatError:
             continue
         added = max(tensor.span_bits - operator.source.span_bits, 0) // 8
         found.setdefault(tensor, Repair(kind, message.format(added=added), tensor, added, plan.cost.nanoseconds))
     return tuple(sorted(found.values(), key=lambda r: (r.bytes_added, r.nanoseconds)))
+
+
+def _without_boxes(operator: Operator, target: Target) -> Plan | None:
+    """Return how the operator is done as it is, without a tensor map; None where no means will do."""
+    try:
+        return cached_plan(operator, target)
+    except LegalSatError:
+        return None
 
 
 def _with_source(operator: Operator, tensor: Tensor) -> Operator:

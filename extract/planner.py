@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from legalsat.access import Access
+from legalsat.access import ANY, MEANS, Access
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError
-from legalsat.extract import search
-from legalsat.extract.cost import cost_of
-from legalsat.extract.fields import MAX_STAGES, Conflict, Solution, SolverGaveUp, solve
-from legalsat.extract.recheck import judge_movement, recheck
-from legalsat.extract.schedule import block_bytes, buffers, launch, pipeline
+from legalsat.extract import by_boxes, by_phases, by_vectors, search
+from legalsat.extract.cost import dominates, order
+from legalsat.extract.delivery import Delivered, Question
+from legalsat.extract.facts import barred
+from legalsat.extract.fields import Conflict
+from legalsat.extract.recheck import CHOSEN_TILE, recheck
+from legalsat.extract.schedule import launch, pipeline
+from legalsat.extract.solver import SolverGaveUp
 from legalsat.extract.tiles import proposals
-from legalsat.extract.views import map_type, storable, turned, views_of
-from legalsat.operators import WGMMA_CONSUMERS, Operator, access_of
-from legalsat.plan import Candidate, Cost, Plan, Step, View
+from legalsat.extract.views import map_type
+from legalsat.law import Law
+from legalsat.operators import Operator, access_of
+from legalsat.plan import Candidate, Cost, Plan, Step
+from legalsat.rules.rewrites import LAWS
 from legalsat.rules.rewrites.words import recast_to_wider_words
 from legalsat.targets import Target
 
 TOP = 4
-ONE_AT_A_TIME = threading.RLock()  # z3 and isl keep one context for the whole process, and neither is safe for threads
+MOST_SOLVED = 12  # candidates solved after the cheapest is known, for those that trade time for something else
+ONE_AT_A_TIME = threading.RLock()  # z3, isl and egglog keep one context each, and none is safe for threads
 BYTE = 8
-# Who works on a stage while the next ones load. A movement has nothing to work on: one block a tile, several blocks on
-# a processor, was as fast as every ring or faster (bench/gpu/results/copies.json, ring_of_*).
-RING_CONSUMERS = WGMMA_CONSUMERS
 COMMON_WORDS = (8, 16, 32)  # Triton's copies take no 64-bit words (FACTS, triton_tensor_descriptor), and none smaller
-CHOSEN_TILE = "choose_tile"
+EVERY_MEANS = MEANS[1:]
+BOXES = ("tma",)
+_HOW = {
+    "tma": by_boxes,
+    "tma.phases": by_phases,
+    "bulk": by_vectors,
+    "cp.async": by_vectors,
+    "threads": by_vectors,
+    "fragments": by_vectors,
+}
 
 
 class NoLegalLayout(LegalSatError):
@@ -41,72 +54,155 @@ class NoLegalLayout(LegalSatError):
 
 
 @dataclass(frozen=True, slots=True)
+class _Start:
+    """A tiled access and the steps that led to it."""
+
+    access: Access
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """What could be solved: a question, the start that it equals, and a cost that no solution is below."""
+
+    question: Question
+    start: _Start
+    bound: Cost
+
+
+@dataclass(frozen=True)
 class _Solved:
     """A candidate with its fields."""
 
-    start: Access
-    before: tuple[Step, ...]
-    access: Access
-    views: tuple[View, ...]
-    solution: Solution
-    cost: Cost
-
-    @property
-    def store(self) -> str:
-        return "tma" if len(self.views) > 1 else "threads"
+    start: _Start
+    fields: Delivered
 
 
-def plan(operator: Operator, target: Target, *, rewrite: bool = True) -> Plan:
-    """Return the cheapest plan for `operator` on `target`; without `rewrite`, of the axes just as they are.
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a search may use.
+
+    Attributes:
+        means: the means of delivery to consider.
+        laws: the laws of rewriting.
+        rewrite: whether laws may change modes; without, axes are taken just as they are.
+        deadline: `time.monotonic()` at which to stop, None for none: then only work is limited, and the answer is
+            the same on every machine.
+        prune: whether candidates that facts bar are passed over.
+    """
+
+    means: tuple[str, ...] = EVERY_MEANS
+    laws: tuple[Law, ...] = LAWS
+    rewrite: bool = True
+    deadline: float | None = None
+    prune: bool = True
+
+
+def plan(operator: Operator, target: Target, limits: Limits = Limits(), *, rewrite: bool = True) -> Plan:
+    """Return the cheapest plan for `operator` on `target`; without `rewrite`, by boxes of its axes just as they are.
 
     Raises:
         NoLegalLayout: no candidate satisfies the rules.
         SolverGaveUp: no candidate was solved, and on one of them the solver ran out of time.
         SearchGaveUp: no solved candidate's derivation was found again within its budget.
     """
-    broken = judge_movement(operator, BYTE, target)
-    if broken:
-        raise NoLegalLayout(f"no legal {operator} on {target}", broken)
     with ONE_AT_A_TIME:
-        return _plan(operator, target, rewrite=rewrite)
+        return _plan(operator, target, limits if rewrite else replace(limits, rewrite=False, means=BOXES))
 
 
-def _plan(operator: Operator, target: Target, *, rewrite: bool) -> Plan:
-    solved: list[_Solved] = []
-    conflicts: list[Conflict] = []
-    late: SolverGaveUp | None = None
+def _plan(operator: Operator, target: Target, limits: Limits) -> Plan:
+    if limits.deadline is not None and time.monotonic() >= limits.deadline:
+        raise SolverGaveUp("time was up before the search began; give it more seconds")
+    search_ = _Search(operator, target, limits)
     # Merged axes may exceed an extent's limit where the axes as they are do not.
-    for rewritten in (True, False) if rewrite and operator.tile is None else (rewrite,):
-        for start, before, access in _attempts(operator, rewrite=rewritten) if not solved else ():
-            try:
-                outcome = _solution(operator, start, before, access, target)
-            except SolverGaveUp as error:
-                late = error
-                continue
-            if isinstance(outcome, _Solved):
-                solved.append(outcome)
-            else:
-                conflicts.append(outcome)
-    if not solved:
-        raise late or _refusal(operator, target, conflicts)
-    solved.sort(key=lambda s: (s.cost.nanoseconds, s.cost.boxes, s.cost.overhang_bytes, s.cost.shared_bytes))
-    found = _finished(operator, target, _derived(_distinct(solved)))
+    attempts = (True, False) if limits.rewrite and operator.tile is None else (limits.rewrite,)
+    for rewrite in attempts:
+        if not search_.front:
+            search_.run(_candidates(operator, target, limits, rewrite=rewrite))
+    if not search_.front:
+        if not search_.conflicts and search_.late is None:  # all were barred, so one is asked for its reasons
+            search_.run(_candidates(operator, target, replace(limits, prune=False, rewrite=False), rewrite=False)[:1])
+        raise search_.late or _refusal(operator, target, search_.conflicts)
+    found = _finished(operator, target, _derived(search_.best_first(), limits.laws))
     recheck(found)
     return found
 
 
-def _attempts(operator: Operator, *, rewrite: bool) -> Iterator[tuple[Access, tuple[Step, ...], Access]]:
-    """Yield what to solve: the tiled access, the steps that led to it, and an equal access."""
-    for start, before in _starts(operator, rewrite=rewrite):
-        for access in _movable(search.candidates(start) if rewrite else [start], operator):
-            yield start, before, access
+class _Search:
+    """Solves candidates, most promising first, until nothing that is left could be better than what was found."""
+
+    def __init__(self, operator: Operator, target: Target, limits: Limits) -> None:
+        self._limits = limits
+        self.front: list[_Solved] = []  # none of them is dominated
+        self.conflicts: list[Conflict] = []
+        self.late: SolverGaveUp | None = None
+
+    def run(self, candidates: Iterable[_Candidate]) -> None:
+        beyond = 0
+        for candidate in sorted(candidates, key=lambda c: order(c.bound)):
+            if self._limits.deadline is not None and time.monotonic() > self._limits.deadline:
+                self.late = SolverGaveUp("time was up before any candidate was solved; give it more seconds")
+                return
+            if self.front:
+                if order(candidate.bound) >= order(self.best_first()[0].fields.cost):
+                    beyond += 1
+                    if beyond > MOST_SOLVED or len(self.front) >= TOP:
+                        return
+                if any(dominates(one.fields.cost, candidate.bound) for one in self.front):
+                    continue
+            self._solve(candidate)
+
+    def _solve(self, candidate: _Candidate) -> None:
+        try:
+            outcome = _HOW[candidate.question.access.by].solve(candidate.question)
+        except SolverGaveUp as error:
+            self.late = error
+            return
+        if isinstance(outcome, Conflict):
+            self.conflicts.append(outcome)
+            return
+        cost = outcome.cost
+        if any(dominates(one.fields.cost, cost) or _alike(one.fields.cost, cost) for one in self.front):
+            return
+        self.front = [one for one in self.front if not dominates(cost, one.fields.cost)]
+        self.front.append(_Solved(candidate.start, outcome))
+
+    def best_first(self) -> list[_Solved]:
+        return sorted(self.front, key=lambda one: (order(one.fields.cost), len(one.fields.access.modes)))
 
 
-def _starts(operator: Operator, *, rewrite: bool) -> Iterator[tuple[Access, tuple[Step, ...]]]:
-    """Yield the access with each tile worth trying, and the steps that led to it."""
+def _alike(one: Cost, other: Cost) -> bool:
+    return order(one) == order(other)
+
+
+def _candidates(operator: Operator, target: Target, limits: Limits, *, rewrite: bool) -> list[_Candidate]:
+    starts = _starts(operator, rewrite=rewrite)
+    laws = tuple(law for law in limits.laws if _allowed(law, limits.means))
+    if rewrite:
+        found = search.candidates([start.access for start in starts], laws)
+    else:
+        found = [[search.Found(replace(s.access, by=m), {}) for m in limits.means] for s in starts]
+    candidates = []
+    for start, accesses in zip(starts, found, strict=True):
+        for one in accesses:
+            access = one.access
+            if access.by == ANY or not _movable(access, operator):
+                continue
+            if limits.prune and rewrite and barred(access.by, one.facts):
+                continue
+            question = Question(operator, access, target, limits.deadline)
+            candidates.append(_Candidate(question, start, _HOW[access.by].bound(question)))
+    return candidates
+
+
+def _allowed(law: Law, means: tuple[str, ...]) -> bool:
+    return all(equation.means is None or equation.means[1] in means for equation in law.equations)
+
+
+def _starts(operator: Operator, *, rewrite: bool) -> list[_Start]:
+    """Return the access with each tile worth trying, and the steps that led to it."""
     if operator.tile is not None:
-        yield access_of(operator, operator.tile), ()
-        return
+        return [_Start(access_of(operator, operator.tile), ())]
     whole = access_of(operator)
     steps: tuple[Step, ...] = ()
     if rewrite:
@@ -114,80 +210,25 @@ def _starts(operator: Operator, *, rewrite: bool) -> Iterator[tuple[Access, tupl
         for recast in recast_to_wider_words.steps(whole) if whole.word < BYTE else ():
             whole, steps = recast, (*steps, Step(recast_to_wider_words.name, recast))
             break  # packed elements first become bytes, so that tiles are powers of two in bytes
-    for tiled in proposals(whole):
-        yield tiled, (*steps, Step(CHOSEN_TILE, tiled))
+    return [_Start(tiled, (*steps, Step(CHOSEN_TILE, tiled))) for tiled in proposals(whole)]
 
 
-def _movable(accesses: list[Access], operator: Operator) -> list[Access]:
-    """Keep words that every backend moves; if there are none, whatever has a data type, to say what forbids it.
-
-    Words wider than the element gain nothing that a second dimension does not, and arrays can rarely be viewed so.
-    """
+def _movable(access: Access, operator: Operator) -> bool:
+    """Whether every backend moves such words; the tensor's own always pass, to say what forbids them."""
     element = operator.source.dtype.bits
-    common = [a for a in accesses if a.word in COMMON_WORDS and a.modes and (a.word <= element or a.word == 8)]
-    return common or [a for a in accesses if a.modes and map_type(a.word, operator.source.dtype)]
-
-
-def _solution(
-    operator: Operator, start: Access, before: tuple[Step, ...], access: Access, target: Target
-) -> _Solved | Conflict:
-    """Return the candidate solved with a store by the copy engine, or failing that by threads; or why neither works."""
-    element = operator.source.dtype
-    broken = judge_movement(operator, access.word, target)
-    if broken:
-        return Conflict(broken)
-    load, store = views_of(access)
-    align = (operator.source.align, operator.target.align)
-    turns = turned(load, store)
-    stages = MAX_STAGES if operator.consumer in RING_CONSUMERS else 1
-
-    def fields_of(views: tuple[View, ...], *, threads_read: bool) -> Solution | Conflict:
-        return solve(
-            access,
-            views,
-            element,
-            align[: len(views)],
-            target,
-            threads_read=threads_read,
-            turned=turns,
-            consumer=operator.consumer,
-            max_stages=stages,
-        )
-
-    views: tuple[View, ...] = (load, store)
-    outcome = fields_of(views, threads_read=turns or operator.consumer is not None)
-    if isinstance(outcome, Conflict):
-        views = (load,)
-        only_load = fields_of(views, threads_read=True)
-        if isinstance(only_load, Conflict) or not storable(store, access.word, align[1]):
-            return only_load if isinstance(only_load, Conflict) else outcome
-        outcome = only_load
-    cost = cost_of(
-        access,
-        views,
-        outcome.tensor_maps,
-        conflicts=outcome.conflicts,
-        shared_bytes=block_bytes(buffers(access, views, outcome)),
-        thread_store=len(views) == 1,
-        target=target,
+    common = access.word in COMMON_WORDS and (access.word <= element or access.word == BYTE)
+    return bool(access.modes) and (
+        common or (access.word == element and map_type(access.word, operator.source.dtype) is not None)
     )
-    return _Solved(start, before, access, views, outcome, cost)
 
 
-def _distinct(solved: list[_Solved]) -> list[_Solved]:
-    seen: dict[tuple[Access, str], _Solved] = {}
-    for one in solved:
-        seen.setdefault((one.access, one.store), one)
-    return list(seen.values())
-
-
-def _derived(solved: list[_Solved]) -> list[tuple[_Solved, tuple[Step, ...]]]:
+def _derived(solved: list[_Solved], laws: tuple[Law, ...]) -> list[tuple[_Solved, tuple[Step, ...]]]:
     """Return the best few with their derivations; a candidate whose derivation is not found again is passed over."""
     found: list[tuple[_Solved, tuple[Step, ...]]] = []
     late: search.SearchGaveUp | None = None
     for one in solved:
         try:
-            found.append((one, one.before + search.derivation(one.start, one.access)))
+            found.append((one, one.start.steps + search.derivation(one.start.access, one.fields.access, laws)))
         except search.SearchGaveUp as error:
             late = error
         if len(found) == TOP:
@@ -198,33 +239,35 @@ def _derived(solved: list[_Solved]) -> list[tuple[_Solved, tuple[Step, ...]]]:
 
 
 def _finished(operator: Operator, target: Target, best: list[tuple[_Solved, tuple[Step, ...]]]) -> Plan:
-    winner, derivation = best[0]
-    shared = buffers(winner.access, winner.views, winner.solution)
-    stages = winner.solution.stages
+    winner, derivation = best[0][0].fields, best[0][1]
     return Plan(
         operator=operator,
         target=target,
         access=winner.access,
         derivation=derivation,
         views=winner.views,
-        tensor_maps=winner.solution.tensor_maps,
+        tensor_maps=winner.tensor_maps,
         store=winner.store,
-        shared=shared,
-        pipeline=pipeline(winner.views, shared, stages),
-        launch=launch(winner.access, winner.views, stages, target),
+        shared=winner.shared,
+        pipeline=pipeline(winner.access.by, winner.views, winner.shared, winner.stages),
+        launch=launch(winner.access, winner.views, winner.stages, target),
         cost=winner.cost,
-        candidates=tuple(Candidate(one.access, steps, one.cost, one.store) for one, steps in best),
+        candidates=tuple(Candidate(one.fields.access, steps, one.fields.cost, one.fields.store) for one, steps in best),
+        copies=winner.copies,
+        phases=winner.phases,
     )
 
 
 def _refusal(operator: Operator, target: Target, conflicts: list[Conflict]) -> NoLegalLayout:
     found = [c.diagnostics for c in conflicts if c.diagnostics]
-    found = found or [judge_movement(operator, operator.source.dtype.bits, target)]
+    if not found:
+        access = access_of(operator, operator.tile)
+        found = [Question(operator, replace(access, by=BOXES[0]), target).judged()]
     nearest = min(found, key=len)
     return NoLegalLayout(f"no legal {operator} on {target}", nearest)
 
 
 @lru_cache(maxsize=4096)
-def cached_plan(operator: Operator, target: Target) -> Plan:
-    """Return `plan(operator, target)`, remembered."""
-    return plan(operator, target)
+def cached_plan(operator: Operator, target: Target, means: tuple[str, ...] = EVERY_MEANS) -> Plan:
+    """Return `plan(operator, target)` with every law and no deadline, remembered."""
+    return plan(operator, target, Limits(means=means))

@@ -6,19 +6,25 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from legalsat.diagnostics import Diagnostic
-from legalsat.extract.schedule import launch, pipeline
+from legalsat.extract.by_phases import phase_maps, phase_tile, phase_view, split_dimension
+from legalsat.extract.by_vectors import IN_REGISTERS, LOADS, STORE, access_site, judged_bytes, needs_staging
+from legalsat.extract.delivery import Question
+from legalsat.extract.schedule import box_tiles, launch, pipeline, row_tile, span_of
+from legalsat.extract.search import EQUAL_AS_FUNCTIONS, function_form
 from legalsat.extract.views import map_type, storable, turned, views_of
-from legalsat.operators import WGMMA_CONSUMERS, Operator, access_of
-from legalsat.plan import Barrier, InvalidPlan, Plan, SharedTile, View
+from legalsat.operators import WGMMA_CONSUMERS, access_of
+from legalsat.plan import Barrier, InvalidPlan, Plan, SharedTile, VectorCopy, View
 from legalsat.rule import Rule
-from legalsat.rules import COPY_RULES, MOVEMENT_RULES, SHARED_RULES
+from legalsat.rules import COPY_RULES, REGISTER_RULES, SHARED_RULES, VECTOR_RULES
+from legalsat.rules.movement import COPY_ENGINE
 from legalsat.rules.rewrites import LAWS
-from legalsat.sites import SWIZZLE_SPANS, Movement, SharedStages, TmaCopy
-from legalsat.targets import Target
+from legalsat.rules.vectors import BULK
+from legalsat.sites import RegisterTile, SharedStages, TmaCopy
+from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import Tensor
-from legalsat.tensor_map import TensorMap, driver_value
+from legalsat.tensor_map import TensorMap
 
+CHOSEN_TILE = "choose_tile"
 _BY_NAME = {law.name: law for law in LAWS}
 
 
@@ -27,51 +33,106 @@ def recheck(plan: Plan) -> None:
     _check_derivation(plan)
     if any(mode.tile < 1 for mode in plan.access.modes):
         raise InvalidPlan(f"tile of {plan.access} is empty; synthesise the plan again")
-    for diagnostic in judge_movement(plan.operator, plan.access.word, plan.target):
-        raise InvalidPlan(f"plan breaks a rule; synthesise it again\n{diagnostic}")
     load, store = views_of(plan.access)
     if plan.views != {"tma": (load, store), "threads": (load,)}.get(plan.store):
         raise InvalidPlan(f"views are not those of the access with store {plan.store!r}; synthesise the plan again")
+    check = {"tma": _check_boxes, "tma.phases": _check_phases}.get(plan.access.by, _check_vectors)
+    check(plan, load, store)
+    _check_budget(plan)
+    stages = plan.pipeline.stages
+    if plan.launch != launch(plan.access, plan.views, stages, plan.target):
+        raise InvalidPlan(f"launch {plan.launch} is not that of the plan's tiles and stages; synthesise the plan again")
+    if stages < 1 or plan.pipeline != pipeline(plan.access.by, plan.views, plan.shared, stages):
+        raise InvalidPlan("steps or barriers are not those of the plan's buffers and maps; synthesise the plan again")
+
+
+def _judge_movement(plan: Plan, *, row_bytes: int = 0, shifted: bool = False) -> None:
+    for diagnostic in Question(plan.operator, plan.access, plan.target).judged(row_bytes=row_bytes, shifted=shifted):
+        raise InvalidPlan(f"plan breaks a rule; synthesise it again\n{diagnostic}")
+
+
+def _check_boxes(plan: Plan, load: View, store: View) -> None:
+    """Check a plan that loads by boxes of one tensor map."""
+    _judge_movement(plan)
     if len(plan.tensor_maps) != len(plan.views):
         raise InvalidPlan(f"plan has {len(plan.tensor_maps)} tensor maps; its store needs {len(plan.views)}")
+    if plan.copies or plan.phases:
+        raise InvalidPlan("plan has copies or phases that its maps leave no room for; synthesise the plan again")
     if plan.store == "threads" and not storable(store, plan.access.word, plan.operator.target.align):
         raise InvalidPlan("threads cannot store this target, whose words overlap or are misaligned; plan it again")
-    for view, end, tm in zip(plan.views, (plan.operator.source, plan.operator.target), plan.tensor_maps, strict=False):
+    for view, end, tm in zip(plan.views, (plan.source, plan.operator.target), plan.tensor_maps, strict=False):
         _check_map(plan, view, end, tm)
     threads = plan.store == "threads" or turned(load, store)
     if not threads:
         _check_same_boxes(plan)
-    _check_shared(plan, plan.views if threads else (load,))
-    stages = plan.pipeline.stages
-    if plan.launch != launch(plan.access, plan.views, stages, plan.target):
-        raise InvalidPlan(f"launch {plan.launch} is not that of the plan's tiles and stages; synthesise the plan again")
-    if plan.pipeline != pipeline(plan.views, plan.shared, stages):
-        raise InvalidPlan("steps or barriers are not those of the plan's buffers and maps; synthesise the plan again")
+    expected = box_tiles(plan.access, plan.views, plan.tensor_maps, plan.pipeline.stages)
+    _check_shared(plan, expected, plan.views if threads else (load,))
 
 
-def judge_movement(operator: Operator, word: int, target: Target) -> tuple[Diagnostic, ...]:
-    """Return what the rules say of a movement as a whole, in words of `word` bits."""
-    strides = operator.source.strides
-    movement = Movement(
-        word=word,
-        consumer=operator.consumer,
-        element=operator.source.dtype.name,
-        tile=operator.tile or (),
-        k_major=not strides or strides[-1] == 1,
-    )
-    return tuple(diagnostic for rule in MOVEMENT_RULES for diagnostic in rule.check(movement, target))
+def _check_phases(plan: Plan, load: View, store: View) -> None:
+    """Check a plan whose maps bring every few rows each."""
+    _judge_movement(plan, row_bytes=1, shifted=True)
+    at = split_dimension(load, plan.access.word)
+    if at is None or not plan.tensor_maps:
+        raise InvalidPlan("rows cannot be shared out to phases; synthesise the plan again")
+    seen = phase_view(load, at, plan.access.word)
+    first = replace(plan.tensor_maps[0], global_dim=seen.extent)
+    if (plan.phases, plan.tensor_maps) != phase_maps(load, at, plan.access.word, first):
+        raise InvalidPlan("phases are not those of the rows' pitch; synthesise the plan again")
+    for tm in plan.tensor_maps:
+        _check_map(plan, replace(seen, extent=tm.global_dim), plan.source, tm)
+    _check_vector(plan, store, plan.operator.target, plan.copies, STORE)
+    if plan.shared != (phase_tile(plan.access, load, at, first),):
+        raise InvalidPlan("shared buffers are not those that the boxes fill; synthesise the plan again")
+
+
+def _check_vectors(plan: Plan, load: View, store: View) -> None:
+    """Check a plan that loads and stores in vectors."""
+    instruction = LOADS.get(plan.access.by)
+    if instruction is None or plan.tensor_maps or plan.phases or len(plan.copies) != 2:
+        raise InvalidPlan(f"plan by {plan.access.by} needs a load and a store, and no tensor maps; plan it again")
+    feeds = plan.operator.consumer in WGMMA_CONSUMERS
+    row = load.tile[0] * plan.access.word // 8
+    runs = 0
+    if instruction == BULK:
+        runs = math.prod(load.tile[1:])
+        if plan.copies[0].bytes != row:
+            raise InvalidPlan(f"runs have {row} bytes, not {plan.copies[0].bytes}; synthesise the plan again")
+    _judge_movement(plan, row_bytes=row if feeds and plan.shared else 0)
+    _check_vector(plan, load, plan.source, plan.copies[:1], instruction)
+    _check_vector(plan, store, plan.operator.target, plan.copies[1:], STORE)
+    staged = needs_staging(plan.access.by, plan.operator.consumer, turns=turned(load, store))
+    expected = (row_tile(load, plan.access.word, feeds_wgmma=feeds, runs=runs, stages=plan.pipeline.stages),)
+    if plan.shared != (expected if staged else ()):
+        raise InvalidPlan("shared buffers are not those of the tile's rows; synthesise the plan again")
+    size = math.prod(mode.tile for mode in plan.access.modes) * plan.access.word // 8
+    for rule in REGISTER_RULES if plan.access.by in IN_REGISTERS else ():
+        _judge(rule, RegisterTile(size), plan)
+
+
+def _check_vector(plan: Plan, view: View, end: Tensor, copies: tuple[VectorCopy, ...], instruction: str) -> None:
+    if [(c.side, c.instruction) for c in copies] != [(view.side, instruction)]:
+        raise InvalidPlan(f"{view.side} is not moved by {instruction}; synthesise the plan again")
+    for diagnostic in judged_bytes(plan.operator, plan.target, view):
+        raise InvalidPlan(f"plan breaks a rule; synthesise it again\n{diagnostic}")
+    size = GRANULE_BYTES if instruction == BULK else copies[0].bytes
+    for rule in VECTOR_RULES:
+        _judge(rule, access_site(view, plan.access.word, instruction, size, end.align), plan)
 
 
 def _check_derivation(plan: Plan) -> None:
-    """Replay the derivation from the operator to the access, law by law."""
+    """Replay the derivation from the operator to the access, law by law, either way round."""
     operator = plan.operator
     access = access_of(operator, operator.tile)
     for step in plan.derivation:
-        if step.law == "choose_tile" and operator.tile is None:
+        if step.law == CHOSEN_TILE and operator.tile is None:
             untiled = tuple(m._replace(tile=m.extent) for m in step.access.modes)
             holds = untiled == access.modes and step.access.word == access.word
+        elif step.law == EQUAL_AS_FUNCTIONS:
+            holds = step.access == function_form(access)
         else:
-            holds = step.law in _BY_NAME and step.access in _BY_NAME[step.law].steps(access)
+            law = _BY_NAME.get(step.law)
+            holds = law is not None and (law.leads(access, step.access) or law.leads(step.access, access))
         if not holds:
             raise InvalidPlan(f"{step.law} does not lead from {access} to {step.access}; synthesise the plan again")
         access = step.access
@@ -103,7 +164,7 @@ def _check_map(plan: Plan, view: View, end: Tensor, tm: TensorMap) -> None:
     )
     for rule in COPY_RULES:
         _judge(rule, site, plan)
-    if tm.swizzle != "none" and tm.box[0] * plan.access.word != 8 * _span(tm):
+    if tm.swizzle != "none" and tm.box[0] * plan.access.word != 8 * span_of(str(tm.swizzle)):
         raise InvalidPlan(f"rows of a {view.side} box do not fill the swizzle's span, so they leave holes")
 
 
@@ -114,36 +175,28 @@ def _check_same_boxes(plan: Plan) -> None:
         raise InvalidPlan("source and target boxes differ, though they share a buffer; synthesise the plan again")
 
 
-def _check_shared(plan: Plan, views: tuple[View, ...]) -> None:
-    """Work out again what the boxes take in shared memory and what the barrier counts."""
-    stages = plan.pipeline.stages
-    buffers = []
-    for view, tm in zip(views, plan.tensor_maps, strict=False):
-        boxes = math.prod(tile // box for tile, box in zip(view.tile, tm.box, strict=True))
-        size = boxes * math.prod(tm.box) * plan.access.word // 8
-        # The pattern of a swizzle repeats every eight spans.
-        alignment = 128 if tm.swizzle == "none" else max(128, 8 * _span(tm))
-        copies = stages if view.side == "source" else 1
-        shape, over = tuple(reversed(view.tile)), view.side == "target" and stages == 1
-        buffers.append(
-            SharedTile(view.side, plan.access.word, shape, str(tm.swizzle), boxes, size, alignment, copies, over)
-        )
-    if plan.shared != tuple(buffers):
+def _check_shared(plan: Plan, expected: tuple[SharedTile, ...], views: tuple[View, ...]) -> None:
+    """Work out again what the boxes take in shared memory."""
+    if plan.shared != expected or len(expected) != len(views):
         raise InvalidPlan("shared buffers are not those that the boxes fill; synthesise the plan again")
-    ring = buffers[0].bytes
-    if plan.pipeline.barriers != (Barrier("full", 1, ring),):
+    for tile, view, tm in zip(expected, views, plan.tensor_maps, strict=False):
+        boxes = math.prod(n // box for n, box in zip(view.tile, tm.box, strict=True))
+        if (tile.boxes, 8 * tile.bytes) != (boxes, boxes * math.prod(tm.box) * plan.access.word):
+            raise InvalidPlan("boxes do not take the bytes of their buffer; synthesise the plan again")
+
+
+def _check_budget(plan: Plan) -> None:
+    """Judge the block's shared memory as a whole, and what its barrier waits for."""
+    ring = plan.shared[0].bytes if plan.shared else 0
+    wanted = (Barrier("full", 1, ring),) if plan.access.by in COPY_ENGINE else ()
+    if plan.pipeline.barriers != wanted:
         raise InvalidPlan(f"barriers do not wait for the {ring} bytes that arrive; synthesise the plan again")
-    if stages < 1:
-        raise InvalidPlan(f"ring has {stages} stages; synthesise the plan again")
-    for rule in SHARED_RULES:
-        _judge(rule, SharedStages(stages, ring, sum(b.bytes for b in buffers[1:] if not b.overlays)), plan)
+    for rule in SHARED_RULES if plan.shared else ():
+        single = sum(b.bytes for b in plan.shared[1:] if not b.overlays)
+        _judge(rule, SharedStages(plan.pipeline.stages, ring, single), plan)
 
 
 def _judge(rule: Rule, site: Any, plan: Plan) -> None:
     for diagnostic in rule.check(site, plan.target):
         if diagnostic.level == "error":
             raise InvalidPlan(f"plan breaks a rule; synthesise it again\n{diagnostic}")
-
-
-def _span(tm: TensorMap) -> int:
-    return SWIZZLE_SPANS[driver_value("swizzle", tm.swizzle)]

@@ -7,16 +7,23 @@ from collections.abc import Iterable
 
 from legalsat.access import Access
 from legalsat.extract.cost import NOMINAL_PROCESSORS
-from legalsat.extract.fields import PATTERN_ROWS, Solution
 from legalsat.extract.views import turned
 from legalsat.plan import Barrier, Launch, Pipeline, SharedTile, View
+from legalsat.rules.movement import COPY_ENGINE
 from legalsat.sites import SWIZZLE_SPANS
 from legalsat.targets import Target
-from legalsat.tensor_map import TensorMap, driver_value
+from legalsat.tensor_map import SWIZZLES, TensorMap, driver_value
 
 WORDS_PER_WARP = 2048
 MAX_WARPS = 8
+MAX_STAGES = 4
 ALIGNMENT = 128  # bytes; what the copy engine wants of any box
+PATTERN_ROWS = 8  # rows over which a swizzle's pattern runs (FACTS SW-02 to SW-04)
+
+
+def span_of(swizzle: str) -> int:
+    """Return the bytes of a row that fills the swizzle's span, 0 without one."""
+    return SWIZZLE_SPANS[driver_value("swizzle", swizzle)] if swizzle != "none" else 0
 
 
 def through_registers(views: tuple[View, ...]) -> bool:
@@ -24,15 +31,16 @@ def through_registers(views: tuple[View, ...]) -> bool:
     return len(views) == 1 or turned(*views)
 
 
-def buffers(access: Access, views: tuple[View, ...], solution: Solution) -> tuple[SharedTile, ...]:
+def box_tiles(
+    access: Access, views: tuple[View, ...], maps: tuple[TensorMap, ...], stages: int
+) -> tuple[SharedTile, ...]:
     """Return the buffers of a block: the source's ring, and the target's where a turned tile is stored by box."""
-    sides = zip(views, solution.tensor_maps, strict=True)
+    sides = zip(views, maps, strict=True)
     kept = list(sides) if through_registers(views) else [next(sides)]  # else it goes out from where it came in
-    return tuple(_buffer(access, view, tm, solution.stages) for view, tm in kept)
+    return tuple(_box_tile(access, view, tm, stages) for view, tm in kept)
 
 
-def _buffer(access: Access, view: View, tm: TensorMap, stages: int) -> SharedTile:
-    span = SWIZZLE_SPANS[driver_value("swizzle", tm.swizzle)] if tm.swizzle != "none" else 0
+def _box_tile(access: Access, view: View, tm: TensorMap, stages: int) -> SharedTile:
     return SharedTile(
         name=view.side,
         word=access.word,
@@ -40,10 +48,28 @@ def _buffer(access: Access, view: View, tm: TensorMap, stages: int) -> SharedTil
         swizzle=str(tm.swizzle),
         boxes=math.prod(tile // box for tile, box in zip(view.tile, tm.box, strict=True)),
         bytes=-(-math.prod(view.tile) * access.word // 8),
-        alignment=max(ALIGNMENT, PATTERN_ROWS * span),
+        alignment=max(ALIGNMENT, PATTERN_ROWS * span_of(str(tm.swizzle))),
         stages=stages if view.side == "source" else 1,
         # One tile a block: once every thread has read the tile, its buffer is free for the turned one.
         overlays=view.side == "target" and stages == 1,
+    )
+
+
+def row_tile(view: View, word: int, *, feeds_wgmma: bool, runs: int, stages: int) -> SharedTile:
+    """Return the buffer of a tile that arrives in vectors or, if there are any, in `runs`: swizzled for wgmma."""
+    row = view.tile[0] * word // 8
+    swizzles = [name for name in SWIZZLES[1:4] if feeds_wgmma and row % span_of(name) == 0]
+    swizzle = max(swizzles, key=span_of, default="none")
+    return SharedTile(
+        name=view.side,
+        word=word,
+        shape=tuple(reversed(view.tile)),
+        swizzle=swizzle,
+        boxes=runs,
+        bytes=-(-math.prod(view.tile) * word // 8),
+        alignment=max(ALIGNMENT, PATTERN_ROWS * span_of(swizzle)),
+        stages=stages,
+        overlays=False,
     )
 
 
@@ -52,14 +78,25 @@ def block_bytes(shared: Iterable[SharedTile]) -> int:
     return sum(tile.bytes * tile.stages for tile in shared if not tile.overlays)
 
 
-def pipeline(views: tuple[View, ...], shared: tuple[SharedTile, ...], stages: int) -> Pipeline:
+def pipeline(means: str, views: tuple[View, ...], shared: tuple[SharedTile, ...], stages: int) -> Pipeline:
     """Return the barrier and the steps of one tile."""
-    tile = shared[0]
-    boxes = f"{tile.boxes} box{'es' * (tile.boxes != 1)}"
     place, phase = ("the next free stage", "the phase of the round") if stages > 1 else ("the buffer", "phase 0")
-    steps = [f"expect {tile.bytes} bytes on full", f"load {boxes} into {place}, completing on full"]
-    steps.append(f"wait for full, {phase}")
-    if through_registers(views):
+    barriers: tuple[Barrier, ...] = ()
+    if means in COPY_ENGINE:
+        tile = shared[0]
+        what = f"{tile.boxes} {'run' if means == 'bulk' else 'box'}"
+        boxes = what if tile.boxes == 1 else what + ("s" if means == "bulk" else "es")
+        barriers = (Barrier("full", 1, tile.bytes),)
+        steps = [f"expect {tile.bytes} bytes on full", f"load {boxes} into {place}, completing on full"]
+        steps.append(f"wait for full, {phase}")
+    elif means == "cp.async":
+        steps = [f"copy the tile into {place} asynchronously, and commit the group", "wait for the group"]
+        steps.append("synchronise the block: every thread's copies have arrived")
+    else:
+        steps = ["load the tile into registers"]
+        if shared:
+            steps += [f"write it into {place}", "synchronise the block"]
+    if through_registers(views) and shared:
         steps += ["read the tile into registers", "synchronise the block: the buffer has been read"]
     if len(shared) > 1:
         steps += ["write the turned tile", "fence generic writes before the copy engine reads", "synchronise the block"]
@@ -67,7 +104,7 @@ def pipeline(views: tuple[View, ...], shared: tuple[SharedTile, ...], stages: in
         steps += ["store the boxes as one bulk group", "wait until the group has read its buffer"]
     else:
         steps.append("store from registers, elements outside masked off")
-    return Pipeline(stages, (Barrier("full", 1, tile.bytes),), tuple(steps))
+    return Pipeline(stages, barriers, tuple(steps))
 
 
 def launch(access: Access, views: tuple[View, ...], stages: int, target: Target) -> Launch:

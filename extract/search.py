@@ -1,82 +1,163 @@
-"""Candidates: what the laws make of an access, found in an e-graph, with the derivation of each."""
+"""Candidates: what the laws make of an access, found in an e-graph; and how each came about."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from egglog import EGraph
-
-from legalsat.access import Access
+from legalsat.access import Access, Mode
+from legalsat.analyses import canonical as functions
 from legalsat.errors import LegalSatError
+from legalsat.extract.facts import FACTS
 from legalsat.law import Law
 from legalsat.plan import Step
 from legalsat.rules.rewrites import LAWS
 from legalsat.rules.rewrites.modes import drop_unit_mode, merge_adjacent_modes
-from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT
-from legalsat.terms import Movement, arguments, compiled, from_term, link, to_term
+from legalsat.terms import Classes, Graph
 
+# Budgets count work and not time, so that the same question has the same answer on a busy machine.
 MAX_NODES = 5000
-MAX_SECONDS = 1.0
 MAX_ITERATIONS = 12
+MAX_LISTS = 256  # lists of modes kept of one class
 MAX_STATES = 5000
+# Beyond this many modes the orders alone fill the graph, and a tensor map has room for five.
+MOST_REORDERED = 7
+
+Modes: TypeAlias = tuple[Mode, ...]
+Facts: TypeAlias = Mapping[str, int]
+
+
+# The name of a step that no law makes: two accesses are shown equal as functions (`legalsat.analyses.canonical`).
+EQUAL_AS_FUNCTIONS = "equal_as_functions"
 
 
 class SearchGaveUp(LegalSatError):
     """A derivation was not found within its budget; the message says for which access. Simplify the tensor."""
 
 
-def candidates(start: Access, laws: tuple[Law, ...] = LAWS) -> list[Access]:
-    """Return accesses equal to `start` that are worth solving, `start` among them.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An access that equals the start, and what the e-graph knows of its modes (`legalsat.extract.facts`)."""
 
-    Saturation stops at 5,000 nodes or one second; then each word size gives its cheapest lists of modes: legal
-    ones first, then fewest boxes, or fewest modes.
+    access: Access
+    facts: Facts
+
+
+def canonical(access: Access) -> Access:
+    """Return the access with its modes in the one order that stands for all orders, fastest in the source first."""
+    return Access(access.word, tuple(sorted(access.modes, key=_fastest_first)), access.by)
+
+
+def function_form(access: Access) -> Access | None:
+    """Return the access in the modes that its function alone gives, None if these are no other or cannot be found.
+
+    Laws rewrite modes next to each other; some movements are equal although no law leads from one to the other. The
+    tile must keep its volume, since whoever reads it counts on what overhangs.
     """
-    graph = EGraph()
-    root = graph.let("root", to_term(start))
-    deadline = time.monotonic() + MAX_SECONDS
+    try:
+        found = _in_words_of(functions.canonical(access), access)
+        if found is None or found == canonical(access) or _tile(found) != _tile(access):
+            return None
+        return found if functions.same_movement(access, found) else None
+    except LegalSatError:
+        return None  # too hard for isl within its limit, so the laws are left alone with it
+
+
+def _in_words_of(found: Access, access: Access) -> Access | None:
+    """Return `found` in the narrower words of `access`."""
+    if found.word % access.word:
+        return None
+    count, word = found.word // access.word, access.word
+    modes = list(found.modes)
+    at = next((i for i, m in enumerate(modes) if m.source == m.target == found.word), None)
+    if count > 1 and at is None:
+        modes.append(Mode(count, word, word, count))
+    elif at is not None:
+        modes[at] = Mode(modes[at].extent * count, word, word, modes[at].tile * count)
+    return canonical(Access(word, tuple(modes), access.by))
+
+
+def _tile(access: Access) -> int:
+    return math.prod(mode.tile for mode in access.modes) * access.word
+
+
+def _fastest_first(mode: Mode) -> tuple[bool, Mode]:
+    return mode.source == 0, Mode(mode.source, mode.target, mode.extent, mode.tile)
+
+
+def candidates(starts: Sequence[Access], laws: tuple[Law, ...] = LAWS) -> list[list[Found]]:
+    """Return for each start every access that the laws make of it, each in canonical order, without duplicates.
+
+    Saturation stops at 5,000 nodes; past that, and past 256 lists of modes of one class, some are missing.
+    """
+    widest = max((len(start.modes) for start in starts), default=0)
+    if widest > MOST_REORDERED:
+        laws = tuple(law for law in laws if not law.reorders)
+    with Graph(laws, FACTS) as graph:
+        for number, start in enumerate(starts):
+            graph.add(number, start)
+        _saturate(graph)
+        merged = False
+        for start in starts:
+            found = function_form(start)
+            if found is not None and not graph.equal(start, found):
+                graph.union(start, found)
+                merged = True
+        if merged:
+            _saturate(graph)
+        graph.learn()
+        held = graph.read()
+    lists = _Lists(held)
+    return [_of_root(held, lists, number) for number in range(len(starts))]
+
+
+def _saturate(graph: Graph) -> None:
     for _ in range(MAX_ITERATIONS):
-        grown = graph.run(1, ruleset=compiled(laws)).updated
-        size = sum(count for _, count in graph.all_function_sizes())
-        if not grown or size > MAX_NODES or time.monotonic() > deadline:
+        if graph.size > MAX_NODES or not graph.step():
             break
-    found = {start: None}
-    for variant in graph.extract_multiple(root, 16):
-        found[from_term(variant)] = None
-        word, modes = arguments(variant, Movement)
-        for cost in _COSTS:
-            found[from_term(Movement(word, graph.extract(modes, cost_model=cost)))] = None
-    return list(found)
 
 
-def _cost(box_weight: int) -> Any:
-    """Return a cost model for lists of modes: what no tensor map can say, then boxes, weighed against modes.
-
-    The model's type is open because egglog's own names its three arguments.
-    """
-
-    def cost(_graph: EGraph, term: Any, children: list[int]) -> int:
-        found = arguments(term, link)
-        if not found:
-            return sum(children)
-        _, source, target, tile = (int(number.value) for number in found[:4])
-        boxes = math.ceil(100 * math.log2(-(-tile // MAX_BOX_EXTENT)))  # logarithms, since boxes multiply
-        illegal = _UNLOADABLE * _misaligned(source) + _UNSTORABLE * _misaligned(target)
-        return int(children[-1]) + 1 + box_weight * boxes + illegal
-
-    return cost
+def _of_root(held: Classes, lists: _Lists, number: int) -> list[Found]:
+    found: dict[Access, Found] = {}
+    for means, word, modes in held.moves[held.roots[number]]:
+        facts = {name: values[modes] for name, values in held.facts.items() if modes in values}
+        for chain in lists.of(modes):
+            access = canonical(Access(word, chain, means))
+            found.setdefault(access, Found(access, facts))
+    return sorted(found.values(), key=lambda f: (f.access.by, f.access.word, len(f.access.modes), f.access.modes))
 
 
-def _misaligned(stride: int) -> bool:
-    """Whether a stride in bits can be no other dimension's; one below a granule may be the fastest dimension's."""
-    granule = 8 * GRANULE_BYTES
-    return stride >= granule and stride % granule != 0
+class _Lists:
+    """The lists of modes that each class stands for, as multisets: the graph holds every order, and modes commute."""
+
+    def __init__(self, held: Classes) -> None:
+        self._links = held.links
+        self._found: dict[str, list[Modes]] = {}
+
+    def of(self, eclass: str) -> list[Modes]:
+        if eclass in self._found:
+            return self._found[eclass]
+        self._found[eclass] = []  # a class within itself adds unit modes only, which say nothing
+        found: dict[Modes, None] = {}
+        for link in sorted(self._links[eclass], key=str):
+            if link is None:
+                found[()] = None
+                continue
+            mode, rest = link
+            for tail in self.of(rest):
+                found[_without_units((mode, *tail))] = None
+        kept = sorted(found, key=lambda modes: (len(modes), modes))[:MAX_LISTS]
+        self._found[eclass] = kept
+        return kept
 
 
-_UNLOADABLE, _UNSTORABLE = 10**9, 10**8
-_COSTS = (_cost(box_weight=1000), _cost(box_weight=0))
+def _without_units(modes: Modes) -> Modes:
+    """Return the modes without those of one element and a tile of one; the last stays, so that a scalar is a tensor."""
+    said = [mode for mode in modes if not mode.extent == mode.tile == 1]
+    return tuple(sorted(said)) or modes[-1:]
 
 
 def coalesced(start: Access) -> tuple[Access, tuple[Step, ...]]:
@@ -94,28 +175,96 @@ def coalesced(start: Access) -> tuple[Access, tuple[Step, ...]]:
     return access, tuple(steps)
 
 
-def derivation(start: Access, goal: Access, laws: tuple[Law, ...] = LAWS) -> tuple[Step, ...]:
-    """Return the fewest law applications that lead from `start` to `goal`.
+def derivation(start: Access, goal: Access, laws: Iterable[Law] = LAWS) -> tuple[Step, ...]:
+    """Return few law applications that lead from `start` to `goal`, with the reorderings that they need.
 
-    egglog gives no proofs, so the path is found again on plain values, with the same laws.
+    egglog gives no proofs, so the path is found again on plain values, with the same laws: from both ends, since laws
+    are equations and may be read from right to left. Orders of modes do not count as different on the way.
 
     Raises:
         SearchGaveUp: no path within 5,000 states.
     """
-    paths: dict[Access, tuple[Access, str] | None] = {start: None}
-    queue = deque([start])
-    while queue and goal not in paths and len(paths) < MAX_STATES:
-        access = queue.popleft()
-        for law in laws:
-            for after in law.steps(access):
-                if after not in paths:
-                    paths[after] = (access, law.name)
-                    queue.append(after)
-    if goal not in paths:
-        raise SearchGaveUp(f"no derivation of {goal} within {MAX_STATES} states; merge axes before asking")
-    steps = []
-    at = goal
-    while (came := paths[at]) is not None:
-        steps.append(Step(came[1], at))
-        at = came[0]
-    return tuple(reversed(steps))
+    laws = tuple(laws)
+    try:
+        return _derivation(start, goal, laws, None)
+    except SearchGaveUp:
+        equal = function_form(start)
+        if equal is None:
+            raise
+        return _derivation(start, goal, laws, equal)
+
+
+def _derivation(start: Access, goal: Access, laws: tuple[Law, ...], equal: Access | None) -> tuple[Step, ...]:
+    ends = _Reach(start, laws, equal), _Reach(goal, laws)
+    while not (met := ends[0].paths.keys() & ends[1].paths.keys()):
+        for end in sorted(ends, key=lambda e: len(e.paths)):
+            if end.grow():
+                break
+        else:
+            raise SearchGaveUp(f"no derivation of {goal} from {start}, though they are equal; merge axes before asking")
+        if sum(len(end.paths) for end in ends) > MAX_STATES:
+            raise SearchGaveUp(f"no derivation of {goal} within {MAX_STATES} states; merge axes before asking")
+    middle = min(met, key=lambda m: (len(ends[0].way(m)) + len(ends[1].way(m)), str(m)))
+    listed = _Listing(start, next((law.name for law in laws if law.reorders), None))
+    for law, before, after in ends[0].way(middle):
+        listed.apply(law, before, after)
+    for law, before, after in reversed(ends[1].way(middle)):
+        listed.apply(law, after, before)
+    listed.reorder(goal)
+    return tuple(listed.steps)
+
+
+class _Reach:
+    """What the laws make of an access, breadth first, and how: where a state came from, by which law, before, after."""
+
+    def __init__(self, start: Access, laws: tuple[Law, ...], equal: Access | None = None) -> None:
+        first = canonical(start)
+        self._laws = tuple(law for law in laws if not law.reorders)
+        self._queue = deque([first])
+        self.paths: dict[Access, tuple[Access, str, Access, Access] | None] = {first: None}
+        if equal is not None:
+            self.paths[equal] = (first, EQUAL_AS_FUNCTIONS, first, equal)
+            self._queue.append(equal)
+
+    def grow(self) -> bool:
+        """Apply every law to the next state; return whether there was one."""
+        if not self._queue:
+            return False
+        access = self._queue.popleft()
+        for law in self._laws:
+            for before, after in law.unordered_steps(access):
+                if (state := canonical(after)) not in self.paths:
+                    self.paths[state] = (access, law.name, before, after)
+                    self._queue.append(state)
+        return True
+
+    def way(self, state: Access) -> list[tuple[str, Access, Access]]:
+        """Return the steps from the start to a state: law, before and after, in the orders of modes that it needs."""
+        steps = []
+        while (came := self.paths[state]) is not None:
+            state, law, before, after = came
+            steps.append((law, before, after))
+        return steps[::-1]
+
+
+class _Listing:
+    """Writes steps between states down as steps between lists of modes, reordering where one needs it."""
+
+    def __init__(self, start: Access, reorder: str | None) -> None:
+        self._at, self._reorder = start, reorder
+        self.steps: list[Step] = []
+
+    def apply(self, law: str, before: Access, after: Access) -> None:
+        self.reorder(before)
+        self.steps.append(Step(law, after))
+        self._at = after
+
+    def reorder(self, wanted: Access) -> None:
+        if self._at == wanted:
+            return
+        if self._reorder is None:
+            raise SearchGaveUp(f"{wanted} lists its modes in another order, and no law reorders them")
+        if self.steps and self.steps[-1].law == self._reorder:
+            self.steps.pop()
+        self.steps.append(Step(self._reorder, wanted))
+        self._at = wanted

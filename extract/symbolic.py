@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import reduce
-from itertools import pairwise
 
-from legalsat.analyses.isl_logic import IslNumber, IslTruth, parameters
-from legalsat.dims import Dim, Extent, bind, dims_of, times
-from legalsat.errors import InvalidInput
+from legalsat.access import Access
+from legalsat.analyses.regions import check_names, corners
+from legalsat.dims import Dim
+from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.planner import ONE_AT_A_TIME, NoLegalLayout, plan
-from legalsat.logic import Truth, Value, all_of, multiple_of, within
-from legalsat.operators import Operator, Transpose, dense_like
+from legalsat.extract.structure import Structure, legal_values, open_dims, structure_of
+from legalsat.extract.views import map_type, views_of
+from legalsat.operators import Operator, access_of
 from legalsat.plan import Plan
-from legalsat.rules import COPY_RULES
-from legalsat.rules.movement import store_overlaps
-from legalsat.sites import TmaCopy
 from legalsat.targets import Target
-from legalsat.tensor import row_major
+from legalsat.tensor_map import TensorMap
 
 # A value that no accident makes special: a prime times what alignments ask for.
 _PRIME, _ALIGNED = 37, 128
@@ -30,34 +28,65 @@ def symbolic_plan(operator: Operator, target: Target) -> Plan:
     Axes are taken as they are: laws that hold for one value of a dim and not for another play no part.
 
     Raises:
-        InvalidInput: a stride multiplies dims in a way whose alignment is not stated.
-        NoLegalLayout: no values in range are legal.
+        InvalidInput: no isl set says for which extents it is legal, or a dim's name is none of isl's.
+        NoLegalLayout: no values in range are legal. Where that was seen at a sample alone, its cause says why.
     """
+    return structured_plan(operator, target)[0]
+
+
+def structured_plan(operator: Operator, target: Target) -> tuple[Plan, Structure]:
+    """Return the plan of `symbolic_plan`, and what of it stays when the dims take other values."""
+    check_names(dim.name for dim in open_dims(operator))
+    refusal: NoLegalLayout | None = None
     with ONE_AT_A_TIME:
-        return _symbolic_plan(operator, target)
-
-
-def _symbolic_plan(operator: Operator, target: Target) -> Plan:
-    dims = dims_of(*operator.source.shape, *operator.source.strides, *operator.target.strides)
-    values = {dim.name: _representative(dim) for dim in dims}
-    try:
         try:
-            found = plan(operator.bind(values), target, rewrite=False)
-        except NoLegalLayout:
-            values = {dim.name: _smallest_aligned(dim) for dim in dims}
-            found = plan(operator.bind(values), target, rewrite=False)
-    except NoLegalLayout as refusal:
-        sample = ", ".join(f"{name} = {value}" for name, value in values.items())
-        raise NoLegalLayout(
-            f"no legal {operator} on {target}, as the sample {sample} shows", refusal.diagnostics
-        ) from None
-    numbers = parameters([dim.name for dim in dims])
-    legal = _domain(dims, numbers)
-    for view in found.views:
-        legal = legal & _legal(operator, _site(operator, found, view.side, values, numbers), target)
-    if legal.holds.is_empty():
-        raise NoLegalLayout(f"no legal {operator} on {target} for any value of {', '.join(values)}", ())
-    return replace(found, operator=operator, guard=str(legal.holds))
+            for values in _samples(operator, target):
+                try:
+                    found = plan(operator.bind(values), target, rewrite=False)
+                except NoLegalLayout as error:
+                    sample = ", ".join(f"{name} = {value}" for name, value in values.items())
+                    message = f"no legal {operator} on {target}, as the sample {sample} shows"
+                    refusal = refusal or NoLegalLayout(message, error.diagnostics)
+                    continue
+                structure = structure_of(operator, values, found.access, found.tensor_maps, found.store)
+                guard = str(legal_values(structure, target))
+                return replace(found, operator=operator, guard=guard), structure
+        except LegalSatError as error:
+            if refusal is None:
+                raise
+            raise refusal from error
+    raise refusal or InvalidInput(f"{operator} takes too many bits at every sample; give its dims smaller values")
+
+
+def _samples(operator: Operator, target: Target) -> Iterator[dict[str, int]]:
+    """Yield values to plan at: the most aligned, the smallest aligned, then those that the rules themselves leave.
+
+    What rules ask of the dims hangs on the order of the axes alone, and what they ask of boxes and swizzles not on the
+    dims. So where nothing is legal at values that those rules leave, nothing is with the axes in this order.
+    """
+    dims = open_dims(operator)
+    tried: list[tuple[dict[str, int], Access]] = []
+    for choice in (_representative, _smallest_aligned):
+        values = {dim.name: choice(dim) for dim in dims}
+        try:
+            tried.append((values, access_of(operator.bind(values), operator.tile)))
+        except InvalidInput:  # these values make more bits than an access has
+            continue
+        yield values
+    for values, access in tried[-1:]:
+        for structure in _unsolved(operator, values, access):
+            for corner in corners(legal_values(structure, target, only_open=True))[:1]:
+                yield dict(zip(values, corner, strict=True))
+
+
+def _unsolved(operator: Operator, values: dict[str, int], access: Access) -> Iterator[Structure]:
+    """Yield the structures that plans of an access may have, with placeholders for what would be solved."""
+    type_name = map_type(access.word, operator.source.dtype)
+    if type_name is not None:
+        views = views_of(access)
+        maps = [TensorMap(type_name, v.extent, (0,) * (len(v.extent) - 1), (1,) * len(v.extent)) for v in views]
+        yield structure_of(operator, values, access, maps, "tma")
+        yield structure_of(operator, values, access, maps[:1], "threads")
 
 
 def _representative(dim: Dim) -> int:
@@ -76,88 +105,3 @@ def _smallest_aligned(dim: Dim) -> int:
     step = math.lcm(dim.multiple_of, _ALIGNED)
     smallest = -(-dim.min // step) * step
     return smallest if smallest <= dim.max else dim.smallest
-
-
-def _domain(dims: tuple[Dim, ...], numbers: dict[str, IslNumber]) -> IslTruth:
-    conditions = []
-    for dim in dims:
-        number = numbers[dim.name]
-        conditions += [within(dim.min, number, dim.max), multiple_of(number, dim.multiple_of)]
-    domain: IslTruth = all_of(*conditions)
-    return domain
-
-
-def _site(operator: Operator, found: Plan, side: str, values: dict[str, int], numbers: dict[str, IslNumber]) -> TmaCopy:
-    """Return the site of one map with extents and strides open."""
-    shape, ends = operator.source.shape, _strides(operator)
-    bits = operator.source.dtype.bits
-    at = [view.side for view in found.views].index(side)
-    view = found.views[at]
-    # Without rewriting, modes are axes; each is the axis with its extent and strides at the sample.
-    free = list(range(len(shape)))
-    axis_of = []
-    for mode in found.access.modes:
-        key = (mode.extent, mode.source, mode.target)
-        axis = next(a for a in free if (bind(shape[a], values), *(bind(e[a], values) * bits for e in ends)) == key)
-        free.remove(axis)
-        axis_of.append(axis)
-    strides = ends[side == "target"]
-    extents, steps = [], []
-    for group in view.groups:
-        axes = [axis_of[mode] for mode in group]
-        for inner, outer in pairwise(axes):
-            if times(strides[inner], shape[inner]) != strides[outer]:
-                raise InvalidInput(
-                    f"axes {outer} and {inner} merge at the sample {values}, but not always; bind some of the dims"
-                )
-        extents.append(_number(reduce(times, (shape[a] for a in axes)), numbers, 1))
-        steps.append(_number(strides[axes[0]], numbers, bits))
-    return replace(
-        TmaCopy.of(found.tensor_maps[at], stores=side == "target"),
-        global_dim=tuple(extents),
-        global_stride=tuple(step // 8 for step in steps[1:]),
-        inner_stride_bits=steps[0],
-        tile=view.tile,
-        side=side,
-    )
-
-
-def _strides(operator: Operator) -> tuple[tuple[Extent, ...], tuple[Extent, ...]]:
-    """Return the strides of both ends along the source's axes."""
-    target = operator.target.strides
-    if isinstance(operator, Transpose):
-        target = tuple(target[operator.order.index(axis)] for axis in range(len(target)))
-    return operator.source.strides, target
-
-
-def _number(extent: Extent, numbers: dict[str, IslNumber], scale: int) -> Value:
-    """Return an extent times `scale` as an isl number; a product of dims must be aligned whatever their values."""
-    if isinstance(extent, int):
-        return extent * scale
-    if isinstance(extent, Dim):
-        return numbers[extent.name] * scale
-    if len(extent.dims) == 1:
-        return numbers[extent.dims[0].name] * (extent.coefficient * scale)
-    step = extent.coefficient * scale * math.prod(d.multiple_of for d in extent.dims)
-    largest = extent.coefficient * scale * math.prod(d.max for d in extent.dims)
-    if step % 256 or largest >= 2**43:
-        raise InvalidInput(
-            f"product {extent} multiplies dims, and may be misaligned or too large; state what its dims "
-            "are multiples of and their largest values, or bind one of them"
-        )
-    return largest
-
-
-def _legal(operator: Operator, site: TmaCopy, target: Target) -> IslTruth | bool:
-    """Return the set of extents at which every rule holds at `site`."""
-    strides = operator.target.strides
-    dense = strides in (row_major(operator.target.shape), dense_like(operator.source).strides)
-    if not dense and any(len(getattr(stride, "dims", ())) > 1 for stride in strides):
-        raise InvalidInput("target's strides multiply dims, and only dense ones surely do not overlap; bind some dims")
-    conditions = []
-    for rule in COPY_RULES:
-        # Dense memory does not overlap, whatever the extents; in strides alone isl could not see it.
-        if rule.level == "error" and not (dense and rule is store_overlaps):
-            conditions += [r.condition for r in rule(site, target)]
-    legal: IslTruth | bool = all_of(*(c for c in conditions if isinstance(c, Truth) or not c))
-    return legal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import z3
@@ -105,3 +106,21 @@ def variable(name: str) -> Z3Number:
 def formula(condition: Condition) -> Any:
     """Return a condition as a Z3 formula; plain bools become constants."""
     return _raw_truth(condition)
+
+
+def counterexample(claim: Condition, numbers: Mapping[str, Z3Number], *, timeout_ms: int) -> dict[str, int] | None:
+    """Return values of the variables at which `claim` does not hold; None where it holds for all integers.
+
+    Raises:
+        TimeoutError: Z3 found neither within the time.
+    """
+    solver = z3.Solver()
+    solver.set(timeout=timeout_ms)
+    solver.add(z3.Not(formula(claim)))
+    answer = solver.check()
+    if answer == z3.unsat:
+        return None
+    if answer == z3.unknown:
+        raise TimeoutError
+    model = solver.model()
+    return {name: model.eval(n.expression, model_completion=True).as_long() for name, n in numbers.items()}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from legalsat.analyses.copy_engine import store_footprint as store_footprint
     from legalsat.analyses.copy_engine import tx_bytes as tx_bytes
     from legalsat.api import explain as explain
+    from legalsat.api import legal_region as legal_region
     from legalsat.api import synthesize as synthesize
     from legalsat.api import violations as violations
     from legalsat.diagnostics import Diagnostic as Diagnostic
@@ -23,9 +24,12 @@ if TYPE_CHECKING:
     from legalsat.errors import LegalSatError as LegalSatError
     from legalsat.extract.explain import Explanation as Explanation
     from legalsat.extract.explain import Repair as Repair
-    from legalsat.extract.fields import SolverGaveUp as SolverGaveUp
     from legalsat.extract.planner import NoLegalLayout as NoLegalLayout
+    from legalsat.extract.proof import Proof as Proof
+    from legalsat.extract.region import LegalRegion as LegalRegion
+    from legalsat.extract.region import Specialisation as Specialisation
     from legalsat.extract.search import SearchGaveUp as SearchGaveUp
+    from legalsat.extract.solver import SolverGaveUp as SolverGaveUp
     from legalsat.layout import Layout as Layout
     from legalsat.layout import make_layout as make_layout
     from legalsat.layout_algebra import append as append
@@ -73,14 +77,16 @@ __version__ = "0.1.0"
 # The same names for the interpreter; a test compares the two lists.
 _MODULES = {
     "legalsat.analyses.copy_engine": "smem_bytes smem_image store_footprint tx_bytes",
-    "legalsat.api": "explain synthesize violations",
+    "legalsat.api": "explain legal_region synthesize violations",
     "legalsat.diagnostics": "Diagnostic",
     "legalsat.dims": "Dim",
     "legalsat.dtypes": "DType",
     "legalsat.errors": "InvalidInput LegalSatError",
     "legalsat.extract.explain": "Explanation Repair",
-    "legalsat.extract.fields": "SolverGaveUp",
+    "legalsat.extract.solver": "SolverGaveUp",
     "legalsat.extract.planner": "NoLegalLayout",
+    "legalsat.extract.proof": "Proof",
+    "legalsat.extract.region": "LegalRegion Specialisation",
     "legalsat.extract.search": "SearchGaveUp",
     "legalsat.layout": "Layout make_layout",
     "legalsat.layout_algebra": "append coalesce complement composition cosize depth filter filter_zeros "

@@ -3,6 +3,8 @@
 Mode i runs over `extent` words; its neighbours lie `source` bits apart where they come from and `target` bits apart
 where they go; a tile spans `tile` of them (the last tile may overhang). Strides count bits, so that four-bit elements,
 bytes and words of any size mix, and changing the word touches one mode only.
+
+`by` names the means of delivery, "any" until a law has chosen one: how tiles travel is a term like the modes are.
 """
 
 from __future__ import annotations
@@ -10,6 +12,11 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
+
+ANY = "any"
+# Boxes of one tensor map; boxes of one map for each phase of the rows; bulk copies of contiguous runs; asynchronous
+# copies by threads; loads by threads, through registers; loads of a matrix operand's fragments, which stay there.
+MEANS = (ANY, "tma", "tma.phases", "bulk", "cp.async", "threads", "fragments")
 
 
 class Mode(NamedTuple):
@@ -26,13 +33,15 @@ class Mode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A movement in words of `word` bits; `modes` in any order."""
+    """A movement in words of `word` bits; `modes` in any order, delivered `by` one of `legalsat.access.MEANS`."""
 
     word: int
     modes: tuple[Mode, ...]
+    by: str = ANY
 
     def __str__(self) -> str:
-        return f"{self.word} bits x ({', '.join(map(str, self.modes))})"
+        means = "" if self.by == ANY else f" by {self.by}"
+        return f"{self.word} bits x ({', '.join(map(str, self.modes))}){means}"
 
     def tiles(self) -> frozenset[frozenset[tuple[int, int]]]:
         """Return what is moved, by brute force: per tile the set of (source bit, target bit).

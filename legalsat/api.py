@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from legalsat.checks import number, one_of
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import InvalidInput
 from legalsat.extract.explain import Explanation, explain_plan, explain_tensor, explain_tensor_map
-from legalsat.extract.planner import cached_plan
+from legalsat.extract.planner import BOXES, EVERY_MEANS, Limits, cached_plan, plan
 from legalsat.operators import Copy, Operator, Transpose, as_tensor
 from legalsat.plan import Plan
 from legalsat.rules import TENSOR_MAP_RULES
@@ -18,9 +20,18 @@ from legalsat.targets import Target
 from legalsat.targets import target as as_target
 from legalsat.tensor_map import TensorMap
 
+if TYPE_CHECKING:
+    from legalsat.extract.region import LegalRegion
+
 
 def synthesize(
-    problem: Any, target: str | Target, *, tile: Iterable[int] | None = None, consumer: str | None = None
+    problem: Any,
+    target: str | Target,
+    *,
+    tile: Iterable[int] | None = None,
+    consumer: str | None = None,
+    means: Iterable[str] | None = None,
+    seconds: float | None = None,
 ) -> Plan:
     """Return the cheapest legal plan.
 
@@ -29,21 +40,66 @@ def synthesize(
             `Transpose(x)`.
         target: a GPU, such as "sm_90a" or "h200".
         tile: elements of a tile along each axis; for a tensor or array only, chosen when left out.
-        consumer: who reads the tile in shared memory: None (the copy engine alone), "threads", "wgmma.a", "wgmma.b".
+        consumer: who reads the tile in shared memory: None (nobody), "threads", "wgmma.a", "wgmma.b".
+        means: how tiles may travel, some of `legalsat.access.MEANS`, such as ("tma",) for boxes of a tensor map alone;
+            every means when left out.
+        seconds: time after which the best plan found so far is returned. When left out, work is limited and time is
+            not, so that the same question has the same answer everywhere.
 
     Raises:
         NoLegalLayout: the rules forbid every candidate; its `diagnostics` say which and why.
         InvalidInput: an argument has no meaning.
         UnknownTarget: no such GPU.
-        SolverGaveUp: the solver ran out of time.
+        SolverGaveUp: time ran out before any candidate was solved.
         SearchGaveUp: the way from the tensor to the plan was not found again within its budget.
     """
     gpu, operator = as_target(target), _operator(problem, tile, consumer)
     if operator.source.dims or operator.target.dims:
         from legalsat.extract.symbolic import symbolic_plan  # noqa: PLC0415 - isl is not needed without dims
 
+        if means is not None and BOXES[0] not in _means(means):
+            raise InvalidInput("tensors with dims travel by tma alone; bind the dims, or leave out means")
         return symbolic_plan(operator, gpu)
-    return cached_plan(operator, gpu)
+    allowed = EVERY_MEANS if means is None else _means(means)
+    if seconds is None:
+        return cached_plan(operator, gpu, allowed)
+    return plan(operator, gpu, Limits(means=allowed, deadline=time.monotonic() + number(seconds, "seconds")))
+
+
+def _means(means: Any) -> tuple[str, ...]:
+    if isinstance(means, str) or not isinstance(means, Iterable):
+        raise InvalidInput(f"means is {means!r}; give a sequence of names such as ('tma',)")
+    wanted = {one_of(name, "means", EVERY_MEANS) for name in means}
+    if not wanted:
+        raise InvalidInput(f"means is empty; give at least one of {', '.join(EVERY_MEANS)}")
+    return tuple(name for name in EVERY_MEANS if name in wanted)
+
+
+def legal_region(
+    problem: Any, target: str | Target, *, tile: Iterable[int] | None = None, consumer: str | None = None
+) -> LegalRegion:
+    """Return for exactly which values of its dims a problem's plan is legal, as an isl set and in words.
+
+    The plan is the one that `synthesize` gives. `LegalRegion.prove` checks the set against the rules.
+
+    Args:
+        problem: a `Tensor` whose shape or strides hold `Dim`s, or an operator on one.
+        target: a GPU, such as "sm_90a" or "h200".
+        tile: elements of a tile along each axis; for a tensor only, chosen when left out.
+        consumer: who reads the tile in shared memory, as for `synthesize`.
+
+    Raises:
+        InvalidInput: the problem has no dims, or no isl set says for which of their values its plan is legal.
+        NotAffine: a rule multiplies dims in a way that no isl set expresses.
+        UnknownTarget: no such GPU.
+        SolverGaveUp: the solver ran out of time.
+    """
+    gpu, operator = as_target(target), _operator(problem, tile, consumer)
+    if not (operator.source.dims or operator.target.dims):
+        raise InvalidInput("problem has no dims, so no region; use synthesize or explain, or give extents as Dim")
+    from legalsat.extract import region  # noqa: PLC0415 - isl is not needed without dims
+
+    return region.legal_region(operator, gpu)
 
 
 def violations(tm: TensorMap, target: str | Target) -> list[Diagnostic]:

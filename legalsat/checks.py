@@ -29,6 +29,13 @@ def integer(value: Any, what: str, *, low: int | None = None, high: int | None =
     return number
 
 
+def number(value: Any, what: str) -> float:
+    """Return `value` as a float that is not negative, or raise `InvalidInput` naming `what`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise InvalidInput(f"{what} is {value!r}; give a number that is not negative")
+    return float(value)
+
+
 def integers(
     values: Any, what: str, *, low: int | None = None, high: int | None = INT64_MAX, length: int | None = None
 ) -> tuple[int, ...]:

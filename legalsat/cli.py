@@ -23,6 +23,7 @@ INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell reports for SIGINT and SIGPI
 _MAX_WIDTH = 120
 # The library's own tables, spelled out because importing them takes too long; tests compare the two.
 _CONSUMERS = ("threads", "wgmma.a", "wgmma.b")
+_MEANS = ("tma", "tma.phases", "bulk", "cp.async", "threads", "fragments")
 _BACKENDS = ("triton", "host", "host-python")
 
 _NOTATION = """\
@@ -203,6 +204,9 @@ def _add_synthesize(commands: Any) -> None:
             _add_consumer(operator)
         else:
             operator.add_argument("--order", help="axes of the source in the result's order, 1,0; last two exchanged")
+        operator.add_argument(
+            "--means", metavar="NAME,...", help=f"how tiles may travel, some of {', '.join(_MEANS)}; all when left out"
+        )
         operator.add_argument("--emit", choices=_BACKENDS, help="print source text: kernel, C++ or Python host")
         operator.set_defaults(operator=name)
         _finish(operator, "legalsat.cli_plan", "synthesize", target=True, output=True)

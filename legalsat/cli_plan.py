@@ -32,7 +32,7 @@ def synthesize(args: Namespace) -> Answer:
         names = ", ".join(dim.name for dim in operator.source.dims)
         raise InvalidInput(f"--emit needs every extent as a number; give --shape numbers for {names}")
     try:
-        plan = api.synthesize(operator, target)
+        plan = api.synthesize(operator, target, means=None if args.means is None else args.means.split(","))
     except NoLegalLayout:
         found = api.explain(operator, target)
         data = {"error": _headline(found), "kind": NoLegalLayout.__name__, **found.to_json()}

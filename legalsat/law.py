@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any, TypeAlias
 
 from legalsat.access import Access, Mode
@@ -87,16 +88,27 @@ def mode(extent: Int | int, source: Int | int, target: Int | int, tile: Int | in
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """Modes that stand side by side equal other modes. With words given, they are the first modes of the access."""
+    """Modes that stand side by side equal other modes.
+
+    With words given, they are the first modes of the access; with means given, it is the whole access that changes.
+    """
 
     left: tuple[Slot, ...]
     right: tuple[Slot, ...]
     guards: tuple[Guard, ...]
     words: tuple[int, int] | None
+    means: tuple[str, str] | None
+
+    @property
+    def anchored(self) -> bool:
+        """Whether the modes must be the first of the access."""
+        return self.words is not None or self.means is not None
 
     def match(self, access: Access, at: int) -> Access | None:
         """Return `access` with the modes at position `at` rewritten, or None where the left side does not match."""
-        if self.words and (at or access.word != self.words[0]):
+        if self.anchored and at:
+            return None
+        if (self.words and access.word != self.words[0]) or (self.means and access.by != self.means[0]):
             return None
         window = access.modes[at : at + len(self.left)]
         if len(window) < len(self.left):
@@ -112,24 +124,26 @@ class Equation:
             return None
         rewritten = tuple(Mode(*(number.value(bound) for number in slot)) for slot in self.right)
         modes = access.modes[:at] + rewritten + access.modes[at + len(self.left) :]
-        return Access(self.words[1] if self.words else access.word, modes)
+        word = self.words[1] if self.words else access.word
+        return Access(word, modes, self.means[1] if self.means else access.by)
 
 
 class _Left:
     """The left side of an equation, waiting for `.to`."""
 
-    def __init__(self, slots: tuple[Slot, ...], words: tuple[int, int] | None) -> None:
+    def __init__(self, slots: tuple[Slot, ...], words: tuple[int, int] | None, means: tuple[str, str] | None) -> None:
         self._slots = slots
         self._words = words
+        self._means = means
 
     def to(self, *slots: Slot, when: tuple[Guard, ...] = ()) -> Equation:
         """Return the equation with this right side, valid where every guard in `when` holds."""
-        return Equation(self._slots, slots, when, self._words)
+        return Equation(self._slots, slots, when, self._words, self._means)
 
 
-def rewrite(*slots: Slot, words: tuple[int, int] | None = None) -> _Left:
-    """Return the left side: modes side by side; `words` changes the word size and anchors them at the front."""
-    return _Left(slots, words)
+def rewrite(*slots: Slot, words: tuple[int, int] | None = None, means: tuple[str, str] | None = None) -> _Left:
+    """Return the left side: modes side by side; `words` or `means` change what is before the modes and anchor them."""
+    return _Left(slots, words, means)
 
 
 Equations: TypeAlias = Iterator[Equation]
@@ -144,6 +158,11 @@ class Law:
     variables: tuple[str, ...]
     equations: tuple[Equation, ...]
 
+    @property
+    def reorders(self) -> bool:
+        """Whether the law changes nothing but the order of modes; any reordering is then one step of it."""
+        return all(sorted(map(str, e.left)) == sorted(map(str, e.right)) and e.left for e in self.equations)
+
     def steps(self, access: Access) -> Iterator[Access]:
         """Yield every access that one application of this law, left to right, makes of `access`."""
         for equation in self.equations:
@@ -151,6 +170,28 @@ class Law:
                 found = equation.match(access, at)
                 if found is not None:
                     yield found
+
+    def unordered_steps(self, access: Access) -> Iterator[tuple[Access, Access]]:
+        """Yield every (access, what a step makes of it), the access with its modes in whatever order that step needs.
+
+        Modes commute, so this reaches in one step what `steps` reaches after some reordering.
+        """
+        for equation in self.equations:
+            for chosen in permutations(range(len(access.modes)), len(equation.left)):
+                at = 0 if equation.anchored or not chosen else min(chosen)
+                rest = [m for i, m in enumerate(access.modes) if i not in chosen]
+                modes = (*rest[:at], *(access.modes[i] for i in chosen), *rest[at:])
+                ordered = Access(access.word, modes, access.by)
+                found = equation.match(ordered, at)
+                if found is not None:
+                    yield ordered, found
+
+    def leads(self, access: Access, after: Access) -> bool:
+        """Whether one step of this law leads from `access` to `after`."""
+        if self.reorders:
+            same = (access.word, access.by) == (after.word, after.by)
+            return same and sorted(access.modes) == sorted(after.modes)
+        return after in self.steps(access)
 
 
 def law(equations: Callable[..., Equations]) -> Law:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from legalsat.access import Access, Mode
-from legalsat.checks import integer, integers
+from legalsat.access import MEANS, Access, Mode
+from legalsat.checks import integer, integers, one_of
 from legalsat.dtypes import dtype
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators import Copy, Operator, Transpose
@@ -17,7 +17,7 @@ from legalsat.targets import TARGETS, Target, target
 from legalsat.tensor import Tensor
 from legalsat.tensor_map import TensorMap
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 
 
 class InvalidPlan(LegalSatError, ValueError):
@@ -95,23 +95,65 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a plan is predicted to cost; smaller is better, compared by `nanoseconds`, then by the rest in order.
+    """What a plan is predicted to cost; smaller is better, compared by `nanoseconds` first.
 
     Attributes:
-        nanoseconds: predicted time of the whole movement.
+        nanoseconds: predicted time of the whole movement, of every kernel that it takes.
         global_bytes: bytes read and written in global memory.
+        transactions: sectors of 32 bytes that these take, with what short runs waste.
         boxes: copies that the copy engine is asked for, over all tiles.
-        overhang_bytes: bytes of boxes outside the tensor.
+        instructions: memory instructions that warps issue, over all tiles.
+        wavefronts: passes through shared memory of 128 bytes each, over all tiles.
+        overhang_bytes: bytes of tiles outside the tensor.
+        padding_bytes: bytes of global memory for relayouts.
+        launches: kernels.
         conflicts: times that a shared-memory access of the consumer is repeated because of banks; 1 is none.
+        stages: stages of the ring.
         shared_bytes: shared memory of a block, all stages.
+        blocks: blocks that fit on a processor by shared memory alone.
     """
 
     nanoseconds: float
     global_bytes: int
+    transactions: int
     boxes: int
+    instructions: int
+    wavefronts: int
     overhang_bytes: int
+    padding_bytes: int
+    launches: int
     conflicts: int
+    stages: int
     shared_bytes: int
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class VectorCopy:
+    """How threads, or bulk copies, move one side of a tile.
+
+    Attributes:
+        side: "source" or "target".
+        instruction: "ld.global", "st.global", "cp.async" or "cp.async.bulk".
+        bytes: bytes that each one moves.
+    """
+
+    side: str
+    instruction: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One of the tensor maps that share a tensor's rows out: rows n, n + r, n + 2r, ... for r phases.
+
+    Attributes:
+        offset: bytes from the tensor's base to the map's, a multiple of 16.
+        shift: bytes from the start of a row of the map to the first element of the tensor's row.
+    """
+
+    offset: int
+    shift: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +195,15 @@ class Plan:
         views: how each tensor map sees the access; one per map.
         tensor_maps: the solved maps: the source's, then the target's where the store goes through the copy engine.
             Addresses are representative: the real one must share their alignment.
+        copies: what is moved without tensor maps: the load where there are none, and the store by threads.
+        phases: where a load takes several maps, which rows each of them brings.
         store: "tma", or "threads" where no tensor map can describe the target.
         shared: buffers in shared memory.
         mma: matrix descriptors; none for movements.
         pipeline: barriers and steps.
         launch: blocks and warps.
         cost: what is predicted. candidates: the best few, this one first.
+        before: a relayout of the source that must run first; this plan's maps then read what it wrote.
         guard: with dims, the exact set of their values for which every map of this plan, load and store, obeys every
             rule, in isl's notation; empty without dims.
     """
@@ -175,6 +220,9 @@ class Plan:
     launch: Launch
     cost: Cost
     candidates: tuple[Candidate, ...]
+    copies: tuple[VectorCopy, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    before: tuple[Plan, ...] = ()
     mma: None = None
     guard: str = ""
 
@@ -182,6 +230,11 @@ class Plan:
         from legalsat.show import show_plan  # noqa: PLC0415 - showing needs plans
 
         return show_plan(self)
+
+    @property
+    def source(self) -> Tensor:
+        """The tensor that this plan's kernel reads: the operator's, or what a relayout made of it."""
+        return self.before[-1].operator.target if self.before else self.operator.source
 
     def emit(self, backend: str) -> str:
         """Return source text that needs LegalSAT no more: "triton", "host" (C++) or "host-python"."""
@@ -277,6 +330,9 @@ def from_json(data: Any) -> Plan:
             pipeline=_value(Pipeline, data["pipeline"], "pipeline"),
             launch=_value(Launch, data["launch"], "launch"),
             cost=_value(Cost, data["cost"], "cost"),
+            copies=tuple(_value(VectorCopy, c, "copies") for c in data["copies"]),
+            phases=tuple(_value(Phase, p, "phases") for p in data["phases"]),
+            before=tuple(from_json({"version": PLAN_VERSION, **p}) for p in data["before"]),
             candidates=tuple(
                 Candidate(
                     _access(c["access"]),
@@ -309,7 +365,8 @@ def _value(kind: Any, data: Any, what: str) -> Any:
 
 def _access(data: Mapping[str, Any]) -> Access:
     modes = (integers(mode, "mode", length=4) for mode in data["modes"])
-    return Access(integer(data["word"], "word", low=1), tuple(Mode(*mode) for mode in modes))
+    word, by = integer(data["word"], "word", low=1), one_of(data["by"], "by", MEANS)
+    return Access(word, tuple(Mode(*mode) for mode in modes), by)
 
 
 def _steps(data: Any) -> tuple[Step, ...]:

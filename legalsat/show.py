@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from legalsat.access import Access, Mode
+from legalsat.access import ANY, Access, Mode
 from legalsat.diagnostics import Diagnostic
 from legalsat.plan import Candidate, Plan
 from legalsat.tensor_map import TensorMap
@@ -118,13 +118,29 @@ def show_explanation(found: Explanation, look: Look = PLAIN) -> str:
 
 
 def _in_short(plan: Plan, look: Look) -> list[str]:
-    lines = [look.wrap(f"legal for {_region(plan.guard)}")] if plan.guard else []
+    lines = [] if plan.access.by == "tma" else [f"as it is, without a tensor map for its rows: by {plan.access.by}"]
+    lines += [look.wrap(line, first) for line, first in zip(_region(plan), ("legal region: ", "  "), strict=False)]
     laws = ", ".join(step.law for step in plan.derivation)
     lines += [look.wrap(laws, "derivation: ")] if laws else []
-    lines += [look.wrap(str(tm), f"{view.side}: ") for view, tm in zip(plan.views, plan.tensor_maps, strict=True)]
-    if plan.store == "threads":
+    lines += [look.wrap(str(tm), f"{side}: ") for side, tm in _sides(plan)]
+    if plan.phases:
+        lines.append(_phases(plan))
+    lines += [f"{copy.side}: {copy.instruction}, {copy.bytes} bytes each" for copy in plan.copies]
+    if plan.store == "threads" and not plan.copies:
         lines.append("target: stored from registers")
     return [*lines, f"predicted: {duration(plan.cost.nanoseconds)}"]
+
+
+def _sides(plan: Plan) -> list[tuple[str, TensorMap]]:
+    """Return the maps with the side that each describes; of the phases', which differ little, the first."""
+    maps = plan.tensor_maps[:1] if plan.phases else plan.tensor_maps
+    return [(view.side, tm) for view, tm in zip(plan.views, maps, strict=False)]
+
+
+def _phases(plan: Plan) -> str:
+    count = len(plan.phases)
+    shifts = ", ".join(str(phase.shift) for phase in plan.phases)
+    return f"source: {count} such maps, each for every {count}th row; rows begin {shifts} bytes in"
 
 
 def show_plan(plan: Plan, look: Look = PLAIN) -> str:
@@ -135,6 +151,7 @@ def show_plan(plan: Plan, look: Look = PLAIN) -> str:
         ("movement", _movement(plan)),
         ("derivation", _derivation(plan, look)),
         ("tensor maps", _maps(plan)),
+        ("copies", _copies(plan)),
         ("shared memory", _shared(plan)),
         ("pipeline", _pipeline(plan, look)),
         ("launch", _launch(plan)),
@@ -144,7 +161,7 @@ def show_plan(plan: Plan, look: Look = PLAIN) -> str:
     if plan.guard:
         names = ", ".join(dim.name for dim in plan.operator.source.dims)
         sample = f"numbers below that depend on {names} are those of one sample"
-        sections.insert(0, ("legal for", [look.wrap(_region(plan.guard), "  "), look.wrap(sample, "  ")]))
+        sections.insert(0, ("legal region", [look.wrap(line, "  ") for line in (*_region(plan), sample)]))
     lines = [look.paint(look.wrap(f"{plan.operator} on {target}{product}"), "title")]
     for title, body in sections:
         if body:
@@ -180,18 +197,28 @@ def _derivation(plan: Plan, look: Look) -> list[str]:
 
 
 def _modes(access: Access) -> str:
-    return f"{access.word}-bit words, " + " ".join(map(str, access.modes))
+    means = "" if access.by == ANY else f", by {access.by}"
+    return f"{access.word}-bit words, " + " ".join(map(str, access.modes)) + means
 
 
 def _maps(plan: Plan) -> list[str]:
-    rows = [("", *(_ROLES[view.side] for view in plan.views), "")]
-    rows += [(field, *(_field(tm, field) for tm in plan.tensor_maps), unit) for field, unit in _MAP_FIELDS]
-    aligned = {"source": plan.operator.source.align, "target": plan.operator.target.align}
-    rows.append(("address", *(f"multiple of {aligned[view.side]}" for view in plan.views), "bytes"))
+    sides = _sides(plan)
+    if not sides:
+        return []
+    rows = [("", *(_ROLES[side] for side, _ in sides), "")]
+    rows += [(field, *(_field(tm, field) for _, tm in sides), unit) for field, unit in _MAP_FIELDS]
+    aligned = {"source": plan.source.align, "target": plan.operator.target.align}
+    rows.append(("address", *(f"multiple of {aligned[side]}" for side, _ in sides), "bytes"))
     lines = table(rows)
+    if plan.phases:
+        lines.append("  " + _phases(plan))
     if plan.store == "threads":
         lines.append("  no map for the target: threads store it from registers")
     return lines
+
+
+def _copies(plan: Plan) -> list[str]:
+    return [f"  {copy.side}: {copy.instruction}, {copy.bytes} bytes each" for copy in plan.copies]
 
 
 def _field(tm: TensorMap, field: str) -> str:
@@ -206,10 +233,14 @@ def _shared(plan: Plan) -> list[str]:
         stages = f"{tile.stages} stage{'s' * (tile.stages != 1)} of {byte_count(tile.bytes)}"
         if tile.overlays:
             stages = "in the same bytes"
-        boxes = f"{tile.boxes} box{'es' * (tile.boxes != 1)} each"
+        piece = "run" if plan.access.by == "bulk" else "boxe"
+        boxes = f"{tile.boxes} {piece}s each" if tile.boxes != 1 else f"1 {piece.removesuffix('e')} each"
+        boxes = boxes if tile.boxes else "filled by threads"
         swizzle = "no swizzle" if tile.swizzle == "none" else f"swizzle {tile.swizzle}"
         aligned = f"aligned to {tile.alignment} bytes"
         rows.append((tile.name, f"{shape} words", stages, boxes, swizzle, aligned))
+    if not rows:
+        return []
     limit = byte_count(plan.target.shared_bytes_per_block)
     return [*table(rows), f"  {byte_count(plan.cost.shared_bytes)} a block, of {limit}"]
 
@@ -241,7 +272,10 @@ def _cost(plan: Plan) -> list[str]:
         (
             ("time", f"{duration(cost.nanoseconds)}{speed}"),
             ("global memory", f"{byte_count(cost.global_bytes)} read and written"),
+            ("transactions", f"{cost.transactions} sectors of 32 bytes"),
             ("boxes", f"{cost.boxes} copies by the engine"),
+            ("instructions", f"{cost.instructions} by warps on memory"),
+            ("shared memory", f"{cost.wavefronts} wavefronts; {cost.blocks} block{'s' * (cost.blocks != 1)} fit"),
             ("overhang", f"{byte_count(cost.overhang_bytes)} of boxes outside the tensor"),
             ("bank conflicts", repeats),
         )
@@ -251,7 +285,7 @@ def _cost(plan: Plan) -> list[str]:
 def _considered(chosen: Candidate, others: Sequence[Candidate]) -> list[str]:
     if not others:
         return []
-    rows = [("time", "boxes", "overhang", "shared", "store", "word", "tile, fastest first", "laws")]
+    rows = [("time", "boxes", "overhang", "shared", "by", "store", "word", "tile, fastest first", "laws")]
     for one in others:
         rows.append(
             (
@@ -259,6 +293,7 @@ def _considered(chosen: Candidate, others: Sequence[Candidate]) -> list[str]:
                 str(one.cost.boxes),
                 byte_count(one.cost.overhang_bytes),
                 byte_count(one.cost.shared_bytes),
+                one.access.by,
                 one.store,
                 f"{one.access.word} bits",
                 _tile(one.access.modes),
@@ -276,7 +311,11 @@ def _tile(modes: Sequence[Mode]) -> str:
     return " x ".join(str(mode.tile) for mode in modes)
 
 
-def _region(guard: str) -> str:
-    """Return what a set written as `[K] -> { [] : K mod 8 = 0 }` says of its parameters."""
-    _, _, condition = guard.partition("{ [] : ")
-    return condition.removesuffix(" }") or guard
+def _region(plan: Plan) -> list[str]:
+    """Return for which values of its dims a plan is legal, in words and in isl's notation."""
+    if not plan.guard:
+        return []
+    from legalsat.extract.region import guard_in_words  # noqa: PLC0415 - isl is not needed without dims
+
+    sentence, condition = guard_in_words(plan)
+    return [sentence, f"in isl's notation: {condition}"]

@@ -128,11 +128,46 @@ class SharedStages:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class VectorAccess:
+    """Rows of one side of a tile, moved `bytes` at a time by one instruction a vector.
+
+    Address and strides in bytes (dimensions other than the innermost, and of more than one element), and how much each
+    of them steps over; the stride, the extent and the tile of the innermost dimension in bits.
+    """
+
+    instruction: str
+    side: str
+    bytes: Value
+    word: int
+    address: Value
+    strides: tuple[Value, ...]
+    stepped_over: tuple[Value, ...]
+    inner_stride_bits: Value
+    row_bits: Value
+    tile_bits: Value
+
+    def __str__(self) -> str:
+        return f"{self.instruction} of the {self.side}, {self.bytes} bytes each"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegisterTile:
+    """A tile that threads hold in registers: its bytes."""
+
+    bytes: Value
+
+    def __str__(self) -> str:
+        return f"tile of {self.bytes} bytes in registers"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Movement:
     """A movement as a whole.
 
     Bits of its words once every law has been tried; who reads the tile, if anybody; the element type; the tile as the
-    user gave it, slowest axis first; whether the last axis runs fastest in memory.
+    user gave it, slowest axis first; whether the last axis runs fastest in memory; the means, one of
+    `legalsat.access.MEANS`; bytes of a row of the tile in shared memory, 0 where it is not known yet; whether rows
+    begin at different offsets there.
     """
 
     word: Value
@@ -140,6 +175,9 @@ class Movement:
     element: str = ""
     tile: tuple[int, ...] = ()
     k_major: bool = True
+    by: str = "any"
+    row_bytes: int = 0
+    shifted: bool = False
 
     @property
     def feeds_wgmma(self) -> bool:

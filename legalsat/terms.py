@@ -1,97 +1,193 @@
-"""The e-graph's view of accesses and laws: sorts, translation both ways, and laws as egglog rewrites.
+"""The e-graph's view of accesses, laws and facts, as programs in egglog's own language, and the way back.
 
-A list of modes is a chain of `link`s, so that a law about neighbours applies in every context by congruence.
+A list of modes is a chain of `link`s, so that a law about neighbours applies in every context by congruence. A movement
+is `move`: its means, its word, its modes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import cache
+import json
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import egglog
-from egglog import Expr, eq, i64, i64Like, ruleset, var
+from egglog import bindings
 
 from legalsat.access import Access, Mode
 from legalsat.law import Equation, Guard, Int, Law, Slot
 
-
-class Modes(Expr):
-    """A list of modes."""
-
-    def __init__(self) -> None: ...
-
-
-class Movement(Expr):
-    """A list of modes in words of some bits."""
-
-    def __init__(self, word: i64Like, modes: Modes) -> None: ...
+MOST_GRAPHS = 16
+SORTS = """
+(sort Modes) (sort Movement) (sort Root)
+(constructor nil () Modes)
+(constructor link (i64 i64 i64 i64 Modes) Modes)
+(constructor move (String i64 Modes) Movement)
+(constructor root (i64 Movement) Root)
+(ruleset laws) (ruleset facts)
+"""
 
 
-@egglog.function
-def link(  # type: ignore[empty-body]
-    extent: i64Like, source: i64Like, target: i64Like, tile: i64Like, rest: Modes
-) -> Modes:
-    """One mode, and the modes after it."""
-
-
-def to_term(access: Access) -> Movement:
+def term(access: Access) -> str:
     """Return the access as a term."""
-    modes = Modes()
-    for found in reversed(access.modes):
-        modes = link(found.extent, found.source, found.target, found.tile, modes)
-    return Movement(access.word, modes)
+    return f'(move "{access.by}" {access.word} {_links(access.modes)})'
 
 
-def from_term(term: Movement) -> Access:
-    """Return the term as a plain access; the term must be free of variables."""
-    word, chain = arguments(term, Movement)
-    modes = []
-    while found := arguments(chain, link):
-        *numbers, chain = found
-        modes.append(Mode(*(int(number.value) for number in numbers)))
-    return Access(int(word.value), tuple(modes))
+def _links(modes: Iterable[Mode]) -> str:
+    chain = "(nil)"
+    for mode in reversed(tuple(modes)):
+        chain = f"(link {' '.join(map(str, mode))} {chain})"
+    return chain
 
 
-def arguments(term: Any, function: Any) -> tuple[Any, ...]:
-    """Return the arguments of a term made by `function`, none where something else made it."""
-    return egglog.get_callable_args(term, function) or ()
+def program(laws: Iterable[Law]) -> str:
+    """Return the laws, left to right, as rewrites of the ruleset `laws`."""
+    return "\n".join(text for law in laws for equation in law.equations for text in _rewrites(equation))
 
 
-@cache
-def compiled(laws: tuple[Law, ...]) -> Any:
-    """Return one egglog ruleset that holds the laws, left to right."""
-    return ruleset(*(rewrite for law in laws for equation in law.equations for rewrite in _rewrites(equation)))
+def _rewrites(equation: Equation) -> Iterator[str]:
+    left, right = (_chain(slots) for slots in (equation.left, equation.right))
+    if equation.anchored:
+        before, after = equation.words or ("word", "word")
+        means, then = (f'"{name}"' for name in equation.means) if equation.means else ("means", "means")
+        left, right = f"(move {means} {before} {left})", f"(move {then} {after} {right})"
+    guards = " ".join(map(_guard, equation.guards))
+    yield f"(rewrite {left} {right}{f' :when ({guards})' if guards else ''} :ruleset laws)"
 
 
-def _rewrites(equation: Equation) -> Iterator[Any]:
-    rest = var("rest", Modes)
-    left, right = _chain(equation.left, rest), _chain(equation.right, rest)
-    guards = [_guard(g) for g in equation.guards]
-    if equation.words:
-        before, after = equation.words
-        yield egglog.rewrite(Movement(before, left)).to(Movement(after, right), *guards)
-    else:
-        yield egglog.rewrite(left).to(right, *guards)
+def _chain(slots: Iterable[Slot]) -> str:
+    chain = "rest"
+    for slot in reversed(tuple(slots)):
+        chain = f"(link {' '.join(map(_number, slot))} {chain})"
+    return chain
 
 
-def _chain(slots: Iterable[Slot], rest: Modes) -> Modes:
-    for extent, source, target, tile in reversed(tuple(slots)):
-        rest = link(_number(extent), _number(source), _number(target), _number(tile), rest)
-    return rest
+def _number(number: Int) -> str:
+    if number.operator in {"name", "constant"}:
+        return number.name or str(number.constant)
+    operator = {"//": "/"}.get(number.operator, number.operator)
+    return f"({operator} {' '.join(map(_number, number.operands))})"
 
 
-def _number(number: Int) -> i64:
-    if number.operator == "name":
-        return var(number.name, i64)
-    if number.operator == "constant":
-        return i64(number.constant)
-    left, right = (_number(operand) for operand in number.operands)
-    if number.operator == "*":
-        return left * right
-    return left / right if number.operator == "//" else left % right
+def _guard(guard: Guard) -> str:
+    relation = {"==": "="}.get(guard.relation, guard.relation)
+    return f"({relation} {_number(guard.left)} {_number(guard.right)})"
 
 
-def _guard(guard: Guard) -> Any:
-    left, right = _number(guard.left), _number(guard.right)
-    return eq(left).to(right) if guard.relation == "==" else left < right
+class _Declared(threading.local):
+    """Graphs that know sorts and rules. Terms are pushed onto them and popped, since declaring takes longest.
+
+    egglog binds a graph to the thread that made it, so each thread has its own.
+    """
+
+    def __init__(self) -> None:
+        self._graphs: dict[str, Any] = {}
+
+    def graph(self, declarations: str) -> Any:
+        if declarations not in self._graphs:
+            if len(self._graphs) >= MOST_GRAPHS:
+                self._graphs.clear()
+            graph = bindings.EGraph()
+            graph.run_program(*graph.parse_program(SORTS + declarations))
+            self._graphs[declarations] = graph
+        return self._graphs[declarations]
+
+
+_DECLARED = _Declared()
+
+
+class Graph:
+    """An e-graph for some laws and facts; use as a context manager, one at a time.
+
+    Args:
+        laws: the laws, left to right.
+        facts: rules of the ruleset `facts` in egglog's language, with the functions that they set.
+    """
+
+    def __init__(self, laws: Iterable[Law], facts: str = "") -> None:
+        self._graph = _DECLARED.graph(program(laws) + facts)
+
+    def __enter__(self) -> Graph:
+        self._run("(push)")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run("(pop)")
+
+    def _run(self, text: str) -> Any:
+        return self._graph.run_program(*self._graph.parse_program(text))
+
+    def add(self, number: int, access: Access) -> None:
+        """Put an access in, as the root of that number."""
+        self._run(f"(root {number} {term(access)})")
+
+    def union(self, one: Access, other: Access) -> None:
+        """State that two accesses are equal."""
+        self._run(f"(union {term(one)} {term(other)})")
+
+    def equal(self, one: Access, other: Access) -> bool:
+        """Whether both are in the graph and in one class."""
+        try:
+            self._run(f"(check (= {term(one)} {term(other)}))")
+        except bindings.EggSmolError:
+            return False
+        return True
+
+    def step(self) -> bool:
+        """Apply every law once, everywhere; return whether anything is new."""
+        return bool(self._run("(run-schedule (run laws))")[-1].report.updated)
+
+    def learn(self) -> None:
+        """Derive every fact."""
+        self._run("(run-schedule (saturate (run facts)))")
+
+    def read(self) -> Classes:
+        """Return what the graph holds."""
+        nodes = json.loads(self._graph.serialize([]).to_json())["nodes"]
+        return Classes.of({name: (n["op"], n["children"], n["eclass"]) for name, n in nodes.items()})
+
+    @property
+    def size(self) -> int:
+        """Number of nodes, numbers among them not counted."""
+        sizes = self._run("(print-size)")[-1]
+        return sum(count for _, count in sizes.sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """A graph's contents: for each class of modes its links, for each class of movements its terms, and all facts.
+
+    Attributes:
+        links: (mode, class of the modes after it) for each link of a class; None for the empty list.
+        moves: (means, word, class of the modes) for each term of a class of movements.
+        roots: the class of each root.
+        facts: name of a fact -> class -> value.
+    """
+
+    links: Mapping[str, list[tuple[Mode, str] | None]]
+    moves: Mapping[str, list[tuple[str, int, str]]]
+    roots: Mapping[int, str]
+    facts: Mapping[str, Mapping[str, int]]
+
+    @staticmethod
+    def of(nodes: Mapping[str, tuple[str, list[str], str]]) -> Classes:
+        """Return the contents from nodes: name -> (function, arguments, class)."""
+        links: dict[str, list[tuple[Mode, str] | None]] = {}
+        moves: dict[str, list[tuple[str, int, str]]] = {}
+        roots: dict[int, str] = {}
+        facts: dict[str, dict[str, int]] = {}
+        for function, children, eclass in nodes.values():
+            at = [nodes[child] for child in children]
+            if function == "nil":
+                links.setdefault(eclass, []).append(None)
+            elif function == "link":
+                *numbers, (_, _, rest) = at
+                links.setdefault(eclass, []).append((Mode(*(int(n[0]) for n in numbers)), rest))
+            elif function == "move":
+                (means, _, _), (word, _, _), (_, _, modes) = at
+                moves.setdefault(eclass, []).append((means.strip('"'), int(word), modes))
+            elif function == "root":
+                roots[int(at[0][0])] = at[1][2]
+            elif at:
+                facts.setdefault(function, {})[at[0][2]] = int(eclass.rpartition("i64-")[2])
+        return Classes(links, moves, roots, facts)

@@ -10,6 +10,7 @@ from legalsat.targets import Target, TmaLimits
 
 SHARED = Unit("shared memory", lambda target: target)
 CHIP = Unit("chip", lambda target: target)
+COPY_ENGINE = ("tma", "tma.phases", "bulk")  # the means that need it
 
 
 @TMA.rule(
@@ -166,9 +167,24 @@ def no_tensor_memory_accelerator(movement: Movement, target: Target) -> Requirem
     Earlier chips copy with cp.async or plain loads, AMD's with loads that write shared memory directly.
     """
     yield require(
-        target.tma is not None,
+        target.tma is not None or movement.by not in COPY_ENGINE,
         "{target} has no tensor memory accelerator",
         help="plan for sm_90a, sm_100a or sm_120a, or copy with plain loads and stores",
+        target=target,
+    )
+
+
+@CHIP.rule(
+    "UNIT003",
+    Source("PTX ISA 9.1, 9.7.9.25.3, cp.async", "target").saying("requires sm_80 or higher"),
+    refused_by="hardware",
+)
+def no_asynchronous_copies(movement: Movement, target: Target) -> Requirements:
+    """Threads can ask for asynchronous copies: NVIDIA's from compute capability 8.0 on."""
+    yield require(
+        target.cp_async or movement.by != "cp.async",
+        "{target} has no cp.async",
+        help="plan for an NVIDIA GPU from sm_80 on, or copy with plain loads and stores",
         target=target,
     )
 

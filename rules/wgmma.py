@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from legalsat.logic import implies
 from legalsat.rule import Requirements, Source, Unit, require
+from legalsat.rules.movement import CHIP
 from legalsat.rules.tma import TMA
 from legalsat.sites import Movement, TmaCopy
-from legalsat.targets import TmaLimits, WgmmaLimits
+from legalsat.targets import Target, TmaLimits, WgmmaLimits
 
 WGMMA = Unit("wgmma", lambda target: target.wgmma)
 _PTX = "PTX ISA 9.1, 9.7.15, wgmma"
@@ -62,6 +63,21 @@ def wgmma_not_k_major(movement: Movement, wgmma: WgmmaLimits) -> Requirements:
         )
 
 
+@CHIP.rule(
+    "WGMMA006",
+    Source(_PTX, "consumer").saying("matrix A: registers or shared memory; matrix B: shared memory"),
+    refused_by="hardware",
+)
+def fragments_without_owner(movement: Movement, target: Target) -> Requirements:
+    """Only operand A of wgmma is read from registers, so only its tiles can be loaded as fragments."""
+    if movement.by == "fragments":
+        yield require(
+            movement.consumer == "wgmma.a",
+            "nobody reads fragments of this tile from registers",
+            help="name wgmma.a as the consumer, or deliver the tile by other means",
+        )
+
+
 @TMA.rule("WGMMA004", Source(_PTX, "swizzle").saying("core matrices of 8 rows of 16 bytes"), refused_by="hardware")
 def wgmma_rows_unswizzled(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     """Rows that wgmma reads fill a swizzle's span, or are 16 bytes; wider plain rows fit no descriptor."""
@@ -71,4 +87,24 @@ def wgmma_rows_unswizzled(copy: TmaCopy, tma: TmaLimits) -> Requirements:
             "wgmma reads rows of {bytes} bytes without a swizzle",
             help="give the tile rows that are a multiple of 32, 64 or 128 bytes",
             bytes=copy.inner_bytes,
+        )
+
+
+@WGMMA.rule("WGMMA005", Source(_PTX, "swizzle").saying("core matrices of 8 rows of 16 bytes"), refused_by="hardware")
+def wgmma_rows_fit_no_swizzle(movement: Movement, wgmma: WgmmaLimits) -> Requirements:
+    """Rows that threads lay out for wgmma are 16 bytes, or a multiple of a swizzle's span of 32, 64 or 128 bytes.
+
+    All of them begin at the same place in the pattern, so rows that arrive shifted by a few bytes cannot be read.
+    """
+    if movement.feeds_wgmma and movement.row_bytes:
+        yield require(
+            not movement.shifted,
+            "rows arrive in shared memory at different offsets, and wgmma reads them at one",
+            help="deliver the tile by other means, or give rows a pitch that is a multiple of 16 bytes",
+        )
+        yield require(
+            movement.row_bytes == ROW_BITS // 8 or movement.row_bytes % 32 == 0,
+            "wgmma reads no rows of {bytes} bytes",
+            help="give the tile rows that are a multiple of 32, 64 or 128 bytes",
+            bytes=movement.row_bytes,
         )

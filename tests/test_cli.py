@@ -311,11 +311,11 @@ def test_broken_plan_is_refused(capsys: Run, tmp_path: Path) -> None:
 def test_refusal_gives_reasons_and_repairs_on_standard_error(capsys: Run) -> None:
     ragged = ls.Tensor((64, 63), "bf16")
     with pytest.raises(ls.NoLegalLayout) as refusal:
-        ls.synthesize(ragged, "h200", tile=(64, 64))
+        ls.synthesize(ragged, "h200", tile=(64, 64), means=("tma",))
     found = ls.explain(ragged, "h200", tile=(64, 64))
-    code, out, err = run(capsys, "synthesize", "copy", *RAGGED)
+    code, out, err = run(capsys, "synthesize", "copy", *RAGGED, "--means", "tma")
     assert (code, out, err) == (1, "", show_explanation(found) + "\n")
-    code, data = as_json(capsys, "synthesize", "copy", *RAGGED)
+    code, data = as_json(capsys, "synthesize", "copy", *RAGGED, "--means", "tma")
     assert code == 1
     assert "126 bytes" in data["error"]
     assert [d["code"] for d in data["diagnostics"]] == [d.code for d in refusal.value.diagnostics]
@@ -324,7 +324,7 @@ def test_refusal_gives_reasons_and_repairs_on_standard_error(capsys: Run) -> Non
 
 def test_refusal_writes_no_file(capsys: Run, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
-    assert run(capsys, "synthesize", "copy", *RAGGED, "--output", str(file))[0] == 1
+    assert run(capsys, "synthesize", "copy", *RAGGED, "--means", "tma", "--output", str(file))[0] == 1
     assert not file.exists()
 
 

@@ -10,17 +10,15 @@ from legalsat.diagnostics import worst_first
 from legalsat.errors import LegalSatError
 from legalsat.rule import Source, Unit, require, rules_in
 from legalsat.rules import (
-    COPY_RULES,
-    MOVEMENT_RULES,
     RULES,
-    SHARED_RULES,
     TENSOR_MAP_RULES,
     movement,
     tma,
     tma_tiled,
+    vectors,
     wgmma,
 )
-from legalsat.sites import Movement, SharedStages, TmaCopy
+from legalsat.sites import Movement, RegisterTile, SharedStages, TmaCopy, VectorAccess
 from legalsat.targets import TARGETS, Target, target
 from legalsat.tensor_map import TensorMap
 
@@ -40,6 +38,7 @@ VERBS = (
         "load",
         "merge",
         "move",
+        "name",
         "pad",
         "plan",
         "raise",
@@ -86,6 +85,23 @@ def packed(dtype: str = "16u4_align16b", **fields: Any) -> TmaCopy:
     """Return the site of a legal map of a packed type, which needs compute capability 10.0."""
     legal = {"global_dim": (256, 8, 8), "global_stride": (128, 1024), "box": (128, 8, 1)}
     return tiled(**{"dtype": dtype, **legal, **fields})
+
+
+def vector(**fields: Any) -> VectorAccess:
+    """Return the site of a legal asynchronous copy of bf16 rows of 128 bytes, but for the fields given."""
+    legal: dict[str, Any] = {
+        "instruction": "cp.async",
+        "side": "source",
+        "bytes": 16,
+        "word": 16,
+        "address": 256,
+        "strides": (8192,),
+        "stepped_over": (128,),
+        "inner_stride_bits": 16,
+        "row_bits": 1024,
+        "tile_bits": 1024,
+    }
+    return VectorAccess(**{**legal, **fields})
 
 
 class Row(NamedTuple):
@@ -164,8 +180,25 @@ TABLE = (
     Row("TMA043", image(lower_corner=(-129, -1)), image(lower_corner=(-128, -1))),
     Row("TMA044", image(lower_corner=(0, 17)), image(lower_corner=(0, 16)), "b200"),
     Row("WORD001", Movement(4), Movement(8)),
-    Row("UNIT001", Movement(16), Movement(16), "a100", repaired_by="h200"),
+    Row("UNIT001", Movement(16, by="tma"), Movement(16, by="threads"), "a100"),
+    Row("UNIT003", Movement(16, by="cp.async"), Movement(16, by="threads"), "mi300x"),
     Row("UNIT002", Movement(16, "wgmma.a"), Movement(16, "threads"), "b200"),
+    Row(
+        "WGMMA005",
+        Movement(16, "wgmma.b", "bf16", (64, 24), by="cp.async", row_bytes=48),
+        Movement(16, "wgmma.b", "bf16", (64, 32), by="cp.async", row_bytes=64),
+    ),
+    Row(
+        "WGMMA006",
+        Movement(16, "wgmma.b", "bf16", (64, 64), by="fragments"),
+        Movement(16, "wgmma.a", "bf16", (64, 64), by="fragments"),
+    ),
+    Row("VEC001", vector(bytes=2), vector(bytes=4)),
+    Row("VEC002", vector(strides=(8190,)), vector(strides=(8192,))),
+    Row("VEC003", vector(row_bits=8 * 8190), vector(row_bits=8 * 8192)),
+    Row("VEC004", vector(inner_stride_bits=32), vector(inner_stride_bits=32, bytes=4, word=32)),
+    Row("VEC005", vector(side="target", strides=(112,)), vector(side="target", strides=(128,))),
+    Row("REG001", RegisterTile(128 * 1024 + 1), RegisterTile(128 * 1024)),
     Row("TMA045", image(upper_corner=(1, -17)), image(upper_corner=(1, -16))),
 )
 ROWS = {row.code: row for row in TABLE}
@@ -173,8 +206,8 @@ ROWS = {row.code: row for row in TABLE}
 
 def found_at(site: Any, on: Target) -> set[str]:
     """Return the codes of the rules that the site violates."""
-    rules = {SharedStages: SHARED_RULES, Movement: MOVEMENT_RULES}.get(type(site), COPY_RULES)
-    return {rule.code for rule in rules for _ in rule.check(site, on)}
+    name = type(site).__name__
+    return {rule.code for rule in RULES if rule.site == name for _ in rule.check(site, on)}
 
 
 def test_the_table_has_exactly_one_row_for_each_rule() -> None:
@@ -257,6 +290,6 @@ def test_errors_come_before_warnings() -> None:
 
 def test_rules_of_movements_are_no_tensor_map_rules() -> None:
     codes = {rule.code for rule in TENSOR_MAP_RULES}
-    extra = {rule.code for rule in rules_in(movement, wgmma)}
+    extra = {rule.code for rule in rules_in(movement, vectors, wgmma)}
     assert not codes & extra
     assert codes | extra == set(BY_CODE)

@@ -6,15 +6,24 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from legalsat.access import Access, Mode
+from legalsat.access import MEANS, Access, Mode
 from legalsat.extract import search
-from legalsat.extract.search import SearchGaveUp, candidates, coalesced, derivation
+from legalsat.extract.search import (
+    EQUAL_AS_FUNCTIONS,
+    SearchGaveUp,
+    candidates,
+    canonical,
+    coalesced,
+    derivation,
+    function_form,
+)
 from legalsat.extract.tiles import proposals
-from legalsat.law import Equations, Int, law, mode, rewrite
+from legalsat.law import Equations, Int, Law, law, mode, rewrite
 from legalsat.rules.rewrites import LAWS
+from legalsat.terms import Graph
 
 BY_NAME = {law.name: law for law in LAWS}
 
@@ -35,25 +44,88 @@ def accesses(draw: st.DrawFn) -> Access:
     return found if math.prod(m.extent for m in modes) <= 600 else Access(word, found.modes[:2])
 
 
+def found_from(start: Access, laws: tuple[Law, ...] = LAWS) -> list[Access]:
+    """Return the candidates of one start."""
+    return [found.access for found in candidates([start], laws)[0]]
+
+
+def check_derivation(start: Access, goal: Access) -> None:
+    """Replay a derivation by the plain laws; each may be read either way."""
+    access = start
+    for step in derivation(start, goal):
+        if step.law == EQUAL_AS_FUNCTIONS:
+            assert canonical(step.access) != canonical(access)
+            assert step.access.tiles() == access.tiles()
+        else:
+            law = BY_NAME[step.law]
+            assert law.leads(access, step.access) or law.leads(step.access, access)
+        access = step.access
+    assert access == goal
+
+
+@pytest.mark.parametrize(
+    "modes",
+    [
+        # Six of two and two of six, every third word of which is another's: no neighbours continue each other.
+        (Mode(6, 32, 64, 6), Mode(2, 48, 96, 2), Mode(8, 1024, 1024, 8)),
+        (Mode(6, 32, 64, 1), Mode(2, 48, 96, 1), Mode(8, 1024, 1024, 8)),
+    ],
+)
+def test_accesses_that_no_law_connects_meet_as_functions(modes: tuple[Mode, ...]) -> None:
+    start = Access(16, modes)
+    form = function_form(start)
+    assert form is not None and form.tiles() == start.tiles()
+    with Graph(LAWS) as graph:
+        graph.add(0, start)
+        graph.add(1, form)
+        while graph.step():
+            pass
+        assert not graph.equal(start, form)
+    assert form in found_from(start)
+    assert EQUAL_AS_FUNCTIONS in [step.law for step in derivation(start, form)]
+    check_derivation(start, form)
+
 @settings(deadline=None, max_examples=40)
 @given(accesses())
 def test_candidates_are_equal_movements_with_derivations(start: Access) -> None:
-    found = candidates(start)
-    assert found[0] == start
+    found = found_from(start)
     assert len(set(found)) == len(found)
+    assert {access.by for access in found} == set(MEANS)
     for candidate in found:
         assert candidate.tiles() == start.tiles()
-        access = start
-        for step in derivation(start, candidate):
-            assert step.access in BY_NAME[step.law].steps(access)
-            access = step.access
-        assert access == candidate
+        check_derivation(start, candidate)
+
+
+@settings(deadline=None, max_examples=30)
+@given(accesses())
+def test_every_step_of_a_law_is_among_the_candidates(start: Access) -> None:
+    """Brute force: what the laws make of an access in up to three steps, in any order of its modes."""
+    assume(any(m.extent > 1 for m in start.modes))
+    found = set(found_from(start))
+    states = {canonical(start)}
+    for _ in range(3):
+        states |= {canonical(after) for s in states for law in LAWS for _, after in law.unordered_steps(s)}
+    stripped = {without_units(state) for state in states if any(m.extent > 1 for m in state.modes)}
+    assert stripped <= found
+
+
+def without_units(access: Access) -> Access:
+    """Drop modes of one element and a tile of one, which say nothing, unless nothing else is left."""
+    kept = tuple(m for m in access.modes if not m.extent == m.tile == 1) or access.modes[-1:]
+    return Access(access.word, kept, access.by)
 
 
 @settings(deadline=None, max_examples=20)
 @given(accesses())
 def test_search_is_deterministic(start: Access) -> None:
-    assert candidates(start) == candidates(start)
+    assert candidates([start]) == candidates([start])
+
+
+def test_starts_in_one_graph_are_found_as_if_alone() -> None:
+    starts = [Access(16, (Mode(64, 16, 16, t), Mode(8, 1024, 1024, t))) for t in (8, 64)]
+    together = candidates(starts)
+    for start, found in zip(starts, together, strict=True):
+        assert {one.access for one in found} == set(found_from(start))
 
 
 @settings(deadline=None, max_examples=60)
@@ -75,15 +147,15 @@ def test_coalescing_keeps_the_movement_and_ends_where_nothing_merges(start: Acce
 
 def test_candidates_find_what_each_law_is_for() -> None:
     rows = Access(16, (Mode(64, 16, 16, 64), Mode(8, 1024, 1024, 8)))
-    assert Access(16, (Mode(512, 16, 16, 512),)) in candidates(rows)
+    assert Access(16, (Mode(512, 16, 16, 512),)) in found_from(rows)
     long = Access(8, (Mode(4096, 8, 8, 1024),))
-    assert any(max(m.tile for m in c.modes) <= 256 for c in candidates(long))
+    assert any(max(m.tile for m in c.modes) <= 256 for c in found_from(long))
     packed = Access(4, (Mode(64, 4, 4, 64), Mode(8, 256, 512, 8)))
-    assert {c.word for c in candidates(packed)} >= {4, 8, 16, 32}
+    assert {c.word for c in found_from(packed)} >= {4, 8}
     double = Access(64, (Mode(64, 64, 64, 64), Mode(8, 8192, 8192, 8)))
-    assert any(c.word == 32 for c in candidates(double))
+    assert any(c.word == 32 for c in found_from(double))
     unit = Access(16, (Mode(1, 3, 5, 1), Mode(64, 16, 16, 64)))
-    assert Access(16, (Mode(64, 16, 16, 64),)) in candidates(unit)
+    assert Access(16, (Mode(64, 16, 16, 64),)) in found_from(unit)
 
 
 def test_derivations_are_shortest() -> None:
@@ -109,7 +181,7 @@ def test_saturation_stops_within_its_budget(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(search, "MAX_NODES", 50)
     start = Access(8, (Mode(4, 8, 8, 4), Mode(2, 64, 64, 2)))
-    assert all(candidate.tiles() == start.tiles() for candidate in candidates(start, (grow,)))
+    assert all(candidate.tiles() == start.tiles() for candidate in found_from(start, (grow,)))
 
 
 @settings(deadline=None, max_examples=80)

@@ -157,6 +157,15 @@ def test_what_no_value_makes_legal_is_refused() -> None:
         ls.synthesize(Copy(T((D("B"), M, K), "bf16"), tile=(1, 64, 64)), H200)
 
 
+def test_a_plan_is_found_where_no_aligned_sample_has_one() -> None:
+    """The rules themselves say where to look: a pitch no less than rows are long, or a single row."""
+    rows, columns, pitch = D("M", max=4096), D("K", min=150, max=300), D("N", min=100, max=200)
+    found = ls.synthesize(Copy(T((rows, columns), "bf16"), T((rows, columns), "bf16", (pitch, 1)), tile=(64, 64)), H200)
+    assert inside(found, {"K": 152, "M": 9, "N": 152}) and not inside(found, {"K": 160, "M": 9, "N": 152})
+    found = ls.synthesize(Copy(T((rows, 64), "bf16"), T((rows, 64), "bf16", (0, 1)), tile=(64, 64)), H200)
+    assert [inside(found, {"M": n}) for n in (1, 2, 3)] == [True, False, False]
+
+
 def test_products_of_dims_with_stated_alignment_are_planned() -> None:
     dims = (D("B", max=64), D("M", multiple_of=16, max=4096), D("K", multiple_of=16, max=4096))
     found = ls.synthesize(Copy(T(dims, "bf16"), tile=(1, 64, 64)), H200)

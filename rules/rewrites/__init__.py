@@ -3,7 +3,7 @@
 from types import ModuleType
 
 from legalsat.law import Law
-from legalsat.rules.rewrites import modes, words
+from legalsat.rules.rewrites import means, modes, words
 
 
 def laws_in(*modules: ModuleType) -> tuple[Law, ...]:
@@ -11,4 +11,4 @@ def laws_in(*modules: ModuleType) -> tuple[Law, ...]:
     return tuple(value for module in modules for value in vars(module).values() if isinstance(value, Law))
 
 
-LAWS = laws_in(modes, words)
+LAWS = laws_in(modes, words, means)

@@ -1,8 +1,9 @@
 """Laws of modes. Written extent:source->target/tile, fastest first."""
 
 from legalsat.law import Equations, Int, divides, law, less, mode, rewrite
+from legalsat.targets import MAX_BOX_EXTENT
 
-# A box spans at most 256 elements along a dimension, so a longer tile gains from a second dimension.
+# A box spans so many elements along a dimension at most, so a longer tile gains from a second dimension.
 SPLITS = (256, 128, 64)
 
 
@@ -32,16 +33,17 @@ def merge_row_tiles(n: Int, m: Int, s: Int, d: Int, t: Int) -> Equations:
 
 @law
 def split_long_tile(n: Int, s: Int, d: Int, t: Int) -> Equations:
-    """n:s->d/t  =  k:s->d/k, n/k:ks->kd/(t/k)  where k divides n and t"""
-    for k in SPLITS:
+    """n:s->d/t  =  k:s->d/k, n/k:ks->kd/(t/k)  where k divides n and t, and t is longer than a box can be"""
+    for i, k in enumerate(SPLITS):
+        longer = (less(0, t % other) for other in SPLITS[:i])  # one split a mode: the longest that divides its tile
         yield rewrite(mode(n, s, d, t)).to(
             mode(k, s, d, k),
             mode(n // k, s * k, d * k, t // k),
-            when=(divides(k, n), divides(k, t), less(k, t)),
+            when=(divides(k, n), divides(k, t), less(MAX_BOX_EXTENT, t), *longer),
         )
 
 
 @law
 def permute_modes(n: Int, s: Int, d: Int, t: Int, m: Int, r: Int, e: Int, u: Int) -> Equations:
-    """n:s->d/t, m:r->e/u  =  m:r->e/u, n:s->d/t  where r < s"""
-    yield rewrite(mode(n, s, d, t), mode(m, r, e, u)).to(mode(m, r, e, u), mode(n, s, d, t), when=(less(r, s),))
+    """n:s->d/t, m:r->e/u  =  m:r->e/u, n:s->d/t"""
+    yield rewrite(mode(n, s, d, t), mode(m, r, e, u)).to(mode(m, r, e, u), mode(n, s, d, t))

@@ -2,8 +2,9 @@
 
 from legalsat.law import Equations, Int, divides, law, mode, rewrite
 
-# Packed 4- and 6-bit elements become bytes, which every copy engine moves; wider words cut long rows to 256 elements.
-RECASTS = ((4, 8), (6, 8), (8, 16), (8, 32), (16, 32))
+# Packed 4- and 6-bit elements become bytes, which every copy engine moves. Words wider than the element gain nothing
+# that a second dimension does not, and arrays can rarely be viewed so.
+RECASTS = ((4, 8), (6, 8))
 
 
 @law

@@ -1,0 +1,420 @@
+"""The cheapest way to move a tensor, by trying every way there is: what the planner is measured against.
+
+It has no e-graph, no solver, no bounds and no pruning. It shares with the planner what a plan *is*: accesses, views,
+the plain reading of the rules (`rule.check`), and the cost model. It tries
+
+- every list of modes that equals the operator's: what the laws make of it, read forwards and backwards, so that a mode
+  is also cut wherever two modes would merge to it;
+- every word of `word_is_moved` and every means of `legalsat.access.MEANS`;
+- every box whose extents divide the tile's, up to the box limit, with every swizzle, the same L2 promotion; a store by
+  boxes or by threads; 1 to 4 stages where somebody works on a stage while the next ones load;
+- every size of a vector on either side.
+
+What the rules do not say, a plan's kernel still needs; each such condition stands below with its reason. Boxes divide
+the tile because the copy engine writes whole boxes: one that reached past the tile would be written over the
+neighbouring box in shared memory, and stored over the neighbouring tile, so that no other extent is ever legal.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from legalsat.access import MEANS, Access, Mode
+from legalsat.extract.cost import Work, cost_of, order
+from legalsat.extract.views import map_type, turned, views_of
+from legalsat.law import Law
+from legalsat.logic import ceil_div, round_up
+from legalsat.operators import WGMMA_CONSUMERS, Operator
+from legalsat.plan import Cost, View
+from legalsat.rule import Rule
+from legalsat.rules import COPY_RULES, MOVEMENT_RULES, REGISTER_RULES, SHARED_RULES, VECTOR_RULES
+from legalsat.rules.rewrites import LAWS
+from legalsat.sites import SWIZZLE_SPANS, Movement, RegisterTile, SharedStages, TmaCopy, VectorAccess
+from legalsat.targets import GRANULE_BYTES, Target
+from legalsat.tensor_map import INTERLEAVES, L2_PROMOTIONS, driver_value
+
+MOST_LISTS = 400  # lists of modes
+MOST_BOXES = 20_000  # combinations of a box and a swizzle, over all views of a problem
+GRANULE_BITS = 8 * GRANULE_BYTES
+STAGES = (1, 2, 3, 4)
+VECTOR_BYTES = (1, 2, 4, 8, 16)
+PATTERN_ROWS = 8  # rows over which a swizzle's pattern runs (FACTS SW-02 to SW-04)
+BUFFER_ALIGNMENT = 128  # bytes (FACTS M-11)
+# Repeats when eight threads read 16 bytes of eight swizzled rows, by swizzle: atoms of 16, 32 and 64 bytes.
+SWIZZLED_REPEATS = (8, 1, 1, 1, 2, 2, 4)
+LOADS = {"threads": "ld.global", "cp.async": "cp.async", "bulk": "cp.async.bulk", "fragments": "ld.global.fragment"}
+STORE = "st.global"
+# Laws that change modes or words; the others reorder modes or name a means, and every order and means is tried anyway.
+MODE_LAWS = tuple(law for law in LAWS if not law.reorders and all(e.means is None for e in law.equations))
+
+
+
+class TooManyWays(Exception):  # noqa: N818 - a limit met, not a fault
+    """A problem has more ways than are tried; the message says of what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One legal way: the access with its means, the views that move whole rows, what a tile asks for, what it costs."""
+
+    access: Access
+    views: tuple[View, ...]
+    work: Work
+    cost: Cost
+
+
+def cheapest(starts: Iterable[Access], operator: Operator, target: Target) -> Way | None:
+    """Return the cheapest way to move any of the tiled accesses, None where no way is legal.
+
+    Raises:
+        TooManyWays: there are more ways than `MOST_LISTS` and `MOST_BOXES` allow.
+    """
+    trial = _Trial(operator, target)
+    best: Way | None = None
+    for start in starts:
+        for access in equal_accesses(start):
+            if word_is_moved(access.word, operator):
+                for way in trial.ways(access):
+                    if best is None or order(way.cost) < order(best.cost):
+                        best = way
+    return best
+
+
+def word_is_moved(word: int, operator: Operator) -> bool:
+    """Whether backends move such words: bytes, 16 and 32 bits of an element that has as many, the element itself.
+
+    An element of its own size needs a data type of the tensor map; Triton's copies take no wider words than 32 bits.
+    """
+    element = operator.source.dtype
+    if word == element.bits and map_type(word, element) is not None:
+        return True
+    return word == 8 or (word in (16, 32) and word <= element.bits)
+
+
+def equal_accesses(start: Access, laws: Sequence[Law] = MODE_LAWS) -> list[Access]:
+    """Return every access that equals `start` by the laws, read either way, each in one order of its modes."""
+    first = _plain(start)
+    found, queue = {first: None}, [first]
+    while queue:
+        access = queue.pop()
+        for after in (*_forwards(access, laws), *_backwards(access)):
+            state = _plain(after)
+            if state not in found:
+                found[state] = None
+                queue.append(state)
+        if len(found) > MOST_LISTS:
+            raise TooManyWays(f"more than {MOST_LISTS} lists of modes equal {start}")
+    return list(found)
+
+
+def _plain(access: Access) -> Access:
+    """Return the access fastest mode first, without modes that say nothing; a scalar keeps one."""
+    kept = tuple(m for m in access.modes if not m.extent == m.tile == 1) or access.modes[:1]
+    return Access(access.word, tuple(sorted(kept, key=lambda m: (m.source == 0, m.source, m.target, m.extent, m.tile))))
+
+
+def _forwards(access: Access, laws: Sequence[Law]) -> Iterator[Access]:
+    for law in laws:
+        for _, after in law.unordered_steps(access):
+            yield after
+
+
+def _backwards(access: Access) -> Iterator[Access]:
+    """Yield the accesses that a merge leads from to this one, and what a unit mode's free stride lets merge.
+
+    n:s->d/t comes of k:s->d/k and (n/k):ks->kd/(t/k) where tiles hold whole k, of k:s->d/t and (n/k):ks->kd/1 where k
+    holds whole tiles. A mode of one element has any stride, that of the next element after a whole mode too.
+    """
+    for i, (n, s, d, t) in enumerate(access.modes):
+        rest = (*access.modes[:i], *access.modes[i + 1 :])
+        for k in _divisors(n):
+            if t % k == 0 and k > 1 and (k < n or t > n):
+                yield Access(access.word, (*rest, Mode(k, s, d, k), Mode(n // k, k * s, k * d, t // k)))
+            if k % t == 0 and k < n:
+                yield Access(access.word, (*rest, Mode(k, s, d, t), Mode(n // k, k * s, k * d, 1)))
+        if n == t:
+            for j, unit in enumerate(rest):
+                if unit.extent == 1 < unit.tile:
+                    yield Access(access.word, (*rest[:j], *rest[j + 1 :], Mode(n, s, d, n * unit.tile)))
+
+
+def _divisors(number: int, limit: int | None = None) -> list[int]:
+    return [k for k in range(1, min(number, limit or number) + 1) if number % k == 0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Map:
+    """A legal choice for one tensor map, and what its tile then asks for."""
+
+    box: tuple[int, ...]
+    swizzle: int
+    boxes: int
+    conflicts: int
+
+
+@dataclass
+class _Trial:
+    """Tries every way to deliver accesses of one operator on one target."""
+
+    operator: Operator
+    target: Target
+    _maps: dict[Any, list[_Map]] = field(default_factory=dict)
+    _seen: set[Any] = field(default_factory=set)
+    _tried: int = 0
+
+    @cached_property
+    def _feeds(self) -> bool:
+        return self.operator.consumer in WGMMA_CONSUMERS
+
+    @property
+    def _stages(self) -> tuple[int, ...]:
+        """Stages of the ring: a movement that nobody computes on takes one block a tile instead of a ring."""
+        return STAGES if self._feeds else STAGES[:1]
+
+    def ways(self, access: Access) -> Iterator[Way]:
+        """Yield every legal way to deliver the access; accesses that look the same to both sides once."""
+        load, store = views_of(access)
+        if (key := (access.word, load, store)) in self._seen:
+            return
+        self._seen.add(key)
+        for means in MEANS[1:]:
+            ways = {"tma": self._by_boxes, "tma.phases": self._by_phases}.get(means, self._by_vectors)
+            delivered = Access(access.word, access.modes, means)
+            for views, work in set(ways(delivered, load, store)):
+                yield Way(delivered, views, work, cost_of(delivered, views, work, self.target))
+
+    def _holds(self, rules: Sequence[Rule], site: Any) -> bool:
+        return not any(d.level == "error" for rule in rules for d in rule.check(site, self.target))
+
+    def _movement(self, access: Access, *, row_bytes: int = 0, shifted: bool = False) -> bool:
+        """Whether the movement as a whole is legal: words of whole bytes, units that the chip has, its consumer."""
+        source = self.operator.source
+        site = Movement(
+            word=access.word,
+            consumer=self.operator.consumer,
+            element=source.dtype.name,
+            tile=self.operator.tile or (),
+            k_major=not source.strides or source.strides[-1] == 1,
+            by=access.by,
+            row_bytes=row_bytes,
+            shifted=shifted,
+        )
+        return self._holds(MOVEMENT_RULES, site)
+
+    def _by_boxes(self, access: Access, load: View, store: View) -> Iterator[tuple[tuple[View, ...], Work]]:
+        """Yield the ways by boxes of one map, stored by boxes of another or by threads."""
+        if not self._movement(access):
+            return
+        word, turns = access.word, turned(load, store)
+        size = _tile_bytes(access)
+        source, target = self.operator.source.align, self.operator.target.align
+        # Threads take the tile in hand if they turn it or somebody reads it there. Else the engine alone sees it, and
+        # it goes out from where it came in: both maps cut the same boxes, with the same swizzle.
+        in_hand = turns or self.operator.consumer is not None
+        loads = self._legal_maps(load, word, source, in_hand=in_hand)
+        stores = self._legal_maps(store, word, target, in_hand=in_hand) if loads else []
+        if turns:
+            pairs = {(m.boxes, m.conflicts) for m in loads}, {(m.boxes, m.conflicts) for m in stores}
+            both = {(a + b, max(c, d)) for (a, c), (b, d) in itertools.product(*pairs)}
+        else:
+            back = [store.groups.index(group) for group in load.groups]
+            alike = {(tuple(m.box[i] for i in back), m.swizzle): m for m in stores}
+            matched = [(m, alike[m.box, m.swizzle]) for m in loads if (m.box, m.swizzle) in alike]
+            both = {(one.boxes + other.boxes, max(one.conflicts, other.conflicts)) for one, other in matched}
+        for stages in self._stages:
+            # The turned tile lies on the loaded one, which all threads have read; not in a ring, where loads go on.
+            second = size if turns and stages > 1 else 0
+            if both and self._holds(SHARED_RULES, SharedStages(stages, size, second)):
+                for boxes, conflicts in both:
+                    shared = stages * size + second
+                    yield (load, store), Work(boxes, conflicts=conflicts, stages=stages, shared_bytes=shared)
+        if not _threads_store(store, word, target):
+            return
+        alone = self._legal_maps(load, word, source, in_hand=True)
+        for stages in self._stages:
+            if alone and self._holds(SHARED_RULES, SharedStages(stages, size, 0)):
+                for boxes, conflicts in {(m.boxes, m.conflicts) for m in alone}:
+                    yield (load,), Work(boxes, 0, conflicts, 2, True, stages, stages * size)
+
+    def _legal_maps(self, view: View, word: int, align: int, *, in_hand: bool) -> list[_Map]:
+        key = view.side, view.extent, view.stride, view.tile, word, align, in_hand
+        if key not in self._maps:
+            self._maps[key] = list(self._find_maps(view, word, align, in_hand=in_hand))
+        return self._maps[key]
+
+    def _find_maps(self, view: View, word: int, align: int, *, in_hand: bool) -> Iterator[_Map]:
+        """Yield every legal box and swizzle of a view."""
+        type_name, tma = map_type(word, self.operator.source.dtype), self.target.tma
+        if type_name is None or tma is None or any(stride % 8 for stride in view.stride[1:]):
+            return  # a map has no field for such elements or strides
+        row, *rows = view.tile
+        granules = row * word // GRANULE_BITS
+        limit = tma.max_box_extent
+        # Threads address the tile as one block of rows: boxes lie side by side along swizzled rows only.
+        extents = [[n] if in_hand and n <= limit else [] if in_hand else _divisors(n, limit) for n in rows]
+        rules = list(COPY_RULES)
+        for swizzle in range(tma.swizzles):
+            # A swizzled row fills its span, or its pitch leaves holes (FACTS M-08, WG-18), and the pattern runs over
+            # eight rows. A plain row is not cut but by the box limit: so backends lay plain tiles out.
+            if swizzle:
+                whole, ragged = divmod(8 * SWIZZLE_SPANS[swizzle], word)
+                inner = [whole] if not ragged and row % whole == 0 and math.prod(rows) % PATTERN_ROWS == 0 else []
+            else:
+                inner = [n for n in (row if in_hand else min(row, limit),) if row % n == 0]
+            for box in itertools.product(inner, *extents):
+                self._tried += 1
+                if self._tried > MOST_BOXES:
+                    raise TooManyWays(f"more than {MOST_BOXES} boxes and swizzles")
+                site = self._site(view, word, type_name, align, box, swizzle)
+                broken = next((rule for rule in rules if not self._holds((rule,), site)), None)
+                if broken is not None:
+                    rules.remove(broken)  # most likely to be broken by the next box too
+                    rules.insert(0, broken)
+                    continue
+                repeats = SWIZZLED_REPEATS[swizzle] if swizzle else math.gcd(granules, 8)
+                boxes = math.prod(tile // n for tile, n in zip(view.tile, box, strict=True))
+                yield _Map(box, swizzle, boxes, repeats if in_hand else 1)
+
+    def _site(
+        self, view: View, word: int, type_name: str, align: int, box: tuple[int, ...], swizzle: int
+    ) -> TmaCopy:
+        return TmaCopy(
+            tiled=True,
+            rank=len(view.extent),
+            dtype=driver_value("dtype", type_name),
+            interleave=INTERLEAVES.index("none"),
+            swizzle=swizzle,
+            l2_promotion=L2_PROMOTIONS.index("128B"),
+            oob_fill=0,
+            map_offset=0,
+            address=align,
+            global_dim=view.extent,
+            global_stride=tuple(stride // 8 for stride in view.stride[1:]),
+            element_stride=(1,) * len(view.extent),
+            box=box,
+            stores=view.side == "target",
+            inner_stride_bits=view.stride[0],
+            tile=view.tile,
+            side=view.side,
+            feeds_wgmma=self._feeds,
+        )
+
+    def _by_phases(self, access: Access, load: View, store: View) -> Iterator[tuple[tuple[View, ...], Work]]:
+        """Yield the ways by boxes of one map a phase: rows r apart share a map, since r pitches are whole granules.
+
+        One dimension's stride is no multiple of a granule, and a tile holds as many of its rows in each phase. A
+        phase's rows begin at the granule before, so that they are up to a granule longer.
+        """
+        word = access.word
+        wild = [i for i in range(1, len(load.extent)) if load.extent[i] > 1 and load.stride[i] % GRANULE_BITS]
+        if len(wild) != 1 or load.stride[0] != word or word % 8 or GRANULE_BITS % word:
+            return
+        (at,) = wild
+        pitch = load.stride[at]
+        phases, margin = GRANULE_BITS // math.gcd(GRANULE_BITS, pitch), GRANULE_BITS // word
+        if pitch % word or load.tile[at] % phases or load.extent[at] < phases:
+            return
+        if not self._movement(access, row_bytes=GRANULE_BYTES, shifted=True):
+            return
+        tile = _with(load.tile, {0: round_up(load.tile[0], margin) + margin, at: load.tile[at] // phases})
+        common: set[_Map] | None = None
+        shifts = []
+        for number in range(phases):
+            before, shift = divmod(number * pitch, GRANULE_BITS)
+            shifts.append(shift // 8)
+            extent = {0: load.extent[0] + shift // word, at: ceil_div(load.extent[at] - number, phases)}
+            stride = _with(load.stride, {at: phases * pitch})
+            view = View(load.side, load.groups, _with(load.extent, extent), stride, tile)
+            address = self.operator.source.align + before * GRANULE_BYTES
+            maps = set(self._legal_maps(view, word, address, in_hand=True))
+            common = maps if common is None else common & maps  # one shared layout for all phases
+        size = _tile_bytes(access)
+        instructions = [ceil_div(size, n * self.target.lanes) for n in self._vectors(store, word, STORE)]
+        read = ceil_div(size, math.gcd(GRANULE_BYTES, *shifts) * self.target.lanes)
+        for one in common or ():
+            span = SWIZZLE_SPANS[one.swizzle] if one.swizzle else 0
+            phase_bytes = round_up(math.prod(tile) * word // 8, max(BUFFER_ALIGNMENT, PATTERN_ROWS * span))
+            shared = phases * phase_bytes
+            if self._holds(SHARED_RULES, SharedStages(1, shared, 0)):
+                for written in instructions:
+                    yield (load,), Work(phases * one.boxes, read + written, one.conflicts, 2, True, 1, shared)
+
+    def _by_vectors(self, access: Access, load: View, store: View) -> Iterator[tuple[tuple[View, ...], Work]]:
+        """Yield the ways by vectors of threads, by asynchronous copies, by bulk copies of rows, and as fragments."""
+        word, means, turns = access.word, access.by, turned(load, store)
+        size, row = _tile_bytes(access), load.tile[0] * word // 8
+        # What threads load stays in registers, unless somebody reads it in shared memory or it is turned there.
+        staged = means not in ("threads", "fragments") or (
+            means == "threads" and (turns or self.operator.consumer is not None)
+        )
+        if not self._movement(access, row_bytes=row if self._feeds and staged else 0):
+            return
+        if means in ("threads", "fragments") and not self._holds(REGISTER_RULES, RegisterTile(size)):
+            return
+        bulk = means == "bulk"
+        loads = self._vectors(load, word, LOADS[means], sizes=(GRANULE_BYTES,) if bulk else VECTOR_BYTES)
+        stores = self._vectors(store, word, STORE)
+        rows = size // max(1, row) if bulk else 0
+        for stages in self._stages if staged else STAGES[:1]:
+            if staged and not self._holds(SHARED_RULES, SharedStages(stages, size, 0)):
+                continue
+            for read, written in itertools.product(loads, stores):
+                # By whom a granule is issued: the load unless the engine makes it, the store, and shared memory's side
+                # of a staged tile, which threads read and, if they loaded it, wrote.
+                issued = [written, *([] if bulk else [read])]
+                issued += [GRANULE_BYTES] * (staged * (2 if means == "threads" else 1))
+                yield (
+                    (load,),
+                    Work(
+                        boxes=rows,
+                        instructions=sum(ceil_div(size, n * self.target.lanes) for n in issued),
+                        conflicts=2 if turns and staged else 1,
+                        passes=2 * staged,
+                        thread_store=True,
+                        stages=stages,
+                        shared_bytes=stages * size * staged,
+                    ),
+                )
+
+    def _vectors(self, view: View, word: int, instruction: str, sizes: Sequence[int] = VECTOR_BYTES) -> list[int]:
+        """Return the legal sizes of a side's vectors, in bytes."""
+        end = self.operator.source if view.side == "source" else self.operator.target
+        outer = [i for i in range(1, len(view.extent)) if view.extent[i] > 1]
+        site = {
+            "instruction": instruction,
+            "side": view.side,
+            "word": word,
+            "address": end.align,
+            "strides": tuple(view.stride[i] // 8 for i in outer),
+            "stepped_over": tuple(ceil_div(view.stride[i - 1] * view.extent[i - 1], 8) for i in outer),
+            "inner_stride_bits": view.stride[0],
+            "row_bits": view.extent[0] * word,
+            "tile_bits": view.tile[0] * word,
+        }
+        return [size for size in sizes if self._holds(VECTOR_RULES, VectorAccess(bytes=size, **site))]
+
+
+def _threads_store(store: View, word: int, align: int) -> bool:
+    """Whether threads can store what the engine loaded: words at multiples of their size that share no memory.
+
+    Every stride steps over all that the faster ones span, and the base is one that kernels vectorise from.
+    """
+    spanned = word
+    for extent, stride in zip(store.extent, store.stride, strict=True):
+        if extent > 1 and (stride < spanned or stride % word):
+            return False
+        spanned += (extent - 1) * stride
+    return align % GRANULE_BYTES == 0
+
+
+def _tile_bytes(access: Access) -> int:
+    return ceil_div(math.prod(m.tile for m in access.modes) * access.word, 8)
+
+
+def _with(numbers: tuple[int, ...], changed: dict[int, int]) -> tuple[int, ...]:
+    return tuple(changed.get(i, n) for i, n in enumerate(numbers))

@@ -1,0 +1,128 @@
+"""Delivery by boxes of a tensor map, stored by boxes where a map can describe the target, else by threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from legalsat.extract.cost import Work, cost_of, order
+from legalsat.extract.delivery import RING_CONSUMERS, Delivered, Question
+from legalsat.extract.fields import Conflict, Solution
+from legalsat.extract.fields import solve as solve_fields
+from legalsat.extract.schedule import MAX_STAGES, block_bytes, box_tiles
+from legalsat.extract.views import storable
+from legalsat.plan import Cost, View
+from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT
+from legalsat.tensor_map import TensorMap
+
+WORST_CONFLICTS = 8
+
+
+def bound(question: Question) -> Cost:
+    """Return a cost that no solution is below: as few boxes as their limit allows, no conflicts, the best store."""
+    load, store = question.views
+    return min((_least(question, views) for views in ((load, store), (load,))), key=order)
+
+
+def _least_boxes(view: View) -> int:
+    return math.prod(-(-tile // MAX_BOX_EXTENT) for tile in view.tile)
+
+
+def solve(question: Question) -> Delivered | Conflict:
+    """Return the cheapest fields of both maps, or of the load's with a store by threads; or why neither works."""
+    broken = question.judged()
+    if broken:
+        return Conflict(broken)
+    load, store = question.views
+    found: list[Delivered] = []
+    refused: list[Conflict] = []
+    for views in ((load, store), (load,)):
+        if found and order(_least(question, views)) >= min(order(one.cost) for one in found):
+            continue
+        for outcome in _solutions(question, views):
+            if isinstance(outcome, Conflict):
+                refused.append(outcome)
+            elif len(views) > 1 or storable(store, question.access.word, question.operator.target.align):
+                found.append(_delivered(question, views, outcome))
+    return min(found, key=lambda one: order(one.cost)) if found else refused[-1]
+
+
+def _least(question: Question, views: tuple[View, ...]) -> Cost:
+    work = Work(
+        boxes=sum(map(_least_boxes, views)),
+        instructions=_instructions(question, views),
+        thread_store=len(views) == 1,
+        stages=MAX_STAGES if question.operator.consumer in RING_CONSUMERS else 1,
+    )
+    return cost_of(question.access, views, work, question.target)
+
+
+def _instructions(question: Question, views: tuple[View, ...]) -> int:
+    """Return the memory instructions of warps that take the tile in hand: read it, then write it somewhere else."""
+    hands = len(views) == 1 or question.turned
+    return 2 * math.ceil(question.tile_bytes / (GRANULE_BYTES * question.target.lanes)) if hands else 0
+
+
+def _solutions(question: Question, views: tuple[View, ...]) -> Iterator[Solution | Conflict]:
+    """Yield the solution with the fewest conflicts; then, where boxes take the time, those with more that save some."""
+    operator = question.operator
+    ends = (operator.source, operator.target)
+    stages = MAX_STAGES if operator.consumer in RING_CONSUMERS else 1
+
+    def fields(max_conflicts: int | None) -> Solution | Conflict:
+        return solve_fields(
+            question.access,
+            views,
+            operator.source.dtype,
+            tuple(end.align for end, _ in zip(ends, views, strict=False)),
+            question.target,
+            threads_read=len(views) == 1 or question.turned or operator.consumer is not None,
+            turned=question.turned,
+            consumer=operator.consumer,
+            max_stages=stages,
+            max_conflicts=max_conflicts,
+            deadline=question.deadline,
+        )
+
+    first = fields(None)
+    yield first
+    if isinstance(first, Conflict):
+        return
+    conflicts = first.conflicts
+    while 2 * conflicts <= WORST_CONFLICTS and _waits_for_boxes(question, views, first):
+        conflicts *= 2
+        yield fields(conflicts)
+
+
+def _waits_for_boxes(question: Question, views: tuple[View, ...], solution: Solution) -> bool:
+    """Whether fewer boxes would save time."""
+    cost = _delivered(question, views, solution).cost
+    return cost.nanoseconds > _least(question, views).nanoseconds
+
+
+def _delivered(question: Question, views: tuple[View, ...], solution: Solution) -> Delivered:
+    shared = box_tiles(question.access, views, solution.tensor_maps, solution.stages)
+    by_threads = len(views) == 1
+    work = Work(
+        boxes=sum(_boxes(view, tm) for view, tm in zip(views, solution.tensor_maps, strict=True)),
+        instructions=_instructions(question, views),
+        conflicts=solution.conflicts,
+        thread_store=by_threads,
+        stages=solution.stages,
+        shared_bytes=block_bytes(shared),
+    )
+    return Delivered(
+        access=question.access,
+        views=views,
+        tensor_maps=solution.tensor_maps,
+        copies=(),
+        phases=(),
+        store="threads" if by_threads else "tma",
+        shared=shared,
+        stages=solution.stages,
+        cost=cost_of(question.access, views, work, question.target),
+    )
+
+
+def _boxes(view: View, tm: TensorMap) -> int:
+    return math.prod(-(-tile // box) for tile, box in zip(view.tile, tm.box, strict=True))

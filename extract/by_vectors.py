@@ -1,0 +1,147 @@
+"""Delivery in vectors: by threads, asynchronous copies, bulk copies of runs, or as fragments of an operand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from legalsat.diagnostics import Diagnostic
+from legalsat.extract.cost import Work, cost_of
+from legalsat.extract.delivery import RING_CONSUMERS, Delivered, Question
+from legalsat.extract.fields import Conflict
+from legalsat.extract.recorded import open_number
+from legalsat.extract.requirements import Wanted
+from legalsat.extract.schedule import MAX_STAGES, block_bytes, row_tile
+from legalsat.logic import Value
+from legalsat.operators import WGMMA_CONSUMERS, Operator
+from legalsat.plan import Cost, SharedTile, VectorCopy, View
+from legalsat.rules import REGISTER_RULES, SHARED_RULES, VECTOR_RULES
+from legalsat.rules.movement import elements_share_bytes
+from legalsat.sites import Movement, RegisterTile, SharedStages, VectorAccess
+from legalsat.targets import GRANULE_BYTES, Target
+
+LOADS = {"threads": "ld.global", "cp.async": "cp.async", "bulk": "cp.async.bulk", "fragments": "ld.global.fragment"}
+STORE = "st.global"
+IN_REGISTERS = ("threads", "fragments")  # the means by which a tile is in registers as a whole
+SIZES = (16, 8, 4, 2, 1)
+
+
+def access_site(view: View, word: int, instruction: str, size: Value, align: Value) -> VectorAccess:
+    """Return the site of one side's rows, moved `size` bytes at a time from or to a base aligned to `align` bytes.
+
+    Elements that do not lie side by side are no rows: their dimension is one of those that step over others.
+    """
+    row = view.stride[0] == word
+    outer = sorted((i for i in range(row, len(view.extent)) if view.extent[i] > 1), key=lambda i: view.stride[i])
+    steps, spanned = [], (view.extent[0] if row else 1) * word
+    for i in outer:
+        steps.append(-(-spanned // 8))
+        spanned += (view.extent[i] - 1) * view.stride[i]
+    return VectorAccess(
+        instruction=instruction,
+        side=view.side,
+        bytes=size,
+        word=word,
+        address=align,
+        strides=tuple(view.stride[i] // 8 for i in outer),
+        stepped_over=tuple(steps),
+        inner_stride_bits=view.stride[0],
+        row_bits=view.extent[0] * word,
+        tile_bits=view.tile[0] * word,
+    )
+
+
+def needs_staging(means: str, consumer: str | None, *, turns: bool) -> bool:
+    """Whether the tile lies in shared memory on its way: what threads load goes there for a reader, or to be turned."""
+    return means != "fragments" and (means != "threads" or consumer is not None or turns)
+
+
+def judged_bytes(operator: Operator, target: Target, *views: View) -> tuple[Diagnostic, ...]:
+    """Return what the rules say of packed elements of which some begin inside a byte, whatever words they move in."""
+    torn = any(n > 1 and stride % 8 for view in views for n, stride in zip(view.extent, view.stride, strict=True))
+    movement = Movement(operator.source.dtype.bits, element=operator.source.dtype.name)
+    return tuple(elements_share_bytes.check(movement, target)) if torn else ()
+
+
+def bound(question: Question) -> Cost:
+    """Return a cost that no solution is below: the widest vectors that alignments and extents leave, nothing staged."""
+    load, store = question.views
+    operator, access = question.operator, question.access
+    sizes = [] if access.by == "bulk" else [_widest(load, access.word, operator.source.align)]
+    sizes.append(_widest(store, access.word, operator.target.align))
+    work = Work(
+        instructions=sum(math.ceil(question.tile_bytes / (size * question.target.lanes)) for size in sizes),
+        passes=0,
+        thread_store=True,
+        stages=MAX_STAGES if operator.consumer in RING_CONSUMERS else 1,
+    )
+    return cost_of(access, (load,), work, question.target)
+
+
+def _widest(view: View, word: int, align: int) -> int:
+    numbers = [view.extent[0] * word, view.tile[0] * word, 8 * align]
+    numbers += [stride for stride, extent in zip(view.stride[1:], view.extent[1:], strict=True) if extent > 1]
+    return max(1, math.gcd(8 * GRANULE_BYTES, *numbers) // 8)
+
+
+def solve(question: Question) -> Delivered | Conflict:
+    """Return the widest vectors that the rules allow on either side, and what they cost."""
+    access, operator, target = question.access, question.operator, question.target
+    load, store = question.views
+    instruction = LOADS[access.by]
+    feeds = operator.consumer in WGMMA_CONSUMERS
+    staged = needs_staging(access.by, operator.consumer, turns=question.turned)
+    broken = question.judged(row_bytes=load.tile[0] * access.word // 8 if feeds and staged else 0)
+    broken = broken or judged_bytes(operator, target, load, store)
+    if broken:
+        return Conflict(broken)
+    sizes: dict[str, Value] = {
+        # A bulk copy takes a row whole; what the rules ask of it, they ask of its granules.
+        "load": GRANULE_BYTES if access.by == "bulk" else open_number("load"),
+        "store": open_number("store"),
+    }
+    sites = [
+        access_site(load, access.word, instruction, sizes["load"], operator.source.align),
+        access_site(store, access.word, STORE, sizes["store"], operator.target.align),
+    ]
+    stages: Value = 1
+    choices = {name: SIZES for name, size in sizes.items() if not isinstance(size, int)}
+    if staged and operator.consumer in RING_CONSUMERS:
+        stages, choices["stages"] = open_number("stages"), tuple(range(1, MAX_STAGES + 1))
+    wanted = Wanted(target)
+    wanted.judge(VECTOR_RULES, *sites)
+    if staged:
+        wanted.judge(SHARED_RULES, SharedStages(stages, question.tile_bytes, 0))
+    if access.by in IN_REGISTERS:
+        wanted.judge(REGISTER_RULES, RegisterTile(question.tile_bytes))
+    found = wanted.optimum(choices, 0 - sizes["load"] - sizes["store"] - stages, question.deadline)
+    if isinstance(found, set):
+        one = max(1, access.word // 8)
+        plainest = [replace(s, bytes=one if not isinstance(s.bytes, int) else s.bytes) for s in sites]
+        return Conflict(wanted.said_of(found, *plainest, SharedStages(1, question.tile_bytes, 0)))
+    solved = {name: found.get(name, size) for name, size in sizes.items()}
+    rows = question.tile_bytes // max(1, load.tile[0] * access.word // 8)
+    row = load.tile[0] * access.word // 8
+    copies = (
+        VectorCopy("source", instruction, row if access.by == "bulk" else solved["load"]),
+        VectorCopy("target", STORE, solved["store"]),
+    )
+    count = found.get("stages", 1)
+    shared: tuple[SharedTile, ...] = ()
+    if staged:
+        runs = rows if access.by == "bulk" else 0
+        shared = (row_tile(load, access.word, feeds_wgmma=feeds, runs=runs, stages=count),)
+    issued = [copy.bytes for copy in copies if copy.instruction != "cp.async.bulk"]
+    if staged:  # threads read the tile from shared memory, and write it there unless it arrives by itself
+        issued += [GRANULE_BYTES] * (2 if access.by == "threads" else 1)
+    work = Work(
+        boxes=rows if access.by == "bulk" else 0,
+        instructions=sum(math.ceil(question.tile_bytes / (size * target.lanes)) for size in issued),
+        conflicts=2 if question.turned and staged else 1,
+        passes=2 if staged else 0,
+        thread_store=True,
+        stages=count,
+        shared_bytes=block_bytes(shared),
+    )
+    views = (load,)
+    return Delivered(access, views, (), copies, (), "threads", shared, count, cost_of(access, views, work, target))

@@ -1,0 +1,79 @@
+"""What every means of delivery is asked, and what it answers: the fields of a plan, or the rules that forbid it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from legalsat.access import Access
+from legalsat.diagnostics import Diagnostic
+from legalsat.extract.views import turned, views_of
+from legalsat.operators import WGMMA_CONSUMERS, Operator
+from legalsat.plan import Cost, Phase, SharedTile, VectorCopy, View
+from legalsat.rules import MOVEMENT_RULES
+from legalsat.sites import Movement
+from legalsat.targets import Target
+from legalsat.tensor_map import TensorMap
+
+# Who works on a stage while the next ones load. A movement has nothing to work on: one block a tile, several blocks on
+# a processor, was as fast as every ring or faster (bench/gpu/results/copies.json, ring_of_*).
+RING_CONSUMERS = WGMMA_CONSUMERS
+
+
+@dataclass(frozen=True)
+class Question:
+    """An access to deliver for an operator on a target; at `deadline`, by `time.monotonic()`, the solver gives up."""
+
+    operator: Operator
+    access: Access
+    target: Target
+    deadline: float | None = None
+
+    @cached_property
+    def views(self) -> tuple[View, View]:
+        """How either side sees the access, the source first."""
+        return views_of(self.access)
+
+    @property
+    def turned(self) -> bool:
+        """Whether threads must turn the tile on its way."""
+        return turned(*self.views)
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of a tile."""
+        bits = self.access.word
+        for mode in self.access.modes:
+            bits *= mode.tile
+        return -(-bits // 8)
+
+    def judged(self, *, row_bytes: int = 0, shifted: bool = False) -> tuple[Diagnostic, ...]:
+        """Return what the rules say of the movement as a whole."""
+        operator, access = self.operator, self.access
+        strides = operator.source.strides
+        movement = Movement(
+            word=access.word,
+            consumer=operator.consumer,
+            element=operator.source.dtype.name,
+            tile=operator.tile or (),
+            k_major=not strides or strides[-1] == 1,
+            by=access.by,
+            row_bytes=row_bytes,
+            shifted=shifted,
+        )
+        return tuple(diagnostic for rule in MOVEMENT_RULES for diagnostic in rule.check(movement, self.target))
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The fields of a plan that a means of delivery solves; see `Plan` for what they are."""
+
+    access: Access
+    views: tuple[View, ...]
+    tensor_maps: tuple[TensorMap, ...]
+    copies: tuple[VectorCopy, ...]
+    phases: tuple[Phase, ...]
+    store: str
+    shared: tuple[SharedTile, ...]
+    stages: int
+    cost: Cost

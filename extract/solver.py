@@ -1,0 +1,176 @@
+"""The solver: the best values of open numbers under recorded conditions, or a minimal set of conditions at odds.
+
+Every open number has few values. Conditions on one of them thin its values out here; Z3 decides the rest together
+and proves that nothing better exists. Effort is counted in Z3's own units, so that an answer does not depend on the
+machine.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import z3
+
+from legalsat.errors import LegalSatError
+from legalsat.extract.recorded import Record, at, names
+from legalsat.extract.z3_logic import Z3Number, formula, variable
+from legalsat.logic import among
+
+MOST_TRIED = 16  # combinations that are tried one by one; asking Z3 takes longer
+EFFORT = 20_000_000  # Z3's resource units; the hardest problems seen take a hundredth
+
+Domains: TypeAlias = Mapping[str, Sequence[int]]
+Values: TypeAlias = dict[str, int]
+
+
+class SolverGaveUp(LegalSatError):
+    """The solver ran out of time, so neither a plan nor a refusal is known; give it longer or a smaller tile."""
+
+
+def optimum(
+    domains: Domains, conditions: Iterable[Record], objective: Record, deadline: float | None = None
+) -> Values | None:
+    """Return the values that make every condition true and the objective least, None if there are none.
+
+    Args:
+        domains: the values that each open number may take.
+        conditions: records of what must hold.
+        objective: record of the number to minimise.
+        deadline: `time.monotonic()` at which to give up; none where only the effort is limited.
+
+    Raises:
+        SolverGaveUp: the deadline or the effort ran out.
+    """
+    thinned: dict[str, tuple[int, ...]] = {name: tuple(values) for name, values in domains.items()}
+    joint = []
+    for condition in conditions:
+        open_names = names(condition)
+        if not open_names:
+            if not condition:
+                return None
+        elif len(open_names) == 1:
+            (name,) = open_names
+            thinned[name] = _allowed(condition, name, thinned[name])
+            if not thinned[name]:
+                return None
+        else:
+            joint.append(condition)
+    found = _joint_optimum(tuple(sorted(thinned.items())), tuple(dict.fromkeys(joint)), objective, deadline)
+    return None if found is None else dict(found)
+
+
+@lru_cache(maxsize=65536)
+def _allowed(condition: Record, name: str, values: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(value for value in values if at(condition, {name: value}))
+
+
+# Tensors of one legality class leave the same problem, since what is known drops out of it; so they share the answer.
+_ANSWERS: dict[Any, tuple[tuple[str, int], ...] | None] = {}
+MOST_ANSWERS = 16384
+
+
+def _joint_optimum(
+    domains: tuple[tuple[str, tuple[int, ...]], ...],
+    conditions: tuple[Record, ...],
+    objective: Record,
+    deadline: float | None,
+) -> tuple[tuple[str, int], ...] | None:
+    key = domains, conditions, objective
+    if key not in _ANSWERS:
+        answer = _descend(domains, conditions, objective, deadline)  # running out is no answer, so it is not kept
+        if len(_ANSWERS) >= MOST_ANSWERS:
+            _ANSWERS.clear()
+        _ANSWERS[key] = answer
+    return _ANSWERS[key]
+
+
+def _descend(
+    domains: tuple[tuple[str, tuple[int, ...]], ...],
+    conditions: tuple[Record, ...],
+    objective: Record,
+    deadline: float | None,
+) -> tuple[tuple[str, int], ...] | None:
+    """Ask for ever better values until there are none."""
+    if math.prod(len(values) for _, values in domains) <= MOST_TRIED:
+        return _tried(domains, conditions, objective)
+    known: dict[str, Any] = {name: values[0] if len(values) == 1 else variable(name) for name, values in domains}
+    solver = z3.SimpleSolver()
+    for name, values in domains:
+        solver.add(formula(among(known[name], values)))
+    for condition in conditions:
+        solver.add(formula(at(condition, known)))
+    wanted = at(objective, known)
+    best: Values | None = None
+    while _check(solver, deadline) == z3.sat:
+        model = solver.model()
+        best = {name: _number(model, known[name]) for name, _ in domains}
+        if not isinstance(wanted, Z3Number):
+            break
+        solver.add(formula(wanted < at(objective, best)))
+    return None if best is None else tuple(best.items())
+
+
+def _tried(
+    domains: tuple[tuple[str, tuple[int, ...]], ...], conditions: tuple[Record, ...], objective: Record
+) -> tuple[tuple[str, int], ...] | None:
+    """Return the best of a few combinations by trying all of them; the first of equals."""
+    best: Values | None = None
+    for combination in itertools.product(*(values for _, values in domains)):
+        values = dict(zip((name for name, _ in domains), combination, strict=True))
+        if all(at(condition, values) for condition in conditions) and (
+            best is None or at(objective, values) < at(objective, best)
+        ):
+            best = values
+    return None if best is None else tuple(best.items())
+
+
+def _number(model: Any, number: Any) -> int:
+    if not isinstance(number, Z3Number):
+        return int(number)
+    return int(model.eval(number.expression, model_completion=True).as_long())
+
+
+def _check(solver: Any, deadline: float | None, *assumptions: Any) -> Any:
+    solver.set(rlimit=EFFORT)
+    if deadline is not None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise SolverGaveUp("time was up before the solver was asked; give more of it")
+        solver.set(timeout=max(1, int(1000 * left)))
+    answer = solver.check(*assumptions)
+    if answer == z3.unknown:
+        raise SolverGaveUp("solver found no answer within its limits; give a smaller tile or more time")
+    return answer
+
+
+def core(
+    domains: Domains, given: Iterable[Record], tracked: Sequence[tuple[str, Record]], deadline: float | None = None
+) -> set[str]:
+    """Return the names of a minimal set of tracked conditions that no values satisfy together with the given ones.
+
+    Empty where the given conditions alone have no solution.
+    """
+    known: dict[str, Any] = {name: variable(name) for name in domains}
+    solver = z3.SimpleSolver()
+    for name, values in domains.items():
+        solver.add(formula(among(known[name], values)))
+    for condition in given:
+        solver.add(formula(at(condition, known)))
+    markers = {}
+    for i, (name, condition) in enumerate(tracked):
+        marker = z3.Bool(f"{name}.{i}")
+        solver.add(z3.Implies(marker, formula(at(condition, known))))
+        markers[marker] = name
+    if _check(solver, deadline, *markers) == z3.sat:
+        raise LegalSatError("conditions hold together, so they have no core; ask for the optimum")
+    needed = list(solver.unsat_core())
+    for marker in list(needed):
+        rest = [m for m in needed if m is not marker]
+        if _check(solver, deadline, *rest) == z3.unsat:
+            needed = rest
+    return {markers[m] for m in needed}
