@@ -15,11 +15,14 @@ from typing import Any, NamedTuple, TypeAlias
 import islpy as isl
 
 from legalsat.analyses.isl_logic import IslTruth, parameters
+from legalsat.checks import INT64_MAX
 from legalsat.dims import Dim
 from legalsat.errors import InvalidInput
 from legalsat.logic import Condition, Value, all_of, any_of, multiple_of, within
 
 IslSet: TypeAlias = Any
+MODERATE = 8192  # values up to here are preferred as samples, since tensors of them have plans
+ALIGNMENTS = (128, 64, 32, 16, 8, 4, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,21 @@ def corners(region: IslSet) -> list[tuple[int, ...]]:
     return [
         tuple(int(point.get_coordinate_val(isl.dim_type.set, i).to_python()) for i in range(count)) for point in points
     ]
+
+
+def most_aligned(region: IslSet) -> tuple[int, ...]:
+    """Return values of a set that is not empty: each dim as aligned as can be, and moderate if any such value is."""
+    names = [region.get_dim_name(isl.dim_type.param, i) for i in range(region.dim(isl.dim_type.param))]
+    numbers = parameters(names)
+    wishes = [(MODERATE, 1), *((INT64_MAX, step) for step in ALIGNMENTS)]
+    for number in numbers.values():
+        for most, step in wishes:
+            narrowed = region.intersect(set_where(all_of(number <= most, multiple_of(number, step)), names))
+            if not narrowed.is_empty():
+                region = narrowed
+                if step > 1:
+                    break
+    return corners(region)[-1]
 
 
 def disjoint(whole: IslSet, parts: Sequence[IslSet]) -> tuple[list[IslSet], IslSet]:

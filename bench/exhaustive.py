@@ -5,7 +5,7 @@ the plain reading of the rules (`rule.check`), and the cost model. It tries
 
 - every list of modes that equals the operator's: what the laws make of it, read forwards and backwards, so that a mode
   is also cut wherever two modes would merge to it;
-- every word of `word_is_moved` and every means of `legalsat.access.MEANS`;
+- every word of `word_is_moved` and every means of `MEANS`, which bring a tile straight from the source;
 - every box whose extents divide the tile's, up to the box limit, with every swizzle, the same L2 promotion; a store by
   boxes or by threads; 1 to 4 stages where somebody works on a stage while the next ones load;
 - every size of a vector on either side.
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from legalsat.access import MEANS, Access, Mode
+from legalsat.access import Access, Mode
 from legalsat.extract.cost import Work, cost_of, order
 from legalsat.extract.views import map_type, turned, views_of
 from legalsat.law import Law
@@ -38,12 +38,14 @@ from legalsat.sites import SWIZZLE_SPANS, Movement, RegisterTile, SharedStages, 
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor_map import INTERLEAVES, L2_PROMOTIONS, driver_value
 
+MEANS = ("tma", "tma.phases", "bulk", "cp.async", "threads", "fragments")
 MOST_LISTS = 400  # lists of modes
 MOST_BOXES = 20_000  # combinations of a box and a swizzle, over all views of a problem
 GRANULE_BITS = 8 * GRANULE_BYTES
 STAGES = (1, 2, 3, 4)
 VECTOR_BYTES = (1, 2, 4, 8, 16)
 PATTERN_ROWS = 8  # rows over which a swizzle's pattern runs (FACTS SW-02 to SW-04)
+CORE_ROW_BYTES = 16  # of a core matrix of wgmma, which is what rows are without a swizzle
 BUFFER_ALIGNMENT = 128  # bytes (FACTS M-11)
 # Repeats when eight threads read 16 bytes of eight swizzled rows, by swizzle: atoms of 16, 32 and 64 bytes.
 SWIZZLED_REPEATS = (8, 1, 1, 1, 2, 2, 4)
@@ -51,7 +53,6 @@ LOADS = {"threads": "ld.global", "cp.async": "cp.async", "bulk": "cp.async.bulk"
 STORE = "st.global"
 # Laws that change modes or words; the others reorder modes or name a means, and every order and means is tried anyway.
 MODE_LAWS = tuple(law for law in LAWS if not law.reorders and all(e.means is None for e in law.equations))
-
 
 
 class TooManyWays(Exception):  # noqa: N818 - a limit met, not a fault
@@ -68,7 +69,7 @@ class Way:
     cost: Cost
 
 
-def cheapest(starts: Iterable[Access], operator: Operator, target: Target) -> Way | None:
+def cheapest(starts: Iterable[Access], operator: Operator, target: Target, *, cuts: bool = True) -> Way | None:
     """Return the cheapest way to move any of the tiled accesses, None where no way is legal.
 
     Raises:
@@ -77,9 +78,9 @@ def cheapest(starts: Iterable[Access], operator: Operator, target: Target) -> Wa
     trial = _Trial(operator, target)
     best: Way | None = None
     for start in starts:
-        for access in equal_accesses(start):
+        for access, whole_rows in equal_accesses(start, cuts=cuts).items():
             if word_is_moved(access.word, operator):
-                for way in trial.ways(access):
+                for way in trial.ways(access, whole_rows=whole_rows):
                     if best is None or order(way.cost) < order(best.cost):
                         best = way
     return best
@@ -96,20 +97,25 @@ def word_is_moved(word: int, operator: Operator) -> bool:
     return word == 8 or (word in (16, 32) and word <= element.bits)
 
 
-def equal_accesses(start: Access, laws: Sequence[Law] = MODE_LAWS) -> list[Access]:
-    """Return every access that equals `start` by the laws, read either way, each in one order of its modes."""
-    first = _plain(start)
-    found, queue = {first: None}, [first]
-    while queue:
-        access = queue.pop()
-        for after in (*_forwards(access, laws), *_backwards(access)):
-            state = _plain(after)
-            if state not in found:
-                found[state] = None
-                queue.append(state)
-        if len(found) > MOST_LISTS:
-            raise TooManyWays(f"more than {MOST_LISTS} lists of modes equal {start}")
-    return list(found)
+def equal_accesses(start: Access, laws: Sequence[Law] = MODE_LAWS, *, cuts: bool = True) -> dict[Access, bool]:
+    """Return every access that equals `start`, each in one order of its modes; and whether the laws lead to it.
+
+    Without `cuts` the laws are read forwards alone; with them backwards too, and modes cut where two would merge.
+    """
+    found: dict[Access, bool] = {}
+    for backwards in (False, True) if cuts else (False,):
+        queue = list(found) or [_plain(start)]
+        found |= dict.fromkeys(queue, not backwards) if not backwards else {}
+        while queue:
+            access = queue.pop()
+            for after in (*_forwards(access, laws), *(_backwards(access) if backwards else ())):
+                state = _plain(after)
+                if state.modes and state not in found:
+                    found[state] = not backwards
+                    queue.append(state)
+            if len(found) > MOST_LISTS:
+                raise TooManyWays(f"more than {MOST_LISTS} lists of modes equal {start}")
+    return found
 
 
 def _plain(access: Access) -> Access:
@@ -125,22 +131,18 @@ def _forwards(access: Access, laws: Sequence[Law]) -> Iterator[Access]:
 
 
 def _backwards(access: Access) -> Iterator[Access]:
-    """Yield the accesses that a merge leads from to this one, and what a unit mode's free stride lets merge.
+    """Yield the accesses that a merge leads from to this one.
 
-    n:s->d/t comes of k:s->d/k and (n/k):ks->kd/(t/k) where tiles hold whole k, of k:s->d/t and (n/k):ks->kd/1 where k
-    holds whole tiles. A mode of one element has any stride, that of the next element after a whole mode too.
+    n:s->d/t comes of k:s->d/k and (n/k):ks->kd/(t/k) where tiles hold whole k, and of k:s->d/t and (n/k):ks->kd/1 where
+    k holds whole tiles. A tile that overhangs its mode does so still: its shape is the user's.
     """
     for i, (n, s, d, t) in enumerate(access.modes):
         rest = (*access.modes[:i], *access.modes[i + 1 :])
-        for k in _divisors(n):
-            if t % k == 0 and k > 1 and (k < n or t > n):
+        for k in _divisors(n)[1:-1]:
+            if t % k == 0:
                 yield Access(access.word, (*rest, Mode(k, s, d, k), Mode(n // k, k * s, k * d, t // k)))
-            if k % t == 0 and k < n:
+            if k % t == 0:
                 yield Access(access.word, (*rest, Mode(k, s, d, t), Mode(n // k, k * s, k * d, 1)))
-        if n == t:
-            for j, unit in enumerate(rest):
-                if unit.extent == 1 < unit.tile:
-                    yield Access(access.word, (*rest[:j], *rest[j + 1 :], Mode(n, s, d, n * unit.tile)))
 
 
 def _divisors(number: int, limit: int | None = None) -> list[int]:
@@ -176,16 +178,20 @@ class _Trial:
         """Stages of the ring: a movement that nobody computes on takes one block a tile instead of a ring."""
         return STAGES if self._feeds else STAGES[:1]
 
-    def ways(self, access: Access) -> Iterator[Way]:
-        """Yield every legal way to deliver the access; accesses that look the same to both sides once."""
+    def ways(self, access: Access, *, whole_rows: bool = True) -> Iterator[Way]:
+        """Yield every legal way to deliver the access; accesses that look the same to both sides once.
+
+        Without `whole_rows` threads take no tile in hand that boxes brought: how often their accesses repeat is known
+        for rows as the laws make them. One that is cut in two would pass for two rows that they read without conflict.
+        """
         load, store = views_of(access)
         if (key := (access.word, load, store)) in self._seen:
             return
         self._seen.add(key)
-        for means in MEANS[1:]:
+        for means in MEANS:
             ways = {"tma": self._by_boxes, "tma.phases": self._by_phases}.get(means, self._by_vectors)
             delivered = Access(access.word, access.modes, means)
-            for views, work in set(ways(delivered, load, store)):
+            for views, work in set(ways(delivered, load, store, whole_rows=whole_rows)):
                 yield Way(delivered, views, work, cost_of(delivered, views, work, self.target))
 
     def _holds(self, rules: Sequence[Rule], site: Any) -> bool:
@@ -206,16 +212,38 @@ class _Trial:
         )
         return self._holds(MOVEMENT_RULES, site)
 
-    def _by_boxes(self, access: Access, load: View, store: View) -> Iterator[tuple[tuple[View, ...], Work]]:
+    def _operand_row(self, load: View, word: int) -> int | None:
+        """Return the bytes of the operand's rows in the tile, None where the innermost dimension holds no such rows.
+
+        wgmma finds rows at a distance that its descriptor names, so a row lies in one piece.
+        """
+        source, tile = self.operator.source, self.operator.tile or ()
+        axis = next((a for a in reversed(range(len(tile))) if source.strides[a] == 1), None)
+        if axis is None:
+            return None
+        bits = source.dtype.bits
+        row, whole = tile[axis] * bits, int(source.shape[axis]) * bits
+        if row % word or load.tile[0] * word % row or load.extent[0] * word % whole:
+            return None
+        return row // 8
+
+    def _by_boxes(
+        self, access: Access, load: View, store: View, *, whole_rows: bool
+    ) -> Iterator[tuple[tuple[View, ...], Work]]:
         """Yield the ways by boxes of one map, stored by boxes of another or by threads."""
         if not self._movement(access):
             return
+        if self._feeds and self._operand_row(load, access.word) != load.tile[0] * access.word // 8:
+            return
         word, turns = access.word, turned(load, store)
         size = _tile_bytes(access)
+        handled = 2 * ceil_div(size, GRANULE_BYTES * self.target.lanes)  # threads read a granule each, and write it
         source, target = self.operator.source.align, self.operator.target.align
         # Threads take the tile in hand if they turn it or somebody reads it there. Else the engine alone sees it, and
         # it goes out from where it came in: both maps cut the same boxes, with the same swizzle.
         in_hand = turns or self.operator.consumer is not None
+        if in_hand and not whole_rows:
+            return
         loads = self._legal_maps(load, word, source, in_hand=in_hand)
         stores = self._legal_maps(store, word, target, in_hand=in_hand) if loads else []
         if turns:
@@ -232,14 +260,14 @@ class _Trial:
             if both and self._holds(SHARED_RULES, SharedStages(stages, size, second)):
                 for boxes, conflicts in both:
                     shared = stages * size + second
-                    yield (load, store), Work(boxes, conflicts=conflicts, stages=stages, shared_bytes=shared)
-        if not _threads_store(store, word, target):
+                    yield (load, store), Work(boxes, handled * turns, conflicts, 2, False, stages, shared)
+        if not whole_rows or not _threads_store(store, word, target):
             return
         alone = self._legal_maps(load, word, source, in_hand=True)
         for stages in self._stages:
             if alone and self._holds(SHARED_RULES, SharedStages(stages, size, 0)):
                 for boxes, conflicts in {(m.boxes, m.conflicts) for m in alone}:
-                    yield (load,), Work(boxes, 0, conflicts, 2, True, stages, stages * size)
+                    yield (load,), Work(boxes, handled, conflicts, 2, True, stages, stages * size)
 
     def _legal_maps(self, view: View, word: int, align: int, *, in_hand: bool) -> list[_Map]:
         key = view.side, view.extent, view.stride, view.tile, word, align, in_hand
@@ -280,9 +308,7 @@ class _Trial:
                 boxes = math.prod(tile // n for tile, n in zip(view.tile, box, strict=True))
                 yield _Map(box, swizzle, boxes, repeats if in_hand else 1)
 
-    def _site(
-        self, view: View, word: int, type_name: str, align: int, box: tuple[int, ...], swizzle: int
-    ) -> TmaCopy:
+    def _site(self, view: View, word: int, type_name: str, align: int, box: tuple[int, ...], swizzle: int) -> TmaCopy:
         return TmaCopy(
             tiled=True,
             rank=len(view.extent),
@@ -304,13 +330,19 @@ class _Trial:
             feeds_wgmma=self._feeds,
         )
 
-    def _by_phases(self, access: Access, load: View, store: View) -> Iterator[tuple[tuple[View, ...], Work]]:
+    def _by_phases(
+        self, access: Access, load: View, store: View, *, whole_rows: bool
+    ) -> Iterator[tuple[tuple[View, ...], Work]]:
         """Yield the ways by boxes of one map a phase: rows r apart share a map, since r pitches are whole granules.
 
         One dimension's stride is no multiple of a granule, and a tile holds as many of its rows in each phase. A
         phase's rows begin at the granule before, so that they are up to a granule longer.
         """
         word = access.word
+        if not whole_rows:
+            return
+        if load.tile[0] < load.extent[0] and load.tile[0] * word % GRANULE_BITS:
+            return  # the next tile's rows would begin inside a granule
         wild = [i for i in range(1, len(load.extent)) if load.extent[i] > 1 and load.stride[i] % GRANULE_BITS]
         if len(wild) != 1 or load.stride[0] != word or word % 8 or GRANULE_BITS % word:
             return
@@ -319,9 +351,12 @@ class _Trial:
         phases, margin = GRANULE_BITS // math.gcd(GRANULE_BITS, pitch), GRANULE_BITS // word
         if pitch % word or load.tile[at] % phases or load.extent[at] < phases:
             return
-        if not self._movement(access, row_bytes=GRANULE_BYTES, shifted=True):
+        if not self._movement(access, row_bytes=GRANULE_BYTES, shifted=True) or _begins_inside_bytes(load, store):
             return
-        tile = _with(load.tile, {0: round_up(load.tile[0], margin) + margin, at: load.tile[at] // phases})
+        rows = _with(load.tile, {at: load.tile[at] // phases})[1:]
+        # Phases follow one another in shared memory, so each takes a multiple of what boxes must start at.
+        step = BUFFER_ALIGNMENT // math.gcd(BUFFER_ALIGNMENT, GRANULE_BYTES * math.prod(rows)) * margin
+        tile = (round_up(round_up(load.tile[0], margin) + margin, step), *rows)
         common: set[_Map] | None = None
         shifts = []
         for number in range(phases):
@@ -336,15 +371,14 @@ class _Trial:
         size = _tile_bytes(access)
         instructions = [ceil_div(size, n * self.target.lanes) for n in self._vectors(store, word, STORE)]
         read = ceil_div(size, math.gcd(GRANULE_BYTES, *shifts) * self.target.lanes)
-        for one in common or ():
-            span = SWIZZLE_SPANS[one.swizzle] if one.swizzle else 0
-            phase_bytes = round_up(math.prod(tile) * word // 8, max(BUFFER_ALIGNMENT, PATTERN_ROWS * span))
-            shared = phases * phase_bytes
-            if self._holds(SHARED_RULES, SharedStages(1, shared, 0)):
-                for written in instructions:
-                    yield (load,), Work(phases * one.boxes, read + written, one.conflicts, 2, True, 1, shared)
+        shared = phases * math.prod(tile) * word // 8
+        if self._holds(SHARED_RULES, SharedStages(1, shared, 0)):
+            for one, written in itertools.product(common or (), instructions):
+                yield (load,), Work(phases * one.boxes, read + written, one.conflicts, 2, True, 1, shared)
 
-    def _by_vectors(self, access: Access, load: View, store: View) -> Iterator[tuple[tuple[View, ...], Work]]:
+    def _by_vectors(
+        self, access: Access, load: View, store: View, *, whole_rows: bool
+    ) -> Iterator[tuple[tuple[View, ...], Work]]:
         """Yield the ways by vectors of threads, by asynchronous copies, by bulk copies of rows, and as fragments."""
         word, means, turns = access.word, access.by, turned(load, store)
         size, row = _tile_bytes(access), load.tile[0] * word // 8
@@ -352,6 +386,12 @@ class _Trial:
         staged = means not in ("threads", "fragments") or (
             means == "threads" and (turns or self.operator.consumer is not None)
         )
+        if staged and self._feeds:
+            row = self._operand_row(load, word) or 0
+            if not row or (means == "bulk" and row != CORE_ROW_BYTES):  # bulk copies swizzle nothing
+                return
+        if _begins_inside_bytes(load, store):
+            return
         if not self._movement(access, row_bytes=row if self._feeds and staged else 0):
             return
         if means in ("threads", "fragments") and not self._holds(REGISTER_RULES, RegisterTile(size)):
@@ -359,7 +399,7 @@ class _Trial:
         bulk = means == "bulk"
         loads = self._vectors(load, word, LOADS[means], sizes=(GRANULE_BYTES,) if bulk else VECTOR_BYTES)
         stores = self._vectors(store, word, STORE)
-        rows = size // max(1, row) if bulk else 0
+        runs = math.prod(load.tile[1:]) if bulk else 0
         for stages in self._stages if staged else STAGES[:1]:
             if staged and not self._holds(SHARED_RULES, SharedStages(stages, size, 0)):
                 continue
@@ -371,7 +411,7 @@ class _Trial:
                 yield (
                     (load,),
                     Work(
-                        boxes=rows,
+                        boxes=runs,
                         instructions=sum(ceil_div(size, n * self.target.lanes) for n in issued),
                         conflicts=2 if turns and staged else 1,
                         passes=2 * staged,
@@ -384,19 +424,32 @@ class _Trial:
     def _vectors(self, view: View, word: int, instruction: str, sizes: Sequence[int] = VECTOR_BYTES) -> list[int]:
         """Return the legal sizes of a side's vectors, in bytes."""
         end = self.operator.source if view.side == "source" else self.operator.target
-        outer = [i for i in range(1, len(view.extent)) if view.extent[i] > 1]
+        # The innermost dimension is a row where elements lie side by side; the others step over all that faster ones span.
+        side_by_side = view.stride[0] == word
+        dims = zip(view.stride[side_by_side:], view.extent[side_by_side:], strict=True)
+        outer = sorted((stride, extent) for stride, extent in dims if extent > 1)
+        spans = itertools.accumulate(
+            ((n - 1) * s for s, n in outer), initial=word * (view.extent[0] if side_by_side else 1)
+        )
+        # A fragment holds pairs along the operand's last axis, K.
+        torn = instruction == LOADS["fragments"] and end.strides[-1:] != (1,)
         site = {
             "instruction": instruction,
             "side": view.side,
             "word": word,
             "address": end.align,
-            "strides": tuple(view.stride[i] // 8 for i in outer),
-            "stepped_over": tuple(ceil_div(view.stride[i - 1] * view.extent[i - 1], 8) for i in outer),
-            "inner_stride_bits": view.stride[0],
+            "strides": tuple(stride // 8 for stride, _ in outer),
+            "stepped_over": tuple(ceil_div(span, 8) for span in list(spans)[:-1]),
+            "inner_stride_bits": 0 if torn else view.stride[0],
             "row_bits": view.extent[0] * word,
             "tile_bits": view.tile[0] * word,
         }
         return [size for size in sizes if self._holds(VECTOR_RULES, VectorAccess(bytes=size, **site))]
+
+
+def _begins_inside_bytes(*views: View) -> bool:
+    """Whether some packed element begins inside a byte, so that no thread can move it alone."""
+    return any(n > 1 and stride % 8 for view in views for n, stride in zip(view.extent, view.stride, strict=True))
 
 
 def _threads_store(store: View, word: int, align: int) -> bool:

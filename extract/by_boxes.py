@@ -1,18 +1,23 @@
-"""Delivery by boxes of a tensor map, stored by boxes where a map can describe the target, else by threads."""
+"""Delivery by boxes of a tensor map, stored by boxes where a map can describe the target, else by threads.
+
+Columns of pixels are boxes too: of a map that walks the windows of a convolution.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
+from legalsat.extract.by_vectors import staged_view
 from legalsat.extract.cost import Work, cost_of, order
 from legalsat.extract.delivery import RING_CONSUMERS, Delivered, Question
 from legalsat.extract.fields import Conflict, Solution
 from legalsat.extract.fields import solve as solve_fields
 from legalsat.extract.schedule import MAX_STAGES, block_bytes, box_tiles
-from legalsat.extract.views import storable
+from legalsat.extract.views import box_of, storable
 from legalsat.plan import Cost, View
-from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT
+from legalsat.rules.windows import COLUMNS
+from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, MAX_COLUMN_PIXELS
 from legalsat.tensor_map import TensorMap
 
 WORST_CONFLICTS = 8
@@ -20,23 +25,24 @@ WORST_CONFLICTS = 8
 
 def bound(question: Question) -> Cost:
     """Return a cost that no solution is below: as few boxes as their limit allows, no conflicts, the best store."""
-    load, store = question.views
-    return min((_least(question, views) for views in ((load, store), (load,))), key=order)
+    return min((_least(question, views) for views in question.ways), key=order)
 
 
-def _least_boxes(view: View) -> int:
-    return math.prod(-(-tile // MAX_BOX_EXTENT) for tile in view.tile)
+def _least_boxes(view: View, most: int) -> int:
+    return math.prod(-(-tile // most) for tile in view.tile)
 
 
 def solve(question: Question) -> Delivered | Conflict:
     """Return the cheapest fields of both maps, or of the load's with a store by threads; or why neither works."""
     broken = question.judged()
-    if broken:
+    if broken or (question.column is None) == (question.access.by == COLUMNS):
         return Conflict(broken)
     load, store = question.views
+    if question.column is None and staged_view(load, question.access.word, question.operator) is not load:
+        return Conflict(())  # rows of wgmma's operand lie in one piece, and other candidates have them so
     found: list[Delivered] = []
     refused: list[Conflict] = []
-    for views in ((load, store), (load,)):
+    for views in question.ways:
         if found and order(_least(question, views)) >= min(order(one.cost) for one in found):
             continue
         for outcome in _solutions(question, views):
@@ -48,13 +54,15 @@ def solve(question: Question) -> Delivered | Conflict:
 
 
 def _least(question: Question, views: tuple[View, ...]) -> Cost:
+    most = MAX_BOX_EXTENT if question.column is None else MAX_COLUMN_PIXELS
     work = Work(
-        boxes=sum(map(_least_boxes, views)),
+        times=question.times,
+        boxes=sum(_least_boxes(view, most) for view in views),
         instructions=_instructions(question, views),
         thread_store=len(views) == 1,
         stages=MAX_STAGES if question.operator.consumer in RING_CONSUMERS else 1,
     )
-    return cost_of(question.access, views, work, question.target)
+    return cost_of(question.walked, views, work, question.target)
 
 
 def _instructions(question: Question, views: tuple[View, ...]) -> int:
@@ -78,6 +86,7 @@ def _solutions(question: Question, views: tuple[View, ...]) -> Iterator[Solution
             question.target,
             threads_read=len(views) == 1 or question.turned or operator.consumer is not None,
             turned=question.turned,
+            column=question.column,
             consumer=operator.consumer,
             max_stages=stages,
             max_conflicts=max_conflicts,
@@ -104,6 +113,7 @@ def _delivered(question: Question, views: tuple[View, ...], solution: Solution) 
     shared = box_tiles(question.access, views, solution.tensor_maps, solution.stages)
     by_threads = len(views) == 1
     work = Work(
+        times=question.times,
         boxes=sum(_boxes(view, tm) for view, tm in zip(views, solution.tensor_maps, strict=True)),
         instructions=_instructions(question, views),
         conflicts=solution.conflicts,
@@ -120,9 +130,9 @@ def _delivered(question: Question, views: tuple[View, ...], solution: Solution) 
         store="threads" if by_threads else "tma",
         shared=shared,
         stages=solution.stages,
-        cost=cost_of(question.access, views, work, question.target),
+        cost=cost_of(question.walked, views, work, question.target),
     )
 
 
 def _boxes(view: View, tm: TensorMap) -> int:
-    return math.prod(-(-tile // box) for tile, box in zip(view.tile, tm.box, strict=True))
+    return math.prod(-(-tile // box) for tile, box in zip(view.tile, box_of(view, tm), strict=True))

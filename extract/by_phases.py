@@ -93,7 +93,7 @@ def bound(question: Question) -> Cost:
     at = split_dimension(load, question.access.word)
     phases = 1 if at is None else phases_of(load, at)
     vectors = math.ceil(question.tile_bytes / (GRANULE_BYTES * question.target.lanes))
-    work = Work(boxes=phases, instructions=2 * vectors, thread_store=True)
+    work = Work(times=question.times, boxes=phases, instructions=2 * vectors, thread_store=True)
     return cost_of(question.access, (load,), work, question.target)
 
 
@@ -134,6 +134,7 @@ def solve(question: Question) -> Delivered | Conflict:
         return Conflict(broken)
     read = math.gcd(GRANULE_BYTES, *(phase.shift for phase in phases))  # bytes that threads can read at a time
     work = Work(
+        times=question.times,
         boxes=shared[0].boxes,
         instructions=sum(math.ceil(question.tile_bytes / (b * target.lanes)) for b in (read, found["store"])),
         conflicts=outcome.conflicts,

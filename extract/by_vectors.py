@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from legalsat.diagnostics import Diagnostic
+from legalsat.extract.columns import pixel_bits
 from legalsat.extract.cost import Work, cost_of
 from legalsat.extract.delivery import RING_CONSUMERS, Delivered, Question
 from legalsat.extract.fields import Conflict
@@ -13,12 +14,15 @@ from legalsat.extract.recorded import open_number
 from legalsat.extract.requirements import Wanted
 from legalsat.extract.schedule import MAX_STAGES, block_bytes, row_tile
 from legalsat.logic import Value
-from legalsat.operators import WGMMA_CONSUMERS, Operator
+from legalsat.operators import WGMMA_CONSUMERS, Im2col, Operator
 from legalsat.plan import Cost, SharedTile, VectorCopy, View
 from legalsat.rules import REGISTER_RULES, SHARED_RULES, VECTOR_RULES
 from legalsat.rules.movement import elements_share_bytes
-from legalsat.sites import Movement, RegisterTile, SharedStages, VectorAccess
+from legalsat.rules.wgmma import wgmma_rows_unswizzled
+from legalsat.sites import Movement, RegisterTile, SharedStages, TmaCopy, VectorAccess
 from legalsat.targets import GRANULE_BYTES, Target
+from legalsat.tensor import plain
+from legalsat.tensor_map import TensorMap
 
 LOADS = {"threads": "ld.global", "cp.async": "cp.async", "bulk": "cp.async.bulk", "fragments": "ld.global.fragment"}
 STORE = "st.global"
@@ -51,9 +55,45 @@ def access_site(view: View, word: int, instruction: str, size: Value, align: Val
     )
 
 
+def load_site(view: View, word: int, means: str, size: Value, operator: Operator) -> VectorAccess:
+    """Return the site of the load; the pairs that a fragment holds are neighbours along the operand's last axis, K."""
+    source = operator.source
+    site = replace(access_site(view, word, LOADS[means], size, source.align), pixel_bits=pixel_bits(operator))
+    if means == "fragments" and source.strides[-1:] != (1,):
+        return replace(site, inner_stride_bits=0)
+    return site
+
+
 def needs_staging(means: str, consumer: str | None, *, turns: bool) -> bool:
     """Whether the tile lies in shared memory on its way: what threads load goes there for a reader, or to be turned."""
     return means != "fragments" and (means != "threads" or consumer is not None or turns)
+
+
+def staged_view(view: View, word: int, operator: Operator) -> View | None:
+    """Return the view whose tile has the rows of shared memory: for wgmma those of its operand, else the view's own.
+
+    None where the operand's rows are no rows or parts of rows of the view.
+    """
+    if operator.consumer not in WGMMA_CONSUMERS or operator.tile is None:
+        return view
+    if isinstance(operator, Im2col):
+        return view if view.tile[0] * word == operator.tile[1] * operator.source.dtype.bits else None
+    source = operator.source
+    contiguous = [axis for axis, stride in enumerate(source.strides) if stride == 1]
+    if not contiguous:
+        return None
+    extent, tile = plain(source.shape)[contiguous[-1]], operator.tile[contiguous[-1]]
+    row, torn = divmod(tile * source.dtype.bits, word)
+    if torn or view.tile[0] % row or view.extent[0] * word % (extent * source.dtype.bits):
+        return None
+    return view if view.tile[0] == row else replace(view, tile=(row, view.tile[0] // row, *view.tile[1:]))
+
+
+def judged_rows(means: str, row_bytes: int, operator: Operator, target: Target) -> tuple[Diagnostic, ...]:
+    """Return what the rules say of rows for wgmma that bulk copies bring, which swizzle nothing."""
+    rows = replace(TmaCopy.of(TensorMap("u8", (row_bytes,), box=(row_bytes,))), side="source", feeds_wgmma=True)
+    feeds = means == "bulk" and operator.consumer in WGMMA_CONSUMERS
+    return tuple(wgmma_rows_unswizzled.check(rows, target)) if feeds else ()
 
 
 def judged_bytes(operator: Operator, target: Target, *views: View) -> tuple[Diagnostic, ...]:
@@ -70,6 +110,7 @@ def bound(question: Question) -> Cost:
     sizes = [] if access.by == "bulk" else [_widest(load, access.word, operator.source.align)]
     sizes.append(_widest(store, access.word, operator.target.align))
     work = Work(
+        times=question.times,
         instructions=sum(math.ceil(question.tile_bytes / (size * question.target.lanes)) for size in sizes),
         passes=0,
         thread_store=True,
@@ -91,8 +132,12 @@ def solve(question: Question) -> Delivered | Conflict:
     instruction = LOADS[access.by]
     feeds = operator.consumer in WGMMA_CONSUMERS
     staged = needs_staging(access.by, operator.consumer, turns=question.turned)
-    broken = question.judged(row_bytes=load.tile[0] * access.word // 8 if feeds and staged else 0)
-    broken = broken or judged_bytes(operator, target, load, store)
+    seen = staged_view(load, access.word, operator) if staged else load
+    if seen is None:
+        return Conflict(question.judged())
+    row = seen.tile[0] * access.word // 8
+    broken = question.judged(row_bytes=row if feeds and staged else 0)
+    broken = broken or judged_rows(access.by, row, operator, target) or judged_bytes(operator, target, load, store)
     if broken:
         return Conflict(broken)
     sizes: dict[str, Value] = {
@@ -101,7 +146,7 @@ def solve(question: Question) -> Delivered | Conflict:
         "store": open_number("store"),
     }
     sites = [
-        access_site(load, access.word, instruction, sizes["load"], operator.source.align),
+        load_site(load, access.word, access.by, sizes["load"], operator),
         access_site(store, access.word, STORE, sizes["store"], operator.target.align),
     ]
     stages: Value = 1
@@ -120,22 +165,22 @@ def solve(question: Question) -> Delivered | Conflict:
         plainest = [replace(s, bytes=one if not isinstance(s.bytes, int) else s.bytes) for s in sites]
         return Conflict(wanted.said_of(found, *plainest, SharedStages(1, question.tile_bytes, 0)))
     solved = {name: found.get(name, size) for name, size in sizes.items()}
-    rows = question.tile_bytes // max(1, load.tile[0] * access.word // 8)
-    row = load.tile[0] * access.word // 8
+    run = load.tile[0] * access.word // 8
+    runs = math.prod(load.tile[1:]) if access.by == "bulk" else 0
     copies = (
-        VectorCopy("source", instruction, row if access.by == "bulk" else solved["load"]),
+        VectorCopy("source", instruction, run if runs else solved["load"]),
         VectorCopy("target", STORE, solved["store"]),
     )
     count = found.get("stages", 1)
     shared: tuple[SharedTile, ...] = ()
     if staged:
-        runs = rows if access.by == "bulk" else 0
-        shared = (row_tile(load, access.word, feeds_wgmma=feeds, runs=runs, stages=count),)
+        shared = (row_tile(seen, access.word, feeds_wgmma=feeds and not runs, runs=runs, stages=count),)
     issued = [copy.bytes for copy in copies if copy.instruction != "cp.async.bulk"]
     if staged:  # threads read the tile from shared memory, and write it there unless it arrives by itself
         issued += [GRANULE_BYTES] * (2 if access.by == "threads" else 1)
     work = Work(
-        boxes=rows if access.by == "bulk" else 0,
+        times=question.times,
+        boxes=runs,
         instructions=sum(math.ceil(question.tile_bytes / (size * target.lanes)) for size in issued),
         conflicts=2 if question.turned and staged else 1,
         passes=2 if staged else 0,

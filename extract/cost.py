@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from legalsat.access import Access
 from legalsat.plan import Cost, View
@@ -21,6 +21,7 @@ NANOSECONDS_PER_INSTRUCTION = 3.0
 LAUNCH_NANOSECONDS = 3000.0
 SECTOR_BYTES = 32
 DRAM_BYTES = 64  # DRAM is read in units of this; shorter runs waste the rest
+L2_FACTOR = 2.0  # how much faster L2 is than DRAM
 THREAD_STORE_FACTOR = 1.15  # stores from registers against stores by the copy engine
 
 
@@ -35,7 +36,7 @@ class Work:
         passes: times that the tile's bytes go through shared memory's port.
         thread_store: whether threads store to global memory.
         stages, shared_bytes: of a block.
-        launches: kernels, this one and those before it.
+        times: how often every tile is delivered.
     """
 
     boxes: int = 0
@@ -45,7 +46,7 @@ class Work:
     thread_store: bool = False
     stages: int = 1
     shared_bytes: int = 0
-    launches: int = 1
+    times: int = 1
 
 
 def cost_of(access: Access, views: tuple[View, ...], work: Work, target: Target) -> Cost:
@@ -58,10 +59,12 @@ def cost_of(access: Access, views: tuple[View, ...], work: Work, target: Target)
         target: the GPU.
     """
     elements = math.prod(m.extent for m in access.modes)
-    tiles = math.prod(-(-m.extent // m.tile) for m in access.modes)
+    tiles = math.prod(-(-m.extent // m.tile) for m in access.modes) * work.times
     payload = -(-elements * access.word // 8)
     tile_bytes = -(-math.prod(m.tile for m in access.modes) * access.word // 8)
-    waste = sum(_waste(access, view) for view in views) + THREAD_STORE_FACTOR * work.thread_store
+    again = (work.times - 1) / L2_FACTOR  # what is delivered again comes from L2
+    waste = (1 + again) * _waste(access, views[0])
+    waste += sum(_waste(access, view) for view in views[1:]) + THREAD_STORE_FACTOR * work.thread_store
     device = target.device
     bandwidth = device.memory_bandwidth if device else NOMINAL_BANDWIDTH
     processors = device.processors if device else NOMINAL_PROCESSORS
@@ -70,15 +73,15 @@ def cost_of(access: Access, views: tuple[View, ...], work: Work, target: Target)
     shared = tiles * tile_bytes * work.passes * work.conflicts / SHARED_BYTES_PER_NANOSECOND / processors
     issue = tiles * work.instructions * NANOSECONDS_PER_INSTRUCTION / processors
     return Cost(
-        nanoseconds=round(work.launches * LAUNCH_NANOSECONDS + max(memory, engine, shared, issue), 1),
+        nanoseconds=round(LAUNCH_NANOSECONDS + max(memory, engine, shared, issue), 1),
         global_bytes=2 * payload,
         transactions=math.ceil(payload * waste / SECTOR_BYTES),
         boxes=tiles * work.boxes,
         instructions=tiles * work.instructions,
         wavefronts=math.ceil(tiles * tile_bytes * work.passes * work.conflicts / SHARED_BYTES_PER_WAVEFRONT),
-        overhang_bytes=tiles * tile_bytes - payload,
+        overhang_bytes=tiles * tile_bytes - payload * work.times,
         padding_bytes=0,
-        launches=work.launches,
+        launches=1,
         conflicts=work.conflicts,
         stages=work.stages,
         shared_bytes=work.shared_bytes,
@@ -87,9 +90,33 @@ def cost_of(access: Access, views: tuple[View, ...], work: Work, target: Target)
 
 
 def _waste(access: Access, view: View) -> float:
-    """Return bytes that DRAM moves for each byte wanted."""
-    run = min(view.tile[0], view.extent[0]) * access.word / 8 if view.tile else DRAM_BYTES
-    return max(1.0, DRAM_BYTES / run)
+    """Return bytes that DRAM moves for each byte wanted.
+
+    A run of memory goes on where a dimension continues a whole one, so that it hangs on no cut of modes.
+    """
+    dims = [d for d in zip(view.extent, view.stride, view.tile, strict=True) if d[0] > 1]
+    run = 1
+    for at, (extent, stride, tile) in enumerate(dims):
+        if at and (stride != dims[at - 1][0] * dims[at - 1][1] or dims[at - 1][2] < dims[at - 1][0]):
+            break
+        run *= min(tile, extent)
+    return max(1.0, DRAM_BYTES / (run * access.word / 8))
+
+
+def in_a_row(first: Cost, then: Cost, scratch_bytes: int, *, constant: bool) -> Cost:
+    """Return the cost of one movement after another; of the second alone where the first runs once for many."""
+    once = 0 if constant else 1
+    return replace(
+        then,
+        nanoseconds=round(then.nanoseconds + once * first.nanoseconds, 1),
+        global_bytes=then.global_bytes + once * first.global_bytes,
+        transactions=then.transactions + once * first.transactions,
+        boxes=then.boxes + once * first.boxes,
+        instructions=then.instructions + once * first.instructions,
+        wavefronts=then.wavefronts + once * first.wavefronts,
+        padding_bytes=scratch_bytes,
+        launches=then.launches + once * first.launches,
+    )
 
 
 def order(cost: Cost) -> tuple[float, ...]:
@@ -106,17 +133,9 @@ def order(cost: Cost) -> tuple[float, ...]:
 
 
 def dominates(one: Cost, other: Cost) -> bool:
-    """Whether `one` is at least as good as `other` in every respect that a user may have to trade, and not equal."""
-    mine, theirs = _respects(one), _respects(other)
+    """Whether `one` is at least as good as `other` in every respect that a user may have to trade, and not equal.
+
+    What `order` compares is among these, so that nothing is dominated by what is dearer.
+    """
+    mine, theirs = ((*order(cost), cost.launches) for cost in (one, other))
     return mine != theirs and all(a <= b for a, b in zip(mine, theirs, strict=True))
-
-
-def _respects(cost: Cost) -> tuple[float, ...]:
-    return (
-        cost.nanoseconds,
-        cost.shared_bytes,
-        cost.padding_bytes,
-        cost.overhang_bytes,
-        cost.launches,
-        cost.boxes + cost.instructions,
-    )

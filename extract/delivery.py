@@ -7,13 +7,15 @@ from functools import cached_property
 
 from legalsat.access import Access
 from legalsat.diagnostics import Diagnostic
-from legalsat.extract.views import turned, views_of
-from legalsat.operators import WGMMA_CONSUMERS, Operator
+from legalsat.extract.columns import Column, column_of, column_views, walked, window_of
+from legalsat.extract.views import turned, view_of, views_of
+from legalsat.operators import WGMMA_CONSUMERS, Copy, Im2col, Operator
 from legalsat.plan import Cost, Phase, SharedTile, VectorCopy, View
 from legalsat.rules import MOVEMENT_RULES
 from legalsat.sites import Movement
 from legalsat.targets import Target
 from legalsat.tensor_map import TensorMap
+from legalsat.windows import Window
 
 # Who works on a stage while the next ones load. A movement has nothing to work on: one block a tile, several blocks on
 # a processor, was as fast as every ring or faster (bench/gpu/results/copies.json, ring_of_*).
@@ -32,12 +34,45 @@ class Question:
     @cached_property
     def views(self) -> tuple[View, View]:
         """How either side sees the access, the source first."""
-        return views_of(self.access)
+        if self.column is None or self.window is None:
+            return views_of(self.access)
+        load, store = column_views(self.access, self.window)
+        return load, store or view_of(self.access, "target")
+
+    @cached_property
+    def window(self) -> Window | None:
+        """The window that the access runs over, where its means must know."""
+        return window_of(self.operator, self.access)
+
+    @cached_property
+    def column(self) -> Column | None:
+        """What windows fix of the load's map, where columns of pixels are loaded."""
+        return column_of(self.operator, self.access)
+
+    @property
+    def walked(self) -> Access:
+        """The access as its tiles are counted."""
+        return walked(self.access, self.window)
+
+    @property
+    def ways(self) -> tuple[tuple[View, ...], ...]:
+        """The views of a load and a store by boxes, and of a load whose tile threads store.
+
+        Only boxes that run over pixels as the columns do can store these.
+        """
+        load, store = self.views
+        alike = self.column is None or load.groups == store.groups
+        return ((load, store), (load,)) if alike else ((load,),)
+
+    @property
+    def times(self) -> int:
+        """How often every tile is delivered."""
+        return self.operator.passes if isinstance(self.operator, Copy) else 1
 
     @property
     def turned(self) -> bool:
         """Whether threads must turn the tile on its way."""
-        return turned(*self.views)
+        return self.column is None and turned(*self.views)
 
     @property
     def tile_bytes(self) -> int:
@@ -60,6 +95,8 @@ class Question:
             by=access.by,
             row_bytes=row_bytes,
             shifted=shifted,
+            windows=isinstance(operator, Im2col),
+            leaves=isinstance(operator, Im2col) and operator.leaves,
         )
         return tuple(diagnostic for rule in MOVEMENT_RULES for diagnostic in rule.check(movement, self.target))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from legalsat.diagnostics import Diagnostic
@@ -12,8 +12,9 @@ from legalsat.extract.planner import BOXES, NoLegalLayout, cached_plan
 from legalsat.extract.recheck import recheck
 from legalsat.extract.region import guard_in_words
 from legalsat.extract.symbolic import symbolic_plan
-from legalsat.operators import Copy, Operator, Transpose
+from legalsat.operators import Im2col, Operator, Transpose
 from legalsat.plan import Plan
+from legalsat.rules.windows import COLUMNS
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
 from legalsat.tensor_map import TensorMap
@@ -90,7 +91,7 @@ def explain_tensor(operator: Operator, target: Target) -> Explanation:
     """Return whether an operator has a plan, and if not why and which layouts of its source would."""
     symbolic = bool(operator.source.dims or operator.target.dims)
     try:
-        plan = symbolic_plan(operator, target) if symbolic else cached_plan(operator, target, BOXES)
+        plan = symbolic_plan(operator, target) if symbolic else cached_plan(operator, target, _boxes(operator))
     except NoLegalLayout as refusal:
         if symbolic:  # a repair is planned, which takes plain numbers
             return Explanation(str(operator), str(target), False, refusal.diagnostics, ())
@@ -106,12 +107,17 @@ def repairs(operator: Operator, target: Target) -> tuple[Repair, ...]:
     found: dict[Tensor, Repair] = {}
     for kind, message, tensor in _changes(operator.source):
         try:
-            plan = cached_plan(_with_source(operator, tensor), target, BOXES)
+            plan = cached_plan(_with_source(operator, tensor), target, _boxes(operator))
         except LegalSatError:
             continue
         added = max(tensor.span_bits - operator.source.span_bits, 0) // 8
         found.setdefault(tensor, Repair(kind, message.format(added=added), tensor, added, plan.cost.nanoseconds))
     return tuple(sorted(found.values(), key=lambda r: (r.bytes_added, r.nanoseconds)))
+
+
+def _boxes(operator: Operator) -> tuple[str, ...]:
+    """Return the means by which boxes of a map bring tiles: those of windows may be columns of pixels."""
+    return (*BOXES, COLUMNS) if isinstance(operator, Im2col) else BOXES
 
 
 def _without_boxes(operator: Operator, target: Target) -> Plan | None:
@@ -125,7 +131,7 @@ def _without_boxes(operator: Operator, target: Target) -> Plan | None:
 def _with_source(operator: Operator, tensor: Tensor) -> Operator:
     if isinstance(operator, Transpose):
         return Transpose(tensor, operator.order, operator.target, tile=operator.tile)
-    return Copy(tensor, operator.target, tile=operator.tile, consumer=operator.consumer)
+    return replace(operator, source=tensor)
 
 
 def _changes(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:

@@ -11,6 +11,7 @@ from legalsat.access import Access
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
 from legalsat.errors import LegalSatError
+from legalsat.extract.columns import Column
 from legalsat.extract.recorded import evaluated, open_number
 from legalsat.extract.requirements import Wanted
 from legalsat.extract.schedule import MAX_STAGES, PATTERN_ROWS
@@ -52,6 +53,7 @@ class _Open:
     """One tensor map: its site with an open number for every field that the view does not fix, and their values."""
 
     site: TmaCopy
+    box: tuple[Value, ...]
     choices: dict[str, Sequence[int]]
     given: list[Condition]
 
@@ -66,6 +68,7 @@ def solve(
     *,
     threads_read: bool,
     turned: bool,
+    column: Column | None = None,
     consumer: str | None = None,
     max_stages: int = MAX_STAGES,
     max_conflicts: int | None = None,
@@ -81,6 +84,7 @@ def solve(
         target: the GPU.
         threads_read: whether threads, and not the copy engine alone, read the tile; then swizzles matter.
         turned: whether the tile's dimensions run in another order in the target, which then has a layout of its own.
+        column: what windows fix of the load's map, where it loads columns of pixels.
         consumer: who reads the tile in shared memory, if it asks for a layout of its own.
         max_stages: stages of the ring at most; as many are taken as fit.
         max_conflicts: how often a shared access may repeat, where more conflicts may come with fewer boxes; as seldom
@@ -94,7 +98,7 @@ def solve(
     if type_name is None:
         raise LegalSatError(f"no tensor-map data type has {access.word} bits; recast the tensor to bytes")
     opened = [
-        _open(view, driver_value("dtype", type_name), a, target, threads_read=threads_read, consumer=consumer)
+        _open(view, driver_value("dtype", type_name), a, target, column, threads_read=threads_read, consumer=consumer)
         for view, a in zip(views, align, strict=True)
     ]
     tile_bytes = ceil_div(math.prod(views[0].tile) * access.word, 8)
@@ -119,14 +123,23 @@ def solve(
     weight = _CONFLICT if max_conflicts is None else 0
     found = wanted.optimum(choices, _objective(opened, views, stages, weight * conflicts), deadline)
     if isinstance(found, set):
-        plainest = (_plainest(o.site, view, target, boxed=bool(found)) for o, view in zip(opened, views, strict=True))
+        plainest = (_plainest(o, view, target, boxed=bool(found)) for o, view in zip(opened, views, strict=True))
         codes = found or {rule.code for rule in COPY_RULES}
         return Conflict(wanted.said_of(codes, *plainest, replace(shared, stages=1)))
-    maps = tuple(_solved(o.site, type_name, found) for o in opened)
+    maps = tuple(_solved(o, type_name, found) for o in opened)
     return Solution(maps, evaluated(stages, found), evaluated(conflicts, found))
 
 
-def _open(view: View, data_type: int, align: int, target: Target, *, threads_read: bool, consumer: str | None) -> _Open:
+def _open(
+    view: View,
+    data_type: int,
+    align: int,
+    target: Target,
+    column: Column | None,
+    *,
+    threads_read: bool,
+    consumer: str | None,
+) -> _Open:
     """Return the site of a view with an open number for every field that the view does not fix, and their values."""
     rank, name = len(view.extent), view.side
     choices: dict[str, Sequence[int]] = {}
@@ -139,8 +152,8 @@ def _open(view: View, data_type: int, align: int, target: Target, *, threads_rea
         return open_number(f"{name}.{what}")
 
     # Every element of the tile is wanted, in dense rows, which leaves steps and interleave no choice.
-    limit = target.tma.max_box_extent if target.tma else 1
-    box = tuple(field(f"box{i}", _divisors(tile, limit)) for i, tile in enumerate(view.tile))
+    limits = _limits(view, target, column)
+    box = tuple(field(f"box{i}", _divisors(n, most)) for i, (n, most) in enumerate(zip(view.tile, limits, strict=True)))
     steps = tuple(field(f"step{i}", (1,)) for i in range(rank))
     swizzle = field("swizzle", range(target.tma.swizzles if target.tma else 1))
     interleave = field("interleave", (INTERLEAVES.index("none"),))
@@ -164,25 +177,57 @@ def _open(view: View, data_type: int, align: int, target: Target, *, threads_rea
         side=view.side,
         feeds_wgmma=consumer in WGMMA_CONSUMERS,
     )
+    if column is not None and view.side == "source":
+        site = _under_windows(site, box, column)
     given: list[Condition] = []
     if rank:
         # A swizzled row fills its span, or the pitch would leave holes (FACTS M-08, WG-18); a plain one is not cut
         # without need, which is how every backend lays an unswizzled tile out.
         given.append(implies(swizzle != 0, site.inner_bits == 8 * pick(SWIZZLE_SPANS, swizzle)))
-        given.append(implies(swizzle == 0, box[0] == min(view.tile[0], limit)))
-        if math.prod(view.tile[1:]) % PATTERN_ROWS:
+        given.append(implies(swizzle == 0, box[0] == min(view.tile[0], limits[0])))
+        outer = range(1, rank) if column is None else (rank - 1,)  # a column is under one tap, whatever the reader
+        if math.prod(view.tile[i] for i in outer) % PATTERN_ROWS:
             given.append(swizzle == 0)
         if threads_read:
             # Threads address the tile as one block of rows: boxes lie side by side only along swizzled rows.
-            given += [extent == tile for extent, tile in zip(box[1:], view.tile[1:], strict=True)]
+            given += [box[i] == view.tile[i] for i in outer]
             given.append(implies(swizzle == 0, box[0] == view.tile[0]))
-    return _Open(site, choices, given)
+    return _Open(site, box, choices, given)
+
+
+def _limits(view: View, target: Target, column: Column | None) -> tuple[int, ...]:
+    """Return how many elements a box spans along each dimension at most; under windows, one tap along each axis."""
+    tma = target.tma
+    if tma is None or column is None:
+        return (tma.max_box_extent if tma else 1,) * len(view.tile)
+    loads = view.side == "source"
+    first, last = (tma.max_channels, tma.max_pixels) if loads else (tma.max_box_extent, tma.max_box_extent)
+    return (first, *(1 for _ in view.tile[1:-1]), last)
+
+
+def _under_windows(site: TmaCopy, box: tuple[Value, ...], column: Column) -> TmaCopy:
+    """Return the site of the im2col map that loads columns of this box."""
+    return replace(
+        site,
+        tiled=False,
+        rank=len(column.global_dim),
+        global_dim=column.global_dim,
+        global_stride=column.global_stride,
+        element_stride=column.element_stride,
+        box=(),
+        lower_corner=column.lower_corner,
+        upper_corner=column.upper_corner,
+        offsets=column.offsets,
+        channels=box[0],
+        pixels=box[-1],
+        tile=(math.prod(site.tile[:-1]), site.tile[-1]),
+    )
 
 
 def _same_tile(opened: Sequence[_Open], views: Sequence[View]) -> Iterator[Condition]:
     """States that both maps lay the same tile out alike, for a tile that goes out as it came in."""
-    load, store = (o.site for o in opened)
-    yield load.swizzle == store.swizzle
+    load, store = opened
+    yield load.site.swizzle == store.site.swizzle
     for extent, group in zip(load.box, views[0].groups, strict=True):
         yield extent == store.box[views[1].groups.index(group)]
 
@@ -200,7 +245,7 @@ def _conflicts(site: TmaCopy, view: View) -> Value:
 def _objective(opened: Sequence[_Open], views: Sequence[View], stages: Value, conflicts: Value) -> Value:
     cost: Value = conflicts + _STAGE * (MAX_STAGES - stages)
     for o, view in zip(opened, views, strict=True):
-        for extent, tile in zip(o.site.box, view.tile, strict=True):
+        for extent, tile in zip(o.box, view.tile, strict=True):
             cost = cost + _BOX * _log_boxes(extent, tile)
         cost = cost + _TASTE * o.site.swizzle
     return cost
@@ -220,7 +265,9 @@ def _divisors(number: int, limit: int) -> list[int]:
     return small if number > limit or number <= 256 else [*small, number]
 
 
-def _solved(site: TmaCopy, type_name: str, found: dict[str, int]) -> TensorMap:
+def _solved(opened: _Open, type_name: str, found: dict[str, int]) -> TensorMap:
+    site = opened.site
+
     def value(number: Value) -> int:
         return int(evaluated(number, found))
 
@@ -234,14 +281,22 @@ def _solved(site: TmaCopy, type_name: str, found: dict[str, int]) -> TensorMap:
         interleave=INTERLEAVES[value(site.interleave)],
         swizzle=SWIZZLES[value(site.swizzle)],
         l2_promotion=L2_PROMOTIONS[site.l2_promotion],
+        mode="tiled" if site.tiled else "im2col",
+        lower_corner=tuple(site.lower_corner),
+        upper_corner=tuple(site.upper_corner),
+        channels=value(site.channels),
+        pixels=value(site.pixels),
     )
 
 
-def _plainest(site: TmaCopy, view: View, target: Target, *, boxed: bool) -> TmaCopy:
+def _plainest(opened: _Open, view: View, target: Target, *, boxed: bool) -> TmaCopy:
     """Return the site with the plainest fields, which a refusal speaks of: whole boxes where they fit, no swizzle.
 
     Where no boxes can be laid out as the tile's reader wants them, the tile itself is judged as one box.
     """
-    limit = target.tma.max_box_extent if target.tma else 1
-    box = tuple(_divisors(tile, limit)[-1] if boxed else tile for tile in view.tile)
+    site = opened.site
+    limits = _limits(view, target, None)
+    box = tuple(_divisors(n, most)[-1] if boxed else n for n, most in zip(view.tile, limits, strict=True))
+    if not site.tiled:
+        return replace(site, channels=box[0], pixels=box[-1], swizzle=0, interleave=0)
     return replace(site, box=box, element_stride=(1,) * site.rank, swizzle=0, interleave=0)

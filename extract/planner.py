@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -12,32 +12,37 @@ from legalsat.access import ANY, MEANS, Access
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError
 from legalsat.extract import by_boxes, by_phases, by_vectors, search
-from legalsat.extract.cost import dominates, order
+from legalsat.extract.columns import column_of, suits, walked, window_of
+from legalsat.extract.cost import dominates, in_a_row, order
 from legalsat.extract.delivery import Delivered, Question
 from legalsat.extract.facts import barred
 from legalsat.extract.fields import Conflict
-from legalsat.extract.recheck import CHOSEN_TILE, recheck
+from legalsat.extract.recheck import CHOSEN_TILE, RELAID, recheck
 from legalsat.extract.schedule import launch, pipeline
 from legalsat.extract.solver import SolverGaveUp
-from legalsat.extract.tiles import proposals
+from legalsat.extract.tiles import proposals, window_proposals
 from legalsat.extract.views import map_type
 from legalsat.law import Law
-from legalsat.operators import Operator, access_of
+from legalsat.operators import Copy, Im2col, Operator, access_of, padded
 from legalsat.plan import Candidate, Cost, Plan, Step
 from legalsat.rules.rewrites import LAWS
 from legalsat.rules.rewrites.words import recast_to_wider_words
+from legalsat.rules.windows import COLUMNS
 from legalsat.targets import Target
+from legalsat.tensor import Tensor
 
 TOP = 4
 MOST_SOLVED = 12  # candidates solved after the cheapest is known, for those that trade time for something else
 ONE_AT_A_TIME = threading.RLock()  # z3, isl and egglog keep one context each, and none is safe for threads
 BYTE = 8
 COMMON_WORDS = (8, 16, 32)  # Triton's copies take no 64-bit words (FACTS, triton_tensor_descriptor), and none smaller
-EVERY_MEANS = MEANS[1:]
+RELAYOUT = "relayout"
+EVERY_MEANS = (*MEANS[1:], RELAYOUT)
 BOXES = ("tma",)
 _HOW = {
     "tma": by_boxes,
     "tma.phases": by_phases,
+    "im2col": by_boxes,
     "bulk": by_vectors,
     "cp.async": by_vectors,
     "threads": by_vectors,
@@ -106,8 +111,54 @@ def plan(operator: Operator, target: Target, limits: Limits = Limits(), *, rewri
         SolverGaveUp: no candidate was solved, and on one of them the solver ran out of time.
         SearchGaveUp: no solved candidate's derivation was found again within its budget.
     """
+    limits = limits if rewrite else replace(limits, rewrite=False, means=BOXES)
     with ONE_AT_A_TIME:
-        return _plan(operator, target, limits if rewrite else replace(limits, rewrite=False, means=BOXES))
+        try:
+            direct, refusal = _plan(operator, target, limits), None
+        except (NoLegalLayout, SolverGaveUp) as error:
+            direct, refusal = None, error
+        relaid = _relaid(operator, target, limits, direct)
+        if relaid is None and refusal is not None:
+            raise refusal
+    found = relaid or direct
+    assert found is not None
+    return found
+
+
+def _relaid(operator: Operator, target: Target, limits: Limits, direct: Plan | None) -> Plan | None:
+    """Return the cheapest plan that first copies the source to where boxes reach it, if it is cheaper than `direct`."""
+    if RELAYOUT not in limits.means or not isinstance(operator, Copy) or operator.consumer is None:
+        return None
+    if direct is not None and direct.access.by in BOXES:
+        return None
+    best = None
+    for scratch in dict.fromkeys(
+        (padded(operator.source), padded(Tensor(operator.source.shape, operator.source.dtype)))
+    ):
+        found = _through(operator, scratch, target, limits) if scratch != operator.source else None
+        if found is not None and (best is None or order(found.cost) < order(best.cost)):
+            best = found
+    if best is None or (direct is not None and order(direct.cost) <= order(best.cost)):
+        return None
+    others = direct.candidates if direct is not None else ()
+    best = replace(best, candidates=(*best.candidates, *others)[:TOP])
+    recheck(best)
+    return best
+
+
+def _through(operator: Copy, scratch: Tensor, target: Target, limits: Limits) -> Plan | None:
+    """Return the plan that copies the source to `scratch` first and delivers that by boxes, None if that is illegal."""
+    try:
+        relayout = Copy(operator.source, scratch)
+        usual = limits == Limits(means=limits.means)  # then many operands share it
+        first = cached_plan(relayout, target, limits.means) if usual else _plan(relayout, target, limits)
+        then = _plan(replace(operator, source=scratch), target, replace(limits, means=BOXES))
+    except LegalSatError:
+        return None
+    cost = in_a_row(first.cost, then.cost, -(-scratch.span_bits // 8), constant=operator.constant)
+    derivation = (Step(RELAID, access_of(then.operator, operator.tile)), *then.derivation)
+    own = Candidate(then.access, derivation, cost, then.store)
+    return replace(then, operator=operator, derivation=derivation, before=(first,), cost=cost, candidates=(own,))
 
 
 def _plan(operator: Operator, target: Target, limits: Limits) -> Plan:
@@ -176,23 +227,48 @@ def _alike(one: Cost, other: Cost) -> bool:
 
 
 def _candidates(operator: Operator, target: Target, limits: Limits, *, rewrite: bool) -> list[_Candidate]:
-    starts = _starts(operator, rewrite=rewrite)
-    laws = tuple(law for law in limits.laws if _allowed(law, limits.means))
-    if rewrite:
+    means = tuple(m for m in limits.means if m != RELAYOUT and (suits(m, operator) or not limits.prune))
+    laws = tuple(law for law in limits.laws if _allowed(law, means))
+    if isinstance(operator, Im2col) and operator.leaves:
+        starts, found = [], []
+    elif rewrite:
+        starts = _starts(operator, rewrite=True)
         found = search.candidates([start.access for start in starts], laws)
     else:
-        found = [[search.Found(replace(s.access, by=m), {}) for m in limits.means] for s in starts]
+        starts = _starts(operator, rewrite=False)
+        found = [[search.Found(replace(s.access, by=m), {}) for m in means] for s in starts]
+    if isinstance(operator, Im2col):
+        reached = {e.means[1] for law in laws for e in law.equations if e.means} if rewrite else set(means)
+        for start, access in _windows(operator, [m for m in means if m in reached]):
+            starts.append(start)
+            found.append([search.Found(access, {})])
     candidates = []
     for start, accesses in zip(starts, found, strict=True):
         for one in accesses:
             access = one.access
             if access.by == ANY or not _movable(access, operator):
                 continue
-            if limits.prune and rewrite and barred(access.by, one.facts):
+            if limits.prune and one.facts and barred(access.by, one.facts):
                 continue
             question = Question(operator, access, target, limits.deadline)
             candidates.append(_Candidate(question, start, _HOW[access.by].bound(question)))
     return candidates
+
+
+def _windows(operator: Im2col, means: Iterable[str]) -> Iterator[tuple[_Start, Access]]:
+    """Yield tiles of windows by the means that take their modes as they are, and the starts that they equal.
+
+    Those are columns; and every means where windows leave their images, as what is zero there hangs on the modes.
+    """
+    if operator.tile is not None:
+        starts = [_Start(access_of(operator, operator.tile), ())]
+    else:
+        starts = [_Start(tiled, (Step(CHOSEN_TILE, tiled),)) for tiled in window_proposals(operator)]
+    for start in starts:
+        for name in means if operator.leaves else (COLUMNS,) if COLUMNS in means else ():
+            access = replace(start.access, by=name)
+            if name != COLUMNS or column_of(operator, access) is not None:
+                yield start, access
 
 
 def _allowed(law: Law, means: tuple[str, ...]) -> bool:
@@ -240,6 +316,7 @@ def _derived(solved: list[_Solved], laws: tuple[Law, ...]) -> list[tuple[_Solved
 
 def _finished(operator: Operator, target: Target, best: list[tuple[_Solved, tuple[Step, ...]]]) -> Plan:
     winner, derivation = best[0][0].fields, best[0][1]
+    window = window_of(operator, winner.access)
     return Plan(
         operator=operator,
         target=target,
@@ -249,12 +326,13 @@ def _finished(operator: Operator, target: Target, best: list[tuple[_Solved, tupl
         tensor_maps=winner.tensor_maps,
         store=winner.store,
         shared=winner.shared,
-        pipeline=pipeline(winner.access.by, winner.views, winner.shared, winner.stages),
-        launch=launch(winner.access, winner.views, winner.stages, target),
+        pipeline=pipeline(winner.access.by, winner.views, winner.shared, winner.stages, window),
+        launch=launch(walked(winner.access, window), winner.views, winner.stages, target),
         cost=winner.cost,
         candidates=tuple(Candidate(one.fields.access, steps, one.fields.cost, one.fields.store) for one, steps in best),
         copies=winner.copies,
         phases=winner.phases,
+        window=window,
     )
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from legalsat.analyses.regions import disjoint, domain, holds, pieces_of, read
+from legalsat.analyses.regions import IslSet, disjoint, domain, holds, most_aligned, pieces_of, read
 from legalsat.analyses.sentences import condition_of, sentence
 from legalsat.checks import integer
 from legalsat.diagnostics import Diagnostic
 from legalsat.dims import Dim
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.extract.planner import ONE_AT_A_TIME, NoLegalLayout
-from legalsat.extract.structure import Structure, open_dims
+from legalsat.extract.planner import ONE_AT_A_TIME, Limits, NoLegalLayout
+from legalsat.extract.planner import plan as plan_at
+from legalsat.extract.structure import Structure, legal_values, open_dims, structure_of
 from legalsat.extract.symbolic import structured_plan
 from legalsat.operators import Operator
 from legalsat.plan import Plan
@@ -21,6 +22,9 @@ from legalsat.targets import Target
 
 if TYPE_CHECKING:
     from legalsat.extract.proof import Proof
+
+MOST_OFFERS = 6
+IN_VECTORS = ("cp.async", "threads")  # the means whose legality hangs on alignment alone, and so can be said of dims
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,12 @@ class Specialisation:
     set: str
     sentence: str
     plan: Plan | None
+
+    def __str__(self) -> str:
+        if self.plan is None:
+            return f"no plan: {self.sentence}"
+        vectors = "".join(f" in {copy.bytes} bytes" for copy in self.plan.copies[:1])
+        return f"by {self.plan.access.by}{vectors}: {self.sentence}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +110,7 @@ class LegalRegion:
     def __str__(self) -> str:
         lines = [f"{self.operator} on {self.target}: {self.sentence}", *map(str, self.diagnostics)]
         if self.plan is not None:
-            others = (one for one in self.family if one.plan is not self.plan)
-            lines += [f"  {'another plan' if one.plan else 'no plan'}: {one.sentence}" for one in others]
+            lines += [f"  {one}" for one in self.family if one.plan is not self.plan]
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -136,13 +145,35 @@ def legal_region(operator: Operator, target: Target) -> LegalRegion:
             names = " and ".join(dim.name for dim in dims)
             words = f"no value of {names} is legal with the axes as they are ({', '.join(codes)})"
             whole = domain(dims)
-            rest = family(dims, ())
+            rest = family(dims, _offers(operator, target, whole))
             return LegalRegion(
                 dims, str(whole.subtract(whole)), words, None, rest, refusal.diagnostics, operator, target, None
             )
         words = sentence(read(plan.guard), dims)
-        covered = family(dims, [(plan.guard, plan)])
+        left = domain(dims).subtract(read(plan.guard))
+        covered = family(dims, [(plan.guard, plan), *_offers(operator, target, left)])
     return LegalRegion(dims, plan.guard, words, plan, covered, (), operator, target, structure)
+
+
+def _offers(operator: Operator, target: Target, rest: IslSet) -> list[tuple[str, Plan]]:
+    """Return plans for what boxes leave: sets of values, and for each what moves its rows in the widest vectors.
+
+    Values are tried from the most aligned ones on, so that every plan's vectors are as wide as its values allow.
+    """
+    dims, found = open_dims(operator), []
+    while len(found) < MOST_OFFERS and not rest.is_empty():
+        values = dict(zip((dim.name for dim in dims), most_aligned(rest), strict=True))
+        try:
+            made = plan_at(operator.bind(values), target, Limits(means=IN_VECTORS, rewrite=False))
+            structure = structure_of(operator, values, made.access, (), made.store, made.copies)
+            guard = legal_values(structure, target)
+        except LegalSatError:
+            break
+        if rest.is_disjoint(guard):
+            break
+        found.append((str(guard), replace(made, operator=operator, guard=str(guard))))
+        rest = rest.subtract(guard).coalesce()
+    return found
 
 
 def family(dims: Sequence[Dim], offers: Sequence[tuple[str, Plan]]) -> tuple[Specialisation, ...]:

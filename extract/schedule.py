@@ -7,16 +7,19 @@ from collections.abc import Iterable
 
 from legalsat.access import Access
 from legalsat.extract.cost import NOMINAL_PROCESSORS
-from legalsat.extract.views import turned
+from legalsat.extract.views import box_of, turned
 from legalsat.plan import Barrier, Launch, Pipeline, SharedTile, View
 from legalsat.rules.movement import COPY_ENGINE
 from legalsat.sites import SWIZZLE_SPANS
 from legalsat.targets import Target
 from legalsat.tensor_map import SWIZZLES, TensorMap, driver_value
+from legalsat.windows import Window
 
 WORDS_PER_WARP = 2048
 MAX_WARPS = 8
 MAX_STAGES = 4
+# What the copy engine is asked for, where these are not boxes.
+PIECES = {"bulk": ("run", "runs"), "im2col": ("column of pixels", "columns of pixels")}
 ALIGNMENT = 128  # bytes; what the copy engine wants of any box
 PATTERN_ROWS = 8  # rows over which a swizzle's pattern runs (FACTS SW-02 to SW-04)
 
@@ -46,7 +49,7 @@ def _box_tile(access: Access, view: View, tm: TensorMap, stages: int) -> SharedT
         word=access.word,
         shape=tuple(reversed(view.tile)),
         swizzle=str(tm.swizzle),
-        boxes=math.prod(tile // box for tile, box in zip(view.tile, tm.box, strict=True)),
+        boxes=math.prod(tile // box for tile, box in zip(view.tile, box_of(view, tm), strict=True)),
         bytes=-(-math.prod(view.tile) * access.word // 8),
         alignment=max(ALIGNMENT, PATTERN_ROWS * span_of(str(tm.swizzle))),
         stages=stages if view.side == "source" else 1,
@@ -78,22 +81,25 @@ def block_bytes(shared: Iterable[SharedTile]) -> int:
     return sum(tile.bytes * tile.stages for tile in shared if not tile.overlays)
 
 
-def pipeline(means: str, views: tuple[View, ...], shared: tuple[SharedTile, ...], stages: int) -> Pipeline:
-    """Return the barrier and the steps of one tile."""
+def pipeline(
+    means: str, views: tuple[View, ...], shared: tuple[SharedTile, ...], stages: int, window: Window | None = None
+) -> Pipeline:
+    """Return the barrier and the steps of one tile; over a window, threads load nothing where that leaves its image."""
     place, phase = ("the next free stage", "the phase of the round") if stages > 1 else ("the buffer", "phase 0")
+    filled = ", zeros where the window leaves the image" if window else ""
     barriers: tuple[Barrier, ...] = ()
     if means in COPY_ENGINE:
         tile = shared[0]
-        what = f"{tile.boxes} {'run' if means == 'bulk' else 'box'}"
-        boxes = what if tile.boxes == 1 else what + ("s" if means == "bulk" else "es")
+        piece, many = PIECES.get(means, ("box", "boxes"))
+        boxes = f"{tile.boxes} {piece if tile.boxes == 1 else many}"
         barriers = (Barrier("full", 1, tile.bytes),)
         steps = [f"expect {tile.bytes} bytes on full", f"load {boxes} into {place}, completing on full"]
         steps.append(f"wait for full, {phase}")
     elif means == "cp.async":
-        steps = [f"copy the tile into {place} asynchronously, and commit the group", "wait for the group"]
+        steps = [f"copy the tile into {place} asynchronously{filled}, and commit the group", "wait for the group"]
         steps.append("synchronise the block: every thread's copies have arrived")
     else:
-        steps = ["load the tile into registers"]
+        steps = [f"load the tile into registers{filled}"]
         if shared:
             steps += [f"write it into {place}", "synchronise the block"]
     if through_registers(views) and shared:

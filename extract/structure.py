@@ -15,13 +15,14 @@ from legalsat.analyses.regions import IslSet, declared, set_where
 from legalsat.dims import Dim, Extent, bind, dims_of, times
 from legalsat.errors import InvalidInput
 from legalsat.extract.views import views_of
-from legalsat.logic import Condition, Truth, Value, all_of, any_of, multiple_of
+from legalsat.logic import Condition, Truth, Value, all_of, any_of, ceil_div, choose, multiple_of
 from legalsat.operators import WGMMA_CONSUMERS, Operator, Transpose, dense_like
-from legalsat.plan import View
-from legalsat.rules import COPY_RULES
+from legalsat.plan import VectorCopy, View
+from legalsat.rules import COPY_RULES, VECTOR_RULES
 from legalsat.rules.movement import store_overlaps
-from legalsat.sites import TmaCopy
-from legalsat.targets import Target
+from legalsat.rules.vectors import BULK
+from legalsat.sites import TmaCopy, VectorAccess
+from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import row_major
 from legalsat.tensor_map import TensorMap
 
@@ -46,12 +47,14 @@ class Structure:
         views: one for each tensor map.
         tensor_maps: the maps at a sample; their boxes, swizzles and the like stay.
         stored: how threads store the target where no map does.
+        copies: the vectors in which a plan without maps loads and stores.
     """
 
     operator: Operator
     views: tuple[OpenView, ...]
     tensor_maps: tuple[TensorMap, ...]
     stored: OpenView | None
+    copies: tuple[VectorCopy, ...] = ()
 
     @property
     def dims(self) -> tuple[Dim, ...]:
@@ -65,7 +68,12 @@ def open_dims(operator: Operator) -> tuple[Dim, ...]:
 
 
 def structure_of(
-    operator: Operator, values: Mapping[str, int], access: Access, maps: Sequence[TensorMap], store: str
+    operator: Operator,
+    values: Mapping[str, int],
+    access: Access,
+    maps: Sequence[TensorMap],
+    store: str,
+    copies: tuple[VectorCopy, ...] = (),
 ) -> Structure:
     """Return the structure of a plan.
 
@@ -75,6 +83,7 @@ def structure_of(
         access: the plan's access, whose modes are the axes at the sample.
         maps: its tensor maps: the source's, then the target's unless threads store.
         store: "tma" or "threads".
+        copies: its vectors, where it has no maps.
 
     Raises:
         InvalidInput: a view merges axes that follow each other in memory at the sample, but not always.
@@ -100,6 +109,8 @@ def structure_of(
         return OpenView(view, extents, tuple(times(strides[axes[0]], bits) for axes in groups))
 
     load, target = map(opened, views_of(access))
+    if copies:
+        return Structure(operator, (load, target), (), None, copies)
     if store == "threads":
         return Structure(operator, (load,), tuple(maps), target)
     return Structure(operator, (load, target), tuple(maps), None)
@@ -112,6 +123,9 @@ def requirements(structure: Structure, numbers: Mapping[str, Value], target: Tar
     """
     operator = structure.operator
     dense = _dense(operator)
+    if structure.copies:
+        yield from _of_vectors(structure, numbers, target, dense=dense)
+        return
     for opened, tm in zip(structure.views, structure.tensor_maps, strict=True):
         extents, strides = _numbers(opened, numbers)
         site = replace(
@@ -130,6 +144,39 @@ def requirements(structure: Structure, numbers: Mapping[str, Value], target: Tar
     if structure.stored is not None and not dense:
         extents, strides = _numbers(structure.stored, numbers)
         yield from ((THREADS_STORE, c) for c in _apart(extents, strides, word=operator.source.dtype.bits))
+
+
+def _of_vectors(
+    structure: Structure, numbers: Mapping[str, Value], target: Target, *, dense: bool
+) -> Iterator[tuple[str, Condition]]:
+    """Yield what rules ask of rows that are moved in vectors; a stride that nothing is away asks for nothing."""
+    ends = (structure.operator.source, structure.operator.target)
+    for opened, copy, end in zip(structure.views, structure.copies, ends, strict=True):
+        extents, strides = _numbers(opened, numbers)
+        word = structure.operator.source.dtype.bits
+        outer, over = [], []
+        for i in range(1, len(extents)):
+            if isinstance(strides[i], IslProduct):  # has no sets of its own; so it is asked for where nothing is away too
+                outer.append(strides[i] // 8)
+                over.append(0)
+                continue
+            alone = extents[i] == 1
+            outer.append(choose(alone, 0, strides[i] // 8))
+            over.append(0 if dense else choose(alone, 0, ceil_div(strides[i - 1] * extents[i - 1], 8)))
+        site = VectorAccess(
+            instruction=copy.instruction,
+            side=copy.side,
+            bytes=GRANULE_BYTES if copy.instruction == BULK else copy.bytes,
+            word=word,
+            address=end.align,
+            strides=tuple(outer),
+            stepped_over=tuple(over),
+            inner_stride_bits=strides[0],
+            row_bits=extents[0] * word,
+            tile_bits=opened.view.tile[0] * word,
+        )
+        for rule in VECTOR_RULES:
+            yield from ((rule.code, requirement.condition) for requirement in rule(site, target))
 
 
 def legal_values(structure: Structure, target: Target, *, only_open: bool = False) -> IslSet:

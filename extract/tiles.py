@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from legalsat.access import Access, Mode
-from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT
+from legalsat.logic import round_up
+from legalsat.operators import Im2col, access_of, window_modes
+from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, MAX_COLUMN_PIXELS
 
 # Rows of 128 bytes fill the widest swizzle's span; a tile below 4 KiB does not pay for its barrier, and above 32 KiB
 # too few are in flight.
 TURNED_ROWS = ((128, 128), (256, 128), (128, 256), (256, 256))  # bytes on the source's and on the target's side
+ROW_BYTES = (128, 64, 32)  # of a swizzle's span
 STRAIGHT_BYTES = (8192, 16384, 32768)
 LEAST_BYTES = 4096
 LANES = 32
@@ -36,6 +40,29 @@ def proposals(access: Access) -> list[Access]:
             _span(tile, modes, by_target, target_row * 8 // word)
             _grow(tile, modes, by_source, LEAST_BYTES * 8 // word, box)
             found[_tiled(access, tile, (by_source, by_target))] = None
+    return list(found)
+
+
+def window_proposals(operator: Im2col) -> list[Access]:
+    """Return the windows of a convolution with different tiles, without duplicates: of a tap, or a row of narrow ones.
+
+    Runs of pixels, as columns bring them, and blocks of windows, which suit threads.
+    """
+    whole = access_of(operator)
+    channels, *taps = window_modes(operator)[: 1 + len(operator.filter)]
+    granule = max(1, 8 * GRANULE_BYTES // whole.word)
+    filled = round_up(channels.extent, granule)
+    rows = [min(filled, 8 * span // whole.word) for span in ROW_BYTES]
+    rows += [filled] * (filled <= MAX_BOX_EXTENT) + [channels.extent * taps[0].extent] * (filled * whole.word < 512)
+    found: dict[Access, None] = {}
+    for columns in dict.fromkeys(row for row in rows if row > 0):
+        for volume in STRAIGHT_BYTES:
+            pixels = min(MAX_COLUMN_PIXELS, _power_of_two_above(8 * volume // (whole.word * columns)))
+            found[access_of(operator, (pixels, columns))] = None
+    still = [mode for mode in whole.modes if mode[:3] not in {tap[:3] for tap in taps}]
+    for block in proposals(Access(whole.word, tuple(still))):
+        tiles = {mode[:3]: mode.tile for mode in block.modes}
+        found[replace(whole, modes=tuple(m._replace(tile=tiles.get(m[:3], 1)) for m in whole.modes))] = None
     return list(found)
 
 

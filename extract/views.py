@@ -8,6 +8,7 @@ from legalsat.access import Access
 from legalsat.dtypes import DType
 from legalsat.plan import View
 from legalsat.targets import GRANULE_BYTES, MAX_RANK
+from legalsat.tensor_map import TensorMap
 
 WORD_TYPES = {4: "16u4_align8b", 8: "u8", 16: "u16", 32: "u32", 64: "u64"}
 
@@ -65,6 +66,11 @@ def views_of(access: Access) -> tuple[View, View]:
         return load, store
     extent, stride, tile = (tuple(column[i] for i in at) for column in (store.extent, store.stride, store.tile))
     return load, View("target", load.groups, extent, stride, tile)
+
+
+def box_of(view: View, tm: TensorMap) -> tuple[int, ...]:
+    """Return how many elements of each dimension of a view one copy by its map brings; of im2col, those under a tap."""
+    return tm.box if tm.mode == "tiled" else (tm.channels, *(1 for _ in view.tile[1:-1]), tm.pixels)
 
 
 def turned(load: View, store: View) -> bool:

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from legalsat.errors import LegalSatError as LegalSatError
     from legalsat.extract.explain import Explanation as Explanation
     from legalsat.extract.explain import Repair as Repair
+    from legalsat.extract.joint import GemmPlan as GemmPlan
     from legalsat.extract.planner import NoLegalLayout as NoLegalLayout
     from legalsat.extract.proof import Proof as Proof
     from legalsat.extract.region import LegalRegion as LegalRegion
     from legalsat.extract.region import Specialisation as Specialisation
     from legalsat.extract.search import SearchGaveUp as SearchGaveUp
     from legalsat.extract.solver import SolverGaveUp as SolverGaveUp
+    from legalsat.gemm import Gemm as Gemm
     from legalsat.layout import Layout as Layout
     from legalsat.layout import make_layout as make_layout
     from legalsat.layout_algebra import append as append
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from legalsat.layout_tiling import zipped_product as zipped_product
     from legalsat.linear_layout import LinearLayout as LinearLayout
     from legalsat.operators import Copy as Copy
+    from legalsat.operators import Im2col as Im2col
     from legalsat.operators import Transpose as Transpose
     from legalsat.plan import InvalidPlan as InvalidPlan
     from legalsat.plan import Plan as Plan
@@ -84,10 +87,12 @@ _MODULES = {
     "legalsat.errors": "InvalidInput LegalSatError",
     "legalsat.extract.explain": "Explanation Repair",
     "legalsat.extract.solver": "SolverGaveUp",
+    "legalsat.extract.joint": "GemmPlan",
     "legalsat.extract.planner": "NoLegalLayout",
     "legalsat.extract.proof": "Proof",
     "legalsat.extract.region": "LegalRegion Specialisation",
     "legalsat.extract.search": "SearchGaveUp",
+    "legalsat.gemm": "Gemm",
     "legalsat.layout": "Layout make_layout",
     "legalsat.layout_algebra": "append coalesce complement composition cosize depth filter filter_zeros "
     "flatten group rank size",
@@ -95,7 +100,7 @@ _MODULES = {
     "legalsat.layout_tiling": "blocked_product flat_divide flat_product logical_divide logical_product "
     "raked_product tile_to_shape tiled_divide tiled_product zipped_divide zipped_product",
     "legalsat.linear_layout": "LinearLayout",
-    "legalsat.operators": "Copy Transpose",
+    "legalsat.operators": "Copy Im2col Transpose",
     "legalsat.plan": "InvalidPlan Plan",
     "legalsat.swizzle": "ComposedLayout Swizzle",
     "legalsat.targets": "Target UnknownTarget",

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 ANY = "any"
-# Boxes of one tensor map; boxes of one map for each phase of the rows; bulk copies of contiguous runs; asynchronous
-# copies by threads; loads by threads, through registers; loads of a matrix operand's fragments, which stay there.
-MEANS = (ANY, "tma", "tma.phases", "bulk", "cp.async", "threads", "fragments")
+# Boxes of one tensor map; boxes of one map for each phase of the rows; columns of pixels that a convolution's windows
+# see; bulk copies of contiguous runs; asynchronous copies by threads; loads by threads, through registers; loads of a
+# matrix operand's fragments, which stay there.
+MEANS = (ANY, "tma", "tma.phases", "im2col", "bulk", "cp.async", "threads", "fragments")
 
 
 class Mode(NamedTuple):

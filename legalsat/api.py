@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from legalsat.checks import number, one_of
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import InvalidInput
 from legalsat.extract.explain import Explanation, explain_plan, explain_tensor, explain_tensor_map
 from legalsat.extract.planner import BOXES, EVERY_MEANS, Limits, cached_plan, plan
-from legalsat.operators import Copy, Operator, Transpose, as_tensor
+from legalsat.gemm import Gemm
+from legalsat.operators import Copy, Operator, as_tensor
 from legalsat.plan import Plan
 from legalsat.rules import TENSOR_MAP_RULES
 from legalsat.rules.movement import no_tensor_memory_accelerator
@@ -21,7 +22,24 @@ from legalsat.targets import target as as_target
 from legalsat.tensor_map import TensorMap
 
 if TYPE_CHECKING:
+    from legalsat.extract.joint import GemmPlan
     from legalsat.extract.region import LegalRegion
+
+
+@overload
+def synthesize(problem: Gemm, target: str | Target) -> GemmPlan: ...
+
+
+@overload
+def synthesize(
+    problem: Any,
+    target: str | Target,
+    *,
+    tile: Iterable[int] | None = None,
+    consumer: str | None = None,
+    means: Iterable[str] | None = None,
+    seconds: float | None = None,
+) -> Plan: ...
 
 
 def synthesize(
@@ -32,12 +50,12 @@ def synthesize(
     consumer: str | None = None,
     means: Iterable[str] | None = None,
     seconds: float | None = None,
-) -> Plan:
+) -> Plan | GemmPlan:
     """Return the cheapest legal plan.
 
     Args:
         problem: a `Tensor` or array, whose tiles are to travel through shared memory; or an operator such as
-            `Transpose(x)`.
+            `Transpose(x)`, or `Gemm(m, n, k, "bf16")`, whose operands are planned together.
         target: a GPU, such as "sm_90a" or "h200".
         tile: elements of a tile along each axis; for a tensor or array only, chosen when left out.
         consumer: who reads the tile in shared memory: None (nobody), "threads", "wgmma.a", "wgmma.b".
@@ -53,7 +71,14 @@ def synthesize(
         SolverGaveUp: time ran out before any candidate was solved.
         SearchGaveUp: the way from the tensor to the plan was not found again within its budget.
     """
-    gpu, operator = as_target(target), _operator(problem, tile, consumer)
+    gpu = as_target(target)
+    if isinstance(problem, Gemm):
+        if (tile, consumer, means, seconds) != (None,) * 4:
+            raise InvalidInput("a product chooses its tiles itself; leave out tile, consumer, means and seconds")
+        from legalsat.extract.joint import cached_gemm_plan  # noqa: PLC0415 - movements need no products
+
+        return cached_gemm_plan(problem, gpu)
+    operator = _operator(problem, tile, consumer)
     if operator.source.dims or operator.target.dims:
         from legalsat.extract.symbolic import symbolic_plan  # noqa: PLC0415 - isl is not needed without dims
 
@@ -141,7 +166,7 @@ def explain(
 
 
 def _operator(problem: Any, tile: Iterable[int] | None, consumer: str | None) -> Operator:
-    if not isinstance(problem, Copy | Transpose):
+    if not isinstance(problem, Operator):
         return Copy(as_tensor(problem), tile=tile, consumer=consumer)
     if tile is not None or consumer is not None:
         raise InvalidInput("tile and consumer belong to the operator; pass them to it")

@@ -23,7 +23,7 @@ INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell reports for SIGINT and SIGPI
 _MAX_WIDTH = 120
 # The library's own tables, spelled out because importing them takes too long; tests compare the two.
 _CONSUMERS = ("threads", "wgmma.a", "wgmma.b")
-_MEANS = ("tma", "tma.phases", "bulk", "cp.async", "threads", "fragments")
+_MEANS = ("tma", "tma.phases", "im2col", "bulk", "cp.async", "threads", "fragments")
 _BACKENDS = ("triton", "host", "host-python")
 
 _NOTATION = """\

@@ -1,15 +1,99 @@
-"""The operands of a product as movements of their own: A and B into shared memory for the matrix unit, C out of it."""
+"""A product of matrices, and its operands as movements: A and B to the matrix unit, C out of it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from legalsat.operators import Copy
+from legalsat.checks import integer
+from legalsat.dtypes import DType
+from legalsat.dtypes import dtype as as_dtype
+from legalsat.errors import InvalidInput
+from legalsat.operators import Copy, as_tensor
 from legalsat.targets import Target
 from legalsat.tensor import Tensor
 
 TILE_ROWS = 128
 ROW_BITS = 1024  # a row that fills the widest swizzle
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """C[m,n] = A[m,k] B[n,k]^T.
+
+    Attributes:
+        m, n, k: extents in elements.
+        dtype: element type of all three.
+        a, b, c: the tensors, of shapes (m, k), (n, k) and (m, n), with any strides; dense and row-major when left out.
+        constant_b: whether B never changes, as weights do not, so that a relayout of it runs once for all.
+
+    Raises:
+        InvalidInput: an extent has no meaning, or a tensor has another shape or type.
+    """
+
+    m: int
+    n: int
+    k: int
+    dtype: DType
+    a: Tensor
+    b: Tensor
+    c: Tensor
+    constant_b: bool
+
+    def __init__(
+        self,
+        m: int,
+        n: int,
+        k: int,
+        dtype: Any,
+        *,
+        a: Any = None,
+        b: Any = None,
+        c: Any = None,
+        constant_b: bool = False,
+    ) -> None:
+        put = object.__setattr__
+        for name, extent in (("m", m), ("n", n), ("k", k)):
+            put(self, name, integer(extent, name, low=1, high=2**31 - 1))
+        put(self, "dtype", as_dtype(dtype))
+        shapes = {"a": (self.m, self.k), "b": (self.n, self.k), "c": (self.m, self.n)}
+        for name, given in (("a", a), ("b", b), ("c", c)):
+            tensor = Tensor(shapes[name], self.dtype) if given is None else as_tensor(given)
+            if tensor.shape != shapes[name] or tensor.dtype != self.dtype:
+                raise InvalidInput(f"{name} is {tensor}; give a tensor of {self.dtype} {shapes[name]}")
+            put(self, name, tensor)
+        put(self, "constant_b", bool(constant_b))
+
+    def __str__(self) -> str:
+        return f"gemm of {self.dtype}, {self.m} x {self.n} x {self.k}"
+
+    def operands(self, tile: tuple[int, int, int], readers: tuple[str, str]) -> dict[str, Copy]:
+        """Return A, B and C as movements in tiles of m, n and k elements.
+
+        Args:
+            tile: elements of a tile along m, n and k.
+            readers: who reads the tiles of A and of B in shared memory.
+        """
+        rows, columns, depth = tile
+        # C only leaves shared memory, so it is judged as the target of a copy whose source no rule refuses.
+        pitch = -(-self.n // columns) * columns
+        staged = Tensor((self.m, self.n), self.dtype, (pitch, 1))
+        return {
+            "A": Copy(self.a, tile=(rows, depth), consumer=readers[0], passes=-(-self.n // columns)),
+            "B": Copy(
+                self.b,
+                tile=(columns, depth),
+                consumer=readers[1],
+                passes=-(-self.m // rows),
+                constant=self.constant_b,
+            ),
+            "C": Copy(staged, self.c, tile=(rows, columns), consumer="threads"),
+        }
+
+
+def readers_on(target: Target) -> tuple[str, str]:
+    """Return who reads A and B on a target: wgmma where it has it, else threads."""
+    return ("wgmma.a", "wgmma.b") if target.wgmma else ("threads", "threads")
 
 
 def gemm_operands(m: int, n: int, k: int, dtype: Any, target: Target) -> dict[str, Copy]:
@@ -22,14 +106,7 @@ def gemm_operands(m: int, n: int, k: int, dtype: Any, target: Target) -> dict[st
         dtype: element type of all three.
         target: the GPU, which decides who reads A and B: wgmma where it has it, else threads.
     """
-    a, b, c = Tensor((m, k), dtype), Tensor((n, k), dtype), Tensor((m, n), dtype)
-    tile = (TILE_ROWS, ROW_BITS // a.dtype.bits)
-    readers = ("wgmma.a", "wgmma.b") if target.wgmma else ("threads", "threads")
-    # C only leaves shared memory, so it is judged as the target of a copy whose source no rule refuses.
-    pitch = -(-n // tile[1]) * tile[1]
-    staged = Tensor((m, n), dtype, (pitch, 1))
-    return {
-        "A": Copy(a, tile=tile, consumer=readers[0]),
-        "B": Copy(b, tile=tile, consumer=readers[1]),
-        "C": Copy(staged, c, tile=tile, consumer="threads"),
-    }
+    product = Gemm(m, n, k, dtype)
+    columns = ROW_BITS // product.dtype.bits
+    operands = product.operands((TILE_ROWS, TILE_ROWS, columns), readers_on(target))
+    return {**operands, "C": product.operands((TILE_ROWS, columns, columns), readers_on(target))["C"]}

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from legalsat.access import Access, Mode
-from legalsat.checks import integers, one_of
+from legalsat.checks import integer, integers, one_of
 from legalsat.dims import Extent
 from legalsat.errors import InvalidInput
+from legalsat.logic import round_up
+from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import Tensor, permutation, plain, row_major
+from legalsat.windows import MAX_PIXELS, Sweep, paddings, per_axis, sides, spread_over
 
 WGMMA_CONSUMERS = ("wgmma.a", "wgmma.b")
 CONSUMERS = ("threads", *WGMMA_CONSUMERS)
 # Bits from the first to the last element; the e-graph multiplies extents and strides in 64-bit integers.
 MAX_SPAN_BITS = 2**61
+SPATIAL_RANKS = (3, 4, 5)  # of batches of images with 1, 2 or 3 spatial axes
 
 
 def dense_like(tensor: Tensor) -> Tensor:
@@ -28,6 +32,22 @@ def dense_like(tensor: Tensor) -> Tensor:
     steps: list[Extent] = [1] * tensor.rank
     for axis, step in zip(reversed(order), row_major(tensor.shape[a] for a in reversed(order)), strict=True):
         steps[axis] = step
+    return Tensor(tensor.shape, tensor.dtype, steps)
+
+
+def padded(tensor: Tensor) -> Tensor:
+    """Return a tensor of the same shape, its axes stored in the same order, that any copy engine takes boxes of.
+
+    The fastest axis is dense, rows of it start at multiples of a granule of 16 bytes, and elements do not overlap.
+    """
+    order = sorted((a for a in range(tensor.rank)), key=lambda a: (tensor.strides[a] == 0, _key(tensor.strides[a]), -a))
+    granule = math.lcm(8 * GRANULE_BYTES, tensor.dtype.bits) // tensor.dtype.bits
+    steps, step = [1] * tensor.rank, 1
+    for position, axis in enumerate(order):
+        steps[axis] = step
+        step *= plain(tensor.shape)[axis]
+        if position == 0:
+            step = round_up(step, granule)
     return Tensor(tensor.shape, tensor.dtype, steps)
 
 
@@ -44,13 +64,17 @@ class Copy:
         source: the tensor to read.
         target: the tensor to write, of the same shape and dtype; dense in the source's axis order when left out.
         tile: elements of a tile along each axis of the source; chosen when left out.
-        consumer: who reads the tile in shared memory: None for the copy engine alone, "threads", "wgmma.a", "wgmma.b".
+        consumer: who reads the tile in shared memory: None for nobody, "threads", "wgmma.a", "wgmma.b".
+        passes: how often every tile is delivered, as an operand's is that many tiles of a product need.
+        constant: whether the source never changes, as weights do not, so that a relayout of it runs once for all.
     """
 
     source: Tensor
     target: Tensor
     tile: tuple[int, ...] | None
     consumer: str | None
+    passes: int
+    constant: bool
 
     def __init__(
         self,
@@ -59,9 +83,13 @@ class Copy:
         *,
         tile: Iterable[int] | None = None,
         consumer: str | None = None,
+        passes: int = 1,
+        constant: bool = False,
     ) -> None:
         source = as_tensor(source)
         put = object.__setattr__
+        put(self, "passes", integer(passes, "passes", low=1, high=2**31))
+        put(self, "constant", bool(constant))
         put(self, "source", source)
         put(self, "target", _same(source, dense_like(source) if target is None else target))
         put(self, "tile", _tile(tile, source))
@@ -69,7 +97,7 @@ class Copy:
 
     def bind(self, values: Mapping[str, int]) -> Copy:
         """Return the copy with every dim replaced by its value."""
-        return Copy(self.source.bind(values), self.target.bind(values), tile=self.tile, consumer=self.consumer)
+        return replace(self, source=self.source.bind(values), target=self.target.bind(values))
 
     def __str__(self) -> str:
         tile = "" if self.tile is None else f", tile {' x '.join(map(str, self.tile))}"
@@ -128,7 +156,121 @@ class Transpose:
         return f"transpose of {self.source} to axes {self.order}"
 
 
-Operator = Copy | Transpose
+@dataclass(frozen=True, slots=True)
+class Im2col:
+    """Copy what the windows of a convolution see of a batch of images: the matrix that its product reads.
+
+    Images of shape (N, H, W, C) and a filter of R x S taps give (N, P, Q, R, S, C), N*P*Q pixels by R*S*C columns.
+    P = floor((H + before + after - dilation * (R - 1) - 1) / stride) + 1, and Q likewise. Outside an image lie zeros.
+
+    Attributes:
+        source: images of shape (N, W, C), (N, H, W, C) or (N, D, H, W, C), in any strides.
+        filter: taps along each spatial axis. An argument may be one number for all axes, here and below.
+        stride: pixels from one window to the next along each spatial axis.
+        padding: pixels of zeros before and after the image along each spatial axis; one number stands for both sides.
+        dilation: pixels from one tap to the next along each spatial axis.
+        target: the tensor to write; dense and row-major when left out.
+        tile: pixels and columns of a tile: pixels in the order of the result, and columns of one tap at most or of
+            whole taps. Chosen when left out.
+        consumer: who reads the tile in shared memory: None for nobody, "threads", "wgmma.a", "wgmma.b".
+
+    Raises:
+        InvalidInput: the images have symbolic extents or another rank, the filter fits into no image, or a number has
+            no meaning.
+    """
+
+    source: Tensor
+    filter: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    target: Tensor
+    tile: tuple[int, ...] | None
+    consumer: str | None
+
+    def __init__(
+        self,
+        source: Any,
+        filter: Any,
+        *,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        target: Tensor | None = None,
+        tile: Iterable[int] | None = None,
+        consumer: str | None = None,
+    ) -> None:
+        source = as_tensor(source)
+        if source.dims:
+            raise InvalidInput(f"images are {source}; bind their dims first")
+        if source.rank not in SPATIAL_RANKS:
+            raise InvalidInput(f"images have {source.rank} axes; give N, W, C or N, H, W, C or N, D, H, W, C")
+        axes = source.rank - 2
+        put = object.__setattr__
+        put(self, "source", source)
+        put(self, "filter", per_axis(filter, "filter", axes))
+        put(self, "stride", per_axis(stride, "stride", axes))
+        put(self, "padding", paddings(padding, axes))
+        put(self, "dilation", per_axis(dilation, "dilation", axes))
+        for axis, sweep in enumerate(self.sweeps):
+            if sweep.windows < 1:
+                room = sweep.extent + sweep.before + sweep.after
+                raise InvalidInput(
+                    f"filter spans {sweep.reach + 1} pixels of spatial axis {axis}, which has {room} with its padding; "
+                    "give a smaller filter, or more padding"
+                )
+            if sweep.windows > MAX_PIXELS:
+                raise InvalidInput(f"spatial axis {axis} has {sweep.windows} windows; give at most {MAX_PIXELS}")
+        shape = (source.shape[0], *(s.windows for s in self.sweeps), *self.filter, source.shape[-1])
+        result = Tensor(shape, source.dtype)
+        put(self, "target", _same(result, result if target is None else target))
+        put(self, "consumer", None if consumer is None else one_of(consumer, "consumer", CONSUMERS))
+        put(self, "tile", None if tile is None else self._tile(tile))
+
+    def _tile(self, tile: Any) -> tuple[int, ...]:
+        pixels, columns = integers(tile, "tile", low=1, high=2**31, length=2)
+        channels, *taps = plain((self.source.shape[-1], *reversed(self.filter)))
+        spread = spread_over(columns, (channels, *taps))
+        if columns > channels and any(n % tap for n, tap in zip((channels, *taps), spread, strict=True)):
+            raise InvalidInput(
+                f"tile has {columns} columns, which end inside a row of the filter; give at most {channels}, those of "
+                "a tap, or those of a number of taps that divides a row"
+            )
+        if columns > channels and self.consumer in WGMMA_CONSUMERS:
+            raise InvalidInput(f"tile has {columns} columns, but wgmma reads one tap at once; give at most {channels}")
+        return pixels, columns
+
+    @property
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """How the window moves along each spatial axis, slowest first."""
+        extents = plain(self.source.shape[1:-1])
+        columns = zip(extents, self.filter, self.stride, self.dilation, self.padding, strict=True)
+        return tuple(Sweep(n, taps, step, apart, *pads) for n, taps, step, apart, pads in columns)
+
+    @property
+    def leaves(self) -> bool:
+        """Whether some window leaves its image, so that zeros are to be filled in."""
+        return any(sweep.leaves for sweep in self.sweeps)
+
+    def bind(self, values: Mapping[str, int]) -> Im2col:
+        """Return the operator, whose images have no dims."""
+        return replace(self, source=self.source.bind(values), target=self.target.bind(values))
+
+    def __str__(self) -> str:
+        taps = " x ".join(map(str, self.filter))
+        parts = [f"im2col of {self.source}, filter {taps}"]
+        for what, numbers, usual in (
+            ("stride", self.stride, 1),
+            ("padding", self.padding, (0, 0)),
+            ("dilation", self.dilation, 1),
+        ):
+            said = [sides(number) for number in numbers]
+            if any(number != usual for number in numbers):
+                parts.append(f"{what} {' x '.join(said) if len(set(said)) > 1 else said[0]}")
+        return ", ".join(parts) + ("" if self.tile is None else f", tile {self.tile[0]} x {self.tile[1]}")
+
+
+Operator = Copy | Transpose | Im2col
 
 
 def as_tensor(value: Any) -> Tensor:
@@ -147,8 +289,35 @@ def _tile(tile: Any, source: Tensor) -> tuple[int, ...] | None:
     return None if tile is None else integers(tile, "tile", low=1, high=2**31, length=source.rank)
 
 
+def window_modes(operator: Im2col, tile: tuple[int, ...] | None = None) -> tuple[Mode, ...]:
+    """Return the modes of the windows, fastest first: channels, taps of each axis, windows of each axis, images."""
+    source, target, bits = operator.source, operator.target, operator.source.dtype.bits
+    axes = range(source.rank - 3, -1, -1)
+    strides, steps = plain(source.strides), plain(target.strides)
+    sweeps, rank = operator.sweeps, len(operator.sweeps)
+    rows = [
+        (plain(source.shape)[-1], strides[-1] if source.shape[-1] != 1 else 1, steps[-1]),
+        *((sweeps[a].taps, sweeps[a].dilation * strides[1 + a], steps[1 + rank + a]) for a in axes),
+        *((sweeps[a].windows, sweeps[a].step * strides[1 + a], steps[1 + a]) for a in axes),
+        (plain(source.shape)[0], strides[0], steps[0]),
+    ]
+    extents = [row[0] for row in rows]
+    if tile is None:
+        spans: tuple[int, ...] = tuple(extents)
+    else:
+        spans = (*spread_over(tile[1], extents[: rank + 1]), *spread_over(tile[0], extents[rank + 1 :]))
+    modes = tuple(
+        Mode(n, _distance(n, s * bits), _distance(n, d * bits), t) for (n, s, d), t in zip(rows, spans, strict=True)
+    )
+    if (reach := sum((mode.extent - 1) * mode.source for mode in modes)) > MAX_SPAN_BITS:
+        raise InvalidInput(f"windows of {operator} span {reach} bits; give images and padding of at most 2^61")
+    return modes
+
+
 def access_of(operator: Operator, tile: tuple[int, ...] | None = None) -> Access:
     """Return the operator as an access; `tile` for each axis of the source, whole axes when left out.
+
+    The tile of `Im2col` are pixels and columns, and its source strides count from the corner of the padded images.
 
     Raises:
         InvalidInput: an extent is symbolic, or a tensor or tile takes more than 2^61 bits.
@@ -157,6 +326,12 @@ def access_of(operator: Operator, tile: tuple[int, ...] | None = None) -> Access
     for end in (source, target):
         if end.span_bits > MAX_SPAN_BITS:
             raise InvalidInput(f"tensor {end} spans {end.span_bits} bits; give one of at most 2^61")
+    if isinstance(operator, Im2col):
+        modes = list(window_modes(operator, tile))
+        size = math.prod(mode.tile for mode in modes) * source.dtype.bits
+        if size > MAX_SPAN_BITS:
+            raise InvalidInput(f"tile has {size} bits; give one of at most 2^61")
+        return Access(source.dtype.bits, tuple(sorted(modes, key=_fastest_first)))
     if isinstance(operator, Transpose):
         back = [operator.order.index(axis) for axis in range(source.rank)]
         target = target.transposed(back)
@@ -169,7 +344,11 @@ def access_of(operator: Operator, tile: tuple[int, ...] | None = None) -> Access
         Mode(n, _distance(n, s * bits), _distance(n, d * bits), t)
         for n, s, d, t in zip(*map(plain, (source.shape, source.strides, target.strides, spans)), strict=True)
     ] or [Mode(1, bits, bits, 1)]  # a scalar is one element of one mode
-    return Access(bits, tuple(sorted(modes, key=lambda m: (m.source == 0, m.source, m.target))))
+    return Access(bits, tuple(sorted(modes, key=_fastest_first)))
+
+
+def _fastest_first(mode: Mode) -> tuple[bool, int, int]:
+    return mode.source == 0, mode.source, mode.target
 
 
 def _distance(extent: int, stride: int) -> int:

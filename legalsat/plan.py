@@ -12,10 +12,11 @@ from legalsat.access import MEANS, Access, Mode
 from legalsat.checks import integer, integers, one_of
 from legalsat.dtypes import dtype
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.operators import Copy, Operator, Transpose
+from legalsat.operators import Copy, Im2col, Operator, Transpose
 from legalsat.targets import TARGETS, Target, target
 from legalsat.tensor import Tensor
 from legalsat.tensor_map import TensorMap
+from legalsat.windows import Window
 
 PLAN_VERSION = 2
 
@@ -162,7 +163,8 @@ class View:
 
     Attributes:
         side: "source" or "target".
-        groups: for each dimension the indices of its modes, fastest first.
+        groups: for each dimension the indices of its modes, fastest first. By im2col, that of pixels is made of the
+            modes that run over windows, and its stride in the source is that of neighbours in a row.
         extent, tile: elements of each dimension. stride: bits between neighbours.
     """
 
@@ -203,6 +205,8 @@ class Plan:
         pipeline: barriers and steps.
         launch: blocks and warps.
         cost: what is predicted. candidates: the best few, this one first.
+        window: the window that the access runs over, where im2col loads walk it, or threads load nothing where it
+            leaves its image.
         before: a relayout of the source that must run first; this plan's maps then read what it wrote.
         guard: with dims, the exact set of their values for which every map of this plan, load and store, obeys every
             rule, in isl's notation; empty without dims.
@@ -222,6 +226,7 @@ class Plan:
     candidates: tuple[Candidate, ...]
     copies: tuple[VectorCopy, ...] = ()
     phases: tuple[Phase, ...] = ()
+    window: Window | None = None
     before: tuple[Plan, ...] = ()
     mma: None = None
     guard: str = ""
@@ -295,7 +300,7 @@ class Plan:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Copy | Transpose):
+    if isinstance(value, Operator):
         return {"kind": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}
     if isinstance(value, Mode):
         return list(value)
@@ -332,6 +337,7 @@ def from_json(data: Any) -> Plan:
             cost=_value(Cost, data["cost"], "cost"),
             copies=tuple(_value(VectorCopy, c, "copies") for c in data["copies"]),
             phases=tuple(_value(Phase, p, "phases") for p in data["phases"]),
+            window=None if data["window"] is None else _value(Window, data["window"], "window"),
             before=tuple(from_json({"version": PLAN_VERSION, **p}) for p in data["before"]),
             candidates=tuple(
                 Candidate(
@@ -377,6 +383,24 @@ def _operator(data: Mapping[str, Any]) -> Operator:
     source, result = (
         Tensor(t["shape"], dtype(t["dtype"]), t["strides"], t["align"]) for t in (data["source"], data["target"])
     )
+    if data["kind"] == "Im2col":
+        return Im2col(
+            source,
+            data["filter"],
+            stride=data["stride"],
+            padding=data["padding"],
+            dilation=data["dilation"],
+            target=result,
+            tile=data["tile"],
+            consumer=data["consumer"],
+        )
     if data["kind"] == "Transpose":
         return Transpose(source, data["order"], result, tile=data["tile"])
-    return Copy(source, result, tile=data["tile"], consumer=data["consumer"])
+    return Copy(
+        source,
+        result,
+        tile=data["tile"],
+        consumer=data["consumer"],
+        passes=data["passes"],
+        constant=_value(bool, data["constant"], "constant"),
+    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from legalsat.access import ANY, Access, Mode
 from legalsat.diagnostics import Diagnostic
+from legalsat.extract.columns import walked
 from legalsat.plan import Candidate, Plan
 from legalsat.tensor_map import TensorMap
 
@@ -28,6 +29,15 @@ _MAP_FIELDS = (
     ("l2_promotion", ""),
     ("oob_fill", ""),
 )
+# And an im2col map, besides.
+_COLUMN_FIELDS = (
+    ("mode", ""),
+    ("lower_corner", "pixels"),
+    ("upper_corner", "pixels"),
+    ("channels", "elements a pixel"),
+    ("pixels", "a column"),
+)
+_PIECES = {"bulk": ("run", "runs"), "im2col": ("column", "columns")}
 _ROLES = {"source": "source, load", "target": "target, store"}
 
 
@@ -149,6 +159,7 @@ def show_plan(plan: Plan, look: Look = PLAIN) -> str:
     product = "" if target.name == target.architecture else f" ({target.architecture})"
     sections = [
         ("movement", _movement(plan)),
+        ("window", _window(plan)),
         ("derivation", _derivation(plan, look)),
         ("tensor maps", _maps(plan)),
         ("copies", _copies(plan)),
@@ -180,10 +191,25 @@ def _movement(plan: Plan) -> list[str]:
         for i, m in enumerate(access.modes)
     ]
     tiles = 1
-    for mode in access.modes:
+    for mode in walked(access, plan.window).modes:
         tiles *= -(-mode.extent // mode.tile)
     head = f"  {tiles} tile{'s' * (tiles != 1)} of {access.word}-bit words; strides in {unit}"
     return [head, *table(rows)]
+
+
+def _window(plan: Plan) -> list[str]:
+    """How the window moves along each axis of the image, and who fills in zeros."""
+    window = plan.window
+    if window is None:
+        return []
+    rows = [("windows", "taps", "image", "step", "dilation", "zeros before, after")]
+    for sweep, pixel, tap in zip(window.sweeps, window.pixels, window.taps, strict=False):
+        counts = (sweep.extent, sweep.step, sweep.dilation)
+        rows.append((f"mode {pixel}", f"mode {tap}", *map(str, counts), f"{sweep.before}, {sweep.after}"))
+    if plan.access.by == "im2col":
+        modes = ", ".join(map(str, window.pixels))
+        return [*table(rows), f"  tiles count pixels of modes {modes} as they follow, from row to row"]
+    return [*table(rows), "  loads are masked by the window: zeros where a tap lies outside the image"]
 
 
 def _derivation(plan: Plan, look: Look) -> list[str]:
@@ -206,7 +232,8 @@ def _maps(plan: Plan) -> list[str]:
     if not sides:
         return []
     rows = [("", *(_ROLES[side] for side, _ in sides), "")]
-    rows += [(field, *(_field(tm, field) for _, tm in sides), unit) for field, unit in _MAP_FIELDS]
+    shown = (*_MAP_FIELDS, *_COLUMN_FIELDS) if any(tm.mode == "im2col" for _, tm in sides) else _MAP_FIELDS
+    rows += [(field, *(_field(tm, field) for _, tm in sides), unit) for field, unit in shown]
     aligned = {"source": plan.source.align, "target": plan.operator.target.align}
     rows.append(("address", *(f"multiple of {aligned[side]}" for side, _ in sides), "bytes"))
     lines = table(rows)
@@ -223,6 +250,8 @@ def _copies(plan: Plan) -> list[str]:
 
 def _field(tm: TensorMap, field: str) -> str:
     value = getattr(tm, field)
+    if field in {"channels", "pixels"} and tm.mode == "tiled":
+        return "-"
     return (", ".join(map(str, value)) or "-") if isinstance(value, tuple) else str(value)
 
 
@@ -233,8 +262,8 @@ def _shared(plan: Plan) -> list[str]:
         stages = f"{tile.stages} stage{'s' * (tile.stages != 1)} of {byte_count(tile.bytes)}"
         if tile.overlays:
             stages = "in the same bytes"
-        piece = "run" if plan.access.by == "bulk" else "boxe"
-        boxes = f"{tile.boxes} {piece}s each" if tile.boxes != 1 else f"1 {piece.removesuffix('e')} each"
+        piece, many = _PIECES.get(plan.access.by, ("box", "boxes"))
+        boxes = f"{tile.boxes} {many} each" if tile.boxes != 1 else f"1 {piece} each"
         boxes = boxes if tile.boxes else "filled by threads"
         swizzle = "no swizzle" if tile.swizzle == "none" else f"swizzle {tile.swizzle}"
         aligned = f"aligned to {tile.alignment} bytes"

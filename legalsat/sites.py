@@ -22,8 +22,9 @@ class TmaCopy:
     """One tensor map, as the encode call sees it. Fields are those of `TensorMap`, enums as driver values.
 
     Besides: whether the copy `stores`, the stride that the innermost dimension would need, in bits (None: none), and
-    the `tile` that boxes fill side by side, in elements per dimension (empty: a box stands alone), the `side` of the
-    movement that the map describes, and whether wgmma reads the tile.
+    the `tile` that boxes fill side by side, in elements per dimension (of im2col: columns and pixels; empty: a box
+    stands alone), the `side` of the movement that the map describes, whether wgmma reads the tile, and the `offsets` of
+    im2col loads from a window's first tap to its last, fastest dimension first.
     """
 
     tiled: bool
@@ -48,6 +49,7 @@ class TmaCopy:
     tile: tuple[Value, ...] = ()
     side: str = ""
     feeds_wgmma: bool = False
+    offsets: tuple[Value, ...] = ()
 
     @staticmethod
     def of(tm: TensorMap, *, stores: bool = False) -> TmaCopy:
@@ -106,7 +108,8 @@ class TmaCopy:
         if self.tiled:
             side = f" of the {self.side}" if self.side else ""
             return f"TMA copy{side}, box {' x '.join(map(str, self.box))}"
-        return f"TMA im2col copy, {self.pixels} pixels of {self.channels} channels"
+        side = f" of the {self.side}" if self.side else ""
+        return f"TMA im2col copy{side}, {self.pixels} pixels of {self.channels} channels"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +135,8 @@ class VectorAccess:
     """Rows of one side of a tile, moved `bytes` at a time by one instruction a vector.
 
     Address and strides in bytes (dimensions other than the innermost, and of more than one element), and how much each
-    of them steps over; the stride, the extent and the tile of the innermost dimension in bits.
+    of them steps over; the stride, the extent and the tile of the innermost dimension in bits; and bits of a pixel
+    whose neighbours in memory may be missing under a window, 0 where none are.
     """
 
     instruction: str
@@ -145,6 +149,7 @@ class VectorAccess:
     inner_stride_bits: Value
     row_bits: Value
     tile_bits: Value
+    pixel_bits: int = 0
 
     def __str__(self) -> str:
         return f"{self.instruction} of the {self.side}, {self.bytes} bytes each"
@@ -167,7 +172,7 @@ class Movement:
     Bits of its words once every law has been tried; who reads the tile, if anybody; the element type; the tile as the
     user gave it, slowest axis first; whether the last axis runs fastest in memory; the means, one of
     `legalsat.access.MEANS`; bytes of a row of the tile in shared memory, 0 where it is not known yet; whether rows
-    begin at different offsets there.
+    begin at different offsets there; whether it runs over windows, and whether these leave their images.
     """
 
     word: Value
@@ -178,6 +183,8 @@ class Movement:
     by: str = "any"
     row_bytes: int = 0
     shifted: bool = False
+    windows: bool = False
+    leaves: bool = False
 
     @property
     def feeds_wgmma(self) -> bool:

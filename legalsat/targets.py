@@ -14,6 +14,7 @@ from legalsat.errors import InvalidInput
 # Limits that every tensor memory accelerator shares so far.
 MAX_RANK = 5
 MAX_BOX_EXTENT = 256  # elements
+MAX_COLUMN_PIXELS = 1024
 GRANULE_BYTES = 16
 
 KIB = 1024
@@ -48,7 +49,7 @@ class TmaLimits:
     max_box_extent: int = MAX_BOX_EXTENT
     max_element_stride: int = 8
     max_channels: int = 256
-    max_pixels: int = 1024
+    max_pixels: int = MAX_COLUMN_PIXELS
     max_extent: int = 2**32
     max_stride: int = 2**40
     alignment: int = GRANULE_BYTES
@@ -86,11 +87,19 @@ class Tcgen05Limits:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A product that carries the chip: what speed predictions need. Bandwidth in bytes a second (datasheet)."""
+    """A product that carries the chip: what speed predictions need, by its datasheet.
+
+    Attributes:
+        processors: multiprocessors (AMD: compute units).
+        memory_bandwidth: bytes a second.
+        l2_bytes: bytes of L2.
+        bf16_flops: dense bf16 operations a second of the matrix units.
+    """
 
     processors: int
     memory_bandwidth: float
     l2_bytes: int
+    bf16_flops: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +225,13 @@ def _product(name: str, architecture: str, device: Device) -> Target:
 
 # HW-06, HW-07, AMD-01; the H200's processors and L2 were read off the device.
 _PRODUCTS = (
-    _product("a100", "sm_80", Device(108, 1.55e12, 40 * MIB)),
-    _product("h100", "sm_90a", Device(132, 3.35e12, 50 * MIB)),
-    _product("h200", "sm_90a", Device(132, 4.8e12, 60 * MIB)),
-    _product("b200", "sm_100a", Device(148, 8.0e12, 126 * MIB)),
-    _product("rtx5090", "sm_120a", Device(170, 1.79e12, 96 * MIB)),
-    _product("mi300x", "gfx942", Device(304, 5.3e12, 256 * MIB)),
-    _product("mi355x", "gfx950", Device(256, 8.0e12, 256 * MIB)),
+    _product("a100", "sm_80", Device(108, 1.55e12, 40 * MIB, 312e12)),
+    _product("h100", "sm_90a", Device(132, 3.35e12, 50 * MIB, 989e12)),
+    _product("h200", "sm_90a", Device(132, 4.8e12, 60 * MIB, 989e12)),
+    _product("b200", "sm_100a", Device(148, 8.0e12, 126 * MIB, 2250e12)),
+    _product("rtx5090", "sm_120a", Device(170, 1.79e12, 96 * MIB, 209e12)),
+    _product("mi300x", "gfx942", Device(304, 5.3e12, 256 * MIB, 1307e12)),
+    _product("mi355x", "gfx950", Device(256, 8.0e12, 256 * MIB, 2500e12)),
 )
 TARGETS: dict[str, Target] = {t.name: t for t in (*_ARCHITECTURES, *_PRODUCTS)}
 

@@ -10,7 +10,7 @@ from legalsat.targets import Target, TmaLimits
 
 SHARED = Unit("shared memory", lambda target: target)
 CHIP = Unit("chip", lambda target: target)
-COPY_ENGINE = ("tma", "tma.phases", "bulk")  # the means that need it
+COPY_ENGINE = ("tma", "tma.phases", "im2col", "bulk")  # the means that need it
 
 
 @TMA.rule(
@@ -88,8 +88,9 @@ def boxes_misaligned_in_shared_memory(copy: TmaCopy, tma: TmaLimits) -> Requirem
     """Boxes that fill a tile side by side start at multiples of 128 bytes, so each takes a multiple of that."""
     if not copy.tile:
         return
-    alone = all_of(*(extent == tile for extent, tile in zip(copy.box, copy.tile, strict=True)))
-    bits = product([*copy.box, copy.element_bits])
+    box = copy.box if copy.tiled else (copy.channels, copy.pixels)
+    alone = all_of(*(extent == tile for extent, tile in zip(box, copy.tile, strict=True)))
+    bits = product([*box, copy.element_bits])
     yield require(
         any_of(alone, multiple_of(bits, 8 * tma.shared_alignment)),
         "boxes of {bits} bits side by side start at no multiples of {alignment} bytes in shared memory",

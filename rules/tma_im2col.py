@@ -9,7 +9,7 @@ from legalsat.sites import TmaCopy
 from legalsat.targets import TmaLimits
 
 _ENCODE = "cuda.h 13.0, cuTensorMapEncodeIm2col"
-CORNER_BITS = {3: 16, 4: 8, 5: 5}  # FACTS IC-02
+CORNER_BITS = {3: 16, 4: 8, 5: 5}  # of corners, signed, and of offsets, unsigned (FACTS IC-02, IC-06)
 
 
 def wrap_int32(number: Value) -> Value:
@@ -87,6 +87,28 @@ def corner_out_of_range(copy: TmaCopy, tma: TmaLimits) -> Requirements:
                 high=half - 1,
                 rank=copy.rank,
             )
+
+
+@TMA.rule(
+    "TMA046",
+    Source("PTX ISA 9.1, 5.5.4.1", "offsets").saying("im2col offsets range: [0, 2^16-1], [0, 2^8-1], [0, 2^5-1]"),
+    refused_by="document",
+)
+def offset_out_of_range(copy: TmaCopy, tma: TmaLimits) -> Requirements:
+    """A tap's offset from the window's first one fits into 16, 8 or 5 bits for ranks 3, 4 and 5.
+
+    The last tap lies dilation * (taps - 1) pixels from the first.
+    """
+    for axis, offset in enumerate(copy.offsets):
+        largest = (1 << CORNER_BITS[copy.rank]) - 1
+        yield require(
+            within(0, offset, largest),
+            "offset {axis} of the last tap is {offset} pixels, more than {largest}",
+            help="take a smaller dilation or filter, so that no tap is more than {largest} pixels from the first",
+            axis=axis,
+            offset=offset,
+            largest=largest,
+        )
 
 
 @TMA.rule(

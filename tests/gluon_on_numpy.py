@@ -112,11 +112,41 @@ class Descriptor:
 
 @dataclass
 class Pointer:
+    """Addresses of words, of which every `vector` along the last axis are to be one access."""
+
     memory: Any
     offset: Any = 0
+    vector: int = 1
 
     def __add__(self, offset: Any) -> Pointer:
         return Pointer(self.memory, self.offset + offset)
+
+    def multiple_of(self, multiples: list[int]) -> Pointer:
+        """The same, said to be multiples of so many bytes wherever a vector begins; the memory itself is, of 16."""
+        size = self.memory.itemsize
+        assert multiples[:-1] == [size] * (len(multiples) - 1) and multiples[-1] % size == 0
+        return Pointer(
+            self.memory,
+            vectors(self.offset, [1] * (len(multiples) - 1) + [multiples[-1] // size]),
+            multiples[-1] // size,
+        )
+
+    def chosen(self, words: Any, mask: Any) -> tuple[Any, Any]:
+        """Offsets and mask as wide as the words; no vector is cut by the mask."""
+        offset, mask = (np.broadcast_to(each, np.shape(words)) for each in (self.offset, mask))
+        each = mask.reshape(-1, self.vector)
+        assert np.all(each.all(axis=1) == each.any(axis=1)), "a mask cuts a vector"
+        assert np.all(offset[mask] >= 0)
+        return offset, mask
+
+
+def vectors(offset: Any, multiples: list[int]) -> Any:
+    """Return offsets that are said to be multiples wherever a vector begins, if they are, and neighbours in it."""
+    assert len(multiples) == offset.ndim and set(multiples[:-1]) <= {1}
+    each = offset.reshape(*offset.shape[:-1], -1, multiples[-1])
+    assert np.all(each[..., 0] % multiples[-1] == 0), "a vector is misaligned"
+    assert np.all(np.diff(each, axis=-1) == 1), "a vector's words are not neighbours"
+    return offset
 
 
 class Machine:
@@ -194,6 +224,47 @@ class Machine:
             "fence_async_shared": lambda: None,
             "reinterpret": lambda b, dtype, shape, layout: Buffer(b.data.reshape(-1).view(dtype).reshape(shape)),
         }
+
+
+class ThreadMachine:
+    """The Triton functions that kernels by threads call; whole vectors alone are loaded and stored."""
+
+    def __init__(self) -> None:
+        self.program = 0
+
+    def load(self, pointer: Pointer, mask: Any = True) -> Words:
+        words = np.full(pointer.offset.shape, POISON, pointer.memory.dtype)
+        offset, mask = pointer.chosen(words, mask)
+        words[mask] = pointer.memory[offset[mask]]
+        return words.view(Words)
+
+    def store(self, pointer: Pointer, words: Words, mask: Any = True) -> None:
+        assert words.shape == pointer.offset.shape
+        offset, mask = pointer.chosen(words, mask)
+        pointer.memory[offset[mask]] = words[mask]
+
+    def names(self) -> dict[str, Any]:
+        """Globals that stand in for an emitted module's own."""
+        tl = SimpleNamespace(
+            int64=np.int64,
+            program_id=lambda axis: np.array(self.program, np.int32).view(Words),
+            arange=lambda low, high: np.arange(low, high, dtype=np.int32).view(Words),
+            multiple_of=lambda value, multiples: (
+                value.multiple_of(multiples) if isinstance(value, Pointer) else vectors(value, multiples)
+            ),
+            load=self.load,
+            store=self.store,
+        )
+        return {"tl": tl}
+
+
+def run_threads_on_numpy(module: ModuleType, source: Any, target: Any, programs: range | None = None) -> None:
+    """Run programs of an emitted module's kernel by threads, every one if not told which, on 1-D arrays of words."""
+    machine = ThreadMachine()
+    kernel = types.FunctionType(module.move_tiles.fn.__code__, vars(module) | machine.names())
+    for program in range(module.TILES) if programs is None else programs:
+        machine.program = program
+        kernel(Pointer(source), Pointer(target))
 
 
 def run_on_numpy(

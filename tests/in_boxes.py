@@ -1,4 +1,4 @@
-"""Loads of a tile by boxes of one tensor map, and of several that share the rows out, on the model of the copy engine."""
+"""Loads of a tile by boxes of one tensor map, or of several that share its rows out, by the copy engine's model."""
 
 from __future__ import annotations
 
@@ -73,11 +73,10 @@ def placed_boxes(plan: Plan, side: int, start: tuple[int, ...]) -> Iterator[tupl
         yield base, tuple(o + b for o, b in zip(origin, begin, strict=True))
 
 
-def fill(shared: Bytes, tm: TensorMap, coordinate: tuple[int, ...], base: int, source: Bytes, offset: int = 0) -> None:
-    """Let one box arrive at shared address `base`, from a map whose base lies `offset` bytes into the tensor."""
-    image = smem_image(tm, coordinate, base)
+def fill(shared: Bytes, image: Numbers, memory: Bytes) -> None:
+    """Let one box arrive from the memory that its map's base begins; `image` is what `smem_image` says of it."""
     read, filled = np.flatnonzero(image >= 0), np.flatnonzero(image == FILLED)
-    shared[read] = source[image[read] + offset]
+    shared[read] = memory[image[read]]
     shared[filled] = 0
 
 
@@ -91,7 +90,7 @@ def load_boxes(tile: Tile, source: Bytes) -> Bytes:
     assert plan.shared[0].boxes == len(placed), "the plan counts its boxes"
     assert plan.pipeline.barriers[0].transaction_bytes == len(placed) * tx_bytes(tm)
     for base, coordinate in placed:
-        fill(shared, tm, coordinate, base, source)
+        fill(shared, smem_image(tm, coordinate, base), source)
     found: Bytes = shared[Placement(plan, 0).address[:, None] + np.arange(word)]
     return found
 
@@ -124,7 +123,8 @@ def load_phases(tile: Tile, source: Bytes) -> Bytes:
         bases = [number * part + i * smem_bytes(tm) for i in range(len(begins))]
         assert bases[-1] + smem_bytes(tm) <= (number + 1) * part, "a phase keeps to its part of the buffer"
         for base, begin in zip(bases, begins, strict=True):
-            fill(shared, tm, tuple(o + b for o, b in zip(origin, begin, strict=True)), base, source, phase.offset)
+            coordinate = tuple(o + b for o, b in zip(origin, begin, strict=True))
+            fill(shared, smem_image(tm, coordinate, base), source[phase.offset :])
             arrived += tx_bytes(tm)
         mine = along[at] % count == number
         places = [c[mine] for c in along]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from tiles import Numbers, Tile
@@ -26,6 +28,9 @@ def load_vectors(tile: Tile, source: Bytes) -> Bytes:
     plan, word = tile.plan, tile.plan.access.word // 8
     load = plan.copies[0]
     assert load.bytes in SIZES[load.instruction]
+    if plan.access.by == "fragments":
+        wide = load.bytes * 8 > plan.operator.source.dtype.bits
+        assert not wide or plan.operator.source.strides[-1] == 1, "a fragment's pairs are neighbours along K"
     found = np.full((tile.inside.size, word), POISON, dtype=np.uint8)
     for words, address in _vectors(tile, plan.views[0], load.bytes, "source"):
         found[words] = source[address[:, None] + np.arange(word)]
@@ -108,12 +113,19 @@ def _vectors(tile: Tile, view: View, size: int, side: str) -> list[tuple[Numbers
 def _buffer(tile: Tile) -> tuple[Bytes, Numbers]:
     """Return the shared buffer, and the address of each of the tile's words in it.
 
-    Rows lie one after another; with a swizzle, columns of its span do, each of which holds all rows.
+    Rows lie one after another; with a swizzle, columns of its span do, each of which holds all rows. Rows for wgmma
+    are those of its operand: the user's tile along the fastest axis.
     """
-    (buffer,), word = tile.plan.shared, tile.plan.access.word // 8
-    rows = tile.rows(tile.plan.views[0]).words
+    plan = tile.plan
+    (buffer,), word, operator = plan.shared, plan.access.word // 8, plan.operator
+    rows = tile.rows(plan.views[0]).words
+    if operator.consumer in {"wgmma.a", "wgmma.b"}:
+        fastest = max(i for i, stride in enumerate(operator.source.strides) if stride == 1)
+        assert operator.tile is not None
+        rows = rows.reshape(-1, operator.tile[fastest] * operator.source.dtype.bits // (8 * word))
+        assert buffer.swizzle != "none" or rows.shape[1] * word == GRANULE, "wgmma has a descriptor for the rows"
     assert buffer.bytes == rows.size * word, "the buffer just holds the tile"
-    assert buffer.shape == tuple(reversed(tile.plan.views[0].tile)) and buffer.word == 8 * word
+    assert (buffer.shape[-1], math.prod(buffer.shape), buffer.word) == (rows.shape[1], rows.size, 8 * word)
     row, column = np.divmod(np.arange(rows.size, dtype=np.int64) * word, rows.shape[1] * word)
     if span := SPANS[buffer.swizzle]:
         assert rows.shape[1] * word % span == 0 and buffer.alignment % (8 * span) == 0

@@ -332,7 +332,8 @@ def test_a_region_in_words() -> None:
     assert region.holds(M=2**31 - 1, K=2**31 - 8) and region.holds(M=1, K=8)
     assert not region.holds(M=2**31, K=8)
     assert not region.holds(M=1, K=2**31) and not region.holds(M=0, K=8) and not region.holds(M=-3, K=2**70)
-    assert "K must be no multiple of 8" in region.family[-1].sentence and region.family[-1].plan is None
+    assert region.family[-1].sentence == "K must be odd"
+    assert str(region).splitlines()[-1] == "  by threads in 2 bytes: K must be odd"
     assert str(region).splitlines()[0].endswith(region.sentence)
     assert region.plan is not None and region.plan.guard == region.set
 
@@ -392,7 +393,7 @@ def test_nothing_legal_is_an_empty_region() -> None:
     assert region.sentence == "no value of K and M is legal with the axes as they are (TMA024)"
     assert {d.code for d in region.diagnostics} == {"TMA024"}
     assert not region.holds(M=1, K=8)
-    assert [(one.sentence, one.plan) for one in region.family] == [("any value", None)]
+    assert all(one.plan is not None and one.plan.access.by != "tma" for one in region.family)
     proof = region.prove()
     assert proof.holds and proof.inside == 0 < proof.outside and proof.equivalent is None
     assert ls.legal_region(T((M, K), "bf16"), "mi300x").diagnostics[0].code == "UNIT001"
@@ -418,7 +419,34 @@ def test_families_give_each_value_to_the_cheapest_offer() -> None:
 def test_regions_go_to_json() -> None:
     data = json.loads(json.dumps(region_of(MATRIX).to_json()))
     assert data["sentence"] == region_of(MATRIX).sentence and [d["name"] for d in data["dims"]] == ["K", "M"]
-    assert [one["planned"] for one in data["family"]] == [True, False]
+    assert [one["planned"] for one in data["family"]] == [True] * 5
+    assert "K must leave 4 when divided by 8" in [one["sentence"] for one in data["family"]]
+
+
+@pytest.mark.parametrize("name", ["bf16", "u8", "fp32", "fp64"])
+@pytest.mark.parametrize("target_pitch", [0, 400])
+def test_every_value_is_served_by_a_plan_whose_vectors_it_can_have(name: str, target_pitch: int) -> None:
+    """Brute force: at each K, every offer's own set is where its vectors divide rows, pitches and the tile's rows."""
+    rows, dim = 16, ls.Dim("K", max=300)
+    into = T((rows, dim), name, (target_pitch, 1)) if target_pitch else None
+    region = ls.legal_region(Copy(T((rows, dim), name), into, tile=(8, 16)), H200)
+    element = T((1,), name).dtype.bits // 8
+    for k in range(1, 301):
+        serving = [one for one in region.family if isl_holds(read(one.set), {"K": k})]
+        assert len(serving) == 1
+        plan = serving[0].plan
+        for one in region.family:
+            if one.plan is None or one.plan.access.by == "tma":
+                continue
+            row, pitches = k * element, (k * element, (target_pitch or k) * element)
+            fits = all(
+                n % copy.bytes == 0 and copy.bytes % element == 0
+                for copy, pitch in zip(one.plan.copies, pitches, strict=True)
+                for n in (row, pitch, 16 * element)
+            )
+            apart = not target_pitch or k <= target_pitch
+            assert isl_holds(read(one.plan.guard), {"K": k}) == (fits and apart)
+        assert plan is not None and isl_holds(read(plan.guard), {"K": k})
 
 
 def test_what_has_no_region_is_refused() -> None:

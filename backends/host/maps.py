@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from legalsat.backends import require_bound
-from legalsat.errors import InvalidInput
+from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.plan import Plan
 from legalsat.tensor_map import TensorMap, driver_value
 
@@ -70,8 +70,21 @@ def require_encodable(tm: TensorMap, name: str) -> None:
 
 
 def named_maps(plan: Plan) -> Iterator[tuple[TensorMap, str]]:
-    """Yield the plan's tensor maps with their names, "source" and "target"; raises where dims are not bound."""
+    """Yield the plan's tensor maps with their names, "source" and "target".
+
+    Raises:
+        LegalSatError: dims are not bound, or the plan is by means other than boxes of one tensor map.
+    """
     require_bound(plan)
+    if not plan.tensor_maps:
+        raise LegalSatError(
+            f"plan by {plan.access.by} needs no tensor maps, so there is nothing for the host to encode"
+        )
+    if plan.access.by != "tma":
+        raise LegalSatError(
+            f"plan is by {plan.access.by}, and the host backends encode the maps of plans by tma; "
+            "ask synthesize for means=('tma',)"
+        )
     for view, tm in zip(plan.views, plan.tensor_maps, strict=True):
         yield tm, view.side
 

@@ -1,30 +1,76 @@
-"""Turns a plan into the numbers of a `CopyKernel`; every decision is already in the plan."""
+"""Turns a plan into the numbers of a `CopyKernel` or a `VectorKernel`; every decision is already in the plan."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from legalsat.backends.triton.kernel import CopyKernel, Operand
 from legalsat.backends.triton.text import emit
-from legalsat.errors import InvalidInput
+from legalsat.backends.triton.threads import Side, VectorKernel, emit_threads
+from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.extract.views import views_of
+from legalsat.operators import Copy
 from legalsat.plan import Plan, View
 from legalsat.sites import SWIZZLE_SPANS
 from legalsat.tensor import Tensor, plain
 from legalsat.tensor_map import driver_value
 
+Kernel = TypeVar("Kernel", CopyKernel, VectorKernel)
+
 
 def emit_triton(plan: Plan) -> str:
-    """Return a standalone Gluon module whose `run(source, target=None)` executes the plan on torch tensors."""
+    """Return a standalone Triton module whose `run(source, target=None)` executes the plan on torch tensors.
+
+    Raises:
+        LegalSatError: the plan's means of delivery have no kernel here.
+        InvalidInput: as `kernel_of` and `vector_kernel_of`.
+    """
+    if plan.access.by == "threads":
+        return emit_threads(vector_kernel_of(plan))
     return emit(kernel_of(plan))
 
 
 def kernel_of(plan: Plan) -> CopyKernel:
-    """Return the kernel of a plan.
+    """Return the kernel of a plan by boxes of one tensor map.
 
     Raises:
+        LegalSatError: the plan is by other means.
         InvalidInput: the plan has a tile that is no power of two or has fewer words than a warp has lanes, words of 64
             bits, or memory that torch cannot describe.
     """
+    _require(plan, "tma")
+    return _said_of(plan, _kernel)
+
+
+def vector_kernel_of(plan: Plan) -> VectorKernel:
+    """Return the kernel of a plan by threads.
+
+    Raises:
+        LegalSatError: the plan is by other means, or keeps tiles in shared memory for a reader.
+        InvalidInput: the plan has a tile that is no power of two, or memory that torch cannot describe.
+    """
+    _require(plan, "threads")
+    if isinstance(plan.operator, Copy) and plan.operator.consumer is not None:
+        raise LegalSatError(
+            f"plan by threads leaves tiles in shared memory for {plan.operator.consumer}, and triton has nobody there "
+            "to read them; ask synthesize for no consumer"
+        )
+    return _said_of(plan, _vector_kernel)
+
+
+def _require(plan: Plan, means: str) -> None:
+    if plan.access.by != means:
+        raise LegalSatError(
+            f"plan is by {plan.access.by}, and triton prints plans by tma and threads; "
+            "ask synthesize for means=('tma', 'threads')"
+        )
+
+
+def _said_of(plan: Plan, make: Callable[[Plan], Kernel]) -> Kernel:
+    """Return what `make` makes of a plan; what it refuses is said of the plan's operator."""
     try:
-        return _kernel(plan)
+        return make(plan)
     except InvalidInput as error:
         raise InvalidInput(
             f"Triton cannot carry out the {plan.operator}: {error} (modes as in the plan's access, {plan.access})"
@@ -52,6 +98,28 @@ def _kernel(plan: Plan) -> CopyKernel:
         stages=plan.pipeline.stages,
         warps=plan.launch.warps,
         programs=plan.launch.programs,
+    )
+
+
+def _vector_kernel(plan: Plan) -> VectorKernel:
+    access, word = plan.access, plan.access.word
+    load, store = (
+        Side(
+            groups=_slowest_first(view),
+            stride=tuple(getattr(mode, view.side) // word for mode in access.modes),
+            bytes=copy.bytes,
+        )
+        for view, copy in zip(views_of(access), plan.copies, strict=True)
+    )
+    return VectorKernel(
+        source=_operand(plan.operator.source),
+        target=_operand(plan.operator.target),
+        word_bits=word,
+        extent=tuple(mode.extent for mode in access.modes),
+        tile=tuple(mode.tile for mode in access.modes),
+        load=load,
+        store=store,
+        warps=plan.launch.warps,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any
 from legalsat.backends.triton.body import kernel_name
 from legalsat.backends.triton.kernel import CopyKernel
 from legalsat.backends.triton.text import emit
+from legalsat.backends.triton.threads import KERNEL, VectorKernel, emit_threads
 from legalsat.checks import integer
 from legalsat.errors import InvalidInput
+from legalsat.targets import Target
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,41 @@ def load_module(text: str, folder: Path, name: str = "legalsat_kernel") -> Modul
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@dataclass(frozen=True)
+class CompiledVectors:
+    """What Triton made of a kernel by threads.
+
+    Attributes:
+        assembly: its PTX, or an AMD chip's assembly.
+        binary: its binary, for one architecture.
+        shared_bytes: shared memory of one program.
+    """
+
+    assembly: str
+    binary: bytes
+    shared_bytes: int
+
+
+def compile_vectors(kernel: VectorKernel, target: Target) -> CompiledVectors:
+    """Emit `kernel` and compile it with Triton for a GPU of either maker; needs no GPU.
+
+    The tensors' addresses are taken for any: what is known of them stands in the kernel's text.
+    """
+    import triton  # noqa: PLC0415 - takes a second to import
+    from triton.backends.compiler import GPUTarget  # noqa: PLC0415
+    from triton.compiler import ASTSource  # noqa: PLC0415
+
+    number = re.fullmatch(r"sm_(\d+)\D?", target.architecture)
+    gpu = GPUTarget("cuda", int(number[1]), 32) if number else GPUTarget("hip", target.architecture, target.lanes)
+    with tempfile.TemporaryDirectory() as folder:
+        module = load_module(emit_threads(kernel), Path(folder))
+        word = f"*i{kernel.word_bits}"
+        source = ASTSource(getattr(module, KERNEL), {"source": word, "target": word}, {}, {})
+        compiled = triton.compile(source, target=gpu, options={"num_warps": kernel.warps, "enable_fp_fusion": False})
+    text, binary = ("ptx", "cubin") if number else ("amdgcn", "hsaco")
+    return CompiledVectors(compiled.asm[text], compiled.asm[binary], compiled.metadata.shared)
 
 
 def compile_kernel(kernel: CopyKernel, capability: int = 90) -> CompiledKernel:

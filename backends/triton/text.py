@@ -29,7 +29,7 @@ reinterpret = getattr(_buffer, "reinterpret", None) or _buffer._reinterpret
 }
 
 RUN_CHECKS = '''\
-def _check(name, tensor, shape, stride):
+def _check(name, tensor, shape, stride, align):
     """Raise ValueError unless `tensor` is the memory that this kernel was written for."""
     if not tensor.is_cuda:
         raise ValueError(f"{name} is on {tensor.device}; move it to a CUDA device")
@@ -39,8 +39,8 @@ def _check(name, tensor, shape, stride):
         raise ValueError(f"{name} has shape {tuple(tensor.shape)}; this kernel is for {shape}")
     if any(n > 1 and d != e for n, d, e in zip(shape, tensor.stride(), stride)):
         raise ValueError(f"{name} has strides {tuple(tensor.stride())}; this kernel is for {stride}")
-    if tensor.data_ptr() % 16:
-        raise ValueError(f"{name} starts {tensor.data_ptr() % 16} bytes past a multiple of 16; align it to 16 bytes")
+    if extra := tensor.data_ptr() % align:
+        raise ValueError(f"{name} starts {extra} bytes past a multiple of {align}; align it to {align} bytes")
     if tensor.is_conj() or tensor.is_neg():
         raise ValueError(f"{name} is a lazy conjugate or negative; resolve it first")
 '''
@@ -57,8 +57,17 @@ def emit(kernel: CopyKernel) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _by(numbers: Sequence[int]) -> str:
+def by(numbers: Sequence[int]) -> str:
+    """Return numbers as a shape is said."""
     return " x ".join(map(str, numbers))
+
+
+def mode_table(order: Sequence[int], *columns: Sequence[int]) -> list[str]:
+    """Return lines that list modes in an order: extent, tile, source stride and target stride of each."""
+    rows: list[tuple[str, ...]] = [("mode", "extent", "tile", "source stride", "target stride")]
+    rows += [(str(mode), *(str(column[mode]) for column in columns)) for mode in order]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["    " + "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
 
 
 def _docstring(kernel: CopyKernel) -> str:
@@ -68,13 +77,9 @@ def _docstring(kernel: CopyKernel) -> str:
         "scatter_tiles": "Each tile passes through registers and is stored with plain instructions.",
     }[kernel_name(kernel)]
     launch = f"{kernel.programs} persistent CTAs" if kernel.programs else "one CTA per tile"
-    rows: list[tuple[str, ...]] = [("mode", "extent", "tile", "source stride", "target stride")]
-    for mode in kernel.source_order:
-        numbers = (kernel.extent[mode], kernel.tile[mode], kernel.source_stride[mode], kernel.target_stride[mode])
-        rows.append((str(mode), *map(str, numbers)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = mode_table(kernel.source_order, kernel.extent, kernel.tile, kernel.source_stride, kernel.target_stride)
     lines = [
-        f'"""Copies {_by(kernel.source.shape)} elements, {kernel.source.bytes} bytes, on Hopper\'s copy engine.',
+        f'"""Copies {by(kernel.source.shape)} elements, {kernel.source.bytes} bytes, on Hopper\'s copy engine.',
         "",
         way,
         f"{math.prod(kernel.tiles)} tiles of {kernel.tile_bytes} bytes, {launch} of {kernel.warps} warps, load buffers "
@@ -84,7 +89,7 @@ def _docstring(kernel: CopyKernel) -> str:
         "",
         f"Modes in words of {kernel.word_bits} bits, slowest in the source first:",
         "",
-        *("    " + "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in rows),
+        *table,
         '"""',
         "",
         "from __future__ import annotations",
@@ -95,7 +100,7 @@ def _docstring(kernel: CopyKernel) -> str:
 def _map_line(side: str, shape: TensorMapShape | None, swizzle: int) -> str:
     if shape is None:
         return f"{side}: no tensor map describes this side."
-    return f"{side} map {_by(shape.extent)} words, box {_by(shape.box)}, swizzle {swizzle} bytes."
+    return f"{side} map {by(shape.extent)} words, box {by(shape.box)}, swizzle {swizzle} bytes."
 
 
 def _imports(function: str) -> str:
@@ -212,10 +217,10 @@ def run(source, target=None):
     """
     import torch
 
-    _check("source", source, SOURCE_SHAPE, SOURCE_STRIDE)
+    _check("source", source, SOURCE_SHAPE, SOURCE_STRIDE, 16)
     if target is None:
         target = torch.empty_strided(TARGET_SHAPE, TARGET_STRIDE, dtype=source.dtype, device=source.device)
-    _check("target", target, TARGET_SHAPE, TARGET_STRIDE)
+    _check("target", target, TARGET_SHAPE, TARGET_STRIDE, 16)
     if target.device != source.device:
         raise ValueError(f"source is on {{source.device}}, target on {{target.device}}; use one device")
     if torch.cuda.get_device_capability(source.device) < (9, 0):

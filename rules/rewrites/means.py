@@ -16,6 +16,12 @@ def deliver_in_phases() -> Equations:
 
 
 @law
+def deliver_by_windows() -> Equations:
+    """A by any means  =  A by im2col: the copy engine walks the windows of a convolution, from row to row of pixels"""
+    yield rewrite(means=("any", "im2col")).to()
+
+
+@law
 def deliver_by_runs() -> Equations:
     """A by any means  =  A by bulk: the copy engine fetches each contiguous run, without a tensor map"""
     yield rewrite(means=("any", "bulk")).to()
