@@ -7,7 +7,7 @@ Facts of one side carry its name. All hold for the movement, whatever list of mo
 - `step`: the largest power of two, in bits, that every stride of such a mode is known to be a multiple of. Lists know
   different ones; the class knows the largest.
 - `rank`: the fewest modes of more than one element.
-- `apart`: 1 where the modes nest, so that no two elements share memory.
+- `apart`: 1 where some list nests, so that no two elements share memory; absent where none is known to.
 - `wild`: the fewest modes that can be no outer dimension of a tensor map, their stride being more than a granule and
   no multiple of one.
 - `whole`: 1 where some list has a whole mode, shorter than a granule apart, that could swallow a wild one.

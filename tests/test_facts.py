@@ -1,0 +1,89 @@
+"""What the e-graph says of a class of modes holds for the movement, by brute force; what it bars no map can load."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from problems import operators
+
+from legalsat.access import Access, Mode
+from legalsat.extract import by_boxes
+from legalsat.extract.delivery import Question
+from legalsat.extract.facts import SIDES, barred
+from legalsat.extract.fields import Conflict
+from legalsat.extract.search import candidates
+from legalsat.operators import Operator, access_of
+from legalsat.targets import target
+
+H200 = target("h200")
+
+
+@st.composite
+def accesses(draw: st.DrawFn) -> Access:
+    """Draw a small movement whose strides may continue, overlap, stand still, or be misaligned."""
+    word = draw(st.sampled_from((8, 16)))
+    modes: list[Mode] = []
+    source = target = word
+    for _ in range(draw(st.integers(1, 4))):
+        extent = draw(st.sampled_from((1, 2, 3, 4, 5)))
+        tile = draw(st.sampled_from((extent, 1, 2)))
+        modes.append(Mode(extent, draw(st.sampled_from((source, source, 0, word))), target, tile))
+        source = source * extent * draw(st.sampled_from((1, 1, 2, 3)))
+        target = target * extent * draw(st.sampled_from((1, 1, 5)))
+    return Access(word, tuple(draw(st.permutations(modes))))
+
+
+def offsets(access: Access, side: str) -> list[int]:
+    """Return the offset of every element on one side, in bits."""
+    strides = [getattr(mode, side) for mode in access.modes]
+    places = itertools.product(*(range(mode.extent) for mode in access.modes))
+    return [sum(c * s for c, s in zip(place, strides, strict=True)) for place in places]
+
+
+@settings(deadline=None, max_examples=120)
+@given(accesses())
+def test_facts_hold_for_the_movement(start: Access) -> None:
+    (found,) = candidates([start])
+    same_word = [one for one in found if one.access.word == start.word]
+    facts = same_word[0].facts
+    assert all(one.facts == facts for one in same_word), "a class has one set of facts"
+    assert facts["size"] == math.prod(mode.extent for mode in start.modes)
+    assert facts["rank"] == min(sum(m.extent > 1 for m in one.access.modes) for one in same_word)
+    for side in SIDES:
+        at = offsets(start, side)
+        assert facts[f"reach_{side}"] == max(at)
+        assert all(offset % facts[f"step_{side}"] == 0 for offset in at)
+        if any(at) and facts["size"] > 1:
+            assert facts[f"first_{side}"] <= min(offset for offset in at if offset) or facts[f"first_{side}"] == 0
+        if facts.get(f"apart_{side}"):
+            assert len(set(at)) == len(at)
+
+
+def test_every_fact_takes_more_than_one_value() -> None:
+    dense = Access(16, (Mode(4, 16, 16, 4), Mode(4, 64, 64, 4)))
+    loose = Access(16, (Mode(2, 32, 48, 1), Mode(3, 32, 48, 1), Mode(4, 1040, 1040, 4)))
+    one, other = (candidates([start])[0][0].facts for start in (dense, loose))
+    assert one.keys() >= other.keys() and all(one[name] != other.get(name) for name in one)
+
+
+@settings(deadline=None, max_examples=150)
+@given(operators())
+def test_what_is_barred_no_tensor_map_can_load(operator: Operator) -> None:
+    if operator.tile is None:
+        return
+    (found,) = candidates([access_of(operator, operator.tile)])
+    for one in found:
+        if barred(one.access.by, one.facts):
+            assert isinstance(by_boxes.solve(Question(operator, one.access, H200)), Conflict)
+
+
+def test_rows_of_an_odd_pitch_are_barred_and_others_are_not() -> None:
+    def bars(pitch: int) -> bool:
+        start = Access(16, (Mode(4095, 16, 16, 64), Mode(4096, pitch, pitch, 128)))
+        (boxed,) = (one for one in candidates([start])[0] if one.access.by == "tma")
+        return barred("tma", boxed.facts)
+
+    assert bars(4095 * 16) and not bars(4096 * 16)
