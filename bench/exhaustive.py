@@ -103,12 +103,13 @@ def equal_accesses(start: Access, laws: Sequence[Law] = MODE_LAWS, *, cuts: bool
     Without `cuts` the laws are read forwards alone; with them backwards too, and modes cut where two would merge.
     """
     found: dict[Access, bool] = {}
+    known: dict[Access, tuple[Access, ...]] = {}
     for backwards in (False, True) if cuts else (False,):
         queue = list(found) or [_plain(start)]
         found |= dict.fromkeys(queue, not backwards) if not backwards else {}
         while queue:
             access = queue.pop()
-            for after in (*_forwards(access, laws), *(_backwards(access) if backwards else ())):
+            for after in (*_forwards(access, laws, known), *(_backwards(access) if backwards else ())):
                 state = _plain(after)
                 if state.modes and state not in found:
                     found[state] = not backwards
@@ -124,10 +125,16 @@ def _plain(access: Access) -> Access:
     return Access(access.word, tuple(sorted(kept, key=lambda m: (m.source == 0, m.source, m.target, m.extent, m.tile))))
 
 
-def _forwards(access: Access, laws: Sequence[Law]) -> Iterator[Access]:
-    for law in laws:
-        for _, after in law.unordered_steps(access):
-            yield after
+def _forwards(access: Access, laws: Sequence[Law], known: dict[Access, tuple[Access, ...]]) -> Iterator[Access]:
+    """Yield what a step of a law makes of the access: laws speak of few modes, which may stand anywhere in the list."""
+    count = min(len(access.modes), max(len(e.left) for law in laws for e in law.equations))
+    for chosen in itertools.combinations(range(len(access.modes)), count):
+        rest = tuple(m for i, m in enumerate(access.modes) if i not in chosen)
+        few = Access(access.word, tuple(access.modes[i] for i in chosen))
+        if few not in known:
+            known[few] = tuple(after for law in laws for _, after in law.unordered_steps(few))
+        for after in known[few]:
+            yield Access(after.word, rest + after.modes)
 
 
 def _backwards(access: Access) -> Iterator[Access]:

@@ -6,14 +6,17 @@ import math
 from dataclasses import dataclass
 from random import Random
 
+from legalsat.dtypes import dtype
 from legalsat.operators import CONSUMERS, WGMMA_CONSUMERS, Copy, Operator, Transpose
 from legalsat.tensor import Tensor
 
-DTYPES = ("u8", "bf16", "fp32", "fp64", "i64", "e2m1", "e2m3")
+DTYPES = ("u8", "u8", "bf16", "bf16", "bf16", "fp32", "fp32", "fp64", "i64", "e2m1", "e2m3")
+WGMMA_DTYPES = ("bf16", "bf16", "u8", "fp32")
 TARGETS = ("h200", "b200", "a100", "rtx5090", "mi300x")
-EXTENTS = (1, 2, 3, 5, 7, 8, 16, 17, 32, 33, 64, 72, 128, 272, 320, 512)
+EXTENTS = (1, 2, 3, 5, 7, 8, 16, 17, 32, 33, 64, 72, 128, 264, 272, 300, 320, 512)
 SMALL_EXTENTS = (1, 2, 3, 4)
-TILES = (1, 3, 4, 8, 16, 16, 32, 32, 64, 64, 128, 256, 320, 512)
+TILES = (1, 3, 4, 8, 16, 16, 32, 32, 64, 64, 128, 256, 300, 320, 512)
+ALIGNMENTS = (256, 256, 256, 256, 16, 16, 4, 1)  # bytes of a result that is given
 SMALL_TILES = (1, 1, 2, 2, 3, 4, 4, 8, 16)
 MOST_ELEMENTS = 100_000
 GRANULE_BITS = 128
@@ -41,31 +44,37 @@ class Problem:
 def problem(random: Random) -> Problem:
     """Return a random copy or transpose on a random target."""
     rank = random.choice((1, 2, 2, 2, 3, 3, 4, 5, 6))
-    source = _source(random, rank)
+    consumer = None if random.random() < 0.4 else random.choice(CONSUMERS)
+    if consumer in WGMMA_CONSUMERS and random.random() < 0.8:
+        return _operand(random, rank, consumer)
+    source = _source(random, rank, random.choice(DTYPES))
     tile = None if random.random() < 0.35 else _tile(random, source)
-    if rank > 1 and random.random() < 0.4:
+    if rank > 1 and consumer == "threads":
         axes = tuple(random.sample(range(rank), rank))
-        operator: Operator = Transpose(source, axes, _result(random, source.transposed(axes)), tile=tile)
-        return Problem(operator, random.choice(TARGETS))
-    consumer = random.choice((None, None, *CONSUMERS))
-    if consumer in WGMMA_CONSUMERS and random.random() < 0.8:  # mostly a tile that wgmma can read
-        tile = (1,) * (rank - 2) + (random.choice((64, 64, 128)), random.choice((8, 16, 32, 64, 128)))
-        tile = tile[-rank:]
-    operator = Copy(source, _result(random, source), tile=tile, consumer=consumer)
-    return Problem(operator, "h200" if consumer in WGMMA_CONSUMERS and random.random() < 0.8 else random.choice(TARGETS))
+        turned = Transpose(source, axes, _result(random, source.transposed(axes)), tile=tile)
+        return Problem(turned, random.choice(TARGETS))
+    return Problem(Copy(source, _result(random, source), tile=tile, consumer=consumer), random.choice(TARGETS))
 
 
-def _source(random: Random, rank: int) -> Tensor:
+def _operand(random: Random, rank: int, consumer: str) -> Problem:
+    """Return a problem that wgmma can mostly read: types, tiles and a chip that it takes."""
+    source = _source(random, rank, random.choice(WGMMA_DTYPES))
+    tile = (*(1,) * (rank - 2), random.choice((64, 64, 128)), random.choice((8, 16, 32, 64, 128)))[-rank:]
+    target = "h200" if random.random() < 0.9 else random.choice(TARGETS)
+    return Problem(Copy(source, _result(random, source), tile=tile, consumer=consumer), target)
+
+
+def _source(random: Random, rank: int, name: str) -> Tensor:
     shape = [random.choice(EXTENTS if rank < 4 else SMALL_EXTENTS) for _ in range(rank)]
     if rank >= 4 and random.random() < 0.5:
         shape[random.randrange(rank)] = random.choice(EXTENTS)
     while math.prod(shape) > MOST_ELEMENTS:
         shape = [-(-n // 2) for n in shape]
-    dtype = Tensor((1,), random.choice(DTYPES)).dtype
-    strides = _strides(random, tuple(shape), dtype.bits)
+    element = dtype(name)
+    strides = _strides(random, tuple(shape), element.bits)
     if random.random() < 0.1:
         strides[random.randrange(rank)] = 0
-    return Tensor(shape, dtype, strides, random.choice((16, 16, 128, 256, 256, 256, 8)))
+    return Tensor(shape, element, strides, random.choice((16, 16, 128, 256, 256, 256, 8)))
 
 
 def _strides(random: Random, shape: tuple[int, ...], bits: int) -> list[int]:
@@ -101,4 +110,4 @@ def _result(random: Random, like: Tensor) -> Tensor | None:
     if random.random() < 0.5:
         return None
     shape = tuple(int(n) for n in like.shape if isinstance(n, int))
-    return Tensor(shape, like.dtype, _strides(random, shape, like.dtype.bits), random.choice((256, 256, 16, 4, 1)))
+    return Tensor(shape, like.dtype, _strides(random, shape, like.dtype.bits), random.choice(ALIGNMENTS))

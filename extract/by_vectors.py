@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from legalsat.diagnostics import Diagnostic
-from legalsat.extract.columns import pixel_bits
+from legalsat.extract.columns import lead_bits, pixel_bits
 from legalsat.extract.cost import Work, cost_of
 from legalsat.extract.delivery import RING_CONSUMERS, Delivered, Question
 from legalsat.extract.fields import Conflict
@@ -58,7 +58,8 @@ def access_site(view: View, word: int, instruction: str, size: Value, align: Val
 def load_site(view: View, word: int, means: str, size: Value, operator: Operator) -> VectorAccess:
     """Return the site of the load; the pairs that a fragment holds are neighbours along the operand's last axis, K."""
     source = operator.source
-    site = replace(access_site(view, word, LOADS[means], size, source.align), pixel_bits=pixel_bits(operator))
+    align = math.gcd(source.align, lead_bits(operator) // 8)  # what an access counts from may lie before the tensor
+    site = replace(access_site(view, word, LOADS[means], size, align), pixel_bits=pixel_bits(operator))
     if means == "fragments" and source.strides[-1:] != (1,):
         return replace(site, inner_stride_bits=0)
     return site
@@ -150,7 +151,7 @@ def solve(question: Question) -> Delivered | Conflict:
         access_site(store, access.word, STORE, sizes["store"], operator.target.align),
     ]
     stages: Value = 1
-    choices = {name: SIZES for name, size in sizes.items() if not isinstance(size, int)}
+    choices: dict[str, tuple[int, ...]] = {name: SIZES for name, n in sizes.items() if not isinstance(n, int)}
     if staged and operator.consumer in RING_CONSUMERS:
         stages, choices["stages"] = open_number("stages"), tuple(range(1, MAX_STAGES + 1))
     wanted = Wanted(target)
@@ -164,12 +165,11 @@ def solve(question: Question) -> Delivered | Conflict:
         one = max(1, access.word // 8)
         plainest = [replace(s, bytes=one if not isinstance(s.bytes, int) else s.bytes) for s in sites]
         return Conflict(wanted.said_of(found, *plainest, SharedStages(1, question.tile_bytes, 0)))
-    solved = {name: found.get(name, size) for name, size in sizes.items()}
     run = load.tile[0] * access.word // 8
     runs = math.prod(load.tile[1:]) if access.by == "bulk" else 0
     copies = (
-        VectorCopy("source", instruction, run if runs else solved["load"]),
-        VectorCopy("target", STORE, solved["store"]),
+        VectorCopy("source", instruction, found.get("load", run)),
+        VectorCopy("target", STORE, found["store"]),
     )
     count = found.get("stages", 1)
     shared: tuple[SharedTile, ...] = ()

@@ -49,13 +49,12 @@ def window_of(operator: Operator, access: Access) -> Window | None:
     if at is None:
         return None
     axes = len(operator.sweeps)
-    strides, bits = plain(operator.source.strides), operator.source.dtype.bits
     return Window(
         sweeps=operator.sweeps[::-1],
         channel=at[0],
         taps=at[1 : axes + 1],
         pixels=at[axes + 1 :],
-        lead=bits * sum(s.before * stride for s, stride in zip(operator.sweeps, strides[1:-1], strict=True)),
+        lead=lead_bits(operator),
     )
 
 
@@ -103,6 +102,14 @@ def column_views(access: Access, window: Window) -> tuple[View, View | None]:
     rows = [mode for mode in pixels if mode.extent > 1]
     even = all(outer.target == inner.extent * inner.target for inner, outer in pairwise(rows))
     return load, store if even else None
+
+
+def lead_bits(operator: Operator) -> int:
+    """Return bits from the first tap of the first window to the first image, which lies behind its padding."""
+    if not isinstance(operator, Im2col):
+        return 0
+    strides, bits = plain(operator.source.strides), operator.source.dtype.bits
+    return bits * sum(s.before * stride for s, stride in zip(operator.sweeps, strides[1:-1], strict=True))
 
 
 def pixel_bits(operator: Operator) -> int:

@@ -119,7 +119,7 @@ def gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
     """
     best: list[tuple[GemmCandidate, dict[str, Plan]]] = []
     refusal: LegalSatError | None = None
-    for bound, tile in sorted((_bound(operator, tile, target), tile) for tile in _tiles(operator, target)):
+    for bound, tile in sorted((_bound(operator, tile, target), tile) for tile in _tiles(operator)):
         if best and bound >= best[0][0].cost.nanoseconds:
             break
         try:
@@ -145,7 +145,7 @@ def gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
     )
 
 
-def _tiles(operator: Gemm, target: Target) -> list[tuple[int, int, int]]:
+def _tiles(operator: Gemm) -> list[tuple[int, int, int]]:
     depth = ROW_BITS // operator.dtype.bits
     return [(rows, columns, depth) for rows, columns in product(ROWS, COLUMNS) if rows * columns <= MOST_ACCUMULATORS]
 
@@ -174,7 +174,7 @@ def _memory(operator: Gemm, tile: tuple[int, int, int], target: Target) -> float
 
 
 def _bound(operator: Gemm, tile: tuple[int, int, int], target: Target) -> float:
-    return LAUNCH_NANOSECONDS + max(_compute(operator, tile, target), _memory(operator, tile, target))
+    return round(LAUNCH_NANOSECONDS + max(_compute(operator, tile, target), _memory(operator, tile, target)), 1)
 
 
 def _planned(

@@ -229,6 +229,9 @@ def _alike(one: Cost, other: Cost) -> bool:
 def _candidates(operator: Operator, target: Target, limits: Limits, *, rewrite: bool) -> list[_Candidate]:
     means = tuple(m for m in limits.means if m != RELAYOUT and (suits(m, operator) or not limits.prune))
     laws = tuple(law for law in limits.laws if _allowed(law, means))
+    if limits.rewrite:
+        reached = {equation.means[1] for law in laws for equation in law.equations if equation.means}
+        means = tuple(m for m in means if m in reached)
     if isinstance(operator, Im2col) and operator.leaves:
         starts, found = [], []
     elif rewrite:
@@ -238,8 +241,7 @@ def _candidates(operator: Operator, target: Target, limits: Limits, *, rewrite: 
         starts = _starts(operator, rewrite=False)
         found = [[search.Found(replace(s.access, by=m), {}) for m in means] for s in starts]
     if isinstance(operator, Im2col):
-        reached = {e.means[1] for law in laws for e in law.equations if e.means} if rewrite else set(means)
-        for start, access in _windows(operator, [m for m in means if m in reached]):
+        for start, access in _windows(operator, means):
             starts.append(start)
             found.append([search.Found(access, {})])
     candidates = []

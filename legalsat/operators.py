@@ -170,8 +170,8 @@ class Im2col:
         padding: pixels of zeros before and after the image along each spatial axis; one number stands for both sides.
         dilation: pixels from one tap to the next along each spatial axis.
         target: the tensor to write; dense and row-major when left out.
-        tile: pixels and columns of a tile: pixels in the order of the result, and columns of one tap at most or of
-            whole taps. Chosen when left out.
+        tile: pixels and columns of a tile: pixels in the order of the result, and columns of one tap or of whole ones.
+            Chosen when left out.
         consumer: who reads the tile in shared memory: None for nobody, "threads", "wgmma.a", "wgmma.b".
 
     Raises:
@@ -229,14 +229,14 @@ class Im2col:
 
     def _tile(self, tile: Any) -> tuple[int, ...]:
         pixels, columns = integers(tile, "tile", low=1, high=2**31, length=2)
-        channels, *taps = plain((self.source.shape[-1], *reversed(self.filter)))
-        spread = spread_over(columns, (channels, *taps))
-        if columns > channels and any(n % tap for n, tap in zip((channels, *taps), spread, strict=True)):
+        channels, *filter_ = plain((self.source.shape[-1], *reversed(self.filter)))
+        _, *taps = spread_over(columns, (channels, *filter_))
+        if any(n % tap for n, tap in zip(filter_, taps, strict=True)):
             raise InvalidInput(
                 f"tile has {columns} columns, which end inside a row of the filter; give at most {channels}, those of "
                 "a tap, or those of a number of taps that divides a row"
             )
-        if columns > channels and self.consumer in WGMMA_CONSUMERS:
+        if math.prod(taps) > 1 and self.consumer in WGMMA_CONSUMERS:
             raise InvalidInput(f"tile has {columns} columns, but wgmma reads one tap at once; give at most {channels}")
         return pixels, columns
 

@@ -128,7 +128,8 @@ def show_explanation(found: Explanation, look: Look = PLAIN) -> str:
 
 
 def _in_short(plan: Plan, look: Look) -> list[str]:
-    lines = [] if plan.access.by == "tma" else [f"as it is, without a tensor map for its rows: by {plan.access.by}"]
+    boxed = plan.access.by in {"tma", "im2col"}
+    lines = [] if boxed else [f"as it is, without a tensor map for its rows: by {plan.access.by}"]
     lines += [look.wrap(line, first) for line, first in zip(_region(plan), ("legal region: ", "  "), strict=False)]
     laws = ", ".join(step.law for step in plan.derivation)
     lines += [look.wrap(laws, "derivation: ")] if laws else []
@@ -202,7 +203,7 @@ def _window(plan: Plan) -> list[str]:
     window = plan.window
     if window is None:
         return []
-    rows = [("windows", "taps", "image", "step", "dilation", "zeros before, after")]
+    rows: list[tuple[str, ...]] = [("windows", "taps", "image", "step", "dilation", "zeros before, after")]
     for sweep, pixel, tap in zip(window.sweeps, window.pixels, window.taps, strict=False):
         counts = (sweep.extent, sweep.step, sweep.dilation)
         rows.append((f"mode {pixel}", f"mode {tap}", *map(str, counts), f"{sweep.before}, {sweep.after}"))

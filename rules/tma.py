@@ -127,7 +127,9 @@ def element_stride_out_of_range(copy: TmaCopy, tma: TmaLimits) -> Requirements:
         yield require(
             within(1, step, tma.max_element_stride),
             "element stride of dimension {axis} is {step}, outside 1 to {limit}",
-            help="set element stride {axis} to 1 and multiply the global stride instead",
+            help="set element stride {axis} to 1 and multiply the global stride instead"
+            if copy.tiled
+            else "move windows by {limit} pixels at most, or load columns without im2col",
             axis=axis,
             step=step,
             limit=tma.max_element_stride,

@@ -30,7 +30,7 @@ class Placement:
         along = [dimension_of(plan.access, group, self.at) for group in view.groups]
         self.address = addresses(tm, plan.access.word // 8, boxes(plan, side), along)
         assert np.all(self.address >= 0), "the boxes cover the tile"
-        assert len(set(self.address.tolist())) == self.address.size, "every word has a place of its own"
+        assert np.unique(self.address).size == self.address.size, "every word has a place of its own"
 
 
 def addresses(tm: TensorMap, word: int, placed: Iterator[tuple[int, tuple[int, ...]]], along: list[Numbers]) -> Numbers:
@@ -133,7 +133,7 @@ def load_phases(tile: Tile, source: Bytes) -> Bytes:
         address[mine] = addresses(tm, word, iter(zip(bases, begins, strict=True)), places)
     assert arrived == plan.pipeline.barriers[0].transaction_bytes
     assert np.all(address >= 0), "the boxes cover the tile"
-    assert len(set(address.tolist())) == address.size, "every word has a place of its own"
+    assert np.unique(address).size == address.size, "every word has a place of its own"
     _check_reads(tile, address)
     found: Bytes = shared[address[:, None] + np.arange(word)]
     return found

@@ -135,7 +135,7 @@ def _buffer(tile: Tile) -> tuple[Bytes, Numbers]:
         linear = row * rows.shape[1] * word + column
     place = np.empty(rows.size, dtype=np.int64)
     place[rows.reshape(-1)] = linear
-    assert len(set(place.tolist())) == place.size and place.max() + word <= buffer.bytes
+    assert np.unique(place).size == place.size and place.max() + word <= buffer.bytes
     return np.full(buffer.bytes, POISON, dtype=np.uint8), place
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from problems import operators
 
@@ -14,7 +14,7 @@ from legalsat.extract import by_boxes
 from legalsat.extract.delivery import Question
 from legalsat.extract.facts import SIDES, barred
 from legalsat.extract.fields import Conflict
-from legalsat.extract.search import candidates
+from legalsat.extract.search import candidates, function_form
 from legalsat.operators import Operator, access_of
 from legalsat.targets import target
 
@@ -46,6 +46,7 @@ def offsets(access: Access, side: str) -> list[int]:
 @settings(deadline=None, max_examples=120)
 @given(accesses())
 def test_facts_hold_for_the_movement(start: Access) -> None:
+    assume(function_form(start) is None)  # which is a class of its own
     (found,) = candidates([start])
     same_word = [one for one in found if one.access.word == start.word]
     facts = same_word[0].facts
@@ -64,7 +65,7 @@ def test_facts_hold_for_the_movement(start: Access) -> None:
 
 def test_every_fact_takes_more_than_one_value() -> None:
     dense = Access(16, (Mode(4, 16, 16, 4), Mode(4, 64, 64, 4)))
-    loose = Access(16, (Mode(2, 32, 48, 1), Mode(3, 32, 48, 1), Mode(4, 1040, 1040, 4)))
+    loose = Access(16, (Mode(2, 32, 48, 1), Mode(3, 48, 72, 1), Mode(5, 1032, 1032, 5)))
     one, other = (candidates([start])[0][0].facts for start in (dense, loose))
     assert one.keys() >= other.keys() and all(one[name] != other.get(name) for name in one)
 

@@ -515,6 +515,18 @@ def test_open_dims_must_be_bound_first() -> None:
     assert "copy of bf16 128 x 192" in emit_cpp(plan.bind(M=128, K=192))
 
 
+@pytest.mark.parametrize("refused", [emit_cpp, emit_python])
+def test_plans_without_one_map_a_side_are_refused(refused: Any) -> None:
+    rows = ls.Tensor((64, 96), "bf16", (104, 1))
+    for means in ("bulk", "cp.async", "threads"):
+        plan = ls.synthesize(rows, "h200", means=(means,))
+        with pytest.raises(ls.LegalSatError, match=f"plan by {means} needs no tensor maps"):
+            refused(plan)
+    odd = ls.Transpose(ls.Tensor((64, 96), "bf16", (101, 1)), tile=(32, 32))
+    with pytest.raises(ls.LegalSatError, match=r"a tensor map for each of 8 phases.*means=\('tma',\)"):
+        refused(ls.synthesize(odd, "h200", means=("tma.phases",)))
+
+
 @pytest.mark.parametrize(
     ("changes", "name", "message"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -107,69 +108,69 @@ def test_plans_by_one_means_move_exactly_the_bytes_that_were_asked_for(means: st
     assert made[True] >= DRAWN // 10, f"too few of the drawn movements have a plan by {means}"
 
 
-# One movement for each means, and what no field may become: path, value.
 ODD = T((64, 96), "bf16", (101, 1))
-NAMED: dict[str, tuple[Operator, dict[str, Any]]] = {
-    "tma": (Copy(T((64, 96), "bf16"), tile=(32, 32)), {}),
-    "tma.phases": (Transpose(ODD, tile=(32, 32)), {}),
-    "bulk": (Copy(T((64, 96), "bf16", (104, 1)), tile=(32, 32)), {}),
-    "cp.async": (Copy(T((64, 96), "bf16", (102, 1)), tile=(32, 32)), {}),
-    "threads": (Copy(T((64, 96), "bf16", (100, 1)), tile=(32, 32)), {}),
-    "fragments": (Copy(T((64, 96), "bf16", (100, 1)), tile=(64, 32), consumer="wgmma.a"), {}),
+NAMED: dict[str, Operator] = {
+    "tma": Copy(T((64, 96), "bf16"), tile=(32, 32)),
+    "tma.phases": Transpose(ODD, tile=(32, 32)),
+    "bulk": Copy(T((64, 96), "bf16", (104, 1)), tile=(32, 32)),
+    "cp.async": Copy(T((64, 96), "bf16", (102, 1)), tile=(32, 32)),
+    "threads": Copy(T((64, 96), "bf16", (100, 1)), tile=(32, 32)),
+    "fragments": Copy(T((64, 96), "bf16", (100, 1)), tile=(64, 32), consumer="wgmma.a"),
 }
 
 
-def changes(found: Plan) -> list[tuple[str, Plan]]:
-    """Return the plan with one field changed, each named, so that it would fault or move something else."""
-    changed: list[tuple[str, Plan]] = []
+def changes(found: Plan) -> Iterator[tuple[str, Plan]]:
+    """Yield the plan with one field changed, each named, so that it would fault or move something else."""
     for i, copy in enumerate(found.copies):
-        others = {"twice the bytes": {"bytes": 2 * copy.bytes}, "no bytes": {"bytes": 0}, "three": {"bytes": 3}}
-        others |= {"other side": {"side": "none"}, "other instruction": {"instruction": "ld.shared"}}
+        others: dict[str, dict[str, Any]] = {
+            "twice the bytes": {"bytes": 2 * copy.bytes},
+            "no bytes": {"bytes": 0},
+            "three bytes": {"bytes": 3},
+            "another side": {"side": "none"},
+            "another instruction": {"instruction": "ld.shared"},
+        }
         for name, fields in others.items():
-            one = replace(copy, **fields)  # type: ignore[arg-type]
-            changed.append(
-                (f"copy {i}: {name}", replace(found, copies=(*found.copies[:i], one, *found.copies[i + 1 :])))
-            )
-        changed.append((f"copy {i} missing", replace(found, copies=(*found.copies[:i], *found.copies[i + 1 :]))))
-        changed.append((f"copy {i} twice", replace(found, copies=(copy, *found.copies))))
+            yield f"copy {i}: {name}", replace(found, copies=_with(found.copies, i, **fields))
+        yield f"copy {i} missing", replace(found, copies=found.copies[:i] + found.copies[i + 1 :])
+        yield f"copy {i} twice", replace(found, copies=(copy, *found.copies))
     for i, phase in enumerate(found.phases):
         for field in ("offset", "shift"):
             for step in (-16, -2, 2, 16):
-                one = replace(phase, **{field: getattr(phase, field) + step})
-                phases = (*found.phases[:i], one, *found.phases[i + 1 :])
-                changed.append((f"phase {i}: {field} {step:+}", replace(found, phases=phases)))
+                moved_on = {field: getattr(phase, field) + step}
+                yield f"phase {i}: {field} {step:+}", replace(found, phases=_with(found.phases, i, **moved_on))
     if found.phases:
-        changed.append(("a phase less", replace(found, phases=found.phases[:-1])))
-        changed.append(("a map less", replace(found, tensor_maps=found.tensor_maps[:-1])))
-        changed.append(("maps the other way round", replace(found, tensor_maps=found.tensor_maps[::-1])))
+        yield "a phase less", replace(found, phases=found.phases[:-1])
+        yield "a map less", replace(found, tensor_maps=found.tensor_maps[:-1])
+        yield "maps the other way round", replace(found, tensor_maps=found.tensor_maps[::-1])
     for i, buffer in enumerate(found.shared):
         for field in ("bytes", "boxes", "alignment", "stages", "word"):
-            one = replace(buffer, **{field: 2 * getattr(buffer, field) + 1})
-            shared = (*found.shared[:i], one, *found.shared[i + 1 :])
-            changed.append((f"buffer {i}: {field}", replace(found, shared=shared)))
-        turned = replace(buffer, shape=(*buffer.shape[:-1], buffer.shape[-1] + 1))
-        changed.append((f"buffer {i}: shape", replace(found, shared=(turned, *found.shared[1:]))))
-    changed.append(("another buffer", replace(found, shared=(*found.shared, *_buffers_like(found)))))
+            more = {field: 2 * getattr(buffer, field) + 1}
+            yield f"buffer {i}: {field}", replace(found, shared=_with(found.shared, i, **more))
+        wider = (*buffer.shape[:-1], buffer.shape[-1] + 1)
+        yield f"buffer {i}: shape", replace(found, shared=_with(found.shared, i, shape=wider))
+    yield (
+        "another buffer",
+        replace(found, shared=(*found.shared, *cached_plan(NAMED["cp.async"], H200, ("cp.async",)).shared)),
+    )
     for barrier in found.pipeline.barriers:
-        more = replace(barrier, transaction_bytes=barrier.transaction_bytes + 16)
-        changed.append(("barrier", replace(found, pipeline=replace(found.pipeline, barriers=(more,)))))
+        late = replace(barrier, transaction_bytes=barrier.transaction_bytes + 16)
+        yield "barrier", replace(found, pipeline=replace(found.pipeline, barriers=(late,)))
     for means in EVERY:
         if means != found.access.by:
-            changed.append((f"by {means}", replace(found, access=replace(found.access, by=means))))
-            last = replace(found.derivation[-1], access=replace(found.derivation[-1].access, by=means))
-            swapped = replace(found, access=replace(found.access, by=means), derivation=(*found.derivation[:-1], last))
-            changed.append((f"derived by {means}", swapped))
-    return changed
+            access, last = replace(found.access, by=means), found.derivation[-1]
+            yield f"by {means}", replace(found, access=access)
+            other = replace(last, access=replace(last.access, by=means))
+            yield f"derived by {means}", replace(found, access=access, derivation=(*found.derivation[:-1], other))
 
 
-def _buffers_like(found: Plan) -> tuple[ls.plan.SharedTile, ...]:
-    wide = cached_plan(NAMED["cp.async"][0], H200, ("cp.async",))
-    return found.shared or wide.shared
+def _with(values: tuple[Any, ...], at: int, **fields: Any) -> tuple[Any, ...]:
+    """Return a tuple of dataclasses with fields of one of them changed."""
+    return (*values[:at], replace(values[at], **fields), *values[at + 1 :])
 
 
 @pytest.mark.parametrize("means", EVERY)
 def test_a_plan_by_any_means_that_was_changed_does_not_pass(means: str) -> None:
-    found = planned(NAMED[means][0], means)
+    found = planned(NAMED[means], means)
     assert found is not None and runs(found)
     recheck(found)
     for name, changed in changes(found):

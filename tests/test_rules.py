@@ -17,6 +17,7 @@ from legalsat.rules import (
     tma_tiled,
     vectors,
     wgmma,
+    windows,
 )
 from legalsat.sites import Movement, RegisterTile, SharedStages, TmaCopy, VectorAccess
 from legalsat.targets import TARGETS, Target, target
@@ -32,6 +33,7 @@ VERBS = (
         "convert",
         "copy",
         "declare",
+        "deliver",
         "fill",
         "give",
         "keep",
@@ -200,6 +202,14 @@ TABLE = (
     Row("VEC005", vector(side="target", strides=(112,)), vector(side="target", strides=(128,))),
     Row("REG001", RegisterTile(128 * 1024 + 1), RegisterTile(128 * 1024)),
     Row("TMA045", image(upper_corner=(1, -17)), image(upper_corner=(1, -16))),
+    Row("TMA046", replaced(image(), offsets=(256, 2)), replaced(image(), offsets=(255, 2))),
+    Row(
+        "WIN001",
+        Movement(16, by="tma", windows=True, leaves=True),
+        Movement(16, by="im2col", windows=True, leaves=True),
+    ),
+    Row("WIN002", vector(pixel_bits=96), vector(pixel_bits=96, bytes=4)),
+    Row("WIN003", Movement(16, by="im2col"), Movement(16, by="im2col", windows=True)),
 )
 ROWS = {row.code: row for row in TABLE}
 
@@ -290,6 +300,6 @@ def test_errors_come_before_warnings() -> None:
 
 def test_rules_of_movements_are_no_tensor_map_rules() -> None:
     codes = {rule.code for rule in TENSOR_MAP_RULES}
-    extra = {rule.code for rule in rules_in(movement, vectors, wgmma)}
+    extra = {rule.code for rule in rules_in(movement, vectors, wgmma, windows)}
     assert not codes & extra
     assert codes | extra == set(BY_CODE)

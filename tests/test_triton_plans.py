@@ -1,36 +1,39 @@
-"""Plans become kernels: they compile for sm_90 without a GPU, and Triton cuts the very boxes that the plan solved."""
+"""Plans become kernels: they compile for sm_90 without a GPU, to the very boxes and vectors that the plan solved."""
 
 from __future__ import annotations
 
+import math
 import random
 import re
+from functools import cache
 
 import pytest
 
 import legalsat as ls
 from bench.gpu.copies import random_operator
-from legalsat.backends.triton import compile_kernel, kernel_name
-from legalsat.backends.triton.adapter import kernel_of
+from legalsat.backends.triton import compile_kernel, compile_vectors, kernel_name
+from legalsat.backends.triton.adapter import kernel_of, vector_kernel_of
 from legalsat.tensor_map import driver_value
 
 SEED, COUNT = 7, 40
 
 
-def plans() -> list[ls.Plan]:
-    """The first plans of the benchmark's random movements, and some that must be there."""
+@cache
+def plans(means: str) -> list[ls.Plan]:
+    """The first plans by these means of the benchmark's random movements, and some that must be there."""
     bf16 = ls.Tensor((4096, 4096), "bf16")
     found = [
-        ls.synthesize(bf16, "h200", tile=(128, 64), consumer="wgmma.a"),
-        ls.synthesize(ls.Transpose(bf16), "h200"),
-        ls.synthesize(ls.Transpose(ls.Tensor((101, 72), "fp64")), "h200"),
-        ls.synthesize(ls.Copy(ls.Tensor((8, 128, 256), "e2m1")), "h200"),
+        ls.synthesize(ls.Transpose(bf16), "h200", means=(means,)),
+        ls.synthesize(ls.Transpose(ls.Tensor((101, 72), "fp64")), "h200", means=(means,)),
+        ls.synthesize(ls.Copy(ls.Tensor((8, 128, 256), "e2m1")), "h200", means=(means,)),
     ]
+    if means == "tma":
+        found.append(ls.synthesize(bf16, "h200", tile=(128, 64), consumer="wgmma.a"))
     rng = random.Random(SEED)
     while len(found) < COUNT:
         operator, values = random_operator(rng)
         try:
-            plan = ls.synthesize(operator, "h200")
-            plan = plan.bind(**values) if values else plan
+            plan = ls.synthesize(operator.bind(values), "h200", means=(means,))
             plan.emit("triton")
         except ls.LegalSatError:
             continue
@@ -38,7 +41,25 @@ def plans() -> list[ls.Plan]:
     return found
 
 
-@pytest.mark.parametrize("plan", plans(), ids=lambda plan: re.sub(r"[^a-z0-9]+", "-", str(plan.operator)))
+def name_of(plan: ls.Plan) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", str(plan.operator))
+
+
+@pytest.mark.parametrize("plan", plans("threads"), ids=name_of)
+def test_plans_by_threads_compile_with_the_vectors_that_were_solved(plan: ls.Plan) -> None:
+    """A tile with less than a vector for each thread is moved in narrower ones, never in wider ones."""
+    kernel = vector_kernel_of(plan)
+    compiled = compile_vectors(kernel, plan.target)
+    tile_bytes = math.prod(kernel.tile) * kernel.word_bits // 8
+    for short, copy in zip(("ld", "st"), plan.copies, strict=True):
+        widths = {
+            int(count or 1) * int(bits) // 8
+            for count, bits in re.findall(rf"{short}\.global\.(?:v(\d)\.)?b(\d+)", compiled.assembly)
+        }
+        assert widths == {min(copy.bytes, max(kernel.word_bits // 8, tile_bytes // (32 * kernel.warps)))}
+
+
+@pytest.mark.parametrize("plan", plans("tma"), ids=name_of)
 def test_plans_compile_with_the_boxes_that_were_solved(plan: ls.Plan) -> None:
     kernel = kernel_of(plan)
     compiled = compile_kernel(kernel, 90)
@@ -56,6 +77,6 @@ def test_plans_compile_with_the_boxes_that_were_solved(plan: ls.Plan) -> None:
 
 
 def test_a_tile_that_is_no_power_of_two_is_refused_by_name() -> None:
-    plan = ls.synthesize(ls.Tensor((960, 960), "bf16"), "h200", tile=(96, 64))
+    plan = ls.synthesize(ls.Tensor((960, 960), "bf16"), "h200", tile=(96, 64), means=("tma",))
     with pytest.raises(ls.InvalidInput, match="give a power of two"):
         plan.emit("triton")

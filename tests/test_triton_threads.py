@@ -41,6 +41,7 @@ NAMED: dict[str, Operator] = {
     "transpose of bytes": Transpose(T((512, 1024), "u8")),
     "transpose of 64 bits": Transpose(T((300, 1000), "fp64")),
     "rotation": Transpose(T((64, 3, 5, 128), "fp32"), (3, 0, 1, 2)),
+    "rotation of a tile of three modes": Transpose(T((24, 16, 40), "bf16"), (1, 2, 0), tile=(8, 16, 32)),
     "short rows that merge": Copy(T((500, 16, 4), "bf16", (72, 4, 1)), tile=(32, 16, 4)),
     "packed": Copy(T((300, 1024), "e2m1")),
     "far apart": Copy(T((3, 100, 256), "fp32", (HUGE * HUGE, 256, 1))),

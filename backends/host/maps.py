@@ -73,17 +73,17 @@ def named_maps(plan: Plan) -> Iterator[tuple[TensorMap, str]]:
     """Yield the plan's tensor maps with their names, "source" and "target".
 
     Raises:
-        LegalSatError: dims are not bound, or the plan is by means other than boxes of one tensor map.
+        LegalSatError: dims are not bound, or the plan has no tensor maps or one for each of several phases.
     """
     require_bound(plan)
     if not plan.tensor_maps:
         raise LegalSatError(
             f"plan by {plan.access.by} needs no tensor maps, so there is nothing for the host to encode"
         )
-    if plan.access.by != "tma":
+    if plan.phases:
         raise LegalSatError(
-            f"plan is by {plan.access.by}, and the host backends encode the maps of plans by tma; "
-            "ask synthesize for means=('tma',)"
+            f"plan by {plan.access.by} has a tensor map for each of {len(plan.phases)} phases, and the host backends "
+            "encode one a side; ask synthesize for means=('tma',)"
         )
     for view, tm in zip(plan.views, plan.tensor_maps, strict=True):
         yield tm, view.side

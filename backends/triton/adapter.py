@@ -10,7 +10,7 @@ from legalsat.backends.triton.text import emit
 from legalsat.backends.triton.threads import Side, VectorKernel, emit_threads
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.views import views_of
-from legalsat.operators import Copy
+from legalsat.operators import Transpose
 from legalsat.plan import Plan, View
 from legalsat.sites import SWIZZLE_SPANS
 from legalsat.tensor import Tensor, plain
@@ -47,11 +47,14 @@ def vector_kernel_of(plan: Plan) -> VectorKernel:
     """Return the kernel of a plan by threads.
 
     Raises:
-        LegalSatError: the plan is by other means, or keeps tiles in shared memory for a reader.
+        LegalSatError: the plan is by other means, keeps tiles in shared memory for a reader, or loads what lies
+            outside images.
         InvalidInput: the plan has a tile that is no power of two, or memory that torch cannot describe.
     """
     _require(plan, "threads")
-    if isinstance(plan.operator, Copy) and plan.operator.consumer is not None:
+    if plan.window is not None:
+        raise LegalSatError("plan by threads fills what windows see outside images, and triton prints no such loads")
+    if plan.operator.consumer is not None and not isinstance(plan.operator, Transpose):
         raise LegalSatError(
             f"plan by threads leaves tiles in shared memory for {plan.operator.consumer}, and triton has nobody there "
             "to read them; ask synthesize for no consumer"
@@ -60,6 +63,11 @@ def vector_kernel_of(plan: Plan) -> VectorKernel:
 
 
 def _require(plan: Plan, means: str) -> None:
+    if plan.before:
+        raise LegalSatError(
+            "plan begins with a relayout of its source, and a kernel is one movement; emit plan.before[0], then what "
+            "synthesize gives for its target"
+        )
     if plan.access.by != means:
         raise LegalSatError(
             f"plan is by {plan.access.by}, and triton prints plans by tma and threads; "
@@ -109,7 +117,7 @@ def _vector_kernel(plan: Plan) -> VectorKernel:
             stride=tuple(getattr(mode, view.side) // word for mode in access.modes),
             bytes=copy.bytes,
         )
-        for view, copy in zip(views_of(access), plan.copies, strict=True)
+        for view, copy in zip((plan.views[0], views_of(access)[1]), plan.copies, strict=True)
     )
     return VectorKernel(
         source=_operand(plan.operator.source),

@@ -119,8 +119,8 @@ def _docstring(kernel: VectorKernel) -> str:
         (
             f'"""Copies {by(kernel.source.shape)} elements, {kernel.source.bytes} bytes, by threads.',
             "",
-            f"Loads move {kernel.load.bytes} bytes at a time and stores {kernel.store.bytes}, fewer where a tile has less",
-            "than that for each thread. Any GPU has the instructions.",
+            f"Loads move {kernel.load.bytes} bytes at a time and stores {kernel.store.bytes}, or what a small tile has",
+            "for each thread. Any GPU has the instructions.",
             f"{math.prod(kernel.tiles)} tiles of {tile_bytes} bytes, one program per tile of {kernel.warps} warps.",
             "",
             f"Modes in words of {kernel.word_bits} bits, slowest in the source first:",
