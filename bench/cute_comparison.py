@@ -4,8 +4,10 @@ Run `python -m bench.cute_comparison [--json FILE]`. A problem is a tensor, the 
 loaded or stored. Where CuTe's test swizzles shared memory, threads read the tile, so that bank conflicts count; else
 nobody does. CuTe's tests also fix how the tile lies in shared memory, which a user of LegalSAT leaves open.
 
-Both maps are charged by `legalsat.extract.cost` for one side of the same movement; boxes a tile and conflicts are all
-that can differ. Exit code 1 if CuTe's map is cheaper anywhere, or if a map's box brings other bytes than the tile's.
+Both maps are charged by `legalsat.extract.cost` for one end of the same movement; boxes a tile and conflicts are all
+that can differ. A multicast box lands in every block of the cluster, and each block asks for its share; that L2 is then
+read once for all of them is in no cost here, and no plan of ours does it. Exit code 1 if CuTe's map is cheaper
+anywhere, or if a map's box brings other bytes than the tile's.
 """
 
 from __future__ import annotations
@@ -148,7 +150,8 @@ def item_bytes(tm: ls.TensorMap) -> int:
 def merged(tm: ls.TensorMap) -> list[tuple[int, int, int]]:
     """Return extent, stride and box of each dimension in bytes, fastest first, neighbours in one where memory goes on.
 
-    Extents of one are left out. A box goes on where it is whole along the inner neighbour, or one along the outer.
+    A box goes on where it is whole along the inner neighbour, or one along the outer. Along an extent of one it only
+    overhangs, wherever that is.
     """
     item = item_bytes(tm)
     first = (tm.global_dim[0] * item, 1, tm.box[0] * item)
@@ -158,7 +161,9 @@ def merged(tm: ls.TensorMap) -> list[tuple[int, int, int]]:
         n, step, span = dims[-1]
         if stride == n * step and (span == n or (box == 1 and n % span == 0)):
             dims[-1] = (n * extent, step, span * box)
-        elif extent > 1:
+        elif extent == 1:
+            dims[-1] = (n, step, span * box)
+        else:
             dims.append((extent, stride, box))
     return dims
 

@@ -245,7 +245,7 @@ class _Trial:
         word, turns = access.word, turned(load, store)
         size = _tile_bytes(access)
         handled = 2 * ceil_div(size, GRANULE_BYTES * self.target.lanes)  # threads read a granule each, and write it
-        source, target = self.operator.source.align, self.operator.target.align
+        source, target = self.operator.source.address, self.operator.target.address
         # Threads take the tile in hand if they turn it or somebody reads it there. Else the engine alone sees it, and
         # it goes out from where it came in: both maps cut the same boxes, with the same swizzle.
         in_hand = turns or self.operator.consumer is not None
@@ -335,6 +335,7 @@ class _Trial:
             tile=view.tile,
             side=view.side,
             feeds_wgmma=self._feeds,
+            by_stride=view.by_stride,
         )
 
     def _by_phases(
@@ -444,7 +445,7 @@ class _Trial:
             "instruction": instruction,
             "side": view.side,
             "word": word,
-            "address": end.align,
+            "address": end.address,
             "strides": tuple(stride // 8 for stride, _ in outer),
             "stepped_over": tuple(ceil_div(span, 8) for span in list(spans)[:-1]),
             "inner_stride_bits": 0 if torn else view.stride[0],

@@ -48,7 +48,7 @@ def solve(question: Question) -> Delivered | Conflict:
         for outcome in _solutions(question, views):
             if isinstance(outcome, Conflict):
                 refused.append(outcome)
-            elif len(views) > 1 or storable(store, question.access.word, question.operator.target.align):
+            elif len(views) > 1 or storable(store, question.access.word, question.operator.target.address):
                 found.append(_delivered(question, views, outcome))
     return min(found, key=lambda one: order(one.cost)) if found else refused[-1]
 
@@ -82,7 +82,7 @@ def _solutions(question: Question, views: tuple[View, ...]) -> Iterator[Solution
             question.access,
             views,
             operator.source.dtype,
-            tuple(end.align for end, _ in zip(ends, views, strict=False)),
+            tuple(end.address for end, _ in zip(ends, views, strict=False)),
             question.target,
             threads_read=len(views) == 1 or question.turned or operator.consumer is not None,
             turned=question.turned,

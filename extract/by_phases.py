@@ -1,14 +1,15 @@
 """Delivery in phases: rows a few apart share a tensor map, whose pitch is legal where that of the rows is not.
 
 Rows n, n + r, n + 2r, ... of a matrix whose pitch is p bytes lie r p apart. With r = 16 / gcd(16, p) that is legal, and
-r maps bring all rows. Only the first map's rows start at a multiple of 16 bytes; the others' maps start at the granule
-before, so that their rows arrive behind a shift of a few elements, which threads undo when they read them.
+r maps bring all rows. Where rows do not start at a multiple of 16 bytes their map starts at the granule before, so that
+they arrive behind a shift of a few elements, which threads undo when they read them. A slice whose base lies inside a
+granule is one phase, or several, that are all shifted so.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from legalsat.access import Access
 from legalsat.extract.by_vectors import SIZES, STORE, access_site, judged_bytes
@@ -24,37 +25,46 @@ from legalsat.plan import Cost, Phase, SharedTile, VectorCopy, View
 from legalsat.rules import SHARED_RULES, VECTOR_RULES
 from legalsat.sites import SharedStages
 from legalsat.targets import GRANULE_BYTES
+from legalsat.tensor import Tensor
 from legalsat.tensor_map import TensorMap
 
 _GRANULE = 8 * GRANULE_BYTES
 
 
-def split_dimension(view: View, word: int) -> int | None:
-    """Return the one dimension whose stride no tensor map takes, None if it is not one, or cannot be split.
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How rows are shared out: `phases` of them, along dimension `at` of the view, `shift` bits from granules."""
+
+    at: int
+    phases: int
+    shift: int
+
+
+def split_of(view: View, word: int, end: Tensor) -> Split | None:
+    """Return how the rows of a tensor are shared out; None if they need not be, or cannot.
 
     Boxes begin at granules of the phases' rows, so tiles must too, if there are several along a row.
     """
     if view.tile[0] < view.extent[0] and view.tile[0] * word % _GRANULE:
         return None
     wild = [i for i in range(1, len(view.extent)) if view.extent[i] > 1 and view.stride[i] % _GRANULE]
-    if len(wild) != 1 or view.stride[0] != word or word % 8 or _GRANULE % word:
+    shift = 8 * end.address % _GRANULE
+    if view.stride[0] != word or word % 8 or _GRANULE % word or shift % word or end.align % GRANULE_BYTES:
         return None
-    (at,) = wild
-    phases = phases_of(view, at)
-    return at if view.stride[at] % word == 0 and view.tile[at] % phases == 0 and view.extent[at] >= phases else None
+    if len(view.extent) < 2 or len(wild) > 1 or not (wild or shift):
+        return None
+    at = wild[0] if wild else len(view.extent) - 1
+    phases = _GRANULE // math.gcd(_GRANULE, view.stride[at]) if wild else 1
+    whole = view.stride[at] % word == 0 and view.tile[at] % phases == 0 and view.extent[at] >= phases
+    return Split(at, phases, shift) if whole else None
 
 
-def phases_of(view: View, at: int) -> int:
-    """Return how many rows apart rows start at the same place in a granule."""
-    return _GRANULE // math.gcd(_GRANULE, view.stride[at])
-
-
-def phase_view(view: View, at: int, word: int) -> View:
+def phase_view(view: View, split: Split, word: int) -> View:
     """Return what the maps of all phases see at most: every phases-th row, begun up to a granule early.
 
     A phase's rows take a multiple of what boxes must start at, so that the phases' rows can follow one another.
     """
-    phases, margin = phases_of(view, at), _GRANULE // word
+    at, phases, margin = split.at, split.phases, _GRANULE // word
     extent, stride, tile = list(view.extent), list(view.stride), list(view.tile)
     extent[at] = -(-extent[at] // phases)
     stride[at] *= phases
@@ -65,33 +75,35 @@ def phase_view(view: View, at: int, word: int) -> View:
     return replace(view, extent=tuple(extent), stride=tuple(stride), tile=tuple(tile))
 
 
-def phase_maps(view: View, at: int, word: int, solved: TensorMap) -> tuple[tuple[Phase, ...], tuple[TensorMap, ...]]:
+def phase_maps(
+    view: View, split: Split, word: int, solved: TensorMap
+) -> tuple[tuple[Phase, ...], tuple[TensorMap, ...]]:
     """Return every phase and its map, whose box and swizzle are those of `solved`."""
-    phases = phases_of(view, at)
     found = []
-    for number in range(phases):
-        start = number * view.stride[at]
-        offset = start // _GRANULE * _GRANULE
-        shift = (start - offset) // word
+    for number in range(split.phases):
+        start = split.shift + number * view.stride[split.at]  # from the granule in which the tensor begins
+        begin = start // _GRANULE * _GRANULE
+        shift = (start - begin) // word
         extent = list(solved.global_dim)
         extent[0] = view.extent[0] + shift
-        extent[at] = -(-(view.extent[at] - number) // phases)
-        found.append((Phase(offset // 8, shift * word // 8), replace(solved, global_dim=tuple(extent))))
+        extent[split.at] = -(-(view.extent[split.at] - number) // split.phases)
+        phase = Phase((begin - split.shift) // 8, shift * word // 8)
+        found.append((phase, replace(solved, global_dim=tuple(extent))))
     return tuple(phase for phase, _ in found), tuple(tm for _, tm in found)
 
 
-def phase_tile(access: Access, view: View, at: int, solved: TensorMap) -> SharedTile:
+def phase_tile(access: Access, view: View, split: Split, solved: TensorMap) -> SharedTile:
     """Return the buffer: the phases' rows one after another."""
-    (tile,) = box_tiles(access, (phase_view(view, at, access.word),), (solved,), 1)
-    phases = phases_of(view, at)
-    return replace(tile, shape=(phases, *tile.shape), boxes=phases * tile.boxes, bytes=phases * tile.bytes)
+    (tile,) = box_tiles(access, (phase_view(view, split, access.word),), (solved,), 1)
+    shape = (split.phases, *tile.shape)
+    return replace(tile, shape=shape, boxes=split.phases * tile.boxes, bytes=split.phases * tile.bytes)
 
 
 def bound(question: Question) -> Cost:
     """Return a cost that no solution is below: one box a phase, and vectors of a granule."""
     load, _ = question.views
-    at = split_dimension(load, question.access.word)
-    phases = 1 if at is None else phases_of(load, at)
+    split = split_of(load, question.access.word, question.operator.source)
+    phases = 1 if split is None else split.phases
     vectors = math.ceil(question.tile_bytes / (GRANULE_BYTES * question.target.lanes))
     work = Work(times=question.times, boxes=phases, instructions=2 * vectors, thread_store=True)
     return cost_of(question.access, (load,), work, question.target)
@@ -104,31 +116,31 @@ def solve(question: Question) -> Delivered | Conflict:
     broken = question.judged(row_bytes=GRANULE_BYTES, shifted=True) or judged_bytes(operator, target, load, store)
     if broken:
         return Conflict(broken)
-    at = split_dimension(load, access.word)
-    seen = load if at is None else phase_view(load, at, access.word)
+    split = split_of(load, access.word, operator.source)
+    seen = load if split is None else phase_view(load, split, access.word)
     outcome = solve_fields(
         access,
         (seen,),
         operator.source.dtype,
-        (operator.source.align,),
+        (operator.source.address if split is None else operator.source.align,),
         target,
         threads_read=True,
         turned=False,
         max_stages=1,
         deadline=question.deadline,
     )
-    if isinstance(outcome, Conflict) or at is None:
+    if isinstance(outcome, Conflict) or split is None:
         return outcome if isinstance(outcome, Conflict) else Conflict(())
     wanted = Wanted(target)
     size = open_number("store")
-    wanted.judge(VECTOR_RULES, access_site(store, access.word, STORE, size, operator.target.align))
+    wanted.judge(VECTOR_RULES, access_site(store, access.word, STORE, size, operator.target.address))
     found = wanted.optimum({"store": SIZES}, 0 - size, question.deadline)
     if isinstance(found, set):
-        plainest = access_site(store, access.word, STORE, access.word // 8, operator.target.align)
+        plainest = access_site(store, access.word, STORE, access.word // 8, operator.target.address)
         return Conflict(wanted.said_of(found, plainest))
     (solved,) = outcome.tensor_maps
-    phases, maps = phase_maps(load, at, access.word, solved)
-    shared = (phase_tile(access, load, at, solved),)
+    phases, maps = phase_maps(load, split, access.word, solved)
+    shared = (phase_tile(access, load, split, solved),)
     buffer = SharedStages(1, shared[0].bytes, 0)
     if broken := tuple(diagnostic for rule in SHARED_RULES for diagnostic in rule.check(buffer, target)):
         return Conflict(broken)

@@ -58,7 +58,7 @@ def access_site(view: View, word: int, instruction: str, size: Value, align: Val
 def load_site(view: View, word: int, means: str, size: Value, operator: Operator) -> VectorAccess:
     """Return the site of the load; the pairs that a fragment holds are neighbours along the operand's last axis, K."""
     source = operator.source
-    align = math.gcd(source.align, lead_bits(operator) // 8)  # what an access counts from may lie before the tensor
+    align = math.gcd(source.address, lead_bits(operator) // 8)  # what an access counts from may lie before the tensor
     site = replace(access_site(view, word, LOADS[means], size, align), pixel_bits=pixel_bits(operator))
     if means == "fragments" and source.strides[-1:] != (1,):
         return replace(site, inner_stride_bits=0)
@@ -108,8 +108,8 @@ def bound(question: Question) -> Cost:
     """Return a cost that no solution is below: the widest vectors that alignments and extents leave, nothing staged."""
     load, store = question.views
     operator, access = question.operator, question.access
-    sizes = [] if access.by == "bulk" else [_widest(load, access.word, operator.source.align)]
-    sizes.append(_widest(store, access.word, operator.target.align))
+    sizes = [] if access.by == "bulk" else [_widest(load, access.word, operator.source.address)]
+    sizes.append(_widest(store, access.word, operator.target.address))
     work = Work(
         times=question.times,
         instructions=sum(math.ceil(question.tile_bytes / (size * question.target.lanes)) for size in sizes),
@@ -148,7 +148,7 @@ def solve(question: Question) -> Delivered | Conflict:
     }
     sites = [
         load_site(load, access.word, access.by, sizes["load"], operator),
-        access_site(store, access.word, STORE, sizes["store"], operator.target.align),
+        access_site(store, access.word, STORE, sizes["store"], operator.target.address),
     ]
     stages: Value = 1
     choices: dict[str, tuple[int, ...]] = {name: SIZES for name, n in sizes.items() if not isinstance(n, int)}

@@ -134,13 +134,18 @@ def _with_source(operator: Operator, tensor: Tensor) -> Operator:
     return replace(operator, source=tensor)
 
 
+def _alignment(tensor: Tensor) -> int:
+    """Return the largest power of two that the base is surely a multiple of, in bytes."""
+    return tensor.address & -tensor.address
+
+
 def _changes(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:
     """Yield changes of layout worth trying: (kind, message, tensor)."""
     shape, strides, bits = plain(tensor.shape), plain(tensor.strides), tensor.dtype.bits
-    if tensor.align < GRANULE_BITS // 8:
+    if tensor.address % GRANULE_BYTES:
         yield (
             "align",
-            f"copy the tensor to an allocation aligned to {GRANULE_BITS // 8} bytes (now {tensor.align})",
+            f"copy the tensor to an allocation aligned to {GRANULE_BYTES} bytes (now {_alignment(tensor)})",
             Tensor(shape, tensor.dtype, strides),
         )
     order = sorted((a for a in range(tensor.rank) if shape[a] > 1 and strides[a]), key=lambda a: strides[a])

@@ -176,6 +176,7 @@ def _open(
         tile=view.tile,
         side=view.side,
         feeds_wgmma=consumer in WGMMA_CONSUMERS,
+        by_stride=view.by_stride,
     )
     if column is not None and view.side == "source":
         site = _under_windows(site, box, column)
@@ -221,6 +222,7 @@ def _under_windows(site: TmaCopy, box: tuple[Value, ...], column: Column) -> Tma
         channels=box[0],
         pixels=box[-1],
         tile=(math.prod(site.tile[:-1]), site.tile[-1]),
+        by_stride=(),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from legalsat.diagnostics import Diagnostic
-from legalsat.extract.by_phases import phase_maps, phase_tile, phase_view, split_dimension
+from legalsat.extract.by_phases import phase_maps, phase_tile, phase_view, split_of
 from legalsat.extract.by_vectors import (
     IN_REGISTERS,
     LOADS,
@@ -95,7 +95,7 @@ def _check_boxes(plan: Plan, load: View, store: View) -> None:
         raise InvalidPlan(f"plan has {len(plan.tensor_maps)} tensor maps; its store needs {len(plan.views)}")
     if plan.copies or plan.phases:
         raise InvalidPlan("plan has copies or phases that its maps leave no room for; synthesise the plan again")
-    if plan.store == "threads" and not storable(store, plan.access.word, plan.operator.target.align):
+    if plan.store == "threads" and not storable(store, plan.access.word, plan.operator.target.address):
         raise InvalidPlan("threads cannot store this target, whose words overlap or are misaligned; plan it again")
     for view, end, tm in zip(plan.views, (plan.source, plan.operator.target), plan.tensor_maps, strict=False):
         _check_map(plan, view, end, tm)
@@ -109,17 +109,17 @@ def _check_boxes(plan: Plan, load: View, store: View) -> None:
 def _check_phases(plan: Plan, load: View, store: View) -> None:
     """Check a plan whose maps bring every few rows each."""
     _judge_movement(plan, row_bytes=1, shifted=True)
-    at = split_dimension(load, plan.access.word)
-    if at is None or not plan.tensor_maps:
+    split = split_of(load, plan.access.word, plan.source)
+    if split is None or not plan.tensor_maps:
         raise InvalidPlan("rows cannot be shared out to phases; synthesise the plan again")
-    seen = phase_view(load, at, plan.access.word)
+    seen = phase_view(load, split, plan.access.word)
     first = replace(plan.tensor_maps[0], global_dim=seen.extent)
-    if (plan.phases, plan.tensor_maps) != phase_maps(load, at, plan.access.word, first):
+    if (plan.phases, plan.tensor_maps) != phase_maps(load, split, plan.access.word, first):
         raise InvalidPlan("phases are not those of the rows' pitch; synthesise the plan again")
     for tm in plan.tensor_maps:
-        _check_map(plan, replace(seen, extent=tm.global_dim), plan.source, tm)
+        _check_map(plan, replace(seen, extent=tm.global_dim), replace(plan.source, offset=0), tm)
     _check_vector(plan, store, plan.copies, STORE)
-    if plan.shared != (phase_tile(plan.access, load, at, first),):
+    if plan.shared != (phase_tile(plan.access, load, split, first),):
         raise InvalidPlan("shared buffers are not those that the boxes fill; synthesise the plan again")
 
 
@@ -161,7 +161,7 @@ def _check_vector(plan: Plan, view: View, copies: tuple[VectorCopy, ...], instru
     if view.side == "source":
         site = load_site(view, word, plan.access.by, size, plan.operator)
     else:
-        site = access_site(view, word, STORE, size, plan.operator.target.align)
+        site = access_site(view, word, STORE, size, plan.operator.target.address)
     for rule in VECTOR_RULES:
         _judge(rule, site, plan)
 
@@ -193,7 +193,7 @@ def _check_map(plan: Plan, view: View, end: Tensor, tm: TensorMap) -> None:
     box, column = box_of(view, tm), column_of(plan.operator, plan.access) if view.side == "source" else None
     options: dict[str, Any] = {
         "dtype": map_type(plan.access.word, end.dtype) or "u8",
-        "address": end.align,
+        "address": end.address,
         "swizzle": tm.swizzle,
         "l2_promotion": tm.l2_promotion,
     }
@@ -214,13 +214,14 @@ def _check_map(plan: Plan, view: View, end: Tensor, tm: TensorMap) -> None:
         )
     if tm != described or any(stride % 8 for stride in view.stride[1:]):
         raise InvalidPlan(f"{view.side} tensor map does not describe the {view.side}; synthesise the plan again")
-    if any(box < 1 or tile % box for tile, box in zip(view.tile, box, strict=True)):
+    if any(extent < 1 or tile % extent for tile, extent in zip(view.tile, box, strict=True)):
         raise InvalidPlan(f"{view.side} boxes do not fill the tile; synthesise the plan again")
     site = replace(
         TmaCopy.of(tm, stores=view.side == "target"),
         inner_stride_bits=view.stride[0],
         tile=view.tile if column is None else (math.prod(view.tile[:-1]), view.tile[-1]),
         side=view.side,
+        by_stride=view.by_stride if column is None else (),
         feeds_wgmma=plan.operator.consumer in WGMMA_CONSUMERS,
         offsets=() if column is None else column.offsets,
     )

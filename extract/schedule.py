@@ -93,7 +93,8 @@ def pipeline(
         piece, many = PIECES.get(means, ("box", "boxes"))
         boxes = f"{tile.boxes} {piece if tile.boxes == 1 else many}"
         barriers = (Barrier("full", 1, tile.bytes),)
-        steps = [f"expect {tile.bytes} bytes on full", f"load {boxes} into {place}, completing on full"]
+        clipped = ", fewer where runs end at the tensor's edge" if means == "bulk" else ""
+        steps = [f"expect {tile.bytes} bytes on full{clipped}", f"load {boxes} into {place}, completing on full"]
         steps.append(f"wait for full, {phase}")
     elif means == "cp.async":
         steps = [f"copy the tile into {place} asynchronously{filled}, and commit the group", "wait for the group"]

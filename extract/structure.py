@@ -73,6 +73,7 @@ def structure_of(
     access: Access,
     maps: Sequence[TensorMap],
     store: str,
+    *,
     copies: tuple[VectorCopy, ...] = (),
 ) -> Structure:
     """Return the structure of a plan.
@@ -135,6 +136,7 @@ def requirements(structure: Structure, numbers: Mapping[str, Value], target: Tar
             inner_stride_bits=strides[0],
             tile=opened.view.tile,
             side=opened.view.side,
+            by_stride=opened.view.by_stride,
             feeds_wgmma=operator.consumer in WGMMA_CONSUMERS,
         )
         for rule in COPY_RULES:
@@ -156,7 +158,9 @@ def _of_vectors(
         word = structure.operator.source.dtype.bits
         outer, over = [], []
         for i in range(1, len(extents)):
-            if isinstance(strides[i], IslProduct):  # has no sets of its own; so it is asked for where nothing is away too
+            if isinstance(
+                strides[i], IslProduct
+            ):  # has no sets of its own; so it is asked for where nothing is away too
                 outer.append(strides[i] // 8)
                 over.append(0)
                 continue
@@ -168,7 +172,7 @@ def _of_vectors(
             side=copy.side,
             bytes=GRANULE_BYTES if copy.instruction == BULK else copy.bytes,
             word=word,
-            address=end.align,
+            address=end.address,
             strides=tuple(outer),
             stepped_over=tuple(over),
             inner_stride_bits=strides[0],

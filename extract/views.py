@@ -85,7 +85,7 @@ def storable(store: View, word: int, align: int) -> bool:
     faster ones span. The base must be one that kernels vectorise from, a multiple of 16 bytes.
     """
     spanned = word
-    for extent, stride in zip(store.extent, store.stride, strict=True):
+    for extent, stride in sorted(zip(store.extent, store.stride, strict=True), key=lambda pair: pair[1]):
         if extent > 1 and (stride < spanned or stride % word):
             return False
         spanned += (extent - 1) * stride

@@ -174,6 +174,12 @@ class View:
     stride: tuple[int, ...]
     tile: tuple[int, ...]
 
+    @property
+    def by_stride(self) -> tuple[int, ...]:
+        """The dimensions in the order of their strides, smallest first; the first stays, whose elements make rows."""
+        outer = sorted(range(1, len(self.stride)), key=lambda i: (self.stride[i], self.extent[i] > 1, i))
+        return (0, *outer) if self.stride else ()
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -306,7 +312,13 @@ def _plain(value: Any) -> Any:
         return list(value)
     if isinstance(value, Tensor):
         strides, shape = ([str(n) if not isinstance(n, int) else n for n in ns] for ns in (value.strides, value.shape))
-        return {"shape": shape, "dtype": value.dtype.name, "strides": strides, "align": value.align}
+        return {
+            "shape": shape,
+            "dtype": value.dtype.name,
+            "strides": strides,
+            "align": value.align,
+            "offset": value.offset,
+        }
     if isinstance(value, Target):
         value = value.name
     if hasattr(value, "__dataclass_fields__"):
@@ -381,7 +393,8 @@ def _steps(data: Any) -> tuple[Step, ...]:
 
 def _operator(data: Mapping[str, Any]) -> Operator:
     source, result = (
-        Tensor(t["shape"], dtype(t["dtype"]), t["strides"], t["align"]) for t in (data["source"], data["target"])
+        Tensor(t["shape"], dtype(t["dtype"]), t["strides"], t["align"], t["offset"])
+        for t in (data["source"], data["target"])
     )
     if data["kind"] == "Im2col":
         return Im2col(

@@ -235,7 +235,10 @@ def _maps(plan: Plan) -> list[str]:
     rows = [("", *(_ROLES[side] for side, _ in sides), "")]
     shown = (*_MAP_FIELDS, *_COLUMN_FIELDS) if any(tm.mode == "im2col" for _, tm in sides) else _MAP_FIELDS
     rows += [(field, *(_field(tm, field) for _, tm in sides), unit) for field, unit in shown]
-    aligned = {"source": plan.source.align, "target": plan.operator.target.align}
+    aligned = {
+        side: end.align if plan.phases else end.address & -end.address
+        for side, end in (("source", plan.source), ("target", plan.operator.target))
+    }
     rows.append(("address", *(f"multiple of {aligned[side]}" for side, _ in sides), "bytes"))
     lines = table(rows)
     if plan.phases:

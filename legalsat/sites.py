@@ -8,6 +8,7 @@ many requirements there are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from legalsat.logic import Value, ceil_div, pick, product
 from legalsat.operators import WGMMA_CONSUMERS
@@ -23,8 +24,9 @@ class TmaCopy:
 
     Besides: whether the copy `stores`, the stride that the innermost dimension would need, in bits (None: none), and
     the `tile` that boxes fill side by side, in elements per dimension (of im2col: columns and pixels; empty: a box
-    stands alone), the `side` of the movement that the map describes, whether wgmma reads the tile, and the `offsets` of
-    im2col loads from a window's first tap to its last, fastest dimension first.
+    stands alone), the `side` of the movement that the map describes, whether wgmma reads the tile, the `offsets` of
+    im2col loads from a window's first tap to its last, fastest dimension first, and the dimensions `by_stride`,
+    smallest first, where a map does not list them so.
     """
 
     tiled: bool
@@ -50,6 +52,7 @@ class TmaCopy:
     side: str = ""
     feeds_wgmma: bool = False
     offsets: tuple[Value, ...] = ()
+    by_stride: tuple[int, ...] = ()
 
     @staticmethod
     def of(tm: TensorMap, *, stores: bool = False) -> TmaCopy:
@@ -101,8 +104,11 @@ class TmaCopy:
     def stepped_over(self) -> tuple[Value, ...]:
         """Bytes that each global stride must step over, for elements not to share memory."""
         steps = (self.element_bits, *(8 * stride for stride in self.global_stride))
-        pairs = zip(steps, self.global_dim[:-1], strict=False)
-        return tuple(ceil_div(product([step, extent]), 8) for step, extent in pairs)
+        order = self.by_stride or tuple(range(len(self.global_dim)))
+        over = {
+            outer: ceil_div(product([steps[inner], self.global_dim[inner]]), 8) for inner, outer in pairwise(order)
+        }
+        return tuple(over.get(dimension, 0) for dimension in range(1, len(self.global_dim)))
 
     def __str__(self) -> str:
         if self.tiled:

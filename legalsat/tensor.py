@@ -37,7 +37,8 @@ class Tensor:
         shape: extents in elements, slowest axis first; ints or `Dim`s.
         dtype: element type by name, such as "bf16", "e4m3" or "e2m1" (packed, two to a byte).
         strides: elements between neighbours along each axis; row-major and dense when left out.
-        align: bytes that the base address is a multiple of; a power of two.
+        align: bytes that the base address is a multiple of, but for `offset`; a power of two.
+        offset: bytes from such a multiple to the base, as of a slice `x[:, 1:]`; less than `align`.
 
     Raises:
         InvalidInput: a number has no meaning, the tensor is empty, or its span does not fit 63 bits.
@@ -47,9 +48,15 @@ class Tensor:
     dtype: DType
     strides: tuple[Extent, ...]
     align: int
+    offset: int
 
     def __init__(
-        self, shape: Iterable[Any], dtype: Any, strides: Iterable[Any] | None = None, align: int = ALLOCATOR_ALIGNMENT
+        self,
+        shape: Iterable[Any],
+        dtype: Any,
+        strides: Iterable[Any] | None = None,
+        align: int = ALLOCATOR_ALIGNMENT,
+        offset: int = 0,
     ) -> None:
         extents = _extents(shape, "shape", low=1)
         if len(extents) > MAX_RANK:
@@ -65,6 +72,7 @@ class Tensor:
         put(self, "dtype", as_dtype(dtype))
         put(self, "strides", steps)
         put(self, "align", alignment)
+        put(self, "offset", integer(offset, "offset", low=0, high=alignment - 1))
         if not self.dims and self.span_bits > INT64_MAX:
             raise InvalidInput(f"tensor spans {self.span_bits} bits, beyond 2^63 - 1; give smaller extents or strides")
 
@@ -98,6 +106,11 @@ class Tensor:
         return (last + 1) * self.dtype.bits
 
     @property
+    def address(self) -> int:
+        """An address that the base may have, in bytes; every other one is as far from multiples of `align`."""
+        return self.align + self.offset
+
+    @property
     def size(self) -> int:
         """Number of elements; needs plain extents."""
         return math.prod(plain(self.shape))
@@ -105,18 +118,25 @@ class Tensor:
     def bind(self, values: Mapping[str, int]) -> Tensor:
         """Return the tensor with every dim replaced by its value."""
         return Tensor(
-            (bind(n, values) for n in self.shape), self.dtype, (bind(s, values) for s in self.strides), self.align
+            (bind(n, values) for n in self.shape),
+            self.dtype,
+            (bind(s, values) for s in self.strides),
+            self.align,
+            self.offset,
         )
 
     def transposed(self, order: Iterable[int]) -> Tensor:
         """Return the view with its axes in `order`, a permutation; the memory stays as it is."""
         axes = permutation(order, self.rank)
-        return Tensor((self.shape[a] for a in axes), self.dtype, (self.strides[a] for a in axes), self.align)
+        return Tensor(
+            (self.shape[a] for a in axes), self.dtype, (self.strides[a] for a in axes), self.align, self.offset
+        )
 
     def __str__(self) -> str:
         shape = " x ".join(map(str, self.shape)) or "scalar"
         dense = self.strides == row_major(self.shape)
-        return f"{self.dtype} {shape}" + ("" if dense else f" strides ({', '.join(map(str, self.strides))})")
+        strides = "" if dense else f" strides ({', '.join(map(str, self.strides))})"
+        return f"{self.dtype} {shape}{strides}" + (f" offset {self.offset} bytes" if self.offset else "")
 
 
 def permutation(order: Any, rank: int) -> tuple[int, ...]:

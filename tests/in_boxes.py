@@ -102,7 +102,12 @@ def load_phases(tile: Tile, source: Bytes) -> Bytes:
     """
     plan, word = tile.plan, tile.plan.access.word // 8
     (view,), count = plan.views, len(plan.phases)
-    (at,) = (d for d in range(len(view.extent)) if d and view.extent[d] > 1 and view.stride[d] % (8 * GRANULE))
+    wild = [d for d in range(len(view.extent)) if d and view.extent[d] > 1 and view.stride[d] % (8 * GRANULE)]
+    at = wild[0] if wild else len(view.extent) - 1
+    assert len(wild) == (count > 1)
+    # A map may begin in the granule in which the tensor does, before the tensor: an allocation holds whole granules.
+    lead = plan.source.address % GRANULE
+    source = np.concatenate([np.full(lead, POISON, dtype=np.uint8), source])
     assert len(plan.tensor_maps) == count and plan.shared[0].boxes % count == 0
     part = plan.shared[0].bytes // count
     assert plan.shared[0].bytes % count == 0 and part % SHARED_ALIGNMENT == 0
@@ -114,7 +119,7 @@ def load_phases(tile: Tile, source: Bytes) -> Bytes:
     address = np.full(along[0].shape, -1, dtype=np.int64)
     arrived = 0
     for number, (phase, tm) in enumerate(zip(plan.phases, plan.tensor_maps, strict=True)):
-        assert phase.offset % GRANULE == 0 <= phase.offset and phase.shift % word == 0
+        assert (lead + phase.offset) % GRANULE == 0 <= lead + phase.offset and phase.shift % word == 0
         # Boxes fill the phase's rows, which are as long as shift and padding make them.
         shape = list(reversed(plan.shared[0].shape[1:]))
         steps = [range(0, n, b) for n, b in zip(shape, tm.box, strict=True)]
@@ -124,7 +129,7 @@ def load_phases(tile: Tile, source: Bytes) -> Bytes:
         assert bases[-1] + smem_bytes(tm) <= (number + 1) * part, "a phase keeps to its part of the buffer"
         for base, begin in zip(bases, begins, strict=True):
             coordinate = tuple(o + b for o, b in zip(origin, begin, strict=True))
-            fill(shared, smem_image(tm, coordinate, base), source[phase.offset :])
+            fill(shared, smem_image(tm, coordinate, base), source[lead + phase.offset :])
             arrived += tx_bytes(tm)
         mine = along[at] % count == number
         places = [c[mine] for c in along]

@@ -72,8 +72,19 @@ def granular(draw: st.DrawFn) -> Operator:
     return Copy(source, draw(targets(source)), tile=tile)
 
 
-PROBLEMS = operators() | pitched() | operands() | granular()
-DRAW = {"tma.phases": pitched(), "fragments": operands()}
+@st.composite
+def sliced(draw: st.DrawFn) -> Operator:
+    """Draw a movement of rows whose first one lies inside a granule."""
+    source = draw(pitched()).source
+    bits = source.dtype.bits
+    places = [n for n in range(0, 16, max(1, bits // 8)) if bits <= 128]
+    offset = draw(st.sampled_from(places))
+    found = T(source.shape, source.dtype, source.strides, 256, offset)
+    return Transpose(found) if draw(st.booleans()) else Copy(found)
+
+
+PROBLEMS = operators() | pitched() | operands() | granular() | sliced()
+DRAW = {"tma.phases": pitched() | sliced(), "fragments": operands()}
 
 
 def planned(operator: Operator, means: str) -> Plan | None:

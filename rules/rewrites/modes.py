@@ -4,7 +4,8 @@ from legalsat.law import Equations, Int, divides, law, less, mode, rewrite
 from legalsat.targets import MAX_BOX_EXTENT
 
 # A box spans so many elements along a dimension at most, so a longer tile gains from a second dimension.
-SPLITS = (256, 128, 64)
+SPLITS = (256, 128, 64, 32, 16, 8, 4, 2)
+ODD_SPLITS = (3, 5, 7)
 
 
 @law
@@ -34,13 +35,16 @@ def merge_row_tiles(n: Int, m: Int, s: Int, d: Int, t: Int) -> Equations:
 @law
 def split_long_tile(n: Int, s: Int, d: Int, t: Int) -> Equations:
     """n:s->d/t  =  k:s->d/k, n/k:ks->kd/(t/k)  where k divides n and t, and t is longer than a box can be"""
-    for i, k in enumerate(SPLITS):
-        longer = (less(0, t % other) for other in SPLITS[:i])  # one split a mode: the longest that divides its tile
-        yield rewrite(mode(n, s, d, t)).to(
-            mode(k, s, d, k),
-            mode(n // k, s * k, d * k, t // k),
-            when=(divides(k, n), divides(k, t), less(MAX_BOX_EXTENT, t), *longer),
-        )
+    for k in SPLITS + ODD_SPLITS:
+        # One split a mode, at the largest power of two: where twice as much does not divide n, or does not divide t.
+        twice = 2 if k in ODD_SPLITS else 2 * k
+        larger = [(less(0, number % twice),) for number in (n, t)] if k < SPLITS[0] else [()]
+        for none_larger in larger:
+            yield rewrite(mode(n, s, d, t)).to(
+                mode(k, s, d, k),
+                mode(n // k, s * k, d * k, t // k),
+                when=(divides(k, n), divides(k, t), less(MAX_BOX_EXTENT, t), *none_larger),
+            )
 
 
 @law

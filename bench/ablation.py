@@ -1,0 +1,193 @@
+"""Twelve problems that fail or cost more when one family of laws is switched off.
+
+Run `python -m bench.ablation [--json FILE]`. Each problem is planned with everything and without its family: laws of
+rewriting by name, or the relayout before the movement. A row that loses nothing is an error of the table: exit code 1.
+
+Merging modes is a law, and modes that are equal as functions of their coordinates are merged without one
+(`legalsat.extract.search.function_form`), as long as no tile is longer than its extent. Where the first row's head of
+96 is padded to 128, only the law is left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench.machine import write
+from legalsat.errors import LegalSatError
+from legalsat.extract.cost import order
+from legalsat.extract.planner import EVERY_MEANS, RELAYOUT, Limits, NoLegalLayout, plan
+from legalsat.operators import Copy, Im2col, Operator, Transpose
+from legalsat.plan import Cost, Plan
+from legalsat.rules.rewrites import LAWS
+from legalsat.targets import target
+from legalsat.tensor import Tensor
+
+TARGET = "h200"
+MERGING = ("merge_adjacent_modes", "merge_row_tiles")
+UNITS = ("drop_unit_mode", "restride_unit_mode")
+
+# Videos of attention: (batch, time, height, width, heads, 96).
+_VIDEO = Tensor((2, 16, 32, 64, 12, 96), "bf16")
+# One token of a decoder, cut out of rows of 4097.
+_TOKEN = Tensor((1, 4096), "bf16", (4097, 1))
+# Keys of an image encoder, (B, S, H, D) seen as (B, H, S, D): a head's row of 72 bytes is no multiple of 16.
+_HEADS = Tensor((32, 16, 729, 72), "e4m3", (729 * 1152, 72, 1152, 1))
+# The keys of (tokens, 3, H, D), seen as (H, tokens, D).
+_KEYS = Tensor((32, 8192, 128), "bf16", (128, 3 * 32 * 128, 1))
+# One scale for 32 columns, repeated for each.
+_SCALES = Tensor((4096, 128, 32), "u8", (128, 1, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A row of the table before it is measured: its name, the operator, and the family that is switched off."""
+
+    name: str
+    operator: Operator
+    off: tuple[str, ...]
+
+
+PROBLEMS = (
+    Problem("rank above 5", Copy(_VIDEO, tile=(1, 1, 8, 16, 1, 128), consumer="threads"), MERGING),
+    Problem("unit modes with bad strides", Copy(_TOKEN, tile=(64, 64), consumer="wgmma.a", passes=64), UNITS),
+    Problem("odd row pitch", Transpose(Tensor((4096, 4095), "bf16"), tile=(64, 64)), ("deliver_in_phases",)),
+    Problem(
+        "transposed views",
+        Copy(Tensor((4096, 4096), "e4m3", (1, 4096)), tile=(128, 128), consumer="wgmma.a", passes=32),
+        (RELAYOUT,),
+    ),
+    Problem(
+        "inner extent beyond the swizzle span",
+        Copy(Tensor((8192, 4096), "bf16"), tile=(4, 512), consumer="threads"),
+        ("split_long_tile",),
+    ),
+    Problem(
+        "box above 256",
+        Copy(Tensor((8192, 4096), "bf16"), tile=(512, 64), consumer="wgmma.a"),
+        ("split_long_tile",),
+    ),
+    Problem(
+        "convolution",
+        Im2col(Tensor((2, 14, 14, 64), "bf16"), 3, padding=1, tile=(64, 64), consumer="wgmma.a"),
+        ("deliver_by_windows",),
+    ),
+    Problem("packed 4-bit", Copy(Tensor((4096, 4096), "int4"), tile=(128, 128)), ("recast_to_wider_words",)),
+    Problem(
+        "sliced base off by 2 bytes",
+        Copy(Tensor((4096, 4096), "bf16", align=2), tile=(128, 64), consumer="threads"),
+        ("deliver_by_loads",),
+    ),
+    Problem("broadcast stride 0", Copy(_SCALES, tile=(64, 4, 32), consumer="threads"), (RELAYOUT,)),
+    Problem(
+        "permuted attention heads",
+        Copy(_HEADS, tile=(1, 1, 64, 128), consumer="wgmma.b", passes=8),
+        (RELAYOUT,),
+    ),
+    Problem("interleaved QKV", Copy(_KEYS, tile=(1, 128, 64), consumer="wgmma.b", passes=64), ("deliver_by_boxes",)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A plan's means and what it costs, or why there is none.
+
+    Attributes:
+        by: the means of delivery, behind a relayout if there is one; "refused" where there is no plan.
+        nanoseconds, boxes, instructions: predicted; 0 where there is no plan.
+        codes: the rules that refuse it, none where there is a plan.
+    """
+
+    by: str
+    nanoseconds: float = 0
+    boxes: int = 0
+    instructions: int = 0
+    codes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A problem with everything and without one family.
+
+    Attributes:
+        name, problem: what is asked.
+        off: the family that is switched off.
+        before, after: the outcome with and without it.
+        loses: whether there is no plan without it, or a dearer one.
+    """
+
+    name: str
+    problem: str
+    off: tuple[str, ...]
+    before: Outcome
+    after: Outcome
+    loses: bool
+
+
+def without(off: Sequence[str]) -> Limits:
+    """Return limits that leave a family out.
+
+    Raises:
+        LegalSatError: a name is neither a law nor the relayout.
+    """
+    names = {law.name for law in LAWS} | {RELAYOUT}
+    if unknown := set(off) - names:
+        raise LegalSatError(f"no law is called {', '.join(sorted(unknown))}; give some of {', '.join(sorted(names))}")
+    laws = tuple(law for law in LAWS if law.name not in off)
+    return Limits(means=tuple(m for m in EVERY_MEANS if m not in off), laws=laws)
+
+
+def measure(problem: Problem) -> Row:
+    """Plan a problem with everything and without its family."""
+    before, cost = outcome(problem.operator, Limits())
+    after, dearer = outcome(problem.operator, without(problem.off))
+    loses = cost is not None and (dearer is None or order(dearer) > order(cost))
+    return Row(problem.name, str(problem.operator), problem.off, before, after, loses)
+
+
+def outcome(operator: Operator, limits: Limits) -> tuple[Outcome, Cost | None]:
+    """Return the outcome within limits, and its cost if there is a plan."""
+    try:
+        found = plan(operator, target(TARGET), limits)
+    except NoLegalLayout as refusal:
+        return Outcome("refused", codes=tuple(dict.fromkeys(d.code for d in refusal.diagnostics))), None
+    cost = found.cost
+    return Outcome(_means(found), cost.nanoseconds, cost.boxes, cost.instructions), cost
+
+
+def _means(found: Plan) -> str:
+    return f"{RELAYOUT}, {found.access.by}" if found.before else found.access.by
+
+
+def report(rows: Sequence[Row]) -> str:
+    """Return the table in words."""
+    lines = [f"{'problem':37} {'switched off':39} {'with everything':28} without"]
+    for row in rows:
+        words = [_words(one) for one in (row.before, row.after)]
+        lost = "" if row.loses else "  NOTHING LOST"
+        lines.append(f"{row.name:37} {' '.join(row.off):39} {words[0]:28} {words[1]}{lost}")
+    return "\n".join(lines)
+
+
+def _words(one: Outcome) -> str:
+    if one.codes:
+        return f"refused: {', '.join(one.codes)}"
+    return f"{one.nanoseconds / 1000:.2f} us by {one.by}" if one.nanoseconds else one.by
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.ablation", description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the table there")
+    given = parser.parse_args(arguments)
+    rows = [measure(problem) for problem in PROBLEMS]
+    print(report(rows))
+    if given.json:
+        write(given.json, {"target": TARGET, "rows": [asdict(row) for row in rows]})
+    return int(not all(row.loses for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

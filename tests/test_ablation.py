@@ -1,0 +1,24 @@
+"""Every family of laws in the table of `bench.ablation` is needed by the problem beside it."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.ablation import PROBLEMS, Problem, measure, without
+from legalsat.errors import LegalSatError
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+def test_a_problem_fails_or_costs_more_without_its_family_of_laws(problem: Problem) -> None:
+    row = measure(problem)
+    assert row.loses
+    assert row.before.nanoseconds > 0
+    assert row.after.codes or row.after.nanoseconds > row.before.nanoseconds
+
+
+def test_a_family_that_a_problem_does_not_need_is_told() -> None:
+    """Boxes up to 256 need no split, so that a table with this row would be wrong."""
+    problem = next(p for p in PROBLEMS if p.name == "transposed views")
+    assert not measure(Problem("nothing", problem.operator, ("split_long_tile",))).loses
+    with pytest.raises(LegalSatError, match="no law is called"):
+        without(("split_nothing",))
