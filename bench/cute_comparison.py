@@ -245,7 +245,7 @@ def _side(plan: Plan, at: int, tm: ls.TensorMap, *, read: bool, boxes: int) -> t
     before = tile // ls.tx_bytes(plan.tensor_maps[0]) if at else 0
     repeats = conflicts(tm, read=read)
     work = Work(boxes=before + boxes, conflicts=repeats, shared_bytes=tile)
-    cost = cost_of(plan.access, (load, store) if at else (load,), work, target(TARGET))
+    cost = cost_of(plan.access, (load, store), work, target(TARGET))
     fields = {
         "dtype": tm.dtype,
         "dims": tm.global_dim,

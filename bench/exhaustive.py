@@ -3,8 +3,8 @@
 It has no e-graph, no solver, no bounds and no pruning. It shares with the planner what a plan *is*: accesses, views,
 the plain reading of the rules (`rule.check`), and the cost model. It tries
 
-- every list of modes that equals the operator's: what the laws make of it, read forwards and backwards, so that a mode
-  is also cut wherever two modes would merge to it;
+- every list of modes that equals the operator's (`bench.equal_accesses`): what the laws make of it, read forwards and
+  backwards, so that a mode is also cut wherever two modes would merge to it;
 - every word of `word_is_moved` and every means of `MEANS`, which bring a tile straight from the source;
 - every box whose extents divide the tile's, up to the box limit, with every swizzle, the same L2 promotion; a store by
   boxes or by threads; 1 to 4 stages where somebody works on a stage while the next ones load;
@@ -12,7 +12,9 @@ the plain reading of the rules (`rule.check`), and the cost model. It tries
 
 What the rules do not say, a plan's kernel still needs; each such condition stands below with its reason. Boxes divide
 the tile because the copy engine writes whole boxes: one that reached past the tile would be written over the
-neighbouring box in shared memory, and stored over the neighbouring tile, so that no other extent is ever legal.
+neighbouring box in shared memory, and stored over the neighbouring tile, so that no other extent is ever legal. Tiles
+that threads take in hand are tried with rows as the laws make them alone: a row that is cut in two would pass for two
+rows to the cost model, which knows conflicts between rows, not within one.
 """
 
 from __future__ import annotations
@@ -24,22 +26,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from legalsat.access import Access, Mode
-from legalsat.extract.cost import Work, cost_of, order
+from bench.equal_accesses import TooManyWays, divisors, equal_accesses
+from legalsat.access import Access
+from legalsat.extract.cost import WAITING_STORE, Work, cost_of, order
 from legalsat.extract.views import map_type, turned, views_of
-from legalsat.law import Law
 from legalsat.logic import ceil_div, round_up
 from legalsat.operators import WGMMA_CONSUMERS, Operator
 from legalsat.plan import Cost, View
 from legalsat.rule import Rule
 from legalsat.rules import COPY_RULES, MOVEMENT_RULES, REGISTER_RULES, SHARED_RULES, VECTOR_RULES
-from legalsat.rules.rewrites import LAWS
 from legalsat.sites import SWIZZLE_SPANS, Movement, RegisterTile, SharedStages, TmaCopy, VectorAccess
 from legalsat.targets import GRANULE_BYTES, Target
+from legalsat.tensor import plain
 from legalsat.tensor_map import INTERLEAVES, L2_PROMOTIONS, driver_value
 
 MEANS = ("tma", "tma.phases", "bulk", "cp.async", "threads", "fragments")
-MOST_LISTS = 400  # lists of modes
 MOST_BOXES = 20_000  # combinations of a box and a swizzle, over all views of a problem
 GRANULE_BITS = 8 * GRANULE_BYTES
 STAGES = (1, 2, 3, 4)
@@ -51,12 +52,6 @@ BUFFER_ALIGNMENT = 128  # bytes (FACTS M-11)
 SWIZZLED_REPEATS = (8, 1, 1, 1, 2, 2, 4)
 LOADS = {"threads": "ld.global", "cp.async": "cp.async", "bulk": "cp.async.bulk", "fragments": "ld.global.fragment"}
 STORE = "st.global"
-# Laws that change modes or words; the others reorder modes or name a means, and every order and means is tried anyway.
-MODE_LAWS = tuple(law for law in LAWS if not law.reorders and all(e.means is None for e in law.equations))
-
-
-class TooManyWays(Exception):  # noqa: N818 - a limit met, not a fault
-    """A problem has more ways than are tried; the message says of what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +68,7 @@ def cheapest(starts: Iterable[Access], operator: Operator, target: Target, *, cu
     """Return the cheapest way to move any of the tiled accesses, None where no way is legal.
 
     Raises:
-        TooManyWays: there are more ways than `MOST_LISTS` and `MOST_BOXES` allow.
+        TooManyWays: there are more than `MOST_BOXES` combinations of a box and a swizzle, or too many lists of modes.
     """
     trial = _Trial(operator, target)
     best: Way | None = None
@@ -95,65 +90,6 @@ def word_is_moved(word: int, operator: Operator) -> bool:
     if word == element.bits and map_type(word, element) is not None:
         return True
     return word == 8 or (word in (16, 32) and word <= element.bits)
-
-
-def equal_accesses(start: Access, laws: Sequence[Law] = MODE_LAWS, *, cuts: bool = True) -> dict[Access, bool]:
-    """Return every access that equals `start`, each in one order of its modes; and whether the laws lead to it.
-
-    Without `cuts` the laws are read forwards alone; with them backwards too, and modes cut where two would merge.
-    """
-    found: dict[Access, bool] = {}
-    known: dict[Access, tuple[Access, ...]] = {}
-    for backwards in (False, True) if cuts else (False,):
-        queue = list(found) or [_plain(start)]
-        found |= dict.fromkeys(queue, not backwards) if not backwards else {}
-        while queue:
-            access = queue.pop()
-            for after in (*_forwards(access, laws, known), *(_backwards(access) if backwards else ())):
-                state = _plain(after)
-                if state.modes and state not in found:
-                    found[state] = not backwards
-                    queue.append(state)
-            if len(found) > MOST_LISTS:
-                raise TooManyWays(f"more than {MOST_LISTS} lists of modes equal {start}")
-    return found
-
-
-def _plain(access: Access) -> Access:
-    """Return the access fastest mode first, without modes that say nothing; a scalar keeps one."""
-    kept = tuple(m for m in access.modes if not m.extent == m.tile == 1) or access.modes[:1]
-    return Access(access.word, tuple(sorted(kept, key=lambda m: (m.source == 0, m.source, m.target, m.extent, m.tile))))
-
-
-def _forwards(access: Access, laws: Sequence[Law], known: dict[Access, tuple[Access, ...]]) -> Iterator[Access]:
-    """Yield what a step of a law makes of the access: laws speak of few modes, which may stand anywhere in the list."""
-    count = min(len(access.modes), max(len(e.left) for law in laws for e in law.equations))
-    for chosen in itertools.combinations(range(len(access.modes)), count):
-        rest = tuple(m for i, m in enumerate(access.modes) if i not in chosen)
-        few = Access(access.word, tuple(access.modes[i] for i in chosen))
-        if few not in known:
-            known[few] = tuple(after for law in laws for _, after in law.unordered_steps(few))
-        for after in known[few]:
-            yield Access(after.word, rest + after.modes)
-
-
-def _backwards(access: Access) -> Iterator[Access]:
-    """Yield the accesses that a merge leads from to this one.
-
-    n:s->d/t comes of k:s->d/k and (n/k):ks->kd/(t/k) where tiles hold whole k, and of k:s->d/t and (n/k):ks->kd/1 where
-    k holds whole tiles. A tile that overhangs its mode does so still: its shape is the user's.
-    """
-    for i, (n, s, d, t) in enumerate(access.modes):
-        rest = (*access.modes[:i], *access.modes[i + 1 :])
-        for k in _divisors(n)[1:-1]:
-            if t % k == 0:
-                yield Access(access.word, (*rest, Mode(k, s, d, k), Mode(n // k, k * s, k * d, t // k)))
-            if k % t == 0:
-                yield Access(access.word, (*rest, Mode(k, s, d, t), Mode(n // k, k * s, k * d, 1)))
-
-
-def _divisors(number: int, limit: int | None = None) -> list[int]:
-    return [k for k in range(1, min(number, limit or number) + 1) if number % k == 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +124,7 @@ class _Trial:
     def ways(self, access: Access, *, whole_rows: bool = True) -> Iterator[Way]:
         """Yield every legal way to deliver the access; accesses that look the same to both sides once.
 
-        Without `whole_rows` threads take no tile in hand that boxes brought: how often their accesses repeat is known
-        for rows as the laws make them. One that is cut in two would pass for two rows that they read without conflict.
+        Without `whole_rows`, what boxes brought goes out by boxes as it came in.
         """
         load, store = views_of(access)
         if (key := (access.word, load, store)) in self._seen:
@@ -199,7 +134,7 @@ class _Trial:
             ways = {"tma": self._by_boxes, "tma.phases": self._by_phases}.get(means, self._by_vectors)
             delivered = Access(access.word, access.modes, means)
             for views, work in set(ways(delivered, load, store, whole_rows=whole_rows)):
-                yield Way(delivered, views, work, cost_of(delivered, views, work, self.target))
+                yield Way(delivered, views, work, cost_of(delivered, (load, store), work, self.target))
 
     def _holds(self, rules: Sequence[Rule], site: Any) -> bool:
         return not any(d.level == "error" for rule in rules for d in rule.check(site, self.target))
@@ -229,7 +164,7 @@ class _Trial:
         if axis is None:
             return None
         bits = source.dtype.bits
-        row, whole = tile[axis] * bits, int(source.shape[axis]) * bits
+        row, whole = tile[axis] * bits, plain(source.shape)[axis] * bits
         if row % word or load.tile[0] * word % row or load.extent[0] * word % whole:
             return None
         return row // 8
@@ -267,31 +202,35 @@ class _Trial:
             if both and self._holds(SHARED_RULES, SharedStages(stages, size, second)):
                 for boxes, conflicts in both:
                     shared = stages * size + second
-                    yield (load, store), Work(boxes, handled * turns, conflicts, 2, False, stages, shared)
+                    yield (load, store), Work(boxes, handled * turns, conflicts, 2, 1.0, stages, shared)
         if not whole_rows or not _threads_store(store, word, target):
             return
         alone = self._legal_maps(load, word, source, in_hand=True)
         for stages in self._stages:
             if alone and self._holds(SHARED_RULES, SharedStages(stages, size, 0)):
                 for boxes, conflicts in {(m.boxes, m.conflicts) for m in alone}:
-                    yield (load,), Work(boxes, handled, conflicts, 2, True, stages, stages * size)
+                    yield (load,), Work(boxes, handled, conflicts, 2, WAITING_STORE, stages, stages * size)
 
-    def _legal_maps(self, view: View, word: int, align: int, *, in_hand: bool) -> list[_Map]:
-        key = view.side, view.extent, view.stride, view.tile, word, align, in_hand
+    def _legal_maps(self, view: View, word: int, address: int, *, in_hand: bool) -> list[_Map]:
+        key = view.side, view.extent, view.stride, view.tile, word, address, in_hand
         if key not in self._maps:
-            self._maps[key] = list(self._find_maps(view, word, align, in_hand=in_hand))
+            self._maps[key] = list(self._find_maps(view, word, address, in_hand=in_hand))
         return self._maps[key]
 
-    def _find_maps(self, view: View, word: int, align: int, *, in_hand: bool) -> Iterator[_Map]:
+    def _find_maps(self, view: View, word: int, address: int, *, in_hand: bool) -> Iterator[_Map]:
         """Yield every legal box and swizzle of a view."""
-        type_name, tma = map_type(word, self.operator.source.dtype), self.target.tma
-        if type_name is None or tma is None or any(stride % 8 for stride in view.stride[1:]):
+        tma = self.target.tma
+        if (
+            tma is None
+            or map_type(word, self.operator.source.dtype) is None
+            or any(stride % 8 for stride in view.stride[1:])
+        ):
             return  # a map has no field for such elements or strides
         row, *rows = view.tile
         granules = row * word // GRANULE_BITS
         limit = tma.max_box_extent
         # Threads address the tile as one block of rows: boxes lie side by side along swizzled rows only.
-        extents = [[n] if in_hand and n <= limit else [] if in_hand else _divisors(n, limit) for n in rows]
+        extents = [[n] if in_hand and n <= limit else [] if in_hand else divisors(n, limit) for n in rows]
         rules = list(COPY_RULES)
         for swizzle in range(tma.swizzles):
             # A swizzled row fills its span, or its pitch leaves holes (FACTS M-08, WG-18), and the pattern runs over
@@ -305,7 +244,7 @@ class _Trial:
                 self._tried += 1
                 if self._tried > MOST_BOXES:
                     raise TooManyWays(f"more than {MOST_BOXES} boxes and swizzles")
-                site = self._site(view, word, type_name, align, box, swizzle)
+                site = self._site(view, word, address, box, swizzle)
                 broken = next((rule for rule in rules if not self._holds((rule,), site)), None)
                 if broken is not None:
                     rules.remove(broken)  # most likely to be broken by the next box too
@@ -315,17 +254,17 @@ class _Trial:
                 boxes = math.prod(tile // n for tile, n in zip(view.tile, box, strict=True))
                 yield _Map(box, swizzle, boxes, repeats if in_hand else 1)
 
-    def _site(self, view: View, word: int, type_name: str, align: int, box: tuple[int, ...], swizzle: int) -> TmaCopy:
+    def _site(self, view: View, word: int, address: int, box: tuple[int, ...], swizzle: int) -> TmaCopy:
         return TmaCopy(
             tiled=True,
             rank=len(view.extent),
-            dtype=driver_value("dtype", type_name),
+            dtype=driver_value("dtype", map_type(word, self.operator.source.dtype) or ""),
             interleave=INTERLEAVES.index("none"),
             swizzle=swizzle,
             l2_promotion=L2_PROMOTIONS.index("128B"),
             oob_fill=0,
             map_offset=0,
-            address=align,
+            address=address,
             global_dim=view.extent,
             global_stride=tuple(stride // 8 for stride in view.stride[1:]),
             element_stride=(1,) * len(view.extent),
@@ -343,20 +282,23 @@ class _Trial:
     ) -> Iterator[tuple[tuple[View, ...], Work]]:
         """Yield the ways by boxes of one map a phase: rows r apart share a map, since r pitches are whole granules.
 
-        One dimension's stride is no multiple of a granule, and a tile holds as many of its rows in each phase. A
-        phase's rows begin at the granule before, so that they are up to a granule longer.
+        One dimension's stride at most is no multiple of a granule, and a tile holds as many of its rows in each phase;
+        or the tensor begins inside a granule. A phase's rows begin at the granule before, and are so much longer.
         """
-        word = access.word
+        word, source = access.word, self.operator.source
         if not whole_rows:
             return
         if load.tile[0] < load.extent[0] and load.tile[0] * word % GRANULE_BITS:
             return  # the next tile's rows would begin inside a granule
         wild = [i for i in range(1, len(load.extent)) if load.extent[i] > 1 and load.stride[i] % GRANULE_BITS]
-        if len(wild) != 1 or load.stride[0] != word or word % 8 or GRANULE_BITS % word:
+        first = 8 * source.address % GRANULE_BITS
+        if load.stride[0] != word or word % 8 or GRANULE_BITS % word or first % word or source.align % GRANULE_BYTES:
             return
-        (at,) = wild
-        pitch = load.stride[at]
-        phases, margin = GRANULE_BITS // math.gcd(GRANULE_BITS, pitch), GRANULE_BITS // word
+        if len(load.extent) == 1 or len(wild) > 1 or not (wild or first):
+            return
+        at = wild[0] if wild else len(load.extent) - 1
+        pitch, margin = load.stride[at], GRANULE_BITS // word
+        phases = GRANULE_BITS // math.gcd(GRANULE_BITS, pitch) if wild else 1
         if pitch % word or load.tile[at] % phases or load.extent[at] < phases:
             return
         if not self._movement(access, row_bytes=GRANULE_BYTES, shifted=True) or _begins_inside_bytes(load, store):
@@ -368,12 +310,12 @@ class _Trial:
         common: set[_Map] | None = None
         shifts = []
         for number in range(phases):
-            before, shift = divmod(number * pitch, GRANULE_BITS)
+            before, shift = divmod(first + number * pitch, GRANULE_BITS)
             shifts.append(shift // 8)
             extent = {0: load.extent[0] + shift // word, at: ceil_div(load.extent[at] - number, phases)}
             stride = _with(load.stride, {at: phases * pitch})
             view = View(load.side, load.groups, _with(load.extent, extent), stride, tile)
-            address = self.operator.source.align + before * GRANULE_BYTES
+            address = source.align + before * GRANULE_BYTES
             maps = set(self._legal_maps(view, word, address, in_hand=True))
             common = maps if common is None else common & maps  # one shared layout for all phases
         size = _tile_bytes(access)
@@ -382,7 +324,7 @@ class _Trial:
         shared = phases * math.prod(tile) * word // 8
         if self._holds(SHARED_RULES, SharedStages(1, shared, 0)):
             for one, written in itertools.product(common or (), instructions):
-                yield (load,), Work(phases * one.boxes, read + written, one.conflicts, 2, True, 1, shared)
+                yield (load,), Work(phases * one.boxes, read + written, one.conflicts, 2, WAITING_STORE, 1, shared)
 
     def _by_vectors(
         self, access: Access, load: View, store: View, *, whole_rows: bool
@@ -423,7 +365,6 @@ class _Trial:
                         instructions=sum(ceil_div(size, n * self.target.lanes) for n in issued),
                         conflicts=2 if turns and staged else 1,
                         passes=2 * staged,
-                        thread_store=True,
                         stages=stages,
                         shared_bytes=stages * size * staged,
                     ),
@@ -432,7 +373,7 @@ class _Trial:
     def _vectors(self, view: View, word: int, instruction: str, sizes: Sequence[int] = VECTOR_BYTES) -> list[int]:
         """Return the legal sizes of a side's vectors, in bytes."""
         end = self.operator.source if view.side == "source" else self.operator.target
-        # The innermost dimension is a row where elements lie side by side; the others step over all that faster ones span.
+        # Where elements lie side by side, the innermost dimension is a row; the others step over what faster ones span.
         side_by_side = view.stride[0] == word
         dims = zip(view.stride[side_by_side:], view.extent[side_by_side:], strict=True)
         outer = sorted((stride, extent) for stride, extent in dims if extent > 1)
@@ -441,7 +382,7 @@ class _Trial:
         )
         # A fragment holds pairs along the operand's last axis, K.
         torn = instruction == LOADS["fragments"] and end.strides[-1:] != (1,)
-        site = {
+        site: dict[str, Any] = {
             "instruction": instruction,
             "side": view.side,
             "word": word,
@@ -460,21 +401,21 @@ def _begins_inside_bytes(*views: View) -> bool:
     return any(n > 1 and stride % 8 for view in views for n, stride in zip(view.extent, view.stride, strict=True))
 
 
-def _threads_store(store: View, word: int, align: int) -> bool:
+def _threads_store(store: View, word: int, address: int) -> bool:
     """Whether threads can store what the engine loaded: words at multiples of their size that share no memory.
 
     Every stride steps over all that the faster ones span, and the base is one that kernels vectorise from.
     """
     spanned = word
-    for extent, stride in zip(store.extent, store.stride, strict=True):
+    for stride, extent in sorted(zip(store.stride, store.extent, strict=True)):
         if extent > 1 and (stride < spanned or stride % word):
             return False
         spanned += (extent - 1) * stride
-    return align % GRANULE_BYTES == 0
+    return address % GRANULE_BYTES == 0
 
 
 def _tile_bytes(access: Access) -> int:
-    return ceil_div(math.prod(m.tile for m in access.modes) * access.word, 8)
+    return -(-math.prod(m.tile for m in access.modes) * access.word // 8)
 
 
 def _with(numbers: tuple[int, ...], changed: dict[int, int]) -> tuple[int, ...]:

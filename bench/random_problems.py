@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from legalsat.dtypes import dtype
-from legalsat.operators import CONSUMERS, WGMMA_CONSUMERS, Copy, Operator, Transpose
+from legalsat.operators import WGMMA_CONSUMERS, Copy, Operator, Transpose
 from legalsat.tensor import Tensor
 
 DTYPES = ("u8", "u8", "bf16", "bf16", "bf16", "fp32", "fp32", "fp64", "i64", "e2m1", "e2m3")
@@ -44,7 +44,7 @@ class Problem:
 def problem(random: Random) -> Problem:
     """Return a random copy or transpose on a random target."""
     rank = random.choice((1, 2, 2, 2, 3, 3, 4, 5, 6))
-    consumer = None if random.random() < 0.4 else random.choice(CONSUMERS)
+    consumer = random.choice((None, None, None, "threads", "threads", "threads", *WGMMA_CONSUMERS))
     if consumer in WGMMA_CONSUMERS and random.random() < 0.8:
         return _operand(random, rank, consumer)
     source = _source(random, rank, random.choice(DTYPES))
@@ -74,7 +74,9 @@ def _source(random: Random, rank: int, name: str) -> Tensor:
     strides = _strides(random, tuple(shape), element.bits)
     if random.random() < 0.1:
         strides[random.randrange(rank)] = 0
-    return Tensor(shape, element, strides, random.choice((16, 16, 128, 256, 256, 256, 8)))
+    align = random.choice((16, 16, 128, 256, 256, 256, 8))
+    offset = random.randrange(8) * element.bits // 8 if random.random() < 0.1 else 0  # bytes, as of a slice
+    return Tensor(shape, element, strides, align, offset % align)
 
 
 def _strides(random: Random, shape: tuple[int, ...], bits: int) -> list[int]:

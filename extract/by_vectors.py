@@ -114,10 +114,9 @@ def bound(question: Question) -> Cost:
         times=question.times,
         instructions=sum(math.ceil(question.tile_bytes / (size * question.target.lanes)) for size in sizes),
         passes=0,
-        thread_store=True,
         stages=MAX_STAGES if operator.consumer in RING_CONSUMERS else 1,
     )
-    return cost_of(access, (load,), work, question.target)
+    return cost_of(access, question.views, work, question.target)
 
 
 def _widest(view: View, word: int, align: int) -> int:
@@ -184,9 +183,10 @@ def solve(question: Question) -> Delivered | Conflict:
         instructions=sum(math.ceil(question.tile_bytes / (size * target.lanes)) for size in issued),
         conflicts=2 if question.turned and staged else 1,
         passes=2 if staged else 0,
-        thread_store=True,
         stages=count,
         shared_bytes=block_bytes(shared),
     )
     views = (load,)
-    return Delivered(access, views, (), copies, (), "threads", shared, count, cost_of(access, views, work, target))
+    return Delivered(
+        access, views, (), copies, (), "threads", shared, count, cost_of(access, question.views, work, target)
+    )

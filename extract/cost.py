@@ -15,14 +15,16 @@ NOMINAL_PROCESSORS = 132
 SHARED_BYTES_PER_NANOSECOND = 200.0  # one processor: 128 bytes a clock at about 1.6 GHz
 SHARED_BYTES_PER_WAVEFRONT = 128
 NANOSECONDS_PER_BOX = 8.0  # one processor's copy engine, from one box to the next
-# One processor's memory instructions of a warp. torch's pad of 16384 x 16383 bf16 issues 63,550 loads and as many
-# stores a processor in 763 us (FACTS M-18), 6 ns each; half of that is taken to be its own arithmetic.
-NANOSECONDS_PER_INSTRUCTION = 3.0
+# One processor's memory instructions of a warp: a copy of 16384 x 16320 bf16 in vectors of 2 bytes, 127,100 of them a
+# processor, took 292 us on an H200 (bench/gpu/results/vectors.json). Vectors of 16 bytes were as fast as boxes there.
+NANOSECONDS_PER_INSTRUCTION = 2.3
 LAUNCH_NANOSECONDS = 3000.0
+# Stores from registers of a tile that boxes brought, against stores by boxes: no thread stores before all has arrived.
+# Not measured by itself.
+WAITING_STORE = 1.15
 SECTOR_BYTES = 32
 DRAM_BYTES = 64  # DRAM is read in units of this; shorter runs waste the rest
 L2_FACTOR = 2.0  # how much faster L2 is than DRAM
-THREAD_STORE_FACTOR = 1.15  # stores from registers against stores by the copy engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Work:
         instructions: memory instructions of warps, global and shared.
         conflicts: how often a shared-memory access of threads repeats; 1 is none.
         passes: times that the tile's bytes go through shared memory's port.
-        thread_store: whether threads store to global memory.
+        store_factor: how much longer a store takes than one by boxes.
         stages, shared_bytes: of a block.
         times: how often every tile is delivered.
     """
@@ -43,18 +45,18 @@ class Work:
     instructions: int = 0
     conflicts: int = 1
     passes: int = 2
-    thread_store: bool = False
+    store_factor: float = 1.0
     stages: int = 1
     shared_bytes: int = 0
     times: int = 1
 
 
-def cost_of(access: Access, views: tuple[View, ...], work: Work, target: Target) -> Cost:
+def cost_of(access: Access, views: tuple[View, View], work: Work, target: Target) -> Cost:
     """Return the predicted cost of moving the whole access.
 
     Args:
         access: the movement.
-        views: how each side sees it that moves whole rows.
+        views: how the source and the target see it.
         work: what one tile asks for.
         target: the GPU.
     """
@@ -63,8 +65,7 @@ def cost_of(access: Access, views: tuple[View, ...], work: Work, target: Target)
     payload = -(-elements * access.word // 8)
     tile_bytes = -(-math.prod(m.tile for m in access.modes) * access.word // 8)
     again = (work.times - 1) / L2_FACTOR  # what is delivered again comes from L2
-    waste = (1 + again) * _waste(access, views[0])
-    waste += sum(_waste(access, view) for view in views[1:]) + THREAD_STORE_FACTOR * work.thread_store
+    waste = (1 + again) * _waste(access, views[0]) + work.store_factor * _waste(access, views[1])
     device = target.device
     bandwidth = device.memory_bandwidth if device else NOMINAL_BANDWIDTH
     processors = device.processors if device else NOMINAL_PROCESSORS

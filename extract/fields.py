@@ -1,11 +1,11 @@
-"""Z3 chooses every field that a candidate leaves open, under all rules at once."""
+"""The solver chooses every field that a candidate leaves open, under all rules at once."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from legalsat.access import Access
 from legalsat.diagnostics import Diagnostic
@@ -41,11 +41,24 @@ class Solution:
     conflicts: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Conflict:
-    """No fields satisfy the rules; `diagnostics` name the rules involved, a minimal set."""
+    """No fields satisfy the rules; which ones is found out when somebody asks, since most candidates only fall away.
 
-    diagnostics: tuple[Diagnostic, ...]
+    Attributes:
+        reasons: what the rules say, or how to find it out.
+    """
+
+    reasons: tuple[Diagnostic, ...] | Callable[[], tuple[Diagnostic, ...]]
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What the rules involved say, a minimal set of them.
+
+        Raises:
+            SolverGaveUp: time or effort ran out.
+        """
+        return self.reasons() if callable(self.reasons) else self.reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +134,15 @@ def solve(
     if max_conflicts is not None:
         wanted.give([conflicts <= max_conflicts])
     weight = _CONFLICT if max_conflicts is None else 0
-    found = wanted.optimum(choices, _objective(opened, views, stages, weight * conflicts), deadline)
-    if isinstance(found, set):
-        plainest = (_plainest(o, view, target, boxed=bool(found)) for o, view in zip(opened, views, strict=True))
-        codes = found or {rule.code for rule in COPY_RULES}
-        return Conflict(wanted.said_of(codes, *plainest, replace(shared, stages=1)))
+    found = wanted.values(choices, _objective(opened, views, stages, weight * conflicts), deadline)
+    if found is None:
+
+        def reasons() -> tuple[Diagnostic, ...]:
+            codes = wanted.codes(choices, deadline)
+            plainest = (_plainest(o, view, target, boxed=bool(codes)) for o, view in zip(opened, views, strict=True))
+            return wanted.said_of(codes or {r.code for r in COPY_RULES}, *plainest, replace(shared, stages=1))
+
+        return Conflict(reasons)
     maps = tuple(_solved(o, type_name, found) for o in opened)
     return Solution(maps, evaluated(stages, found), evaluated(conflicts, found))
 

@@ -6,6 +6,7 @@ conditions on one variable are decided over its few values at once, and only wha
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -148,10 +149,28 @@ def at(record: Record, known: Mapping[str, Value]) -> Value:
     """Return what a record comes to."""
     if not isinstance(record, tuple):
         return record
-    name, *operands = record
-    if name == "open":
-        return known[operands[0]]
-    return _OPERATIONS[name](*(at(operand, known) for operand in operands))
+    if record[0] == "open":
+        return known[record[1]]
+    if len(record) == 3:
+        return _OPERATIONS[record[0]](at(record[1], known), at(record[2], known))
+    return _OPERATIONS[record[0]](*(at(operand, known) for operand in record[1:]))
+
+
+def reach(record: Record, largest: Mapping[str, int]) -> int:
+    """Return a magnitude that no number in a record exceeds, nor any on the way to it.
+
+    Args:
+        record: of a number or a condition.
+        largest: the largest magnitude of each open number.
+    """
+    if not isinstance(record, tuple):
+        return abs(record)
+    if record[0] == "open":
+        return largest[record[1]]
+    reached = [reach(operand, largest) for operand in record[1:]]
+    if record[0] in {"+", "-"}:
+        return sum(reached)
+    return math.prod(max(1, one) for one in reached) if record[0] == "*" else max(reached)
 
 
 @lru_cache(maxsize=65536)

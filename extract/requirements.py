@@ -49,11 +49,19 @@ class Wanted:
         Raises:
             SolverGaveUp: effort or time ran out.
         """
+        found = self.values(choices, objective, deadline)
+        return self.codes(choices, deadline) if found is None else found
+
+    def values(self, choices: Domains, objective: Value, deadline: float | None) -> Values | None:
+        """Return the best values of the open numbers, None if there are none; raises as `optimum` does."""
         if self.broken:
-            return self.broken
+            return None
         conditions = [*self._given, *(condition for _, condition in self._tracked)]
-        found = optimum(choices, conditions, record(objective), deadline)
-        return core(choices, self._given, self._tracked, deadline) if found is None else found
+        return optimum(choices, conditions, record(objective), deadline)
+
+    def codes(self, choices: Domains, deadline: float | None) -> set[str]:
+        """Return the codes of a minimal set of rules that forbid every value; raises as `optimum` does."""
+        return self.broken or core(choices, self._given, self._tracked, deadline)
 
     def said_of(self, codes: set[str], *sites: Any) -> tuple[Diagnostic, ...]:
         """Return what the rules of these codes say of sites of plain numbers, each thing once."""

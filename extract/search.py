@@ -149,6 +149,8 @@ class _Lists:
             mode, rest = link
             for tail in self.of(rest):
                 found[_without_units((mode, *tail))] = None
+        if list(found) == [()]:  # a scalar stays a tensor, of the unit modes that say so
+            found |= dict.fromkeys((link[0],) for link in self._links[eclass] if link is not None)
         kept = sorted(found, key=lambda modes: (len(modes), modes))[:MAX_LISTS]
         self._found[eclass] = kept
         return kept

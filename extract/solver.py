@@ -1,28 +1,34 @@
 """The solver: the best values of open numbers under recorded conditions, or a minimal set of conditions at odds.
 
-Every open number has few values. Conditions on one of them thin its values out here; Z3 decides the rest together
-and proves that nothing better exists. Effort is counted in Z3's own units, so that an answer does not depend on the
-machine.
+Every open number has few values. Conditions on one of them thin its values out; what is left is few enough, mostly, to
+judge every combination at once, in arrays with an axis for each open number. Z3 decides the larger ones, proves that
+nothing better exists, and names the conditions that are at odds. Effort is counted in Z3's own units, so that an answer
+does not depend on the machine.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
+import operator
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from contextlib import suppress
+from functools import lru_cache, reduce
+from itertools import accumulate
 from typing import Any, TypeAlias
 
+import numpy as np
 import z3
 
 from legalsat.errors import LegalSatError
-from legalsat.extract.recorded import Record, at, names
+from legalsat.extract.recorded import Record, at, names, reach
 from legalsat.extract.z3_logic import Z3Number, formula, variable
 from legalsat.logic import among
 
-MOST_TRIED = 16  # combinations that are tried one by one; asking Z3 takes longer
+MOST_TABLED = 2**18  # combinations that are judged in arrays, 2 MiB of 64-bit numbers
+MOST_REACHED = 2**62  # where numbers beyond this may turn up, 64-bit arrays are not used
 EFFORT = 20_000_000  # Z3's resource units; the hardest problems seen take a hundredth
+SATISFIED = "conditions hold together, so they have no core; ask for the optimum"
 
 Domains: TypeAlias = Mapping[str, Sequence[int]]
 Values: TypeAlias = dict[str, int]
@@ -89,15 +95,22 @@ def _joint_optimum(
     return _ANSWERS[key]
 
 
+def forget() -> None:
+    """Forget every answer, as a fresh process knows none."""
+    _ANSWERS.clear()
+    _allowed.cache_clear()
+
+
 def _descend(
     domains: tuple[tuple[str, tuple[int, ...]], ...],
     conditions: tuple[Record, ...],
     objective: Record,
     deadline: float | None,
 ) -> tuple[tuple[str, int], ...] | None:
-    """Ask for ever better values until there are none."""
-    if math.prod(len(values) for _, values in domains) <= MOST_TRIED:
-        return _tried(domains, conditions, objective)
+    """Judge all combinations at once; where they are too many, ask for ever better values until there are none."""
+    if _fits(dict(domains), *conditions, objective):
+        with suppress(ArithmeticError), np.errstate(all="raise"):  # a divisor may be 0 where no value is allowed
+            return _tabled(dict(domains), conditions, objective)
     known: dict[str, Any] = {name: values[0] if len(values) == 1 else variable(name) for name, values in domains}
     solver = z3.SimpleSolver()
     for name, values in domains:
@@ -115,18 +128,55 @@ def _descend(
     return None if best is None else tuple(best.items())
 
 
-def _tried(
-    domains: tuple[tuple[str, tuple[int, ...]], ...], conditions: tuple[Record, ...], objective: Record
-) -> tuple[tuple[str, int], ...] | None:
-    """Return the best of a few combinations by trying all of them; the first of equals."""
-    best: Values | None = None
-    for combination in itertools.product(*(values for _, values in domains)):
-        values = dict(zip((name for name, _ in domains), combination, strict=True))
-        if all(at(condition, values) for condition in conditions) and (
-            best is None or at(objective, values) < at(objective, best)
-        ):
-            best = values
-    return None if best is None else tuple(best.items())
+def _fits(domains: Domains, *records: Record) -> bool:
+    """Whether arrays of 64-bit numbers hold every combination, and every number on the way to these records."""
+    if math.prod(map(len, domains.values())) > MOST_TABLED:
+        return False
+    largest = {name: max(map(abs, values), default=0) for name, values in domains.items()}
+    return all(reach(record, largest) < MOST_REACHED for record in records)
+
+
+def _axes(domains: Domains) -> tuple[Values, tuple[int, ...]]:
+    """Return the values of each open number along an axis of its own, and the shape of all combinations."""
+    shape = tuple(map(len, domains.values()))
+    known: dict[str, Any] = {}
+    for axis, (name, values) in enumerate(domains.items()):
+        alone = [1] * len(shape)
+        alone[axis] = len(values)
+        known[name] = np.asarray(values, dtype=np.int64).reshape(alone) if len(values) > 1 else values[0]
+    return known, shape
+
+
+def _tabled(domains: Domains, conditions: Iterable[Record], objective: Record) -> tuple[tuple[str, int], ...] | None:
+    """Return the best of all combinations; the first of equals, where the last name changes fastest."""
+    known, shape = _axes(domains)
+    holds: Any = np.True_
+    for condition in conditions:
+        holds = holds & at(condition, known)
+        if not np.any(holds):
+            return None
+    holds, cost = (np.broadcast_to(table, shape) for table in (holds, at(objective, known)))
+    best = np.unravel_index(np.where(holds, cost, np.iinfo(np.int64).max).argmin(), shape)
+    return tuple((name, values[i]) for (name, values), i in zip(domains.items(), best, strict=True))
+
+
+def _tabled_core(domains: Domains, given: Iterable[Record], tracked: Sequence[tuple[str, Record]]) -> set[str]:
+    """Return what `core` does: one condition that nothing satisfies, else what is left when none can be left out."""
+    known, _ = _axes(domains)
+    met = reduce(operator.and_, (at(condition, known) for condition in given), np.True_)
+    tables = [at(condition, known) for _, condition in tracked]
+    for (name, _), table in zip(tracked, tables, strict=True):
+        if not np.any(met & table):
+            return {name} if np.any(met) else set()
+    rest = list(accumulate(reversed(tables), operator.and_, initial=np.True_))[-2::-1]
+    needed = set()
+    for (name, _), table, others in zip(tracked, tables, rest, strict=True):
+        if np.any(met & others):
+            needed.add(name)
+            met = met & table
+    if np.any(met):
+        raise LegalSatError(SATISFIED)
+    return needed
 
 
 def _number(model: Any, number: Any) -> int:
@@ -155,6 +205,10 @@ def core(
 
     Empty where the given conditions alone have no solution.
     """
+    given = tuple(given)
+    if _fits(domains, *given, *(condition for _, condition in tracked)):
+        with suppress(ArithmeticError), np.errstate(all="raise"):
+            return _tabled_core(domains, given, tracked)
     known: dict[str, Any] = {name: variable(name) for name in domains}
     solver = z3.SimpleSolver()
     for name, values in domains.items():
@@ -167,7 +221,7 @@ def core(
         solver.add(z3.Implies(marker, formula(at(condition, known))))
         markers[marker] = name
     if _check(solver, deadline, *markers) == z3.sat:
-        raise LegalSatError("conditions hold together, so they have no core; ask for the optimum")
+        raise LegalSatError(SATISFIED)
     needed = list(solver.unsat_core())
     for marker in list(needed):
         rest = [m for m in needed if m is not marker]

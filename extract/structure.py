@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
@@ -16,7 +16,7 @@ from legalsat.dims import Dim, Extent, bind, dims_of, times
 from legalsat.errors import InvalidInput
 from legalsat.extract.views import views_of
 from legalsat.logic import Condition, Truth, Value, all_of, any_of, ceil_div, choose, multiple_of
-from legalsat.operators import WGMMA_CONSUMERS, Operator, Transpose, dense_like
+from legalsat.operators import WGMMA_CONSUMERS, Operator, Transpose, dense_like, distance
 from legalsat.plan import VectorCopy, View
 from legalsat.rules import COPY_RULES, VECTOR_RULES
 from legalsat.rules.movement import store_overlaps
@@ -94,7 +94,7 @@ def structure_of(
     axis_of = []
     for mode in access.modes:
         key = (mode.extent, mode.source, mode.target)
-        axis = next(a for a in free if (bind(shape[a], values), *(bind(e[a], values) * bits for e in ends)) == key)
+        axis = next(a for a in free if key == _key(bind(shape[a], values), (bind(e[a], values) * bits for e in ends)))
         free.remove(axis)
         axis_of.append(axis)
 
@@ -115,6 +115,11 @@ def structure_of(
     if store == "threads":
         return Structure(operator, (load,), tuple(maps), target)
     return Structure(operator, (load, target), tuple(maps), None)
+
+
+def _key(extent: int, strides: Iterable[int]) -> tuple[int, ...]:
+    """Return an axis as a mode has it: extent, and strides in bits on both sides."""
+    return (extent, *(distance(extent, stride) for stride in strides))
 
 
 def requirements(structure: Structure, numbers: Mapping[str, Value], target: Target) -> Iterator[tuple[str, Condition]]:

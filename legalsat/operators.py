@@ -307,7 +307,7 @@ def window_modes(operator: Im2col, tile: tuple[int, ...] | None = None) -> tuple
     else:
         spans = (*spread_over(tile[1], extents[: rank + 1]), *spread_over(tile[0], extents[rank + 1 :]))
     modes = tuple(
-        Mode(n, _distance(n, s * bits), _distance(n, d * bits), t) for (n, s, d), t in zip(rows, spans, strict=True)
+        Mode(n, distance(n, s * bits), distance(n, d * bits), t) for (n, s, d), t in zip(rows, spans, strict=True)
     )
     if (reach := sum((mode.extent - 1) * mode.source for mode in modes)) > MAX_SPAN_BITS:
         raise InvalidInput(f"windows of {operator} span {reach} bits; give images and padding of at most 2^61")
@@ -341,7 +341,7 @@ def access_of(operator: Operator, tile: tuple[int, ...] | None = None) -> Access
         if (size := math.prod(plain(extents)) * bits) > MAX_SPAN_BITS:
             raise InvalidInput(f"{what} has {size} bits; give one of at most 2^61")
     modes = [
-        Mode(n, _distance(n, s * bits), _distance(n, d * bits), t)
+        Mode(n, distance(n, s * bits), distance(n, d * bits), t)
         for n, s, d, t in zip(*map(plain, (source.shape, source.strides, target.strides, spans)), strict=True)
     ] or [Mode(1, bits, bits, 1)]  # a scalar is one element of one mode
     return Access(bits, tuple(sorted(modes, key=_fastest_first)))
@@ -351,6 +351,6 @@ def _fastest_first(mode: Mode) -> tuple[bool, int, int]:
     return mode.source == 0, mode.source, mode.target
 
 
-def _distance(extent: int, stride: int) -> int:
+def distance(extent: int, stride: int) -> int:
     """Return a mode's stride in bits. A unit mode's may be anything, so that one too large for the e-graph is none."""
     return stride if extent > 1 or stride <= MAX_SPAN_BITS else 0

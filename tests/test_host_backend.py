@@ -25,6 +25,7 @@ import legalsat as ls
 from legalsat.backends import emit
 from legalsat.backends.host import emit_cpp, emit_python, encode_cpp, encode_python
 from legalsat.dtypes import DTYPES
+from legalsat.extract.planner import BOXES
 from legalsat.tensor_map import MAP_TYPES, SWIZZLES, driver_value
 
 ENUMS = ("dtype", "interleave", "swizzle", "l2_promotion", "oob_fill")
@@ -206,10 +207,10 @@ def legal_maps() -> list[ls.TensorMap]:
 def plans() -> list[ls.Plan]:
     wide = ls.Tensor((4096, 2048), "bf16")
     return [
-        ls.synthesize(ls.Transpose(wide), "sm_90a"),
-        ls.synthesize(wide, "h200", tile=(128, 64), consumer="wgmma.a"),
-        ls.synthesize(ls.Tensor((24, 40), "fp32", align=16), "sm_90a"),
-        ls.synthesize(ls.Transpose(ls.Tensor((4095, 4096), "u8", align=64)), "sm_90a"),
+        ls.synthesize(ls.Transpose(wide), "sm_90a", means=BOXES),
+        ls.synthesize(wide, "h200", tile=(128, 64), consumer="wgmma.a", means=BOXES),
+        ls.synthesize(ls.Tensor((24, 40), "fp32", align=16), "sm_90a", means=BOXES),
+        ls.synthesize(ls.Transpose(ls.Tensor((4095, 4096), "u8", align=64)), "sm_90a", means=BOXES),
     ]
 
 
@@ -476,7 +477,7 @@ def test_texts_say_what_they_are() -> None:
         for number in (str(plan.operator), plan.target.name, buffer.bytes, buffer.stages, barrier.transaction_bytes):
             assert str(number) in head
         assert "encode_source_map" in text and "encode_target_map" in text
-    threads = ls.synthesize(ls.Transpose(ls.Tensor((4095, 4096), "u8")), "sm_90a")
+    threads = ls.synthesize(ls.Transpose(ls.Tensor((4095, 4096), "u8")), "sm_90a", means=BOXES)
     assert threads.store == "threads"
     assert "encode_target_map" not in emit_cpp(threads) and "stored by threads" in emit_cpp(threads)
 

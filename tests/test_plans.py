@@ -160,8 +160,8 @@ def test_what_nobody_can_store_is_refused(name: str) -> None:
 
 
 def test_boxes_side_by_side_start_where_the_copy_engine_can_write() -> None:
-    """258 rows of 48 bytes are two boxes of 6192 bytes, and the second would start at no multiple of 128."""
-    assert planned(Copy(T((258, 24), "bf16"), tile=(258, 24))) is None
+    """307 rows of 48 bytes are as many boxes, since 307 is prime, and the second would start at no multiple of 128."""
+    assert planned(Copy(T((307, 24), "bf16"), tile=(307, 24))) is None
     found = cached_plan(NAMED["more rows than a box has, as one of another shape"], H200)
     assert {tm.box for tm in found.tensor_maps} == {(256, 48)}
     odd = replace(found, tensor_maps=tuple(replace(tm, box=(8, 1)) for tm in found.tensor_maps))

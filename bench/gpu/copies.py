@@ -31,6 +31,7 @@ MAX_ELEMENTS = 1 << 21
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 32, 33, 50, 63, 64, 65, 96, 100, 127, 128, 129, 200, 255, 256, 257)
 LONG_EXTENTS = (300, 511, 512, 768, 1000, 1023, 1024, 2047, 4096, 4100)
 GUARD_BYTES = 4096
+PRINTED = ("tma", "threads")  # the means whose plans the Triton backend prints
 CHUNK = 20
 CHUNK_SECONDS = 200
 WORKERS = 8
@@ -100,8 +101,7 @@ def prepare(folder: Path, count: int = COUNT) -> None:
         drawn += 1
         operator, values = random_operator(rng)
         try:
-            plan = ls.synthesize(operator, "h200")
-            plan = plan.bind(**values) if values else plan
+            plan = ls.synthesize(operator.bind(values) if values else operator, "h200", means=PRINTED)
             text = plan.emit("triton")
         except ls.LegalSatError as error:
             codes = ",".join(d.code for d in getattr(error, "diagnostics", ())) or type(error).__name__
@@ -119,15 +119,16 @@ def prepare(folder: Path, count: int = COUNT) -> None:
 
 
 def _describe(plan: Any) -> dict[str, Any]:
-    from legalsat.backends.triton.adapter import kernel_of  # noqa: PLC0415
+    from legalsat.backends.triton.adapter import kernel_of, vector_kernel_of  # noqa: PLC0415
 
-    kernel = kernel_of(plan)
+    kernel: Any = kernel_of(plan) if plan.access.by == "tma" else vector_kernel_of(plan)
     order = list(getattr(plan.operator, "order", range(plan.operator.source.rank)))
     return {
         "operator": str(plan.operator),
         "dtype": plan.operator.source.dtype.name,
         "rank": plan.operator.source.rank,
         "order": order,
+        "means": plan.access.by,
         "store": plan.store,
         "laws": [step.law for step in plan.derivation],
         "bytes": kernel.source.element_bytes,
@@ -278,6 +279,7 @@ def run(folder: Path) -> int:
         "wrong": wrong,
         "by_rank": _count(plans, "rank"),
         "by_dtype": _count(plans, "dtype"),
+        "by_means": _count(plans, "means"),
         "by_store": _count(plans, "store"),
         "transposes": sum(p["operator"].startswith("transpose") for p in plans),
         "symbolic": sum(p["symbolic"] for p in plans),
