@@ -19,7 +19,7 @@ from pathlib import Path
 from bench.machine import write
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost import order
-from legalsat.extract.planner import EVERY_MEANS, RELAYOUT, Limits, NoLegalLayout, plan
+from legalsat.extract.planner import BOXES, EVERY_MEANS, RELAYOUT, Limits, NoLegalLayout, plan
 from legalsat.operators import Copy, Im2col, Operator, Transpose
 from legalsat.plan import Cost, Plan
 from legalsat.rules.rewrites import LAWS
@@ -28,48 +28,51 @@ from legalsat.tensor import Tensor
 
 TARGET = "h200"
 MERGING = ("merge_adjacent_modes", "merge_row_tiles")
+SPLITTING = ("split_long_tile",)
 UNITS = ("drop_unit_mode", "restride_unit_mode")
 
+_MATRIX = Tensor((8192, 4096), "bf16")
 # Videos of attention: (batch, time, height, width, heads, 96).
 _VIDEO = Tensor((2, 16, 32, 64, 12, 96), "bf16")
 # One token of a decoder, cut out of rows of 4097.
 _TOKEN = Tensor((1, 4096), "bf16", (4097, 1))
 # Keys of an image encoder, (B, S, H, D) seen as (B, H, S, D): a head's row of 72 bytes is no multiple of 16.
 _HEADS = Tensor((32, 16, 729, 72), "e4m3", (729 * 1152, 72, 1152, 1))
-# The keys of (tokens, 3, H, D), seen as (H, tokens, D).
-_KEYS = Tensor((32, 8192, 128), "bf16", (128, 3 * 32 * 128, 1))
+# The keys of a video's (batch, time, tokens, 3, heads, 96).
+_TOKENS = 3 * 12 * 96
+_KEYS = Tensor((2, 16, 2048, 12, 96), "bf16", (16 * 2048 * _TOKENS, 2048 * _TOKENS, _TOKENS, 96, 1))
 # One scale for 32 columns, repeated for each.
 _SCALES = Tensor((4096, 128, 32), "u8", (128, 1, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A row of the table before it is measured: its name, the operator, and the family that is switched off."""
+    """A row of the table before it is measured.
+
+    Attributes:
+        name: what it shows.
+        operator: what is asked.
+        off: the family that is switched off.
+        means: how tiles may travel at all; by boxes alone where no threads are to spare for copying.
+    """
 
     name: str
     operator: Operator
     off: tuple[str, ...]
+    means: tuple[str, ...] = EVERY_MEANS
 
 
 PROBLEMS = (
-    Problem("rank above 5", Copy(_VIDEO, tile=(1, 1, 8, 16, 1, 128), consumer="threads"), MERGING),
+    Problem("rank above 5", Copy(_VIDEO, tile=(1, 1, 8, 16, 1, 128), consumer="threads"), MERGING, BOXES),
     Problem("unit modes with bad strides", Copy(_TOKEN, tile=(64, 64), consumer="wgmma.a", passes=64), UNITS),
-    Problem("odd row pitch", Transpose(Tensor((4096, 4095), "bf16"), tile=(64, 64)), ("deliver_in_phases",)),
+    Problem("odd row pitch", Transpose(Tensor((4096, 4095), "u8"), tile=(128, 128)), ("deliver_in_phases",)),
     Problem(
         "transposed views",
         Copy(Tensor((4096, 4096), "e4m3", (1, 4096)), tile=(128, 128), consumer="wgmma.a", passes=32),
         (RELAYOUT,),
     ),
-    Problem(
-        "inner extent beyond the swizzle span",
-        Copy(Tensor((8192, 4096), "bf16"), tile=(4, 512), consumer="threads"),
-        ("split_long_tile",),
-    ),
-    Problem(
-        "box above 256",
-        Copy(Tensor((8192, 4096), "bf16"), tile=(512, 64), consumer="wgmma.a"),
-        ("split_long_tile",),
-    ),
+    Problem("inner extent beyond the swizzle span", Copy(_MATRIX, tile=(4, 512), consumer="threads"), SPLITTING, BOXES),
+    Problem("box above 256", Copy(_MATRIX, tile=(512, 64), consumer="wgmma.a"), SPLITTING, BOXES),
     Problem(
         "convolution",
         Im2col(Tensor((2, 14, 14, 64), "bf16"), 3, padding=1, tile=(64, 64), consumer="wgmma.a"),
@@ -82,12 +85,8 @@ PROBLEMS = (
         ("deliver_by_loads",),
     ),
     Problem("broadcast stride 0", Copy(_SCALES, tile=(64, 4, 32), consumer="threads"), (RELAYOUT,)),
-    Problem(
-        "permuted attention heads",
-        Copy(_HEADS, tile=(1, 1, 64, 128), consumer="wgmma.b", passes=8),
-        (RELAYOUT,),
-    ),
-    Problem("interleaved QKV", Copy(_KEYS, tile=(1, 128, 64), consumer="wgmma.b", passes=64), ("deliver_by_boxes",)),
+    Problem("permuted attention heads", Copy(_HEADS, tile=(1, 1, 64, 128), consumer="wgmma.b", passes=8), (RELAYOUT,)),
+    Problem("interleaved QKV", Copy(_KEYS, tile=(1, 1, 512, 1, 128), consumer="threads"), MERGING, BOXES),
 )
 
 
@@ -113,7 +112,7 @@ class Row:
     """A problem with everything and without one family.
 
     Attributes:
-        name, problem: what is asked.
+        name, problem, means: what is asked.
         off: the family that is switched off.
         before, after: the outcome with and without it.
         loses: whether there is no plan without it, or a dearer one.
@@ -121,14 +120,15 @@ class Row:
 
     name: str
     problem: str
+    means: tuple[str, ...]
     off: tuple[str, ...]
     before: Outcome
     after: Outcome
     loses: bool
 
 
-def without(off: Sequence[str]) -> Limits:
-    """Return limits that leave a family out.
+def without(off: Sequence[str], means: Sequence[str] = EVERY_MEANS) -> Limits:
+    """Return limits that leave a family out of all laws and of the given means.
 
     Raises:
         LegalSatError: a name is neither a law nor the relayout.
@@ -137,15 +137,15 @@ def without(off: Sequence[str]) -> Limits:
     if unknown := set(off) - names:
         raise LegalSatError(f"no law is called {', '.join(sorted(unknown))}; give some of {', '.join(sorted(names))}")
     laws = tuple(law for law in LAWS if law.name not in off)
-    return Limits(means=tuple(m for m in EVERY_MEANS if m not in off), laws=laws)
+    return Limits(means=tuple(m for m in means if m not in off), laws=laws)
 
 
 def measure(problem: Problem) -> Row:
     """Plan a problem with everything and without its family."""
-    before, cost = outcome(problem.operator, Limits())
-    after, dearer = outcome(problem.operator, without(problem.off))
+    before, cost = outcome(problem.operator, Limits(means=problem.means))
+    after, dearer = outcome(problem.operator, without(problem.off, problem.means))
     loses = cost is not None and (dearer is None or order(dearer) > order(cost))
-    return Row(problem.name, str(problem.operator), problem.off, before, after, loses)
+    return Row(problem.name, str(problem.operator), problem.means, problem.off, before, after, loses)
 
 
 def outcome(operator: Operator, limits: Limits) -> tuple[Outcome, Cost | None]:

@@ -37,7 +37,7 @@ GOLDEN = Path(__file__).parent.parent / "tests" / "data" / "cutlass_tma_encode.j
 TARGET = "h200"
 BANK_GROUPS = 8  # of 16 bytes: what eight threads that read 16 bytes each can take at once
 
-BY_THREADS = "no map: ours stores by threads, whose cost charges narrow rows nothing"
+BY_THREADS = "no map: ours stores by threads"
 IDENTICAL = "identical"
 EQUAL = "same cost, other fields"
 OURS, CUTES = "ours cheaper", "CuTe's cheaper"

@@ -121,6 +121,11 @@ class _Trial:
         """Stages of the ring: a movement that nobody computes on takes one block a tile instead of a ring."""
         return STAGES if self._feeds else STAGES[:1]
 
+    @property
+    def _store_factor(self) -> float:
+        """Of a tile in shared memory: threads wait for all of it before they store, unless the next comes meanwhile."""
+        return 1.0 if self._feeds else WAITING_STORE
+
     def ways(self, access: Access, *, whole_rows: bool = True) -> Iterator[Way]:
         """Yield every legal way to deliver the access; accesses that look the same to both sides once.
 
@@ -209,7 +214,7 @@ class _Trial:
         for stages in self._stages:
             if alone and self._holds(SHARED_RULES, SharedStages(stages, size, 0)):
                 for boxes, conflicts in {(m.boxes, m.conflicts) for m in alone}:
-                    yield (load,), Work(boxes, handled, conflicts, 2, WAITING_STORE, stages, stages * size)
+                    yield (load,), Work(boxes, handled, conflicts, 2, self._store_factor, stages, stages * size)
 
     def _legal_maps(self, view: View, word: int, address: int, *, in_hand: bool) -> list[_Map]:
         key = view.side, view.extent, view.stride, view.tile, word, address, in_hand
@@ -324,7 +329,8 @@ class _Trial:
         shared = phases * math.prod(tile) * word // 8
         if self._holds(SHARED_RULES, SharedStages(1, shared, 0)):
             for one, written in itertools.product(common or (), instructions):
-                yield (load,), Work(phases * one.boxes, read + written, one.conflicts, 2, WAITING_STORE, 1, shared)
+                issued = read + written
+                yield (load,), Work(phases * one.boxes, issued, one.conflicts, 2, self._store_factor, 1, shared)
 
     def _by_vectors(
         self, access: Access, load: View, store: View, *, whole_rows: bool
@@ -365,6 +371,7 @@ class _Trial:
                         instructions=sum(ceil_div(size, n * self.target.lanes) for n in issued),
                         conflicts=2 if turns and staged else 1,
                         passes=2 * staged,
+                        store_factor=self._store_factor if staged else 1.0,
                         stages=stages,
                         shared_bytes=stages * size * staged,
                     ),

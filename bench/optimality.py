@@ -27,7 +27,6 @@ from bench.equal_accesses import MOST_LISTS, TooManyWays
 from bench.exhaustive import MEANS, MOST_BOXES, Way, cheapest
 from bench.machine import write
 from bench.random_problems import Problem, problem
-from legalsat.access import Access
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost import order
 from legalsat.extract.planner import Limits, NoLegalLayout, plan
@@ -161,17 +160,18 @@ def measure(count: int, seed: int = SEED, *, progress: bool = False) -> Report:
             continue
         planner = time.perf_counter() - start
         cost = found.cost if found else None
-        _describe(report, asked, report.laws_alone.add(best_way(asked.operator, asked.target, cuts=False), cost))
         unpruned = planned(asked, prune=False)
         report.pruning_differences += verdict(unpruned.cost if unpruned else None, cost) not in (EQUAL, REFUSED)
-        start = time.perf_counter()
         try:
+            best = best_way(asked.operator, asked.target, cuts=False)
+            _describe(report, asked, report.laws_alone.add(best, cost), best, found)
+            start = time.perf_counter()
             best = best_way(asked.operator, asked.target, cuts=True)
         except TooManyWays:
             report.drawn_again += 1
             continue
         oracle = time.perf_counter() - start
-        _describe(report, asked, report.every_way.add(best, cost), best.access if best else None, found)
+        _describe(report, asked, report.every_way.add(best, cost), best, found)
         ratios.append(oracle / planner)
         report.oracle_seconds += oracle
         report.planner_seconds += planner
@@ -185,11 +185,10 @@ def measure(count: int, seed: int = SEED, *, progress: bool = False) -> Report:
     return report
 
 
-def _describe(
-    report: Report, asked: Problem, answer: str, best: Access | None = None, found: Plan | None = None
-) -> None:
+def _describe(report: Report, asked: Problem, answer: str, best: Way | None, found: Plan | None) -> None:
     if answer in GAPS and len(report.gaps) < MOST_DESCRIBED:
-        report.gaps.append(f"{answer}: {asked}; planned {found.access if found else None}, found {best}")
+        ways = (found.access if found else None, best.access if best else None)
+        report.gaps.append(f"{answer}: {asked}; planned {ways[0]}, found {ways[1]}")
 
 
 def text(report: Report) -> str:

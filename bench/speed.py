@@ -1,10 +1,10 @@
 """How long plans take: cold, in a legality class seen before, from memory; and how that grows with rank and K.
 
 Run `python -m bench.speed [--json FILE] [--plots FOLDER] [--repeat N]`. "Cold" forgets every plan, field, answer of the
-solver and record of a condition before each plan; the process itself is warm, so the e-graph's rules are compiled. "Class
-seen" first plans the same problem with a slowest axis twice as long, and then asks for a plan never asked for. Each
-figure is of the medians of N runs of every problem: wall time, and processor time, which others on the machine do not
-stretch as much.
+solver and record of a condition before each plan; the process itself is warm, so the e-graph's rules are compiled.
+"Class seen" first plans the same problem with a slowest axis twice as long, and then asks for a plan never asked for.
+Each figure is of the medians of N runs of every problem: wall time, and processor time, which others on the machine do
+not stretch as much.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import legalsat as ls
 from bench.machine import write
 from bench.speed_problems import depths, products, tile_of_depth, tiles
 from legalsat.errors import LegalSatError
-from legalsat.extract import fields, joint, planner, recorded, search, solver
+from legalsat.extract import fields, joint, planner, recorded, solver
 from legalsat.gemm import Gemm
 from legalsat.operators import Operator
 from legalsat.targets import Target, target
@@ -131,18 +131,17 @@ def spread(numbers: Iterable[float]) -> Spread:
 @contextmanager
 def counting(found: list[int]) -> Iterator[None]:
     """Note the nodes of every e-graph that the search reads."""
+    read = Graph.read
 
-    class Counted(Graph):
-        def read(self) -> Classes:
-            found.append(self.size)
-            return super().read()
+    def counted(graph: Graph) -> Classes:
+        found.append(graph.size)
+        return read(graph)
 
-    kept = search.Graph
-    search.Graph = Counted  # type: ignore[misc]
+    Graph.read = counted  # type: ignore[assignment, method-assign]
     try:
         yield
     finally:
-        search.Graph = kept  # type: ignore[misc]
+        Graph.read = read  # type: ignore[method-assign]
 
 
 def nodes(problem: Problem) -> int:

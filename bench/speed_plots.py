@@ -23,26 +23,30 @@ def draw(found: dict[str, Any], folder: Path) -> str:
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "legalsat"  # so that the same figures are the same file
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = [_draw(found, folder, *plot) for plot in PLOTS]
+    drawn = [_draw(found, folder, plot) for plot in PLOTS]
     return f"drawn: {', '.join(drawn)}"
 
 
-def _draw(found: dict[str, Any], folder: Path, name: str, title: str, axis: str, doubles: bool) -> str:  # noqa: FBT001
+def _draw(found: dict[str, Any], folder: Path, plot: tuple[str, str, str, bool]) -> str:
     from matplotlib import pyplot  # noqa: PLC0415
 
+    name, title, axis, doubles = plot
     points = found[name]
-    places = [point["at"] for point in points]
+    odd = [point for point in points if point["at"] % 2] if doubles else []
+    groups = {"": points} if not odd else {" (K even)": [p for p in points if p not in odd], " (K odd)": odd}
     figure, times = pyplot.subplots(figsize=(WIDTH, HEIGHT), layout="constrained")
-    for clock, style in (("wall", "o-"), ("processor", "s--")):
-        times.plot(places, [point[clock] for point in points], style, markersize=4, label=f"{clock} time")
+    counts = times.twinx()
+    for (which, ones), color in zip(groups.items(), ("tab:blue", "tab:orange"), strict=False):
+        places = [point["at"] for point in ones]
+        for axes, what, style in ((times, "wall", "o-"), (times, "processor", "s--"), (counts, "nodes", "^:")):
+            values, label = [point[what] for point in ones], what if what == "nodes" else f"{what} time"
+            axes.plot(places, values, style, color=color, markersize=4, label=label + which)
     times.set(title=title, xlabel=axis, ylabel="milliseconds, median", ylim=(0, None))
     if doubles:
         times.set_xscale("log", base=2)
-    counts = times.twinx()
-    counts.plot(places, [point["nodes"] for point in points], "^:", color="tab:green", markersize=4, label="nodes")
     counts.set(ylabel="e-graph nodes, most", ylim=(0, 1.1 * found["asked"]["nodes"]))
-    counts.axhline(found["asked"]["nodes"], color="tab:green", linewidth=0.6)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    counts.axhline(found["asked"]["nodes"], color="tab:gray", linewidth=0.6)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
     path = folder / f"{name}.svg"
     figure.savefig(path, metadata={"Date": None, "Creator": None})
     pyplot.close(figure)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 
 from legalsat.extract.by_vectors import staged_view
-from legalsat.extract.cost import WAITING_STORE, Work, cost_of, order
+from legalsat.extract.cost import Work, cost_of, order
 from legalsat.extract.delivery import RING_CONSUMERS, Delivered, Question
 from legalsat.extract.fields import Conflict, Solution
 from legalsat.extract.fields import solve as solve_fields
@@ -59,7 +59,7 @@ def _least(question: Question, views: tuple[View, ...]) -> Cost:
         times=question.times,
         boxes=sum(_least_boxes(view, most) for view in views),
         instructions=_instructions(question, views),
-        store_factor=WAITING_STORE if len(views) == 1 else 1.0,
+        store_factor=question.store_factor if len(views) == 1 else 1.0,
         stages=MAX_STAGES if question.operator.consumer in RING_CONSUMERS else 1,
     )
     return cost_of(question.walked, question.views, work, question.target)
@@ -85,7 +85,7 @@ def _solutions(question: Question, views: tuple[View, ...]) -> Iterator[Solution
             tuple(end.address for end, _ in zip(ends, views, strict=False)),
             question.target,
             threads_read=len(views) == 1 or question.turned or operator.consumer is not None,
-            turned=question.turned,
+            turned=question.turned and len(views) > 1,
             column=question.column,
             consumer=operator.consumer,
             max_stages=stages,
@@ -117,7 +117,7 @@ def _delivered(question: Question, views: tuple[View, ...], solution: Solution) 
         boxes=sum(_boxes(view, tm) for view, tm in zip(views, solution.tensor_maps, strict=True)),
         instructions=_instructions(question, views),
         conflicts=solution.conflicts,
-        store_factor=WAITING_STORE if by_threads else 1.0,
+        store_factor=question.store_factor if by_threads else 1.0,
         stages=solution.stages,
         shared_bytes=block_bytes(shared),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from legalsat.access import Access
 from legalsat.extract.by_vectors import SIZES, STORE, access_site, judged_bytes
-from legalsat.extract.cost import WAITING_STORE, Work, cost_of
+from legalsat.extract.cost import Work, cost_of
 from legalsat.extract.delivery import Delivered, Question
 from legalsat.extract.fields import Conflict
 from legalsat.extract.fields import solve as solve_fields
@@ -105,7 +105,7 @@ def bound(question: Question) -> Cost:
     split = split_of(load, question.access.word, question.operator.source)
     phases = 1 if split is None else split.phases
     vectors = math.ceil(question.tile_bytes / (GRANULE_BYTES * question.target.lanes))
-    work = Work(times=question.times, boxes=phases, instructions=2 * vectors, store_factor=WAITING_STORE)
+    work = Work(times=question.times, boxes=phases, instructions=2 * vectors, store_factor=question.store_factor)
     return cost_of(question.access, question.views, work, question.target)
 
 
@@ -150,7 +150,7 @@ def solve(question: Question) -> Delivered | Conflict:
         boxes=shared[0].boxes,
         instructions=sum(math.ceil(question.tile_bytes / (b * target.lanes)) for b in (read, found["store"])),
         conflicts=outcome.conflicts,
-        store_factor=WAITING_STORE,
+        store_factor=question.store_factor,
         shared_bytes=block_bytes(shared),
     )
     return Delivered(

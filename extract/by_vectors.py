@@ -114,9 +114,16 @@ def bound(question: Question) -> Cost:
         times=question.times,
         instructions=sum(math.ceil(question.tile_bytes / (size * question.target.lanes)) for size in sizes),
         passes=0,
+        store_factor=_store_factor(question),
         stages=MAX_STAGES if operator.consumer in RING_CONSUMERS else 1,
     )
     return cost_of(access, question.views, work, question.target)
+
+
+def _store_factor(question: Question) -> float:
+    """How much longer threads take to store than boxes do: what they load themselves they store at once."""
+    staged = needs_staging(question.access.by, question.operator.consumer, turns=question.turned)
+    return question.store_factor if staged else 1.0
 
 
 def _widest(view: View, word: int, align: int) -> int:
@@ -183,6 +190,7 @@ def solve(question: Question) -> Delivered | Conflict:
         instructions=sum(math.ceil(question.tile_bytes / (size * target.lanes)) for size in issued),
         conflicts=2 if question.turned and staged else 1,
         passes=2 if staged else 0,
+        store_factor=_store_factor(question),
         stages=count,
         shared_bytes=block_bytes(shared),
     )

@@ -19,8 +19,8 @@ NANOSECONDS_PER_BOX = 8.0  # one processor's copy engine, from one box to the ne
 # processor, took 292 us on an H200 (bench/gpu/results/vectors.json). Vectors of 16 bytes were as fast as boxes there.
 NANOSECONDS_PER_INSTRUCTION = 2.3
 LAUNCH_NANOSECONDS = 3000.0
-# Stores from registers of a tile that boxes brought, against stores by boxes: no thread stores before all has arrived.
-# Not measured by itself.
+# Stores from registers of a tile that lay in shared memory, against stores by boxes: no thread stores before all has
+# arrived. Not measured by itself. In a ring the next tile arrives meanwhile.
 WAITING_STORE = 1.15
 SECTOR_BYTES = 32
 DRAM_BYTES = 64  # DRAM is read in units of this; shorter runs waste the rest

@@ -8,6 +8,7 @@ from functools import cached_property
 from legalsat.access import Access
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.columns import Column, column_of, column_views, walked, window_of
+from legalsat.extract.cost import WAITING_STORE
 from legalsat.extract.views import turned, view_of, views_of
 from legalsat.operators import WGMMA_CONSUMERS, Copy, Im2col, Operator
 from legalsat.plan import Cost, Phase, SharedTile, VectorCopy, View
@@ -68,6 +69,11 @@ class Question:
     def times(self) -> int:
         """How often every tile is delivered."""
         return self.operator.passes if isinstance(self.operator, Copy) else 1
+
+    @property
+    def store_factor(self) -> float:
+        """How much longer threads take to store a tile from shared memory than boxes do."""
+        return 1.0 if self.operator.consumer in RING_CONSUMERS else WAITING_STORE
 
     @property
     def turned(self) -> bool:

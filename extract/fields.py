@@ -96,7 +96,7 @@ def solve(
         align: bytes that each side's base address is a multiple of.
         target: the GPU.
         threads_read: whether threads, and not the copy engine alone, read the tile; then swizzles matter.
-        turned: whether the tile's dimensions run in another order in the target, which then has a layout of its own.
+        turned: whether the tile's dimensions run in another order in the target, whose map then has its own layout.
         column: what windows fix of the load's map, where it loads columns of pixels.
         consumer: who reads the tile in shared memory, if it asks for a layout of its own.
         max_stages: stages of the ring at most; as many are taken as fit.
@@ -119,7 +119,8 @@ def solve(
     stages: Value = 1
     if max_stages > 1:
         stages, choices["stages"] = open_number("stages"), range(1, max_stages + 1)
-    shared = SharedStages(stages=stages, ring=tile_bytes, single=tile_bytes if turned and max_stages > 1 else 0)
+    # The turned tile lies on the loaded one, unless that is a ring that goes on being filled.
+    shared = SharedStages(stages, tile_bytes, choose(stages > 1, tile_bytes, 0) if turned else 0)
     wanted = Wanted(target)
     wanted.judge(COPY_RULES, *(o.site for o in opened))
     wanted.judge(SHARED_RULES, shared)

@@ -189,8 +189,8 @@ def _planned(
     ring = sum(plans[name].shared[0].bytes for name in "AB" if plans[name].shared)
     single = sum(shared.bytes for shared in plans["C"].shared if not shared.overlays)
     processors = target.device.processors if target.device else NOMINAL_PROCESSORS
-    engine, issue = (sum(_load(plans[name], operands[name], target)[i] for name in "AB") for i in (0, 1))
-    engine, issue = engine * NANOSECONDS_PER_BOX / processors, issue * NANOSECONDS_PER_INSTRUCTION / processors
+    boxes, instructions = (sum(_load(plans[name], operands[name], target)[i] for name in "AB") for i in (0, 1))
+    engine, issue = boxes * NANOSECONDS_PER_BOX / processors, instructions * NANOSECONDS_PER_INSTRUCTION / processors
     once = [first.cost.nanoseconds for name in "AB" if not operands[name].constant for first in plans[name].before]
     compute, memory = _compute(operator, tile, target), _memory(operator, tile, target)
     cost = GemmCost(

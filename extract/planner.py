@@ -252,6 +252,8 @@ def _candidates(operator: Operator, target: Target, limits: Limits, *, rewrite: 
                 continue
             if limits.prune and one.facts and barred(access.by, one.facts):
                 continue
+            if limits.deadline is not None and time.monotonic() > limits.deadline:
+                raise SolverGaveUp("time was up before any candidate was solved; give it more seconds")
             question = Question(operator, access, target, limits.deadline)
             candidates.append(_Candidate(question, start, _HOW[access.by].bound(question)))
     return candidates

@@ -20,7 +20,7 @@ Record: TypeAlias = Any
 
 def record(value: Value) -> Record:
     """Return the record of a number or condition; what is known stands for itself."""
-    return value.record if isinstance(value, Recorded | RecordedTruth) else value
+    return value.record if type(value) in _RECORDED else value  # isinstance asks the abstract classes, which is slow
 
 
 class RecordedTruth(Truth):
@@ -112,6 +112,9 @@ class Recorded(Number):  # noqa: PLW1641 - equality is a condition
         return RecordedTruth((">=", self.record, record(other)))
 
 
+_RECORDED = (Recorded, RecordedTruth)
+
+
 def _is_one(value: Value) -> bool:
     return isinstance(value, int) and value == 1
 
@@ -164,7 +167,8 @@ def reach(record: Record, largest: Mapping[str, int]) -> int:
         largest: the largest magnitude of each open number.
     """
     if not isinstance(record, tuple):
-        return abs(record)
+        known: float = abs(record)
+        return math.ceil(known)
     if record[0] == "open":
         return largest[record[1]]
     reached = [reach(operand, largest) for operand in record[1:]]

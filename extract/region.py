@@ -160,7 +160,8 @@ def _offers(operator: Operator, target: Target, rest: IslSet) -> list[tuple[str,
 
     Values are tried from the most aligned ones on, so that every plan's vectors are as wide as its values allow.
     """
-    dims, found = open_dims(operator), []
+    dims = open_dims(operator)
+    found: list[tuple[str, Plan]] = []
     while len(found) < MOST_OFFERS and not rest.is_empty():
         values = dict(zip((dim.name for dim in dims), most_aligned(rest), strict=True))
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +23,7 @@ from legalsat.terms import Classes, Graph
 MAX_NODES = 5000
 MAX_ITERATIONS = 12
 MAX_LISTS = 256  # lists of modes kept of one class
-MAX_STATES = 5000
+MAX_STATES = 5000  # of a derivation, of up to 7 modes each; fewer where there are more modes
 # Beyond this many modes the orders alone fill the graph, and a tensor map has room for five.
 MOST_REORDERED = 7
 
@@ -198,13 +199,16 @@ def derivation(start: Access, goal: Access, laws: Iterable[Law] = LAWS) -> tuple
 
 def _derivation(start: Access, goal: Access, laws: tuple[Law, ...], equal: Access | None) -> tuple[Step, ...]:
     ends = _Reach(start, laws, equal), _Reach(goal, laws)
+    if max(len(start.modes), len(goal.modes)) > MOST_REORDERED:
+        for end in ends:
+            end.descend(goal)
     while not (met := ends[0].paths.keys() & ends[1].paths.keys()):
         for end in sorted(ends, key=lambda e: len(e.paths)):
             if end.grow():
                 break
         else:
             raise SearchGaveUp(f"no derivation of {goal} from {start}, though they are equal; merge axes before asking")
-        if sum(len(end.paths) for end in ends) > MAX_STATES:
+        if sum(end.size for end in ends) > MAX_STATES:
             raise SearchGaveUp(f"no derivation of {goal} within {MAX_STATES} states; merge axes before asking")
     middle = min(met, key=lambda m: (len(ends[0].way(m)) + len(ends[1].way(m)), str(m)))
     listed = _Listing(start, next((law.name for law in laws if law.reorders), None))
@@ -224,6 +228,7 @@ class _Reach:
         self._laws = tuple(law for law in laws if not law.reorders)
         self._queue = deque([first])
         self.paths: dict[Access, tuple[Access, str, Access, Access] | None] = {first: None}
+        self.size = 1.0  # states, those of many modes counted as often as they take longer
         if equal is not None:
             self.paths[equal] = (first, EQUAL_AS_FUNCTIONS, first, equal)
             self._queue.append(equal)
@@ -235,10 +240,31 @@ class _Reach:
         access = self._queue.popleft()
         for law in self._laws:
             for before, after in law.unordered_steps(access):
-                if (state := canonical(after)) not in self.paths:
-                    self.paths[state] = (access, law.name, before, after)
-                    self._queue.append(state)
+                self._add(access, law, before, after)
         return True
+
+    def _add(self, access: Access, law: Law, before: Access, after: Access) -> Access:
+        if (state := canonical(after)) not in self.paths:
+            self.paths[state] = (access, law.name, before, after)
+            self._queue.append(state)
+            self.size += max(1.0, len(state.modes) / MOST_REORDERED) ** 2
+        return state
+
+    def descend(self, goal: Access) -> None:
+        """Follow steps that make modes fewer and plainer until there are none: the way of many modes, few of them new.
+
+        Where steps do not hinder each other both ends come down to the same modes, and breadth first is far too wide.
+        """
+        access = self._queue[-1]
+        while True:
+            steps = itertools.chain(
+                ((law, access, after) for law in self._laws for after in law.steps(access)),
+                ((law, *step) for law in self._laws for step in law.unordered_steps(access)),
+            )
+            plainer = (step for step in steps if _plainness(step[2], goal) < _plainness(access, goal))
+            if (found := next(plainer, None)) is None:
+                return
+            access = self._add(access, *found)
 
     def way(self, state: Access) -> list[tuple[str, Access, Access]]:
         """Return the steps from the start to a state: law, before and after, in the orders of modes that it needs."""
@@ -247,6 +273,11 @@ class _Reach:
             state, law, before, after = came
             steps.append((law, before, after))
         return steps[::-1]
+
+
+def _plainness(access: Access, goal: Access) -> tuple[bool, bool, int, int]:
+    strided = sum(mode.extent == 1 and (mode.source, mode.target) != (0, 0) for mode in access.modes)
+    return access.by != goal.by, access.word != goal.word, len(access.modes) or MAX_STATES, strided
 
 
 class _Listing:

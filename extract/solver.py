@@ -157,7 +157,7 @@ def _tabled(domains: Domains, conditions: Iterable[Record], objective: Record) -
             return None
     holds, cost = (np.broadcast_to(table, shape) for table in (holds, at(objective, known)))
     best = np.unravel_index(np.where(holds, cost, np.iinfo(np.int64).max).argmin(), shape)
-    return tuple((name, values[i]) for (name, values), i in zip(domains.items(), best, strict=True))
+    return tuple((name, values[int(i)]) for (name, values), i in zip(domains.items(), best, strict=True))
 
 
 def _tabled_core(domains: Domains, given: Iterable[Record], tracked: Sequence[tuple[str, Record]]) -> set[str]:

@@ -137,7 +137,7 @@ def test_a_tile_that_threads_read_has_the_fewest_conflicts_and_then_boxes(access
     load = view_of(access, "source")
     found = solved(access, (load,), threads=True)
     legal = list(maps(load, access.word, threads=True))
-    if not legal or not fits(access, 2):
+    if not legal or not fits(access, 1):
         assert isinstance(found, Conflict)
         return
     assert isinstance(found, Solution)
@@ -177,7 +177,7 @@ def test_as_many_stages_are_taken_as_fit(access: Access, most: int) -> None:
         fitting = [
             n
             for n in range(1, most + 1)
-            if not any(any(rule.check(SharedStages(n, size, size if most > 1 else 0), H200)) for rule in SHARED_RULES)
+            if not any(any(rule.check(SharedStages(n, size, size if n > 1 else 0), H200)) for rule in SHARED_RULES)
         ]
         assert found.stages == max(fitting)
 

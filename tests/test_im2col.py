@@ -226,7 +226,7 @@ def test_named_windows_travel_in_columns(name: str) -> None:
     run(found)
     load = found.tensor_maps[0]
     assert load.mode == "im2col" and not [d for d in ls.violations(load, H200) if d.level == "error"]
-    assert [step.law for step in found.derivation][-1] == "deliver_by_windows"
+    assert "deliver_by_windows" in [step.law for step in found.derivation]
 
 
 def test_a_column_goes_on_from_row_to_row() -> None:

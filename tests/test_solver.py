@@ -51,7 +51,7 @@ def best(domains: Mapping[str, list[int]], wanted: list[Record], objective: Reco
     for values in itertools.product(*domains.values()):
         known = dict(zip(domains, values, strict=True))
         if all(at(condition, known) for condition in wanted):
-            found.append(int(at(objective, known)))  # type: ignore[call-overload]
+            found.append(int(at(objective, known)))
     return min(found, default=None)
 
 
@@ -97,7 +97,7 @@ def test_no_number_on_the_way_reaches_further_than_is_said(domains: dict[str, li
     most = reach(one, {name: max(map(abs, values)) for name, values in domains.items()})
     for values in itertools.product(*domains.values()):
         known = dict(zip(domains, values, strict=True))
-        assert all(abs(int(at(part, known))) <= most for part in parts(one))  # type: ignore[call-overload]
+        assert all(abs(int(at(part, known))) <= most for part in parts(one))
 
 
 def parts(record: Any) -> list[Any]:
