@@ -135,7 +135,7 @@ def _relaid(operator: Operator, target: Target, limits: Limits, direct: Plan | N
     for scratch in dict.fromkeys(
         (padded(operator.source), padded(Tensor(operator.source.shape, operator.source.dtype)))
     ):
-        found = _through(operator, scratch, target, limits) if scratch != operator.source else None
+        found = _through(operator, scratch, target, limits, best or direct) if scratch != operator.source else None
         if found is not None and (best is None or order(found.cost) < order(best.cost)):
             best = found
     if best is None or (direct is not None and order(direct.cost) <= order(best.cost)):
@@ -146,12 +146,17 @@ def _relaid(operator: Operator, target: Target, limits: Limits, direct: Plan | N
     return best
 
 
-def _through(operator: Copy, scratch: Tensor, target: Target, limits: Limits) -> Plan | None:
-    """Return the plan that copies the source to `scratch` first and delivers that by boxes, None if that is illegal."""
+def _through(operator: Copy, scratch: Tensor, target: Target, limits: Limits, other: Plan | None) -> Plan | None:
+    """Return the plan that copies the source to `scratch` first and delivers that by boxes.
+
+    None if that is illegal, or if the copy alone takes as long as the `other` plan.
+    """
     try:
         relayout = Copy(operator.source, scratch)
         usual = limits == Limits(means=limits.means)  # then many operands share it
         first = cached_plan(relayout, target, limits.means) if usual else _plan(relayout, target, limits)
+        if other is not None and not operator.constant and first.cost.nanoseconds >= other.cost.nanoseconds:
+            return None
         then = _plan(replace(operator, source=scratch), target, replace(limits, means=BOXES))
     except LegalSatError:
         return None

@@ -104,15 +104,14 @@ class Equation:
         """Whether the modes must be the first of the access."""
         return self.words is not None or self.means is not None
 
-    def match(self, access: Access, at: int) -> Access | None:
-        """Return `access` with the modes at position `at` rewritten, or None where the left side does not match."""
-        if self.anchored and at:
-            return None
-        if (self.words and access.word != self.words[0]) or (self.means and access.by != self.means[0]):
-            return None
-        window = access.modes[at : at + len(self.left)]
-        if len(window) < len(self.left):
-            return None
+    def speaks_of(self, access: Access) -> bool:
+        """Whether the words and means of `access` are those that the left side asks for, if it asks."""
+        return (self.words is None or access.word == self.words[0]) and (
+            self.means is None or access.by == self.means[0]
+        )
+
+    def bound(self, window: tuple[Mode, ...]) -> dict[str, int] | None:
+        """Return the variables' values where these modes are the left side, None where they are not."""
         bound: dict[str, int] = {}
         for slot, found in zip(self.left, window, strict=True):
             for pattern, number in zip(slot, found, strict=True):
@@ -120,8 +119,18 @@ class Equation:
                     bound[pattern.name] = number
                 elif pattern.value(bound) != number:
                     return None
-        if not all(guard.holds(bound) for guard in self.guards):
+        return bound if all(guard.holds(bound) for guard in self.guards) else None
+
+    def match(self, access: Access, at: int) -> Access | None:
+        """Return `access` with the modes at position `at` rewritten, or None where the left side does not match."""
+        window = access.modes[at : at + len(self.left)]
+        if (self.anchored and at) or not self.speaks_of(access) or len(window) < len(self.left):
             return None
+        bound = self.bound(window)
+        return None if bound is None else self.rewritten(access, at, bound)
+
+    def rewritten(self, access: Access, at: int, bound: dict[str, int]) -> Access:
+        """Return `access` with the right side in place of the left one, which is at `at`."""
         rewritten = tuple(Mode(*(number.value(bound) for number in slot)) for slot in self.right)
         modes = access.modes[:at] + rewritten + access.modes[at + len(self.left) :]
         word = self.words[1] if self.words else access.word
@@ -177,14 +186,17 @@ class Law:
         Modes commute, so this reaches in one step what `steps` reaches after some reordering.
         """
         for equation in self.equations:
+            if not equation.speaks_of(access):
+                continue
             for chosen in permutations(range(len(access.modes)), len(equation.left)):
+                window = tuple(access.modes[i] for i in chosen)
+                bound = equation.bound(window)
+                if bound is None:
+                    continue
                 at = 0 if equation.anchored or not chosen else min(chosen)
                 rest = [m for i, m in enumerate(access.modes) if i not in chosen]
-                modes = (*rest[:at], *(access.modes[i] for i in chosen), *rest[at:])
-                ordered = Access(access.word, modes, access.by)
-                found = equation.match(ordered, at)
-                if found is not None:
-                    yield ordered, found
+                ordered = Access(access.word, (*rest[:at], *window, *rest[at:]), access.by)
+                yield ordered, equation.rewritten(ordered, at, bound)
 
     def leads(self, access: Access, after: Access) -> bool:
         """Whether one step of this law leads from `access` to `after`."""
