@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from legalsat.access import Access, Mode
@@ -188,6 +188,12 @@ def derivation(start: Access, goal: Access, laws: Iterable[Law] = LAWS) -> tuple
         SearchGaveUp: no path within 5,000 states.
     """
     laws = tuple(laws)
+    # Laws of modes hold by any means, so the choice of means can wait until the modes are there.
+    chosen = next((law for law in laws if any(e.means == (start.by, goal.by) for e in law.equations)), None)
+    if chosen is not None:
+        there = replace(goal, by=start.by)
+        laws = tuple(law for law in laws if all(e.means is None for e in law.equations))
+        return (*derivation(start, there, laws), Step(chosen.name, goal))
     try:
         return _derivation(start, goal, laws, None)
     except SearchGaveUp:
