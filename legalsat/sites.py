@@ -105,9 +105,7 @@ class TmaCopy:
         """Bytes that each global stride must step over, for elements not to share memory."""
         steps = (self.element_bits, *(8 * stride for stride in self.global_stride))
         order = self.by_stride or tuple(range(len(self.global_dim)))
-        over = {
-            outer: ceil_div(product([steps[inner], self.global_dim[inner]]), 8) for inner, outer in pairwise(order)
-        }
+        over = {outer: ceil_div(product([steps[inner], self.global_dim[inner]]), 8) for inner, outer in pairwise(order)}
         return tuple(over.get(dimension, 0) for dimension in range(1, len(self.global_dim)))
 
     def __str__(self) -> str:

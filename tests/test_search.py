@@ -85,6 +85,7 @@ def test_accesses_that_no_law_connects_meet_as_functions(modes: tuple[Mode, ...]
     assert EQUAL_AS_FUNCTIONS in [step.law for step in derivation(start, form)]
     check_derivation(start, form)
 
+
 @settings(deadline=None, max_examples=40)
 @given(accesses())
 def test_candidates_are_equal_movements_with_derivations(start: Access) -> None:
