@@ -6,12 +6,13 @@ import math
 import random
 import re
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 import legalsat as ls
 from bench.gpu.copies import random_operator
-from legalsat.backends.triton import compile_kernel, compile_vectors, kernel_name
+from legalsat.backends.triton import compile_kernel, compile_vectors, kernel_name, load_module
 from legalsat.backends.triton.adapter import kernel_of, vector_kernel_of
 from legalsat.tensor_map import driver_value
 
@@ -80,3 +81,9 @@ def test_a_tile_that_is_no_power_of_two_is_refused_by_name() -> None:
     plan = ls.synthesize(ls.Tensor((960, 960), "bf16"), "h200", tile=(96, 64), means=("tma",))
     with pytest.raises(ls.InvalidInput, match="give a power of two"):
         plan.emit("triton")
+
+
+def test_a_module_is_loaded_anew_however_soon_it_changes(tmp_path: Path) -> None:
+    """Bytecode is told apart by seconds and lengths, so two texts of one length within a second look alike."""
+    for value in range(10):
+        assert load_module(f"VALUE = {value}\n", tmp_path).VALUE == value

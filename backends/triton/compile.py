@@ -42,6 +42,8 @@ def load_module(text: str, folder: Path, name: str = "legalsat_kernel") -> Modul
     """Write an emitted module to `folder` and import it; Triton reads a kernel's source back from its file."""
     path = folder / f"{name}.py"
     path.write_text(text)
+    # Python takes the bytecode of a text of the same length, written in the same second, for this one's.
+    Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
