@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -83,7 +84,8 @@ def test_a_tile_that_is_no_power_of_two_is_refused_by_name() -> None:
         plan.emit("triton")
 
 
-def test_a_module_is_loaded_anew_however_soon_it_changes(tmp_path: Path) -> None:
+def test_a_module_is_loaded_anew_however_soon_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytecode is told apart by seconds and lengths, so two texts of one length within a second look alike."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     for value in range(10):
         assert load_module(f"VALUE = {value}\n", tmp_path).VALUE == value
