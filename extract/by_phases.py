@@ -134,10 +134,11 @@ def solve(question: Question) -> Delivered | Conflict:
     wanted = Wanted(target)
     size = open_number("store")
     wanted.judge(VECTOR_RULES, access_site(store, access.word, STORE, size, operator.target.address))
-    found = wanted.optimum({"store": SIZES}, 0 - size, question.deadline)
-    if isinstance(found, set):
+    choices = {"store": SIZES}
+    found = wanted.optimum(choices, 0 - size, question.deadline)
+    if found is None:
         plainest = access_site(store, access.word, STORE, access.word // 8, operator.target.address)
-        return Conflict(wanted.said_of(found, plainest))
+        return Conflict(lambda: wanted.said_of(wanted.codes(choices, question.deadline), plainest))
     (solved,) = outcome.tensor_maps
     phases, maps = phase_maps(load, split, access.word, solved)
     shared = (phase_tile(access, load, split, solved),)

@@ -167,10 +167,15 @@ def solve(question: Question) -> Delivered | Conflict:
     if access.by in IN_REGISTERS:
         wanted.judge(REGISTER_RULES, RegisterTile(question.tile_bytes))
     found = wanted.optimum(choices, 0 - sizes["load"] - sizes["store"] - stages, question.deadline)
-    if isinstance(found, set):
-        one = max(1, access.word // 8)
-        plainest = [replace(s, bytes=one if not isinstance(s.bytes, int) else s.bytes) for s in sites]
-        return Conflict(wanted.said_of(found, *plainest, SharedStages(1, question.tile_bytes, 0)))
+    if found is None:
+
+        def reasons() -> tuple[Diagnostic, ...]:
+            one = max(1, access.word // 8)
+            plainest = [replace(s, bytes=one if not isinstance(s.bytes, int) else s.bytes) for s in sites]
+            codes = wanted.codes(choices, question.deadline)
+            return wanted.said_of(codes, *plainest, SharedStages(1, question.tile_bytes, 0))
+
+        return Conflict(reasons)
     run = load.tile[0] * access.word // 8
     runs = math.prod(load.tile[1:]) if access.by == "bulk" else 0
     copies = (

@@ -135,7 +135,7 @@ def solve(
     if max_conflicts is not None:
         wanted.give([conflicts <= max_conflicts])
     weight = _CONFLICT if max_conflicts is None else 0
-    found = wanted.values(choices, _objective(opened, views, stages, weight * conflicts), deadline)
+    found = wanted.optimum(choices, _objective(opened, views, stages, weight * conflicts), deadline)
     if found is None:
 
         def reasons() -> tuple[Diagnostic, ...]:

@@ -41,26 +41,23 @@ class Wanted:
         """Add conditions that are no rule's, but part of the question."""
         self._given += [record(c) for c in conditions if isinstance(c, RecordedTruth) or not c]
 
-    def optimum(self, choices: Domains, objective: Value, deadline: float | None) -> Values | set[str]:
-        """Return the best values of the open numbers, or the codes of a minimal set of rules that forbid any.
-
-        No codes where the given conditions alone do.
+    def optimum(self, choices: Domains, objective: Value, deadline: float | None) -> Values | None:
+        """Return the best values of the open numbers, None if there are none.
 
         Raises:
             SolverGaveUp: effort or time ran out.
         """
-        found = self.values(choices, objective, deadline)
-        return self.codes(choices, deadline) if found is None else found
-
-    def values(self, choices: Domains, objective: Value, deadline: float | None) -> Values | None:
-        """Return the best values of the open numbers, None if there are none; raises as `optimum` does."""
         if self.broken:
             return None
         conditions = [*self._given, *(condition for _, condition in self._tracked)]
         return optimum(choices, conditions, record(objective), deadline)
 
     def codes(self, choices: Domains, deadline: float | None) -> set[str]:
-        """Return the codes of a minimal set of rules that forbid every value; raises as `optimum` does."""
+        """Return the codes of a minimal set of rules that forbid every value; none where what is given does.
+
+        Raises:
+            SolverGaveUp: effort or time ran out.
+        """
         return self.broken or core(choices, self._given, self._tracked, deadline)
 
     def said_of(self, codes: set[str], *sites: Any) -> tuple[Diagnostic, ...]:
