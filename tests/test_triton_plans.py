@@ -88,5 +88,5 @@ def test_a_module_is_loaded_anew_however_soon_it_changes(tmp_path: Path, monkeyp
     """Bytecode is told apart by seconds and lengths, so two texts of one length within a second look alike."""
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     for value in range(10):
-        module = load_module(f"VALUE = {value}\n", tmp_path)
-        assert module.VALUE == value
+        module = load_module(f"number = {value}\n", tmp_path)
+        assert module.number == value
