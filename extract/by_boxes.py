@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from legalsat.extract.by_vectors import staged_view
 from legalsat.extract.cost import Work, cost_of, order
-from legalsat.extract.delivery import RING_CONSUMERS, Delivered, Question
+from legalsat.extract.delivery import Delivered, Question
 from legalsat.extract.fields import Conflict, Solution
 from legalsat.extract.fields import solve as solve_fields
-from legalsat.extract.schedule import MAX_STAGES, block_bytes, box_tiles
+from legalsat.extract.schedule import block_bytes, box_tiles
 from legalsat.extract.views import box_of, storable
 from legalsat.plan import Cost, View
 from legalsat.rules.windows import COLUMNS
@@ -60,7 +60,7 @@ def _least(question: Question, views: tuple[View, ...]) -> Cost:
         boxes=sum(_least_boxes(view, most) for view in views),
         instructions=_instructions(question, views),
         store_factor=question.store_factor if len(views) == 1 else 1.0,
-        stages=MAX_STAGES if question.operator.consumer in RING_CONSUMERS else 1,
+        stages=question.most_stages,
     )
     return cost_of(question.walked, question.views, work, question.target)
 
@@ -75,7 +75,6 @@ def _solutions(question: Question, views: tuple[View, ...]) -> Iterator[Solution
     """Yield the solution with the fewest conflicts; then, where boxes take the time, those with more that save some."""
     operator = question.operator
     ends = (operator.source, operator.target)
-    stages = MAX_STAGES if operator.consumer in RING_CONSUMERS else 1
 
     def fields(max_conflicts: int | None) -> Solution | Conflict:
         return solve_fields(
@@ -88,7 +87,7 @@ def _solutions(question: Question, views: tuple[View, ...]) -> Iterator[Solution
             turned=question.turned and len(views) > 1,
             column=question.column,
             consumer=operator.consumer,
-            max_stages=stages,
+            max_stages=question.most_stages,
             max_conflicts=max_conflicts,
             deadline=question.deadline,
         )

@@ -8,11 +8,11 @@ from dataclasses import replace
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.columns import lead_bits, pixel_bits
 from legalsat.extract.cost import Work, cost_of
-from legalsat.extract.delivery import RING_CONSUMERS, Delivered, Question
+from legalsat.extract.delivery import Delivered, Question
 from legalsat.extract.fields import Conflict
 from legalsat.extract.recorded import open_number
 from legalsat.extract.requirements import Wanted
-from legalsat.extract.schedule import MAX_STAGES, block_bytes, row_tile
+from legalsat.extract.schedule import block_bytes, row_tile
 from legalsat.logic import Value
 from legalsat.operators import WGMMA_CONSUMERS, Im2col, Operator
 from legalsat.plan import Cost, SharedTile, VectorCopy, View
@@ -92,9 +92,10 @@ def staged_view(view: View, word: int, operator: Operator) -> View | None:
 
 def judged_rows(means: str, row_bytes: int, operator: Operator, target: Target) -> tuple[Diagnostic, ...]:
     """Return what the rules say of rows for wgmma that bulk copies bring, which swizzle nothing."""
+    if means != "bulk" or operator.consumer not in WGMMA_CONSUMERS:
+        return ()
     rows = replace(TmaCopy.of(TensorMap("u8", (row_bytes,), box=(row_bytes,))), side="source", feeds_wgmma=True)
-    feeds = means == "bulk" and operator.consumer in WGMMA_CONSUMERS
-    return tuple(wgmma_rows_unswizzled.check(rows, target)) if feeds else ()
+    return tuple(wgmma_rows_unswizzled.check(rows, target))
 
 
 def judged_bytes(operator: Operator, target: Target, *views: View) -> tuple[Diagnostic, ...]:
@@ -115,7 +116,7 @@ def bound(question: Question) -> Cost:
         instructions=sum(math.ceil(question.tile_bytes / (size * question.target.lanes)) for size in sizes),
         passes=0,
         store_factor=_store_factor(question),
-        stages=MAX_STAGES if operator.consumer in RING_CONSUMERS else 1,
+        stages=question.most_stages,
     )
     return cost_of(access, question.views, work, question.target)
 
@@ -158,8 +159,8 @@ def solve(question: Question) -> Delivered | Conflict:
     ]
     stages: Value = 1
     choices: dict[str, tuple[int, ...]] = {name: SIZES for name, n in sizes.items() if not isinstance(n, int)}
-    if staged and operator.consumer in RING_CONSUMERS:
-        stages, choices["stages"] = open_number("stages"), tuple(range(1, MAX_STAGES + 1))
+    if staged and question.most_stages > 1:
+        stages, choices["stages"] = open_number("stages"), tuple(range(1, question.most_stages + 1))
     wanted = Wanted(target)
     wanted.judge(VECTOR_RULES, *sites)
     if staged:

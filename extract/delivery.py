@@ -9,6 +9,7 @@ from legalsat.access import Access
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.columns import Column, column_of, column_views, walked, window_of
 from legalsat.extract.cost import WAITING_STORE
+from legalsat.extract.schedule import MAX_STAGES
 from legalsat.extract.views import turned, view_of, views_of
 from legalsat.operators import WGMMA_CONSUMERS, Copy, Im2col, Operator
 from legalsat.plan import Cost, Phase, SharedTile, VectorCopy, View
@@ -69,6 +70,11 @@ class Question:
     def times(self) -> int:
         """How often every tile is delivered."""
         return self.operator.passes if isinstance(self.operator, Copy) else 1
+
+    @property
+    def most_stages(self) -> int:
+        """Stages that a ring may have; a movement that nobody works on takes one."""
+        return MAX_STAGES if self.operator.consumer in RING_CONSUMERS else 1
 
     @property
     def store_factor(self) -> float:

@@ -183,13 +183,13 @@ def _planned(
     """Return a tile's plan, None where fewer than two stages fit beside the result."""
     operands = operator.operands(tile, readers_on(target))
     plans = {name: cached_plan(copy, target) for name, copy in operands.items()}
-    stages = _stages(plans, target)
-    if stages is None:
-        return None
     ring = sum(plans[name].shared[0].bytes for name in "AB" if plans[name].shared)
     single = sum(shared.bytes for shared in plans["C"].shared if not shared.overlays)
+    stages = _stages(ring, single, target)
+    if stages is None:
+        return None
     processors = target.device.processors if target.device else NOMINAL_PROCESSORS
-    boxes, instructions = (sum(_load(plans[name], operands[name], target)[i] for name in "AB") for i in (0, 1))
+    boxes, instructions = map(sum, zip(*(_load(plans[name], operands[name], target) for name in "AB"), strict=True))
     engine, issue = boxes * NANOSECONDS_PER_BOX / processors, instructions * NANOSECONDS_PER_INSTRUCTION / processors
     once = [first.cost.nanoseconds for name in "AB" if not operands[name].constant for first in plans[name].before]
     compute, memory = _compute(operator, tile, target), _memory(operator, tile, target)
@@ -206,10 +206,8 @@ def _planned(
     return GemmCandidate(tile, stages, cost), plans
 
 
-def _stages(plans: dict[str, Plan], target: Target) -> int | None:
-    """Return how many stages of both operands fit beside the result's tile, by the rules."""
-    ring = sum(plans[name].shared[0].bytes for name in "AB" if plans[name].shared)
-    single = sum(shared.bytes for shared in plans["C"].shared if not shared.overlays)
+def _stages(ring: int, single: int, target: Target) -> int | None:
+    """Return how many stages of `ring` bytes fit beside `single` bytes, by the rules; None for fewer than two."""
     for stages in range(MAX_STAGES, LEAST_STAGES - 1, -1):
         site = SharedStages(stages, ring, single)
         if not any(d for rule in SHARED_RULES for d in rule.check(site, target)):

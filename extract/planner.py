@@ -103,15 +103,17 @@ class Limits:
     prune: bool = True
 
 
-def plan(operator: Operator, target: Target, limits: Limits = Limits(), *, rewrite: bool = True) -> Plan:
-    """Return the cheapest plan for `operator` on `target`; without `rewrite`, by boxes of its axes just as they are.
+AS_IT_IS = Limits(means=BOXES, rewrite=False)  # boxes of the axes just as they are
+
+
+def plan(operator: Operator, target: Target, limits: Limits = Limits()) -> Plan:
+    """Return the cheapest plan for `operator` on `target`.
 
     Raises:
         NoLegalLayout: no candidate satisfies the rules.
         SolverGaveUp: no candidate was solved, and on one of them the solver ran out of time.
         SearchGaveUp: no solved candidate's derivation was found again within its budget.
     """
-    limits = limits if rewrite else replace(limits, rewrite=False, means=BOXES)
     with ONE_AT_A_TIME:
         try:
             direct, refusal = _plan(operator, target, limits), None
@@ -169,7 +171,7 @@ def _through(operator: Copy, scratch: Tensor, target: Target, limits: Limits, ot
 def _plan(operator: Operator, target: Target, limits: Limits) -> Plan:
     if limits.deadline is not None and time.monotonic() >= limits.deadline:
         raise SolverGaveUp("time was up before the search began; give it more seconds")
-    search_ = _Search(operator, target, limits)
+    search_ = _Search(limits)
     # Merged axes may exceed an extent's limit where the axes as they are do not.
     attempts = (True, False) if limits.rewrite and operator.tile is None else (limits.rewrite,)
     for rewrite in attempts:
@@ -187,7 +189,7 @@ def _plan(operator: Operator, target: Target, limits: Limits) -> Plan:
 class _Search:
     """Solves candidates, most promising first, until nothing that is left could be better than what was found."""
 
-    def __init__(self, operator: Operator, target: Target, limits: Limits) -> None:
+    def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.front: list[_Solved] = []  # none of them is dominated
         self.conflicts: list[Conflict] = []
@@ -200,7 +202,7 @@ class _Search:
                 self.late = SolverGaveUp("time was up before any candidate was solved; give it more seconds")
                 return
             if self.front:
-                if order(candidate.bound) >= order(self.best_first()[0].fields.cost):
+                if order(candidate.bound) >= min(order(one.fields.cost) for one in self.front):
                     beyond += 1
                     if beyond > MOST_SOLVED or len(self.front) >= TOP:
                         return
@@ -218,17 +220,13 @@ class _Search:
             self.conflicts.append(outcome)
             return
         cost = outcome.cost
-        if any(dominates(one.fields.cost, cost) or _alike(one.fields.cost, cost) for one in self.front):
+        if any(dominates(one.fields.cost, cost) or order(one.fields.cost) == order(cost) for one in self.front):
             return
         self.front = [one for one in self.front if not dominates(cost, one.fields.cost)]
         self.front.append(_Solved(candidate.start, outcome))
 
     def best_first(self) -> list[_Solved]:
         return sorted(self.front, key=lambda one: (order(one.fields.cost), len(one.fields.access.modes)))
-
-
-def _alike(one: Cost, other: Cost) -> bool:
-    return order(one) == order(other)
 
 
 def _candidates(operator: Operator, target: Target, limits: Limits, *, rewrite: bool) -> list[_Candidate]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from legalsat.analyses.regions import Span, corners, declared, domain, holds, pieces_of, read, spans
 from legalsat.dims import Dim
 from legalsat.errors import InvalidInput
-from legalsat.extract.planner import ONE_AT_A_TIME, NoLegalLayout, plan
+from legalsat.extract.planner import AS_IT_IS, ONE_AT_A_TIME, NoLegalLayout, plan
 from legalsat.extract.region import LegalRegion
 from legalsat.extract.solver import SolverGaveUp
 from legalsat.extract.structure import Structure, name_of, products_of, requirements
@@ -97,7 +97,7 @@ def _broken(region: LegalRegion, values: dict[str, int]) -> tuple[str, ...]:
         found = requirements(region.structure, values, region.target)
         return tuple(dict.fromkeys(code for code, condition in found if not condition))
     try:
-        plan(region.operator.bind(values), region.target, rewrite=False)
+        plan(region.operator.bind(values), region.target, AS_IT_IS)
     except NoLegalLayout as refusal:
         return tuple(dict.fromkeys(d.code for d in refusal.diagnostics))
     except InvalidInput:

@@ -10,7 +10,7 @@ from legalsat.access import Access
 from legalsat.analyses.regions import check_names, corners
 from legalsat.dims import Dim
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.extract.planner import ONE_AT_A_TIME, NoLegalLayout, plan
+from legalsat.extract.planner import AS_IT_IS, ONE_AT_A_TIME, NoLegalLayout, plan
 from legalsat.extract.structure import Structure, legal_values, open_dims, structure_of
 from legalsat.extract.views import map_type, views_of
 from legalsat.operators import Operator, access_of
@@ -42,7 +42,7 @@ def structured_plan(operator: Operator, target: Target) -> tuple[Plan, Structure
         try:
             for values in _samples(operator, target):
                 try:
-                    found = plan(operator.bind(values), target, rewrite=False)
+                    found = plan(operator.bind(values), target, AS_IT_IS)
                 except NoLegalLayout as error:
                     sample = ", ".join(f"{name} = {value}" for name, value in values.items())
                     message = f"no legal {operator} on {target}, as the sample {sample} shows"

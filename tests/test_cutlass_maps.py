@@ -9,27 +9,14 @@ from typing import Any
 import pytest
 
 import legalsat as ls
+from bench.cute_comparison import cutes_map
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "cutlass_tma_encode.json").read_text(encoding="utf-8"))
 
 
-def tensor_map(encode: dict[str, Any]) -> ls.TensorMap:
-    return ls.TensorMap(
-        dtype=encode["dataType"],
-        global_dim=tuple(encode["globalDim"]),
-        global_stride=tuple(encode["globalStrides"]),
-        box=tuple(encode["boxDim"]),
-        element_stride=tuple(encode["elementStrides"]),
-        interleave=encode["interleave"],
-        swizzle=encode["swizzle"],
-        l2_promotion=encode["l2Promotion"],
-        oob_fill=encode["oobFill"],
-    )
-
-
 @pytest.mark.parametrize("entry", GOLDEN["entries"], ids=lambda entry: entry["test"])
 def test_what_cute_computes_is_legal_and_moves_the_bytes_it_says(entry: dict[str, Any]) -> None:
-    found = tensor_map(entry["encode"])
+    found = cutes_map(entry["encode"])
     assert not [d for d in ls.violations(found, "sm_90a") if d.level == "error"]
     assert ls.tx_bytes(found) == entry["box_bytes"]
     assert ls.smem_bytes(found) >= entry["box_bytes"]

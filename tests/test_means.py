@@ -223,3 +223,10 @@ def test_phases_must_fit_into_shared_memory_together() -> None:
     """Eight phases of 8 x 1032 words fill more than a block has, though one phase would fit."""
     wide = Transpose(T((64, 2048), "bf16", (2049, 1)), tile=(64, 2048))
     assert planned(wide, "tma.phases") is None
+
+
+def test_a_tile_that_fits_nowhere_is_refused_by_rule() -> None:
+    huge = Copy(T((2**31,), "fp64"), tile=(2**31,))
+    with pytest.raises(ls.NoLegalLayout) as refused:
+        ls.synthesize(huge, "h200", means=("threads",))
+    assert any("registers" in str(diagnostic) for diagnostic in refused.value.diagnostics)
