@@ -2,19 +2,21 @@
 
 Lanes are modes (extent, stride in bytes) over the flat lane index, first mode fastest; each lane moves `width` bytes
 from its address on. Words of `BankModel.bytes` lie in turn in the banks. Lanes that share a word are served at once,
-so words count, not lanes. How an instruction splits its lanes into phases is not known here.
+so words count, not lanes. How an instruction splits its lanes into phases is `bank_wavefronts`' matter.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import islpy as isl
 
 from legalsat.analyses.progressions import bits, merged, numbers, reach, unsigned
-from legalsat.analyses.relations import Modes, Progression, checked, footprint, function, injective
+from legalsat.analyses.relations import Modes, checked, footprint, function, injective
 from legalsat.checks import integer
 from legalsat.targets import BankModel
 
@@ -54,18 +56,25 @@ def worst_bank(lanes: Modes, width: int, banks: BankModel, base: int = 0) -> int
         whole = ((n, (d // banks.bytes,)) for n, (d,) in touched if not d % banks.bytes)
         words = merged([(last + 1, (1,)), *whole])
         if injective(words) is True:
-            return max(_residues(words, banks.count))
+            return max(residues([(n, d) for n, (d,) in words], banks.count).values())
     return _counted(bits(touched) << start, banks)
 
 
-def _residues(modes: list[Progression], modulus: int) -> list[int]:
-    """Return how many of the sums leave each remainder: the cyclic convolution of what single modes leave."""
-    found = [1] + [0] * (modulus - 1)
-    for n, (d,) in modes:
+def residues(modes: Iterable[tuple[int, int]], modulus: int) -> dict[int, int]:
+    """Return how many of the sums of modes (extent, stride) leave each remainder: the cyclic convolution of all modes.
+
+    Only remainders that occur are named. The time grows with these, not with the sums.
+    """
+    found: Mapping[int, int] = {0: 1}
+    for n, d in modes:
         period = modulus // math.gcd(modulus, d)
         times = [-((i - n) // period) for i in range(min(n, period))]  # steps i, i + period, ... below n
-        found = [sum(found[(r - i * d) % modulus] * t for i, t in enumerate(times)) for r in range(modulus)]
-    return found
+        sums: Counter[int] = Counter()
+        for remainder, number in found.items():
+            for i, more in enumerate(times):
+                sums[(remainder + i * d) % modulus] += number * more
+        found = sums
+    return dict(found)
 
 
 def _counted(touched: int, banks: BankModel) -> int:

@@ -6,6 +6,7 @@ import importlib
 
 from legalsat.checks import one_of
 from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.gemm_plan import GemmPlan
 from legalsat.plan import Plan
 
 # Name -> module and function, which takes a plan and returns text; imported on use, since backends may be heavy.
@@ -14,21 +15,26 @@ BACKENDS = {
     "host": "legalsat.backends.host:emit_cpp",
     "host-python": "legalsat.backends.host:emit_python",
 }
+# The same of those that print products.
+PRODUCT_BACKENDS = {"ptx": "legalsat.backends.ptx:emit_ptx"}
 
 
-def emit(plan: Plan, backend: str) -> str:
+def emit(plan: Plan | GemmPlan, backend: str) -> str:
     """Return source text that carries the plan out and needs LegalSAT no more.
 
     Args:
         plan: a plan without open dims.
-        backend: "triton" (a kernel), "host" (C++ that encodes the tensor maps) or "host-python" (the same in Python).
+        backend: of a movement "triton" (a kernel), "host" (C++ that encodes the tensor maps) or "host-python" (the
+            same in Python); of a product "ptx" (a kernel).
 
     Raises:
-        InvalidInput: no such backend, or `plan` is no plan.
-        LegalSatError: the plan's dims are not bound.
+        InvalidInput: no such backend for such a plan, or `plan` is no plan.
+        LegalSatError: the plan's dims are not bound, or the backend prints no plan like this one.
     """
-    module, function = BACKENDS[one_of(backend, "backend", BACKENDS)].split(":")
-    require_bound(plan)
+    backends = PRODUCT_BACKENDS if isinstance(plan, GemmPlan) else BACKENDS
+    module, function = backends[one_of(backend, "backend", backends)].split(":")
+    if not isinstance(plan, GemmPlan):
+        require_bound(plan)
     text: str = getattr(importlib.import_module(module), function)(plan)
     return text
 

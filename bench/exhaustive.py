@@ -31,7 +31,7 @@ from legalsat.access import Access
 from legalsat.extract.cost import WAITING_STORE, Work, cost_of, order
 from legalsat.extract.views import map_type, turned, views_of
 from legalsat.logic import ceil_div, round_up
-from legalsat.operators import WGMMA_CONSUMERS, Operator
+from legalsat.operators import MATRIX_CONSUMERS, Operator, atom_bytes
 from legalsat.plan import Cost, View
 from legalsat.rule import Rule
 from legalsat.rules import COPY_RULES, MOVEMENT_RULES, REGISTER_RULES, SHARED_RULES, VECTOR_RULES
@@ -114,7 +114,7 @@ class _Trial:
 
     @cached_property
     def _feeds(self) -> bool:
-        return self.operator.consumer in WGMMA_CONSUMERS
+        return self.operator.consumer in MATRIX_CONSUMERS
 
     @property
     def _stages(self) -> tuple[int, ...]:
@@ -278,7 +278,7 @@ class _Trial:
             inner_stride_bits=view.stride[0],
             tile=view.tile,
             side=view.side,
-            feeds_wgmma=self._feeds,
+            atom_bytes=atom_bytes(self.operator),
             by_stride=view.by_stride,
         )
 

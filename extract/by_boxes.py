@@ -15,6 +15,7 @@ from legalsat.extract.fields import Conflict, Solution
 from legalsat.extract.fields import solve as solve_fields
 from legalsat.extract.schedule import block_bytes, box_tiles
 from legalsat.extract.views import box_of, storable
+from legalsat.operators import atom_bytes
 from legalsat.plan import Cost, View
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, MAX_COLUMN_PIXELS
@@ -86,9 +87,10 @@ def _solutions(question: Question, views: tuple[View, ...]) -> Iterator[Solution
             threads_read=len(views) == 1 or question.turned or operator.consumer is not None,
             turned=question.turned and len(views) > 1,
             column=question.column,
-            consumer=operator.consumer,
+            atom_bytes=atom_bytes(operator),
             max_stages=question.most_stages,
             max_conflicts=max_conflicts,
+            swizzles=question.swizzles,
             deadline=question.deadline,
         )
 

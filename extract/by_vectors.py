@@ -14,7 +14,7 @@ from legalsat.extract.recorded import open_number
 from legalsat.extract.requirements import Wanted
 from legalsat.extract.schedule import block_bytes, row_tile
 from legalsat.logic import Value
-from legalsat.operators import WGMMA_CONSUMERS, Im2col, Operator
+from legalsat.operators import MATRIX_CONSUMERS, Im2col, Operator, atom_bytes
 from legalsat.plan import Cost, SharedTile, VectorCopy, View
 from legalsat.rules import REGISTER_RULES, SHARED_RULES, VECTOR_RULES
 from legalsat.rules.movement import elements_share_bytes
@@ -75,7 +75,7 @@ def staged_view(view: View, word: int, operator: Operator) -> View | None:
 
     None where the operand's rows are no rows or parts of rows of the view.
     """
-    if operator.consumer not in WGMMA_CONSUMERS or operator.tile is None:
+    if operator.consumer not in MATRIX_CONSUMERS or operator.tile is None:
         return view
     if isinstance(operator, Im2col):
         return view if view.tile[0] * word == operator.tile[1] * operator.source.dtype.bits else None
@@ -92,9 +92,9 @@ def staged_view(view: View, word: int, operator: Operator) -> View | None:
 
 def judged_rows(means: str, row_bytes: int, operator: Operator, target: Target) -> tuple[Diagnostic, ...]:
     """Return what the rules say of rows for wgmma that bulk copies bring, which swizzle nothing."""
-    if means != "bulk" or operator.consumer not in WGMMA_CONSUMERS:
+    if means != "bulk" or operator.consumer not in MATRIX_CONSUMERS:
         return ()
-    rows = replace(TmaCopy.of(TensorMap("u8", (row_bytes,), box=(row_bytes,))), side="source", feeds_wgmma=True)
+    rows = replace(TmaCopy.of(TensorMap("u8", (row_bytes,), box=(row_bytes,))), side="source", atom_bytes=GRANULE_BYTES)
     return tuple(wgmma_rows_unswizzled.check(rows, target))
 
 
@@ -138,13 +138,13 @@ def solve(question: Question) -> Delivered | Conflict:
     access, operator, target = question.access, question.operator, question.target
     load, store = question.views
     instruction = LOADS[access.by]
-    feeds = operator.consumer in WGMMA_CONSUMERS
+    atom = atom_bytes(operator)
     staged = needs_staging(access.by, operator.consumer, turns=question.turned)
     seen = staged_view(load, access.word, operator) if staged else load
     if seen is None:
         return Conflict(question.judged())
     row = seen.tile[0] * access.word // 8
-    broken = question.judged(row_bytes=row if feeds and staged else 0)
+    broken = question.judged(row_bytes=row if atom and staged else 0)
     broken = broken or judged_rows(access.by, row, operator, target) or judged_bytes(operator, target, load, store)
     if broken:
         return Conflict(broken)
@@ -174,7 +174,8 @@ def solve(question: Question) -> Delivered | Conflict:
             one = max(1, access.word // 8)
             plainest = [replace(s, bytes=one if not isinstance(s.bytes, int) else s.bytes) for s in sites]
             codes = wanted.codes(choices, question.deadline)
-            return wanted.said_of(codes, *plainest, SharedStages(1, question.tile_bytes, 0))
+            tile = question.tile_bytes
+            return wanted.said_of(codes, *plainest, SharedStages(1, tile, 0), RegisterTile(tile))
 
         return Conflict(reasons)
     run = load.tile[0] * access.word // 8
@@ -186,7 +187,7 @@ def solve(question: Question) -> Delivered | Conflict:
     count = found.get("stages", 1)
     shared: tuple[SharedTile, ...] = ()
     if staged:
-        shared = (row_tile(seen, access.word, feeds_wgmma=feeds and not runs, runs=runs, stages=count),)
+        shared = (row_tile(seen, access.word, atom_bytes=0 if runs else atom, runs=runs, stages=count),)
     issued = [copy.bytes for copy in copies if copy.instruction != "cp.async.bulk"]
     if staged:  # threads read the tile from shared memory, and write it there unless it arrives by itself
         issued += [GRANULE_BYTES] * (2 if access.by == "threads" else 1)

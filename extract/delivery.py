@@ -11,7 +11,7 @@ from legalsat.extract.columns import Column, column_of, column_views, walked, wi
 from legalsat.extract.cost import WAITING_STORE
 from legalsat.extract.schedule import MAX_STAGES
 from legalsat.extract.views import turned, view_of, views_of
-from legalsat.operators import WGMMA_CONSUMERS, Copy, Im2col, Operator
+from legalsat.operators import MATRIX_CONSUMERS, Copy, Im2col, Operator
 from legalsat.plan import Cost, Phase, SharedTile, VectorCopy, View
 from legalsat.rules import MOVEMENT_RULES
 from legalsat.sites import Movement
@@ -21,17 +21,21 @@ from legalsat.windows import Window
 
 # Who works on a stage while the next ones load. A movement has nothing to work on: one block a tile, several blocks on
 # a processor, was as fast as every ring or faster (bench/gpu/results/copies.json, ring_of_*).
-RING_CONSUMERS = WGMMA_CONSUMERS
+RING_CONSUMERS = MATRIX_CONSUMERS
 
 
 @dataclass(frozen=True)
 class Question:
-    """An access to deliver for an operator on a target; at `deadline`, by `time.monotonic()`, the solver gives up."""
+    """An access to deliver for an operator on a target; at `deadline`, by `time.monotonic()`, the solver gives up.
+
+    Boxes have one of `swizzles`, any where none is named.
+    """
 
     operator: Operator
     access: Access
     target: Target
     deadline: float | None = None
+    swizzles: tuple[str, ...] = ()
 
     @cached_property
     def views(self) -> tuple[View, View]:

@@ -17,7 +17,6 @@ from legalsat.extract.requirements import Wanted
 from legalsat.extract.schedule import MAX_STAGES, PATTERN_ROWS
 from legalsat.extract.views import map_type
 from legalsat.logic import Condition, Value, ceil_div, choose, implies, pick
-from legalsat.operators import WGMMA_CONSUMERS
 from legalsat.plan import View
 from legalsat.rules import COPY_RULES, SHARED_RULES
 from legalsat.sites import SWIZZLE_SPANS, SharedStages, TmaCopy
@@ -82,9 +81,10 @@ def solve(
     threads_read: bool,
     turned: bool,
     column: Column | None = None,
-    consumer: str | None = None,
+    atom_bytes: int = 0,
     max_stages: int = MAX_STAGES,
     max_conflicts: int | None = None,
+    swizzles: tuple[str, ...] = (),
     deadline: float | None = None,
 ) -> Solution | Conflict:
     """Return fields for the tensor maps of `views` (the load's first), or the rules that forbid any.
@@ -98,10 +98,11 @@ def solve(
         threads_read: whether threads, and not the copy engine alone, read the tile; then swizzles matter.
         turned: whether the tile's dimensions run in another order in the target, whose map then has its own layout.
         column: what windows fix of the load's map, where it loads columns of pixels.
-        consumer: who reads the tile in shared memory, if it asks for a layout of its own.
+        atom_bytes: bytes that the matrix unit which reads the tile has swizzles keep together, 0 where none reads it.
         max_stages: stages of the ring at most; as many are taken as fit.
         max_conflicts: how often a shared access may repeat, where more conflicts may come with fewer boxes; as seldom
             as possible when left out.
+        swizzles: that a box may have, by name; any where none is named.
         deadline: `time.monotonic()` at which to give up, none where only the solver's effort is limited.
 
     Raises:
@@ -111,7 +112,16 @@ def solve(
     if type_name is None:
         raise LegalSatError(f"no tensor-map data type has {access.word} bits; recast the tensor to bytes")
     opened = [
-        _open(view, driver_value("dtype", type_name), a, target, column, threads_read=threads_read, consumer=consumer)
+        _open(
+            view,
+            driver_value("dtype", type_name),
+            a,
+            target,
+            column,
+            threads_read=threads_read,
+            atom=atom_bytes,
+            swizzles=swizzles,
+        )
         for view, a in zip(views, align, strict=True)
     ]
     tile_bytes = ceil_div(math.prod(views[0].tile) * access.word, 8)
@@ -156,7 +166,8 @@ def _open(
     column: Column | None,
     *,
     threads_read: bool,
-    consumer: str | None,
+    atom: int,
+    swizzles: tuple[str, ...],
 ) -> _Open:
     """Return the site of a view with an open number for every field that the view does not fix, and their values."""
     rank, name = len(view.extent), view.side
@@ -173,7 +184,8 @@ def _open(
     limits = _limits(view, target, column)
     box = tuple(field(f"box{i}", _divisors(n, most)) for i, (n, most) in enumerate(zip(view.tile, limits, strict=True)))
     steps = tuple(field(f"step{i}", (1,)) for i in range(rank))
-    swizzle = field("swizzle", range(target.tma.swizzles if target.tma else 1))
+    every = range(target.tma.swizzles if target.tma else 1)
+    swizzle = field("swizzle", [code for code in every if not swizzles or SWIZZLES[code] in swizzles])
     interleave = field("interleave", (INTERLEAVES.index("none"),))
     site = TmaCopy(
         tiled=True,
@@ -193,7 +205,7 @@ def _open(
         inner_stride_bits=view.stride[0] if rank else None,
         tile=view.tile,
         side=view.side,
-        feeds_wgmma=consumer in WGMMA_CONSUMERS,
+        atom_bytes=atom,
         by_stride=view.by_stride,
     )
     if column is not None and view.side == "source":
@@ -256,8 +268,10 @@ def _conflicts(site: TmaCopy, view: View) -> Value:
     """Return how often eight threads that read 16 bytes of eight rows each hit the same banks; 1 is never.
 
     Plain rows are as long as the tile's, and rows of an odd number of granules take turns through the eight banks'
-    groups. Swizzled rows fill their span.
+    groups. Swizzled rows fill their span. A matrix unit is taken to read the atoms that it asks for without conflicts.
     """
+    if site.atom_bytes > GRANULE_BYTES:
+        return 1
     plain = math.gcd(view.tile[0] * site.element_bits // (8 * GRANULE_BYTES), 8) if view.tile else 1
     return choose(site.swizzle == 0, plain, pick(_SWIZZLED_CONFLICTS, site.swizzle))
 

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import Any
 
+from legalsat.analyses.matrix_layout import NoSuchDescriptor
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost import (
     L2_FACTOR,
@@ -21,94 +21,81 @@ from legalsat.extract.cost import (
     NOMINAL_BANDWIDTH,
     NOMINAL_PROCESSORS,
 )
-from legalsat.extract.planner import NoLegalLayout, cached_plan
-from legalsat.extract.schedule import MAX_STAGES
-from legalsat.gemm import ROW_BITS, Gemm, readers_on
+from legalsat.extract.epilogue import Staged, epilogue_of
+from legalsat.extract.multiply import Multiplied, multiplied, registers
+from legalsat.extract.planner import NoLegalLayout, cached_plan, plan_swizzled
+from legalsat.gemm import ROW_BITS, Gemm, matrix_unit, readers_on
+from legalsat.gemm_plan import GemmCandidate, GemmCost, GemmPlan
 from legalsat.operators import Copy
-from legalsat.plan import Plan
+from legalsat.plan import Launch, Plan
 from legalsat.rules import SHARED_RULES
 from legalsat.rules.movement import COPY_ENGINE
 from legalsat.sites import SharedStages
-from legalsat.targets import GRANULE_BYTES, Target
+from legalsat.targets import GRANULE_BYTES, KIB, Target
+from legalsat.tensor_map import SWIZZLES
 
-ROWS = (64, 128, 256)
-COLUMNS = (64, 128, 192, 256)
+ROWS = {"wgmma": (64, 128, 256), "tcgen05": (128, 256), "": (64, 128, 256)}
+COLUMNS = (16, 32, 64, 128, 192, 256)
 MOST_ACCUMULATORS = 128 * 256  # 32-bit sums of a tile; two warpgroups hold them in half of the registers
 LEAST_STAGES = 2  # one to work on while the other one loads
+MOST_STAGES = 8
+MOST_BLOCKS = 2  # on a processor; more of them leave each too few stages
+BLOCK_BYTES = KIB  # of shared memory that the system keeps for each block (FACTS HW-01)
+WARPS = 4  # of a warpgroup
+LOADERS = {"wgmma": 1, "tcgen05": 2}  # warps besides those that keep sums
 NOMINAL_FLOPS = 500e12
+# Estimates that the choice of a tile rests on; a measurement of products calibrates them.
+LOAD_NANOSECONDS = 800  # from asking for a stage until it is there
+NANOSECONDS_PER_WAVEFRONT = 0.57  # one a clock
 TOP = 4
 
 
 @dataclass(frozen=True, slots=True)
-class GemmCost:
-    """What a product is predicted to cost.
+class TilePlan:
+    """What is planned of a tile before its stages are chosen."""
 
-    Attributes:
-        nanoseconds: of the whole, relayouts too: the longest of the next four, and what runs before.
-        compute: nanoseconds of the matrix unit, with tiles that overhang and waves that are not full.
-        memory: of DRAM and L2. engine: of the copy engine. issue: of memory instructions.
-        relayouts: nanoseconds of kernels that run before.
-        padding_bytes: bytes of global memory for relayouts.
-        shared_bytes: shared memory of a block.
-    """
+    extents: tuple[int, int, int]
+    plans: dict[str, Plan]
+    operands: dict[str, Copy]
+    multiplied: Multiplied | None
+    staged: Staged | None
 
-    nanoseconds: float
-    compute: float
-    memory: float
-    engine: float
-    issue: float
-    relayouts: float
-    padding_bytes: int
-    shared_bytes: int
+    @property
+    def ring(self) -> int:
+        """Bytes of a stage."""
+        return sum(self.plans[name].shared[0].bytes for name in "AB" if self.plans[name].shared)
+
+    @property
+    def result(self) -> int:
+        """Bytes of C's tile in shared memory."""
+        if self.staged is not None:
+            return self.staged.bytes
+        return sum(shared.bytes for shared in self.plans["C"].shared if not shared.overlays)
+
+    def single(self, stages: int) -> int:
+        """Bytes besides the ring: of a second barrier a stage, and what of C's tile does not lie on the ring."""
+        overlays = self.staged is not None and self.staged.epilogue.overlays
+        return 8 * stages + (max(0, self.result - stages * self.ring) if overlays else self.result)
+
+    @property
+    def columns(self) -> int:
+        """Columns of tensor memory that a block allocates."""
+        return self.multiplied.mma.allocated if self.multiplied else 0
+
+    def registers(self, blocks: int, target: Target) -> tuple[int, ...] | None:
+        """Return registers a thread, () where nothing is to be set, None where they do not suffice."""
+        if self.multiplied is None or self.multiplied.mma.unit != "wgmma":
+            return ()
+        mma = self.multiplied.mma
+        return registers(self.multiplied.registers, mma.shape[1], mma.warpgroups, blocks, target)
 
 
 @dataclass(frozen=True, slots=True)
-class GemmCandidate:
-    """A tile along m, n and k, the stages that fit, and what they are predicted to cost."""
+class Solved:
+    """A tile with its stages and blocks."""
 
-    tile: tuple[int, int, int]
-    stages: int
-    cost: GemmCost
-
-
-@dataclass(frozen=True, slots=True)
-class GemmPlan:
-    """How the operands of a product travel: one tile and one ring of stages for all.
-
-    Attributes:
-        operator: what was asked. target: the GPU.
-        tile: elements along m, n and k. stages: stages of the ring that A and B share.
-        a, b: the operands' movements to the matrix unit. c: the result's, from shared memory to global.
-        cost: what is predicted. candidates: the best tiles, this one first.
-    """
-
-    operator: Gemm
-    target: Target
-    tile: tuple[int, int, int]
-    stages: int
-    a: Plan
-    b: Plan
-    c: Plan
-    cost: GemmCost
-    candidates: tuple[GemmCandidate, ...]
-
-    def emit(self, backend: str) -> str:
-        """Raise: products are planned, and no backend prints them yet."""
-        raise LegalSatError(f"no backend prints products yet, not {backend}; emit the operands a, b and c")
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain values."""
-        operands = {name: getattr(self, name).to_json() for name in "abc"}
-        cost = {name: getattr(self.cost, name) for name in GemmCost.__slots__}
-        return {"subject": str(self.operator), "tile": list(self.tile), "stages": self.stages, "cost": cost, **operands}
-
-    def __str__(self) -> str:
-        tile = " x ".join(map(str, self.tile))
-        lines = [f"{self.operator} on {self.target}: tiles of {tile}, {self.stages} stages"]
-        for name, plan in (("A", self.a), ("B", self.b), ("C", self.c)):
-            laws = ", ".join(step.law for step in plan.derivation)
-            lines.append(f"  {name} by {plan.access.by}, stored by {plan.store}; {laws}")
-        return "\n".join([*lines, f"  predicted: {self.cost.nanoseconds:.0f} ns"])
+    tile: TilePlan
+    candidate: GemmCandidate
 
 
 def gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
@@ -117,37 +104,57 @@ def gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
     Raises:
         NoLegalLayout: no tile has a legal plan for all three operands.
     """
-    best: list[tuple[GemmCandidate, dict[str, Plan]]] = []
+    best: list[Solved] = []
     refusal: LegalSatError | None = None
-    for bound, tile in sorted((_bound(operator, tile, target), tile) for tile in _tiles(operator)):
-        if best and bound >= best[0][0].cost.nanoseconds:
+    for bound, extents in sorted((_bound(operator, tile, target), tile) for tile in _tiles(operator, target)):
+        if best and bound >= best[0].candidate.cost.nanoseconds:
             break
         try:
-            found = _planned(operator, tile, target)
-        except NoLegalLayout as error:
+            found = _planned(operator, extents, target)
+        except (NoLegalLayout, NoSuchDescriptor) as error:
             refusal = refusal or error
             continue
-        if found is not None:
-            best = sorted([*best, found], key=lambda one: (one[0].cost.nanoseconds, one[0].cost.shared_bytes))
+        best = sorted(
+            [*best, *found], key=lambda one: (one.candidate.cost.nanoseconds, one.candidate.cost.shared_bytes)
+        )
     if not best:
-        raise refusal or NoLegalLayout(f"no tile of {operator} fits {target}", ())
-    chosen, plans = best[0]
+        if isinstance(refusal, NoLegalLayout):
+            raise refusal
+        raise NoLegalLayout(f"no tile of {operator} fits {target}{f': {refusal}' if refusal else ''}", ())
+    return finished(operator, target, best)
+
+
+def finished(operator: Gemm, target: Target, best: list[Solved]) -> GemmPlan:
+    """Return the plan of the first of these."""
+    tile, chosen = best[0].tile, best[0].candidate
+    mma = tile.multiplied.mma if tile.multiplied else None
+    handed = tile.registers(chosen.blocks, target) or ()
+    warps = tile.plans["A"].launch.warps
+    if mma is not None:  # a warp loads, one issues for tcgen05; registers are handed over by whole warpgroups
+        warps = WARPS * mma.warpgroups + (WARPS if handed else LOADERS[mma.unit])
     return GemmPlan(
         operator,
         target,
         chosen.tile,
         chosen.stages,
-        plans["A"],
-        plans["B"],
-        plans["C"],
+        chosen.blocks,
+        Launch(warps, 0),
+        handed,
+        tile.plans["A"],
+        tile.plans["B"],
+        tile.plans["C"],
+        mma,
+        tile.staged.epilogue if tile.staged else None,
         chosen.cost,
-        tuple(candidate for candidate, _ in best[:TOP]),
+        tuple(one.candidate for one in best[:TOP]),
     )
 
 
-def _tiles(operator: Gemm) -> list[tuple[int, int, int]]:
+def _tiles(operator: Gemm, target: Target) -> list[tuple[int, int, int]]:
     depth = ROW_BITS // operator.dtype.bits
-    return [(rows, columns, depth) for rows, columns in product(ROWS, COLUMNS) if rows * columns <= MOST_ACCUMULATORS]
+    rows = ROWS[matrix_unit(target)]
+    least = 8 * GRANULE_BYTES // operator.out_dtype.bits  # columns of C that fill a granule
+    return [(m, n, depth) for m, n in product(rows, COLUMNS) if n >= least and m * n <= MOST_ACCUMULATORS]
 
 
 def _compute(operator: Gemm, tile: tuple[int, int, int], target: Target) -> float:
@@ -155,10 +162,13 @@ def _compute(operator: Gemm, tile: tuple[int, int, int], target: Target) -> floa
     device = target.device
     processors = device.processors if device else NOMINAL_PROCESSORS
     flops = (device.bf16_flops if device else NOMINAL_FLOPS) * 16 / operator.dtype.bits
-    tiles = -(-operator.m // tile[0]) * -(-operator.n // tile[1])
-    waves = -(-tiles // processors)
+    waves = -(-_count(operator, tile) // processors)
     depth = -(-operator.k // tile[2]) * tile[2]
     return waves * processors * 2 * tile[0] * tile[1] * depth / flops * 1e9
+
+
+def _count(operator: Gemm, tile: tuple[int, int, int]) -> int:
+    return -(-operator.m // tile[0]) * -(-operator.n // tile[1])
 
 
 def _memory(operator: Gemm, tile: tuple[int, int, int], target: Target) -> float:
@@ -170,49 +180,111 @@ def _memory(operator: Gemm, tile: tuple[int, int, int], target: Target) -> float
         (operator.m if name == "a" else operator.n) * operator.k * size * (1 + (times - 1) / L2_FACTOR)
         for name, times in passes.items()
     )
-    return (read + operator.m * operator.n * size) / bandwidth * 1e9
+    return (read + operator.m * operator.n * operator.out_dtype.bits / 8) / bandwidth * 1e9
 
 
 def _bound(operator: Gemm, tile: tuple[int, int, int], target: Target) -> float:
     return round(LAUNCH_NANOSECONDS + max(_compute(operator, tile, target), _memory(operator, tile, target)), 1)
 
 
-def _planned(
-    operator: Gemm, tile: tuple[int, int, int], target: Target
-) -> tuple[GemmCandidate, dict[str, Plan]] | None:
-    """Return a tile's plan, None where fewer than two stages fit beside the result."""
-    operands = operator.operands(tile, readers_on(target))
+def _planned(operator: Gemm, extents: tuple[int, int, int], target: Target) -> list[Solved]:
+    """Return a tile's plans, one for each number of blocks that fit on a processor; none without two stages.
+
+    Raises:
+        NoLegalLayout: an operand has no legal plan.
+        NoSuchDescriptor: the matrix unit cannot read a tile as it arrives.
+    """
+    operands = operator.operands(extents, readers_on(target))
     plans = {name: cached_plan(copy, target) for name, copy in operands.items()}
-    ring = sum(plans[name].shared[0].bytes for name in "AB" if plans[name].shared)
-    single = sum(shared.bytes for shared in plans["C"].shared if not shared.overlays)
-    stages = _stages(ring, single, target)
-    if stages is None:
-        return None
+    unit = matrix_unit(target)
+    if unit:
+        plans["C"] = _result(unit, extents[:2], operands["C"], plans["C"], target)
+    return solved(operator, extents, plans, target)
+
+
+def solved(operator: Gemm, extents: tuple[int, int, int], plans: dict[str, Plan], target: Target) -> list[Solved]:
+    """Return what is left to choose of a tile whose operands have plans, for each number of blocks that fit.
+
+    Raises:
+        NoSuchDescriptor: the matrix unit cannot read a tile as it arrives.
+    """
+    unit, operands = matrix_unit(target), operator.operands(extents, readers_on(target))
+    how = multiplied(operator, extents, plans, operands, target) if unit else None
+    staged = epilogue_of(unit, extents[:2], plans["C"], target) if unit else None
+    tile = TilePlan(extents, plans, operands, how, staged)
+    found = []
+    for blocks in range(1, MOST_BLOCKS + 1):
+        stages = _stages(tile, blocks, target)
+        fits = tile.registers(blocks, target) is not None and tile.columns * blocks <= _columns(target)
+        if stages is not None and fits:
+            cost = _cost(operator, tile, stages, blocks, target)
+            found.append(Solved(tile, GemmCandidate(extents, stages, blocks, cost)))
+    return found
+
+
+def _columns(target: Target) -> int:
+    return target.tcgen05.columns if target.tcgen05 else 0
+
+
+def _result(unit: str, tile: tuple[int, int], copy: Copy, plan: Plan, target: Target) -> Plan:
+    """Return the plan of C.
+
+    Where banks have to serve the swizzle of the fewest boxes more often than another one, either may take less time.
+    """
+    staged = epilogue_of(unit, tile, plan, target)
+    if staged is None or plan.store != "tma" or staged.epilogue.wavefronts == staged.epilogue.least:
+        return plan
+    best = (plan, staged)
+    for swizzle in SWIZZLES[:4]:  # those of 16-byte atoms, which every copy engine has
+        try:
+            other = plan_swizzled(copy, target, swizzle)
+        except NoLegalLayout:
+            continue
+        found = epilogue_of(unit, tile, other, target)
+        if found is not None and other.store == "tma" and _stored(other, found) < _stored(*best):
+            best = (other, found)
+    return best[0]
+
+
+def _stored(plan: Plan, staged: Staged) -> float:
+    """Return the nanoseconds in which a tile of C is written to shared memory and handed to the copy engine."""
+    return staged.wavefronts * NANOSECONDS_PER_WAVEFRONT + plan.shared[0].boxes * NANOSECONDS_PER_BOX
+
+
+def _stages(tile: TilePlan, blocks: int, target: Target) -> int | None:
+    """Return how many stages fit where `blocks` share a processor, by the rules; None for fewer than two."""
+    for stages in range(MOST_STAGES, LEAST_STAGES - 1, -1):
+        site = SharedStages(stages, tile.ring, tile.single(stages))
+        together = blocks * (site.bytes + BLOCK_BYTES) <= target.shared_bytes_per_processor
+        if together and not any(d for rule in SHARED_RULES for d in rule.check(site, target)):
+            return stages
+    return None
+
+
+def _cost(operator: Gemm, tile: TilePlan, stages: int, blocks: int, target: Target) -> GemmCost:
+    plans, operands = tile.plans, tile.operands
     processors = target.device.processors if target.device else NOMINAL_PROCESSORS
     boxes, instructions = map(sum, zip(*(_load(plans[name], operands[name], target) for name in "AB"), strict=True))
     engine, issue = boxes * NANOSECONDS_PER_BOX / processors, instructions * NANOSECONDS_PER_INSTRUCTION / processors
     once = [first.cost.nanoseconds for name in "AB" if not operands[name].constant for first in plans[name].before]
-    compute, memory = _compute(operator, tile, target), _memory(operator, tile, target)
-    cost = GemmCost(
-        nanoseconds=round(LAUNCH_NANOSECONDS + max(compute, memory, engine, issue) + sum(once), 1),
+    compute, memory = _compute(operator, tile.extents, target), _memory(operator, tile.extents, target)
+    rounds = -(-_count(operator, tile.extents) // (processors * blocks))
+    latency = rounds * -(-operator.k // tile.extents[2]) * LOAD_NANOSECONDS / stages
+    written = tile.staged.wavefronts + tile.result / 128 if tile.staged else 0
+    epilogue = rounds * (LOAD_NANOSECONDS + written * NANOSECONDS_PER_WAVEFRONT)
+    longest = max(compute, memory, engine, issue, latency)
+    return GemmCost(
+        nanoseconds=round(LAUNCH_NANOSECONDS + longest + epilogue + sum(once), 1),
         compute=round(compute, 1),
         memory=round(memory, 1),
         engine=round(engine, 1),
         issue=round(issue, 1),
+        latency=round(latency, 1),
+        epilogue=round(epilogue, 1),
         relayouts=round(sum(once), 1),
         padding_bytes=sum(plans[name].cost.padding_bytes for name in "AB"),
-        shared_bytes=stages * ring + single,
+        shared_bytes=stages * tile.ring + tile.single(stages),
     )
-    return GemmCandidate(tile, stages, cost), plans
-
-
-def _stages(ring: int, single: int, target: Target) -> int | None:
-    """Return how many stages of `ring` bytes fit beside `single` bytes, by the rules; None for fewer than two."""
-    for stages in range(MAX_STAGES, LEAST_STAGES - 1, -1):
-        site = SharedStages(stages, ring, single)
-        if not any(d for rule in SHARED_RULES for d in rule.check(site, target)):
-            return stages
-    return None
 
 
 def _load(plan: Plan, operand: Copy, target: Target) -> tuple[int, int]:

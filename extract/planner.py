@@ -94,6 +94,7 @@ class Limits:
         deadline: `time.monotonic()` at which to stop, None for none: then only work is limited, and the answer is
             the same on every machine.
         prune: whether candidates that facts bar are passed over.
+        swizzles: of boxes, by name; any when empty.
     """
 
     means: tuple[str, ...] = EVERY_MEANS
@@ -101,6 +102,7 @@ class Limits:
     rewrite: bool = True
     deadline: float | None = None
     prune: bool = True
+    swizzles: tuple[str, ...] = ()
 
 
 AS_IT_IS = Limits(means=BOXES, rewrite=False)  # boxes of the axes just as they are
@@ -257,7 +259,7 @@ def _candidates(operator: Operator, target: Target, limits: Limits, *, rewrite: 
                 continue
             if limits.deadline is not None and time.monotonic() > limits.deadline:
                 raise SolverGaveUp("time was up before any candidate was solved; give it more seconds")
-            question = Question(operator, access, target, limits.deadline)
+            question = Question(operator, access, target, limits.deadline, limits.swizzles)
             candidates.append(_Candidate(question, start, _HOW[access.by].bound(question)))
     return candidates
 
@@ -350,6 +352,12 @@ def _refusal(operator: Operator, target: Target, conflicts: list[Conflict]) -> N
         found = [Question(operator, replace(access, by=BOXES[0]), target).judged()]
     nearest = min(found, key=len)
     return NoLegalLayout(f"no legal {operator} on {target}", nearest)
+
+
+@lru_cache(maxsize=4096)
+def plan_swizzled(operator: Operator, target: Target, swizzle: str) -> Plan:
+    """Return the cheapest plan by boxes of this swizzle alone, remembered."""
+    return plan(operator, target, Limits(means=BOXES, swizzles=(swizzle,)))
 
 
 @lru_cache(maxsize=4096)

@@ -25,7 +25,7 @@ from legalsat.extract.delivery import Question
 from legalsat.extract.schedule import box_tiles, launch, pipeline, row_tile, span_of
 from legalsat.extract.search import EQUAL_AS_FUNCTIONS, function_form
 from legalsat.extract.views import box_of, map_type, storable, turned
-from legalsat.operators import WGMMA_CONSUMERS, Copy, Im2col, access_of
+from legalsat.operators import Copy, Im2col, access_of, atom_bytes
 from legalsat.plan import Barrier, InvalidPlan, Plan, SharedTile, VectorCopy, View
 from legalsat.rule import Rule
 from legalsat.rules import COPY_RULES, REGISTER_RULES, SHARED_RULES, VECTOR_RULES
@@ -128,7 +128,7 @@ def _check_vectors(plan: Plan, load: View, store: View) -> None:
     instruction = LOADS.get(plan.access.by)
     if instruction is None or plan.tensor_maps or plan.phases or len(plan.copies) != 2:
         raise InvalidPlan(f"plan by {plan.access.by} needs a load and a store, and no tensor maps; plan it again")
-    feeds = plan.operator.consumer in WGMMA_CONSUMERS
+    atom = atom_bytes(plan.operator)
     staged = needs_staging(plan.access.by, plan.operator.consumer, turns=turned(load, store))
     seen = staged_view(load, plan.access.word, plan.operator) if staged else load
     if seen is None:
@@ -139,12 +139,12 @@ def _check_vectors(plan: Plan, load: View, store: View) -> None:
         runs = math.prod(load.tile[1:])
         if plan.copies[0].bytes != run:
             raise InvalidPlan(f"runs have {run} bytes, not {plan.copies[0].bytes}; synthesise the plan again")
-    _judge_movement(plan, row_bytes=row if feeds and staged else 0)
+    _judge_movement(plan, row_bytes=row if atom and staged else 0)
     _refuse(judged_rows(plan.access.by, row, plan.operator, plan.target))
     _check_vector(plan, load, plan.copies[:1], instruction)
     _check_vector(plan, store, plan.copies[1:], STORE)
     expected = (
-        row_tile(seen, plan.access.word, feeds_wgmma=feeds and not runs, runs=runs, stages=plan.pipeline.stages),
+        row_tile(seen, plan.access.word, atom_bytes=0 if runs else atom, runs=runs, stages=plan.pipeline.stages),
     )
     if plan.shared != (expected if staged else ()):
         raise InvalidPlan("shared buffers are not those of the tile's rows; synthesise the plan again")
@@ -222,7 +222,7 @@ def _check_map(plan: Plan, view: View, end: Tensor, tm: TensorMap) -> None:
         tile=view.tile if column is None else (math.prod(view.tile[:-1]), view.tile[-1]),
         side=view.side,
         by_stride=view.by_stride if column is None else (),
-        feeds_wgmma=plan.operator.consumer in WGMMA_CONSUMERS,
+        atom_bytes=atom_bytes(plan.operator),
         offsets=() if column is None else column.offsets,
     )
     for rule in COPY_RULES:

@@ -58,10 +58,11 @@ def _box_tile(access: Access, view: View, tm: TensorMap, stages: int) -> SharedT
     )
 
 
-def row_tile(view: View, word: int, *, feeds_wgmma: bool, runs: int, stages: int) -> SharedTile:
+def row_tile(view: View, word: int, *, atom_bytes: int, runs: int, stages: int) -> SharedTile:
     """Return the buffer of a tile that arrives in vectors or, if there are any, in `runs`: swizzled for wgmma."""
     row = view.tile[0] * word // 8
-    swizzles = [name for name in SWIZZLES[1:4] if feeds_wgmma and row % span_of(name) == 0]
+    atoms = {0: (), 16: SWIZZLES[1:4], 32: ("128B_atom_32B",)}[atom_bytes]
+    swizzles = [name for name in atoms if row % span_of(name) == 0]
     swizzle = max(swizzles, key=span_of, default="none")
     return SharedTile(
         name=view.side,

@@ -16,7 +16,7 @@ from legalsat.dims import Dim, Extent, bind, dims_of, times
 from legalsat.errors import InvalidInput
 from legalsat.extract.views import views_of
 from legalsat.logic import Condition, Truth, Value, all_of, any_of, ceil_div, choose, multiple_of
-from legalsat.operators import WGMMA_CONSUMERS, Operator, Transpose, dense_like, distance
+from legalsat.operators import Operator, Transpose, atom_bytes, dense_like, distance
 from legalsat.plan import VectorCopy, View
 from legalsat.rules import COPY_RULES, VECTOR_RULES
 from legalsat.rules.movement import store_overlaps
@@ -142,7 +142,7 @@ def requirements(structure: Structure, numbers: Mapping[str, Value], target: Tar
             tile=opened.view.tile,
             side=opened.view.side,
             by_stride=opened.view.by_stride,
-            feeds_wgmma=operator.consumer in WGMMA_CONSUMERS,
+            atom_bytes=atom_bytes(operator),
         )
         for rule in COPY_RULES:
             # Dense memory does not overlap, whatever the extents; in strides alone isl could not see it.

@@ -26,16 +26,21 @@ class _Dimension:
     tile: int
 
 
-def view_of(access: Access, side: str) -> View:
+def view_of(access: Access, side: str, *, whole: bool = False) -> View:
     """Return the view of one side, "source" or "target".
 
     Every mode is a dimension of its own, except that neighbours merge while the innermost is too short for one granule
-    or there are more than five. They merge only where the inner one's tile is whole and memory continues.
+    (or, if it is to be `whole`, no whole number of granules), or there are more than five. They merge only where the
+    inner one's tile is whole and memory continues.
     """
     strides = [getattr(mode, side) for mode in access.modes]
     order = sorted(range(len(strides)), key=lambda i: (strides[i] == 0, strides[i], access.modes[i].extent))
     dims = [_Dimension((i,), access.modes[i].extent, strides[i], access.modes[i].tile) for i in order]
-    while len(dims) > 1 and dims[0].tile * access.word < 8 * GRANULE_BYTES and _mergeable(dims, 0):
+    granule = 8 * GRANULE_BYTES
+    while len(dims) > 1 and _mergeable(dims, 0):
+        row = dims[0].tile * access.word
+        if row >= granule and not (whole and row % granule):
+            break
         _merge(dims, 0)
     while len(dims) > MAX_RANK:
         at = next((i for i in range(len(dims) - 1) if _mergeable(dims, i)), None)
@@ -60,7 +65,8 @@ def views_of(access: Access) -> tuple[View, View]:
     load, store = view_of(access, "source"), view_of(access, "target")
     spread, other = ([g for g, tile in zip(v.groups, v.tile, strict=True) if tile > 1] for v in (load, store))
     if spread != other or set(load.groups) != set(store.groups):
-        return load, store
+        # Threads turn the tile, so that either side may merge alone.
+        return view_of(access, "source", whole=True), view_of(access, "target", whole=True)
     at = [store.groups.index(group) for group in load.groups]
     if store.stride[at[0]] != access.word:
         return load, store

@@ -9,29 +9,38 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from legalsat.analyses.bank_wavefronts import bank_wavefronts as bank_wavefronts
     from legalsat.analyses.copy_engine import smem_bytes as smem_bytes
     from legalsat.analyses.copy_engine import smem_image as smem_image
     from legalsat.analyses.copy_engine import store_footprint as store_footprint
     from legalsat.analyses.copy_engine import tx_bytes as tx_bytes
+    from legalsat.analyses.layout_banks import LayoutWavefronts as LayoutWavefronts
+    from legalsat.analyses.layout_banks import layout_wavefronts as layout_wavefronts
     from legalsat.api import explain as explain
     from legalsat.api import legal_region as legal_region
     from legalsat.api import synthesize as synthesize
     from legalsat.api import violations as violations
+    from legalsat.analyses.matrix_layout import matrix_operand as matrix_operand
+    from legalsat.analyses.matrix_layout import read_addresses as read_addresses
+    from legalsat.analyses.matrix_layout import tile_layout as tile_layout
     from legalsat.diagnostics import Diagnostic as Diagnostic
     from legalsat.dims import Dim as Dim
     from legalsat.dtypes import DType as DType
     from legalsat.errors import InvalidInput as InvalidInput
     from legalsat.errors import LegalSatError as LegalSatError
+    from legalsat.extract.bank_repair import BankRepair as BankRepair
+    from legalsat.extract.bank_repair import repair_banks as repair_banks
     from legalsat.extract.explain import Explanation as Explanation
     from legalsat.extract.explain import Repair as Repair
-    from legalsat.extract.joint import GemmPlan as GemmPlan
     from legalsat.extract.planner import NoLegalLayout as NoLegalLayout
     from legalsat.extract.proof import Proof as Proof
     from legalsat.extract.region import LegalRegion as LegalRegion
     from legalsat.extract.region import Specialisation as Specialisation
     from legalsat.extract.search import SearchGaveUp as SearchGaveUp
     from legalsat.extract.solver import SolverGaveUp as SolverGaveUp
+    from legalsat.extract.tensor_memory import tensor_memory_violations as tensor_memory_violations
     from legalsat.gemm import Gemm as Gemm
+    from legalsat.gemm_plan import GemmPlan as GemmPlan
     from legalsat.layout import Layout as Layout
     from legalsat.layout import make_layout as make_layout
     from legalsat.layout_algebra import append as append
@@ -63,6 +72,8 @@ if TYPE_CHECKING:
     from legalsat.layout_tiling import zipped_divide as zipped_divide
     from legalsat.layout_tiling import zipped_product as zipped_product
     from legalsat.linear_layout import LinearLayout as LinearLayout
+    from legalsat.matrix_descriptor import MatrixDescriptor as MatrixDescriptor
+    from legalsat.matrix_descriptor import MatrixOperand as MatrixOperand
     from legalsat.operators import Copy as Copy
     from legalsat.operators import Im2col as Im2col
     from legalsat.operators import Transpose as Transpose
@@ -72,6 +83,7 @@ if TYPE_CHECKING:
     from legalsat.swizzle import Swizzle as Swizzle
     from legalsat.targets import Target as Target
     from legalsat.targets import UnknownTarget as UnknownTarget
+    from legalsat.tcgen05 import InstructionDescriptor as InstructionDescriptor
     from legalsat.tensor import Tensor as Tensor
     from legalsat.tensor_map import TensorMap as TensorMap
 
@@ -79,20 +91,25 @@ __version__ = "0.1.0"
 
 # The same names for the interpreter; a test compares the two lists.
 _MODULES = {
+    "legalsat.analyses.bank_wavefronts": "bank_wavefronts",
     "legalsat.analyses.copy_engine": "smem_bytes smem_image store_footprint tx_bytes",
+    "legalsat.analyses.layout_banks": "LayoutWavefronts layout_wavefronts",
+    "legalsat.analyses.matrix_layout": "matrix_operand read_addresses tile_layout",
     "legalsat.api": "explain legal_region synthesize violations",
     "legalsat.diagnostics": "Diagnostic",
     "legalsat.dims": "Dim",
     "legalsat.dtypes": "DType",
     "legalsat.errors": "InvalidInput LegalSatError",
+    "legalsat.extract.bank_repair": "BankRepair repair_banks",
     "legalsat.extract.explain": "Explanation Repair",
     "legalsat.extract.solver": "SolverGaveUp",
-    "legalsat.extract.joint": "GemmPlan",
     "legalsat.extract.planner": "NoLegalLayout",
     "legalsat.extract.proof": "Proof",
     "legalsat.extract.region": "LegalRegion Specialisation",
     "legalsat.extract.search": "SearchGaveUp",
+    "legalsat.extract.tensor_memory": "tensor_memory_violations",
     "legalsat.gemm": "Gemm",
+    "legalsat.gemm_plan": "GemmPlan",
     "legalsat.layout": "Layout make_layout",
     "legalsat.layout_algebra": "append coalesce complement composition cosize depth filter filter_zeros "
     "flatten group rank size",
@@ -100,10 +117,12 @@ _MODULES = {
     "legalsat.layout_tiling": "blocked_product flat_divide flat_product logical_divide logical_product "
     "raked_product tile_to_shape tiled_divide tiled_product zipped_divide zipped_product",
     "legalsat.linear_layout": "LinearLayout",
+    "legalsat.matrix_descriptor": "MatrixDescriptor MatrixOperand",
     "legalsat.operators": "Copy Im2col Transpose",
     "legalsat.plan": "InvalidPlan Plan",
     "legalsat.swizzle": "ComposedLayout Swizzle",
     "legalsat.targets": "Target UnknownTarget",
+    "legalsat.tcgen05": "InstructionDescriptor",
     "legalsat.tensor": "Tensor",
     "legalsat.tensor_map": "TensorMap",
 }

@@ -22,8 +22,8 @@ from legalsat.targets import target as as_target
 from legalsat.tensor_map import TensorMap
 
 if TYPE_CHECKING:
-    from legalsat.extract.joint import GemmPlan
     from legalsat.extract.region import LegalRegion
+    from legalsat.gemm_plan import GemmPlan
 
 
 @overload
@@ -58,7 +58,8 @@ def synthesize(
             `Transpose(x)`, or `Gemm(m, n, k, "bf16")`, whose operands are planned together.
         target: a GPU, such as "sm_90a" or "h200".
         tile: elements of a tile along each axis; for a tensor or array only, chosen when left out.
-        consumer: who reads the tile in shared memory: None (nobody), "threads", "wgmma.a", "wgmma.b".
+        consumer: who reads the tile in shared memory: None (nobody), "threads", "wgmma.a", "wgmma.b",
+            "tcgen05.a", "tcgen05.b".
         means: how tiles may travel, some of `legalsat.access.MEANS`, such as ("tma",) for boxes of a tensor map alone;
             every means when left out.
         seconds: time after which the best plan found so far is returned. When left out, work is limited and time is

@@ -22,9 +22,10 @@ DONE, REFUSED, USAGE = 0, 1, 2
 INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell reports for SIGINT and SIGPIPE
 _MAX_WIDTH = 120
 # The library's own tables, spelled out because importing them takes too long; tests compare the two.
-_CONSUMERS = ("threads", "wgmma.a", "wgmma.b")
+_CONSUMERS = ("threads", "wgmma.a", "wgmma.b", "tcgen05.a", "tcgen05.b")
 _MEANS = ("tma", "tma.phases", "im2col", "bulk", "cp.async", "threads", "fragments")
 _BACKENDS = ("triton", "host", "host-python")
+_PRODUCT_BACKENDS = ("ptx",)
 
 _NOTATION = """\
 tensors:
@@ -212,15 +213,17 @@ def _add_synthesize(commands: Any) -> None:
         _finish(operator, "legalsat.cli_plan", "synthesize", target=True, output=True)
     gemm = operators.add_parser(
         "gemm",
-        help="judge the operands of C = A B^T, each as tiles of its own",
-        description="Judges A (M x K), B (N x K) and C (M x N), row-major, as tiles that feed the matrix unit and "
-        "return from it.\nThe product itself is not planned.",
+        help="plan C = A B^T: tile, stages, matrix descriptors, epilogue",
+        description="Plans the product of A (M x K) and B (N x K), row-major, into C (M x N).\n"
+        "`explain --gemm` judges the operands one by one.",
         epilog=_EXIT_CODES,
     )
     for extent in "mnk":
         gemm.add_argument(f"--{extent}", required=True, metavar=extent.upper(), help="elements")
-    gemm.add_argument("--dtype", required=True, help="element type of all three: bf16, fp16, e4m3, ...")
-    _finish(gemm, "legalsat.cli_plan", "gemm", target=True, output=True)
+    gemm.add_argument("--dtype", required=True, help="element type of A and B: bf16, fp16, e4m3, ...")
+    gemm.add_argument("--out-dtype", help="element type of C; that of A and B when left out, but of 8 bits bf16 or i32")
+    gemm.add_argument("--emit", choices=_PRODUCT_BACKENDS, help="print source text: a kernel")
+    _finish(gemm, "legalsat.cli_gemm", "synthesize", target=True, output=True)
 
 
 def _add_explain(commands: Any) -> None:
@@ -234,6 +237,7 @@ def _add_explain(commands: Any) -> None:
     _add_tensor(parser, required=False)
     _add_consumer(parser)
     parser.add_argument("--order", help="judge the transpose to this order of axes instead of a copy")
+    parser.add_argument("--gemm", metavar="MxNxK", help="judge the operands of a product of --dtype one by one")
     _finish(parser, "legalsat.cli_plan", "explain")
     parser.add_argument("--target", help="a GPU; a plan's own when left out")
 

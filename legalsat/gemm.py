@@ -23,7 +23,8 @@ class Gemm:
 
     Attributes:
         m, n, k: extents in elements.
-        dtype: element type of all three.
+        dtype: element type of A and B.
+        out_dtype: element type of C; that of A and B when left out, but of 8 bits and fewer bf16, or i32 of integers.
         a, b, c: the tensors, of shapes (m, k), (n, k) and (m, n), with any strides; dense and row-major when left out.
         constant_b: whether B never changes, as weights do not, so that a relayout of it runs once for all.
 
@@ -35,6 +36,7 @@ class Gemm:
     n: int
     k: int
     dtype: DType
+    out_dtype: DType
     a: Tensor
     b: Tensor
     c: Tensor
@@ -47,6 +49,7 @@ class Gemm:
         k: int,
         dtype: Any,
         *,
+        out_dtype: Any = None,
         a: Any = None,
         b: Any = None,
         c: Any = None,
@@ -56,16 +59,19 @@ class Gemm:
         for name, extent in (("m", m), ("n", n), ("k", k)):
             put(self, name, integer(extent, name, low=1, high=2**31 - 1))
         put(self, "dtype", as_dtype(dtype))
+        put(self, "out_dtype", _sums_as(self.dtype) if out_dtype is None else as_dtype(out_dtype))
         shapes = {"a": (self.m, self.k), "b": (self.n, self.k), "c": (self.m, self.n)}
         for name, given in (("a", a), ("b", b), ("c", c)):
-            tensor = Tensor(shapes[name], self.dtype) if given is None else as_tensor(given)
-            if tensor.shape != shapes[name] or tensor.dtype != self.dtype:
-                raise InvalidInput(f"{name} is {tensor}; give a tensor of {self.dtype} {shapes[name]}")
+            element = self.out_dtype if name == "c" else self.dtype
+            tensor = Tensor(shapes[name], element) if given is None else as_tensor(given)
+            if tensor.shape != shapes[name] or tensor.dtype != element:
+                raise InvalidInput(f"{name} is {tensor}; give a tensor of {element} {shapes[name]}")
             put(self, name, tensor)
         put(self, "constant_b", bool(constant_b))
 
     def __str__(self) -> str:
-        return f"gemm of {self.dtype}, {self.m} x {self.n} x {self.k}"
+        wider = f" to {self.out_dtype}" if self.out_dtype != self.dtype else ""
+        return f"gemm of {self.dtype}{wider}, {self.m} x {self.n} x {self.k}"
 
     def operands(self, tile: tuple[int, int, int], readers: tuple[str, str]) -> dict[str, Copy]:
         """Return A, B and C as movements in tiles of m, n and k elements.
@@ -77,7 +83,7 @@ class Gemm:
         rows, columns, depth = tile
         # C only leaves shared memory, so it is judged as the target of a copy whose source no rule refuses.
         pitch = -(-self.n // columns) * columns
-        staged = Tensor((self.m, self.n), self.dtype, (pitch, 1))
+        staged = Tensor((self.m, self.n), self.out_dtype, (pitch, 1))
         return {
             "A": Copy(self.a, tile=(rows, depth), consumer=readers[0], passes=-(-self.n // columns)),
             "B": Copy(
@@ -92,8 +98,26 @@ class Gemm:
 
 
 def readers_on(target: Target) -> tuple[str, str]:
-    """Return who reads A and B on a target: wgmma where it has it, else threads."""
-    return ("wgmma.a", "wgmma.b") if target.wgmma else ("threads", "threads")
+    """Return who reads A and B on a target: its matrix unit where that reads shared memory, else threads."""
+    unit = matrix_unit(target)
+    return (f"{unit}.a", f"{unit}.b") if unit else ("threads", "threads")
+
+
+def matrix_unit(target: Target) -> str:
+    """Return "wgmma" or "tcgen05", the matrix unit that reads shared memory by itself; "" where there is none."""
+    return "wgmma" if target.wgmma else "tcgen05" if target.tcgen05 else ""
+
+
+def sums_of(element: DType) -> DType:
+    """Return the type in which products of `element` are summed: i32 for integers, else fp32."""
+    return as_dtype("i32" if element.kind in {"int", "uint", "bool"} else "fp32")
+
+
+def _sums_as(element: DType) -> DType:
+    """Return the type of C where none is named: the narrow types keep little of a sum."""
+    if element.bits > 8:
+        return element
+    return as_dtype("bf16") if element.kind == "float" else sums_of(element)
 
 
 def gemm_operands(m: int, n: int, k: int, dtype: Any, target: Target) -> dict[str, Copy]:
@@ -103,7 +127,7 @@ def gemm_operands(m: int, n: int, k: int, dtype: Any, target: Target) -> dict[st
         m: rows of A and C.
         n: rows of B and columns of C.
         k: columns of A and B.
-        dtype: element type of all three.
+        dtype: element type of A and B.
         target: the GPU, which decides who reads A and B: wgmma where it has it, else threads.
     """
     product = Gemm(m, n, k, dtype)

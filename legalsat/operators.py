@@ -20,10 +20,24 @@ from legalsat.tensor import Tensor, permutation, plain, row_major
 from legalsat.windows import MAX_PIXELS, Sweep, paddings, per_axis, sides, spread_over
 
 WGMMA_CONSUMERS = ("wgmma.a", "wgmma.b")
-CONSUMERS = ("threads", *WGMMA_CONSUMERS)
+TCGEN05_CONSUMERS = ("tcgen05.a", "tcgen05.b")
+MATRIX_CONSUMERS = (*WGMMA_CONSUMERS, *TCGEN05_CONSUMERS)
+CONSUMERS = ("threads", *MATRIX_CONSUMERS)
 # Bits from the first to the last element; the e-graph multiplies extents and strides in 64-bit integers.
 MAX_SPAN_BITS = 2**61
 SPATIAL_RANKS = (3, 4, 5)  # of batches of images with 1, 2 or 3 spatial axes
+
+
+def atom_bytes(operator: Operator) -> int:
+    """Return how many bytes the matrix unit that reads an operator's tiles has a swizzle keep together; 0 for none.
+
+    These are 16, but 32 for 32-bit elements that do not run along K (FACTS TC-11).
+    """
+    if operator.consumer not in MATRIX_CONSUMERS:
+        return 0
+    k_major = not operator.source.strides or operator.source.strides[-1] == 1
+    wide = operator.consumer in TCGEN05_CONSUMERS and operator.source.dtype.bits == 32 and not k_major
+    return 2 * GRANULE_BYTES if wide else GRANULE_BYTES
 
 
 def dense_like(tensor: Tensor) -> Tensor:
@@ -64,7 +78,8 @@ class Copy:
         source: the tensor to read.
         target: the tensor to write, of the same shape and dtype; dense in the source's axis order when left out.
         tile: elements of a tile along each axis of the source; chosen when left out.
-        consumer: who reads the tile in shared memory: None for nobody, "threads", "wgmma.a", "wgmma.b".
+        consumer: who reads the tile in shared memory: None for nobody, "threads", "wgmma.a", "wgmma.b",
+            "tcgen05.a", "tcgen05.b".
         passes: how often every tile is delivered, as an operand's is that many tiles of a product need.
         constant: whether the source never changes, as weights do not, so that a relayout of it runs once for all.
     """
@@ -172,7 +187,8 @@ class Im2col:
         target: the tensor to write; dense and row-major when left out.
         tile: pixels and columns of a tile: pixels in the order of the result, and columns of one tap or of whole ones.
             Chosen when left out.
-        consumer: who reads the tile in shared memory: None for nobody, "threads", "wgmma.a", "wgmma.b".
+        consumer: who reads the tile in shared memory: None for nobody, "threads", "wgmma.a", "wgmma.b",
+            "tcgen05.a", "tcgen05.b".
 
     Raises:
         InvalidInput: the images have symbolic extents or another rank, the filter fits into no image, or a number has
@@ -236,8 +252,10 @@ class Im2col:
                 f"tile has {columns} columns, which end inside a row of the filter; give at most {channels}, those of "
                 "a tap, or those of a number of taps that divides a row"
             )
-        if math.prod(taps) > 1 and self.consumer in WGMMA_CONSUMERS:
-            raise InvalidInput(f"tile has {columns} columns, but wgmma reads one tap at once; give at most {channels}")
+        if math.prod(taps) > 1 and self.consumer in MATRIX_CONSUMERS:
+            raise InvalidInput(
+                f"tile has {columns} columns, but {self.consumer} reads one tap at once; give at most {channels}"
+            )
         return pixels, columns
 
     @property

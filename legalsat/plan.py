@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from legalsat.access import MEANS, Access, Mode
@@ -340,23 +341,23 @@ def from_json(data: Any) -> Plan:
             target=target(data["target"]),
             access=_access(data["access"]),
             derivation=_steps(data["derivation"]),
-            views=tuple(_value(View, v, "view") for v in data["views"]),
+            views=tuple(value_of(View, v, "view") for v in data["views"]),
             tensor_maps=tuple(TensorMap(**m) for m in data["tensor_maps"]),
-            store=_value(str, data["store"], "store"),
-            shared=tuple(_value(SharedTile, s, "shared") for s in data["shared"]),
-            pipeline=_value(Pipeline, data["pipeline"], "pipeline"),
-            launch=_value(Launch, data["launch"], "launch"),
-            cost=_value(Cost, data["cost"], "cost"),
-            copies=tuple(_value(VectorCopy, c, "copies") for c in data["copies"]),
-            phases=tuple(_value(Phase, p, "phases") for p in data["phases"]),
-            window=None if data["window"] is None else _value(Window, data["window"], "window"),
+            store=value_of(str, data["store"], "store"),
+            shared=tuple(value_of(SharedTile, s, "shared") for s in data["shared"]),
+            pipeline=value_of(Pipeline, data["pipeline"], "pipeline"),
+            launch=value_of(Launch, data["launch"], "launch"),
+            cost=value_of(Cost, data["cost"], "cost"),
+            copies=tuple(value_of(VectorCopy, c, "copies") for c in data["copies"]),
+            phases=tuple(value_of(Phase, p, "phases") for p in data["phases"]),
+            window=None if data["window"] is None else value_of(Window, data["window"], "window"),
             before=tuple(from_json({"version": PLAN_VERSION, **p}) for p in data["before"]),
             candidates=tuple(
                 Candidate(
                     _access(c["access"]),
                     _steps(c["derivation"]),
-                    _value(Cost, c["cost"], "cost"),
-                    _value(str, c["store"], "store"),
+                    value_of(Cost, c["cost"], "cost"),
+                    value_of(str, c["store"], "store"),
                 )
                 for c in data["candidates"]
             ),
@@ -365,8 +366,10 @@ def from_json(data: Any) -> Plan:
         raise InvalidPlan(f"plan lacks or garbles a field ({error}); synthesise it again") from None
 
 
-def _value(kind: Any, data: Any, what: str) -> Any:
-    """Return JSON data as a value of `kind`: an int, float, str or bool, a tuple of them, or a dataclass of these."""
+def value_of(kind: Any, data: Any, what: str) -> Any:
+    """Return JSON data as a value of `kind`: an int, float, str or bool, a tuple, a dataclass of these, or None."""
+    if get_origin(kind) is UnionType:
+        return None if data is None else value_of(get_args(kind)[0], data, what)
     if kind is int:
         return integer(data, what)
     if kind is float and isinstance(data, int | float) and not isinstance(data, bool):
@@ -374,10 +377,12 @@ def _value(kind: Any, data: Any, what: str) -> Any:
     if kind in {str, bool} and isinstance(data, kind):
         return data
     if get_origin(kind) is tuple and isinstance(data, list):
-        return tuple(_value(get_args(kind)[0], entry, what) for entry in data)
+        kinds = get_args(kind)
+        several = kinds if kinds[-1] is not Ellipsis else kinds[:1] * len(data)
+        return tuple(value_of(one, entry, what) for one, entry in zip(several, data, strict=True))
     if hasattr(kind, "__dataclass_fields__") and isinstance(data, dict):
         hints = get_type_hints(kind)
-        return kind(**{field.name: _value(hints[field.name], data[field.name], field.name) for field in fields(kind)})
+        return kind(**{field.name: value_of(hints[field.name], data[field.name], field.name) for field in fields(kind)})
     raise InvalidPlan(f"{what} is {data!r}, which no plan has there; synthesise it again")
 
 
@@ -388,7 +393,7 @@ def _access(data: Mapping[str, Any]) -> Access:
 
 
 def _steps(data: Any) -> tuple[Step, ...]:
-    return tuple(Step(_value(str, step["law"], "law"), _access(step["access"])) for step in data)
+    return tuple(Step(value_of(str, step["law"], "law"), _access(step["access"])) for step in data)
 
 
 def _operator(data: Mapping[str, Any]) -> Operator:
@@ -415,5 +420,5 @@ def _operator(data: Mapping[str, Any]) -> Operator:
         tile=data["tile"],
         consumer=data["consumer"],
         passes=data["passes"],
-        constant=_value(bool, data["constant"], "constant"),
+        constant=value_of(bool, data["constant"], "constant"),
     )

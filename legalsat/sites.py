@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from legalsat.logic import Value, ceil_div, pick, product
-from legalsat.operators import WGMMA_CONSUMERS
+from legalsat.operators import MATRIX_CONSUMERS, TCGEN05_CONSUMERS, WGMMA_CONSUMERS
 from legalsat.tensor_map import MAP_TYPES, TensorMap, driver_value
 
 TYPE_BITS = tuple(t.bits for t in MAP_TYPES)
@@ -24,9 +24,10 @@ class TmaCopy:
 
     Besides: whether the copy `stores`, the stride that the innermost dimension would need, in bits (None: none), and
     the `tile` that boxes fill side by side, in elements per dimension (of im2col: columns and pixels; empty: a box
-    stands alone), the `side` of the movement that the map describes, whether wgmma reads the tile, the `offsets` of
-    im2col loads from a window's first tap to its last, fastest dimension first, and the dimensions `by_stride`,
-    smallest first, where a map does not list them so.
+    stands alone), the `side` of the movement that the map describes, how many bytes the matrix unit that reads the
+    tile has its swizzle keep together (0: none reads it), the `offsets` of im2col loads from a window's first tap to
+    its last, fastest dimension first, and the dimensions `by_stride`, smallest first, where a map does not list them
+    so.
     """
 
     tiled: bool
@@ -50,7 +51,7 @@ class TmaCopy:
     inner_stride_bits: Value = None
     tile: tuple[Value, ...] = ()
     side: str = ""
-    feeds_wgmma: bool = False
+    atom_bytes: int = 0
     offsets: tuple[Value, ...] = ()
     by_stride: tuple[int, ...] = ()
 
@@ -195,5 +196,60 @@ class Movement:
         """Whether wgmma reads the tile."""
         return self.consumer in WGMMA_CONSUMERS
 
+    @property
+    def feeds_tcgen05(self) -> bool:
+        """Whether tcgen05 reads the tile."""
+        return self.consumer in TCGEN05_CONSUMERS
+
+    @property
+    def feeds_matrix(self) -> bool:
+        """Whether a matrix unit reads the tile from shared memory."""
+        return self.consumer in MATRIX_CONSUMERS
+
     def __str__(self) -> str:
         return f"movement of {self.element or f'{self.word}-bit words'}" + f" for {self.consumer}" * bool(self.consumer)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WgmmaMultiply:
+    """One wgmma instruction: elements of its shape, element types of A, B and the sums, majors, where A comes from."""
+
+    m: Value
+    n: Value
+    k: Value
+    a: str
+    b: str
+    sums: str
+    a_major: str = "K"
+    b_major: str = "K"
+    a_in_registers: bool = False
+
+    def __str__(self) -> str:
+        return f"wgmma of {self.m} x {self.n} x {self.k}, {self.a} by {self.b}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixRead:
+    """A matrix descriptor, and the tile in shared memory that it is to describe.
+
+    What the instruction is told: start address, leading and stride offset in bytes, swizzle (as a tensor map has it),
+    base offset, the major axis. What the tile is: its own swizzle, distances and major axis, and the address where the
+    swizzle's pattern begins. `block` rows of A or columns of C are read at once, of elements of `element_bits`.
+    """
+
+    start: Value
+    leading: Value
+    stride: Value
+    swizzle: Value
+    tile_leading: Value
+    tile_stride: Value
+    tile_swizzle: Value
+    block: Value
+    element_bits: int
+    base_offset: Value = 0
+    pattern: Value = 0
+    major: str = "K"
+    tile_major: str = "K"
+
+    def __str__(self) -> str:
+        return f"matrix descriptor of a {self.major}-major tile, {self.block} elements at once"

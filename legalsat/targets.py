@@ -60,10 +60,17 @@ class TmaLimits:
 
 @dataclass(frozen=True, slots=True)
 class BankModel:
-    """Shared-memory banks: how many, and the bytes that one serves at a time."""
+    """Shared-memory banks: how many, the bytes that one serves at a time, and who accesses them.
+
+    Attributes:
+        count: banks.
+        bytes: that one bank serves in one wavefront.
+        accesses: the table of `legalsat.shared_access` with the chip's instructions; empty where there is none.
+    """
 
     count: int
     bytes: int = 4
+    accesses: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +85,20 @@ class WgmmaLimits:
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05Limits:
-    """Fifth-generation tensor cores (FACTS TC-22, TC-23): tensor memory lanes and 32-bit columns."""
+    """Fifth-generation tensor cores (FACTS TC-02, TC-07, TC-22, TC-23).
+
+    Attributes:
+        lanes, columns: of tensor memory; a column is 32 bits of every lane.
+        allocation_columns: the fewest that can be allocated.
+        wide_k: whether kinds of 4-bit elements multiply 96 of them at once too.
+        kinds: names of `legalsat.tcgen05.KINDS` that the chip has.
+    """
 
     lanes: int = 128
     columns: int = 512
     allocation_columns: int = 32
+    wide_k: bool = False
+    kinds: tuple[str, ...] = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +166,7 @@ _ARCHITECTURES = (
         "nvidia",
         shared_bytes_per_block=163 * KIB,  # HW-01
         shared_bytes_per_processor=164 * KIB,
-        banks=BankModel(32),
+        banks=BankModel(32, accesses="sm_80"),
         cp_async=True,
         toolkit=(13, 0),
     ),
@@ -160,7 +176,7 @@ _ARCHITECTURES = (
         "nvidia",
         shared_bytes_per_block=227 * KIB,
         shared_bytes_per_processor=228 * KIB,
-        banks=BankModel(32),
+        banks=BankModel(32, accesses="sm_90"),
         tma=_HOPPER_TMA,
         wgmma=WgmmaLimits(),
         cp_async=True,
@@ -174,7 +190,7 @@ _ARCHITECTURES = (
         "nvidia",
         shared_bytes_per_block=227 * KIB,
         shared_bytes_per_processor=228 * KIB,
-        banks=BankModel(32),
+        banks=BankModel(32, accesses="sm_90"),
         tma=_BLACKWELL_TMA,
         tcgen05=Tcgen05Limits(),
         cp_async=True,
@@ -188,7 +204,7 @@ _ARCHITECTURES = (
         "nvidia",
         shared_bytes_per_block=99 * KIB,
         shared_bytes_per_processor=100 * KIB,
-        banks=BankModel(32),
+        banks=BankModel(32, accesses="sm_90"),
         tma=_BLACKWELL_TMA,  # S12-01
         cp_async=True,
         mbarrier=True,
@@ -201,7 +217,7 @@ _ARCHITECTURES = (
         "amd",
         shared_bytes_per_block=64 * KIB,  # AMD-01
         shared_bytes_per_processor=64 * KIB,
-        banks=BankModel(32),  # AMD-03
+        banks=BankModel(32, accesses="gfx942"),  # AMD-03
         lanes=64,
         registers_per_processor=512 * KIB // 4,
     ),
@@ -211,7 +227,7 @@ _ARCHITECTURES = (
         "amd",
         shared_bytes_per_block=160 * KIB,
         shared_bytes_per_processor=160 * KIB,
-        banks=BankModel(64),
+        banks=BankModel(64, accesses="gfx950"),
         lanes=64,
         registers_per_processor=512 * KIB // 4,
     ),

@@ -1,13 +1,46 @@
 """What must hold (legality rules, in `RULES`) and what may be rewritten (`legalsat.rules.rewrites`)."""
 
 from legalsat.rule import rules_in
-from legalsat.rules import movement, tma, tma_im2col, tma_packed, tma_tiled, tma_unenforced, vectors, wgmma, windows
+from legalsat.rules import (
+    matrix,
+    movement,
+    tcgen05,
+    tcgen05_tiles,
+    tensor_memory,
+    tma,
+    tma_im2col,
+    tma_packed,
+    tma_tiled,
+    tma_unenforced,
+    vectors,
+    wgmma,
+    wgmma_shapes,
+    windows,
+)
 
 TENSOR_MAP_RULES = rules_in(tma, tma_tiled, tma_im2col, tma_packed, tma_unenforced)
-RULES = rules_in(tma, tma_tiled, tma_im2col, tma_packed, tma_unenforced, movement, vectors, wgmma, windows)
+RULES = rules_in(
+    tma,
+    tma_tiled,
+    tma_im2col,
+    tma_packed,
+    tma_unenforced,
+    movement,
+    vectors,
+    wgmma,
+    tcgen05_tiles,
+    tcgen05,
+    tensor_memory,
+    windows,
+    matrix,
+    wgmma_shapes,
+)
+TENSOR_MEMORY_RULES = rules_in(tcgen05, tensor_memory)
 # By what they judge; a rule's first parameter says it.
 COPY_RULES = tuple(rule for rule in RULES if rule.site == "TmaCopy")
 SHARED_RULES = tuple(rule for rule in RULES if rule.site == "SharedStages")
 MOVEMENT_RULES = tuple(rule for rule in RULES if rule.site == "Movement")
 VECTOR_RULES = tuple(rule for rule in RULES if rule.site == "VectorAccess")
 REGISTER_RULES = tuple(rule for rule in RULES if rule.site == "RegisterTile")
+MATRIX_RULES = tuple(rule for rule in RULES if rule.site == "MatrixRead")
+WGMMA_RULES = tuple(rule for rule in RULES if rule.site == "WgmmaMultiply")

@@ -205,6 +205,21 @@ def no_warpgroup_matrix_multiply(movement: Movement, target: Target) -> Requirem
     )
 
 
+@CHIP.rule(
+    "UNIT004",
+    Source("PTX ISA 9.1, 9.7.16, tcgen05", "target").saying("supported on sm_100a, sm_103a and sm_110a"),
+    refused_by="hardware",
+)
+def no_tensor_memory(movement: Movement, target: Target) -> Requirements:
+    """A tile for tcgen05 needs a chip that has it, which are Blackwells for data centres."""
+    yield require(
+        target.tcgen05 is not None or not movement.feeds_tcgen05,
+        "{target} has no tcgen05 to read the tile",
+        help="plan for sm_100a, or name another consumer",
+        target=target,
+    )
+
+
 @TMA.rule(
     "TMA028",
     Source("PTX ISA 9.1, 9.7.9.27.1.2", "global_dim").saying("tensor coordinates are of type .s32"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from legalsat.logic import implies
+from legalsat.logic import all_of, implies
 from legalsat.rule import Requirements, Source, Unit, require
 from legalsat.rules.movement import CHIP
 from legalsat.rules.tma import TMA
@@ -80,31 +80,33 @@ def fragments_without_owner(movement: Movement, target: Target) -> Requirements:
 
 @TMA.rule("WGMMA004", Source(_PTX, "swizzle").saying("core matrices of 8 rows of 16 bytes"), refused_by="hardware")
 def wgmma_rows_unswizzled(copy: TmaCopy, tma: TmaLimits) -> Requirements:
-    """Rows that wgmma reads fill a swizzle's span, or are 16 bytes; wider plain rows fit no descriptor."""
-    if copy.feeds_wgmma and not copy.stores:
+    """Rows that a matrix unit reads fill a swizzle's span, or are 16 bytes; wider plain rows fit no descriptor."""
+    if not copy.stores:
         yield require(
-            implies(copy.swizzle == 0, copy.inner_bits == ROW_BITS),
-            "wgmma reads rows of {bytes} bytes without a swizzle",
+            implies(all_of(copy.atom_bytes > 0, copy.swizzle == 0), copy.inner_bits == ROW_BITS),
+            "the matrix unit reads no rows of {bytes} bytes without a swizzle",
             help="give the tile rows that are a multiple of 32, 64 or 128 bytes",
             bytes=copy.inner_bytes,
         )
 
 
-@WGMMA.rule("WGMMA005", Source(_PTX, "swizzle").saying("core matrices of 8 rows of 16 bytes"), refused_by="hardware")
-def wgmma_rows_fit_no_swizzle(movement: Movement, wgmma: WgmmaLimits) -> Requirements:
-    """Rows that threads lay out for wgmma are 16 bytes, or a multiple of a swizzle's span of 32, 64 or 128 bytes.
+@CHIP.rule("WGMMA005", Source(_PTX, "swizzle").saying("core matrices of 8 rows of 16 bytes"), refused_by="hardware")
+def wgmma_rows_fit_no_swizzle(movement: Movement, target: Target) -> Requirements:
+    """Rows that threads lay out for a matrix unit are 16 bytes, or a multiple of a swizzle's span: 32, 64 or 128.
 
     All of them begin at the same place in the pattern, so rows that arrive shifted by a few bytes cannot be read.
     """
-    if movement.feeds_wgmma and movement.row_bytes:
+    if movement.feeds_matrix and movement.row_bytes:
         yield require(
             not movement.shifted,
-            "rows arrive in shared memory at different offsets, and wgmma reads them at one",
+            "rows arrive in shared memory at different offsets, and {consumer} reads them at one",
             help="deliver the tile by other means, or give rows a pitch that is a multiple of 16 bytes",
+            consumer=movement.consumer,
         )
         yield require(
             movement.row_bytes == ROW_BITS // 8 or movement.row_bytes % 32 == 0,
-            "wgmma reads no rows of {bytes} bytes",
+            "{consumer} reads no rows of {bytes} bytes",
             help="give the tile rows that are a multiple of 32, 64 or 128 bytes",
+            consumer=movement.consumer,
             bytes=movement.row_bytes,
         )

@@ -343,7 +343,7 @@ def test_symbolic_plan_says_for_which_extents_it_is_legal(capsys: Run) -> None:
     ("m", "n", "k", "refused"), [(256, 256, 128, ""), (256, 256, 127, "AB"), (255, 253, 128, ""), (8, 8, 4, "AB")]
 )
 def test_gemm_judges_each_operand(capsys: Run, m: int, n: int, k: int, refused: str) -> None:
-    words = ["synthesize", "gemm", "--m", str(m), "--n", str(n), "--k", str(k), "--dtype", "bf16", "--target", "h200"]
+    words = ["explain", "--gemm", f"{m}x{n}x{k}", "--dtype", "bf16", "--target", "h200"]
     code, data = as_json(capsys, *words)
     # Rows of A and B are K elements of 2 bytes, and tensor-map strides are multiples of 16 bytes (TMA005).
     assert code == bool(refused)
@@ -359,10 +359,20 @@ def test_gemm_judges_each_operand(capsys: Run, m: int, n: int, k: int, refused: 
 
 
 def test_gemm_without_a_copy_engine_is_refused(capsys: Run) -> None:
-    words = ["--m", "128", "--n", "128", "--k", "64", "--dtype", "fp16", "--target", "mi300x"]
-    code, out, _ = run(capsys, "synthesize", "gemm", *words)
+    code, out, _ = run(capsys, "explain", "--gemm", "128x128x64", "--dtype", "fp16", "--target", "mi300x")
     assert code == 1
     assert out.count("no tensor memory accelerator") == 1  # one reason, shared by three operands
+
+
+def test_gemm_is_planned(capsys: Run) -> None:
+    words = ["synthesize", "gemm", "--m", "256", "--n", "255", "--k", "128", "--target", "h200"]
+    code, data = as_json(capsys, *words, "--dtype", "bf16")
+    plan = ls.synthesize(ls.Gemm(256, 255, 128, "bf16"), "h200")
+    assert code == 0 and data == json.loads(json.dumps(plan.to_json()))
+    code, out, _ = run(capsys, *words, "--dtype", "e4m3", "--out-dtype", "fp32")
+    assert code == 0 and "to fp32" in out and "wgmma m64n" in out
+    code, out, errors = run(capsys, *words, "--dtype", "fp64")
+    assert code == 1 and not out and "WGMMA001" in errors
 
 
 # Explain

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
+from tcgen05_examples import EXAMPLES as TCGEN05_EXAMPLES
 
 from legalsat.diagnostics import worst_first
 from legalsat.errors import LegalSatError
@@ -12,14 +13,19 @@ from legalsat.rule import Source, Unit, require, rules_in
 from legalsat.rules import (
     RULES,
     TENSOR_MAP_RULES,
+    matrix,
     movement,
+    tcgen05,
+    tcgen05_tiles,
+    tensor_memory,
     tma,
     tma_tiled,
     vectors,
     wgmma,
+    wgmma_shapes,
     windows,
 )
-from legalsat.sites import Movement, RegisterTile, SharedStages, TmaCopy, VectorAccess
+from legalsat.sites import MatrixRead, Movement, RegisterTile, SharedStages, TmaCopy, VectorAccess, WgmmaMultiply
 from legalsat.targets import TARGETS, Target, target
 from legalsat.tensor_map import TensorMap
 
@@ -106,6 +112,28 @@ def vector(**fields: Any) -> VectorAccess:
     return VectorAccess(**{**legal, **fields})
 
 
+def multiply(**fields: Any) -> WgmmaMultiply:
+    """Return the site of a legal instruction on bf16, but for the fields given."""
+    legal: dict[str, Any] = {"m": 64, "n": 128, "k": 16, "a": "bf16", "b": "bf16", "sums": "fp32"}
+    return WgmmaMultiply(**{**legal, **fields})
+
+
+def matrix_read(**fields: Any) -> MatrixRead:
+    """Return the site of a legal descriptor of 64 K-major rows of bf16 in swizzle 128B, but for the fields given."""
+    legal: dict[str, Any] = {
+        "start": 2048,
+        "leading": 16,
+        "stride": 1024,
+        "swizzle": 3,
+        "tile_leading": 16,
+        "tile_stride": 1024,
+        "tile_swizzle": 3,
+        "block": 64,
+        "element_bits": 16,
+    }
+    return MatrixRead(**{**legal, **fields})
+
+
 class Row(NamedTuple):
     """A site that `code` refuses, the same site repaired, the target that refuses it, and one that repairs it."""
 
@@ -160,8 +188,8 @@ TABLE = (
     Row("WGMMA003", Movement(8, "wgmma.b", "e4m3", (8, 64), False), Movement(16, "wgmma.b", "bf16", (8, 64), False)),
     Row(
         "WGMMA004",
-        replaced(tiled(box=(24, 8)), feeds_wgmma=True),
-        replaced(tiled(box=(8, 8)), feeds_wgmma=True),
+        replaced(tiled(box=(24, 8)), atom_bytes=16),
+        replaced(tiled(box=(8, 8)), atom_bytes=16),
     ),
     Row("TMA027", replaced(tiled(box=(24, 129)), tile=(24, 258)), replaced(tiled(box=(24, 128)), tile=(24, 256))),
     Row("TMA030", packed(global_dim=(192, 8, 8)), packed(), "b200"),
@@ -195,6 +223,21 @@ TABLE = (
         Movement(16, "wgmma.b", "bf16", (64, 64), by="fragments"),
         Movement(16, "wgmma.a", "bf16", (64, 64), by="fragments"),
     ),
+    Row("UNIT004", Movement(16, "tcgen05.a"), Movement(16, "threads")),
+    Row("TILE001", Movement(4, "tcgen05.a", "e2m1", (64, 256)), Movement(8, "tcgen05.a", "e4m3", (64, 128)), "b200"),
+    Row("TILE002", Movement(16, "tcgen05.a", "bf16", (72, 64)), Movement(16, "tcgen05.b", "bf16", (72, 64)), "b200"),
+    Row(
+        "TILE003",
+        replaced(tiled(swizzle="128B_atom_32B"), atom_bytes=16),
+        replaced(tiled(swizzle="128B_atom_32B"), atom_bytes=32),
+        "b200",
+    ),
+    Row(
+        "TILE004",
+        Movement(32, "tcgen05.b", "tf32", (48, 32), False, by="cp.async", row_bytes=192),
+        Movement(32, "tcgen05.b", "tf32", (64, 32), False, by="cp.async", row_bytes=256),
+        "b200",
+    ),
     Row("VEC001", vector(bytes=2), vector(bytes=4)),
     Row("VEC002", vector(strides=(8190,)), vector(strides=(8192,))),
     Row("VEC003", vector(row_bits=8 * 8190), vector(row_bits=8 * 8192)),
@@ -209,7 +252,24 @@ TABLE = (
         Movement(16, by="im2col", windows=True, leaves=True),
     ),
     Row("WIN002", vector(pixel_bits=96), vector(pixel_bits=96, bytes=4)),
+    Row("WGMMA007", multiply(b="fp16"), multiply()),
+    Row("WGMMA008", multiply(n=40, k=32, a="i8", b="i8", sums="i32"), multiply(n=48, k=32, a="i8", b="i8", sums="i32")),
+    Row("WGMMA009", multiply(k=32), multiply(k=16)),
+    Row("WGMMA010", multiply(k=32, a="e4m3", b="e5m2", b_major="MN"), multiply(k=32, a="e4m3", b="e5m2")),
+    Row("WGMMA011", multiply(a_major="MN", a_in_registers=True), multiply(a_major="MN")),
+    Row("MDESC001", matrix_read(start=2056), matrix_read(start=2064)),
+    Row("MDESC002", matrix_read(stride=2**18, tile_stride=2**18), matrix_read()),
+    Row("MDESC003", matrix_read(swizzle=2), matrix_read(swizzle=2, tile_swizzle=2)),
+    # LBO and SBO exchanged; K-major without a swizzle, both count.
+    Row(
+        "MDESC004",
+        matrix_read(swizzle=0, tile_swizzle=0, leading=128, stride=1024, tile_leading=1024, tile_stride=128),
+        matrix_read(swizzle=0, tile_swizzle=0, leading=1024, stride=128, tile_leading=1024, tile_stride=128),
+    ),
+    Row("MDESC005", matrix_read(pattern=1280), matrix_read(pattern=1280, base_offset=2)),
+    Row("MDESC006", matrix_read(major="MN"), matrix_read()),
     Row("WIN003", Movement(16, by="im2col"), Movement(16, by="im2col", windows=True)),
+    *(Row(code, refused, repaired, "b200") for code, refused, repaired in TCGEN05_EXAMPLES),
 )
 ROWS = {row.code: row for row in TABLE}
 
@@ -300,6 +360,11 @@ def test_errors_come_before_warnings() -> None:
 
 def test_rules_of_movements_are_no_tensor_map_rules() -> None:
     codes = {rule.code for rule in TENSOR_MAP_RULES}
-    extra = {rule.code for rule in rules_in(movement, vectors, wgmma, windows)}
+    extra = {
+        rule.code
+        for rule in rules_in(
+            movement, vectors, wgmma, windows, tcgen05_tiles, matrix, wgmma_shapes, tcgen05, tensor_memory
+        )
+    }
     assert not codes & extra
     assert codes | extra == set(BY_CODE)

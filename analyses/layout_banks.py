@@ -1,0 +1,345 @@
+"""How many wavefronts a register layout over a shared layout takes, counted without listing every address.
+
+Shared layouts repeat: past the product of all extents but the last, every offset moves by the last stride, and moving
+by a multiple of the swizzles' periods moves every address alike, which turns the banks and changes no count. So the
+count of an instruction depends on where it starts up to that period. How many instructions start at each place is a
+cyclic convolution of the modes of warps and values, and one instruction of each is looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legalsat.analyses.bank_sets import residues
+from legalsat.analyses.bank_wavefronts import least_wavefronts, shared_access, wavefronts
+from legalsat.checks import integer
+from legalsat.errors import InvalidInput, NoSuchLayout
+from legalsat.int_tuple import Basis
+from legalsat.layout import Layout, Offsets, flat_modes, from_modes
+from legalsat.layout_algebra import composition
+from legalsat.linear_layout import LinearLayout
+from legalsat.shared_access import SharedAccess
+from legalsat.swizzle import AnyLayout, ComposedLayout, Swizzle
+from legalsat.targets import Target, target
+
+BATCH = 4096  # instructions looked at together
+REGISTER_BITS = 32
+
+SharedLayout: TypeAlias = AnyLayout | LinearLayout
+RegisterLayout: TypeAlias = Layout | LinearLayout
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutWavefronts:
+    """What all warps' instructions take together to move a tile between registers and shared memory.
+
+    Attributes:
+        op: the instruction.
+        instructions: warp-wide instructions.
+        total: wavefronts.
+        least: wavefronts that no shared layout goes below: one for each phase of each instruction.
+        examined: instructions whose addresses were looked at; the others are those, moved.
+    """
+
+    op: str
+    instructions: int
+    total: int
+    least: int
+    examined: int
+
+    @property
+    def conflicts(self) -> int:
+        """Wavefronts beyond the least."""
+        return self.total - self.least
+
+
+def layout_wavefronts(
+    op: str,
+    registers: RegisterLayout,
+    shared: SharedLayout,
+    target: str | Target,
+    *,
+    element_bits: int,
+    swizzle: Swizzle | str = "none",
+    base: int = 0,
+) -> LayoutWavefronts:
+    """Return the wavefronts of all instructions that move a tile between registers and shared memory.
+
+    Values of a thread are moved in their order, as many with one instruction as it takes: those must lie side by side
+    in shared memory. For ldmatrix and stmatrix a thread holds, matrix after matrix, 32 bits of row `lane / 4`, or with
+    ".trans" two elements of column `lane / 4`, as their documents say. The counts are exact, and take no longer for
+    more warps or values. Only where the lanes of a warp are no strided layout is every address listed.
+
+    Args:
+        op: an instruction of `bank_wavefronts`.
+        registers: who holds what: a layout of the modes (thread, value) to the index, or (with `Basis` strides) the
+            coordinate, of an element in the tile; or a linear layout from "register", "lane" and "warp", as Triton's.
+        shared: the tile's coordinate or index, first mode fastest, to an offset in elements: any extents and strides,
+            or a swizzle of offsets on top; or a linear layout from an offset to the tile's dimensions, as Triton's.
+        target: a target or its name.
+        element_bits: bits of an element.
+        swizzle: of byte addresses in shared memory, or the name of the copy engine's (`Swizzle.tma`).
+        base: byte address of the tile.
+
+    Raises:
+        InvalidInput: values that do not lie as the instruction moves them, addresses that are misaligned or negative,
+            registers that leave the tile, threads that fill no warp.
+        UnknownPhases: nobody has published how the chip serves the instruction.
+    """
+    access = shared_access(op, target)
+    lanes = _lanes(target)
+    tile = _Tile.of(shared, element_bits, swizzle, base)
+    per_lane = _elements(access, tile.element_bits)
+    total = least = instructions = examined = 0
+    for bits, weights in _patterns(registers, tile, lanes, per_lane):
+        for first in range(0, len(bits), BATCH):
+            part = slice(first, first + BATCH)
+            addresses = _addresses(access, bits[part], tile.element_bits)
+            counts = zip(
+                weights[part],
+                wavefronts(access, addresses).tolist(),
+                least_wavefronts(access, addresses).tolist(),
+                strict=True,
+            )
+            for weight, found, fewest in counts:
+                total += weight * found
+                least += weight * fewest
+                instructions += weight
+        examined += len(bits)
+    return LayoutWavefronts(access.name, instructions, total, least, examined)
+
+
+def _lanes(chip: str | Target) -> int:
+    return target(chip).lanes
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """A tile in shared memory: from an index to the bit where the element starts.
+
+    Either `plain` plus `offset` gives offsets, which `outer` permutes, or `table` lists the offsets.
+    """
+
+    extents: tuple[int, ...]
+    plain: Layout | None
+    offset: int
+    outer: Swizzle
+    table: Offsets | None
+    element_bits: int
+    swizzle: Swizzle
+    base: int
+
+    @staticmethod
+    def of(shared: SharedLayout, element_bits: int, swizzle: Swizzle | str, base: int) -> _Tile:
+        bits = integer(element_bits, "element_bits", low=1, high=128)
+        if bits.bit_count() != 1:
+            raise InvalidInput(f"element_bits is {bits}; give a power of two")
+        bytes_swizzle = swizzle if isinstance(swizzle, Swizzle) else Swizzle.tma(swizzle)
+        at = integer(base, "base", low=0)
+        plain, offset, outer, table = None, 0, Swizzle(0, 0, 0), None
+        if isinstance(shared, LinearLayout):
+            sizes = tuple(shared.out_sizes.values())
+            table = shared.right_inverse().table()
+        elif isinstance(shared, Layout):
+            sizes, plain = tuple(mode.size for mode in shared), shared
+        elif isinstance(shared, ComposedLayout):
+            sizes = tuple(mode.size for mode in shared)
+            if isinstance(shared.outer, Swizzle) and isinstance(shared.inner, Layout):
+                plain, offset, outer = shared.inner, shared.offset, shared.outer
+            else:
+                table = shared.offsets()
+        else:
+            raise InvalidInput(f"shared is {shared!r}; give a Layout, a ComposedLayout or a LinearLayout")
+        if plain is not None and any(isinstance(d, Basis) for _, d in flat_modes(plain)):
+            raise InvalidInput(f"shared layout {shared} yields coordinates; give one that yields offsets")
+        return _Tile(sizes, plain, offset, outer, table, bits, bytes_swizzle, at)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.extents)
+
+    def period(self, alignment: int) -> int:
+        """Return elements by which all offsets may move, so that all addresses move alike and stay aligned."""
+        whole = 8 * math.lcm(self.swizzle.period, alignment, 4)
+        return math.lcm(self.outer.period, whole // math.gcd(whole, self.element_bits))
+
+    def bits(self, index: Offsets) -> Offsets:
+        """Return where elements of the tile, given by index, start."""
+        if self.table is not None:
+            return self.placed(self.table[index])
+        assert self.plain is not None
+        return self.placed(self.plain(index))
+
+    def placed(self, offsets: Offsets) -> Offsets:
+        """Return where elements start, given what `plain` or `table` yields."""
+        start = 8 * self.base + self.outer(np.asarray(offsets + self.offset)) * self.element_bits
+        swizzled: Offsets = (self.swizzle(start >> 3) << 3) | (start & 7)
+        return swizzled
+
+
+def _patterns(registers: RegisterLayout, tile: _Tile, lanes: int, per_lane: int) -> Iterator[tuple[Offsets, list[int]]]:
+    """Yield where the elements of instructions start, shape (n, lanes, per_lane), and how many each stands for."""
+    if isinstance(registers, Layout):
+        index = _flat_registers(registers, tile)
+        threads, values = _checked(index[0].size, index[1].size, lanes, per_lane)
+        found = _by_period(index, tile, lanes, per_lane)
+        if found is not None:
+            yield found
+            return
+        held = index.offsets().reshape(values, threads).T
+    elif isinstance(registers, LinearLayout):
+        held = _linear_registers(registers, tile)
+        threads, values = _checked(held.shape[0], held.shape[1], lanes, per_lane)
+    else:
+        raise InvalidInput(f"registers are {registers!r}; give a Layout of (thread, value) or a LinearLayout")
+    bits = tile.bits(held)
+    each = bits.reshape(threads // lanes, lanes, values // per_lane, per_lane).swapaxes(1, 2)
+    yield each.reshape(-1, lanes, per_lane), [1] * (threads * values // lanes // per_lane)
+
+
+def _by_period(index: Layout, tile: _Tile, lanes: int, per_lane: int) -> tuple[Offsets, list[int]] | None:
+    """Return one instruction of each start up to the period, or None where lanes or values are not strided."""
+    if tile.plain is None:
+        return None
+    # 16 bytes are the widest alignment of an instruction.
+    period, moves = tile.period(16), index
+    place: Callable[[Offsets], Offsets] = tile.bits
+    try:
+        moves, place = composition(tile.plain, index), tile.placed
+    except NoSuchLayout:
+        # Offsets are no strided function of thread and value, but repeat along the index.
+        modes = flat_modes(tile.plain)
+        stride = modes[-1][1]
+        period = math.prod(n for n, _ in modes[:-1]) * (period // math.gcd(period, stride))
+        if any(d < 0 for _, d in flat_modes(index)):
+            return None
+    thread, value = moves
+    threads, values = thread.size, value.size
+    try:
+        lane, inside = composition(thread, Layout(lanes)), composition(value, Layout(per_lane))
+        warps = composition(thread, Layout(threads // lanes, lanes))
+        later = composition(value, Layout(values // per_lane, per_lane))
+    except NoSuchLayout:
+        return None
+    modes = flat_modes(moves)
+    lowest = sum((n - 1) * min(d, 0) for n, d in modes)
+    if place == tile.placed and lowest + tile.offset < 0:
+        raise InvalidInput(f"the tile reaches {-lowest - tile.offset} elements below its base; raise the offset")
+    starts = residues([*flat_modes(warps), *flat_modes(later)], period)
+    first = lane.offsets()[:, None] + inside.offsets()[None, :]
+    # Starts are moved up by whole periods, so that no sum is negative.
+    up = -(lowest // period) * period if lowest < 0 else 0
+    at = np.array([*starts], dtype=np.int64)[:, None, None] + up
+    return place(at + first), [*starts.values()]
+
+
+def _flat_registers(registers: Layout, tile: _Tile) -> Layout:
+    """Return registers as a layout of (thread, value) to the index in the tile, checked to stay inside."""
+    if registers.rank != 2:
+        raise InvalidInput(f"register layout {registers} has {registers.rank} modes; give two, (thread, value)")
+    modes = flat_modes(registers)
+    if not any(isinstance(d, Basis) for _, d in modes):
+        low, high = (sum((n - 1) * bound(d, 0) for n, d in modes) for bound in (min, max))
+        if low < 0 or high >= tile.size:
+            raise InvalidInput(
+                f"register layout {registers} names elements {low} to {high} of a tile of {tile.size}; stay inside"
+            )
+        return registers
+    reach = [0] * len(tile.extents)
+    scales = [math.prod(tile.extents[:axis]) for axis in range(len(tile.extents))]
+    flat = []
+    for n, d in modes:
+        if not isinstance(d, Basis):
+            if d and n > 1:
+                raise InvalidInput(f"register layout {registers} mixes coordinates and indices; give all as Basis")
+            flat.append((n, 0))
+            continue
+        if len(d.path) != 1 or d.path[0] >= len(tile.extents) or d.scale < 0:
+            raise InvalidInput(
+                f"stride {d} names no axis of a tile of {len(tile.extents)} axes; step along one of them"
+            )
+        reach[d.path[0]] += (n - 1) * d.scale
+        flat.append((n, d.scale * scales[d.path[0]]))
+    for axis, (far, extent) in enumerate(zip(reach, tile.extents, strict=True)):
+        if far >= extent:
+            raise InvalidInput(f"register layout {registers} reaches {far} in axis {axis} of {extent}; stay inside")
+    split = len(flat_modes(registers[0]))
+    sides = [from_modes(flat[:split]), from_modes(flat[split:])]
+    return Layout(tuple(side.shape for side in sides), tuple(side.stride for side in sides))
+
+
+def _linear_registers(registers: LinearLayout, tile: _Tile) -> Offsets:
+    """Return the index of every value of every thread, shape (threads, values)."""
+    sizes, outs = registers.in_sizes, tuple(registers.out_sizes.values())
+    unknown = [name for name, size in sizes.items() if name not in {"register", "lane", "warp"} and size > 1]
+    if unknown or "lane" not in sizes or "register" not in sizes:
+        raise InvalidInput(f"register layout has inputs {', '.join(sizes)}; give register, lane and warp")
+    if outs != tile.extents:
+        raise InvalidInput(f"register layout covers a tile of {outs}, the shared layout one of {tile.extents}")
+    names = [*sizes]
+    table = registers.table().reshape([sizes[name] for name in reversed(names)])
+    axes = {name: len(names) - 1 - place for place, name in enumerate(names)}
+    order = [axes[name] for name in ("warp", "lane", "register") if name in axes]
+    others = [axis for axis in range(len(names)) if axis not in order]
+    return np.transpose(table, [*others, *order]).reshape(-1, sizes["register"])
+
+
+def _checked(threads: int, values: int, lanes: int, per_lane: int) -> tuple[int, int]:
+    """Return threads and values, which must fill warps and instructions."""
+    if threads % lanes:
+        raise InvalidInput(f"{threads} threads fill no whole number of warps of {lanes}; give a multiple")
+    if values % per_lane:
+        raise InvalidInput(
+            f"{values} values a thread fill no whole number of instructions of {per_lane}; use a narrower instruction"
+        )
+    return threads, values
+
+
+def _elements(access: SharedAccess, element_bits: int) -> int:
+    """Return how many elements one instruction moves for a lane."""
+    bits = REGISTER_BITS * access.matrices or 8 * access.bytes
+    if access.transposed and element_bits != 16:
+        raise InvalidInput(f"{access.name} transposes elements of 16 bits, not {element_bits}; use another instruction")
+    if bits % element_bits or (access.matrices and element_bits > REGISTER_BITS):
+        raise InvalidInput(f"{access.name} moves {bits} bits a lane, no multiple of elements of {element_bits} bits")
+    return bits // element_bits
+
+
+def _addresses(access: SharedAccess, bits: Offsets, element_bits: int) -> NDArray[np.int64]:
+    """Return the addresses that instructions are given, shape (n, addresses), from where their elements start."""
+    if not access.matrices:
+        first, expected = bits[:, :, 0], np.arange(bits.shape[2]) * element_bits
+        _check_beside(access, bits, first[..., None] + expected)
+    else:
+        # Matrix, lane / 4, lane % 4, element.
+        parts = bits.reshape(len(bits), 8, 4, access.matrices, -1).transpose(0, 3, 1, 2, 4)
+        if access.transposed:
+            rows = parts[:, :, 0].reshape(len(bits), access.matrices, 8)
+            along = rows.reshape(len(bits), access.matrices, 1, 4, 2) + 16 * np.arange(8)[:, None, None]
+        else:
+            rows = parts[:, :, :, 0, 0]
+            within = np.arange(128 // element_bits).reshape(4, -1) * element_bits
+            along = rows[..., None, None] + within
+        _check_beside(access, bits, along.transpose(0, 2, 3, 1, 4).reshape(bits.shape))
+        first = rows.reshape(len(bits), -1)
+    if (first % 8).any():
+        raise InvalidInput(f"{access.name} starts inside a byte; let vectors start at whole bytes")
+    return first // 8
+
+
+def _check_beside(access: SharedAccess, bits: Offsets, expected: Offsets) -> None:
+    """Raise `InvalidInput` unless elements start where the instruction takes them from."""
+    wrong = np.argwhere(bits != expected)
+    if len(wrong):
+        number, lane, value = wrong[0]
+        unit = f"rows of {access.matrices} matrices" if access.matrices else f"{access.bytes} bytes"
+        raise InvalidInput(
+            f"value {value} of lane {lane} lies {(bits - expected)[number, lane, value]} bits beside the {unit} that "
+            f"{access.name} moves; use a narrower instruction, or lay values out side by side"
+        )

@@ -1,0 +1,109 @@
+"""The warpgroups that multiply on sm_90a: wgmma reads the stages in shared memory and keeps sums in registers."""
+
+from __future__ import annotations
+
+from legalsat.backends.ptx.product import Operand
+from legalsat.backends.ptx.ring import Block, Place
+from legalsat.backends.ptx.text import Text, address, braced
+from legalsat.errors import LegalSatError
+
+# Element types as the instruction names them. Only 16-bit types may be transposed or negated by it (WG-05, WG-06).
+_NAMES = {
+    "bf16": "bf16",
+    "fp16": "f16",
+    "tf32": "tf32",
+    "e4m3": "e4m3",
+    "e5m2": "e5m2",
+    "i8": "s8",
+    "u8": "u8",
+    "fp32": "f32",
+    "i32": "s32",
+}
+UNIT_BYTES = 16  # in which descriptors count
+
+
+def multiply(block: Block) -> list[list[list[str]]]:
+    """Multiply all tiles along K; return the registers of the sums, by block along m, along n and then as WG-15 has it.
+
+    A warpgroup has as many blocks along m as the others, one set after the other.
+    """
+    text, product = block.text, block.product
+    along_m, along_n = product.blocks_of_sums
+    own = along_m // product.warpgroups
+    sums = [[[text.new() for _ in range(product.shape[1] // 2)] for _ in range(along_n)] for _ in range(own)]
+    group = text.put("shr.u32", block.warp, 2)
+    rows = text.put("mul.lo.u32", group, _group_bytes(product.a, own, product.warpgroups))
+    first = text.when("eq.u32", block.lane, 0)
+    held = text.put("mov.b32", block.base)  # the barrier of the stage that is still being read
+    for register in (register for blocks in sums for registers in blocks for register in registers):
+        text.do(f"mov.b32 {register}, 0")  # the assembler serialises what may be undefined
+    place, loop = Place(block), text.label("MULTIPLY")
+    text.place(loop)
+    barrier = place.barrier()
+    place.wait_full(barrier)
+    stage = place.tile()
+    a = descriptor(text, product.a, text.put("add.u32", stage, rows))
+    b = descriptor(text, product.b, text.put("add.u32", stage, block.shared.b))
+    later = place.later()
+    always = text.put("setp.eq.u32", 0, 0, kind="p") if product.steps > 1 else ""
+    text.do("wgmma.fence.sync.aligned")
+    for step in range(product.steps):
+        for i in range(own):
+            for j in range(along_n):
+                ends = (
+                    moved(text, a, product.a.offsets[i][step]),
+                    moved(text, b, product.b.offsets[j][step]),
+                )
+                text.do(
+                    f"{_instruction(block)} {braced(sums[i][j])}, {', '.join(ends)}, "
+                    f"{always if step else later}{_immediates(block)}"
+                )
+    text.do("wgmma.commit_group.sync.aligned")
+    text.say("all but the newest group are done, so the stage before is free")
+    text.do("wgmma.wait_group.sync.aligned 1")
+    releases = text.put("and.pred", first, later, kind="p")
+    text.do(f"@{releases} mbarrier.arrive.shared::cta.b64 _, {address(held, block.shared.empty)}")
+    text.do(f"mov.b32 {held}, {barrier}")
+    place.advance(loop)
+    text.do("wgmma.wait_group.sync.aligned 0")
+    return sums
+
+
+def descriptor(text: Text, operand: Operand, tile: str) -> str:
+    """Return a register with the matrix descriptor of an operand's tile at the address in `tile`."""
+    start = text.put("shr.u32", tile, 4)
+    return text.put("add.u64", text.put("cvt.u64.u32", start, kind="d"), operand.word, kind="d")
+
+
+def moved(text: Text, word: str, offset: int) -> str:
+    """Return a register with a descriptor whose tile begins `offset` bytes further on; the low half alone changes."""
+    return text.put("add.u64", word, offset // UNIT_BYTES, kind="d") if offset else word
+
+
+def _group_bytes(a: Operand, own: int, warpgroups: int) -> int:
+    """Return the bytes from one warpgroup's rows of A to the next one's."""
+    steps = {
+        (later - first) - group * (a.offsets[own % len(a.offsets)][0] - a.offsets[0][0])
+        for group in range(warpgroups)
+        for i in range(own)
+        for first, later in zip(a.offsets[i], a.offsets[group * own + i], strict=True)
+    }
+    if steps != {0}:
+        raise LegalSatError("blocks of A lie at uneven distances, which ptx cannot print; plan another tile")
+    return a.offsets[own % len(a.offsets)][0] - a.offsets[0][0]
+
+
+def _instruction(block: Block) -> str:
+    m, n, k = block.product.shape
+    a, b, sums = (_NAMES[name] for name in block.product.types)
+    return f"wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{sums}.{a}.{b}"
+
+
+def _immediates(block: Block) -> str:
+    """Return signs and transpositions, as far as the instruction of these types takes any."""
+    types, majors = block.product.types, (block.product.a.major, block.product.b.major)
+    if types[2] == "i32":
+        return ""
+    if types[0] in {"bf16", "fp16"}:
+        return ", 1, 1, " + ", ".join(str(int(major == "MN")) for major in majors)
+    return ", 1, 1"

@@ -1,0 +1,36 @@
+"""Checks the plan of a product again: its operands by rules and laws, and all else by working it out from them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from legalsat.errors import LegalSatError
+from legalsat.extract.joint import finished, solved
+from legalsat.extract.recheck import recheck
+from legalsat.gemm import readers_on
+from legalsat.gemm_plan import GemmPlan
+from legalsat.plan import InvalidPlan
+
+FREE = ("candidates",)  # what else was considered says nothing about this plan
+
+
+def recheck_gemm(plan: GemmPlan) -> None:
+    """Raise `InvalidPlan` unless every field of the plan is what its operands, its tile and its blocks imply."""
+    operands = plan.operator.operands(plan.tile, readers_on(plan.target))
+    plans = {"A": plan.a, "B": plan.b, "C": plan.c}
+    for name, one in plans.items():
+        if one.operator != operands[name] or one.target != plan.target:
+            raise InvalidPlan(f"operand {name} is not that of {plan.operator} in such tiles; synthesise the plan again")
+        recheck(one)
+    try:
+        found = [
+            one for one in solved(plan.operator, plan.tile, plans, plan.target) if one.candidate.blocks == plan.blocks
+        ]
+    except LegalSatError as error:
+        raise InvalidPlan(f"{error}; synthesise the plan again") from None
+    if not found:
+        raise InvalidPlan(f"{plan.blocks} blocks of this plan do not fit on a processor; synthesise the plan again")
+    implied = finished(plan.operator, plan.target, found)
+    for field in fields(GemmPlan):
+        if field.name not in FREE and getattr(plan, field.name) != getattr(implied, field.name):
+            raise InvalidPlan(f"{field.name} is not what the operands imply; synthesise the plan again")

@@ -1,0 +1,171 @@
+"""`GemmPlan`: how a product is tiled, how its operands travel, how tiles are multiplied and sums become C."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from legalsat.errors import LegalSatError
+from legalsat.gemm import Gemm
+from legalsat.mma import Epilogue, Mma
+from legalsat.operators import Copy, Operator
+from legalsat.plan import PLAN_VERSION, InvalidPlan, Launch, Plan, value_of
+from legalsat.plan import from_json as plan_from_json
+from legalsat.targets import TARGETS, Target, target
+from legalsat.tensor import plain
+
+
+@dataclass(frozen=True, slots=True)
+class GemmCost:
+    """What a product is predicted to cost.
+
+    Attributes:
+        nanoseconds: of the whole: the longest of the next five, then the epilogues, the launch, and what runs before.
+        compute: nanoseconds of the matrix unit, with tiles that overhang and waves that are not full.
+        memory: of DRAM and L2. engine: of the copy engine. issue: of memory instructions.
+        latency: of loads, none of whose stages comes back sooner than one takes.
+        epilogue: of sums on their way to C, and of the first load of every tile, while nothing is multiplied.
+        relayouts: nanoseconds of kernels that run before.
+        padding_bytes: bytes of global memory for relayouts.
+        shared_bytes: shared memory of a block.
+    """
+
+    nanoseconds: float
+    compute: float
+    memory: float
+    engine: float
+    issue: float
+    latency: float
+    epilogue: float
+    relayouts: float
+    padding_bytes: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GemmCandidate:
+    """A tile along m, n and k, stages of the ring, blocks on a processor, and what they are predicted to cost."""
+
+    tile: tuple[int, int, int]
+    stages: int
+    blocks: int
+    cost: GemmCost
+
+
+@dataclass(frozen=True, slots=True)
+class GemmPlan:
+    """A product with every field solved: one tile and one ring of stages for all operands.
+
+    Attributes:
+        operator: what was asked. target: the GPU.
+        tile: elements along m, n and k. stages: stages of the ring that A and B share.
+        blocks: blocks that fit on a processor. launch: warps of a block, those that keep sums first.
+        registers: registers a thread of the warps that keep sums and of the others; empty to leave them as they are.
+        a, b: the operands' movements to the matrix unit. c: the result's, from shared memory to global.
+        mma: how tiles are multiplied; None where no matrix unit reads shared memory by itself.
+        epilogue: how sums become C; None without `mma`.
+        cost: what is predicted. candidates: the best tiles, this one first.
+    """
+
+    operator: Gemm
+    target: Target
+    tile: tuple[int, int, int]
+    stages: int
+    blocks: int
+    launch: Launch
+    registers: tuple[int, ...]
+    a: Plan
+    b: Plan
+    c: Plan
+    mma: Mma | None
+    epilogue: Epilogue | None
+    cost: GemmCost
+    candidates: tuple[GemmCandidate, ...]
+
+    def emit(self, backend: str) -> str:
+        """Return source text that needs LegalSAT no more: "ptx"."""
+        from legalsat.backends import emit  # noqa: PLC0415 - backends import plans
+
+        return emit(self, backend)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain values."""
+        operands = {name: getattr(self, name).to_json() for name in "abc"}
+        rest = ("tile", "stages", "blocks", "launch", "registers", "mma", "epilogue", "cost", "candidates")
+        return {
+            "version": PLAN_VERSION,
+            "subject": str(self.operator),
+            "target": self.target.name,
+            **{name: _plain(getattr(self, name)) for name in rest},
+            **operands,
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON.
+
+        Raises:
+            LegalSatError: the target is no named one, so that another reader could not tell what was planned for.
+        """
+        if TARGETS.get(self.target.name) != self.target:
+            raise LegalSatError(f"target {self.target} is not the one of that name in the tables; plan for a named one")
+        Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+
+    @staticmethod
+    def load(path: str | Path) -> GemmPlan:
+        """Read a plan and check it again by the rules of this version.
+
+        Raises:
+            InvalidPlan: the file is no plan of a product, or the plan does not hold.
+        """
+        from legalsat.extract.recheck_gemm import recheck_gemm  # noqa: PLC0415 - checking needs the rules
+
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            raise InvalidPlan(f"{path} is no plan: {error}; save one with GemmPlan.save") from None
+        plan = from_json(data)
+        recheck_gemm(plan)
+        return plan
+
+    def __str__(self) -> str:
+        from legalsat.show_gemm import show_gemm_plan  # noqa: PLC0415 - showing needs plans
+
+        return show_gemm_plan(self)
+
+
+def from_json(data: Any) -> GemmPlan:
+    """Return the plan that `GemmPlan.to_json` wrote; it is not checked against the rules here."""
+    try:
+        if data["version"] != PLAN_VERSION:
+            raise InvalidPlan(f"plan has version {data['version']}, this is {PLAN_VERSION}; synthesise it again")
+        a, b, c = (plan_from_json(data[name]) for name in "abc")
+        hints = get_type_hints(GemmPlan)
+        solved = ("tile", "stages", "blocks", "launch", "registers", "mma", "epilogue", "cost", "candidates")
+        return GemmPlan(
+            operator=_product(a.operator, b.operator, c.operator),
+            target=target(data["target"]),
+            a=a,
+            b=b,
+            c=c,
+            **{name: value_of(hints[name], data[name], name) for name in solved},
+        )
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        if isinstance(error, InvalidPlan):
+            raise
+        raise InvalidPlan(f"plan lacks or garbles a field ({error}); synthesise it again") from None
+
+
+def _product(a: Operator, b: Operator, c: Operator) -> Gemm:
+    """Return the product whose operands these movements are."""
+    (m, k), (n, _) = plain(a.source.shape), plain(b.source.shape)
+    constant = isinstance(b, Copy) and b.constant
+    sums = c.target.dtype
+    return Gemm(m, n, k, a.source.dtype, out_dtype=sums, a=a.source, b=b.source, c=c.target, constant_b=constant)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "__dataclass_fields__"):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    return [_plain(v) for v in value] if isinstance(value, tuple) else value

@@ -1,0 +1,164 @@
+"""Matrix descriptors: how wgmma and tcgen05 are told where a tile lies in shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from legalsat.checks import integer, one_of
+from legalsat.errors import InvalidInput
+
+UNITS = ("wgmma", "tcgen05")
+MAJORS = ("K", "MN")
+CHUNK_BYTES = 16  # what matrix units read at once; offsets count in it
+REACH = 2**18  # bytes of shared memory that a word can name
+
+# Bytes of the widest run that stays in one row of the swizzle's pattern, and bytes after which the pattern repeats.
+SPANS = {"none": 16, "32B": 32, "64B": 64, "128B": 128, "128B_atom_32B": 128}
+PERIODS = {"none": 16, "32B": 256, "64B": 512, "128B": 1024, "128B_atom_32B": 512}
+
+# The swizzle's code, its lowest bit in the word, and bits that are always set (WG-08, TC-09).
+_CODES = {
+    "wgmma": {"none": 0, "128B": 1, "64B": 2, "32B": 3},
+    "tcgen05": {"none": 0, "128B_atom_32B": 1, "128B": 2, "64B": 4, "32B": 6},
+}
+_SWIZZLE_BIT = {"wgmma": 62, "tcgen05": 61}
+_FIXED = {"wgmma": 0, "tcgen05": 1 << 46}
+_FIELDS = 0x000E_3FFF_3FFF_3FFF  # base offset, SBO, LBO, start
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixDescriptor:
+    """The 64-bit word that describes a tile in shared memory (FACTS WG-08, TC-09).
+
+    Attributes:
+        unit: "wgmma" or "tcgen05", which lay the word out differently.
+        leading, stride: the leading and the stride dimension byte offset, LBO and SBO: multiples of 16 below 2^18.
+            FACTS WG-12 says what they mean, and `legalsat.analyses.matrix_layout.read_addresses` computes it.
+        swizzle: "none", "32B", "64B", "128B", or (tcgen05) "128B_atom_32B".
+        start: byte address of the tile in shared memory, a multiple of 16 below 2^18.
+        base_offset: 0 to 7, where the swizzle's pattern begins, for patterns that do not start at their own multiple.
+
+    Raises:
+        InvalidInput: no word holds these numbers.
+    """
+
+    unit: str
+    leading: int
+    stride: int
+    swizzle: str
+    start: int = 0
+    base_offset: int = 0
+
+    def __post_init__(self) -> None:
+        one_of(self.unit, "unit", UNITS)
+        one_of(self.swizzle, f"swizzle of {self.unit}", _CODES[self.unit])
+        for name in ("leading", "stride", "start"):
+            value = integer(getattr(self, name), f"{name} of a matrix descriptor", low=0, high=REACH - CHUNK_BYTES)
+            if value % CHUNK_BYTES:
+                raise InvalidInput(f"{name} of a matrix descriptor is {value} bytes; give a multiple of {CHUNK_BYTES}")
+        integer(self.base_offset, "base_offset", low=0, high=7)
+
+    @property
+    def word(self) -> int:
+        """The word, a 64-bit unsigned integer."""
+        return (
+            _FIXED[self.unit]
+            | self.start >> 4
+            | self.leading >> 4 << 16
+            | self.stride >> 4 << 32
+            | self.base_offset << 49
+            | _CODES[self.unit][self.swizzle] << _SWIZZLE_BIT[self.unit]
+        )
+
+    @classmethod
+    def from_word(cls, unit: str, word: int) -> MatrixDescriptor:
+        """Return the descriptor that `word` is to `unit`.
+
+        Raises:
+            InvalidInput: bits outside the fields are set, tcgen05's version is not 1, or its code names no swizzle.
+                The absolute mode of LBO (bit 52, sm_103a) is not read.
+        """
+        codes = _CODES[one_of(unit, "unit", UNITS)]
+        bits = integer(word, "word of a matrix descriptor", low=0, high=2**64 - 1)
+        code = bits >> _SWIZZLE_BIT[unit]
+        rest = bits & ~_FIELDS & (1 << _SWIZZLE_BIT[unit]) - 1
+        if rest != _FIXED[unit]:
+            raise InvalidInput(
+                f"word {bits:#018x} has bits {rest:#x} outside its fields, where {unit} wants {_FIXED[unit]:#x}; "
+                "name the other unit, or clear them"
+            )
+        names = [name for name, value in codes.items() if value == code]
+        if not names:
+            raise InvalidInput(f"word {bits:#018x} has swizzle code {code}, which {unit} lacks; give one of {codes}")
+        start, leading, stride = (16 * (bits >> low & 0x3FFF) for low in (0, 16, 32))
+        return cls(unit, leading, stride, names[0], start, bits >> 49 & 7)
+
+    def ignored(self, major: str, *, block: int = 0, element_bits: int = 0) -> tuple[str, ...]:
+        """Return the names of the fields that hardware does not look at.
+
+        The leading offset of a swizzled K-major tile is one (FACTS WG-12), and the base offset without a swizzle.
+        An offset is not looked at either where one instruction takes no step of it.
+
+        Args:
+            major: "K" or "MN".
+            block: rows of A or columns of C that one instruction reads; 0 to leave its steps out of account.
+            element_bits: bits of an element in shared memory, needed with `block`.
+        """
+        one_of(major, "major", MAJORS)
+        names = set()
+        if self.swizzle == "none":
+            names.add("base_offset")
+        elif major == "K":
+            names.add("leading")
+        if block and major == "K" and block <= 8:
+            names.add("stride")
+        if block and major == "MN" and block * element_bits <= 8 * SPANS[self.swizzle]:
+            names.add("stride" if self.swizzle == "none" else "leading")
+        return tuple(sorted(names))
+
+    def reads_like(self, other: MatrixDescriptor, major: str, *, block: int = 0, element_bits: int = 0) -> bool:
+        """Whether hardware reads the same with both: they differ in nothing but `ignored` fields."""
+        if (self.unit, self.swizzle) != (other.unit, other.swizzle):
+            return False
+        unread: dict[str, Any] = dict.fromkeys(self.ignored(major, block=block, element_bits=element_bits), 0)
+        return replace(self, **unread) == replace(other, **unread)
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixOperand:
+    """A tile in shared memory as a matrix unit reads it, one instruction after the other.
+
+    Attributes:
+        major: "K" or "MN", the axis whose elements lie side by side.
+        block: rows of A (64) or columns of C (n of the instruction) that one instruction reads.
+        descriptor: the word for a tile at address 0.
+        offsets: bytes to add to the start address: `offsets[b][s]` for block b and step s along K.
+    """
+
+    major: str
+    block: int
+    descriptor: MatrixDescriptor
+    offsets: tuple[tuple[int, ...], ...]
+
+    @property
+    def alignment(self) -> int:
+        """Bytes that the tile's address must be a multiple of, for the swizzle's pattern to start with it."""
+        return PERIODS[self.descriptor.swizzle]
+
+    def word(self, block: int, step: int, start: int = 0) -> int:
+        """Return the word of one instruction: block `block`, step `step` along K, of a tile at address `start`.
+
+        Only the low 14 bits depend on these three, so a kernel adds `offsets[block][step] // 16` to the word of a tile.
+
+        Raises:
+            InvalidInput: no such block or step, or the swizzle's pattern does not start with the tile.
+        """
+        integer(block, "block", low=0, high=len(self.offsets) - 1)
+        integer(step, "step", low=0, high=len(self.offsets[block]) - 1)
+        if integer(start, "start", low=0) % self.alignment:
+            raise InvalidInput(
+                f"the tile starts at {start}, inside the pattern of swizzle {self.descriptor.swizzle}; "
+                f"give a multiple of {self.alignment}"
+            )
+        return replace(self.descriptor, start=start + self.offsets[block][step]).word
