@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from legalsat.analyses.copy_engine import tx_bytes as tx_bytes
     from legalsat.analyses.layout_banks import LayoutWavefronts as LayoutWavefronts
     from legalsat.analyses.layout_banks import layout_wavefronts as layout_wavefronts
+    from legalsat.analyses.matrix_layout import matrix_operand as matrix_operand
+    from legalsat.analyses.matrix_layout import read_addresses as read_addresses
+    from legalsat.analyses.matrix_layout import tile_layout as tile_layout
     from legalsat.api import explain as explain
     from legalsat.api import legal_region as legal_region
     from legalsat.api import synthesize as synthesize
     from legalsat.api import violations as violations
-    from legalsat.analyses.matrix_layout import matrix_operand as matrix_operand
-    from legalsat.analyses.matrix_layout import read_addresses as read_addresses
-    from legalsat.analyses.matrix_layout import tile_layout as tile_layout
     from legalsat.diagnostics import Diagnostic as Diagnostic
     from legalsat.dims import Dim as Dim
     from legalsat.dtypes import DType as DType
