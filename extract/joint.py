@@ -23,14 +23,14 @@ from legalsat.extract.cost import (
 )
 from legalsat.extract.epilogue import Staged, epilogue_of
 from legalsat.extract.multiply import Multiplied, multiplied, registers
-from legalsat.extract.planner import NoLegalLayout, cached_plan, plan_swizzled
-from legalsat.gemm import ROW_BITS, Gemm, matrix_unit, readers_on
-from legalsat.gemm_plan import GemmCandidate, GemmCost, GemmPlan
+from legalsat.extract.planner import EVERY_MEANS, NoLegalLayout, cached_plan, plan_swizzled
+from legalsat.gemm import ROW_BITS, Gemm, matrix_unit, readers_on, sums_of
+from legalsat.gemm_plan import LOAD_NANOSECONDS, NOMINAL_FLOPS, GemmCandidate, GemmCost, GemmPlan
 from legalsat.operators import Copy
 from legalsat.plan import Launch, Plan
-from legalsat.rules import SHARED_RULES
+from legalsat.rules import PRODUCT_RULES, SHARED_RULES
 from legalsat.rules.movement import COPY_ENGINE
-from legalsat.sites import SharedStages
+from legalsat.sites import ProductTypes, SharedStages
 from legalsat.targets import GRANULE_BYTES, KIB, Target
 from legalsat.tensor_map import SWIZZLES
 
@@ -41,11 +41,10 @@ LEAST_STAGES = 2  # one to work on while the other one loads
 MOST_STAGES = 8
 MOST_BLOCKS = 2  # on a processor; more of them leave each too few stages
 BLOCK_BYTES = KIB  # of shared memory that the system keeps for each block (FACTS HW-01)
+RESULT_MEANS = ("tma", "threads")
 WARPS = 4  # of a warpgroup
 LOADERS = {"wgmma": 1, "tcgen05": 2}  # warps besides those that keep sums
-NOMINAL_FLOPS = 500e12
-# Estimates that the choice of a tile rests on; a measurement of products calibrates them.
-LOAD_NANOSECONDS = 800  # from asking for a stage until it is there
+# An estimate that the choice of a tile rests on; a measurement of products calibrates it.
 NANOSECONDS_PER_WAVEFRONT = 0.57  # one a clock
 TOP = 4
 
@@ -104,6 +103,10 @@ def gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
     Raises:
         NoLegalLayout: no tile has a legal plan for all three operands.
     """
+    types = ProductTypes(operator.dtype.name, sums_of(operator.dtype).name, operator.out_dtype.name)
+    broken = tuple(d for rule in PRODUCT_RULES for d in rule.check(types, target))
+    if broken:
+        raise NoLegalLayout(f"no legal {operator} on {target}", broken)
     best: list[Solved] = []
     refusal: LegalSatError | None = None
     for bound, extents in sorted((_bound(operator, tile, target), tile) for tile in _tiles(operator, target)):
@@ -119,7 +122,7 @@ def gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
         )
     if not best:
         if isinstance(refusal, NoLegalLayout):
-            raise refusal
+            raise NoLegalLayout(f"no legal {operator} on {target}: {refusal.title}", refusal.diagnostics) from None
         raise NoLegalLayout(f"no tile of {operator} fits {target}{f': {refusal}' if refusal else ''}", ())
     return finished(operator, target, best)
 
@@ -161,7 +164,7 @@ def _compute(operator: Gemm, tile: tuple[int, int, int], target: Target) -> floa
     """Return nanoseconds of the matrix unit, all waves counted as full."""
     device = target.device
     processors = device.processors if device else NOMINAL_PROCESSORS
-    flops = (device.bf16_flops if device else NOMINAL_FLOPS) * 16 / operator.dtype.bits
+    flops = (device.bf16_flops if device else NOMINAL_FLOPS) * dict(target.multiplies)[operator.dtype.name]
     waves = -(-_count(operator, tile) // processors)
     depth = -(-operator.k // tile[2]) * tile[2]
     return waves * processors * 2 * tile[0] * tile[1] * depth / flops * 1e9
@@ -195,7 +198,12 @@ def _planned(operator: Gemm, extents: tuple[int, int, int], target: Target) -> l
         NoSuchDescriptor: the matrix unit cannot read a tile as it arrives.
     """
     operands = operator.operands(extents, readers_on(target))
-    plans = {name: cached_plan(copy, target) for name, copy in operands.items()}
+    plans = {}
+    for name, copy in operands.items():
+        try:  # C leaves from shared memory, so that no other means could bring it
+            plans[name] = cached_plan(copy, target, RESULT_MEANS if name == "C" else EVERY_MEANS)
+        except NoLegalLayout as error:
+            raise NoLegalLayout(f"operand {name}, {error.title}", error.diagnostics) from None
     unit = matrix_unit(target)
     if unit:
         plans["C"] = _result(unit, extents[:2], operands["C"], plans["C"], target)

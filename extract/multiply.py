@@ -13,6 +13,8 @@ from legalsat.matrix_descriptor import MatrixOperand
 from legalsat.mma import Mma
 from legalsat.operators import Copy
 from legalsat.plan import Plan
+from legalsat.rules import WGMMA_RULES
+from legalsat.sites import WgmmaMultiply
 from legalsat.targets import Target
 
 WARPGROUP = 128  # threads
@@ -57,6 +59,11 @@ def multiplied(
         shape = (target.wgmma.m, columns, 8 * target.wgmma.k_bytes // operator.dtype.bits)
         warpgroups = min(MOST_WARPGROUPS, rows // shape[0])
         a, b = (_operand(plans[name], operands[name], unit, block) for name, block in (("A", shape[0]), ("B", columns)))
+        majors = (_major(plans["A"]), _major(plans["B"]))
+        site = WgmmaMultiply(*shape, *types, *majors, a_in_registers=a is None)
+        broken = tuple(d for rule in WGMMA_RULES for d in rule.check(site, target))
+        if broken:
+            raise NoLegalLayout(f"no wgmma multiplies tiles of {tile}", broken)
         kept = rows // warpgroups * columns // WARPGROUP
         return Multiplied(Mma(unit, shape, types, warpgroups, a, b), kept + OTHER_REGISTERS)
     majors = (_major(plans["A"]), _major(plans["B"]))

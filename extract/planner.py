@@ -51,11 +51,14 @@ _HOW = {
 
 
 class NoLegalLayout(LegalSatError):
-    """No plan satisfies the rules. `diagnostics` say why, the nearest candidate's; `explain` adds repairs."""
+    """No plan satisfies the rules. `diagnostics` say why, the nearest candidate's; `explain` adds repairs.
+
+    `title` is the message without them.
+    """
 
     def __init__(self, message: str, diagnostics: tuple[Diagnostic, ...]) -> None:
         super().__init__("\n".join((message, *map(str, diagnostics))))
-        self.diagnostics = diagnostics
+        self.title, self.diagnostics = message, diagnostics
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from legalsat.operators import Transpose as Transpose
     from legalsat.plan import InvalidPlan as InvalidPlan
     from legalsat.plan import Plan as Plan
+    from legalsat.sites import WgmmaMultiply as WgmmaMultiply
     from legalsat.swizzle import ComposedLayout as ComposedLayout
     from legalsat.swizzle import Swizzle as Swizzle
     from legalsat.targets import Target as Target
@@ -120,6 +121,7 @@ _MODULES = {
     "legalsat.matrix_descriptor": "MatrixDescriptor MatrixOperand",
     "legalsat.operators": "Copy Im2col Transpose",
     "legalsat.plan": "InvalidPlan Plan",
+    "legalsat.sites": "WgmmaMultiply",
     "legalsat.swizzle": "ComposedLayout Swizzle",
     "legalsat.targets": "Target UnknownTarget",
     "legalsat.tcgen05": "InstructionDescriptor",

@@ -8,22 +8,27 @@ from typing import TYPE_CHECKING, Any, overload
 
 from legalsat.checks import number, one_of
 from legalsat.diagnostics import Diagnostic, worst_first
+from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.extract.explain import Explanation, explain_plan, explain_tensor, explain_tensor_map
 from legalsat.extract.planner import BOXES, EVERY_MEANS, Limits, cached_plan, plan
 from legalsat.gemm import Gemm
+from legalsat.gemm_plan import GemmPlan
+from legalsat.matrix_descriptor import MatrixDescriptor, MatrixOperand
 from legalsat.operators import Copy, Operator, as_tensor
 from legalsat.plan import Plan
-from legalsat.rules import TENSOR_MAP_RULES
+from legalsat.rule import Rule
+from legalsat.rules import MATRIX_RULES, TENSOR_MAP_RULES, TENSOR_MEMORY_RULES, WGMMA_RULES
 from legalsat.rules.movement import no_tensor_memory_accelerator
-from legalsat.sites import Movement, TmaCopy
+from legalsat.sites import Movement, TmaCopy, WgmmaMultiply, descriptor_site
 from legalsat.targets import Target
 from legalsat.targets import target as as_target
+from legalsat.tcgen05 import InstructionDescriptor
+from legalsat.tcgen05_sites import Tcgen05Mma
 from legalsat.tensor_map import TensorMap
 
 if TYPE_CHECKING:
     from legalsat.extract.region import LegalRegion
-    from legalsat.gemm_plan import GemmPlan
 
 
 @overload
@@ -128,18 +133,52 @@ def legal_region(
     return region.legal_region(operator, gpu)
 
 
-def violations(tm: TensorMap, target: str | Target) -> list[Diagnostic]:
-    """Return every rule that a tensor map violates on a target, errors first; empty if it is legal and sound.
+def violations(
+    subject: TensorMap | MatrixDescriptor | InstructionDescriptor | WgmmaMultiply,
+    target: str | Target,
+    *,
+    operand: MatrixOperand | None = None,
+    dtype: Any = None,
+) -> list[Diagnostic]:
+    """Return every rule that a tensor map or a matrix instruction violates on a target, errors first; empty if none.
 
     `d.refused_by == "driver"` marks those for which the encode call fails; "hardware" those that fault or corrupt
     later; "document" those that nobody enforces.
+
+    Args:
+        subject: a `TensorMap`; a `MatrixDescriptor` beside the tile that it is to describe; a `WgmmaMultiply`; or
+            the `InstructionDescriptor` of a tcgen05 multiply by one CTA.
+        target: a GPU, such as "h200".
+        operand: for a matrix descriptor, how its tile really lies: what `matrix_operand` returns.
+        dtype: for a matrix descriptor, the tile's element type.
+
+    Raises:
+        InvalidInput: the subject is none of these, or a descriptor comes without its tile.
     """
-    if not isinstance(tm, TensorMap):
-        raise InvalidInput(f"violations judges a TensorMap, not {type(tm).__name__}; use explain for tensors and plans")
-    gpu, site = as_target(target), TmaCopy.of(tm)
+    gpu = as_target(target)
+    if isinstance(subject, MatrixDescriptor):
+        if operand is None or dtype is None:
+            raise InvalidInput("a matrix descriptor is judged beside its tile; give operand= and dtype= too")
+        return _broken(descriptor_site(subject, operand, as_dtype(dtype).bits), MATRIX_RULES, gpu)
+    if operand is not None or dtype is not None:
+        raise InvalidInput(f"operand and dtype belong to a matrix descriptor, not to {type(subject).__name__}")
+    if isinstance(subject, WgmmaMultiply):
+        return _broken(subject, WGMMA_RULES, gpu)
+    if isinstance(subject, InstructionDescriptor):
+        site = Tcgen05Mma(subject)
+        return _broken(site, [rule for rule in TENSOR_MEMORY_RULES if rule.site == type(site).__name__], gpu)
+    if not isinstance(subject, TensorMap):
+        raise InvalidInput(
+            f"violations judges tensor maps and matrix instructions, not {type(subject).__name__}; use explain for "
+            "tensors and plans"
+        )
     if gpu.tma is None:
         return list(no_tensor_memory_accelerator.check(Movement(8), gpu))
-    return worst_first(d for rule in TENSOR_MAP_RULES for d in rule.check(site, gpu))
+    return _broken(TmaCopy.of(subject), TENSOR_MAP_RULES, gpu)
+
+
+def _broken(site: Any, rules: Iterable[Rule], gpu: Target) -> list[Diagnostic]:
+    return worst_first(d for rule in rules for d in rule.check(site, gpu))
 
 
 def explain(
@@ -157,6 +196,10 @@ def explain(
         InvalidPlan: a plan does not hold even on the target that it was made for.
     """
     gpu = as_target(target)
+    if isinstance(subject, Gemm | GemmPlan):
+        raise InvalidInput(
+            "products are planned whole; synthesize says what forbids one, `legalsat explain --gemm` judges operands"
+        )
     if isinstance(subject, TensorMap | Plan) and (tile is not None or consumer is not None):
         raise InvalidInput("tile and consumer belong to tensors and arrays; leave them out")
     if isinstance(subject, TensorMap):

@@ -66,7 +66,7 @@ def explain(args: Namespace) -> Answer:
         "legal": legal,
         "operands": [operand.to_json() for operand in operands],
     }
-    head = f"{subject} on {target}"
+    head = f"{subject} on {target}, operands by boxes of a tensor map"
     return Answer(data, lambda look: _operands_text(head, operands, look), DONE if legal else REFUSED)
 
 

@@ -23,8 +23,10 @@ class Gemm:
 
     Attributes:
         m, n, k: extents in elements.
-        dtype: element type of A and B.
+        dtype: element type of A and B. NVIDIA's matrix units multiply fp32 as tf32, of whose mantissa ten bits count.
         out_dtype: element type of C; that of A and B when left out, but of 8 bits and fewer bf16, or i32 of integers.
+            Sums are fp32, or i32 of integers; what does not fit a narrower C is rounded, and saturates at e4m3, e5m2
+            and i8.
         a, b, c: the tensors, of shapes (m, k), (n, k) and (m, n), with any strides; dense and row-major when left out.
         constant_b: whether B never changes, as weights do not, so that a relayout of it runs once for all.
 
@@ -109,8 +111,10 @@ def matrix_unit(target: Target) -> str:
 
 
 def sums_of(element: DType) -> DType:
-    """Return the type in which products of `element` are summed: i32 for integers, else fp32."""
-    return as_dtype("i32" if element.kind in {"int", "uint", "bool"} else "fp32")
+    """Return the type in which products of `element` are summed: i32 for integers, fp64 for fp64, else fp32."""
+    if element.kind != "float":
+        return as_dtype("i32")
+    return element if element.bits > 32 else as_dtype("fp32")
 
 
 def _sums_as(element: DType) -> DType:

@@ -11,10 +11,15 @@ from legalsat.errors import LegalSatError
 from legalsat.gemm import Gemm
 from legalsat.mma import Epilogue, Mma
 from legalsat.operators import Copy, Operator
+from legalsat.pipeline import Pipeline
 from legalsat.plan import PLAN_VERSION, InvalidPlan, Launch, Plan, value_of
 from legalsat.plan import from_json as plan_from_json
 from legalsat.targets import TARGETS, Target, target
 from legalsat.tensor import plain
+
+NOMINAL_FLOPS = 500e12
+# Measured on an H200, one block alone (bench/gpu/results/latencies.json): 95 of 100 loads of a box are there by then.
+LOAD_NANOSECONDS = 780
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,17 @@ class GemmPlan:
     epilogue: Epilogue | None
     cost: GemmCost
     candidates: tuple[GemmCandidate, ...]
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What a block does: roles, barriers, and the operations of each role in order.
+
+        Raises:
+            LegalSatError: operands that do not arrive by boxes, or no matrix unit that reads them.
+        """
+        from legalsat.extract.pipelines import product_pipeline  # noqa: PLC0415 - what builds pipelines needs plans
+
+        return product_pipeline(self)
 
     def emit(self, backend: str) -> str:
         """Return source text that needs LegalSAT no more: "ptx"."""

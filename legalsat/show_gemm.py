@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from legalsat.extract.async_plan import async_plan
 from legalsat.gemm_plan import GemmCandidate, GemmPlan
 from legalsat.matrix_descriptor import MatrixOperand
 from legalsat.plan import Plan
@@ -17,6 +18,7 @@ def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
         ("operands", _operands(plan)),
         ("matrix unit", _mma(plan)),
         ("epilogue", _epilogue(plan)),
+        ("pipeline", _pipeline(plan, look)),
         ("predicted cost", _cost(plan)),
         ("tiles considered", _considered(plan.candidates)),
     ]
@@ -102,6 +104,10 @@ def _epilogue(plan: GemmPlan) -> list[str]:
             ("stored by", found.store, f"{plan.operator.out_dtype} of C"),
         ]
     )
+
+
+def _pipeline(plan: GemmPlan, look: Look) -> list[str]:
+    return [look.wrap(reason, "  - ") for reason in async_plan(plan).reasons] if plan.mma else []
 
 
 def _cost(plan: GemmPlan) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from legalsat.logic import Value, ceil_div, pick, product
+from legalsat.matrix_descriptor import PERIODS, MatrixDescriptor, MatrixOperand
 from legalsat.operators import MATRIX_CONSUMERS, TCGEN05_CONSUMERS, WGMMA_CONSUMERS
 from legalsat.tensor_map import MAP_TYPES, TensorMap, driver_value
 
@@ -211,6 +212,18 @@ class Movement:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ProductTypes:
+    """The element type of A and B of a product, that of its sums, and that of C."""
+
+    element: str
+    sums: str
+    result: str
+
+    def __str__(self) -> str:
+        return f"product of {self.element}, sums of {self.sums}, C of {self.result}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class WgmmaMultiply:
     """One wgmma instruction: elements of its shape, element types of A, B and the sums, majors, where A comes from."""
 
@@ -253,3 +266,23 @@ class MatrixRead:
 
     def __str__(self) -> str:
         return f"matrix descriptor of a {self.major}-major tile, {self.block} elements at once"
+
+
+def descriptor_site(told: MatrixDescriptor, operand: MatrixOperand, element_bits: int) -> MatrixRead:
+    """Return the site of a descriptor beside the tile that it is to describe, which lies as `operand` says."""
+    tile = operand.descriptor
+    return MatrixRead(
+        start=told.start,
+        leading=told.leading,
+        stride=told.stride,
+        swizzle=driver_value("swizzle", told.swizzle),
+        tile_leading=tile.leading,
+        tile_stride=tile.stride,
+        tile_swizzle=driver_value("swizzle", tile.swizzle),
+        block=operand.block,
+        element_bits=element_bits,
+        base_offset=told.base_offset,
+        pattern=told.start // PERIODS[told.swizzle] * PERIODS[told.swizzle],
+        major=operand.major,
+        tile_major=operand.major,
+    )

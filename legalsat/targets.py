@@ -133,6 +133,7 @@ class Target:
         max_cluster: CTAs of a portable cluster, 1 where there are none.
         toolkit: CUDA version that the documents and the driver were read at.
         device: the product's speed, None for a bare architecture.
+        multiplies: element types that the matrix units multiply, and how fast beside bf16, by the datasheets.
     """
 
     name: str
@@ -151,11 +152,15 @@ class Target:
     max_cluster: int = 1
     toolkit: tuple[int, int] | None = None
     device: Device | None = None
+    multiplies: tuple[tuple[str, float], ...] = ()
 
     def __str__(self) -> str:
         return self.name
 
 
+_HALVES = (("fp16", 1.0), ("bf16", 1.0))
+_AMPERE_TYPES = (*_HALVES, ("tf32", 0.5), ("fp32", 0.5), ("i8", 2.0), ("u8", 2.0))  # fp32 is multiplied as tf32
+_FP8 = (("e4m3", 2.0), ("e5m2", 2.0))
 _HOPPER_TMA = TmaLimits(map_types=13, swizzles=4, measured=True, max_box_bytes=228 * KIB)  # M-02, M-05
 _BLACKWELL_TMA = TmaLimits(map_types=16, swizzles=7, measured=False)  # TM-22; nobody measured the driver here
 
@@ -169,6 +174,7 @@ _ARCHITECTURES = (
         banks=BankModel(32, accesses="sm_80"),
         cp_async=True,
         toolkit=(13, 0),
+        multiplies=(*_AMPERE_TYPES, ("fp64", 1 / 16)),
     ),
     Target(
         "sm_90a",
@@ -183,6 +189,7 @@ _ARCHITECTURES = (
         mbarrier=True,
         max_cluster=8,  # HW-05
         toolkit=(13, 0),
+        multiplies=(*_AMPERE_TYPES, *_FP8),
     ),
     Target(
         "sm_100a",
@@ -197,6 +204,7 @@ _ARCHITECTURES = (
         mbarrier=True,
         max_cluster=8,
         toolkit=(13, 0),
+        multiplies=(*_AMPERE_TYPES, *_FP8),
     ),
     Target(
         "sm_120a",
@@ -210,6 +218,7 @@ _ARCHITECTURES = (
         mbarrier=True,
         max_cluster=8,
         toolkit=(13, 0),
+        multiplies=(*_AMPERE_TYPES, *_FP8),
     ),
     Target(
         "gfx942",
@@ -220,6 +229,7 @@ _ARCHITECTURES = (
         banks=BankModel(32, accesses="gfx942"),  # AMD-03
         lanes=64,
         registers_per_processor=512 * KIB // 4,
+        multiplies=(*_HALVES, ("i8", 2.0), ("fp32", 1 / 8), ("fp64", 1 / 8)),
     ),
     Target(
         "gfx950",
@@ -230,6 +240,7 @@ _ARCHITECTURES = (
         banks=BankModel(64, accesses="gfx950"),
         lanes=64,
         registers_per_processor=512 * KIB // 4,
+        multiplies=(*_HALVES, *_FP8, ("i8", 2.0), ("fp32", 1 / 16), ("fp64", 1 / 32)),
     ),
 )
 _BY_ARCHITECTURE = {t.name: t for t in _ARCHITECTURES}

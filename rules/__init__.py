@@ -4,6 +4,7 @@ from legalsat.rule import rules_in
 from legalsat.rules import (
     matrix,
     movement,
+    products,
     tcgen05,
     tcgen05_tiles,
     tensor_memory,
@@ -34,6 +35,7 @@ RULES = rules_in(
     windows,
     matrix,
     wgmma_shapes,
+    products,
 )
 TENSOR_MEMORY_RULES = rules_in(tcgen05, tensor_memory)
 # By what they judge; a rule's first parameter says it.
@@ -43,4 +45,5 @@ MOVEMENT_RULES = tuple(rule for rule in RULES if rule.site == "Movement")
 VECTOR_RULES = tuple(rule for rule in RULES if rule.site == "VectorAccess")
 REGISTER_RULES = tuple(rule for rule in RULES if rule.site == "RegisterTile")
 MATRIX_RULES = tuple(rule for rule in RULES if rule.site == "MatrixRead")
+PRODUCT_RULES = tuple(rule for rule in RULES if rule.site == "ProductTypes")
 WGMMA_RULES = tuple(rule for rule in RULES if rule.site == "WgmmaMultiply")

@@ -372,7 +372,7 @@ def test_gemm_is_planned(capsys: Run) -> None:
     code, out, _ = run(capsys, *words, "--dtype", "e4m3", "--out-dtype", "fp32")
     assert code == 0 and "to fp32" in out and "wgmma m64n" in out
     code, out, errors = run(capsys, *words, "--dtype", "fp64")
-    assert code == 1 and not out and "WGMMA001" in errors
+    assert code == 1 and not out and "PROD001" in errors
 
 
 # Explain

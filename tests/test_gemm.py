@@ -29,7 +29,7 @@ EXTENTS = st.sampled_from((1, 8, 64, 100, 129, 512, 588, 1000, 4095, 4096))
 
 
 @settings(deadline=None, max_examples=3)
-@given(EXTENTS, EXTENTS, EXTENTS, st.sampled_from(("bf16", "e4m3")), st.sampled_from(("h200", "a100")))
+@given(EXTENTS, EXTENTS, EXTENTS, st.sampled_from(("bf16", "i8")), st.sampled_from(("h200", "a100")))
 def test_no_tile_of_the_table_is_cheaper(m: int, n: int, k: int, dtype: str, name: str) -> None:
     product, gpu = ls.Gemm(m, n, k, dtype), target(name)
     costs = []
@@ -104,7 +104,7 @@ def test_what_is_no_product_is_refused() -> None:
         ls.Gemm(4, 4, 4, "bf16", a=T((4, 5), "bf16"))
     with pytest.raises(ls.InvalidInput, match="chooses its tiles itself"):
         ls.synthesize(ls.Gemm(4, 4, 4, "bf16"), "h200", tile=(64, 64))
-    with pytest.raises(ls.NoLegalLayout, match="WGMMA001"):
+    with pytest.raises(ls.NoLegalLayout, match="PROD001"):
         ls.synthesize(ls.Gemm(64, 64, 64, "fp64"), "h200")
     assert "tiles of" in str(ls.synthesize(ls.Gemm(64, 64, 64, "bf16"), "h200"))
 

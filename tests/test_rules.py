@@ -15,6 +15,7 @@ from legalsat.rules import (
     TENSOR_MAP_RULES,
     matrix,
     movement,
+    products,
     tcgen05,
     tcgen05_tiles,
     tensor_memory,
@@ -25,7 +26,16 @@ from legalsat.rules import (
     wgmma_shapes,
     windows,
 )
-from legalsat.sites import MatrixRead, Movement, RegisterTile, SharedStages, TmaCopy, VectorAccess, WgmmaMultiply
+from legalsat.sites import (
+    MatrixRead,
+    Movement,
+    ProductTypes,
+    RegisterTile,
+    SharedStages,
+    TmaCopy,
+    VectorAccess,
+    WgmmaMultiply,
+)
 from legalsat.targets import TARGETS, Target, target
 from legalsat.tensor_map import TensorMap
 
@@ -238,6 +248,8 @@ TABLE = (
         Movement(32, "tcgen05.b", "tf32", (64, 32), False, by="cp.async", row_bytes=256),
         "b200",
     ),
+    Row("PROD001", ProductTypes("e4m3", "fp32", "bf16"), ProductTypes("bf16", "fp32", "bf16"), "a100"),
+    Row("PROD002", ProductTypes("bf16", "fp32", "fp64"), ProductTypes("bf16", "fp32", "fp32")),
     Row("VEC001", vector(bytes=2), vector(bytes=4)),
     Row("VEC002", vector(strides=(8190,)), vector(strides=(8192,))),
     Row("VEC003", vector(row_bits=8 * 8190), vector(row_bits=8 * 8192)),
@@ -363,7 +375,16 @@ def test_rules_of_movements_are_no_tensor_map_rules() -> None:
     extra = {
         rule.code
         for rule in rules_in(
-            movement, vectors, wgmma, windows, tcgen05_tiles, matrix, wgmma_shapes, tcgen05, tensor_memory
+            movement,
+            vectors,
+            wgmma,
+            windows,
+            tcgen05_tiles,
+            matrix,
+            wgmma_shapes,
+            tcgen05,
+            tensor_memory,
+            products,
         )
     }
     assert not codes & extra

@@ -84,11 +84,17 @@ def product_of(plan: GemmPlan) -> Product:
             or C is stored as no kernel here stores it.
     """
     mma, epilogue = plan.mma, plan.epilogue
-    if mma is None or epilogue is None or mma.a is None or mma.b is None:
-        raise LegalSatError(
-            f"plan for {plan.target} has no matrix unit that reads both operands from shared memory, and ptx prints "
-            "no other products; emit the operands a, b and c"
-        )
+    if mma is None:
+        raise LegalSatError(f"{plan.target} has neither wgmma nor tcgen05, and ptx prints these alone; plan for sm_90a")
+    if epilogue is None:
+        raise LegalSatError(f"ptx stores no C of {plan.operator.out_dtype}; name a type of 8, 16 or 32 bits")
+    for name, read, one in (("A", mma.a, plan.a), ("B", mma.b, plan.b)):
+        if read is None or one.access.by != "tma":
+            raise LegalSatError(
+                f"{name} travels by {one.access.by}, and ptx prints operands that travel by tma; give {name} rows "
+                "whose pitch is a multiple of 16 bytes, as padded tensors have"
+            )
+    assert mma.a is not None and mma.b is not None
     if plan.launch.programs:
         raise LegalSatError("plan has a persistent grid, and ptx prints one tile a block; ask for launch.programs 0")
     m, n, k = plan.tile
@@ -237,8 +243,12 @@ def _with_lines(plan: GemmPlan, product: Product) -> Product:
         f"Launch {launch.grid} blocks of {launch.threads} threads with {launch.shared} bytes of dynamic shared memory.",
         f"Parameters: {', '.join(launch.parameters)}; maps by value, c the address of C.",
     ]
-    if plan.a.before or plan.b.before:
-        lines.append("A or B is read as a relayout wrote it, which runs first: the plan's a.before and b.before.")
+    for name, one in (("A", plan.a), ("B", plan.b)):
+        if one.before:
+            lines.append(
+                f"{name} must have been copied first, from strides {one.operator.source.strides} to "
+                f"{one.source.strides} elements, with anything behind a row's end."
+            )
     for name, tm in zip(launch.parameters, launch.maps, strict=False):
         lines += ["", f"{name}: {tm}", *map_lines(tm)]
     return replace(product, about=tuple(lines))

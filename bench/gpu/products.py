@@ -68,8 +68,7 @@ def products() -> list[tuple[Any, bool]]:
 def prepare(folder: Path) -> None:
     """Write everything that a run needs."""
     import legalsat as ls  # noqa: PLC0415
-    from bench.gpu.driver import map_arguments  # noqa: PLC0415
-    from legalsat.backends.ptx import emit_ptx, launch_of  # noqa: PLC0415
+    from legalsat.backends.ptx import emit_ptx  # noqa: PLC0415
     from legalsat.backends.ptx.assemble import assemble  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -78,39 +77,47 @@ def prepare(folder: Path) -> None:
     for gemm, timed in products():
         try:
             plan: Any = ls.synthesize(gemm, TARGET)
-            cubin, launch = assemble(emit_ptx(plan), plan.target.architecture), launch_of(plan)
+            cubin = assemble(emit_ptx(plan), plan.target.architecture)
         except ls.LegalSatError as error:
             refused.append(f"{gemm}: {error}")
             continue
         name = f"product{len(entries):03}"
         (folder / f"{name}.cubin").write_bytes(cubin)
-        ends = {"a": plan.a.source, "b": plan.b.source, "c": gemm.c}
-        entries.append(
-            {
-                "name": name,
-                "operator": str(gemm),
-                "timed": timed,
-                "extent": [gemm.m, gemm.n, gemm.k],
-                "tile": list(plan.tile),
-                "stages": plan.stages,
-                "blocks": plan.blocks,
-                "store": plan.epilogue.store,
-                "relaid": [side for side in "ab" if getattr(plan, side).before],
-                "predicted_us": plan.cost.nanoseconds / 1000,
-                "tensors": {
-                    side: {"dtype": t.dtype.name, "shape": list(t.shape), "strides": list(t.strides)}
-                    for side, t in ends.items()
-                },
-                "entry": launch.entry,
-                "grid": launch.grid,
-                "threads": launch.threads,
-                "shared": launch.shared,
-                "parameters": list(launch.parameters),
-                "maps": [map_arguments(tm) for tm in launch.maps],
-            }
-        )
+        entry = entry_of(plan, name)
+        # A relayout would run first, which no one kernel can be timed with.
+        entries.append({**entry, "timed": timed and not entry["relaid"]})
     (folder / "products.json").write_text(json.dumps({"products": entries, "refused": refused}))
     print(f"{len(entries)} products, {sum(e['timed'] for e in entries)} of them timed; refused: {refused}")
+
+
+def entry_of(plan: Any, name: str) -> dict[str, Any]:
+    """Return what `Runner` needs of a plan, as plain values; `name` is that of its cubin."""
+    from bench.gpu.driver import map_arguments  # noqa: PLC0415
+    from legalsat.backends.ptx import launch_of  # noqa: PLC0415
+
+    gemm, launch = plan.operator, launch_of(plan)
+    ends = {"a": plan.a.source, "b": plan.b.source, "c": gemm.c}
+    return {
+        "name": name,
+        "operator": str(gemm),
+        "extent": [gemm.m, gemm.n, gemm.k],
+        "tile": list(plan.tile),
+        "stages": plan.stages,
+        "blocks": plan.blocks,
+        "store": plan.epilogue.store,
+        "relaid": [side for side in "ab" if getattr(plan, side).before],
+        "predicted_us": plan.cost.nanoseconds / 1000,
+        "tensors": {
+            side: {"dtype": t.dtype.name, "shape": list(t.shape), "strides": list(t.strides)}
+            for side, t in ends.items()
+        },
+        "entry": launch.entry,
+        "grid": launch.grid,
+        "threads": launch.threads,
+        "shared": launch.shared,
+        "parameters": list(launch.parameters),
+        "maps": [map_arguments(tm) for tm in launch.maps],
+    }
 
 
 class Runner:
@@ -182,8 +189,8 @@ class Runner:
             stream=torch.cuda.current_stream().cuda_stream,
         )
 
-    def check(self) -> str:
-        """Return what is wrong, "" if nothing is."""
+    def check(self, launches: int = LAUNCHES) -> str:
+        """Return what is wrong after so many launches, "" if nothing is."""
         import torch  # noqa: PLC0415
 
         a, b, c = (self.memory[side][1] for side in "abc")
@@ -191,7 +198,7 @@ class Runner:
         expected = self.memory["c"][0].clone()
         place = torch.as_strided(expected.view(c.dtype), c.shape, c.stride(), c.storage_offset())
         place.copy_(exact.to(c.dtype))
-        for number in range(LAUNCHES):
+        for number in range(launches):
             self.poison()
             self.launch()
             torch.cuda.synchronize()
