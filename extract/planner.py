@@ -17,8 +17,9 @@ from legalsat.extract.cost import dominates, in_a_row, order
 from legalsat.extract.delivery import Delivered, Question
 from legalsat.extract.facts import barred
 from legalsat.extract.fields import Conflict
+from legalsat.extract.movement_pipeline import movement_pipeline
 from legalsat.extract.recheck import CHOSEN_TILE, RELAID, recheck
-from legalsat.extract.schedule import launch, pipeline
+from legalsat.extract.schedule import launch
 from legalsat.extract.solver import SolverGaveUp
 from legalsat.extract.tiles import proposals, window_proposals
 from legalsat.extract.views import map_type
@@ -329,6 +330,7 @@ def _derived(solved: list[_Solved], laws: tuple[Law, ...]) -> list[tuple[_Solved
 def _finished(operator: Operator, target: Target, best: list[tuple[_Solved, tuple[Step, ...]]]) -> Plan:
     winner, derivation = best[0][0].fields, best[0][1]
     window = window_of(operator, winner.access)
+    how = launch(walked(winner.access, window), winner.views, winner.stages, target)
     return Plan(
         operator=operator,
         target=target,
@@ -338,8 +340,8 @@ def _finished(operator: Operator, target: Target, best: list[tuple[_Solved, tupl
         tensor_maps=winner.tensor_maps,
         store=winner.store,
         shared=winner.shared,
-        pipeline=pipeline(winner.access.by, winner.views, winner.shared, winner.stages, window),
-        launch=launch(walked(winner.access, window), winner.views, winner.stages, target),
+        pipeline=movement_pipeline(winner.access.by, winner.views, winner.shared, how),
+        launch=how,
         cost=winner.cost,
         candidates=tuple(Candidate(one.fields.access, steps, one.fields.cost, one.fields.store) for one, steps in best),
         copies=winner.copies,

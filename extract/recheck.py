@@ -22,14 +22,14 @@ from legalsat.extract.by_vectors import (
 )
 from legalsat.extract.columns import column_of
 from legalsat.extract.delivery import Question
-from legalsat.extract.schedule import box_tiles, launch, pipeline, row_tile, span_of
+from legalsat.extract.movement_pipeline import movement_pipeline
+from legalsat.extract.schedule import box_tiles, launch, row_tile, span_of
 from legalsat.extract.search import EQUAL_AS_FUNCTIONS, function_form
 from legalsat.extract.views import box_of, map_type, storable, turned
 from legalsat.operators import Copy, Im2col, access_of, atom_bytes
-from legalsat.plan import Barrier, InvalidPlan, Plan, SharedTile, VectorCopy, View
+from legalsat.plan import InvalidPlan, Plan, SharedTile, VectorCopy, View
 from legalsat.rule import Rule
 from legalsat.rules import COPY_RULES, REGISTER_RULES, SHARED_RULES, VECTOR_RULES
-from legalsat.rules.movement import COPY_ENGINE
 from legalsat.rules.rewrites import LAWS
 from legalsat.rules.vectors import BULK
 from legalsat.rules.windows import COLUMNS
@@ -69,7 +69,7 @@ def recheck(plan: Plan) -> None:
     stages = plan.pipeline.stages
     if plan.launch != launch(question.walked, plan.views, stages, plan.target):
         raise InvalidPlan(f"launch {plan.launch} is not that of the plan's tiles and stages; synthesise the plan again")
-    if stages < 1 or plan.pipeline != pipeline(plan.access.by, plan.views, plan.shared, stages, plan.window):
+    if stages < 1 or plan.pipeline != movement_pipeline(plan.access.by, plan.views, plan.shared, plan.launch):
         raise InvalidPlan("steps or barriers are not those of the plan's buffers and maps; synthesise the plan again")
 
 
@@ -252,9 +252,6 @@ def _check_shared(plan: Plan, expected: tuple[SharedTile, ...], views: tuple[Vie
 def _check_budget(plan: Plan) -> None:
     """Judge the block's shared memory as a whole, and what its barrier waits for."""
     ring = plan.shared[0].bytes if plan.shared else 0
-    wanted = (Barrier("full", 1, ring),) if plan.access.by in COPY_ENGINE else ()
-    if plan.pipeline.barriers != wanted:
-        raise InvalidPlan(f"barriers do not wait for the {ring} bytes that arrive; synthesise the plan again")
     for rule in SHARED_RULES if plan.shared else ():
         single = sum(b.bytes for b in plan.shared[1:] if not b.overlays)
         _judge(rule, SharedStages(plan.pipeline.stages, ring, single), plan)

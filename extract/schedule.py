@@ -8,12 +8,10 @@ from collections.abc import Iterable
 from legalsat.access import Access
 from legalsat.extract.cost import NOMINAL_PROCESSORS
 from legalsat.extract.views import box_of, turned
-from legalsat.plan import Barrier, Launch, Pipeline, SharedTile, View
-from legalsat.rules.movement import COPY_ENGINE
+from legalsat.plan import Launch, SharedTile, View
 from legalsat.sites import SWIZZLE_SPANS
 from legalsat.targets import Target
 from legalsat.tensor_map import SWIZZLES, TensorMap, driver_value
-from legalsat.windows import Window
 
 WORDS_PER_WARP = 2048
 MAX_WARPS = 8
@@ -80,39 +78,6 @@ def row_tile(view: View, word: int, *, atom_bytes: int, runs: int, stages: int) 
 def block_bytes(shared: Iterable[SharedTile]) -> int:
     """Return the bytes of shared memory that a block's buffers take together."""
     return sum(tile.bytes * tile.stages for tile in shared if not tile.overlays)
-
-
-def pipeline(
-    means: str, views: tuple[View, ...], shared: tuple[SharedTile, ...], stages: int, window: Window | None = None
-) -> Pipeline:
-    """Return the barrier and the steps of one tile; over a window, threads load nothing where that leaves its image."""
-    place, phase = ("the next free stage", "the phase of the round") if stages > 1 else ("the buffer", "phase 0")
-    filled = ", zeros where the window leaves the image" if window else ""
-    barriers: tuple[Barrier, ...] = ()
-    if means in COPY_ENGINE:
-        tile = shared[0]
-        piece, many = PIECES.get(means, ("box", "boxes"))
-        boxes = f"{tile.boxes} {piece if tile.boxes == 1 else many}"
-        barriers = (Barrier("full", 1, tile.bytes),)
-        clipped = ", fewer where runs end at the tensor's edge" if means == "bulk" else ""
-        steps = [f"expect {tile.bytes} bytes on full{clipped}", f"load {boxes} into {place}, completing on full"]
-        steps.append(f"wait for full, {phase}")
-    elif means == "cp.async":
-        steps = [f"copy the tile into {place} asynchronously{filled}, and commit the group", "wait for the group"]
-        steps.append("synchronise the block: every thread's copies have arrived")
-    else:
-        steps = [f"load the tile into registers{filled}"]
-        if shared:
-            steps += [f"write it into {place}", "synchronise the block"]
-    if through_registers(views) and shared:
-        steps += ["read the tile into registers", "synchronise the block: the buffer has been read"]
-    if len(shared) > 1:
-        steps += ["write the turned tile", "fence generic writes before the copy engine reads", "synchronise the block"]
-    if len(views) > 1:
-        steps += ["store the boxes as one bulk group", "wait until the group has read its buffer"]
-    else:
-        steps.append("store from registers, elements outside masked off")
-    return Pipeline(stages, barriers, tuple(steps))
 
 
 def launch(access: Access, views: tuple[View, ...], stages: int, target: Target) -> Launch:

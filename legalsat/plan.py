@@ -14,12 +14,13 @@ from legalsat.checks import integer, integers, one_of
 from legalsat.dtypes import dtype
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators import Copy, Im2col, Operator, Transpose
+from legalsat.pipeline import Pipeline, from_plain, to_plain
 from legalsat.targets import TARGETS, Target, target
 from legalsat.tensor import Tensor
 from legalsat.tensor_map import TensorMap
 from legalsat.windows import Window
 
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 
 
 class InvalidPlan(LegalSatError, ValueError):
@@ -62,24 +63,6 @@ class SharedTile:
     alignment: int
     stages: int
     overlays: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Barrier:
-    """An mbarrier of each stage: how many threads arrive and how many bytes the copy engine counts down a phase."""
-
-    name: str
-    arrivals: int
-    transaction_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Pipeline:
-    """How the tile travels: stages of the ring, barriers, and the steps of one tile in order."""
-
-    stages: int
-    barriers: tuple[Barrier, ...]
-    steps: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +192,7 @@ class Plan:
         store: "tma", or "threads" where no tensor map can describe the target.
         shared: buffers in shared memory.
         mma: matrix descriptors; none for movements.
-        pipeline: barriers and steps.
+        pipeline: what a block does, in order: barriers, buffers, roles.
         launch: blocks and warps.
         cost: what is predicted. candidates: the best few, this one first.
         window: the window that the access runs over, where im2col loads walk it, or threads load nothing where it
@@ -323,7 +306,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Target):
         value = value.name
     if hasattr(value, "__dataclass_fields__"):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        whole = isinstance(value, Pipeline)
+        return to_plain(value) if whole else {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
     return value
@@ -345,7 +329,7 @@ def from_json(data: Any) -> Plan:
             tensor_maps=tuple(TensorMap(**m) for m in data["tensor_maps"]),
             store=value_of(str, data["store"], "store"),
             shared=tuple(value_of(SharedTile, s, "shared") for s in data["shared"]),
-            pipeline=value_of(Pipeline, data["pipeline"], "pipeline"),
+            pipeline=from_plain(data["pipeline"]),
             launch=value_of(Launch, data["launch"], "launch"),
             cost=value_of(Cost, data["cost"], "cost"),
             copies=tuple(value_of(VectorCopy, c, "copies") for c in data["copies"]),

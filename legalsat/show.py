@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from legalsat.access import ANY, Access, Mode
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.columns import walked
+from legalsat.pipeline_text import role_lines
 from legalsat.plan import Candidate, Plan
 from legalsat.tensor_map import TensorMap
 
@@ -284,9 +285,12 @@ def _pipeline(plan: Plan, look: Look) -> list[str]:
     for barrier in plan.pipeline.barriers:
         arrivals = f"{barrier.arrivals} arrival{'s' * (barrier.arrivals != 1)}"
         lines.append(f"  barrier {barrier.name}: {arrivals} and {barrier.transaction_bytes} bytes a phase")
-    last = len(str(len(plan.pipeline.steps)))
-    for number, step in enumerate(plan.pipeline.steps, start=1):
-        lines.append(look.wrap(step, f"  {number:>{last}}. "))
+    for who, steps in role_lines(plan.pipeline):
+        if not steps:
+            lines.append(look.wrap("from global memory to registers and back", "  "))
+            continue
+        lines.append(f"  {who}")
+        lines += [look.wrap(step.strip(), "    " + " " * (len(step) - len(step.lstrip()))) for step in steps]
     return lines
 
 

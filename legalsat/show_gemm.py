@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from legalsat.errors import LegalSatError
 from legalsat.extract.async_plan import async_plan
 from legalsat.gemm_plan import GemmCandidate, GemmPlan
 from legalsat.matrix_descriptor import MatrixOperand
+from legalsat.pipeline_text import role_lines
 from legalsat.plan import Plan
 from legalsat.show import PLAIN, Look, byte_count, duration, table
 
@@ -107,7 +109,16 @@ def _epilogue(plan: GemmPlan) -> list[str]:
 
 
 def _pipeline(plan: GemmPlan, look: Look) -> list[str]:
-    return [look.wrap(reason, "  - ") for reason in async_plan(plan).reasons] if plan.mma else []
+    if plan.mma is None:
+        return []
+    lines = [look.wrap(reason, "  - ") for reason in async_plan(plan).reasons]
+    try:
+        roles = list(role_lines(plan.pipeline))
+    except LegalSatError as error:
+        return [*lines, look.wrap(str(error), "  - ")]
+    for who, steps in roles:
+        lines += [f"  {who}", *(f"    {step}" for step in steps)]
+    return lines
 
 
 def _cost(plan: GemmPlan) -> list[str]:

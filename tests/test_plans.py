@@ -27,7 +27,8 @@ from legalsat.extract.planner import BOXES, Limits, plan
 from legalsat.extract.recheck import recheck
 from legalsat.extract.solver import SolverGaveUp
 from legalsat.operators import Copy, Operator, Transpose, access_of
-from legalsat.plan import Barrier, InvalidPlan, Plan, Step, from_json
+from legalsat.pipeline import BarrierRing
+from legalsat.plan import InvalidPlan, Plan, Step, from_json
 from legalsat.rules.rewrites import LAWS
 from legalsat.targets import Target, target
 
@@ -208,7 +209,9 @@ CHANGES: dict[str, Any] = {
     "shared.0.name": "target",
     "shared.0.overlays": True,
     "shared": [],
-    "pipeline.stages": 16,
+    "pipeline.buffers.0.stages": 16,
+    "pipeline.roles.0.warps": 3,
+    "pipeline.roles.0.body": [],
     "pipeline.barriers.0.transaction_bytes": 8192,
     "pipeline.barriers.0.arrivals": 2,
     "pipeline.barriers": [],
@@ -241,8 +244,8 @@ def test_other_ways_of_storing_are_checked_too() -> None:
     assert threads.store == "threads"
     with pytest.raises(InvalidPlan):
         recheck(changed(threads, "operator.target.align", 1))
-    late = replace(threads, pipeline=replace(threads.pipeline, barriers=(Barrier("full", 1, 16),)))
-    with pytest.raises(InvalidPlan, match="bytes that arrive"):
+    late = replace(threads, pipeline=replace(threads.pipeline, barriers=(BarrierRing("full", 1, 1, 16),)))
+    with pytest.raises(InvalidPlan, match="steps or barriers"):
         recheck(late)
 
 

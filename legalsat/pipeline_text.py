@@ -1,0 +1,110 @@
+"""Pipelines in words: one line an operation, loops and guards indented."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from legalsat.pipeline import (
+    Advance,
+    Allocate,
+    Arrive,
+    At,
+    Commit,
+    CommitTo,
+    CopyArrive,
+    CopyIn,
+    Expect,
+    Fence,
+    Free,
+    Guard,
+    Load,
+    Loop,
+    Multiply,
+    Operation,
+    Pipeline,
+    Read,
+    Registers,
+    Relinquish,
+    Start,
+    Store,
+    Sync,
+    UseSums,
+    Wait,
+    WaitGroup,
+    Write,
+)
+
+INDENT = "  "
+
+
+def role_lines(pipeline: Pipeline) -> Iterator[tuple[str, list[str]]]:
+    """Yield for each role who it is, and what it does."""
+    for role in pipeline.roles:
+        warps = f"{role.warps} warp{'s' * (role.warps != 1)}" if role.warps else "one thread"
+        several = f", {role.instances} times" if role.instances > 1 else ""
+        yield f"{role.name}, {warps}{several}", list(_lines(role.body, ""))
+
+
+def _lines(body: tuple[Operation, ...], indent: str) -> Iterator[str]:
+    for op in body:
+        yield indent + words(op)
+        if isinstance(op, Loop | Guard):
+            yield from _lines(op.body, indent + INDENT)
+
+
+def _of(ring: str, at: At) -> str:
+    return f"{ring}[{at}]" if at.cursor else ring
+
+
+def words(op: Operation) -> str:
+    """Return what an operation does."""
+    text: str = _WORDS[type(op)](op)
+    return text
+
+
+def _wait_group(op: WaitGroup) -> str:
+    left = (
+        f"at most {op.pending} {op.family} groups are under way" if op.pending else f"all {op.family} groups are done"
+    )
+    return f"wait until {left}" + ", at least with their buffers" * op.read
+
+
+def _guard(op: Guard) -> str:
+    return f"if {op.cursor} is {op.trips} or more:" if op.cursor else f"if {op.trips} is 1 or more:"
+
+
+_WORDS: dict[type, Callable[[Any], str]] = {
+    Start: lambda op: f"start {op.barrier}",
+    Wait: lambda op: f"wait for {_of(op.barrier, op.at)}" + ", the turn before" * op.before,
+    Arrive: lambda op: (
+        f"arrive on {_of(op.barrier, op.at)}"
+        + f", {op.count} times" * (op.count > 1)
+        + f" of CTA {op.cta:+}" * bool(op.cta)
+    ),
+    Expect: lambda op: f"expect {op.bytes} bytes on {_of(op.barrier, op.at)}" + " without arriving" * (not op.arrives),
+    Load: lambda op: (
+        f"load {op.bytes} bytes into {_of(op.buffer, op.at)}"
+        + f" for CTAs {op.mask:#b}" * (op.mask != 1)
+        + f", counted on {op.barrier}"
+    ),
+    CopyIn: lambda op: f"copy {op.bytes} bytes into {_of(op.buffer, op.at)} asynchronously",
+    CopyArrive: lambda op: f"arrive on {_of(op.barrier, op.at)} when the copies are done",
+    Store: lambda op: f"{'add' if op.reduces else 'store'} {op.bytes} bytes of {_of(op.buffer, op.at)}",
+    Read: lambda op: f"read {_of(op.buffer, op.at)}",
+    Write: lambda op: f"write {_of(op.buffer, op.at)}",
+    Multiply: lambda op: f"multiply {' by '.join(_of(*one) for one in op.reads)} into {op.sums}, by {op.unit}",
+    Commit: lambda op: f"commit the {op.family} group",
+    WaitGroup: _wait_group,
+    CommitTo: lambda op: f"have tcgen05 arrive on {_of(op.barrier, op.at)} when it is done",
+    UseSums: lambda op: f"take {op.sums}",
+    Fence: lambda op: f"fence {op.kind}",
+    Sync: lambda op: f"meet at {op.name}",
+    Registers: lambda op: f"{'take up to' if op.more else 'give registers back down to'} {op.count} registers a thread",
+    Allocate: lambda op: f"allocate {op.columns} columns of tensor memory for {', '.join(op.holds)}",
+    Relinquish: lambda op: "promise to allocate no more tensor memory",
+    Free: lambda op: f"free {op.columns} columns of tensor memory",
+    Advance: lambda op: f"{op.cursor} moves on" + f" by {op.by}" * (op.by != 1),
+    Loop: lambda op: f"as often as {op.trips}:",
+    Guard: _guard,
+}
