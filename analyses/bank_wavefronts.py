@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from legalsat.checks import integers, one_of
 from legalsat.errors import InvalidInput
 from legalsat.shared_access import ACCESSES, PAIRS, Phases, SharedAccess, UnknownPhases
-from legalsat.targets import Target, target
+from legalsat.targets import Target
+from legalsat.targets import target as target_called
 
 WORD_BYTES = 4
 
@@ -29,16 +30,20 @@ def bank_wavefronts(op: str, addresses: Sequence[int], target: str | Target) -> 
             "ldmatrix." or "stmatrix." with x1, x2 or x4 and perhaps ".trans"; on AMD such as "ds_read_b128".
         addresses: byte addresses in shared memory, one per lane (32; AMD 64), all lanes active; of ldmatrix and
             stmatrix the row addresses, 8 a matrix in lane order, of which those of the first 8, 16 or 32 lanes count.
+            What they move lies below `Target.shared_bytes_per_processor`, which is as far as a block's addresses go:
+            its own bytes, and before them those that the driver keeps.
         target: a target or its name.
 
     Raises:
-        InvalidInput: an unknown instruction or target, another number of addresses, one that is negative or misaligned.
+        InvalidInput: an unknown instruction or target, another number of addresses, one that is negative, misaligned or
+            beyond shared memory.
         UnknownPhases: nobody has published how this chip serves the instruction.
 
     Source: measured on an H200 (FACTS M-15); FACTS HW-09 to HW-12 and AMD-03 to AMD-05.
     """
     access = shared_access(op, target)
-    given = integers(addresses, "addresses", low=0)
+    room = target_called(target).shared_bytes_per_processor
+    given = integers(addresses, "addresses", low=0, high=room - access.bytes)
     if len(given) != access.addresses and not (access.matrices and len(given) == 32):
         raise InvalidInput(
             f"{access.name} was given {len(given)} addresses; give {access.addresses}, one per lane"
@@ -49,7 +54,7 @@ def bank_wavefronts(op: str, addresses: Sequence[int], target: str | Target) -> 
 
 def shared_access(op: str, chip: str | Target) -> SharedAccess:
     """Return how the target serves an instruction, or raise `InvalidInput` or `UnknownPhases`."""
-    at = target(chip)
+    at = target_called(chip)
     table = ACCESSES.get(at.banks.accesses, {})
     name = op.replace(".shared.", ".", 1) if isinstance(op, str) else op
     if not table:

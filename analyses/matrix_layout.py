@@ -21,13 +21,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.checks import integer, one_of
+from legalsat.checks import choice, integer, one_of
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.layout import Layout
 from legalsat.matrix_descriptor import CHUNK_BYTES, MAJORS, PERIODS, REACH, SPANS, MatrixDescriptor, MatrixOperand
 from legalsat.swizzle import Swizzle
 
 ELEMENT_BITS = (4, 8, 16, 32)
+MOST_LISTED = 2**20  # addresses; an instruction reads 256 rows of 64 elements at most
 UNUSED_LEADING = 16  # PTX: "assumed 1"
 
 Addresses = NDArray[np.int64]
@@ -46,9 +47,18 @@ def read_addresses(descriptor: MatrixDescriptor, major: str, mn: int, k: int, el
         descriptor: what the instruction is given.
         major: "K" or "MN".
         mn: rows of A or columns of C.
-        k: elements along K.
+        k: elements along K; `mn` times `k` is at most 2^20.
         element_bits: 4, 8, 16 or 32, what an element takes in shared memory.
+
+    Raises:
+        InvalidInput: an argument has no meaning, or there are more elements than that.
     """
+    if not isinstance(descriptor, MatrixDescriptor):
+        raise InvalidInput(f"descriptor is {descriptor!r}; give a MatrixDescriptor")
+    mn, k = integer(mn, "mn", low=1), integer(k, "k", low=1)
+    if mn * k > MOST_LISTED:
+        raise InvalidInput(f"mn and k name {mn * k} elements; give at most {MOST_LISTED}, or one instruction's")
+    element_bits = _bits(element_bits)
     d, span = descriptor, SPANS[descriptor.swizzle]
     # Along the major axis in bytes; along the other one in rows of the pattern.
     axes = (np.arange(mn, dtype=np.int64)[:, None], np.arange(k, dtype=np.int64)[None, :])
@@ -141,6 +151,7 @@ def matrix_operand(
         NoSuchDescriptor: no descriptor reads this layout; the message says why.
     """
     bits, first = _bits(element_bits), MatrixDescriptor(unit, 0, 0, swizzle)
+    _require_small(layout, bits)
     one_of(major, "major", MAJORS)
     step = integer(k_bytes, "k_bytes", low=CHUNK_BYTES) * 8 // bits
     place = _places(layout)
@@ -170,14 +181,21 @@ def matrix_operand(
 
 
 def _bits(element_bits: int) -> int:
-    if element_bits not in ELEMENT_BITS:
-        raise InvalidInput(f"element_bits is {element_bits!r}; give one of {', '.join(map(str, ELEMENT_BITS))}")
-    return element_bits
+    return choice(element_bits, "element_bits", ELEMENT_BITS)
+
+
+def _require_small(layout: Layout, bits: int) -> None:
+    """Raise unless the layout has two modes and no more elements than a descriptor's reach holds."""
+    if not isinstance(layout, Layout) or layout.rank != 2:
+        raise InvalidInput(f"layout is {layout}; give one of two modes, (mn, k)")
+    most = 8 * REACH // bits
+    if layout.size > most:
+        raise InvalidInput(f"layout has {layout.size} elements of {bits} bits; give at most {most}, {REACH} bytes")
+    if layout.cosize > 2**40:  # far beyond any address, and so that sums stay below 2^63
+        raise NoSuchDescriptor(f"layout spans {layout.cosize} elements; keep it between 0 and {REACH} bytes")
 
 
 def _places(layout: Layout) -> Addresses:
-    if not isinstance(layout, Layout) or layout.rank != 2:
-        raise InvalidInput(f"layout is {layout}; give one of two modes, (mn, k)")
     return layout.offsets().reshape(layout[0].size, layout[1].size, order="F")
 
 

@@ -210,6 +210,9 @@ def repair_banks(
 ) -> BankRepair:
     """Return the cheapest place of a tile in shared memory: fewest wavefronts, bytes, boxes, then bits swizzled.
 
+    Of the copy engine's swizzles all are tried but "128B_atom_32B_flip_8B", which exchanges bits at two distances
+    (FACTS SW-06): no matrix unit reads it, and threads that do would need a second XOR.
+
     Args:
         accesses: what threads do to the tile, each an instruction of `bank_wavefronts` and the layout of the registers:
             (thread, value) to the coordinate (row, column), as `layout_wavefronts` takes it.
@@ -227,10 +230,13 @@ def repair_banks(
     Source: FACTS SW-01 to SW-14, M-08, M-11, WG-08 to WG-18, HW-09 to HW-12.
     """
     problem = _problem(accesses, tile, dtype, target, filled_by=filled_by, read_by=read_by)
-    plain = problem.wavefronts(problem.row_major("none", problem.row_bytes))
+    room = problem.target.shared_bytes_per_block
+    rows = problem.row_major("none", problem.row_bytes)
+    if rows.bytes > room:
+        raise _nowhere(problem)
+    plain = problem.wavefronts(rows)
     refusal = plain if isinstance(plain, InvalidInput) else None
     best: tuple[int, int, _Place] | None = None
-    room = problem.target.shared_bytes_per_block
     for place in sorted((p for p in problem.places() if p.bytes <= room), key=lambda p: p.cost):
         found = problem.wavefronts(place)
         if isinstance(found, InvalidInput):
@@ -241,10 +247,7 @@ def repair_banks(
         if best[0] == best[1]:
             break
     if best is None:
-        raise refusal or InvalidInput(
-            f"tile {problem.rows} x {problem.columns} of {problem.bits} bits fits nowhere: rows of {problem.row_bytes} "
-            f"bytes for {filled_by} and {read_by}, {room} bytes a block; give rows of whole spans, or fewer"
-        )
+        raise refusal or _nowhere(problem)
     after, least, place = best
     return BankRepair(
         kind=place.kind,
@@ -258,6 +261,14 @@ def repair_banks(
         after=after,
         least=least,
         bytes_added=place.bytes - problem.rows * problem.row_bytes,
+    )
+
+
+def _nowhere(problem: _Problem) -> InvalidInput:
+    return InvalidInput(
+        f"tile {problem.rows} x {problem.columns} of {problem.bits} bits fits nowhere: rows of {problem.row_bytes} "
+        f"bytes for {problem.filled_by} and {problem.read_by}, {problem.target.shared_bytes_per_block} bytes a block; "
+        "give rows of whole spans, or fewer"
     )
 
 

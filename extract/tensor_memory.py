@@ -11,27 +11,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations, product
 from typing import Any
 
-from legalsat.checks import integer
+from legalsat.checks import choice, integer, integers
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import InvalidInput
 from legalsat.extract.fields import Conflict
+from legalsat.extract.planner import NoLegalLayout
 from legalsat.mma import Columns
 from legalsat.rule import Rule
 from legalsat.rules import TENSOR_MEMORY_RULES
 from legalsat.rules.tensor_memory import allocation_sizes
 from legalsat.targets import Target
-from legalsat.tcgen05 import InstructionDescriptor, Kind, Scales, kind_of, legal_m, legal_n
+from legalsat.targets import target as target_called
+from legalsat.tcgen05 import GROUPS, InstructionDescriptor, Kind, Scales, kind_of, legal_m, legal_n
 from legalsat.tcgen05_sites import Tcgen05Mma, Tcgen05Tile, TensorMemoryAllocation, TensorMemoryPair, TensorMemoryUse
-from legalsat.tensor_memory import Program, sites
+from legalsat.tensor_memory import Program
 from legalsat.tensor_memory_layouts import (
     ATOM_COLUMNS,
     columns_of_sums,
     operand_columns,
     scale_columns,
 )
+from legalsat.tensor_memory_walk import sites
 
 MOST_STATES = 2**16
 
@@ -70,14 +74,24 @@ class Instruction:
     descriptor: InstructionDescriptor
 
 
-def tensor_memory_violations(program: Program, target: Target) -> list[Diagnostic]:
-    """Return what is wrong with a program of tensor memory, errors first, otherwise in its order.
+def tensor_memory_violations(program: Program, target: str | Target) -> list[Diagnostic]:
+    """Return what is wrong with a program of tensor memory, errors first, otherwise in its order; empty if nothing is.
+
+    Args:
+        program: a `legalsat.tensor_memory.Program` of its events.
+        target: a GPU with tensor memory, such as "sm_100a" or "b200".
 
     Raises:
-        InvalidInput: the target has no tensor memory, or the program allocates a name twice at once.
+        InvalidInput: `program` is none, the target has no tensor memory, or a name is allocated twice at once.
+        UnknownTarget: no such GPU.
+
+    Source: PTX ISA 9.1, 9.7.16; FACTS TC-22 to TC-31.
     """
-    _check(target)
-    return worst_first(_said(sites(program), target))
+    gpu = target_called(target)
+    _check(gpu)
+    if not isinstance(program, Program):
+        raise InvalidInput(f"program is {program!r}; give a tensor_memory.Program of events")
+    return worst_first(_said(sites(program), gpu))
 
 
 def _said(judged: Iterable[Any], target: Target) -> Iterator[Diagnostic]:
@@ -86,6 +100,7 @@ def _said(judged: Iterable[Any], target: Target) -> Iterator[Diagnostic]:
             yield from rule.check(site, target)
 
 
+@cache
 def _rules_of(site: str) -> tuple[Rule, ...]:
     return tuple(rule for rule in TENSOR_MEMORY_RULES if rule.site == site)
 
@@ -180,40 +195,8 @@ def _aligned(column: int, alignment: int) -> int:
     return -(-column // alignment) * alignment
 
 
-def accumulator_columns(
-    m: int,
-    n: int,
-    types: tuple[str, str, str],
-    stages: int = 1,
-    cta_group: int = 1,
-    *,
-    scales: Scales | None = None,
-) -> int:
-    """Return the columns of tensor memory, in each CTA, that the sums of a tile take.
-
-    Args:
-        m: rows of the tile, of both CTAs where two multiply together; a multiple of 64 (two CTAs: 128).
-        n: columns of the tile.
-        types: element types of A, of B and of the sums, which take 32 bits each whatever they are (FACTS TC-28).
-        stages: tiles of sums that exist at once.
-        cta_group: CTAs that multiply together, 1 or 2.
-        scales: of block-scaled kinds, what a scale stands for.
-
-    Raises:
-        InvalidInput: a number has no meaning, no kind multiplies these types, or no instruction's rows divide `m`.
-    """
-    known = _rows(kind_of(types[0], types[1], scales), cta_group)
-    rows = next((r for r in known if integer(m, "m", low=1) % r == 0), None)
-    if rows is None:
-        raise InvalidInput(f"m is {m}; give a multiple of {known[-1]}")
-    each = columns_of_sums(rows, integer(n, "n", low=1), cta_group)
-    return m // rows * each * integer(stages, "stages", low=1)
-
-
 def _rows(kind: Kind, cta_group: int) -> tuple[int, ...]:
-    if cta_group not in (1, 2):
-        raise InvalidInput(f"cta_group is {cta_group}; give 1 or 2")
-    return legal_m(kind, cta_group)[::-1]
+    return legal_m(kind, choice(cta_group, "cta_group", GROUPS))[::-1]
 
 
 def wants_of(
@@ -252,6 +235,67 @@ def wants_of(
     return tuple(wants)
 
 
+def tensor_memory_placement(
+    types: tuple[str, str, str],
+    tile: tuple[int, int, int],
+    target: str | Target,
+    *,
+    majors: tuple[str, str] = ("K", "K"),
+    scales: Scales | None = None,
+    cta_group: int = 1,
+    accumulators: int = 1,
+    scale_stages: int = 1,
+    a_stages: int = 0,
+) -> tuple[Instruction, Placement]:
+    """Return the instruction that multiplies a tile, and the columns of its sums, its scale factors and of A.
+
+    Args:
+        types: element types of A, of B and of the sums.
+        tile: elements along m, n and k, of both CTAs where two multiply together.
+        target: a GPU with tensor memory, such as "sm_100a" or "b200".
+        majors: "K" or "MN" for A and for B.
+        scales: of block-scaled kinds, what a scale stands for.
+        cta_group: CTAs that multiply together, 1 or 2.
+        accumulators: tiles of sums that exist at once.
+        scale_stages: stages of scale factors that exist at once.
+        a_stages: stages of A in tensor memory, 0 where it lies in shared memory.
+
+    Raises:
+        NoLegalLayout: no instruction multiplies the tile, or its sums, scales and A do not fit; `diagnostics` say why.
+        InvalidInput: an argument has no meaning, or the target has no tensor memory.
+        UnknownTarget: no such GPU.
+
+    Source: FACTS TC-04, TC-23, TC-27, TC-28, TC-30.
+    """
+    gpu = target_called(target)
+    counts = [
+        integer(n, what, low=low, high=4096)
+        for n, what, low in (
+            (accumulators, "accumulators", 1),
+            (scale_stages, "scale_stages", 1),
+            (a_stages, "a_stages", 0),
+        )
+    ]
+    chosen = choose_instruction(
+        types, tile, gpu, majors=majors, scales=scales, cta_group=cta_group, a_in_tensor_memory=a_stages > 0
+    )
+    if isinstance(chosen, Conflict):
+        raise NoLegalLayout(f"no instruction of {gpu} multiplies tiles of {tile}", chosen.diagnostics)
+    wants = wants_of(
+        chosen,
+        tile,
+        cta_group=cta_group,
+        accumulators=counts[0],
+        scales=scales,
+        scale_stages=counts[1],
+        a_stages=counts[2],
+    )
+    found = place(wants, gpu)
+    if isinstance(found, Conflict):
+        raise NoLegalLayout(f"a tile of {tile} does not fit into the tensor memory of {gpu}", found.diagnostics)
+    return chosen, found
+
+
 def choose_instruction(
     types: tuple[str, str, str],
     tile: tuple[int, int, int],
@@ -280,7 +324,15 @@ def choose_instruction(
         InvalidInput: the target has no tcgen05, no kind multiplies these types, or the kind has no such sums or majors.
     """
     _check(target)
-    m, n, k = (integer(extent, f"tile {name}", low=1) for extent, name in zip(tile, "mnk", strict=True))
+    m, n, k = integers(tile, "tile", low=1, high=2**31, length=3)
+    for what, given, wanted in (
+        ("types", types, "those of A, of B and of the sums"),
+        ("majors", majors, "A's and B's"),
+    ):
+        if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2 + (what == "types"):
+            raise InvalidInput(f"{what} are {given!r}; give {wanted}")
+    if not isinstance(scales, Scales | None):
+        raise InvalidInput(f"scales are {scales!r}; give Scales, or None for none")
     kind = kind_of(types[0], types[1], scales)
     found: list[tuple[tuple[int, int, int], Instruction]] = []
     refused: tuple[Diagnostic, ...] = ()

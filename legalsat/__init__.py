@@ -9,6 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from legalsat import tcgen05 as tcgen05
+    from legalsat import tensor_memory as tensor_memory
+    from legalsat import tensor_memory_layouts as tensor_memory_layouts
     from legalsat.analyses.bank_wavefronts import bank_wavefronts as bank_wavefronts
     from legalsat.analyses.copy_engine import smem_bytes as smem_bytes
     from legalsat.analyses.copy_engine import smem_image as smem_image
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from legalsat.analyses.copy_engine import tx_bytes as tx_bytes
     from legalsat.analyses.layout_banks import LayoutWavefronts as LayoutWavefronts
     from legalsat.analyses.layout_banks import layout_wavefronts as layout_wavefronts
+    from legalsat.analyses.matrix_layout import NoSuchDescriptor as NoSuchDescriptor
     from legalsat.analyses.matrix_layout import matrix_operand as matrix_operand
     from legalsat.analyses.matrix_layout import read_addresses as read_addresses
     from legalsat.analyses.matrix_layout import tile_layout as tile_layout
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from legalsat.extract.region import Specialisation as Specialisation
     from legalsat.extract.search import SearchGaveUp as SearchGaveUp
     from legalsat.extract.solver import SolverGaveUp as SolverGaveUp
+    from legalsat.extract.tensor_memory import tensor_memory_placement as tensor_memory_placement
     from legalsat.extract.tensor_memory import tensor_memory_violations as tensor_memory_violations
     from legalsat.gemm import Gemm as Gemm
     from legalsat.gemm_plan import GemmPlan as GemmPlan
@@ -87,15 +92,17 @@ if TYPE_CHECKING:
     from legalsat.tcgen05 import InstructionDescriptor as InstructionDescriptor
     from legalsat.tensor import Tensor as Tensor
     from legalsat.tensor_map import TensorMap as TensorMap
+    from legalsat.wgmma import Wgmma as Wgmma
 
 __version__ = "0.1.0"
 
 # The same names for the interpreter; a test compares the two lists.
 _MODULES = {
+    "legalsat": "tcgen05 tensor_memory tensor_memory_layouts",  # whole modules, whose names say too little alone
     "legalsat.analyses.bank_wavefronts": "bank_wavefronts",
     "legalsat.analyses.copy_engine": "smem_bytes smem_image store_footprint tx_bytes",
     "legalsat.analyses.layout_banks": "LayoutWavefronts layout_wavefronts",
-    "legalsat.analyses.matrix_layout": "matrix_operand read_addresses tile_layout",
+    "legalsat.analyses.matrix_layout": "NoSuchDescriptor matrix_operand read_addresses tile_layout",
     "legalsat.api": "explain legal_region synthesize violations",
     "legalsat.diagnostics": "Diagnostic",
     "legalsat.dims": "Dim",
@@ -108,7 +115,7 @@ _MODULES = {
     "legalsat.extract.proof": "Proof",
     "legalsat.extract.region": "LegalRegion Specialisation",
     "legalsat.extract.search": "SearchGaveUp",
-    "legalsat.extract.tensor_memory": "tensor_memory_violations",
+    "legalsat.extract.tensor_memory": "tensor_memory_placement tensor_memory_violations",
     "legalsat.gemm": "Gemm",
     "legalsat.gemm_plan": "GemmPlan",
     "legalsat.layout": "Layout make_layout",
@@ -127,6 +134,7 @@ _MODULES = {
     "legalsat.tcgen05": "InstructionDescriptor",
     "legalsat.tensor": "Tensor",
     "legalsat.tensor_map": "TensorMap",
+    "legalsat.wgmma": "Wgmma",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -134,7 +142,10 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names.sp
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'legalsat' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
+    home = _HOME[name]
+    value = (
+        importlib.import_module(f"{home}.{name}") if home == __name__ else getattr(importlib.import_module(home), name)
+    )
     globals()[name] = value
     return value
 

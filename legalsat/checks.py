@@ -29,6 +29,23 @@ def integer(value: Any, what: str, *, low: int | None = None, high: int | None =
     return number
 
 
+def flag(value: Any, what: str) -> bool:
+    """Return `value` if it is True or False, or raise `InvalidInput` naming `what`."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{what} is {value!r}; give True or False")
+    return value
+
+
+def choice(value: Any, what: str, numbers: Iterable[int]) -> int:
+    """Return `value` as an int if it is one of `numbers`, else raise `InvalidInput` that lists them."""
+    known = tuple(numbers)
+    found = integer(value, what)
+    if found not in known:
+        *most, last = map(str, known)
+        raise InvalidInput(f"{what} is {found}; give {', '.join(most)} or {last}")
+    return found
+
+
 def number(value: Any, what: str) -> float:
     """Return `value` as a float that is not negative, or raise `InvalidInput` naming `what`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:

@@ -214,7 +214,7 @@ def _add_synthesize(commands: Any) -> None:
     gemm = operators.add_parser(
         "gemm",
         help="plan C = A B^T: tile, stages, matrix descriptors, epilogue",
-        description="Plans the product of A (M x K) and B (N x K), row-major, into C (M x N).\n"
+        description="Plans the product of A (M x K) and B (N x K) into C (M x N), all dense and C row-major.\n"
         "`explain --gemm` judges the operands one by one.",
         epilog=_EXIT_CODES,
     )
@@ -222,6 +222,10 @@ def _add_synthesize(commands: Any) -> None:
         gemm.add_argument(f"--{extent}", required=True, metavar=extent.upper(), help="elements")
     gemm.add_argument("--dtype", required=True, help="element type of A and B: bf16, fp16, e4m3, ...")
     gemm.add_argument("--out-dtype", help="element type of C; that of A and B when left out, but of 8 bits bf16 or i32")
+    for name, rows in (("a", "M"), ("b", "N")):
+        gemm.add_argument(
+            f"--{name}-major", choices=("K", rows), default="K", help=f"axis along which {name.upper()} is stored; K"
+        )
     gemm.add_argument("--emit", choices=_PRODUCT_BACKENDS, help="print source text: a kernel")
     _finish(gemm, "legalsat.cli_gemm", "synthesize", target=True, output=True)
 

@@ -24,7 +24,10 @@ def synthesize(args: Namespace) -> Answer:
     """Plan a product; print the plan, or the source text of a backend."""
     m, n, k = (whole(getattr(args, extent), f"--{extent}") for extent in "mnk")
     target = as_target(args.target)
-    product = Gemm(m, n, k, args.dtype, out_dtype=args.out_dtype)
+    # What is not K-major is stored as its transpose would be.
+    a = None if args.a_major == "K" else Tensor((m, k), args.dtype, (1, m))
+    b = None if args.b_major == "K" else Tensor((n, k), args.dtype, (1, n))
+    product = Gemm(m, n, k, args.dtype, out_dtype=args.out_dtype, a=a, b=b)
     try:
         plan = api.synthesize(product, target)
     except NoLegalLayout as refusal:

@@ -55,9 +55,10 @@ class MatrixDescriptor:
         one_of(self.swizzle, f"swizzle of {self.unit}", _CODES[self.unit])
         for name in ("leading", "stride", "start"):
             value = integer(getattr(self, name), f"{name} of a matrix descriptor", low=0, high=REACH - CHUNK_BYTES)
+            object.__setattr__(self, name, value)
             if value % CHUNK_BYTES:
                 raise InvalidInput(f"{name} of a matrix descriptor is {value} bytes; give a multiple of {CHUNK_BYTES}")
-        integer(self.base_offset, "base_offset", low=0, high=7)
+        object.__setattr__(self, "base_offset", integer(self.base_offset, "base_offset", low=0, high=7))
 
     @property
     def word(self) -> int:
@@ -104,8 +105,13 @@ class MatrixDescriptor:
             major: "K" or "MN".
             block: rows of A or columns of C that one instruction reads; 0 to leave its steps out of account.
             element_bits: bits of an element in shared memory, needed with `block`.
+
+        Raises:
+            InvalidInput: an argument has no meaning, or `element_bits` is missing.
         """
         one_of(major, "major", MAJORS)
+        if integer(block, "block", low=0, high=REACH):
+            integer(element_bits, "element_bits", low=1, high=128)
         names = set()
         if self.swizzle == "none":
             names.add("base_offset")
@@ -118,7 +124,13 @@ class MatrixDescriptor:
         return tuple(sorted(names))
 
     def reads_like(self, other: MatrixDescriptor, major: str, *, block: int = 0, element_bits: int = 0) -> bool:
-        """Whether hardware reads the same with both: they differ in nothing but `ignored` fields."""
+        """Whether hardware reads the same with both: they differ in nothing but `ignored` fields.
+
+        Raises:
+            InvalidInput: an argument has no meaning; they are those of `ignored`.
+        """
+        if not isinstance(other, MatrixDescriptor):
+            raise InvalidInput(f"other is {other!r}; give a MatrixDescriptor")
         if (self.unit, self.swizzle) != (other.unit, other.swizzle):
             return False
         unread: dict[str, Any] = dict.fromkeys(self.ignored(major, block=block, element_bits=element_bits), 0)

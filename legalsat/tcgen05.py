@@ -1,5 +1,7 @@
 """Fifth-generation tensor cores (tcgen05): kinds of multiply, their shapes, and the 32-bit instruction descriptor.
 
+Element types go by any name that `legalsat.dtypes` knows: "fp16", "f16" and "float16" are one.
+
 Nothing here refuses an illegal shape: a descriptor is a word, and `legalsat.rules.tcgen05` says which words are legal.
 """
 
@@ -8,24 +10,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
-from legalsat.checks import integer, one_of
+from legalsat.checks import choice, flag, integer, one_of
+from legalsat.dtypes import dtype
 from legalsat.errors import InvalidInput
 
 SUM_CODES = {"fp16": 0, "fp32": 1, "i32": 2}
 SCALE_CODES = {"e4m3": 0, "e8m0": 1}  # as scales both are unsigned
 MAX_SHIFTS = (0, 8, 16, 32)
 MAJORS = ("K", "MN")
+GROUPS = (1, 2)  # CTAs that multiply together
 WIDE_K = 96  # elements; only where the target's table says so
 _FLOATS = {"e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
 
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """One scale for every `block` elements along K, of type "e8m0" or "e4m3" (whose sign is never set)."""
+    """One scale for every `block` elements along K, of type "e8m0" or "e4m3" (whose sign is never set).
+
+    Raises:
+        InvalidInput: scales have no such type, or a block is no number of elements.
+    """
 
     dtype: str
     block: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", one_of(dtype(self.dtype).name, "type of scales", SCALE_CODES))
+        object.__setattr__(self, "block", integer(self.block, "elements of a scale's block", low=1))
 
     def __str__(self) -> str:
         return f"{self.dtype} scales of {self.block} elements"
@@ -84,8 +97,13 @@ _STANDS_FOR = {"fp32": "tf32"}
 
 
 def operand_type(name: str) -> str:
-    """Return the element type by which an operand is known here: fp32 is multiplied as tf32."""
-    return _STANDS_FOR.get(name, name)
+    """Return the element type by which an operand is known here: fp32 is multiplied as tf32.
+
+    Raises:
+        InvalidInput: no such element type.
+    """
+    known = dtype(name).name
+    return _STANDS_FOR.get(known, known)
 
 
 def kind_of(a: str, b: str, scales: Scales | None = None) -> Kind:
@@ -113,7 +131,11 @@ def legal_m(
         ws: whether it is weight-stationary, `.ws`.
         sparse: whether A is.
         wide: whether K is 96.
+
+    Raises:
+        InvalidInput: `cta_group` is neither 1 nor 2.
     """
+    choice(cta_group, "cta_group", GROUPS)
     if ws:
         return () if kind.scales else (32, 64, 128)
     if cta_group == 1:
@@ -122,7 +144,8 @@ def legal_m(
 
 
 def legal_n(kind: Kind, cta_group: int, *, ws: bool = False, sparse: bool = False) -> tuple[int, ...]:
-    """Return the columns of D that an instruction may have (FACTS TC-04); the arguments are those of `legal_m`."""
+    """Return the columns of D that an instruction may have (FACTS TC-04); arguments and errors are `legal_m`'s."""
+    choice(cta_group, "cta_group", GROUPS)
     if ws:
         return () if kind.scales else (64, 128) if sparse else (64, 128, 256)
     if kind.name == "i8":
@@ -133,7 +156,7 @@ def legal_n(kind: Kind, cta_group: int, *, ws: bool = False, sparse: bool = Fals
 
 def legal_transposed_n(cta_group: int) -> tuple[int, ...]:
     """Return the columns of D that an instruction may have whose B is MN-major and of 8-bit elements (FACTS TC-06)."""
-    step = 16 * cta_group
+    step = 16 * choice(cta_group, "cta_group", GROUPS)
     return tuple(range(step, 257, step))
 
 
@@ -151,10 +174,28 @@ def scale_ids(factors: int) -> tuple[int, ...]:
 def scale_steps(kind: Kind, scales: Scales, steps: int) -> tuple[tuple[int, int], ...]:
     """Return, for each instruction along K, the group of 4 scale factors that it reads from, and the id within it.
 
-    Each group is one column of tensor memory a row's 32 lanes; `scale_layout` says where it lies.
+    Each group is one column of tensor memory a row's 32 lanes; `legalsat.tensor_memory_layouts.scale_memory_layout`
+    says where it lies. The id goes into the descriptor as `a_scale_id` and `b_scale_id`.
+
+    Args:
+        kind: a block-scaled kind.
+        scales: what it is given, one of `kind.scales`.
+        steps: instructions along K.
+
+    Raises:
+        InvalidInput: the kind takes no such scales.
     """
+    if scales not in kind.scales:
+        known = " or ".join(map(str, kind.scales))
+        raise InvalidInput(f"{kind} takes no {scales}; give {known or 'a block-scaled kind'}")
+    integer(steps, "steps", low=0, high=2**20)
     factors = kind.k // scales.block
     return tuple(divmod(step * factors, 4) for step in range(steps))
+
+
+def _named(name: Any) -> str:
+    """Return the name of an element type that may be left out, as None or ""."""
+    return "" if name is None or name == "" else dtype(name).name
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +204,7 @@ class InstructionDescriptor:
 
     Attributes:
         kind: name of the kind, a key of `KINDS`. The word does not hold it.
-        a, b: element types of A and B. d: that of the sums, which the kind gives when left out.
+        a, b: element types of A and B. d: that of the sums, the widest that the kind has when left out.
         m, n: rows and columns of D: of both CTAs together where two multiply together.
         a_major, b_major: "K" or "MN", the axis whose elements lie side by side.
         negate_a, negate_b: whether to negate the elements.
@@ -207,15 +248,18 @@ class InstructionDescriptor:
         for name in ("a", "b"):
             put(self, name, one_of(operand_type(getattr(self, name)), f"type of {name.upper()}", kind.operands))
             one_of(getattr(self, f"{name}_major"), f"{name}_major", MAJORS)
-            integer(getattr(self, f"{name}_scale_id"), f"{name}_scale_id", low=0, high=3)
-        put(self, "d", one_of(self.d or kind.sums[-1], "type of D", kind.sums))
+        put(self, "d", one_of(_named(self.d) or kind.sums[-1], "type of D", kind.sums))
         for name, step, high in (("m", 128 if kind.scales else 16, 384 if kind.scales else 496), ("n", 8, 504)):
-            if integer(getattr(self, name), name, low=step, high=high) % step:
+            put(self, name, integer(getattr(self, name), name, low=step, high=high))
+            if getattr(self, name) % step:
                 raise InvalidInput(f"{name} is {getattr(self, name)}; give a multiple of {step}")
-        integer(self.selector, "selector", low=0, high=3)
-        if self.max_shift not in MAX_SHIFTS:
-            raise InvalidInput(f"max_shift is {self.max_shift}; give one of {', '.join(map(str, MAX_SHIFTS))}")
+        for name in ("negate_a", "negate_b", "sparse", "saturate", "wide"):
+            flag(getattr(self, name), name)
+        for name in ("selector", "a_scale_id", "b_scale_id"):
+            put(self, name, integer(getattr(self, name), name, low=0, high=3))
+        put(self, "max_shift", choice(self.max_shift, "max_shift", MAX_SHIFTS))
         types = tuple(dict.fromkeys(s.dtype for s in kind.scales))
+        put(self, "scale", _named(self.scale))
         if kind.scales:
             put(self, "scale", one_of(self.scale or types[-1], "scale", types))
         foreign = ("saturate", "selector", "max_shift") if kind.scales else ("scale", "a_scale_id", "b_scale_id")
@@ -245,18 +289,18 @@ class InstructionDescriptor:
         return word
 
     @classmethod
-    def from_word(cls, word: int, kind: str) -> InstructionDescriptor:
-        """Return the descriptor of a word.
+    def from_word(cls, kind: str, word: int) -> InstructionDescriptor:
+        """Return the descriptor that `word` is to an instruction of a kind.
 
         Args:
-            word: the 32 bits.
             kind: the instruction's kind, which the word does not hold.
+            word: the 32 bits.
 
         Raises:
             InvalidInput: a code has no meaning for the kind, or a bit is set that must be 0.
         """
-        word = integer(word, "word", low=0, high=2**32 - 1)
         table = KINDS[one_of(kind, "kind", KINDS)]
+        word = integer(word, "word of an instruction descriptor", low=0, high=2**32 - 1)
 
         def bits(first: int, count: int) -> int:
             return word >> first & (1 << count) - 1

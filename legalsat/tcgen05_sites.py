@@ -123,6 +123,18 @@ class TensorMemoryPair:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Executed:
+    """An instruction that a CTA executes, and whether the CTA ended before."""
+
+    instruction: str
+    cta: int
+    exited: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.instruction} of CTA {self.cta}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class WarpWide:
     """An instruction that a warp executes as one: whether all its threads do, and with one address."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from legalsat.checks import integer, one_of
+from legalsat.checks import choice, flag, integer, one_of
 from legalsat.errors import InvalidInput
 from legalsat.layout import Layout
 
@@ -64,18 +64,22 @@ def datapath(m: int, cta_group: int, *, ws: bool = False, sparse: bool = False) 
     Raises:
         InvalidInput: no instruction has so many rows.
     """
-    letter = _LETTERS.get((m, cta_group, ws))
+    m, cta_group = integer(m, "m"), choice(cta_group, "cta_group", (1, 2))
+    letter = _LETTERS.get((m, cta_group, flag(ws, "ws")))
     if letter is None:
         raise InvalidInput(f"no multiply of {cta_group} CTAs{' and .ws' * ws} has {m} rows; give 32, 64, 128 or 256")
-    return _DATAPATHS["C" if letter == "B" and sparse else letter]
+    return _DATAPATHS["C" if flag(sparse, "sparse") and letter == "B" else letter]
 
 
 def columns_of_sums(m: int, n: int, cta_group: int, *, ws: bool = False, sparse: bool = False) -> int:
     """Return the columns of tensor memory, in each CTA, that the sums of one instruction take.
 
     Sums of 16 bits take as many as those of 32, since they are not packed (FACTS TC-28).
+
+    Raises:
+        InvalidInput: no instruction has so many rows.
     """
-    return -(-n // datapath(m, cta_group, ws=ws, sparse=sparse).parts)
+    return -(-integer(n, "n", low=1) // datapath(m, cta_group, ws=ws, sparse=sparse).parts)
 
 
 def sums_layout(m: int, n: int, cta_group: int, *, ws: bool = False, sparse: bool = False) -> Layout:
@@ -89,6 +93,10 @@ def sums_layout(m: int, n: int, cta_group: int, *, ws: bool = False, sparse: boo
         cta_group: CTAs that multiply together, 1 or 2.
         ws: whether the multiply is weight-stationary.
         sparse: whether A is sparse.
+
+    Raises:
+        InvalidInput: no instruction has so many rows, or its columns do not split into the parts that lie below each
+            other.
     """
     path = datapath(m, cta_group, ws=ws, sparse=sparse)
     if integer(n, "n", low=1) % path.parts:
@@ -107,7 +115,8 @@ def sums_layout(m: int, n: int, cta_group: int, *, ws: bool = False, sparse: boo
 
 def operand_columns(k: int, element_bits: int, *, sparse: bool = False) -> int:
     """Return the columns of tensor memory that A takes for `k` elements along K: it is packed (FACTS TC-28)."""
-    return -(-(k // 2 if sparse else k) * element_bits // 32)
+    k, bits = integer(k, "k", low=1), integer(element_bits, "element_bits", low=1, high=32)
+    return -(-(k // 2 if flag(sparse, "sparse") else k) * bits // 32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +162,12 @@ def transfer_layout(shape: str, num: int, split: int = 0) -> Layout:
         split: of 16x32bx2, columns from the first half warp's words to the second's.
 
     Raises:
-        InvalidInput: PTX has no such shape or repetition.
+        InvalidInput: PTX has no such shape or repetition, or the shape has no halves to split.
     """
     one_of(shape, "shape", TRANSFERS)
-    if num not in repetitions(shape):
-        raise InvalidInput(f"num is {num}; give one of {', '.join(map(str, repetitions(shape)))}")
+    num = choice(num, "num", repetitions(shape))
+    if integer(split, "split", low=0, high=LANE - 1) and shape != "16x32bx2":
+        raise InvalidInput(f"split is {split}, and {shape} has none; leave it out, or use 16x32bx2")
     if shape == "32x32b":
         return Layout((32, num), (LANE, 1))
     if shape == "16x32bx2":
@@ -170,7 +180,9 @@ def transfer_layout(shape: str, num: int, split: int = 0) -> Layout:
 
 
 def _atoms(rows: int, factors: int) -> tuple[int, int]:
-    return -(-integer(rows, "rows", low=1) // ATOM_ROWS), -(-integer(factors, "factors", low=1) // ATOM_FACTORS)
+    most = 2**24  # what a layout's numbers hold with room to spare
+    rows, factors = (integer(n, what, low=1, high=most) for n, what in ((rows, "rows"), (factors, "factors")))
+    return -(-rows // ATOM_ROWS), -(-factors // ATOM_FACTORS)
 
 
 def scale_layout(rows: int, factors: int, *, along_k: bool = False) -> Layout:
@@ -184,9 +196,12 @@ def scale_layout(rows: int, factors: int, *, along_k: bool = False) -> Layout:
         factors: scale factors of a row: elements along K over elements of a block.
         along_k: whether atoms follow each other along K first, as CUTLASS has them in global memory, rather than along
             rows, as a stage in shared memory has them.
+
+    Raises:
+        InvalidInput: a number has no meaning.
     """
     blocks, groups = _atoms(rows, factors)
-    block, group = (groups * ATOM_BYTES, ATOM_BYTES) if along_k else (ATOM_BYTES, blocks * ATOM_BYTES)
+    block, group = (groups * ATOM_BYTES, ATOM_BYTES) if flag(along_k, "along_k") else (ATOM_BYTES, blocks * ATOM_BYTES)
     return Layout(((32, 4, blocks), (ATOM_FACTORS, groups)), ((16, 4, block), (1, group)))
 
 
@@ -203,6 +218,9 @@ def scale_memory_layout(rows: int, factors: int) -> Layout:
     one tcgen05.cp.32x128b.warpx4 brings; those of more rows follow each other, then those of more factors, so that an
     instruction finds the factors of all its rows in neighbouring columns.
     Source: FACTS TC-30; CUTLASS `cute/atom/mma_traits_sm100_frag.hpp`, tmem_sf_frg.
+
+    Raises:
+        InvalidInput: a number has no meaning.
     """
     blocks, groups = _atoms(rows, factors)
     word, lane = 4, 4 * LANE

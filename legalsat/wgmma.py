@@ -38,7 +38,7 @@ INTEGER_N = (8, 16, 24, *range(32, 257, 16))
 
 def columns(a: str) -> tuple[int, ...]:
     """Return the numbers of columns of C that one instruction may have, for A of element type `a`."""
-    return INTEGER_N if dtype(one_of(a, "type of A", PAIRS)).kind in {"int", "uint"} else FLOAT_N
+    return INTEGER_N if dtype(one_of(dtype(a).name, "type of A", PAIRS)).kind in {"int", "uint"} else FLOAT_N
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from legalsat.logic import among, implies
 from legalsat.rule import Requirements, Source, Unit, require
 from legalsat.rules.tma import TMA
+from legalsat.rules.wgmma import require_rows, require_type
 from legalsat.sites import Movement, TmaCopy
 from legalsat.targets import GRANULE_BYTES, Tcgen05Limits, TmaLimits
 from legalsat.tensor_map import SWIZZLES
 
 TCGEN05 = Unit("tcgen05", lambda target: target.tcgen05)
 _PTX = "PTX ISA 9.1, 9.7.16, tcgen05"
-# fp32 stands for tf32, whose bits it holds.
-TYPES = ("fp16", "bf16", "tf32", "fp32", "e4m3", "e5m2", "i8", "u8")
 # Codes of swizzles that keep 16 bytes together, and 32.
 _NARROW = tuple(code for code, name in enumerate(SWIZZLES) if "atom" not in name)
 _WIDE = (SWIZZLES.index("128B_atom_32B"),)
@@ -30,31 +29,14 @@ def tile_type_unsupported(movement: Movement, tcgen05: Tcgen05Limits) -> Require
     Narrower types need scales or padding in shared memory, which no plan brings yet.
     """
     if movement.feeds_tcgen05:
-        yield require(
-            movement.element in TYPES,
-            "tcgen05 takes no {element} as it is",
-            help="convert the operand to one of {types}",
-            element=movement.element,
-            types=", ".join(TYPES),
-        )
+        yield from require_type(movement, "tcgen05")
 
 
 @TCGEN05.rule("TILE002", Source(_PTX, "tile").saying("M is 64 or 128, N a multiple of 8"), refused_by="hardware")
 def tile_rows_ragged(movement: Movement, tcgen05: Tcgen05Limits) -> Requirements:
     """A tile for operand A has a multiple of 64 rows, one for B a multiple of 8; the rows are its first axis of two."""
-    if not movement.feeds_tcgen05:
-        return
-    step = ROWS[movement.consumer or ""]
-    rows = movement.tile[-2] if len(movement.tile) > 1 else 0
-    yield require(
-        rows >= step and rows % step == 0,
-        "tile {tile} gives {consumer} {rows} rows, no multiple of {step}",
-        help="give a tile of rows x columns whose rows are a multiple of {step}",
-        tile=movement.tile,
-        consumer=movement.consumer,
-        rows=rows,
-        step=step,
-    )
+    if movement.feeds_tcgen05:
+        yield from require_rows(movement, ROWS[movement.consumer or ""])
 
 
 @TMA.rule(

@@ -8,6 +8,7 @@ from legalsat.rules.tcgen05_tiles import TCGEN05
 from legalsat.targets import Tcgen05Limits
 from legalsat.tcgen05_sites import (
     Accumulator,
+    Executed,
     KernelGroups,
     PeerUse,
     ScaleFactors,
@@ -139,9 +140,10 @@ def exit_without_free(end: TensorMemoryExit, tcgen05: Tcgen05Limits) -> Requirem
     """A CTA frees its tensor memory before it ends; the next one on the processor waits for it otherwise."""
     yield require(
         not end.held,
-        "{held} of CTA {cta} still allocated at its end",
+        "{held} of CTA {cta} {are} still allocated at its end",
         help="bring tcgen05.dealloc of {held} before the exit",
-        held=", ".join(end.held) + (" is" if len(end.held) == 1 else " are"),
+        held=", ".join(end.held),
+        are="is" if len(end.held) == 1 else "are",
         cta=end.cta,
     )
 
@@ -483,4 +485,20 @@ def copy_of_no_shape(copy: TensorMemoryCopy, tcgen05: Tcgen05Limits) -> Requirem
         help="use {known}",
         copy=copy,
         known=" or ".join(f"{copy.shape}.{m}".rstrip(".") for m in known) or ", ".join(MULTICASTS),
+    )
+
+
+@TCGEN05.rule(
+    "TMEM025",
+    Source("PTX ISA 9.1, 9.7.12, exit", "exited").saying("Ends execution of a thread"),
+    refused_by="hardware",
+)
+def executed_after_exit(executed: Executed, tcgen05: Tcgen05Limits) -> Requirements:
+    """A CTA that ended executes nothing: whatever it does to tensor memory comes before."""
+    yield require(
+        not executed.exited,
+        "{instruction} of CTA {cta} follows the CTA's exit",
+        help="move {instruction} before the exit",
+        instruction=executed.instruction,
+        cta=executed.cta,
     )

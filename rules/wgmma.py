@@ -16,27 +16,20 @@ TYPES = ("fp16", "bf16", "tf32", "fp32", "e4m3", "e5m2", "i8", "u8")
 ROW_BITS = 128  # of a core matrix, which is what rows are without a swizzle
 
 
-@WGMMA.rule(
-    "WGMMA001", Source(_PTX, "dtype").saying("floating point: .f16, .bf16, .tf32, .e4m3, .e5m2"), refused_by="hardware"
-)
-def wgmma_type_unsupported(movement: Movement, wgmma: WgmmaLimits) -> Requirements:
-    """Operands of wgmma are fp16, bf16, tf32, e4m3, e5m2, or 8-bit integers."""
-    if movement.feeds_wgmma:
-        yield require(
-            movement.element in TYPES,
-            "wgmma takes no {element}",
-            help="convert the operand to one of {types}",
-            element=movement.element,
-            types=", ".join(TYPES),
-        )
+def require_type(movement: Movement, unit: str) -> Requirements:
+    """Require what a matrix unit reads to be of one of `TYPES`, which are those of wgmma and of plain tcgen05."""
+    yield require(
+        movement.element in TYPES,
+        "{unit} takes no {element}",
+        help="convert the operand to one of {types}",
+        unit=unit,
+        element=movement.element,
+        types=", ".join(TYPES),
+    )
 
 
-@WGMMA.rule("WGMMA002", Source(_PTX, "tile").saying("the shape .m64nNk, N a multiple of 8"), refused_by="hardware")
-def wgmma_rows_ragged(movement: Movement, wgmma: WgmmaLimits) -> Requirements:
-    """A tile for operand A has a multiple of 64 rows, one for B a multiple of 8; the rows are its first axis of two."""
-    if not movement.feeds_wgmma:
-        return
-    step = wgmma.m if movement.consumer == "wgmma.a" else wgmma.n_step
+def require_rows(movement: Movement, step: int) -> Requirements:
+    """Require a tile, whose rows are its first axis of two, to have a multiple of `step` of them."""
     rows = movement.tile[-2] if len(movement.tile) > 1 else 0
     yield require(
         rows >= step and rows % step == 0,
@@ -47,6 +40,22 @@ def wgmma_rows_ragged(movement: Movement, wgmma: WgmmaLimits) -> Requirements:
         rows=rows,
         step=step,
     )
+
+
+@WGMMA.rule(
+    "WGMMA001", Source(_PTX, "dtype").saying("floating point: .f16, .bf16, .tf32, .e4m3, .e5m2"), refused_by="hardware"
+)
+def wgmma_type_unsupported(movement: Movement, wgmma: WgmmaLimits) -> Requirements:
+    """Operands of wgmma are fp16, bf16, tf32, e4m3, e5m2, or 8-bit integers."""
+    if movement.feeds_wgmma:
+        yield from require_type(movement, "wgmma")
+
+
+@WGMMA.rule("WGMMA002", Source(_PTX, "tile").saying("the shape .m64nNk, N a multiple of 8"), refused_by="hardware")
+def wgmma_rows_ragged(movement: Movement, wgmma: WgmmaLimits) -> Requirements:
+    """A tile for operand A has a multiple of 64 rows, one for B a multiple of 8; the rows are its first axis of two."""
+    if movement.feeds_wgmma:
+        yield from require_rows(movement, wgmma.m if movement.consumer == "wgmma.a" else wgmma.n_step)
 
 
 @WGMMA.rule(

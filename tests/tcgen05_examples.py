@@ -8,6 +8,7 @@ from typing import Any
 from legalsat.tcgen05 import KINDS, InstructionDescriptor, Scales
 from legalsat.tcgen05_sites import (
     Accumulator,
+    Executed,
     IssuedOnce,
     KernelGroups,
     PeerUse,
@@ -101,4 +102,5 @@ EXAMPLES: tuple[tuple[str, Any, Any], ...] = (
     ("TMEM022", ScaleFactors("A", 4, 4, partitions=1), ScaleFactors("A", 4, 4, partitions=4)),
     ("TMEM023", ScaleFactors("B", 4, 8, partitions=4), ScaleFactors("B", 8, 8, partitions=4)),
     ("TMEM024", TensorMemoryCopy("32x128b", ""), TensorMemoryCopy("32x128b", "warpx4")),
+    ("TMEM025", Executed("tcgen05.mma", 0, exited=True), Executed("tcgen05.mma", 0)),
 )

@@ -201,6 +201,7 @@ ROWS = registers((32, 1), 1, 8, 1)
         ({"tile": (32, 12), "filled_by": "tma"}, "pad the columns"),
         ({"tile": (33, 8), "read_by": "wgmma.b"}, "pad the rows"),
         ({"tile": (4096, 64)}, "fits nowhere"),
+        ({"tile": (2**31, 2**31)}, "fits nowhere"),
     ],
 )
 def test_bad_input(options: dict[str, Any], says: str) -> None:

@@ -375,6 +375,8 @@ def test_gemm_is_planned(capsys: Run) -> None:
     assert code == 0 and data == json.loads(json.dumps(plan.to_json()))
     code, out, _ = run(capsys, *words, "--dtype", "e4m3", "--out-dtype", "fp32")
     assert code == 0 and "to fp32" in out and "wgmma m64n" in out
+    code, out, _ = run(capsys, *words, "--dtype", "bf16", "--a-major", "M", "--b-major", "K")
+    assert code == 0 and re.search(r"A +MN ", out) and re.search(r"B +K ", out)
     code, out, errors = run(capsys, *words, "--dtype", "fp64")
     assert code == 1 and not out and "PROD001" in errors
 

@@ -111,6 +111,24 @@ def test_coordinates_of_a_tile(data: st.DataObject) -> None:
     assert found.total == one_by_one(way + op, place, 32 * warps, vector * values, vector)
 
 
+@pytest.mark.parametrize(("op", "element"), [("ld.b32", 32), ("st.b32", 8), ("ld.u16", 16), ("st.u8", 8)])
+@pytest.mark.parametrize("row", [-37, -32, 1, 12, 33])
+def test_lanes_of_one_phase_run_back_and_start_anywhere(op: str, element: int, row: int) -> None:
+    """Counted by the modes of lanes alone, without an address."""
+    vector = BITS[op[3:]] // element
+    registers = ls.Layout(((8, 4, 2), (vector, 3)), ((vector, 24 * vector, 8 * vector), (1, 96 * vector)))
+    plain = ls.Layout((24 * vector, 12), (1, row * vector))
+    shared = ls.ComposedLayout(ls.Swizzle(0, 0, 0), 12 * 37 * vector, plain)
+    found = layout_wavefronts(op, registers, shared, "sm_90a", element_bits=element, base=48)
+
+    def place(thread: int, value: int) -> int:
+        at = registers(thread, value)
+        return 48 + (12 * 37 * vector + at % (24 * vector) + at // (24 * vector) * row * vector) * element // 8
+
+    assert found.total == one_by_one(op, place, 64, 3 * vector, vector)
+    assert (found.instructions, found.least) == (6, 6)
+
+
 # Lane t holds two elements of row t / 4 of every matrix; matrices lie 2 x 2, 8 rows and 16 bytes apart.
 def fragments(matrices: int, *, transposed: bool) -> ls.Layout:
     across, along = Basis(1, (0,)), Basis(1, (1,))
@@ -146,12 +164,13 @@ def test_matrices(matrices: int, transposed: bool, span: str, pitch: int) -> Non
 
 def test_time_does_not_grow_with_the_tile() -> None:
     down, along = Basis(1, (0,)), Basis(1, (1,))
-    registers = ls.Layout(((4, 8, 128), (2, 4096)), ((along * 2, down, down * 8), (along, along * 8)))
-    shared = ls.Layout((1024, 32768), (32776, 1))
+    nowhere = Basis(0, (0,))
+    registers = ls.Layout(((4, 8, 12, 2**20), (2, 128)), ((along * 2, down, down * 8, nowhere), (along, along * 8)))
+    shared = ls.Layout((96, 1024), (1032, 1))
     with pytest.raises(ls.InvalidInput, match="stay inside"):
         layout_wavefronts("ld.b32", registers, ls.Layout((8, 16)), "sm_90a", element_bits=16)
     found = layout_wavefronts("ld.b32", registers, shared, "sm_90a", element_bits=16, swizzle="128B")
-    assert found.instructions == 128 * 4096
+    assert found.instructions == 12 * 128 * 2**20
     assert found.examined <= 64
 
 
@@ -257,6 +276,32 @@ REGISTERS = ls.Layout("(32,4):(4,1)")
         ("ld.b32", REGISTERS, 128, {}, "give a Layout"),
         ("ld.b32", 128, ls.Layout(128), {}, "give a Layout"),
         ("ld.b32", ls.LinearLayout({"thread": [(1,)]}, ["dim0"]), ls.Layout(2), {}, "register, lane and warp"),
+        ("ld.b32", REGISTERS, ls.Layout(128), {"element_bits": True}, "give an integer"),
+        ("ld.b32", REGISTERS, ls.Layout(128), {"base": 2**60}, "base is .* give at most 233471"),
+        ("ld.b32", REGISTERS, ls.Layout(128), {"base": 228 * 1024 - 508}, "within the 233472 bytes"),
+        ("ld.b32", REGISTERS, ls.Layout(128, 2**55), {}, "within the 233472 bytes"),
+        ("ld.b32", REGISTERS, ls.Layout(128, -(2**55)), {}, "within the 233472 bytes"),
+        ("ld.b32", REGISTERS, ls.Layout(2**40), {}, "within the 233472 bytes"),
+        ("ld.b32", REGISTERS, ls.Layout(2**50, 0), {}, "give at most"),
+        ("ld.b32", REGISTERS, ls.Layout(128), {"swizzle": "128B_atom_32B_flip_8B"}, "at two distances"),
+        ("ld.b32", REGISTERS, ls.Layout(128), {"swizzle": ls.Swizzle(3, 4, 40)}, "repeats after"),
+        ("ld.b32", REGISTERS, ls.Layout(128), {"swizzle": ls.Swizzle(3, 4, -11), "base": 2**14}, "leads to byte"),
+        ("ld.b32", REGISTERS, ls.ComposedLayout(ls.Layout(128, 2**55), 0, ls.Layout(128)), {}, "steps over"),
+        ("ld.b32", REGISTERS, ls.ComposedLayout(ls.Layout(128), 2**61, ls.Layout(128)), {}, "steps over"),
+        (
+            "ld.b32",
+            ls.Layout(((3, 2**16 * 32), 2**3), ((5, 16), 160)),
+            ls.Layout((3, 2**30), (1, 0)),
+            {},
+            "listed one by one",
+        ),
+        (
+            "ld.b32",
+            ls.LinearLayout({"register": [(0,)] * 20, "lane": [(0,)] * 5}, {"dim0": 1}),
+            ls.Layout(1),
+            {},
+            "listed one by one",
+        ),
     ],
 )
 def test_bad_input(op: str, registers: Any, shared: Any, options: dict[str, Any], says: str) -> None:

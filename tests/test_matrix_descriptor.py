@@ -272,6 +272,60 @@ def test_arguments_without_meaning_are_refused() -> None:
         tile_layout(64, 96, 16, "128B", "K")
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"descriptor": None}, "give a MatrixDescriptor"),
+        ({"major": "M"}, "give one of K, MN"),
+        ({"mn": 64.0}, "mn is 64.0; give an integer"),
+        ({"mn": 0}, "at least 1"),
+        ({"mn": -1}, "at least 1"),
+        ({"mn": True}, "give an integer"),
+        ({"k": None}, "give an integer"),
+        ({"k": 2**70}, "at most"),
+        ({"mn": 2**20, "k": 2**20}, "give at most 1048576"),
+        ({"element_bits": 7}, "give 4, 8, 16 or 32"),
+        ({"element_bits": "16"}, "give an integer"),
+        ({"element_bits": 16.0}, "give an integer"),
+        ({"element_bits": True}, "give an integer"),
+    ],
+)
+def test_addresses_without_meaning_are_refused(changed: dict[str, Any], said: str) -> None:
+    descriptor = MatrixDescriptor("wgmma", 16, 1024, "128B")
+    legal: dict[str, Any] = {"descriptor": descriptor, "major": "K", "mn": 64, "k": 16, "element_bits": 16}
+    assert read_addresses(**legal).shape == (64, 16)
+    with pytest.raises(InvalidInput, match=said):
+        read_addresses(**{**legal, **changed})
+
+
+@pytest.mark.parametrize(
+    ("layout", "bits", "error", "said"),
+    [
+        (Layout((2**20, 2**12), (2**12, 1)), 16, InvalidInput, "give at most 131072"),
+        (Layout((2**20, 64), (0, 1)), 16, InvalidInput, "give at most"),
+        (Layout((64, 64), (2**50, 1)), 16, NoSuchDescriptor, "spans"),
+        (Layout((64, 64), (-(2**50), 1)), 16, NoSuchDescriptor, "spans"),
+        (Layout((64, 64), (64, 1)), 16.0, InvalidInput, "give an integer"),
+        (Layout((64, 64), (64, 1)), True, InvalidInput, "give an integer"),
+        (None, 16, InvalidInput, "two modes"),
+        ("(64,64):(64,1)", 16, InvalidInput, "two modes"),
+    ],
+)
+def test_tiles_that_no_shared_memory_holds_are_refused(layout: Any, bits: Any, error: Any, said: str) -> None:
+    with pytest.raises(error, match=said):
+        matrix_operand(layout, "128B", bits, unit="wgmma", major="K", block=64)
+
+
+def test_ignored_fields_of_no_block_are_refused() -> None:
+    descriptor = MatrixDescriptor("wgmma", 16, 1024, "128B")
+    wrong: list[dict[str, Any]] = [{"block": -5}, {"block": 64}, {"block": 64, "element_bits": -3}, {"block": 64.0}]
+    for options in wrong:
+        with pytest.raises(InvalidInput):
+            descriptor.ignored("MN", **options)
+    with pytest.raises(InvalidInput, match="give a MatrixDescriptor"):
+        descriptor.reads_like(descriptor.word, "K")  # type: ignore[arg-type]
+
+
 def test_a_tile_inside_the_pattern_is_refused() -> None:
     operand = matrix_operand(tile_layout(64, 64, 16, "64B", "K"), "64B", 16, unit="wgmma", major="K", block=64)
     assert isinstance(operand, MatrixOperand)

@@ -73,7 +73,7 @@ def test_descriptors_equal_cutlass() -> None:
         fields: dict[str, Any] = {"d": d, "a_major": entry["a_major"], "b_major": entry["b_major"]}
         ours = InstructionDescriptor(kind, a, b, entry["M"], entry["N"], **fields)
         assert ours.word == int(entry["idesc"], 16), entry
-        assert InstructionDescriptor.from_word(int(entry["idesc"], 16), kind) == ours
+        assert InstructionDescriptor.from_word(kind, int(entry["idesc"], 16)) == ours
 
 
 @pytest.mark.parametrize(("word", "m", "n", "b_major"), [(0x08200010, 128, 128, "K"), (0x08410010, 128, 256, "MN")])
@@ -105,6 +105,23 @@ def test_block_scaled_words_bit_by_bit() -> None:
     assert InstructionDescriptor("mxf4nvf4", "e2m1", "e2m1", 128, 8).word == narrow
     assert InstructionDescriptor("mxf4nvf4", "e2m1", "e2m1", 128, 8, scale="e8m0").word == narrow | 1 << 23
     assert InstructionDescriptor("mxf4", "e2m1", "e2m1", 128, 8, wide=True).word == narrow | 1 << 23 | 1 << 31
+
+
+def test_types_go_by_every_name() -> None:
+    named = InstructionDescriptor("f16", "float16", "f16", 128, 256, d="float32")
+    assert named == InstructionDescriptor("f16", "fp16", "fp16", 128, 256)
+    assert (named.a, named.b, named.d) == ("fp16", "fp16", "fp32")
+    assert InstructionDescriptor("tf32", "float32", "tf32", 128, 256).a == "tf32"
+    scaled = InstructionDescriptor("mxf8f6f4", "float8_e4m3fn", "fp4", 128, 256, scale="float8_e8m0fnu")
+    assert (scaled.a, scaled.b, scaled.scale) == ("e4m3", "e2m1", "e8m0")
+    assert Scales("float8_e8m0fnu", 32) == Scales("e8m0", 32)
+    assert kind_of("half", "bfloat16").name == "f16"
+
+
+@pytest.mark.parametrize(("dtype", "block"), [("bf16", 32), ("e8m0", 0), ("e8m0", True), (None, 32)])
+def test_scales_without_meaning_are_refused(dtype: Any, block: Any) -> None:
+    with pytest.raises(InvalidInput):
+        Scales(dtype, block)
 
 
 @st.composite
@@ -139,13 +156,13 @@ def descriptors(draw: st.DrawFn) -> InstructionDescriptor:
 @given(descriptors())
 def test_words_say_everything_but_the_kind(descriptor: InstructionDescriptor) -> None:
     assert 0 <= descriptor.word < 2**32
-    assert InstructionDescriptor.from_word(descriptor.word, descriptor.kind) == descriptor
+    assert InstructionDescriptor.from_word(descriptor.kind, descriptor.word) == descriptor
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(KINDS)))
 def test_a_word_is_read_or_refused(word: int, kind: str) -> None:
     try:
-        found = InstructionDescriptor.from_word(word, kind)
+        found = InstructionDescriptor.from_word(kind, word)
     except InvalidInput:
         return
     assert found.word == word
@@ -163,10 +180,10 @@ def test_a_word_is_read_or_refused(word: int, kind: str) -> None:
 )
 def test_words_without_meaning_are_refused(word: int, kind: str) -> None:
     if kind == "mxf8f6f4":  # legal so far: the id of B's scales is 1
-        assert InstructionDescriptor.from_word(word, kind).b_scale_id == 1
+        assert InstructionDescriptor.from_word(kind, word).b_scale_id == 1
         word |= 1 << 24
     with pytest.raises(InvalidInput):
-        InstructionDescriptor.from_word(word, kind)
+        InstructionDescriptor.from_word(kind, word)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +197,18 @@ def test_words_without_meaning_are_refused(word: int, kind: str) -> None:
         ({"n": 12}, "multiple of 8"),
         ({"n": True}, "n is True"),
         ({"a_major": "M"}, "a_major"),
-        ({"max_shift": 4}, "0, 8, 16, 32"),
+        ({"max_shift": 4}, "0, 8, 16 or 32"),
+        ({"max_shift": True}, "max_shift is True"),
+        ({"max_shift": 8.0}, "give an integer"),
+        ({"max_shift": [8]}, "give an integer"),
+        ({"sparse": 2}, "sparse is 2; give True or False"),
+        ({"negate_a": "yes"}, "negate_a is 'yes'"),
+        ({"negate_b": 1}, "negate_b is 1"),
+        ({"saturate": None}, "saturate is None"),
+        ({"kind": "mxf4", "a": "e2m1", "b": "e2m1", "wide": 5}, "wide is 5"),
+        ({"a": None}, "dtype None is unknown"),
+        ({"a": "f17"}, "dtype 'f17' is unknown"),
+        ({"scale": 3}, "dtype 3 is unknown"),
         ({"a_scale_id": 1}, "no field for"),
         ({"wide": True}, "no field for"),
         ({"selector": 4}, "at most 3"),
@@ -335,6 +363,13 @@ def test_steps_along_k_take_scales_one_after_the_other(kind: str) -> None:
         ]
         assert taken == list(range(8 * factors))
         assert {number for _, number in scale_steps(KINDS[kind], scales, 8)} == set(scale_ids(factors))
+
+
+def test_steps_of_foreign_scales_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="kind::mxf4 takes no e4m3 scales of 16 elements; give e8m0"):
+        scale_steps(KINDS["mxf4"], Scales("e4m3", 16), 4)
+    with pytest.raises(InvalidInput, match="give a block-scaled kind"):
+        scale_steps(KINDS["f16"], Scales("e8m0", 32), 4)
 
 
 TILES = [

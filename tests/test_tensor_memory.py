@@ -4,32 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import permutations, product
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from legalsat.errors import InvalidInput
-from legalsat.extract.fields import Conflict
-from legalsat.extract.recorded import open_number
-from legalsat.extract.requirements import Wanted
 from legalsat.extract.tensor_memory import (
-    Instruction,
-    Placement,
-    Want,
-    accumulator_columns,
-    choose_instruction,
-    place,
     tensor_memory_violations,
-    wants_of,
 )
-from legalsat.rules import TENSOR_MEMORY_RULES
 from legalsat.targets import target
 from legalsat.tcgen05 import InstructionDescriptor, Scales
-from legalsat.tcgen05_sites import TensorMemoryAllocation, TensorMemoryPair, TensorMemoryUse
 from legalsat.tensor_memory import (
     Allocate,
     Commit,
@@ -121,6 +107,30 @@ def test_registers_move_the_words_of_their_shape(shape: str) -> None:
         if shape != "16x32bx2":
             assert np.all(np.unique(offsets // LANE) == np.arange(known.lanes))
             assert np.all(np.unique(offsets % LANE) == np.arange(known.columns * num))
+
+
+def test_layouts_without_meaning_are_refused() -> None:
+    for call in (
+        lambda: sums_layout(128.0, 64, 1),  # type: ignore[arg-type]
+        lambda: sums_layout([128], 64, 1),  # type: ignore[arg-type]
+        lambda: sums_layout(128, 0, 1),
+        lambda: sums_layout(128, 64, 3),
+        lambda: sums_layout(128, 64, True),
+        lambda: sums_layout(128, 64, 1, ws=1),  # type: ignore[arg-type]
+        lambda: sums_layout(128, 64, 2, sparse="yes"),  # type: ignore[arg-type]
+        lambda: columns_of_sums(128, -1, 1),
+        lambda: operand_columns(0, 16),
+        lambda: operand_columns(64, True),
+        lambda: transfer_layout("32x32b", True),
+        lambda: transfer_layout("32x32b", 1, 4),
+        lambda: transfer_layout("16x32bx2", 1, -4),
+        lambda: scale_layout(2**60, 2**60),
+        lambda: scale_layout(128, 4, along_k=1),  # type: ignore[arg-type]
+        lambda: scale_memory_layout(0, 4),
+        lambda: scale_columns(128, None),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidInput):
+            call()
 
 
 def test_shapes_and_repetitions_that_do_not_exist_are_refused() -> None:
@@ -325,160 +335,147 @@ def test_scale_factors_that_four_warps_store_are_everywhere() -> None:
     assert violated([event for event in program if event not in (stores[3], b_stores[2])]) == {"TMEM022"}
 
 
+def test_a_load_forgets_nothing_but_what_it_loads() -> None:
+    """Sums count as loaded by column and by the warps' lanes; what others wrote is still to come."""
+    first = Transfer("ld", "t", "32x32b", 32, 0, 0, 0)
+    begin: list[Event] = [Allocate("t", 128), Multiply(BF16, SUMS), first]
+    end: list[Event] = [Free("t"), Exit()]
+    for warp, column, lost in ((0, 0, False), (1, 0, True), (0, 32, True), (3, 96, True)):
+        store = Transfer("st", "t", "32x32b", 32, warp, 32 * warp, column)
+        assert violated([*begin, store, *end]) == ({"TMEM009"} if lost else set())
+    # 16 lanes of a warp's 32, and the two halves of 16x32bx2, whose columns in between stay.
+    half = Transfer("ld", "t", "16x64b", 16, 1, 32, 0)
+    for lane, lost in ((32, False), (48, True)):
+        store = replace(half, instruction="st", lane=lane)
+        assert violated([*begin, half, store, *end]) == ({"TMEM009"} if lost else set())
+    split = Transfer("ld", "t", "16x32bx2", 8, 1, 32, 0, split=64)
+    for column, lost in ((0, False), (64, False), (8, True), (56, True)):
+        store = Transfer("st", "t", "16x64b", 4, 1, 32, column)
+        assert violated([*begin, split, store, *end]) == ({"TMEM009"} if lost else set())
+    # A store over the whole of them is no multiply that adds to them.
+    stores = loads(instruction="st")
+    assert violated([*begin[:2], *stores, *end]) == {"TMEM009"}
+    assert violated([*begin[:2], *loads(), *stores, *end]) == set()
+
+
+def test_sums_that_are_lost_are_told_once_and_where() -> None:
+    stores: list[Event] = [Transfer("st", "t", "32x32b", 32, 1, 32, 64)] * 2
+    program = Program((Allocate("t", 128), Multiply(BF16, SUMS), *loads(num=64)[:3], *stores, Free("t"), Exit()))
+    (found,) = tensor_memory_violations(program, "b200")
+    assert found.message == "sums from column 64 on and what tcgen05.st writes from column 64 on overlap"
+
+
+def test_scale_factors_under_sums_are_gone() -> None:
+    over = Multiply(BF16, Region("t", 256, 128))
+    again = WITH_SCALES[4]
+    program = [*WITH_SCALES[:5], *loads(), *loads(column=128), over, *loads(column=256), again, *WITH_SCALES[5:]]
+    assert violated(program) == {"TMEM022"}
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        [Allocate("s", 32), Free("s")],
+        [Multiply(BF16, SUMS)],
+        [Free("t")],
+        [Commit()],
+        [Relinquish()],
+        [Meet()],
+        loads()[:1],
+        [CopyIn("32x128b", "warpx4", "t", 0)],
+    ],
+    ids=lambda events: type(events[0]).__name__,
+)
+def test_nothing_follows_the_exit(late: list[Event]) -> None:
+    assert "TMEM025" in violated([*PLAIN, *late])
+    assert "TMEM025" not in violated([*PLAIN[:-1], *late, PLAIN[-1]])
+    # The other CTA of a pair may go on.
+    both = [*PLAIN[:-1], *(replace(event, cta=1) for event in PLAIN[:-1])]
+    assert violated([*both, Exit(0), Exit(1)], 2) == set()
+    assert "TMEM025" not in violated([*PLAIN, *(replace(event, cta=1) for event in (*PLAIN[:-1], *late)), Exit(1)], 2)
+
+
 def test_programs_without_meaning_are_refused() -> None:
     with pytest.raises(InvalidInput, match="its own name"):
         violated([Allocate("t", 64), Allocate("t", 64)])
-    with pytest.raises(InvalidInput, match="give 0 or 1"):
-        violated([Allocate("t", 64, cta=2)])
     with pytest.raises(InvalidInput, match="no tensor memory"):
-        tensor_memory_violations(Program(()), target("h200"))
+        tensor_memory_violations(Program(()), "h200")
+    with pytest.raises(InvalidInput, match="unknown"):
+        tensor_memory_violations(Program(()), "b2000")
+    for program in (None, PLAIN, tuple(PLAIN), "program"):
+        with pytest.raises(InvalidInput, match="give a tensor_memory\\.Program"):
+            tensor_memory_violations(program, "b200")  # type: ignore[arg-type]
+    assert tensor_memory_violations(Program(iter(PLAIN)), "b200") == []  # type: ignore[arg-type]
 
 
-# Placement.
-
-
-def least_end(things: list[tuple[int, int]]) -> int:
-    """Return the least column behind all things (columns, alignment) of all orders, each at its first aligned one."""
-    best = 10**9
-    for order in set(permutations(things)):
-        at = 0
-        for count, alignment in order:
-            at = -(-at // alignment) * alignment + count
-        best = min(best, at)
-    return best
-
-
-def check(wants: list[Want], found: Placement) -> None:
-    """Check that columns are there for every want, aligned, apart and inside."""
-    columns = iter(found.columns)
-    taken: set[int] = set()
-    for want in wants:
-        for _ in range(want.copies):
-            one = next(columns)
-            assert one.name.startswith(want.name) and one.count == want.count
-            assert one.first % want.alignment == 0
-            mine = set(range(one.first, one.first + one.count))
-            assert not taken & mine
-            taken |= mine
-    assert next(columns, None) is None
-    assert max(taken) < found.allocated and found.allocated in SIZES
-
-
-COUNTS = st.tuples(
-    st.sampled_from((1, 3, 4, 8, 20, 32, 60, 64, 100, 128, 160)), st.sampled_from((1, 4, 8, 32, 48, 128))
-)
-
-
-@given(st.lists(COUNTS, min_size=1, max_size=5))
-@settings(max_examples=100)
-def test_everything_is_placed_in_the_smallest_allocation(things: list[tuple[int, int]]) -> None:
-    wants = [Want(f"thing {chr(97 + i)}", count, alignment) for i, (count, alignment) in enumerate(things)]
-    found, end = place(wants, B200), least_end(things)
-    if end > 512:
-        assert isinstance(found, Conflict)
-        assert {d.code for d in found.diagnostics} == {"TMEM002"}
-    else:
-        assert isinstance(found, Placement)
-        check(wants, found)
-        assert found.allocated == min(size for size in SIZES if size >= end)
+EVENTS: dict[type, dict[str, Any]] = {
+    Region: {"allocation": "t", "column": 0, "columns": 128},
+    Allocate: {"name": "t", "columns": 64},
+    Free: {"name": "t"},
+    Relinquish: {},
+    Multiply: {"instruction": BF16, "d": SUMS},
+    Transfer: {
+        **{"instruction": "ld", "allocation": "t", "shape": "32x32b", "num": 32, "warp": 0, "lane": 0, "column": 0}
+    },
+    CopyIn: {"shape": "32x128b", "multicast": "warpx4", "allocation": "t", "column": 0},
+    Commit: {},
+    Program: {"events": ()},
+}
 
 
 @pytest.mark.parametrize(
-    "things",
-    [[(60, 1), (4, 128)], [(100, 128), (28, 4), (4, 4)], [(200, 128), (200, 128), (60, 4)], [(400, 1), (120, 1)]],
-)
-def test_the_solver_places_as_much_under_the_same_rules(things: list[tuple[int, int]]) -> None:
-    """The rules themselves, on open numbers, decide what fits; of three things in steps of 4 columns."""
-    allocated = open_number("allocated")
-    firsts = [open_number(f"first {i}") for i in range(len(things))]
-    uses = [TensorMemoryUse(f"{i}", firsts[i], things[i][0], allocated) for i in range(len(things))]
-    pairs = [
-        TensorMemoryPair(f"{i}", f"{j}", firsts[i], things[i][0], firsts[j], things[j][0])
-        for j in range(len(things))
-        for i in range(j)
-    ]
-    wanted = Wanted(B200)
-    for site in (TensorMemoryAllocation(allocated), *uses, *pairs):
-        wanted.judge([rule for rule in TENSOR_MEMORY_RULES if rule.site == type(site).__name__], site)
-    choices = {"allocated": (*SIZES, 1024)} | {
-        f"first {i}": tuple(range(0, 1024, max(alignment, 4))) for i, (_, alignment) in enumerate(things)
-    }
-    found = wanted.optimum(choices, allocated, None)
-    ours = place([Want(f"{i}", *thing) for i, thing in enumerate(things)], B200)
-    if isinstance(ours, Placement):
-        assert found is not None and found["allocated"] == ours.allocated
-    else:
-        assert found is None
-        assert wanted.codes(choices, None) >= {"TMEM009"}
-
-
-def test_a_pipeline_of_block_scaled_tiles_is_placed() -> None:
-    tile = (128, 192, 256)
-    chosen = choose_instruction(("e2m1", "e2m1", "fp32"), tile, B200, scales=Scales("e4m3", 16))
-    assert isinstance(chosen, Instruction) and chosen.kind == "mxf4nvf4"
-    wants = wants_of(chosen, tile, accumulators=2, scales=Scales("e4m3", 16), scale_stages=2)
-    # 128 rows of 16 factors are 4 atoms of 4 columns; 192 columns of B are padded to 256.
-    assert [(w.count, w.copies) for w in wants] == [(192, 2), (16, 2), (32, 2)]
-    found = place(list(wants), B200)
-    assert isinstance(found, Placement) and found.allocated == 512
-    check(list(wants), found)
-    assert found.columns[0].first == 0
-    refused = place(wants_of(chosen, tile, accumulators=2, scales=Scales("e4m3", 16), scale_stages=3), B200)
-    assert isinstance(refused, Conflict)
-    assert [d.code for d in refused.diagnostics] == ["TMEM002"]
-    assert "528 columns" in refused.diagnostics[0].message
-
-
-def test_a_in_tensor_memory_takes_columns_too() -> None:
-    tile = (128, 128, 64)
-    chosen = choose_instruction(("bf16", "bf16", "fp32"), tile, B200, a_in_tensor_memory=True)
-    assert isinstance(chosen, Instruction)
-    assert [w.count for w in wants_of(chosen, tile, a_stages=2)] == [128, 32]
-
-
-@pytest.mark.parametrize(
-    ("wants", "said"),
+    ("kind", "changed", "said"),
     [
-        ([Want("a", 0)], "at least 1"),
-        ([Want("a", 1, 0)], "at least 1"),
-        ([Want("a", 1, copies=0)], "at least 1"),
-        ([Want("a", 1), Want("a", 2)], "share a name"),
-        ([Want(f"{i}", i + 1) for i in range(20)], "place fewer"),
+        (Region, {"allocation": None}, "allocation of a region is None"),
+        (Region, {"column": -1}, "column of a region is -1"),
+        (Region, {"column": 1.5}, "give an integer"),
+        (Region, {"columns": 10**9}, "at most 65536"),
+        (Region, {"lane": -16}, "at least 0"),
+        (Allocate, {"columns": None}, "columns of an allocation is None"),
+        (Allocate, {"columns": "x"}, "give an integer"),
+        (Allocate, {"columns": True}, "give an integer"),
+        (Allocate, {"columns": 64.0}, "give an integer"),
+        (Allocate, {"columns": -32}, "at least 0"),
+        (Allocate, {"name": ""}, "give a name"),
+        (Allocate, {"cta_group": 0}, "cta_group is 0; give 1 or 2"),
+        (Allocate, {"cta_group": 9}, "give 1 or 2"),
+        (Allocate, {"cta_group": "x"}, "give an integer"),
+        (Allocate, {"cta": 2}, "give 0 or 1"),
+        (Allocate, {"cta": True}, "give an integer"),
+        (Allocate, {"converged": 1}, "give True or False"),
+        (Free, {"columns": -1}, "at least 0"),
+        (Free, {"name": 3}, "give a name"),
+        (Relinquish, {"cta_group": 9}, "give 1 or 2"),
+        (Multiply, {"instruction": None}, "give an InstructionDescriptor"),
+        (Multiply, {"d": None}, "give a Region"),
+        (Multiply, {"a": "t"}, "a of a multiply is 't'"),
+        (Multiply, {"scales": "e8m0"}, "give Scales"),
+        (Multiply, {"ws": None}, "give True or False"),
+        (Multiply, {"threads": -1}, "at least 0"),
+        (Transfer, {"instruction": "x"}, "give one of ld, st"),
+        (Transfer, {"shape": None}, "give a name"),
+        (Transfer, {"num": 1.5}, "give an integer"),
+        (Transfer, {"num": 2**40}, "at most 1024"),
+        (Transfer, {"warp": 40}, "warp of a transfer is 40; give at most 31"),
+        (Transfer, {"warp": -1}, "at least 0"),
+        (Transfer, {"registers": -1}, "at least 0"),
+        (Transfer, {"split": 3}, "32x32b has none"),
+        (Transfer, {"shape": "16x32bx2", "split": -50}, "at least 0"),
+        (Transfer, {"same_address": "yes"}, "give True or False"),
+        (CopyIn, {"multicast": None}, "give a name, or ''"),
+        (CopyIn, {"cta_group": 7}, "give 1 or 2"),
+        (CopyIn, {"column": -1}, "at least 0"),
+        (Commit, {"threads": 2**20}, "at most 1024"),
+        (Program, {"events": None}, "give a sequence"),
+        (Program, {"events": "abc"}, "give a sequence"),
+        (Program, {"events": [None]}, "event 0 is None; give one of Allocate"),
+        (Program, {"events": [Exit(), Exit()]}, "CTA 0 exits twice"),
+        (Program, {"cluster": 0}, "at least 1"),
+        (Program, {"cluster": "x"}, "give an integer"),
+        (Program, {"cluster": 17}, "at most 16"),
     ],
 )
-def test_wants_without_meaning_are_refused(wants: list[Want], said: str) -> None:
+def test_events_without_meaning_are_refused(kind: type, changed: dict[str, Any], said: str) -> None:
+    kind(**EVENTS[kind])
     with pytest.raises(InvalidInput, match=said):
-        place(wants, B200)
-
-
-def test_nothing_takes_the_least_allocation() -> None:
-    assert place([], B200) == Placement((), 32)
-
-
-@pytest.mark.parametrize(
-    ("m", "n", "cta_group", "columns"),
-    [
-        (128, 256, 1, 256),
-        (64, 256, 1, 256),
-        (256, 128, 1, 256),
-        (192, 64, 1, 192),
-        (256, 256, 2, 256),
-        (128, 256, 2, 128),
-    ],
-)
-def test_columns_of_accumulators(m: int, n: int, cta_group: int, columns: int) -> None:
-    for types in (("bf16", "bf16", "fp32"), ("fp16", "fp16", "fp16")):
-        assert accumulator_columns(m, n, types, 1, cta_group) == columns
-        assert accumulator_columns(m, n, types, 2, cta_group) == 2 * columns
-        chosen = choose_instruction(types, (m, n, 64), B200, cta_group=cta_group)
-        assert isinstance(chosen, Instruction)
-        assert wants_of(chosen, (m, n, 64), cta_group=cta_group)[0].count == columns
-
-
-def test_rows_that_no_instruction_divides_have_no_columns() -> None:
-    with pytest.raises(InvalidInput, match="multiple of 64"):
-        accumulator_columns(96, 64, ("bf16", "bf16", "fp32"))
-    with pytest.raises(InvalidInput, match="multiple of 128"):
-        accumulator_columns(64, 64, ("e4m3", "e4m3", "fp32"), scales=SCALES)
-    with pytest.raises(InvalidInput, match="give 1 or 2"):
-        accumulator_columns(64, 64, ("bf16", "bf16", "fp32"), cta_group=4)
+        kind(**{**EVENTS[kind], **changed})
