@@ -64,7 +64,7 @@ def product_pipeline(plan: GemmPlan) -> Pipeline:
     if mma.unit == "tcgen05":
         barriers.append(BarrierRing(SUMS, 1, 1))
     roles = _of_wgmma(plan, size) if mma.unit == "wgmma" else _of_tcgen05(plan, size)
-    start = (*(Start(barrier.name) for barrier in barriers), Fence("mbarrier_init"))
+    start: tuple[Operation, ...] = (*(Start(barrier.name) for barrier in barriers), Fence("mbarrier_init"))
     meet: tuple[Operation, ...] = (Sync("block"),) if mma.unit == "wgmma" else (Sync("block"),) * 3
     return Pipeline(tuple(barriers), tuple(buffers), (Role("setup", 0, (*start, *meet)), *roles), (SUMS,))
 

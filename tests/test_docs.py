@@ -1,4 +1,4 @@
-"""The examples of docs/ run, and print what their lines after `#>` say, however these are broken."""
+"""The examples of docs/ run, and print what their lines after `# >` say, however these are broken."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_examples_print_what_they_say(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     exec(compile(block, "docs", "exec"), {})
-    said = [line.removeprefix("#>") for line in block.splitlines() if line.startswith("#>")]
+    said = [line.removeprefix("# >") for line in block.splitlines() if line.startswith("# >")]
     assert said, "an example says what it prints"
     assert capsys.readouterr().out.split() == " ".join(said).split()
 
