@@ -37,7 +37,7 @@ from legalsat.pipeline import (
 )
 from legalsat.plan import Plan
 
-TILES = Trips("tiles along K")
+TILES = Trips("further tiles along K", 1)
 SUMS = "sums"
 WARPS = 4  # of a warpgroup
 KEEPERS = "warps that keep sums"

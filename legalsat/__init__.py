@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from legalsat.errors import LegalSatError as LegalSatError
     from legalsat.extract.bank_repair import BankRepair as BankRepair
     from legalsat.extract.bank_repair import repair_banks as repair_banks
+    from legalsat.extract.check_pipeline import PipelineCheck as PipelineCheck
+    from legalsat.extract.check_pipeline import check_pipeline as check_pipeline
     from legalsat.extract.explain import Explanation as Explanation
     from legalsat.extract.explain import Repair as Repair
     from legalsat.extract.planner import NoLegalLayout as NoLegalLayout
@@ -82,6 +84,8 @@ if TYPE_CHECKING:
     from legalsat.operators import Copy as Copy
     from legalsat.operators import Im2col as Im2col
     from legalsat.operators import Transpose as Transpose
+    from legalsat.pipeline import Pipeline as Pipeline
+    from legalsat.pipeline_chart import gantt as gantt
     from legalsat.plan import InvalidPlan as InvalidPlan
     from legalsat.plan import Plan as Plan
     from legalsat.sites import WgmmaMultiply as WgmmaMultiply
@@ -109,6 +113,7 @@ _MODULES = {
     "legalsat.dtypes": "DType",
     "legalsat.errors": "InvalidInput LegalSatError",
     "legalsat.extract.bank_repair": "BankRepair repair_banks",
+    "legalsat.extract.check_pipeline": "PipelineCheck check_pipeline",
     "legalsat.extract.explain": "Explanation Repair",
     "legalsat.extract.solver": "SolverGaveUp",
     "legalsat.extract.planner": "NoLegalLayout",
@@ -127,6 +132,8 @@ _MODULES = {
     "legalsat.linear_layout": "LinearLayout",
     "legalsat.matrix_descriptor": "MatrixDescriptor MatrixOperand",
     "legalsat.operators": "Copy Im2col Transpose",
+    "legalsat.pipeline": "Pipeline",
+    "legalsat.pipeline_chart": "gantt",
     "legalsat.plan": "InvalidPlan Plan",
     "legalsat.sites": "WgmmaMultiply",
     "legalsat.swizzle": "ComposedLayout Swizzle",

@@ -37,6 +37,13 @@ tensors:
 _EXIT_CODES = """\
 exit codes: 0 done; 1 refused, with the reasons; 2 wrong usage
 """
+_CHECK_EXIT_CODES = """\
+examples:
+  legalsat check kernel.ptx --param n=4096 --box-bytes a_map=16384
+  legalsat check kernel.ptx --sarif --output kernel.sarif
+
+exit codes: 0 no break of the contract, proven or not; 1 breaks, listed; 2 wrong usage
+"""
 _EXAMPLES = """\
 examples:
   legalsat synthesize copy --shape 4096x4096 --dtype bf16 --tile 128x64 --consumer wgmma.a --target h200
@@ -112,7 +119,7 @@ def _drop_output() -> None:
 
 
 def _run(words: list[str]) -> int:
-    as_json = "--json" in words
+    as_json = "--json" in words or ("--sarif" in words and words[:1] == ["check"])
     output = None
     try:
         args = _parser().parse_args(words)
@@ -180,6 +187,7 @@ def _parser() -> _Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND [OPTIONS]", required=True)
     _add_synthesize(commands)
     _add_explain(commands)
+    _add_check(commands)
     rule = commands.add_parser("rule", help="one rule's page, or the list of all", epilog=_EXIT_CODES)
     rule.add_argument("code", nargs="?", metavar="CODE", help="such as TMA003, or its name box_extent_out_of_range")
     rule.add_argument("--all", action="store_true", help="list every rule")
@@ -226,6 +234,7 @@ def _add_synthesize(commands: Any) -> None:
         gemm.add_argument(
             f"--{name}-major", choices=("K", rows), default="K", help=f"axis along which {name.upper()} is stored; K"
         )
+    gemm.add_argument("--chart", metavar="FILE", help="write a chart of the pipeline there, as SVG")
     gemm.add_argument("--emit", choices=_PRODUCT_BACKENDS, help="print source text: a kernel")
     _finish(gemm, "legalsat.cli_gemm", "synthesize", target=True, output=True)
 
@@ -244,6 +253,27 @@ def _add_explain(commands: Any) -> None:
     parser.add_argument("--gemm", metavar="MxNxK", help="judge the operands of a product of --dtype one by one")
     _finish(parser, "legalsat.cli_plan", "explain")
     parser.add_argument("--target", help="a GPU; a plan's own when left out")
+
+
+def _add_check(commands: Any) -> None:
+    parser = commands.add_parser(
+        "check",
+        help="check barriers, copies and matrix units in real PTX",
+        description="Runs each kernel of a PTX file for chosen values of its parameters, each run standing for all\n"
+        "interleavings, and reports breaks of the asynchronous contract by line, and what it cannot prove.",
+        epilog=_CHECK_EXIT_CODES,
+    )
+    parser.add_argument("file", metavar="FILE.ptx", help="a PTX text; - for standard input")
+    parser.add_argument(
+        "--param", nargs="+", default=[], metavar="NAME=VALUE", help="fix parameters, or %%ctaid.x, that are swept else"
+    )
+    parser.add_argument(
+        "--box-bytes", nargs="+", default=[], metavar="NAME=BYTES", help="bytes of a tensor map's box, by its parameter"
+    )
+    parser.add_argument("--sarif", action="store_true", help="answer in SARIF 2.1.0, for code hosts and editors")
+    parser.add_argument("--output", metavar="FILE", help="write there instead of to standard output")
+    _finish(parser, "legalsat.cli_check", "check")
+    parser.add_argument("--target", help="what the text must be for, such as sm_90a; its own when left out")
 
 
 def _add_tensor(parser: argparse.ArgumentParser, *, required: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from legalsat import api
@@ -14,10 +15,14 @@ from legalsat.errors import InvalidInput
 from legalsat.extract.explain import Explanation
 from legalsat.extract.planner import NoLegalLayout
 from legalsat.gemm import Gemm, gemm_operands
+from legalsat.gemm_plan import GemmPlan
+from legalsat.pipeline_chart import gantt
 from legalsat.show import Look, show_diagnostic, table
 from legalsat.show_gemm import show_gemm_plan
 from legalsat.targets import target as as_target
 from legalsat.tensor import Tensor
+
+MOST_TURNS = 12  # of the loop along K that a chart shows
 
 
 def synthesize(args: Namespace) -> Answer:
@@ -35,10 +40,22 @@ def synthesize(args: Namespace) -> Answer:
         reasons = [d.to_json() for d in error.diagnostics]
         data = {"error": str(error).partition("\n")[0], "kind": NoLegalLayout.__name__, "diagnostics": reasons}
         return Answer(data, lambda look: _refused(error, look), REFUSED, failed=True)
+    if args.chart is not None:
+        _draw(plan, args.chart)
     if args.emit is None:
         return Answer(plan.to_json(), lambda look: show_gemm_plan(plan, look))
     text = plan.emit(args.emit)
     return Answer({**plan.to_json(), "emitted": {args.emit: text}}, lambda _: text.rstrip("\n"))
+
+
+def _draw(plan: GemmPlan, file: str) -> None:
+    """Write the chart of a block's pipeline, of a dozen turns at most."""
+    pipeline, turns = plan.pipeline, -(-plan.operator.k // plan.tile[2])
+    chart = gantt(pipeline, dict.fromkeys(pipeline.symbols, min(turns, MOST_TURNS) - 1))
+    try:
+        Path(file).write_text(chart, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"cannot write {file}: {error}; name a file in a folder that exists") from None
 
 
 def _refused(error: NoLegalLayout, look: Look) -> str:

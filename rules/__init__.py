@@ -4,6 +4,7 @@ from legalsat.rule import rules_in
 from legalsat.rules import (
     matrix,
     movement,
+    pipeline,
     products,
     tcgen05,
     tcgen05_tiles,
@@ -36,7 +37,9 @@ RULES = rules_in(
     matrix,
     wgmma_shapes,
     products,
+    pipeline,
 )
+PIPELINE_RULES = rules_in(pipeline)
 TENSOR_MEMORY_RULES = rules_in(tcgen05, tensor_memory)
 # By what they judge; a rule's first parameter says it.
 COPY_RULES = tuple(rule for rule in RULES if rule.site == "TmaCopy")

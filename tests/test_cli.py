@@ -368,7 +368,7 @@ def test_gemm_without_a_copy_engine_is_refused(capsys: Run) -> None:
     assert out.count("no tensor memory accelerator") == 1  # one reason, shared by three operands
 
 
-def test_gemm_is_planned(capsys: Run) -> None:
+def test_gemm_is_planned(capsys: Run, tmp_path: Path) -> None:
     words = ["synthesize", "gemm", "--m", "256", "--n", "255", "--k", "128", "--target", "h200"]
     code, data = as_json(capsys, *words, "--dtype", "bf16")
     plan = ls.synthesize(ls.Gemm(256, 255, 128, "bf16"), "h200")
@@ -377,6 +377,11 @@ def test_gemm_is_planned(capsys: Run) -> None:
     assert code == 0 and "to fp32" in out and "wgmma m64n" in out
     code, out, _ = run(capsys, *words, "--dtype", "bf16", "--a-major", "M", "--b-major", "K")
     assert code == 0 and re.search(r"A +MN ", out) and re.search(r"B +K ", out)
+    chart = tmp_path / "chart.svg"
+    code, out, _ = run(capsys, *words, "--dtype", "bf16", "--chart", str(chart))
+    assert code == 0 and "consumer" in chart.read_text() and chart.read_text().startswith("<svg")
+    code, _, errors = run(capsys, *words, "--dtype", "bf16", "--chart", str(tmp_path / "none" / "chart.svg"))
+    assert code == 2 and "cannot write" in errors
     code, out, errors = run(capsys, *words, "--dtype", "fp64")
     assert code == 1 and not out and "PROD001" in errors
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
+from pipeline_rule_examples import EXAMPLES as PIPELINE_EXAMPLES
 from tcgen05_examples import EXAMPLES as TCGEN05_EXAMPLES
 
 from legalsat.diagnostics import worst_first
@@ -15,6 +16,7 @@ from legalsat.rules import (
     TENSOR_MAP_RULES,
     matrix,
     movement,
+    pipeline,
     products,
     tcgen05,
     tcgen05_tiles,
@@ -53,6 +55,7 @@ VERBS = (
         "fill",
         "give",
         "keep",
+        "let",
         "load",
         "merge",
         "move",
@@ -282,6 +285,7 @@ TABLE = (
     Row("MDESC006", matrix_read(major="MN"), matrix_read()),
     Row("WIN003", Movement(16, by="im2col"), Movement(16, by="im2col", windows=True)),
     *(Row(code, refused, repaired, "b200") for code, refused, repaired in TCGEN05_EXAMPLES),
+    *(Row(code, refused, repaired) for code, refused, repaired in PIPELINE_EXAMPLES),
 )
 ROWS = {row.code: row for row in TABLE}
 
@@ -385,6 +389,7 @@ def test_rules_of_movements_are_no_tensor_map_rules() -> None:
             tcgen05,
             tensor_memory,
             products,
+            pipeline,
         )
     }
     assert not codes & extra

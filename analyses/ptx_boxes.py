@@ -1,0 +1,116 @@
+"""How many bytes a tensor map's box has: PTX does not say, but what barriers expect and where boxes lie does.
+
+Each phase says that the boxes which came in it have as many bytes together as were expected. A box ends before the next
+one under way at the same time and before the next barrier, and holds all that a matrix unit reads from its place on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from legalsat.analyses.ptx_contract import Finding
+from legalsat.analyses.ptx_contract_barriers import Bytes
+from legalsat.analyses.ptx_machine import SHARED_BYTES, Run
+
+LEAST = 16
+
+
+@dataclass
+class Boxes:
+    """Bytes of boxes by map, what contradicts itself, and what stays open."""
+
+    known: dict[str, int] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    unproven: list[tuple[int, str]] = field(default_factory=list)
+
+
+def boxes_of(runs: Sequence[Run], given: Mapping[str, int]) -> Boxes:
+    """Return what runs tell of boxes that are not given."""
+    found = Boxes(dict(given))
+    upper: dict[str, int] = {}
+    lower: dict[str, int] = {}
+    equations: Counter[Bytes] = Counter()
+    for run in runs:
+        found.known.update(run.barriers.boxes)
+        for name, size in run.bounds.items():
+            upper[name] = min(size, upper.get(name, SHARED_BYTES))
+        equations.update(run.barriers.equations)
+    for run in runs:
+        for name, size in _read(run, upper).items():
+            lower[name] = max(size, lower.get(name, LEAST))
+    # The same for all phases that expect at one line and load the same: the most frequent are taken for right.
+    ordered = [one for one, _ in equations.most_common()]
+    work = [one for one in ordered if any(n not in given for n, _ in one.loads)]
+    _solve(found, work, upper, lower)
+    for one in ordered:
+        if all(n in found.known for n, _ in one.loads):
+            total = sum(found.known[n] * times for n, times in one.loads) + one.known
+            if total != one.expected and not any(f.line == one.line for f in found.findings):
+                found.findings.append(_wrong(one, f"its boxes bring {total}"))
+    open_ = sorted({n for one in work for n, _ in one.loads if n not in found.known})
+    if open_ and not found.findings:
+        line = min(one.line for one in work)
+        found.unproven.append((line, f"bytes of the boxes of {', '.join(open_)} do not follow from the text"))
+    return found
+
+
+def _solve(found: Boxes, work: list[Bytes], upper: dict[str, int], lower: dict[str, int]) -> None:
+    moved = True
+    while moved:
+        moved = False
+        for one in work:
+            open_ = {n: times for n, times in one.loads if n not in found.known}
+            if not open_:
+                continue
+            left = one.expected - one.known - sum(found.known[n] * t for n, t in one.loads if n in found.known)
+            most = sum(upper.get(n, SHARED_BYTES) * t for n, t in open_.items())
+            least = sum(lower.get(n, LEAST) * t for n, t in open_.items())
+            if not least <= left <= most:
+                found.findings.append(_wrong(one, _range(least + one.expected - left, most + one.expected - left)))
+                work.remove(one)
+                moved = True
+                break
+            if len(open_) == 1:
+                ((name, times),) = open_.items()
+                if left % times == 0:
+                    found.known[name] = left // times
+                    moved = True
+            elif left == most:
+                found.known.update({n: upper[n] for n in open_})
+                moved = True
+            elif left == least:
+                found.known.update({n: lower[n] for n in open_})
+                moved = True
+
+
+def _range(least: int, most: int) -> str:
+    return f"its boxes bring {least}" if least == most else f"its boxes bring {least} to {most}"
+
+
+def _wrong(one: Bytes, what: str) -> Finding:
+    return Finding(
+        "bytes_differ",
+        one.line,
+        f"a phase expects {one.expected} bytes and {what}",
+        "boxes end before the next one under way, and hold what is read of them",
+        "expect the bytes of the boxes that complete on the barrier in this phase",
+    )
+
+
+def _read(run: Run, upper: Mapping[str, int]) -> dict[str, int]:
+    """Return the bytes from the place of each map's boxes up to which a matrix unit has read."""
+    granule = run.order.granule
+    places = sorted({p for ps in run.places.values() for p in ps})
+    found: dict[str, int] = {}
+    for name, targets in run.places.items():
+        for target in targets:
+            after = [p for p in places if p > target]
+            end = min([target + upper.get(name, SHARED_BYTES), *after[:1], SHARED_BYTES])
+            seen = np.flatnonzero(run.touched[target // granule : end // granule])
+            if seen.size:
+                found[name] = max(found.get(name, LEAST), (int(seen[-1]) + 1) * granule)
+    return found

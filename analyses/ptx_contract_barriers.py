@@ -1,0 +1,350 @@
+"""mbarriers of one execution: arrivals, bytes, phases, and what a wait may conclude (FACTS MB-01 to MB-23).
+
+A wait names a phase by its parity alone. What it may conclude follows from what the warp knows before: the barrier has
+completed at least `known` phases, so the wait is for phase `known - 1` or `known`, whichever has the parity. That the
+barrier is not further than that must follow from the order of events; see `_check_waits`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from legalsat.analyses.ptx_contract import Clock, Order, Worker, _clock
+
+MAX_COUNT = 2**20 - 1  # FACTS MB-02
+
+
+@dataclass(slots=True)
+class Arriving:
+    """A load under way: bytes it brings or, where these are not known, the map that says it."""
+
+    bytes: int | None
+    map: str
+    clocks: tuple[Clock, Clock]
+    line: int
+    boxes: int = 1
+
+
+@dataclass(slots=True)
+class PassedWait:
+    """A wait that concluded that a phase was over: by which warp, in which line of work, at which time of it."""
+
+    worker: int
+    agent: int
+    time: int
+    line: int
+
+
+@dataclass
+class Barrier:
+    """One barrier, from its init on.
+
+    Attributes:
+        base: what clocks say of it is its phase plus this, so that they grow over several lives at one address.
+        expected: arrivals of a phase. pending: those that the current phase lacks.
+        phase: how many are over. tx: bytes that it lacks, as far as known.
+        expects: bytes expected in this phase. brought: how many loads of each map came in it.
+        under_way: loads. commits: arrivals that tcgen05 or cp.async still owe.
+    """
+
+    address: int
+    expected: int
+    agent: int
+    line: int
+    base: int = 0
+    pending: int = 0
+    phase: int = 0
+    tx: int = 0
+    expects: int = 0
+    brought: Counter[str] = field(default_factory=Counter)
+    under_way: list[Arriving] = field(default_factory=list)
+    owed: list[tuple[tuple[Clock, Clock], int]] = field(default_factory=list)
+    clock: Clock = field(default_factory=_clock)
+    fenced: Clock = field(default_factory=_clock)
+    past: list[tuple[Clock, Clock]] = field(default_factory=list)
+    contributions: list[tuple[int, Clock]] = field(default_factory=list)
+    waits: dict[int, list[PassedWait]] = field(default_factory=dict)
+    expect_line: int = 0
+    expects_alone: list[tuple[int, int, int]] = field(default_factory=list)
+    load_phases: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """What one phase says of boxes: so many bytes were expected, and so many loads of each map came."""
+
+    expected: int
+    known: int
+    loads: tuple[tuple[str, int], ...]
+    line: int
+
+
+class Barriers:
+    """All barriers of one execution.
+
+    Args:
+        boxes: bytes that a load of each map brings, where known.
+    """
+
+    def __init__(self, order: Order, boxes: dict[str, int]) -> None:
+        self.order, self.boxes = order, boxes
+        self.live: dict[int, Barrier] = {}
+        self.last: dict[int, Barrier] = {}
+        self.ended: list[Barrier] = []
+        self.equations: list[Bytes] = []
+        self.late: dict[int, int] = {}
+
+    def start(self, worker: Worker, lanes: int, address: int, count: int, line: int) -> None:
+        """Initialise a barrier."""
+        order = self.order
+        old = self.live.get(address)
+        if old is not None:
+            self._check_idle(old, worker, line)
+            self.ended.append(old)
+        if address % 8:
+            order.find("barrier_not_initialised", line, f"a barrier at byte {address}, which is no multiple of 8")
+        if not 1 <= count <= MAX_COUNT:
+            order.find(
+                "arrival_count_out_of_range", line, f"a barrier that expects {count} arrivals, outside 1 to {MAX_COUNT}"
+            )
+        cells, agent = order.cells(address, 8), order.actor(worker, lanes)
+        order.write(order.shared, cells, worker, agent, worker.time, "init", line)
+        last = self.last.get(address)
+        agent, base = (last.agent, last.base + last.phase + 2) if last is not None else (order.agent(), 0)
+        self.live[address] = self.last[address] = Barrier(address, count, agent, line, base, pending=count)
+
+    def _known(self, worker: Worker, barrier: Barrier) -> int:
+        """Return how many phases a warp knows to be over."""
+        return max(0, int(worker.clock[barrier.agent]) - barrier.base)
+
+    def stop(self, worker: Worker, lanes: int, address: int, line: int) -> None:
+        """Invalidate a barrier."""
+        barrier = self._used(worker, lanes, address, line)
+        if barrier is None:
+            return
+        self._check_idle(barrier, worker, line)
+        order = self.order
+        cells, agent = order.cells(address, 8), order.actor(worker, lanes)
+        order.write(order.shared, cells, worker, agent, worker.time, "inval", line)
+        self.ended.append(self.live.pop(address))
+
+    def _check_idle(self, barrier: Barrier, worker: Worker, line: int) -> None:
+        known = self._known(worker, barrier)
+        if barrier.owed:
+            self.late[line] = barrier.line
+        if barrier.under_way or any(phase >= known for phase, _ in barrier.load_phases):
+            self.order.find(
+                "barrier_destroyed", line, "a barrier ends whose loads are not known to have arrived",
+                f"started at line {barrier.line}",
+            )  # fmt: skip
+
+    def _used(self, worker: Worker, lanes: int, address: int, line: int) -> Barrier | None:
+        order = self.order
+        barrier = self.live.get(address)
+        if barrier is None:
+            order.find(
+                "barrier_not_initialised", line, f"no barrier has been initialised at shared byte {address - 1024}"
+            )
+            return None
+        agent = worker.single if lanes.bit_count() == 1 and lanes != worker.live else worker.index
+        order.read(order.shared, order.cells(address, 8), worker, agent, worker.time, "barrier", line)
+        return barrier
+
+    def arrive(  # noqa: PLR0917
+        self, worker: Worker, lanes: int, address: int, count: int, line: int, expects: int = 0
+    ) -> None:
+        """Arrive with each lane `count` times, after expecting bytes."""
+        barrier = self._used(worker, lanes, address, line)
+        if barrier is None:
+            return
+        self._check_phase(barrier, self._known(worker, barrier), line)
+        if expects:
+            barrier.tx += expects
+            barrier.expects += expects
+            barrier.expect_line = line
+        clocks = self.order.released(worker, lanes)
+        self._arrived(barrier, clocks, worker.index, count, line)
+
+    def expect(self, worker: Worker, lanes: int, address: int, count: int, line: int) -> None:
+        """Expect bytes without arriving."""
+        barrier = self._used(worker, lanes, address, line)
+        if barrier is None:
+            return
+        self._check_phase(barrier, self._known(worker, barrier), line)
+        barrier.tx += count
+        barrier.expects += count
+        barrier.expect_line = line
+        barrier.expects_alone.append((worker.index, worker.time, line))
+
+    def _check_phase(self, barrier: Barrier, known: int, line: int) -> None:
+        if known < barrier.phase:
+            self.order.find(
+                "arrivals_in_excess",
+                line,
+                f"an arrival or load of phase {barrier.phase} is not known to follow the end of phase"
+                f" {barrier.phase - 1}, so that it may count there",
+                f"barrier started at line {barrier.line}",
+            )
+
+    def _arrived(self, barrier: Barrier, clocks: tuple[Clock, Clock], worker: int, count: int, line: int) -> None:
+        np.maximum(barrier.clock, clocks[0], out=barrier.clock)
+        np.maximum(barrier.fenced, clocks[1], out=barrier.fenced)
+        barrier.contributions.append((worker, clocks[0]))
+        if count > barrier.pending:
+            more = count - barrier.pending
+            self.order.find(
+                "arrivals_in_excess",
+                line,
+                f"phase {barrier.phase} gets {more} more arrivals than the {barrier.expected} expected",
+                f"barrier started at line {barrier.line}",
+            )
+        barrier.pending = max(0, barrier.pending - count)
+        if not barrier.pending and not barrier.under_way and (not barrier.tx or self._unknown(barrier)):
+            self._finish(barrier)
+
+    def load(  # noqa: PLR0917
+        self, worker: Worker, lanes: int, address: int, bytes_: int | None, map_: str, boxes: int, line: int
+    ) -> Barrier | None:
+        """Let a load of so many bytes, where known, and boxes of a map complete on a barrier some time later."""
+        barrier = self._used(worker, lanes, address, line)
+        if barrier is None:
+            return None
+        self._check_phase(barrier, self._known(worker, barrier), line)
+        clocks = self.order.released(worker, lanes)
+        barrier.under_way.append(Arriving(bytes_, map_, clocks, line, boxes))
+        barrier.contributions.append((worker.index, clocks[0]))
+        barrier.load_phases.append((barrier.phase, line))
+        return barrier
+
+    def owe(  # noqa: PLR0917
+        self, worker: Worker, clocks: tuple[Clock, Clock], address: int, lanes: int, line: int, count: int
+    ) -> None:
+        """Let an arrival come when something asynchronous is done, whose completion the clocks contain."""
+        barrier = self._used(worker, lanes, address, line)
+        if barrier is not None:
+            self._check_phase(barrier, self._known(worker, barrier), line)
+            for _ in range(count):
+                barrier.owed.append((clocks, line))
+
+    def extend(self, worker: Worker, clocks: tuple[Clock, Clock], address: int, lanes: int, line: int) -> None:
+        """Expect an arrival more from each lane, which comes when its copies are done (FACTS MB-19)."""
+        barrier = self._used(worker, lanes, address, line)
+        if barrier is not None:
+            barrier.pending += lanes.bit_count()
+            barrier.owed += [(clocks, line)] * lanes.bit_count()
+
+    def settle(self) -> bool:
+        """Let all that is under way happen; return whether a phase ended by it or anything arrived."""
+        moved = False
+        for barrier in list(self.live.values()):
+            for clocks, line in barrier.owed:
+                self._arrived(barrier, clocks, -1, 1, line)
+                moved = True
+            barrier.owed = []
+            if barrier.under_way:
+                moved = True
+                for load in barrier.under_way:
+                    np.maximum(barrier.clock, load.clocks[0], out=barrier.clock)
+                    np.maximum(barrier.fenced, load.clocks[1], out=barrier.fenced)
+                    barrier.brought[load.map] += load.boxes
+                    barrier.tx -= load.bytes or 0
+                barrier.under_way = []
+                if not barrier.pending and (not barrier.tx or self._unknown(barrier)):
+                    self._finish(barrier)
+        return moved
+
+    def _unknown(self, barrier: Barrier) -> bool:
+        """Did boxes come whose bytes are not known? Then what was under way is taken for all that comes."""
+        return any(one not in self.boxes and one for one in barrier.brought)
+
+    def _finish(self, barrier: Barrier) -> None:
+        phase = barrier.phase
+        if barrier.brought or barrier.expects:
+            loads = tuple(sorted((m, n) for m, n in barrier.brought.items() if m))
+            known = barrier.expects - barrier.tx - sum(self.boxes.get(m, 0) * n for m, n in loads)
+            self.equations.append(Bytes(barrier.expects, known, loads, barrier.expect_line))
+        barrier.clock[barrier.agent] = barrier.base + phase + 1
+        barrier.past.append((barrier.clock, barrier.fenced))
+        self._check_waits(barrier, phase)
+        for worker, time, line in barrier.expects_alone:
+            if not any(c[worker] > time or w == worker for w, c in barrier.contributions):
+                self.order.find("bytes_differ", line, "the phase may end before these bytes are expected")
+        barrier.clock, barrier.fenced = barrier.clock.copy(), barrier.fenced.copy()
+        barrier.contributions, barrier.expects_alone = [], []
+        barrier.phase, barrier.pending = phase + 1, barrier.expected
+        barrier.tx, barrier.expects = 0, 0
+        barrier.brought.clear()
+
+    def _check_waits(self, barrier: Barrier, phase: int) -> None:
+        """Check that this phase could not end before those who waited for the one before had passed."""
+        for wait in barrier.waits.pop(phase - 1, []):
+            if not any(w == wait.worker or c[wait.agent] > wait.time for w, c in barrier.contributions):
+                self._too_late(barrier, wait, phase)
+
+    def _too_late(self, barrier: Barrier, wait: PassedWait, phase: int) -> None:
+        self.order.find(
+            "phase_missed",
+            wait.line,
+            f"phase {phase} of the barrier can end before this wait for phase {phase - 1} is passed",
+            f"barrier started at line {barrier.line}; FACTS MB-10".split(";", maxsplit=1)[0],
+        )
+
+    def target(self, worker: Worker, lanes: int, address: int, parity: int, line: int) -> tuple[Barrier, int] | None:
+        """Return the barrier and the phase that a wait is for."""
+        barrier = self._used(worker, lanes, address, line)
+        if barrier is None:
+            return None
+        known = self._known(worker, barrier)
+        return barrier, known - 1 if (known - 1) & 1 == parity & 1 else known
+
+    def passed(self, worker: Worker, lanes: int, barrier: Barrier, phase: int, line: int) -> None:
+        """Note that a warp has seen the end of a phase."""
+        if phase >= 0:
+            self.order.learn(worker, barrier.past[phase])
+        alone = lanes.bit_count() == 1 and lanes != worker.live
+        wait = PassedWait(worker.index, worker.single if alone else worker.index, worker.time, line)
+        if barrier.phase > phase + 1:
+            self._too_late(barrier, wait, phase + 1)
+        else:
+            barrier.waits.setdefault(phase, []).append(wait)
+
+    def explain(self, waited: set[int], lines: dict[int, int]) -> None:
+        """Say of barriers that are waited for in vain what they lack."""
+        for address in sorted(waited):
+            barrier = self.live.get(address)
+            if barrier is None:
+                continue
+            line, phase = lines[address], barrier.phase
+            note = f"barrier started at line {barrier.line}"
+            if barrier.pending:
+                self.order.find(
+                    "arrivals_missing", line,
+                    f"phase {phase} gets {barrier.expected - barrier.pending} of {barrier.expected} arrivals", note,
+                )  # fmt: skip
+            elif barrier.tx:
+                self._wrong_bytes(barrier, line)
+            else:
+                self.order.find("deadlock", line, f"phase {phase} never ends", note)
+
+    def _wrong_bytes(self, barrier: Barrier, line: int) -> None:
+        self.order.find(
+            "bytes_differ",
+            barrier.expect_line or line,
+            f"phase {barrier.phase} expects {barrier.expects} bytes and gets {barrier.expects - barrier.tx}",
+            f"waited for at line {line}",
+        )
+
+    def check_end(self, known: Clock) -> None:
+        """Check at the end of the block that no load is under way; `known` is what all warps know together."""
+        for barrier in [*self.live.values(), *self.ended]:
+            late = [line for phase, line in barrier.load_phases if phase + barrier.base >= known[barrier.agent]]
+            if late:
+                self.order.find(
+                    "not_drained", late[-1], "the block may end before this load has arrived",
+                    f"on the barrier started at line {barrier.line}",
+                )  # fmt: skip
+            elif barrier.tx and not barrier.pending:
+                self._wrong_bytes(barrier, barrier.expect_line)

@@ -1,0 +1,399 @@
+"""Runs a block of a PTX kernel warp by warp, to find out what it does with shared memory, barriers and units.
+
+Lanes run together under masks; where a branch parts them, each part goes on by itself with registers of its own until
+they come to the same place again. Whatever is asynchronous happens only when nothing else can move. Only what steers
+branches, addresses and barriers is computed (`ptx_machine_program` leaves the rest out).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from legalsat.analyses.ptx_contract import Order, Shadow, Undecided, Worker
+from legalsat.analyses.ptx_contract_barriers import Barriers
+from legalsat.analyses.ptx_machine_alu import FULL, LANES, Value, blend, even, lane_values, lanes_of
+
+SHARED_BASE = 1024  # as on hardware, where the system keeps the first 1024 bytes
+SHARED_BYTES = SHARED_BASE + 227 * 1024
+POINTER, MAP_BASE = 1 << 40, 1 << 50  # fake addresses: of the n-th parameter, and of maps among the parameters
+TENSOR_COLUMNS = 512
+JUMP, BLOCK, PARK, EXIT = 1, 2, 3, 4
+Operation: TypeAlias = Callable[["Run", "Warp", "Part"], int | None]
+
+
+@dataclass(slots=True)
+class Part:
+    """Lanes of a warp that are at one place.
+
+    Attributes:
+        blocked: says whether it may go on, None if it may. parked: it waits for the warp's other lanes.
+        seen: it has looked for others at the label where it is.
+    """
+
+    pc: int
+    mask: int
+    registers: list[Value]
+    blocked: Callable[[], bool] | None = None
+    parked: bool = False
+    seen: bool = False
+
+
+@dataclass(slots=True)
+class Warp:
+    """A warp, and what it has under way.
+
+    Attributes:
+        live: lanes that have not ended. groups: how many groups of a family it has closed, `open` whether one is begun.
+        retired: groups waited for. sums: group in which registers were last used as sums of wgmma.
+        fetches: which tcgen05.ld wrote registers last, and how many are `fetched`, waited for.
+        stores: of each lane, accesses of stores in closed groups, those of the open one, and how many are waited for.
+    """
+
+    index: int
+    worker: Worker
+    parts: list[Part]
+    live: int
+    groups: dict[str, int] = field(default_factory=lambda: {"wgmma": 0, "cp.async": 0})
+    open: dict[str, bool] = field(default_factory=lambda: {"wgmma": False, "cp.async": False})
+    retired: dict[str, int] = field(default_factory=lambda: {"wgmma": 0, "cp.async": 0})
+    sums: dict[str, int] = field(default_factory=dict)
+    fetches: dict[str, int] = field(default_factory=dict)
+    fetched: int = 0
+    wgmma_fenced: bool = False
+    stores: dict[int, LaneStores] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    failed_waits: dict[int, tuple[int, int]] = field(default_factory=dict)
+    cluster: Meeting | None = None
+    patience: int = -1
+
+
+@dataclass(slots=True)
+class LaneStores:
+    """Bulk groups of one thread: closed so far, lines of the stores in the open one, and how many are waited for."""
+
+    agent: int
+    closed: int = 0
+    open_lines: list[int] = field(default_factory=list)
+    retired: int = 0
+    lines: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass
+class Meeting:
+    """Warps that have come to a barrier of the block."""
+
+    arrivals: list[tuple[Warp, Any]] = field(default_factory=list)
+    threads: int = 0
+    over: bool = False
+    wanted: int = 0
+    line: int = 0
+
+
+class Run:
+    """One execution of a block.
+
+    Args:
+        program: what `ptx_machine_program.compile_kernel` made.
+        parameters: values by name; `%ctaid.x` and the like too.
+        boxes: bytes of the boxes of maps, by the parameter's name, where known.
+        steps: after how many branches it is given up.
+        backwards: the last warp goes first. What a store of unknown size reads is what has been written by then.
+    """
+
+    def __init__(
+        self,
+        program: Any,
+        parameters: Mapping[str, int],
+        boxes: dict[str, int],
+        steps: int = 200_000,
+        *,
+        backwards: bool = False,
+    ) -> None:
+        self.program, self.parameters, self.steps = program, parameters, steps
+        self.allowed = steps
+        threads = program.threads
+        warps = -(-threads // LANES)
+        self.order = Order(warps, SHARED_BYTES, program.granule)
+        self.tensor = Shadow(4 * TENSOR_COLUMNS)
+        self.barriers = Barriers(self.order, boxes)
+        self.memory = np.zeros(SHARED_BYTES, dtype=np.uint8)
+        self.known = np.zeros(SHARED_BYTES, dtype=bool)
+        self.meetings: dict[object, Meeting] = {}
+        self.allocated: dict[int, tuple[int, int]] = {}
+        self.unit_agents: dict[tuple[str, int], int] = {}
+        self.maps: dict[int, dict[str, int]] = {}
+        self.notes: dict[tuple[int, str], None] = {}
+        self.bounds: dict[str, int] = {}
+        self.places: dict[str, set[int]] = {}
+        self.recorded: dict[int, int] = {}
+        self.visits: dict[tuple[int, int], int] = {}
+        self.flying: list[tuple[str, int, int]] = []
+        self.store_places: dict[int, int] = {}
+        self.touched = np.zeros(self.order.shared.writer.size, dtype=bool)
+        self.trail: dict[tuple[int, int], list[tuple[tuple[Any, ...], Any]]] | None = None
+        self.warps = []
+        for index in range(warps):
+            lanes = min(LANES, threads - LANES * index)
+            mask = (1 << lanes) - 1
+            part = Part(0, mask, program.initial(self, index))
+            worker = self.order.workers[index]
+            self.warps.append(Warp(index, worker, [part], mask))
+            worker.live = mask
+        self.backwards, self.turns = backwards, self.warps[::-1] if backwards else self.warps
+        self.sized = True
+        self.current: Part | None = None
+        self.patient: set[int] = set()
+
+    # What is under way.
+
+    def agent(self, family: str, number: int) -> int:
+        """Return the line of work of a unit."""
+        found = self.unit_agents.get((family, number))
+        if found is None:
+            found = self.unit_agents[family, number] = self.order.agent()
+        return found
+
+    def note(self, line: int, text: str) -> None:
+        """Say what this run could not decide."""
+        self.notes[line, text] = None
+
+    def remember(self, warp: Warp, part: Part, at: int) -> None:
+        """Note the state in which a warp comes to the head of a loop."""
+        key = (warp.index, at)
+        self.visits[key] = self.visits.get(key, 0) + 1
+        if self.trail is not None and self.recorded.setdefault(at, warp.index) == warp.index:
+            places = self.program.live_places
+            held = tuple(_plain(part.registers[p]) for p in places)
+            self.trail.setdefault(key, []).append((held, warp.worker.clock.copy()))
+
+    @property
+    def work(self) -> int:
+        """How much was done: branches and accesses."""
+        return self.allowed - self.steps + len(self.order.accesses)
+
+    @property
+    def line(self) -> int:
+        """The line that the run has come to."""
+        return int(self.program.lines[self.current.pc]) if self.current is not None else 0
+
+    # Running.
+
+    def run(self) -> None:
+        """Run to the end, or until nothing moves.
+
+        Raises:
+            Undecided: it depends on what is not known, or takes too long.
+        """
+        while True:
+            moved = False
+            for warp in self.turns:
+                if warp.live:
+                    moved |= self._advance(warp)
+            if not any(warp.live for warp in self.warps):
+                break
+            if moved:
+                continue
+            if self.patient:
+                self.patient.clear()
+                continue
+            self.flying.clear()
+            if not self.barriers.settle():
+                self._stuck()
+                return
+        self.barriers.settle()
+        self._check_end()
+
+    def _advance(self, warp: Warp) -> bool:
+        code, moved = self.program.code, False
+        while True:
+            part = self.current = self._pick(warp)
+            if part is None:
+                return moved
+            moved = True
+            while True:
+                signal = code[part.pc](self, warp, part)
+                if signal is None:
+                    part.pc += 1
+                elif signal == JUMP:
+                    self.steps -= 1
+                    if self.steps < 0:
+                        raise Undecided(self.program.lines[part.pc], "no end within the branches that are tried")
+                    if len(warp.parts) > 1:
+                        break
+                elif signal == EXIT:
+                    warp.parts.remove(part)
+                    warp.live &= ~part.mask
+                    warp.worker.live = warp.live
+                    self._someone_left(warp, part)
+                    break
+                else:
+                    part.parked = signal == PARK
+                    break
+
+    def _pick(self, warp: Warp) -> Part | None:
+        """Return lanes that can go on: those that come first in the kernel's order, joined with all at their place."""
+        parts, ready = warp.parts, []
+        for part in parts:
+            if part.blocked is None or part.blocked():
+                part.blocked = None
+                ready.append(part)
+        if len(parts) == 1 or not ready:
+            if ready:
+                ready[0].parked = False
+            return ready[0] if ready else None
+        rank = self.program.rank
+        moving = [p for p in ready if not p.parked]
+        if moving:
+            first = min(moving, key=lambda p: rank[p.pc])
+        else:
+            # All wait for others of the warp: those at the same place go on if all are there.
+            together = [p for p in ready if sum(q.mask for q in ready if q.pc == p.pc) == warp.live]
+            if not together:
+                if len(ready) < len(parts):
+                    return None
+                raise Undecided(self.program.lines[ready[0].pc], "lanes of a warp are apart where all must meet")
+            first = together[0]
+        for other in [p for p in ready if p is not first and p.pc == first.pc]:
+            first.registers = [
+                a if a is b or (type(a) is int and type(b) is int and a == b) else _joined(a, b, first.mask)
+                for a, b in zip(first.registers, other.registers, strict=True)
+            ]
+            first.mask |= other.mask
+            parts.remove(other)
+        first.parked = False
+        return first
+
+    def _someone_left(self, warp: Warp, part: Part) -> None:
+        for name, meeting in list(self.meetings.items()):
+            if not meeting.wanted:
+                self._close(name, meeting)
+
+    def meet(self, name: object, warp: Warp, part: Part, threads: int, line: int, *, waits: bool = True) -> int | None:
+        """Let a warp come to a barrier of the block; `threads` 0 for all."""
+        meeting = self.meetings.setdefault(name, Meeting(wanted=threads, line=line))
+        meeting.arrivals.append((warp, self.order.released(warp.worker, warp.live)))
+        meeting.threads += part.mask.bit_count()
+        if not waits:
+            self._close(name, meeting)
+            return None
+        part.pc += 1
+        if self._close(name, meeting):
+            return JUMP
+        part.blocked = lambda: meeting.over
+        return BLOCK
+
+    def _close(self, name: object, meeting: Meeting) -> bool:
+        living = sum(w.live.bit_count() for w in self.warps)
+        wanted = meeting.wanted or living
+        if meeting.threads < wanted or not meeting.arrivals:
+            return False
+        meeting.over = True
+        del self.meetings[name]
+        self.order.meet([(w.worker, clocks) for w, clocks in meeting.arrivals])
+        for warp, _ in meeting.arrivals:
+            self.order.meet_lanes(warp.worker)
+        return True
+
+    def let_others_go(self, warp: Warp, part: Part) -> bool:
+        """Let a warp wait until no other one can move, once at each place; return whether it does."""
+        if not self.backwards or warp.patience == part.pc:
+            warp.patience = -1
+            return False
+        warp.patience = part.pc
+        self.patient.add(warp.index)
+        part.blocked = lambda: warp.index not in self.patient
+        return True
+
+    def cluster_arrive(self, number: int, warp: Warp, part: Part, line: int) -> None:
+        """Let a warp arrive at the cluster's barrier for the n-th time; a cluster of one block is the block."""
+        meeting = self.meetings.setdefault(("cluster", number), Meeting(line=line))
+        meeting.arrivals.append((warp, self.order.released(warp.worker, warp.live)))
+        meeting.threads += part.mask.bit_count()
+        warp.cluster = meeting
+        self._close(("cluster", number), meeting)
+
+    def cluster_wait(self, number: int, warp: Warp, part: Part) -> int | None:
+        """Let a warp wait for the cluster's barrier that it arrived at last."""
+        meeting = warp.cluster
+        if meeting is None or meeting.over:
+            return None
+        part.blocked = lambda: meeting.over
+        return BLOCK
+
+    # The end.
+
+    def _stuck(self) -> None:
+        waited: dict[int, int] = {}
+        others: list[tuple[int, str]] = []
+        for warp in self.warps:
+            for part in warp.parts:
+                line = self.program.lines[part.pc]
+                address = self.program.waits_at(part)
+                if address is not None:
+                    waited.setdefault(address, line)
+                else:
+                    others.append((line, self.program.texts[part.pc]))
+        before = len(self.order.findings)
+        self.barriers.explain(set(waited), waited)
+        if len(self.order.findings) == before:
+            line, what = others[0] if others else (0, "")
+            self.order.find("deadlock", line, f"warps wait for ever at {what}" if what else "warps wait for ever")
+
+    def _check_end(self) -> None:
+        known = np.maximum.reduce([w.worker.clock for w in self.warps])
+        self.barriers.check_end(known)
+        for warp in self.warps:
+            for lane in warp.stores.values():
+                if lane.open_lines:
+                    self.order.find(
+                        "group_not_committed", lane.open_lines[-1], "this store is in no group that is closed"
+                    )
+                elif lane.retired < lane.closed and lane.lines:
+                    last = lane.lines.get(max(lane.lines))
+                    if max(lane.lines) >= lane.retired and last is not None:
+                        self.order.find("not_drained", last, "the block may end before this store has read its source")
+            if warp.open["wgmma"]:
+                self.order.find("group_not_committed", self.program.last_of("wgmma"), "wgmma that no group closes")
+        for address, (_, line) in self.allocated.items():
+            self.order.find("tensor_memory_misused", line, f"tensor memory at column {address} is not freed")
+
+    # Shared memory as values.
+
+    def store_values(self, addresses: Any, size: int, value: Value, mask: int) -> None:
+        """Write lanes of a register to their addresses, or all to one."""
+        if isinstance(addresses, int):
+            low = value if isinstance(value, int) else lane_values(value, mask)[-1]
+            held = (low & (1 << 8 * size) - 1).to_bytes(size, "little")
+            self.memory[addresses : addresses + size] = list(held)
+            self.known[addresses : addresses + size] = True
+            return
+        words = np.full(len(addresses), value, dtype=np.uint64) if isinstance(value, int) else value[lanes_of(mask)]
+        places = addresses[:, None] + np.arange(size)
+        self.memory[places] = words.view(np.uint8).reshape(-1, 8)[:, :size]
+        self.known[places] = True
+
+    def load_value(self, addresses: Value, mask: int, size: int) -> Value:
+        """Read into a register; None where not all lanes' values are known."""
+        listed = [addresses] if isinstance(addresses, int) else lane_values(addresses, mask)
+        found = []
+        for address in listed:
+            if not self.known[address : address + size].all():
+                return None
+            found.append(int.from_bytes(self.memory[address : address + size].tobytes(), "little"))
+        if isinstance(addresses, int):
+            return found[0]
+        value = np.zeros(LANES, dtype=np.uint64)
+        value[[i for i in range(LANES) if mask >> i & 1]] = found
+        return even(value) if mask == FULL else value
+
+
+def _plain(value: Value) -> Any:
+    return value if value is None or isinstance(value, int) else tuple(value.tolist())
+
+
+def _joined(first: Value, other: Value, mask: int) -> Value:
+    return blend(first, other, mask)

@@ -1,0 +1,153 @@
+"""Arithmetic, selection and moves on the machine; what is not understood makes its result unknown."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from legalsat.analyses import ptx_machine_units as units
+from legalsat.analyses.ptx_machine import Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine_alu import FULL, Value, arithmetic, blend, compare
+from legalsat.analyses.ptx_machine_guards import assign, guard_of
+from legalsat.analyses.ptx_text import Instruction, results_of, vector
+
+
+def compute(program: Any, i: Instruction) -> Operation:
+    """Return arithmetic, or what makes the result unknown."""
+    base, parts, line, guard = i.base, i.parts, i.line, guard_of(program, i)
+    results = results_of(i)
+    if base == "ld":
+        return units.make_load(program, i)
+    if base == "mov" and (i.operands[0].startswith("{") or i.operands[1].startswith("{")):
+        return _pack(program, i, guard)
+    if base == "selp":
+        return _select(program, i, guard)
+    work = compare(parts) if base in {"setp", "set"} else arithmetic(parts, i.operands)
+    if base == "set":
+        work = None
+    if work is None:
+        return _unknown(program, results, guard, line)
+    bits = _operand_bits(parts)
+    extra = {"bfe": (bits, 32, 32), "bfi": (bits, bits, 32, 32), "shl": (bits, 32), "shr": (bits, 32)}
+    if base == "setp":
+        widths: tuple[int, ...] = (bits, bits, 1)
+    elif base in {"mul", "mad"} and "wide" in parts:
+        widths = (bits, bits, 2 * bits)
+    elif base in {"cvt", "cvta"}:
+        widths = (64,)
+    else:
+        widths = extra.get(base, (bits,) * 4)
+    sources = [program.source(one, width, line) for one, width in zip(i.operands[1:], widths, strict=False)]
+    place = program.slot(results[0], line)
+    second = program.slot(results[1], line) if base == "setp" and len(results) > 1 else -1
+    plain = guard[0] < 0
+    if second < 0 and len(sources) == 2:
+        a, b = sources
+
+        def of_two(run: Run, warp: Warp, part: Part) -> int | None:
+            registers = part.registers
+            value = work(registers[a], registers[b])
+            if plain:
+                registers[place] = value
+            else:
+                assign(part, place, value, guard, line)
+            return None
+
+        return of_two
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        registers = part.registers
+        value = work(*[registers[s] for s in sources])
+        if plain:
+            registers[place] = value
+        else:
+            assign(part, place, value, guard, line)
+        if second >= 0:
+            assign(part, second, None if value is None else value ^ FULL, guard, line)
+        return None
+
+    return operation
+
+
+def _operand_bits(parts: tuple[str, ...]) -> int:
+    if parts[-1] == "pred":
+        return 1
+    found = re.search(r"(\d+)$", parts[-1])
+    return int(found[1]) if found else 32
+
+
+def _unknown(program: Any, results: list[str], guard: tuple[int, int], line: int) -> Operation:
+    places = [program.slot(r, line) for r in results if r in program.needed and r != "_"]
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        for place in places:
+            assign(part, place, None, guard, line)
+        return None
+
+    return operation
+
+
+def _select(program: Any, i: Instruction, guard: tuple[int, int]) -> Operation:
+    bits = _operand_bits(i.parts)
+    a, b = (program.source(one, bits, i.line) for one in i.operands[1:3])
+    predicate, place, line = program.source(i.operands[3], 1, i.line), program.slot(i.operands[0], i.line), i.line
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        registers = part.registers
+        held = registers[predicate]
+        value: Value
+        if held is None:
+            same = registers[a] if isinstance(registers[a], int) else None
+            value = same if same is not None and same == registers[b] else None
+        else:
+            chosen = held & part.mask
+            value = registers[a] if chosen == part.mask else registers[b] if not chosen else None
+            if value is None and chosen not in (0, part.mask):
+                value = blend(registers[a], registers[b], held)
+        assign(part, place, value, guard, line)
+        return None
+
+    return operation
+
+
+def _pack(program: Any, i: Instruction, guard: tuple[int, int]) -> Operation:
+    """Return a move between a register and a vector of smaller ones."""
+    to, source, line = i.operands[0], i.operands[1], i.line
+    whole = int(re.sub(r"\D", "", i.parts[-1]))
+    if to.startswith("{"):
+        names = vector(to)
+        bits = whole // len(names)
+        place = program.source(source, whole, line)
+        places = [program.slot(n, line) for n in names]
+
+        def unpack(run: Run, warp: Warp, part: Part) -> int | None:
+            value = part.registers[place]
+            for j, one in enumerate(places):
+                field_: Value = None
+                if isinstance(value, int):
+                    field_ = value >> bits * j & (1 << bits) - 1
+                elif value is not None:
+                    field_ = value >> np.uint64(bits * j) & np.uint64((1 << bits) - 1)
+                assign(part, one, field_, guard, line)
+            return None
+
+        return unpack
+    names = vector(source)
+    bits = whole // len(names)
+    sources = [program.source(n, bits, line) for n in names]
+    target = program.slot(to, line)
+
+    def pack(run: Run, warp: Warp, part: Part) -> int | None:
+        total: Value = 0
+        for j, one in enumerate(sources):
+            value = part.registers[one]
+            if value is None:
+                total = None
+                break
+            total = total | (value << (bits * j if isinstance(value, int) else np.uint64(bits * j)))
+        assign(part, target, total, guard, line)
+        return None
+
+    return pack

@@ -1,0 +1,375 @@
+"""Copies on the machine: cp.async, bulk and tensor copies, their groups, and tensor maps that a kernel edits."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from legalsat.analyses import ptx_machine_units as units
+from legalsat.analyses.ptx_contract import Undecided
+from legalsat.analyses.ptx_machine import BLOCK, PARK, SHARED_BYTES, LaneStores, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine_guards import active, guard_of
+from legalsat.analyses.ptx_text import Instruction
+
+UNKNOWN_BOX = 16  # bytes that every box has at least
+# Bits of an element by what tensormap.replace calls its type (FACTS TR-04).
+_REPLACED_BITS = (8, 16, 32, 32, 64, 64, 16, 32, 32, 64, 16, 32, 32, 4, 8, 8)
+
+
+def steering(i: Instruction) -> tuple[str, ...]:
+    """Return the operands of a copy that must be known: no coordinates, no cache policies, no global addresses."""
+    if "bulk" not in i.parts:
+        return i.operands[:1] + i.operands[2:3] if "shared" in i.name and "global" in i.name else i.operands
+    found = []
+    for operand in i.operands:
+        inside = re.match(r"\[\s*([^,\]]+)\s*,\s*\{", operand)
+        if inside is not None:
+            found.append(inside[1])
+        elif operand.startswith("["):
+            # The global end of a copy without a map says nothing about shared memory.
+            if (
+                "tensor" in i.parts
+                or operand
+                is not i.operands[1 if "shared::cluster" in i.parts[3:4] or "shared::cta" in i.parts[3:4] else 0]
+            ):
+                found.append(operand)
+        elif not operand.startswith("{"):
+            found.append(operand)
+    if "L2::cache_hint" in i.parts:
+        found = found[:-1]
+    return tuple(found)
+
+
+def make(program: Any, i: Instruction) -> Operation:
+    """Return what a copy does."""
+    parts, maker = i.parts, _copy
+    if "bulk" in parts:
+        if "commit_group" in parts:
+            maker = _commit_bulk
+        elif "wait_group" in parts:
+            maker = _wait_bulk
+        elif "multicast::cluster" in parts or "cta_group::2" in parts:
+            maker = units.refused
+        else:
+            maker = _load if any(p.startswith("mbarrier::complete_tx") for p in parts) else _store
+    elif "commit_group" in parts:
+        maker = _commit
+    elif "wait_group" in parts or "wait_all" in parts:
+        maker = _wait
+    elif "mbarrier" in parts:
+        maker = _arrive
+    return maker(program, i)
+
+
+# The copy engine.
+
+
+def _map_and_rest(operand: str) -> tuple[str, str]:
+    found = re.match(r"\[\s*([^,\]]+?)\s*,\s*(\{[^}]*\})\s*\]", operand)
+    return (found[1], found[2]) if found else (operand, "")
+
+
+def _load(program: Any, i: Instruction) -> Operation:
+    line, guard = i.line, guard_of(program, i)
+    tensor = "tensor" in i.parts
+    to: tuple[int, int] = program.address(i.operands[0], line)
+    name, _ = _map_and_rest(i.operands[1])
+    source: tuple[int, int] = program.address(name, line) if tensor else (0, 0)
+    barrier: tuple[int, int] = program.address(i.operands[2 if tensor else 3], line)
+    size = -1 if tensor else program.source(i.operands[2], 32, line)
+    rows = 4 if any("gather4" in p for p in i.parts) else 1
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if not lanes:
+            return None
+        targets = units.known_lanes(part, *to, lanes, line)
+        at = units.one_address(part, *barrier, lanes, line)
+        map_, known = "", None
+        if tensor:
+            map_ = _name_of(run, program, units.one_address(part, *source, lanes, line))
+            known = run.barriers.boxes.get(map_)
+            if known is not None:
+                known *= rows
+        else:
+            known = units.one_address(part, size, 0, lanes, line)
+        for target in [targets] * lanes.bit_count() if isinstance(targets, int) else targets.tolist():
+            if target % (128 if tensor else 16):
+                run.order.find(
+                    "read_before_full", line, f"a load to shared byte {target}, no multiple of {128 if tensor else 16}"
+                )
+            _bound(run, map_, target, rows)
+            begun = run.barriers.load(warp.worker, lanes, at, known, map_, rows, line)
+            run.sized &= known is not None
+            if begun is not None:
+                order = run.order
+                count = min(known if known is not None else UNKNOWN_BOX, SHARED_BYTES - target)
+                cells = order.cells(int(target), max(count, 1))
+                order.write(order.shared, cells, warp.worker, begun.agent, begun.base + begun.phase, "load", line)
+                run.known[target : target + count] = False
+        return None
+
+    return operation
+
+
+def _name_of(run: Run, program: Any, address: int) -> str:
+    name: str = program.map_name(address)
+    edited = run.maps.get(address)
+    if edited is not None and name not in run.barriers.boxes:
+        bits = _REPLACED_BITS[edited.get("elemtype", 0)]
+        extents = [edited[f"box_dim {d}"] for d in range(edited.get("rank", 0) + 1) if f"box_dim {d}" in edited]
+        if len(extents) == edited.get("rank", -1) + 1:
+            run.barriers.boxes[name] = math.prod(extents) * bits // 8
+    return name
+
+
+def _bound(run: Run, map_: str, target: int, rows: int) -> None:
+    """Note how large a box of a map can be: what it belongs to ends before the next load under way and barrier."""
+    run.places.setdefault(map_, set()).add(target)
+    others = [b for b in run.barriers.live if b > target]
+    if others:
+        _limit(run, map_, (min(others) - target) // rows)
+    for other_map, other, other_rows in run.flying:
+        if other > target:
+            _limit(run, map_, (other - target) // rows)
+        elif other < target:
+            _limit(run, other_map, (target - other) // other_rows)
+    run.flying.append((map_, target, rows))
+
+
+def _limit(run: Run, map_: str, count: int) -> None:
+    run.bounds[map_] = min(run.bounds.get(map_, SHARED_BYTES), count)
+
+
+def _store(program: Any, i: Instruction) -> Operation:
+    line, guard = i.line, guard_of(program, i)
+    tensor = "tensor" in i.parts
+    name, _ = _map_and_rest(i.operands[0])
+    target: tuple[int, int] = program.address(name, line) if tensor else (0, 0)
+    source: tuple[int, int] = program.address(i.operands[1], line)
+    size = -1 if tensor else program.source(i.operands[2], 32, line)
+    rows = 4 if any("scatter4" in p for p in i.parts) else 1
+    if "bulk_group" not in i.parts:
+        return units.refused(program, i)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if not lanes:
+            return None
+        order = run.order
+        begins = units.known_lanes(part, *source, lanes, line)
+        chosen = [lane for lane in range(32) if lanes >> lane & 1]
+        listed = [begins] * len(chosen) if isinstance(begins, int) else begins.tolist()
+        if tensor:
+            map_ = _name_of(run, program, units.one_address(part, *target, lanes, line))
+            known = run.barriers.boxes.get(map_)
+            if known is None and run.let_others_go(warp, part):
+                return BLOCK
+        else:
+            known = units.one_address(part, size, 0, lanes, line)
+        for lane, begin in zip(chosen, listed, strict=True):
+            held = warp.stores.get(lane)
+            if held is None:
+                agent = run.agent("stores", 32 * warp.index + lane)
+                held = warp.stores[lane] = LaneStores(agent)
+            count = known * rows if known is not None else _written_run(run, begin)
+            cells = order.cells(int(begin), max(1, min(count, SHARED_BYTES - begin)))
+            order.read(order.shared, cells, warp.worker, held.agent, held.closed, "store", line)
+            held.open_lines.append(line)
+            run.store_places.setdefault(begin, line)
+        return None
+
+    return operation
+
+
+def _written_run(run: Run, begin: int) -> int:
+    """Return how many bytes from here threads have written, up to where another store begins."""
+    granule = run.order.granule
+    writers = run.order.shared.writer[begin // granule :]
+    numbers = np.unique(writers[: 1 << 15])
+    by_threads = [n for n in numbers.tolist() if n and run.order.accesses[n].kind == "st"]
+    good = np.isin(writers[: 1 << 15], by_threads)
+    count = int(np.argmin(good)) if not good.all() else good.size
+    end = begin + count * granule
+    for other in run.store_places:
+        if begin < other < end:
+            end = other
+    return max(end - begin, UNKNOWN_BOX)
+
+
+def _commit_bulk(program: Any, i: Instruction) -> Operation:
+    guard, line = guard_of(program, i), i.line
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        for lane, held in warp.stores.items():
+            if lanes >> lane & 1:
+                if held.open_lines:
+                    held.lines[held.closed] = held.open_lines[-1]
+                held.closed += 1
+                held.open_lines = []
+        return None
+
+    return operation
+
+
+def _wait_bulk(program: Any, i: Instruction) -> Operation:
+    guard, line = guard_of(program, i), i.line
+    pending = program.source(i.operands[0], 32, line)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        left = units.one_address(part, pending, 0, part.mask, line) if lanes else 0
+        for lane, held in warp.stores.items():
+            if lanes >> lane & 1:
+                held.retired = max(held.retired, held.closed - left)
+                clock = warp.worker.clock
+                clock[held.agent] = max(clock[held.agent], held.retired)
+        return None
+
+    return operation
+
+
+# cp.async.
+
+
+def _copy(program: Any, i: Instruction) -> Operation:
+    line, guard = i.line, guard_of(program, i)
+    to: tuple[int, int] = program.address(i.operands[0], line)
+    size = program.source(i.operands[2], 32, line)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if not lanes:
+            return None
+        addresses = units.known_lanes(part, *to, lanes, line)
+        count = units.one_address(part, size, 0, lanes, line)
+        if units.check_inside(run, addresses, count, line):
+            order = run.order
+            agent = run.agent("cp.async", warp.index)
+            cells = order.cells(addresses, count)
+            order.write(order.shared, cells, warp.worker, agent, warp.groups["cp.async"], "cp.async", line)
+            warp.open["cp.async"] = True
+            if isinstance(addresses, int):
+                run.known[addresses : addresses + count] = False
+            else:
+                run.known[(addresses[:, None] + np.arange(count)).ravel()] = False
+        return None
+
+    return operation
+
+
+def _commit(program: Any, i: Instruction) -> Operation:
+    guard, line = guard_of(program, i), i.line
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if active(part, guard, line):
+            warp.groups["cp.async"] += 1
+            warp.open["cp.async"] = False
+        return None
+
+    return operation
+
+
+def _wait(program: Any, i: Instruction) -> Operation:
+    guard, line = guard_of(program, i), i.line
+    all_of_them = "wait_all" in i.parts
+    pending = -1 if all_of_them else program.source(i.operands[0], 32, line)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if not active(part, guard, line):
+            return None
+        if all_of_them and warp.open["cp.async"]:
+            warp.groups["cp.async"] += 1
+            warp.open["cp.async"] = False
+        left = 0 if all_of_them else units.one_address(part, pending, 0, part.mask, line)
+        agent, clock = run.agent("cp.async", warp.index), warp.worker.clock
+        done = warp.groups["cp.async"] - left
+        clock[agent] = max(clock[agent], done)
+        return None
+
+    return operation
+
+
+def _arrive(program: Any, i: Instruction) -> Operation:
+    """cp.async.mbarrier.arrive: arrives when all earlier copies of the thread are done (FACTS MB-19)."""
+    guard, line = guard_of(program, i), i.line
+    place: tuple[int, int] = program.address(i.operands[0], line)
+    counted = "noinc" in i.parts
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if not lanes:
+            return None
+        address = units.one_address(part, *place, lanes, line)
+        if warp.open["cp.async"]:
+            # Groups are only how the machine counts: what comes later is another one.
+            warp.groups["cp.async"] += 1
+            warp.open["cp.async"] = False
+        clock, fenced = run.order.released(warp.worker, lanes)
+        clock[run.agent("cp.async", warp.index)] = warp.groups["cp.async"]
+        if counted:
+            run.barriers.owe(warp.worker, (clock, fenced), address, lanes, line, lanes.bit_count())
+        else:
+            run.barriers.extend(warp.worker, (clock, fenced), address, lanes, line)
+        return None
+
+    return operation
+
+
+# Tensor maps that are edited.
+
+
+def make_map_edit(program: Any, i: Instruction) -> Operation:
+    """Return tensormap.replace on shared memory, and the copy of an edited map to global memory."""
+    line, guard, parts = i.line, guard_of(program, i), i.parts
+    if parts[1] == "cp_fenceproxy":
+        target: tuple[int, int] = program.address(i.operands[0], line)
+        source: tuple[int, int] = program.address(i.operands[1], line)
+
+        def publish(run: Run, warp: Warp, part: Part) -> int | None:
+            lanes = active(part, guard, line)
+            if not lanes:
+                return None
+            if part.mask != warp.live:
+                return PARK
+            run.order.meet_lanes(warp.worker)
+            begin = units.one_address(part, *source, lanes, line)
+            if part.registers[target[0]] is not None:
+                run.maps[units.one_address(part, *target, lanes, line)] = dict(run.maps.get(begin, {}))
+            order, worker = run.order, warp.worker
+            if 0 <= begin < SHARED_BYTES:
+                cells = order.cells(begin, 128)
+                order.read(order.shared, cells, worker, worker.index, worker.time, "ld", line)
+            return None
+
+        return publish
+    field = parts[3]
+    place: tuple[int, int] = program.address(i.operands[0], line)
+    kept = field in {"box_dim", "elemtype", "rank"}
+    values = [program.source(one, 64, line) for one in i.operands[1:]] if kept else []
+
+    def replace(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if not lanes:
+            return None
+        begin = units.one_address(part, *place, lanes, line)
+        held = run.maps.setdefault(begin, {})
+        if values:
+            last = part.registers[values[-1]]
+            key = field if len(values) == 1 else f"{field} {part.registers[values[0]]}"
+            if isinstance(last, int):
+                held[key] = last
+        if 0 <= begin < SHARED_BYTES:
+            order, worker = run.order, warp.worker
+            agent = order.actor(worker, lanes)
+            order.write(order.shared, order.cells(begin, 128), worker, agent, worker.time, "st", line)
+        return None
+
+    return replace
+
+
+__all__ = ["Undecided", "make", "make_map_edit", "steering"]

@@ -1,0 +1,38 @@
+"""Predicates in front of instructions, and results of lanes for which they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from legalsat.analyses.ptx_contract import Undecided
+from legalsat.analyses.ptx_machine import Part
+from legalsat.analyses.ptx_machine_alu import FULL, Value, blend
+from legalsat.analyses.ptx_text import Instruction
+
+
+def guard_of(program: Any, i: Instruction) -> tuple[int, int]:
+    """Return the place of an instruction's predicate, -1 for none, and what turns it round."""
+    return (program.slot(i.guard, i.line), FULL if i.negated else 0) if i.guard else (-1, 0)
+
+
+def active(part: Part, guard: tuple[int, int], line: int) -> int:
+    """Return the lanes for which an instruction's predicate holds."""
+    if guard[0] < 0:
+        return part.mask
+    held = part.registers[guard[0]]
+    if held is None:
+        raise Undecided(line, "a predicate depends on data")
+    return int(held ^ guard[1]) & part.mask
+
+
+def assign(part: Part, place: int, value: Value, guard: tuple[int, int], line: int) -> None:
+    """Write a result in the lanes for which an instruction's predicate holds."""
+    held = FULL if guard[0] < 0 else part.registers[guard[0]]
+    if held is None:
+        part.registers[place] = None
+        return
+    active = (held ^ guard[1]) & part.mask
+    if active == part.mask:
+        part.registers[place] = value
+    elif active:
+        part.registers[place] = blend(value, part.registers[place], active)

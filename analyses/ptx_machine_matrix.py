@@ -1,0 +1,428 @@
+"""Matrix units on the machine: which shared memory wgmma and tcgen05 read, when they are done, and tensor memory."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legalsat.analyses import ptx_machine_units as units
+from legalsat.analyses.matrix_layout import read_addresses
+from legalsat.analyses.ptx_contract import Undecided
+from legalsat.analyses.ptx_machine import PARK, SHARED_BASE, TENSOR_COLUMNS, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine_alu import immediate
+from legalsat.analyses.ptx_machine_guards import active, guard_of
+from legalsat.analyses.ptx_text import Instruction, vector
+from legalsat.errors import LegalSatError
+from legalsat.matrix_descriptor import MatrixDescriptor
+
+_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
+_KIND_BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}
+_STEP_BYTES = 32  # of K that one instruction takes
+# Registers of a lane for each repetition, and so columns (FACTS TC-25).
+_COLUMNS = {"32x32b": 1, "16x64b": 2, "16x128b": 4, "16x256b": 8, "16x32bx2": 1}
+
+
+def steering(i: Instruction) -> tuple[str, ...]:
+    """Return the operands that must be known."""
+    what = i.parts[1]
+    if i.base == "wgmma":
+        if what != "mma_async":
+            return i.operands
+        return tuple(one for one in i.operands[1:3] if not one.startswith("{"))
+    if what == "ld":
+        return i.operands[1:2]
+    if what in {"st"}:
+        return i.operands[:1]
+    if what == "mma":
+        return i.operands[:4]
+    return i.operands
+
+
+def make(program: Any, i: Instruction) -> Operation:
+    """Return what an instruction of a matrix unit does."""
+    what = i.parts[1]
+    if i.base == "wgmma":
+        makers = {"fence": _fence, "mma_async": _multiply, "commit_group": _commit, "wait_group": _wait}
+        return makers[what](program, i) if what in makers else units.refused(program, i)
+    if "cta_group::2" in i.name or "multicast::cluster" in i.name:
+        return units.refused(program, i)
+    what = what.split("::")[0]
+    makers = {
+        "alloc": _allocate,
+        "dealloc": _free,
+        "relinquish_alloc_permit": _nothing,
+        "fence": _nothing,
+        "mma": _issue,
+        "commit": _commit_to,
+        "ld": _fetch,
+        "st": _put,
+        "wait": _wait_tensor,
+        "cp": _copy,
+    }
+    return makers[what](program, i) if what in makers else units.refused(program, i)
+
+
+def _nothing(program: Any, i: Instruction) -> Operation:
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        return None
+
+    return operation
+
+
+def _meets(warp: Warp, part: Part) -> bool:
+    return part.mask == warp.live
+
+
+@lru_cache(maxsize=8192)
+def _cells(unit: str, word: int, major: str, mn: int, bits: int, granule: int) -> NDArray[np.int64]:  # noqa: PLR0917
+    k = 8 * _STEP_BYTES // bits
+    return np.unique(read_addresses(MatrixDescriptor.from_word(unit, word), major, mn, k, bits) // granule)
+
+
+def _read(  # noqa: PLR0917
+    run: Run, warp: Warp, unit: str, word: int, major: str, mn: int, bits: int, agent: int, epoch: int, line: int
+) -> None:
+    order = run.order
+    try:
+        cells = _cells(unit, word, major, mn, bits, order.granule)
+    except LegalSatError as error:
+        run.note(line, f"a matrix descriptor that is not understood: {error}")
+        return
+    if cells[0] < 0 or cells[-1] >= order.shared.writer.size:
+        run.note(line, "a matrix descriptor reads outside shared memory")
+        return
+    order.read(order.shared, cells, warp.worker, agent, epoch, unit, line)
+    empty = cells[order.shared.writer[cells] == 0]
+    run.touched[empty] = True
+    if empty.size and run.sized:
+        byte = int(empty[0]) * order.granule - SHARED_BASE
+        order.find("read_before_full", line, f"a multiplication reads shared byte {byte}, which nothing has written")
+
+
+# wgmma.
+
+
+def _fence(program: Any, i: Instruction) -> Operation:
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if not _meets(warp, part):
+            return PARK
+        warp.wgmma_fenced = True
+        run.order.meet_lanes(warp.worker)
+        return None
+
+    return operation
+
+
+def _multiply(program: Any, i: Instruction) -> Operation:
+    line, guard, operands = i.line, guard_of(program, i), i.operands
+    shape = re.search(r"\.m64n(\d+)k\d+\.", i.name + ".")
+    if shape is None or "sp" in i.parts:
+        return units.refused(program, i)
+    n = int(shape[1])
+    bits = _BITS.get(i.parts[-2], 0), _BITS.get(i.parts[-1], 0)
+    if not all(bits):
+        return units.refused(program, i)
+    sums = vector(operands[0])
+    in_registers = operands[1].startswith("{")
+    words = [program.source(one, 64, line) for one in operands[1:3] if not one.startswith("{")]
+    flags = operands[4:]
+    transposed = [f == "1" for f in flags[-2:]] if len(flags) >= 4 else [False, False]
+    if in_registers:
+        transposed = [False, len(flags) >= 3 and flags[-1] == "1"]
+    majors = ["MN" if t else "K" for t in transposed]
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if not active(part, guard, line):
+            return None
+        if not _meets(warp, part):
+            return PARK
+        group = warp.groups["wgmma"]
+        if not warp.wgmma_fenced:
+            run.order.find("sums_not_fenced", line, "wgmma without a wgmma.fence since its sums were touched")
+            warp.wgmma_fenced = True
+        agent = run.agent("wgmma", warp.index // 4)
+        found = [units.one_address(part, w, 0, part.mask, line) for w in words]
+        if not in_registers:
+            _read(run, warp, "wgmma", found[0], majors[0], 64, bits[0], agent, group, line)
+        _read(run, warp, "wgmma", found[-1], majors[1], n, bits[1], agent, group, line)
+        warp.open["wgmma"] = True
+        sums_of = warp.sums
+        if sums_of.get(sums[0]) != group:
+            for name in sums:
+                sums_of[name] = group
+        run.order.meet_lanes(warp.worker)
+        return None
+
+    return operation
+
+
+def _commit(program: Any, i: Instruction) -> Operation:
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if not _meets(warp, part):
+            return PARK
+        warp.groups["wgmma"] += 1
+        warp.open["wgmma"] = False
+        run.order.meet_lanes(warp.worker)
+        return None
+
+    return operation
+
+
+def _wait(program: Any, i: Instruction) -> Operation:
+    line = i.line
+    pending = program.source(i.operands[0], 32, line)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if not _meets(warp, part):
+            return PARK
+        left = units.one_address(part, pending, 0, part.mask, line)
+        done = max(warp.retired["wgmma"], warp.groups["wgmma"] - left)
+        warp.retired["wgmma"] = done
+        agent, clock = run.agent("wgmma", warp.index // 4), warp.worker.clock
+        clock[agent] = max(clock[agent], done)
+        run.order.meet_lanes(warp.worker)
+        return None
+
+    return operation
+
+
+# tcgen05.
+
+
+def _allocate(program: Any, i: Instruction) -> Operation:
+    line, guard = i.line, guard_of(program, i)
+    place: tuple[int, int] = program.address(i.operands[0], line)
+    columns = program.source(i.operands[1], 32, line)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if not lanes:
+            return None
+        if not _meets(warp, part):
+            return PARK
+        count = units.one_address(part, columns, 0, part.mask, line)
+        if count not in {32, 64, 128, 256, 512}:
+            run.order.find("tensor_memory_misused", line, f"{count} columns of tensor memory, no power of two from 32")
+        taken: set[int] = set()
+        for begin, (width, _) in run.allocated.items():
+            taken.update(range(begin, begin + width))
+        free = [b for b in range(0, TENSOR_COLUMNS - count + 1, 32) if not taken & set(range(b, b + count))]
+        if not free:
+            raise Undecided(line, f"{count} columns of tensor memory are not free")
+        begin = free[0]
+        run.allocated[begin] = count, line
+        address = units.one_address(part, *place, lanes, line)
+        order, worker = run.order, warp.worker
+        order.write(order.shared, order.cells(address, 4), worker, worker.index, worker.time, "st", line)
+        run.store_values(address, 4, begin, part.mask)
+        order.meet_lanes(worker)
+        return None
+
+    return operation
+
+
+def _free(program: Any, i: Instruction) -> Operation:
+    line, guard = i.line, guard_of(program, i)
+    place = program.source(i.operands[0], 32, line)
+    columns = program.source(i.operands[1], 32, line)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if not lanes:
+            return None
+        if not _meets(warp, part):
+            return PARK
+        begin = units.one_address(part, place, 0, part.mask, line)
+        count = units.one_address(part, columns, 0, part.mask, line)
+        if run.allocated.get(begin, (0, 0))[0] != count:
+            run.order.find(
+                "tensor_memory_misused", line, f"{count} columns from {begin} are freed, which were not allocated"
+            )
+            return None
+        order, worker = run.order, warp.worker
+        order.write(run.tensor, _columns(begin, count, -1), worker, worker.index, worker.time, "free", line)
+        del run.allocated[begin]
+        order.meet_lanes(worker)
+        return None
+
+    return operation
+
+
+def _columns(first: int, count: int, quarter: int) -> NDArray[np.int64]:
+    columns = np.arange(first, min(first + count, TENSOR_COLUMNS))
+    quarters = range(4) if quarter < 0 else [quarter]
+    return np.concatenate([TENSOR_COLUMNS * q + columns for q in quarters])
+
+
+def _unit(run: Run, warp: Warp) -> int:
+    return run.agent("tcgen05", warp.index)
+
+
+def _issue(program: Any, i: Instruction) -> Operation:
+    line, guard, operands = i.line, guard_of(program, i), i.operands
+    kind = next((p.split("::")[1] for p in i.parts if p.startswith("kind::")), "")
+    if kind not in _KIND_BITS or "sp" in i.parts or "ws" in i.parts:
+        return units.refused(program, i)
+    bits, scaled = _KIND_BITS[kind], kind.startswith("mx")
+    to: tuple[int, int] = program.address(operands[0], line)
+    a_in_tensor = operands[1].startswith("[")
+    a: tuple[int, int] = (
+        program.address(operands[1], line) if a_in_tensor else (program.source(operands[1], 64, line), 0)
+    )
+    b, idesc = program.source(operands[2], 64, line), program.source(operands[3], 32, line)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if not lanes:
+            return None
+        order, worker, agent = run.order, warp.worker, _unit(run, warp)
+        word = units.one_address(part, idesc, 0, lanes, line)
+        n = 8 * (word >> 17 & 63)
+        m = 128 * (word >> 27 & 3) if scaled else 16 * (word >> 24 & 31)
+        majors = ["MN" if word >> bit & 1 else "K" for bit in (15, 16)]
+        time = warp.counts.get("tcgen05", 0)
+        warp.counts["tcgen05"] = time + 1
+        target = units.one_address(part, *to, lanes, line) & 0xFFFF
+        first = units.one_address(part, *a, lanes, line)
+        if a_in_tensor:
+            cells = _columns(first & 0xFFFF, _STEP_BYTES // 4, -1)
+            order.read(run.tensor, cells, worker, agent, time, "tcgen05", line)
+        else:
+            _read(run, warp, "tcgen05", first, majors[0], m or 128, bits, agent, time, line)
+        second = units.one_address(part, b, 0, lanes, line)
+        _read(run, warp, "tcgen05", second, majors[1], n, bits, agent, time, line)
+        cells = _columns(target, n, -1)
+        if not any(t <= target and target + n <= t + width for t, (width, _) in run.allocated.items()):
+            order.find(
+                "tensor_memory_misused", line, f"sums in columns {target} to {target + n - 1}, which are not allocated"
+            )
+        order.write(run.tensor, cells, worker, agent, time, "tcgen05", line)
+        return None
+
+    return operation
+
+
+def _copy(program: Any, i: Instruction) -> Operation:
+    """tcgen05.cp: what it reads is taken for its first chunk only."""
+    line, guard = i.line, guard_of(program, i)
+    word = program.source(i.operands[1], 64, line)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if not lanes:
+            return None
+        order = run.order
+        time = warp.counts.get("tcgen05", 0)
+        warp.counts["tcgen05"] = time + 1
+        begin = (units.one_address(part, word, 0, lanes, line) & 0x3FFF) << 4
+        agent = _unit(run, warp)
+        order.read(order.shared, order.cells(begin, 16), warp.worker, agent, time, "tcgen05", line)
+        run.note(line, "tcgen05.cp is followed for its first 16 bytes only")
+        return None
+
+    return operation
+
+
+def _commit_to(program: Any, i: Instruction) -> Operation:
+    line, guard = i.line, guard_of(program, i)
+    place: tuple[int, int] = program.address(i.operands[0], line)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if not lanes:
+            return None
+        address = units.one_address(part, *place, lanes, line)
+        clock, fenced = run.order.released(warp.worker, lanes)
+        clock[_unit(run, warp)] = warp.counts.get("tcgen05", 0)
+        run.barriers.owe(warp.worker, (clock, fenced), address, lanes, line, lanes.bit_count())
+        return None
+
+    return operation
+
+
+def _span(i: Instruction) -> int:
+    """Return the columns that tcgen05.ld or st reaches."""
+    shape = next((p for p in i.parts if p in _COLUMNS), "32x32b")
+    count = next((int(p[1:]) for p in i.parts if re.fullmatch(r"x\d+", p)), 1)
+    packed = 2 if "pack::16b" in i.parts or "unpack::16b" in i.parts else 1
+    return _COLUMNS[shape] * count * packed
+
+
+def _second_half(i: Instruction, operand: int) -> int:
+    """Return by how many columns the upper lanes of the shape 16x32bx2 are further, 0 for other shapes."""
+    return immediate(i.operands[operand]) or 0 if "16x32bx2" in i.parts else 0
+
+
+def _fetch(program: Any, i: Instruction) -> Operation:
+    line, guard, count = i.line, guard_of(program, i), _span(i)
+    place: tuple[int, int] = program.address(i.operands[1], line)
+    names = vector(i.operands[0])
+    places = [program.slot(n, line) for n in names if n in program.needed]
+    half = _second_half(i, 2)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if not active(part, guard, line):
+            return None
+        if not _meets(warp, part):
+            return PARK
+        warp.fetches.update(dict.fromkeys(names, warp.counts.get("ld.tensor", 0)))
+        _use_tensor(run, warp, part, place, count, half, "ld.tensor", line)
+        for to in places:
+            part.registers[to] = None
+        return None
+
+    return operation
+
+
+def _put(program: Any, i: Instruction) -> Operation:
+    line, guard, count = i.line, guard_of(program, i), _span(i)
+    place: tuple[int, int] = program.address(i.operands[0], line)
+    half = _second_half(i, 1)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if not active(part, guard, line):
+            return None
+        if not _meets(warp, part):
+            return PARK
+        _use_tensor(run, warp, part, place, count, half, "st.tensor", line)
+        return None
+
+    return operation
+
+
+def _use_tensor(  # noqa: PLR0917
+    run: Run, warp: Warp, part: Part, place: tuple[int, int], count: int, half: int, kind: str, line: int
+) -> None:
+    order, worker = run.order, warp.worker
+    address = units.one_address(part, *place, part.mask, line)
+    lane, column = address >> 16, address & 0xFFFF
+    cells = _columns(column, count, lane >> 5 & 3)
+    if half:
+        cells = np.concatenate([cells, _columns(column + half, count, lane >> 5 & 3)])
+    agent, time = run.agent(kind, warp.index), warp.counts.get(kind, 0)
+    warp.counts[kind] = time + 1
+    if kind == "ld.tensor":
+        order.read(run.tensor, cells, worker, agent, time, kind, line)
+    else:
+        order.write(run.tensor, cells, worker, agent, time, kind, line)
+    order.meet_lanes(worker)
+
+
+def _wait_tensor(program: Any, i: Instruction) -> Operation:
+    kind = "ld.tensor" if i.parts[1].endswith("ld") else "st.tensor"
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if not _meets(warp, part):
+            return PARK
+        worker = warp.worker
+        worker.clock[run.agent(kind, warp.index)] = warp.counts.get(kind, 0)
+        if kind == "ld.tensor":
+            warp.fetched = warp.counts.get(kind, 0)
+        run.order.meet_lanes(worker)
+        return None
+
+    return operation

@@ -1,0 +1,116 @@
+"""The order in which parts of a warp go on: as the kernel flows, loops before what follows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from legalsat.analyses.ptx_text import Instruction
+
+BRANCHES = {"bra", "brx", "ret", "exit", "trap", "call"}
+
+
+def ranks(program: Any, chosen: list[tuple[str, Instruction | None]], places: dict[str, int]) -> list[int]:
+    """Return a number for each place so that loops come before what follows them."""
+    size = len(chosen)
+    starts = {0, *places.values()}
+    for at, (_, i) in enumerate(chosen):
+        if i is not None and i.base in BRANCHES and at + 1 < size:
+            starts.add(at + 1)
+    begins = sorted(starts)
+    block_of = {b: n for n, b in enumerate(begins)}
+    follow: list[list[int]] = []
+    for n in range(len(begins)):
+        end = begins[n + 1] if n + 1 < len(begins) else size
+        last = chosen[end - 1][1]
+        targets: list[int] = []
+        through = True
+        if last is not None and last.base == "bra":
+            targets.append(block_of[places[last.operands[0]]])
+            through = bool(last.guard)
+        elif last is not None and last.base == "brx":
+            targets += [block_of[places[t]] for t in program.kernel.tables[last.operands[1]]]
+            through = bool(last.guard)
+        elif last is not None and last.base in {"ret", "exit", "trap"}:
+            through = bool(last.guard)
+        if through and n + 1 < len(begins):
+            targets.append(n + 1)
+        follow.append(targets)
+    order = _loops_first(list(range(len(begins))), follow)
+    position = {b: p for p, b in enumerate(order)}
+    for n, targets in enumerate(follow):
+        for t in targets:
+            if position[t] <= position[n] and chosen[begins[t]][0] == "label" and not _spins(chosen, begins[t]):
+                program.headers.add(begins[t])
+    ranks, current = [], 0
+    for at in range(size):
+        current = position[block_of[at]] if at in block_of else current
+        ranks.append(current * size + at)
+    return ranks
+
+
+def _spins(chosen: list[tuple[str, Instruction | None]], at: int) -> bool:
+    """Does nothing but a wait on a barrier follow a label? How often that fails says nothing."""
+    after = chosen[at + 1][1] if at + 1 < len(chosen) else None
+    return after is not None and after.base == "mbarrier" and after.parts[1] in {"try_wait", "test_wait"}
+
+
+def _loops_first(nodes: list[int], follow: list[list[int]]) -> list[int]:
+    """Order blocks: components in topological order, and inside a loop the same without the edges to its entry."""
+    if len(nodes) <= 1:
+        return nodes
+    inside = set(nodes)
+    components = _components(nodes, follow, inside)
+    found: list[int] = []
+    for component in components:
+        if len(component) == 1:
+            found += component
+            continue
+        members = set(component)
+        outside = [n for n in nodes if n not in members]
+        entered = [t for n in outside for t in follow[n] if t in members]
+        entry = entered[0] if entered else min(component)
+        rest = [n for n in component if n != entry]
+        found.append(entry)
+        found += _loops_first(rest, [[t for t in ts if t != entry] for ts in follow])
+    return found
+
+
+def _components(nodes: list[int], follow: list[list[int]], inside: set[int]) -> list[list[int]]:
+    """Return strongly connected components in topological order (Tarjan, without recursion)."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on: set[int] = set()
+    found: list[list[int]] = []
+    for root in nodes:
+        if root in index:
+            continue
+        work = [(root, iter([t for t in follow[root] if t in inside]))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on.add(root)
+        while work:
+            node, targets = work[-1]
+            for t in targets:
+                if t not in index:
+                    index[t] = low[t] = len(index)
+                    stack.append(t)
+                    on.add(t)
+                    work.append((t, iter([u for u in follow[t] if u in inside])))
+                    break
+                if t in on:
+                    low[node] = min(low[node], index[t])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    component = []
+                    while True:
+                        one = stack.pop()
+                        on.discard(one)
+                        component.append(one)
+                        if one == node:
+                            break
+                    found.append(component)
+    return found[::-1]

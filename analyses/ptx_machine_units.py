@@ -1,0 +1,514 @@
+"""What the instructions that matter do on the machine: memory, barriers, groups, lanes that talk to each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from legalsat.analyses import ptx_machine_copies as copies
+from legalsat.analyses import ptx_machine_matrix as matrix
+from legalsat.analyses.ptx_contract import Undecided
+from legalsat.analyses.ptx_machine import (
+    BLOCK,
+    PARK,
+    SHARED_BASE,
+    SHARED_BYTES,
+    Operation,
+    Part,
+    Run,
+    Warp,
+)
+from legalsat.analyses.ptx_machine_alu import FULL, Value, lanes_of
+from legalsat.analyses.ptx_machine_guards import active, assign, guard_of
+from legalsat.analyses.ptx_text import Instruction, names_in, vector
+
+EFFECTS = {"mbarrier", "cp", "wgmma", "tcgen05", "fence", "st", "ldmatrix", "stmatrix", "setmaxnreg", "tensormap",
+           "atom", "red", "membar", "mapa", "getctarank", "clusterlaunchcontrol", "multimem"}  # fmt: skip
+_OTHER_SPACES = {"global", "param", "const", "local"}
+
+
+def space_of(i: Instruction) -> str:
+    """Return the memory of a load or store: "shared", "" for generic, or another one's name."""
+    for part in i.parts:
+        if part.startswith("shared"):
+            return "shared"
+        stem = part.split("::")[0]
+        if stem in _OTHER_SPACES:
+            return stem
+    return ""
+
+
+def is_effect(i: Instruction) -> bool:
+    """Does an instruction do something that the contract is about?"""
+    base, parts = i.base, i.parts
+    if base in {"st", "ld", "atom", "red"}:
+        return space_of(i) in {"shared", ""}
+    if base == "fence":
+        return "proxy" in parts[1] and (len(parts) < 3 or "async" in parts[2]) and "tensormap" not in i.name
+    if base == "cp":
+        return "prefetch" not in parts
+    return base in EFFECTS and base not in {"membar"}
+
+
+def steering_operands(i: Instruction) -> tuple[str, ...]:
+    """Return the operands of an effect that must be known."""
+    base, parts, operands = i.base, i.parts, i.operands
+    if base in {"wgmma", "tcgen05"}:
+        return matrix.steering(i)
+    if base == "cp":
+        return copies.steering(i)
+    if base == "tensormap":
+        needed = parts[1] == "cp_fenceproxy" or parts[3] in {"box_dim", "elemtype", "rank"}
+        return operands if needed else operands[:1]
+    if base in {"st", "stmatrix", "red"}:
+        return operands[:1]
+    return operands if base == "mbarrier" and parts[1] in {"init", "inval"} else operands[1:]
+
+
+def make(program: Any, i: Instruction, at: int) -> Operation:
+    """Return what an effect does.
+
+    Raises:
+        Undecided: it is not understood.
+    """
+    if i.base == "mbarrier":
+        return _barrier(program, i, at)
+    makers: dict[str, Callable[[Any, Instruction], Operation]] = {
+        "bar": _meeting,
+        "barrier": _meeting,
+        "cp": copies.make,
+        "wgmma": matrix.make,
+        "tcgen05": matrix.make,
+        "st": _store,
+        "ldmatrix": _matrices,
+        "stmatrix": _matrices,
+        "fence": _fence,
+        "setmaxnreg": _nothing,
+        "tensormap": copies.make_map_edit,
+        "atom": _atomic,
+        "red": _atomic,
+    }
+    return makers.get(i.base, refused)(program, i)
+
+
+def _nothing(program: Any, i: Instruction) -> Operation:
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        return None
+
+    return operation
+
+
+def refused(program: Any, i: Instruction) -> Operation:
+    """Return what stops the run where an instruction is reached that is not followed."""
+    guard, line, name = guard_of(program, i), i.line, i.name
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if active(part, guard, line):
+            raise Undecided(line, f"{name} is not followed")
+        return None
+
+    return operation
+
+
+def known_lanes(part: Part, place: int, offset: int, lanes: int, line: int) -> Any:
+    """Return addresses: an int where all agree, else an array of those of the lanes."""
+    value = part.registers[place]
+    if value is None:
+        raise Undecided(line, "an address depends on data")
+    if isinstance(value, int):
+        return value + offset
+    chosen = value[lanes_of(lanes)]
+    if (chosen == chosen[0]).all():
+        return int(chosen[0]) + offset
+    return chosen.astype(np.int64) + offset
+
+
+def one_address(part: Part, place: int, offset: int, lanes: int, line: int) -> int:
+    """Return an address that all lanes agree on."""
+    found = known_lanes(part, place, offset, lanes, line)
+    if not isinstance(found, int):
+        raise Undecided(line, "lanes use different addresses here")
+    return found
+
+
+# Barriers.
+
+
+def _meeting(program: Any, i: Instruction) -> Operation:
+    parts, line = [p for p in i.parts if p not in {"cta", "aligned"}], i.line
+    guard = guard_of(program, i)
+    if parts[1] == "warp":
+
+        def lanes_meet(run: Run, warp: Warp, part: Part) -> int | None:
+            if part.mask != warp.live:
+                return PARK
+            run.order.meet_lanes(warp.worker)
+            return None
+
+        return lanes_meet
+    if parts[1] == "cluster":
+        kind = parts[2]
+
+        def cluster(run: Run, warp: Warp, part: Part) -> int | None:
+            if part.mask != warp.live:
+                return PARK
+            if kind == "arrive":
+                warp.counts["cluster"] = warp.counts.get("cluster", 0) + 1
+                number = warp.counts["cluster"]
+                run.cluster_arrive(number, warp, part, line)
+                return None
+            return run.cluster_wait(warp.counts.get("cluster", 0), warp, part)
+
+        return cluster
+    operands = list(i.operands)
+    if parts[1] == "red":
+        operands = operands[1:]
+    number = program.source(operands[0], 32, line) if operands else program.source("0", 32, line)
+    counted = len(operands) > 1 and not (parts[1] == "red" and len(operands) < 3)
+    count = program.source(operands[1], 32, line) if counted else -1
+    waits = parts[1] != "arrive"
+    result = vector(i.operands[0]) if parts[1] == "red" else []
+    places = [program.slot(r, line) for r in result if r in program.needed]
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if guard[0] >= 0 and not active(part, guard, line):
+            return None
+        if part.mask != warp.live:
+            return PARK
+        name = one_address(part, number, 0, part.mask, line)
+        threads = one_address(part, count, 0, part.mask, line) if count >= 0 else 0
+        for place in places:
+            part.registers[place] = None
+        return run.meet(name, warp, part, threads, line, waits=waits)
+
+    return operation
+
+
+def _barrier(program: Any, i: Instruction, at: int) -> Operation:
+    parts, operands, line, guard = i.parts, i.operands, i.line, guard_of(program, i)
+    what = parts[1]
+    if "shared::cluster" in parts and what == "arrive":
+        return refused(program, i)
+    if what in {"init", "inval"}:
+        place, offset = program.address(operands[0], line)
+        count = program.source(operands[1], 32, line) if what == "init" else -1
+
+        def start(run: Run, warp: Warp, part: Part) -> int | None:
+            lanes = active(part, guard, line)
+            if lanes:
+                addresses = known_lanes(part, place, offset, lanes, line)
+                for address in [addresses] if isinstance(addresses, int) else addresses.tolist():
+                    if what == "init":
+                        number = one_address(part, count, 0, lanes, line)
+                        run.barriers.start(warp.worker, lanes, address, number, line)
+                    else:
+                        run.barriers.stop(warp.worker, lanes, address, line)
+            return None
+
+        return start
+    if what in {"try_wait", "test_wait"}:
+        return _wait(program, i, at)
+    if what in {"arrive", "arrive_drop", "expect_tx", "complete_tx"}:
+        return _arrive(program, i)
+    return refused(program, i)
+
+
+def _arrive(program: Any, i: Instruction) -> Operation:
+    parts, operands, line, guard = i.parts, i.operands, i.line, guard_of(program, i)
+    what = parts[1]
+    if what in {"arrive_drop", "complete_tx"} or "noComplete" in parts:
+        return refused(program, i)
+    alone = what == "expect_tx"
+    place, offset = program.address(operands[0 if alone else 1], line)
+    expects = alone or "expect_tx" in parts
+    rest = operands[1 if alone else 2 :]
+    amount = program.source(rest[0], 32, line) if rest else -1
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if not lanes:
+            return None
+        addresses = known_lanes(part, place, offset, lanes, line)
+        number = one_address(part, amount, 0, lanes, line) if amount >= 0 else 1
+        count = lanes.bit_count()
+        listed = [(addresses, count)] if isinstance(addresses, int) else [(a, 1) for a in addresses.tolist()]
+        for address, times in listed:
+            if alone:
+                run.barriers.expect(warp.worker, lanes, address, number * times, line)
+            elif expects:
+                run.barriers.arrive(warp.worker, lanes, address, times, line, number * times)
+            else:
+                run.barriers.arrive(warp.worker, lanes, address, number * times, line)
+        return None
+
+    return operation
+
+
+def _wait(program: Any, i: Instruction, at: int) -> Operation:
+    parts, operands, line, guard = i.parts, i.operands, i.line, guard_of(program, i)
+    if "parity" not in parts:
+        return refused(program, i)
+    result = operands[0].split("|")[0].strip()
+    place, offset = program.address(operands[1], line)
+    parity = program.source(operands[2], 32, line)
+    target = program.slot(result, line)
+    program.wait_slots[at] = (place, offset)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if not lanes:
+            return None
+        address = one_address(part, place, offset, lanes, line)
+        wanted = one_address(part, parity, 0, lanes, line)
+        found = run.barriers.target(warp.worker, lanes, address, wanted, line)
+        if found is None:
+            raise Undecided(line, "a wait on no barrier")
+        barrier, phase = found
+        if barrier.phase > phase:
+            run.barriers.passed(warp.worker, lanes, barrier, phase, line)
+            assign(part, target, FULL, guard, line)
+            return None
+        # The first look may fail, as on hardware; who looks again waits.
+        if warp.failed_waits.get(at) != (barrier.agent, phase):
+            warp.failed_waits[at] = barrier.agent, phase
+            assign(part, target, 0, guard, line)
+            return None
+        part.blocked = lambda: barrier.phase > phase
+        return BLOCK
+
+    return operation
+
+
+def _fence(program: Any, i: Instruction) -> Operation:
+    guard, line = guard_of(program, i), i.line
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if lanes:
+            run.order.fence(warp.worker, lanes)
+        return None
+
+    return operation
+
+
+# Memory.
+
+
+def _width(i: Instruction) -> int:
+    found = re.fullmatch(r"[busf](\d+)", i.parts[-1]) or re.fullmatch(r"(?:bf|f|b)(\d+)x?\d*", i.parts[-1])
+    size = int(found[1]) // 8 if found else 4
+    counts = [int(p[1:]) for p in i.parts if re.fullmatch(r"v[248]", p)]
+    return size * (counts[0] if counts else 1)
+
+
+def in_shared(addresses: Any, line: int) -> bool:
+    """Do generic addresses lie in shared memory?"""
+    first = addresses if isinstance(addresses, int) else int(addresses[0])
+    return 0 <= first < SHARED_BYTES
+
+
+def check_inside(run: Run, addresses: Any, size: int, line: int) -> bool:
+    """Are addresses inside shared memory?"""
+    low = addresses if isinstance(addresses, int) else int(addresses.min())
+    high = addresses if isinstance(addresses, int) else int(addresses.max())
+    if low < SHARED_BASE or high + size > SHARED_BYTES:
+        run.note(line, "an address lies outside shared memory")
+        return False
+    return True
+
+
+def _store(program: Any, i: Instruction) -> Operation:
+    line, guard, size = i.line, guard_of(program, i), _width(i)
+    if "async" in i.parts:
+        return refused(program, i)
+    place, offset = program.address(i.operands[0], line)
+    names = vector(i.operands[1])
+    each = size // len(names)
+    wanted = program.words and all(n in program.needed or not n.startswith("%") for n in names)
+    sources = [program.source(n, 8 * each, line) for n in names] if wanted else []
+    generic = space_of(i) == ""
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if not lanes:
+            return None
+        if generic and part.registers[place] is None:
+            return None
+        addresses = known_lanes(part, place, offset, lanes, line)
+        if (generic and not in_shared(addresses, line)) or not check_inside(run, addresses, size, line):
+            return None
+        order, worker = run.order, warp.worker
+        agent = order.actor(worker, lanes)
+        order.write(order.shared, order.cells(addresses, size), worker, agent, worker.time, "st", line)
+        values = [part.registers[s] for s in sources]
+        if not sources or any(v is None for v in values):
+            if isinstance(addresses, int):
+                run.known[addresses : addresses + size] = False
+            else:
+                run.known[(addresses[:, None] + np.arange(size)).ravel()] = False
+            return None
+        for j, value in enumerate(values):
+            run.store_values(addresses + each * j, each, value, lanes)
+        return None
+
+    return operation
+
+
+def make_load(program: Any, i: Instruction) -> Operation:
+    """Return a load by threads: from shared memory, from parameters, or of something unknown."""
+    line, guard, size = i.line, guard_of(program, i), _width(i)
+    space = space_of(i)
+    names = vector(i.operands[0])
+    places = [(j, program.slot(n, line)) for j, n in enumerate(names) if n in program.needed]
+    each = size // len(names)
+    if space == "param":
+        return _parameter(program, i, places, each)
+    if space not in {"shared", ""}:
+        return _unknown_load(places, guard, line)
+    place, offset = program.address(i.operands[1], line)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if not lanes:
+            return None
+        if space == "" and part.registers[place] is None:
+            for _, to in places:
+                assign(part, to, None, guard, line)
+            return None
+        addresses = known_lanes(part, place, offset, lanes, line)
+        inside = not (space == "" and not in_shared(addresses, line)) and check_inside(run, addresses, size, line)
+        if inside:
+            order, worker = run.order, warp.worker
+            agent = order.actor(worker, lanes)
+            order.read(order.shared, order.cells(addresses, size), worker, agent, worker.time, "ld", line)
+        for j, to in places:
+            value: Value = None
+            if inside:
+                base = part.registers[place]
+                value = run.load_value(
+                    base + offset + each * j if isinstance(base, int) else base + np.uint64(offset + each * j),
+                    lanes,
+                    each,
+                )
+            assign(part, to, value, guard, line)
+        return None
+
+    return operation
+
+
+def _unknown_load(places: list[tuple[int, int]], guard: tuple[int, int], line: int) -> Operation:
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        for _, to in places:
+            assign(part, to, None, guard, line)
+        return None
+
+    return operation
+
+
+def _parameter(program: Any, i: Instruction, places: list[tuple[int, int]], each: int) -> Operation:
+    inside = i.operands[1].strip("[] ")
+    found = re.fullmatch(r"([\w$]+)\s*(?:\+\s*(\d+))?", inside)
+    line, guard = i.line, guard_of(program, i)
+    name, begin = (found[1], int(found[2] or 0)) if found else ("", 0)
+    for j, _ in places:
+        program.steering.add(f"{name}+{begin + each * j}" if begin + each * j else name)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        for j, to in places:
+            assign(part, to, program.parameter(run, name, begin + each * j, 8 * each), guard, line)
+        return None
+
+    return operation
+
+
+def _matrices(program: Any, i: Instruction) -> Operation:
+    """Ldmatrix and stmatrix: lanes 8m to 8m + 7 give the addresses of the rows, of 16 bytes, of matrix m."""
+    writes = i.base == "stmatrix"
+    line, guard = i.line, guard_of(program, i)
+    place, offset = program.address(i.operands[0 if writes else 1], line)
+    count = next((int(p[1]) for p in i.parts if re.fullmatch(r"x[124]", p)), 1)
+    rows = (1 << 8 * count) - 1
+    names = vector(i.operands[0]) if not writes else []
+    places = [program.slot(n, line) for n in names if n in program.needed]
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        if not lanes:
+            return None
+        if part.mask != warp.live:
+            return PARK
+        order, worker = run.order, warp.worker
+        addresses = known_lanes(part, place, offset, lanes & rows, line)
+        if check_inside(run, addresses, 16, line):
+            cells = order.cells(addresses, 16)
+            if writes:
+                order.write(order.shared, cells, worker, worker.index, worker.time, "st", line)
+                listed = np.atleast_1d(np.asarray(addresses))
+                run.known[(listed[:, None] + np.arange(16)).ravel()] = False
+            else:
+                order.read(order.shared, cells, worker, worker.index, worker.time, "ld", line)
+            order.meet_lanes(worker)
+        for to in places:
+            part.registers[to] = None
+        return None
+
+    return operation
+
+
+def _atomic(program: Any, i: Instruction) -> Operation:
+    """Atomics on shared memory: their order is not followed, so what they touch is left to them."""
+    guard, line = guard_of(program, i), i.line
+    names = vector(i.operands[0]) if i.base == "atom" else []
+    places = [program.slot(n, line) for n in names if n in program.needed]
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        lanes = active(part, guard, line)
+        for to in places:
+            assign(part, to, None, guard, line)
+        if lanes and space_of(i) == "shared":
+            run.note(line, "atomics on shared memory are not followed")
+        return None
+
+    return operation
+
+
+def make_copy(i: Instruction, inner: Operation | None) -> Operation:
+    """Return a copy of a register that a matrix unit may still write: assemblers rename it, so no harm is done yet."""
+    to, source = i.operands
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        for pending in (warp.sums, warp.fetches):
+            if source in pending:
+                pending[to] = pending[source]
+            else:
+                pending.pop(to, None)
+        return inner(run, warp, part) if inner is not None else None
+
+    return operation
+
+
+def make_touch(program: Any, i: Instruction, inner: Operation | None) -> Operation:
+    """Return the check that no unit may still write a register that is touched, around what the instruction does."""
+    line = i.line
+    found = [n for one in i.operands for n in names_in(one)]
+    sums, fetched = ([n for n in found if n in names] for names in (program.sums, program.fetched))
+    writes = [n for n in sums if n in names_in(i.operands[0])] if i.base not in {"st", "red"} else []
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        retired = warp.retired["wgmma"]
+        for name in sums:
+            if warp.sums.get(name, -1) >= retired:
+                run.order.find("sums_not_ready", line, f"{name} is touched while a wgmma may still write it")
+                break
+        for name in fetched:
+            if warp.fetches.get(name, -1) >= warp.fetched:
+                run.order.find("sums_not_ready", line, f"{name} is touched while a tcgen05.ld may still write it")
+                break
+        if writes:
+            warp.wgmma_fenced = False
+        return inner(run, warp, part) if inner is not None else None
+
+    return operation

@@ -1,0 +1,133 @@
+"""What reads and writes of stages do to a state, and which rules they violate."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from legalsat.analyses.typestate_barriers import barrier_of, over, reaches, usable
+from legalsat.analyses.typestate_program import Actor
+from legalsat.analyses.typestate_run import Run
+from legalsat.analyses.typestate_state import Events, Process, Stage
+from legalsat.pipeline import At, CopyIn, Load, Read, Store, Write
+from legalsat.pipeline_sites import BarrierPhase, Multicast, StageRead, StageWrite
+
+What: TypeAlias = tuple[str, At]
+USERS = {"cp.async": "copies", "bulk": "stores"}
+
+
+def _stage(run: Run, actor: Actor, p: Process, what: What, *, cta: int = 0) -> tuple[int, Stage]:
+    name, at = what
+    item = p.cursors.get(at.cursor, 0) + at.offset
+    where = (actor.cta + cta) % run.machine.pipeline.cluster
+    first = run.machine.stage_at[where, name]
+    return item, run.state.stages[first + item % run.machine.buffers[name].stages]
+
+
+def _released(run: Run, actor: Actor, p: Process, events: Events, what: str) -> None:
+    """Require that all these events are known to be over."""
+    for part, bit in events.items():
+        if not p.known & bit:
+            user = run.machine.users[part] if part < run.machine.first_part else "copies"
+            where = run.where(actor, f"write of {what}")
+            run.ungrouped(where, bit)
+            run.violate(StageWrite(where, what, USERS.get(user, user), done=False))
+
+
+def _write(run: Run, actor: Actor, p: Process, of: What, *, part: int, bit: int, cta: int = 0) -> Stage:
+    """Write a part of an item into its stage; the event says when that is done."""
+    item, stage = _stage(run, actor, p, of, cta=cta)
+    what = f"{of[0]}[{of[1]}]"
+    if stage.reads:
+        _released(run, actor, p, stage.reads, what)
+    if stage.item != item:
+        if stage.writes:
+            _released(run, actor, p, stage.writes, what)
+        stage.before = {**stage.writes, **stage.reads}
+        stage.item, stage.writes, stage.reads, stage.fenced = item, {}, {}, {}
+    elif stage.before:
+        _released(run, actor, p, stage.before, what)
+    for other in run.machine.overlaps[of[0]]:
+        first = run.machine.stage_at[(actor.cta + cta) % run.machine.pipeline.cluster, other]
+        for covered in run.state.stages[first : first + run.machine.buffers[other].stages]:
+            for events in (covered.before, covered.reads, covered.writes):
+                _released(run, actor, p, events, what)
+            covered.item = None
+    stage.writes[part] = bit
+    return stage
+
+
+def read_stage(run: Run, actor: Actor, p: Process, of: What, *, part: int, proxy: bool) -> int:
+    """Read an item; return the event that says when that is done."""
+    item, stage = _stage(run, actor, p, of)
+    what = f"{of[0]}[{of[1]}]"
+    if stage.item != item:
+        run.violate(StageRead(run.where(actor, f"read of {what}"), what, holds=False))
+    for bit in stage.writes.values():
+        if not p.known & bit:
+            run.violate(StageRead(run.where(actor, f"read of {what}"), what, full=False))
+    if proxy and any(not p.known & bit for bit in stage.fenced.values()):
+        run.violate(StageRead(run.where(actor, f"read of {what}"), what, fenced=False), stop=False)
+    stage.reads[part] = bit = run.state.event()
+    return bit
+
+
+def issued(run: Run, p: Process, family: str, bits: int) -> None:
+    """Note that operations of a family are under way."""
+    p.last[family] = last = run.state.event()
+    p.all[family] = p.all.get(family, 0) | bits | last
+    p.loose[family] = p.loose.get(family, 0) | bits | last
+
+
+def load(run: Run, actor: Actor, p: Process, op: Load) -> bool:
+    """Load into every destination; each barrier's phase says when that is done."""
+    cluster = run.machine.pipeline.cluster
+    if not 0 < op.mask < 2**cluster:
+        run.violate(Multicast(run.where(actor, f"load of {op.buffer}[{op.at}]"), op.mask, cluster))
+    name = f"{op.barrier}[{op.at}]"
+    for cta in range(cluster):
+        if not op.mask >> cta & 1:
+            continue
+        _, _, index, b = barrier_of(run, actor, op.barrier, op.at, cta)
+        if "fence" in b.marks or b.by < 0:
+            usable(run, actor, p, b, name, proxy=True, remote=cta > 0)
+        if cta:
+            reaches(run, actor, p, (actor.cta + cta) % cluster)
+        bit = run.state.event()
+        _write(run, actor, p, (op.buffer, op.at), part=run.machine.first_part + index, bit=bit, cta=cta)
+        if b.marks.get("over", 0) & ~p.known:
+            run.violate(BarrierPhase(run.where(actor, f"load on {name}"), name, timely=False))
+        b.tx -= op.bytes
+        b.marks["loads"] = run.state.event()
+        b.coming |= bit | b.marks["loads"]
+        b.arrived |= p.known
+        if not b.pending and not b.tx:
+            over(run, index, name)
+    return True
+
+
+def copy_in(run: Run, actor: Actor, p: Process, op: CopyIn) -> bool:
+    """Copy by cp.async."""
+    part, bit = actor.parts["cp.async"], run.state.event()
+    _write(run, actor, p, (op.buffer, op.at), part=part, bit=bit).fenced[part] = run.state.event()
+    issued(run, p, "cp.async", bit)
+    return True
+
+
+def store(run: Run, actor: Actor, p: Process, op: Store) -> bool:
+    """Store; the group says when the source has been read."""
+    issued(run, p, "bulk", read_stage(run, actor, p, (op.buffer, op.at), part=actor.parts["bulk"], proxy=True))
+    return True
+
+
+def read(run: Run, actor: Actor, p: Process, op: Read) -> bool:
+    """Read by threads."""
+    p.known |= read_stage(run, actor, p, (op.buffer, op.at), part=actor.parts["threads"], proxy=False)
+    return True
+
+
+def write(run: Run, actor: Actor, p: Process, op: Write) -> bool:
+    """Write by threads."""
+    part, bit = actor.parts["threads"], run.state.event()
+    _write(run, actor, p, (op.buffer, op.at), part=part, bit=bit).fenced[part] = run.state.event()
+    p.known |= bit
+    return True

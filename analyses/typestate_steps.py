@@ -1,0 +1,142 @@
+"""What groups, fences and meetings do to a state, and which function does each operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from legalsat.analyses import typestate_barriers, typestate_stages, typestate_sums
+from legalsat.analyses.typestate_program import MEETINGS, Actor, meeting
+from legalsat.analyses.typestate_run import Run
+from legalsat.analyses.typestate_state import Process
+from legalsat.pipeline import (
+    Advance,
+    Allocate,
+    Arrive,
+    Commit,
+    CommitTo,
+    CopyArrive,
+    CopyIn,
+    Expect,
+    Fence,
+    Free,
+    Load,
+    Multiply,
+    Read,
+    Registers,
+    Relinquish,
+    Start,
+    Store,
+    Sync,
+    UseSums,
+    Wait,
+    WaitGroup,
+    Write,
+)
+
+
+def commit(run: Run, actor: Actor, p: Process, op: Commit) -> bool:
+    """Close a group."""
+    if op.family in actor.parts:
+        groups = p.groups.setdefault(op.family, [])
+        groups.append(p.loose.get(op.family, 0))
+        p.loose[op.family] = 0
+        keeps = actor.program.keeps.get(op.family, 1)
+        if len(groups) > keeps:  # no wait can tell the older ones apart
+            oldest = groups.pop(0)
+            groups[0] |= oldest
+    return True
+
+
+def wait_group(run: Run, actor: Actor, p: Process, op: WaitGroup) -> bool:
+    """Know that all but the newest groups are done."""
+    groups = p.groups.get(op.family, [])
+    while len(groups) > op.pending:
+        p.known |= groups.pop(0)
+    return True
+
+
+def fence(run: Run, actor: Actor, p: Process, op: Fence) -> bool:
+    """Know that what was done before is fenced."""
+    state = run.state
+    if op.kind == "proxy.async":
+        users, own = run.machine.users, actor.parts["threads"]
+        for stage in state.stages:
+            for part, bit in stage.fenced.items():
+                # Whoever has waited for a copy may fence it.
+                mine = part == own or users[part] == "cp.async"
+                if mine and not stage.writes.get(part, 0) & ~p.known:
+                    p.known |= bit
+    elif op.kind == "wgmma":
+        p.touched = frozenset()
+    elif op.kind == "tcgen05.before":
+        part = actor.parts["threads"]
+        for stage in state.sums:
+            p.known |= stage.fenced.get(part, 0)
+    elif op.kind == "tcgen05.after":
+        p.seen = p.known
+    elif op.kind == "mbarrier_init":
+        _mark(run, actor, p, "fence")
+    return True
+
+
+def _mark(run: Run, actor: Actor, p: Process, mark: str) -> None:
+    for b in run.state.barriers:
+        if b.by == actor.number:
+            p.known |= b.marks.get(mark, 0)
+
+
+def sync(run: Run, actor: Actor, p: Process, op: Sync) -> bool:
+    """Wait until all who name the barrier are there; the last one lets all go."""
+    key = meeting(actor.cta, op.name)
+    if p.meets is None:
+        p.meets = key
+        if op.name in MEETINGS:
+            _mark(run, actor, p, "met")
+    members = [run.state.processes[number] for number in run.machine.meetings[key]]
+    if any(member.meets != key for member in members):
+        return False
+    known = 0
+    for member in members:
+        known |= member.known
+    for member in members:
+        member.known, member.meets = known, None
+        member.at += member is not p
+    return True
+
+
+def advance(run: Run, actor: Actor, p: Process, op: Advance) -> bool:
+    """Move a cursor on."""
+    p.cursors[op.cursor] = p.cursors.get(op.cursor, 0) + op.by
+    return True
+
+
+def nothing(run: Run, actor: Actor, p: Process, op: Any) -> bool:
+    """Change nothing that matters here."""
+    return True
+
+
+DOES: dict[type, Callable[[Run, Actor, Process, Any], bool]] = {
+    Start: typestate_barriers.start,
+    Wait: typestate_barriers.wait,
+    Arrive: typestate_barriers.arrive,
+    Expect: typestate_barriers.expect,
+    Load: typestate_stages.load,
+    CopyIn: typestate_stages.copy_in,
+    CopyArrive: typestate_barriers.copy_arrive,
+    Store: typestate_stages.store,
+    Read: typestate_stages.read,
+    Write: typestate_stages.write,
+    Multiply: typestate_sums.multiply,
+    Commit: commit,
+    WaitGroup: wait_group,
+    CommitTo: typestate_barriers.commit_to,
+    UseSums: typestate_sums.use_sums,
+    Fence: fence,
+    Sync: sync,
+    Registers: nothing,
+    Allocate: typestate_sums.allocate,
+    Relinquish: typestate_sums.relinquish,
+    Free: typestate_sums.free,
+    Advance: advance,
+}

@@ -1,0 +1,110 @@
+"""One question for pipelines wherever they stand: in a plan, as a program, or in PTX text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from legalsat.analyses.ptx_contract import Finding
+from legalsat.analyses.typestate import check as check_program
+from legalsat.diagnostics import Diagnostic
+from legalsat.errors import InvalidInput
+from legalsat.extract.check_ptx import check_ptx
+from legalsat.gemm_plan import GemmPlan
+from legalsat.pipeline import Pipeline
+from legalsat.plan import Plan
+from legalsat.rules import PIPELINE_RULES
+from legalsat.targets import Target
+from legalsat.targets import target as as_target
+
+_RULES = {rule.name: rule for rule in PIPELINE_RULES}
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineCheck:
+    """What was found about a pipeline.
+
+    Attributes:
+        subject: what was checked.
+        diagnostics: breaks of the contract, errors first.
+        proven: whether nothing is wrong, for all trip counts.
+        unproven: what could not be decided, and where.
+    """
+
+    subject: str
+    diagnostics: tuple[Diagnostic, ...]
+    proven: bool
+    unproven: tuple[str, ...]
+
+    def __str__(self) -> str:
+        state = "proven" if self.proven else "wrong" if self.diagnostics else "not proven"
+        lines = [f"pipeline of {self.subject}: {state}", *map(str, self.diagnostics)]
+        return "\n".join([*lines, *(f"not proven: {reason}" for reason in self.unproven)])
+
+
+def check_pipeline(
+    subject: Plan | GemmPlan | Pipeline | str,
+    target: str | Target | None = None,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    box_bytes: Mapping[str, int] | None = None,
+) -> PipelineCheck:
+    """Return whether a pipeline keeps its contract: barriers, phases, bytes, fences, stages, tensor memory.
+
+    A plan's pipeline is checked for all trip counts. PTX text is run on a model for many values of its parameters, and
+    what cannot be decided is said with its line.
+
+    Args:
+        subject: a plan, a `Pipeline`, or PTX text as Triton, nvcc or this library print it.
+        target: a GPU; a plan's own, or the one that the text names, when left out. A `Pipeline` needs one.
+        parameters: of PTX: values of whole-number parameters by name, which are then not swept.
+        box_bytes: of PTX: bytes of a box by the name of the tensor map's parameter, recovered where it can be.
+
+    Raises:
+        InvalidInput: the subject is none of these, or the target is missing or another than the text's.
+    """
+    gpu = None if target is None else as_target(target)
+    if isinstance(subject, str):
+        return _of_text(subject, gpu, parameters, box_bytes)
+    if parameters is not None or box_bytes is not None:
+        raise InvalidInput("parameters and box_bytes belong to PTX text; leave them out")
+    if isinstance(subject, Plan | GemmPlan):
+        return _of_program(str(subject.operator), subject.pipeline, gpu or subject.target)
+    if not isinstance(subject, Pipeline):
+        raise InvalidInput(f"pipelines stand in plans and in PTX text, not in {type(subject).__name__}")
+    if gpu is None:
+        raise InvalidInput("a pipeline by itself has no target; give one, such as h200")
+    return _of_program("a program", subject, gpu)
+
+
+def _of_program(what: str, pipeline: Pipeline, target: Target) -> PipelineCheck:
+    found = check_program(pipeline, target)
+    return PipelineCheck(f"{what} on {target}", found.diagnostics, found.proven, found.unproven)
+
+
+def _of_text(
+    text: str, target: Target | None, parameters: Mapping[str, int] | None, boxes: Mapping[str, int] | None
+) -> PipelineCheck:
+    found = check_ptx(text, target.architecture if target else None, parameters=parameters, box_bytes=boxes)
+    names = ", ".join(kernel.name for kernel in found.kernels)
+    return PipelineCheck(
+        f"{names} on {found.target}",
+        tuple(map(_diagnostic, found.findings)),
+        found.proven,
+        tuple(f"line {one.line}: {one.reason}" if one.line else one.reason for one in found.unproven),
+    )
+
+
+def _diagnostic(finding: Finding) -> Diagnostic:
+    """Return a finding in PTX as what the rule of its name says; a few kinds, such as a deadlock, are no rule's."""
+    rule = _RULES.get(finding.kind)
+    return Diagnostic(
+        code=rule.code if rule else finding.kind,
+        level="error",
+        refused_by="hardware",
+        field="",
+        message=finding.message,
+        note=finding.note or (str(rule.source) if rule else "the model of the machine"),
+        help=finding.help,
+        where=f"line {finding.line}",
+    )

@@ -1,0 +1,67 @@
+"""For every rule of pipelines: a site that it refuses, and the same site repaired."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from legalsat.pipeline_sites import (
+    BarrierPhase,
+    BarrierRange,
+    BarrierUse,
+    Exit,
+    Grouped,
+    Meeting,
+    Multicast,
+    PhaseWait,
+    StageRead,
+    StageWrite,
+    SumsUse,
+    TensorMemoryLife,
+    UnitUse,
+)
+
+_WHERE = "role consumer: turn"
+
+
+def _use(**fields: Any) -> BarrierUse:
+    return BarrierUse(_WHERE, "full[c]", **fields)
+
+
+def _phase(**fields: Any) -> BarrierPhase:
+    return BarrierPhase(_WHERE, "full[c]", **fields)
+
+
+def _write(user: str, *, done: bool) -> StageWrite:
+    return StageWrite(_WHERE, "A[c]", user, done)
+
+
+def _read(**fields: Any) -> StageRead:
+    return StageRead(_WHERE, "A[c]", **fields)
+
+
+# Code, refused, repaired.
+EXAMPLES: tuple[tuple[str, Any, Any], ...] = (
+    ("PIPE001", _use(met=False), _use()),
+    ("PIPE002", _use(fenced=False, proxy=True), _use(fenced=False)),
+    ("PIPE003", _use(fenced=False, remote=True), _use(remote=True)),
+    ("PIPE004", _phase(arrivals=2), _phase(arrivals=2, arrived=2)),
+    ("PIPE005", _phase(arrived=2), _phase(arrivals=2, arrived=2)),
+    ("PIPE006", _phase(expected=24576, completed=16384), _phase(expected=24576, completed=24576)),
+    ("PIPE007", PhaseWait(_WHERE, "full[c]", waited=0, current=2), PhaseWait(_WHERE, "full[c]", waited=1, current=2)),
+    ("PIPE008", _write("threads", done=False), _write("threads", done=True)),
+    ("PIPE009", _read(full=False), _read()),
+    ("PIPE010", _read(fenced=False), _read()),
+    ("PIPE011", _write("wgmma", done=False), _write("wgmma", done=True)),
+    ("PIPE012", Grouped(_WHERE, "wgmma", committed=False), Grouped(_WHERE, "wgmma", committed=True)),
+    ("PIPE013", _write("stores", done=False), _write("stores", done=True)),
+    ("PIPE014", Exit(_WHERE, "loads on full"), Exit(_WHERE)),
+    ("PIPE015", Exit(_WHERE, "CTA 1 has done with its memory", remote=True), Exit(_WHERE, remote=True)),
+    ("PIPE016", TensorMemoryLife(_WHERE, "reads sums", "it was freed before"), TensorMemoryLife(_WHERE, "reads sums")),
+    ("PIPE017", Multicast(_WHERE, 0b101, 2), Multicast(_WHERE, 0b11, 2)),
+    ("PIPE018", Meeting(_WHERE, "full[c]", comes=False), Meeting(_WHERE, "full[c]", comes=True)),
+    ("PIPE019", SumsUse(_WHERE, "sums", done=False), SumsUse(_WHERE, "sums")),
+    ("PIPE020", SumsUse(_WHERE, "sums", fenced=False, fence="wgmma.fence"), SumsUse(_WHERE, "sums")),
+    ("PIPE021", BarrierRange(_WHERE, arrivals=0), BarrierRange(_WHERE, arrivals=1)),
+    ("PIPE022", BarrierRange(_WHERE, bytes=2**20), BarrierRange(_WHERE, bytes=2**20 - 1)),
+    ("PIPE023", UnitUse(_WHERE, "wgmma", present=False), UnitUse(_WHERE, "wgmma", present=True)),
+)

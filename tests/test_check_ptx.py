@@ -1,0 +1,458 @@
+"""The check of real PTX: nothing is wrong with what compilers print, and planted faults are found."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ptx_machine import Stuck
+from small_products import PRODUCTS, Case
+from test_ptx_gemm import multiply, planned
+
+from bench.ptx_mutants import KINDS, mutants
+from legalsat.analyses.ptx_contract import KINDS as FOUND
+from legalsat.analyses.ptx_machine_alu import FULL, LANES, arithmetic, compare, mask_of
+from legalsat.analyses.ptx_machine_lanes import _shuffled
+from legalsat.analyses.ptx_text import NotPtx, parse
+from legalsat.backends.ptx import emit_ptx, launch_of
+from legalsat.backends.ptx.adapter import product_of
+from legalsat.cli import main
+from legalsat.errors import InvalidInput
+from legalsat.extract.check_ptx import check_ptx, repeats
+
+DATA = Path(__file__).parent / "data" / "ptx"
+# More tiles along K than stages, so that stages are used again.
+WGMMA, TCGEN05 = Case("sm_90a", (72, 24, 800), "bf16"), Case("sm_100a", (200, 24, 800), "bf16")
+# Loops around loops take seconds; here for one size, by the number of the parameter.
+FIXED = {
+    "triton_product_persistent_specialized_sm_100": {15: 384, 16: 128, 17: 320},
+    "triton_product_specialized_sm_100": {15: 448},
+    "triton_product_by_pointers_sm_90": {5: 448},
+    "gluon_wgmma_by_two_roles_sm_90": {15: 448},
+}
+LEFT_OPEN = {"triton_product_specialized_sm_100"}  # invalidates barriers on which tcgen05 may still arrive
+
+
+@lru_cache
+def own(case: Any) -> str:
+    return emit_ptx(planned(case))
+
+
+@lru_cache
+def boxes(case: Any) -> dict[str, int]:
+    launch = launch_of(planned(case))
+    names = [name for name in launch.parameters if name.endswith("_map")]
+    sizes = [math.prod(tm.box) * tm.map_type.bits // 8 for tm in launch.maps]
+    return dict(zip(names, sizes, strict=True))
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("*.ptx")), ids=lambda p: p.stem)
+def test_nothing_is_wrong_with_what_triton_prints(path: Path) -> None:
+    text = path.read_text()
+    name = parse(text).kernels[0].name
+    found = check_ptx(text, parameters={f"{name}_param_{n}": v for n, v in FIXED.get(path.stem, {}).items()})
+    assert found.findings == ()
+    assert found.proven == (path.stem not in LEFT_OPEN), found.unproven
+
+
+@pytest.mark.parametrize("case", [PRODUCTS[0], PRODUCTS[5], PRODUCTS[8]], ids=str)
+def test_our_kernels_are_proven_and_their_boxes_recovered(case: Any) -> None:
+    (kernel,) = check_ptx(own(case)).kernels
+    assert kernel.proven, (kernel.findings, kernel.unproven)
+    loads = {name: size for name, size in boxes(case).items() if name != "c_map"}
+    assert kernel.boxes == loads
+
+
+# What each planted fault breaks first, by the rules of mbarriers, groups and fences.
+CAUSES = {
+    "arrive dropped": "arrivals_missing",
+    "arrive doubled": "arrivals_in_excess",
+    "arrive on the next stage": "arrivals_missing",
+    "expect dropped": "arrivals_missing",
+    "expect without bytes": "read_before_full",
+    "16 bytes more expected": "bytes_differ",
+    "16 bytes fewer expected": "bytes_differ",
+    "expect doubled": "bytes_differ",
+    "one arrival more expected": "arrivals_missing",
+    "one arrival fewer expected": "arrivals_in_excess",
+    "barrier not started": "barrier_not_initialised",
+    "wait removed": "stage_overwritten",
+    "proxy fence removed": "write_not_fenced",
+    "load dropped": "bytes_differ",
+    "load doubled": "bytes_differ",
+    "load counted on the next stage": "bytes_differ",
+    "wgmma commit removed": "group_not_committed",
+    "wgmma wait removed": "sums_not_ready",
+    "wgmma wait for one group fewer": "sums_not_ready",
+    "wgmma fence removed": "sums_not_fenced",
+    "bulk commit removed": "group_not_committed",
+    "bulk wait removed": "not_drained",
+    "bulk wait for one group fewer": "not_drained",
+    "stage released before the wgmma wait": "operands_released_early",
+    "tcgen05 commit removed": "arrivals_missing",
+    "tensor memory not freed": "tensor_memory_misused",
+    "wait for tcgen05.ld removed": "sums_not_ready",
+}
+
+
+@pytest.mark.parametrize("case", [WGMMA, TCGEN05], ids=str)
+def test_planted_faults_are_found_for_their_cause(case: Any) -> None:
+    seen = set()
+    for kind, _, text in mutants(own(case)):
+        # The last wgmma wait is that for the sums, the first one that for a stage.
+        if kind in CAUSES and (kind not in seen or "wgmma wait" in kind):
+            seen.add(kind)
+            found = {f.kind for f in check_ptx(text, box_bytes=boxes(case)).findings}
+            assert found, kind
+            assert CAUSES[kind] in found or "wgmma wait" in kind, (kind, found)
+    assert len(seen) > 15
+
+
+def test_every_kind_of_fault_is_planted_somewhere() -> None:
+    texts = [own(WGMMA), own(TCGEN05), *(p.read_text() for p in DATA.glob("triton_product*.ptx"))]
+    assert {kind for text in texts for kind, _, _ in mutants(text)} == set(KINDS)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(
+    "ignore:(overflow|invalid value) encountered"
+)  # memory that has not been loaded holds anything
+@pytest.mark.parametrize("case", [WGMMA, TCGEN05, *PRODUCTS], ids=str)
+def test_what_the_executable_model_breaks_on_is_found(case: Any) -> None:
+    """Each mutant runs on the model of `ptx_machine` in three random orders; any that goes wrong must be flagged."""
+    plan = planned(case)
+    harmful = 0
+    for kind, line, text in mutants(own(case)):
+        if _goes_wrong(plan, product_of(plan), text):
+            harmful += 1
+            assert check_ptx(text, box_bytes=boxes(case)).findings, (kind, line)
+    assert harmful > 25
+
+
+def _goes_wrong(plan: Any, product: Any, text: str) -> bool:
+    for seed in range(3):
+        try:
+            got, expected, owned = multiply(plan, product, text, [0], seed)
+        except Stuck:
+            return True
+        except (AssertionError, KeyError, ValueError):
+            return False  # the model cannot read what this edit made
+        if not np.array_equal(got[owned], expected[owned]):
+            return True
+    return False
+
+
+# By hand.
+
+HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 memory[];\n"
+DECLARED = ".reg .pred %p<9>;\n.reg .b32 %r<30>;\n.reg .b64 %d<9>;"
+
+
+def kernel(*body: str, parameters: str = ".param .u32 n", threads: int = 64) -> str:
+    return (
+        HEAD
+        + f".visible .entry k({parameters})\n.reqntid {threads}\n{{\n{DECLARED}\n"
+        + "\n".join(body)
+        + "\nret;\n}\n"
+    )
+
+
+SET_UP = (
+    "mov.u32 %r0, %tid.x;",
+    "shr.u32 %r1, %r0, 5;",
+    "mov.u32 %r2, memory;",
+    "setp.eq.u32 %p0, %r0, 0;",
+    "@%p0 mbarrier.init.shared::cta.b64 [%r2], 32;",
+    "@%p0 mbarrier.init.shared::cta.b64 [%r2+8], 32;",
+    "bar.sync 0;",
+    "ld.param.u32 %r3, [n];",
+    "mov.b32 %r4, 0;",
+    "setp.eq.u32 %p3, %r3, 0;",
+    "@%p3 bra END;",
+    "setp.ne.u32 %p1, %r1, 0;",
+    "@%p1 bra OTHER;",
+)
+
+
+def wait(barrier: str, parity: str, name: str) -> tuple[str, ...]:
+    return f"{name}:", f"mbarrier.try_wait.parity.shared::cta.b64 %p2, [{barrier}], {parity};", f"@!%p2 bra {name};"
+
+
+def again(label: str) -> tuple[str, ...]:
+    return "add.u32 %r4, %r4, 1;", "setp.lt.u32 %p4, %r4, %r3;", f"@%p4 bra {label};"
+
+
+def ping_pong(*, empty: bool = True, released: bool = True) -> str:
+    """Warp 0 writes what warp 1 reads, back and forth over two barriers."""
+    return kernel(
+        *SET_UP,
+        "WRITE:",
+        "and.b32 %r5, %r4, 1;",
+        "xor.b32 %r6, %r5, 1;",
+        *(wait("%r2+8", "%r6", "EMPTY") if empty else ()),
+        "st.shared.u32 [%r2+64], %r4;",
+        "mbarrier.arrive.shared::cta.b64 _, [%r2];",
+        *again("WRITE"),
+        "bra END;",
+        "OTHER:",
+        "and.b32 %r5, %r4, 1;",
+        *wait("%r2", "%r5", "FULL"),
+        *(() if released else ("mbarrier.arrive.shared::cta.b64 _, [%r2+8];",)),
+        "ld.shared.u32 %r7, [%r2+64];",
+        *(("mbarrier.arrive.shared::cta.b64 _, [%r2+8];",) if released else ()),
+        *again("OTHER"),
+        "END:",
+    )
+
+
+def test_a_right_handshake_is_proven_for_every_number_of_rounds() -> None:
+    (found,) = check_ptx(ping_pong()).kernels
+    assert found.proven, (found.findings, found.unproven)
+    assert {0, 1, 2, 3} <= set(found.parameters["n"]) and max(found.parameters["n"]) > 30
+
+
+def test_a_writer_that_does_not_wait_overwrites_and_laps() -> None:
+    kinds = {f.kind for f in check_ptx(ping_pong(empty=False)).findings}
+    # A race of a write and a read is told from the side that happens to come later.
+    assert kinds & {"stage_overwritten", "read_before_full"} and "phase_missed" in kinds
+
+
+def test_a_release_before_the_read_is_found() -> None:
+    assert {f.kind for f in check_ptx(ping_pong(released=False)).findings} == {"stage_overwritten"}
+
+
+def test_a_wait_that_nothing_holds_back_may_be_lapped() -> None:
+    # Warp 1 waits for phase 0 only, and nobody waits for it.
+    text = kernel(
+        *SET_UP[:6], "bar.sync 0;", "setp.ne.u32 %p1, %r1, 0;", "@%p1 bra OTHER;",
+        "mbarrier.arrive.shared::cta.b64 _, [%r2];", *wait("%r2", "0", "MINE"),
+        "mbarrier.arrive.shared::cta.b64 _, [%r2];", "bra END;",
+        "OTHER:", *wait("%r2", "0", "THEIRS"), "END:",
+    )  # fmt: skip
+    (finding,) = check_ptx(text).findings
+    assert finding.kind == "phase_missed"
+    assert text.splitlines()[finding.line - 1].endswith("[%r2], 0;") and finding.line > 24
+
+
+def test_two_roles_that_wait_for_each_other_are_a_deadlock() -> None:
+    text = kernel(
+        *SET_UP[:6], "bar.sync 0;", "setp.ne.u32 %p1, %r1, 0;", "@%p1 bra OTHER;",
+        *wait("%r2", "0", "ONE"), "mbarrier.arrive.shared::cta.b64 _, [%r2+8];", "bra END;",
+        "OTHER:", *wait("%r2+8", "0", "TWO"), "mbarrier.arrive.shared::cta.b64 _, [%r2];", "END:",
+    )  # fmt: skip
+    assert {f.kind for f in check_ptx(text).findings} == {"arrivals_missing"}
+
+
+def test_what_depends_on_data_is_left_open_with_its_line() -> None:
+    text = kernel(
+        "ld.param.u64 %d0, [c];", "ld.global.u32 %r0, [%d0];", "setp.eq.u32 %p0, %r0, 0;", "@%p0 bra END;",
+        "bar.sync 0;", "END:", parameters=".param .u64 c",
+    )  # fmt: skip
+    found = check_ptx(text)
+    assert not found.findings and not found.proven
+    line = next(n for n, one in enumerate(text.splitlines(), 1) if "bra END" in one)
+    assert [(u.line, u.reason) for u in found.unproven] == [(line, "a predicate depends on data")]
+
+
+def test_an_instruction_that_is_not_followed_is_left_open_only_where_it_is_reached() -> None:
+    odd = "mapa.shared::cluster.u32 %r1, %r2, 0;"
+    (open_,) = check_ptx(kernel(odd, "bar.sync 0;")).unproven
+    assert open_.reason == "mapa.shared::cluster.u32 is not followed"
+    assert check_ptx(kernel("bra END;", odd, "END:")).proven
+
+
+LOAD = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+MAPS = ".param .align 64 .b8 a[128], .param .align 64 .b8 b[128]"
+
+
+def two_loads(expected: int, second: int) -> str:
+    return kernel(
+        "mov.u32 %r0, %tid.x;", "setp.ne.u32 %p0, %r0, 0;", "mov.u32 %r2, memory;",
+        "mov.b64 %d0, a;", "mov.b64 %d1, b;",
+        "@%p0 bra MET;", "mbarrier.init.shared::cta.b64 [%r2+16384], 1;", "MET:", "bar.sync 0;", "@%p0 bra FULL;",
+        f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2+16384], {expected};",
+        f"{LOAD} [%r2], [%d0, {{0, 0}}], [%r2+16384];", f"{LOAD} [%r2+{second}], [%d1, {{0, 0}}], [%r2+16384];",
+        *wait("%r2+16384", "0", "FULL"), parameters=MAPS,
+    )  # fmt: skip
+
+
+def test_boxes_follow_from_what_is_expected_and_where_they_lie() -> None:
+    (found,) = check_ptx(two_loads(16384, 4096)).kernels
+    assert found.boxes == {"a": 4096, "b": 12288} and found.proven
+    assert {f.kind for f in check_ptx(two_loads(16400, 4096)).findings} == {"bytes_differ"}
+
+
+def test_boxes_that_do_not_follow_are_left_open_unless_given() -> None:
+    text = two_loads(8192, 8192)
+    (open_,) = check_ptx(text).unproven
+    assert "boxes of a, b" in open_.reason
+    assert check_ptx(text, box_bytes={"a": 4096, "b": 4096}).proven
+    assert {f.kind for f in check_ptx(text, box_bytes={"a": 4096, "b": 8192}).findings} == {"bytes_differ"}
+
+
+def test_a_state_repeats_or_does_not() -> None:
+    zero = np.zeros(4, dtype=np.int32)
+    rounds = range(44)
+    assert repeats([((i % 3, i // 5 % 2, 7 * i, None), zero + i) for i in rounds])
+    assert not repeats([((i * i,), zero) for i in rounds])
+    assert not repeats([((i % 3,), zero) for i in range(12)])
+
+
+# Arithmetic, lane by lane.
+
+
+def _signed(value: int, bits: int) -> int:
+    return value - (1 << bits) if value >> bits - 1 else value
+
+
+SCALAR: dict[str, Any] = {
+    "add.s32": lambda a, b: a + b,
+    "sub.u32": lambda a, b: a - b,
+    "mul.lo.s32": lambda a, b: a * b,
+    "mul.hi.u32": lambda a, b: a * b >> 32,
+    "mul.hi.s32": lambda a, b: _signed(a, 32) * _signed(b, 32) >> 32,
+    "mul.wide.s32": lambda a, b: _signed(a, 32) * _signed(b, 32),
+    "mul.wide.u32": lambda a, b: a * b,
+    "div.u32": lambda a, b: a // b,
+    "rem.u32": lambda a, b: a % b,
+    "div.s32": lambda a, b: int(_signed(a, 32) / _signed(b, 32)),
+    "min.s32": lambda a, b: min(_signed(a, 32), _signed(b, 32)),
+    "max.u32": max,
+    "and.b32": lambda a, b: a & b,
+    "xor.b32": lambda a, b: a ^ b,
+    "shl.b32": lambda a, b: a << b % 32 if b < 32 else 0,
+    "shr.u32": lambda a, b: a >> b if b < 32 else 0,
+    "shr.s32": lambda a, b: _signed(a, 32) >> min(b, 31),
+}
+
+
+@pytest.mark.parametrize("name", SCALAR)
+def test_lanes_compute_what_numbers_do(name: str) -> None:
+    rng = random.Random(name)
+    work = arithmetic(tuple(name.split(".")), ())
+    assert work is not None
+    mask = (1 << (64 if "wide" in name else 32)) - 1
+    for _ in range(20):
+        a = [rng.choice((rng.getrandbits(32), rng.randrange(64), 2**32 - 1 - rng.randrange(4))) for _ in range(LANES)]
+        b = [rng.choice((rng.randrange(1, 40), rng.getrandbits(31) + 1)) for _ in range(LANES)]
+        if name.startswith("sh"):
+            b = [one % 40 for one in b]
+        expected = [SCALAR[name](x, y) & mask for x, y in zip(a, b, strict=True)]
+        as_arrays = work(np.array(a, dtype=np.uint64), np.array(b, dtype=np.uint64))
+        assert as_arrays.tolist() == expected
+        assert [work(x, y) for x, y in zip(a, b, strict=True)] == expected
+        mixed = work(np.array(a, dtype=np.uint64), b[0])
+        assert mixed.tolist() == [SCALAR[name](x, b[0]) & mask for x in a]
+
+
+def test_comparisons_give_a_bit_for_each_lane() -> None:
+    a = np.array([*range(16), *range(2**32 - 16, 2**32)], dtype=np.uint64)
+    signed, unsigned = compare(("setp", "lt", "s32")), compare(("setp", "lt", "u32"))
+    assert signed is not None and unsigned is not None
+    assert signed(a, 8) == mask_of(np.array([_signed(int(v), 32) < 8 for v in a]))
+    assert unsigned(a, 8) == 0xFF and unsigned(3, 8) == FULL and signed(None, 8) is None
+
+
+@pytest.mark.parametrize("mode", ["idx", "up", "down", "bfly"])
+@pytest.mark.parametrize("width", [32, 16, 8])
+def test_shuffles_move_lanes(mode: str, width: int) -> None:
+    value = np.arange(100, 100 + LANES, dtype=np.uint64)
+    clamp = (32 - width) << 8 | (0 if mode == "up" else 31)
+    for by in (0, 1, 2, 5):
+        found, _ = _shuffled(mode, value, by, clamp)
+        for lane in range(LANES):
+            base, at = lane // width * width, lane % width
+            to = {"idx": by % width, "up": at - by, "down": at + by, "bfly": at ^ by}[mode]
+            expected = 100 + base + to if 0 <= to < width else 100 + lane
+            assert (found if isinstance(found, int) else found[lane]) == expected
+
+
+# Text.
+
+
+def test_a_text_is_read_with_scopes_tables_and_comments() -> None:
+    text = (
+        HEAD
+        + """.visible .entry k(
+ .param .u32 n, // not , this
+ .param .align 64 .b8 map[128],
+ .param .u64 .ptr .global .align 1 c
+)
+.reqntid 128, 2, 1
+{
+ .reg .b32 %r<3>; /* two
+ lines */ .shared .align 16 .b8 own[64];
+ { .reg .pred complete;
+ loop: @!complete bra.uni loop; }
+ T: .branchtargets END,
+  OTHER;
+ brx.idx %r0, T; OTHER: st.shared.v2.b32 [%r1 + 4], {%r0, %r2};
+END: ret;
+}
+"""
+    )
+    (found,) = parse(text).kernels
+    assert found.threads == (128, 2, 1)
+    assert [(p.name, p.type, p.bytes) for p in found.parameters] == [
+        ("n", "u32", 0),
+        ("map", "b8", 128),
+        ("c", "u64", 0),
+    ]
+    assert found.tables == {"T": ("END", "OTHER")} and found.shared[0].bytes == 64
+    inner, jump, store, _ = found.instructions
+    assert inner.guard.startswith("complete@") and inner.negated and inner.operands[0] in found.labels
+    assert store.operands == ("[%r1 + 4]", "{%r0, %r2}") and jump.name == "brx.idx"
+    assert [text.splitlines()[i.line - 1].split()[0] for i in found.instructions] == [
+        "loop:",
+        "brx.idx",
+        "brx.idx",
+        "END:",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "int main() {}", HEAD, HEAD + ".visible .entry k()\n{ ret;"])
+def test_what_is_no_ptx_is_refused(text: str) -> None:
+    with pytest.raises(NotPtx):
+        check_ptx(text)
+
+
+def test_wrong_names_and_targets_are_refused() -> None:
+    assert check_ptx(ping_pong(), "h200", parameters={"n": 2}).proven
+    with pytest.raises(InvalidInput, match="for sm_90a, not sm_100a"):
+        check_ptx(ping_pong(), "sm_100a")
+    with pytest.raises(InvalidInput, match="no kernel has a parameter m"):
+        check_ptx(ping_pong(), parameters={"m": 1})
+
+
+# The command line.
+
+
+def test_the_command_answers_in_text_json_and_sarif(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = tmp_path / "good.ptx", tmp_path / "bad.ptx"
+    good.write_text(ping_pong())
+    bad.write_text(ping_pong(released=False))
+    assert main(["check", str(good), "--param", "n=3"]) == 0
+    assert "k: proven" in capsys.readouterr().out
+    assert main(["check", str(bad)]) == 1
+    page = capsys.readouterr().out
+    line = next(n for n, one in enumerate(bad.read_text().splitlines(), 1) if one.startswith("st.shared"))
+    assert f"--> {bad}:{line}" in page and "1 break of the contract" in page
+    assert main(["check", str(bad), "--json"]) == 1
+    (one,) = json.loads(capsys.readouterr().out)["kernels"]
+    assert one["findings"][0]["line"] == line and not one["proven"]
+    assert main(["check", str(bad), "--sarif"]) == 1
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    (result,) = run["results"]
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == line
+    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+    assert main(["check", str(good), "--param", "n"]) == 2
+
+
+def test_every_kind_has_a_sentence() -> None:
+    assert set(CAUSES.values()) <= set(FOUND)
