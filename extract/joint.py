@@ -13,6 +13,7 @@ from itertools import product
 
 from legalsat.analyses.matrix_layout import NoSuchDescriptor
 from legalsat.errors import LegalSatError
+from legalsat.extract.contract import require_contract
 from legalsat.extract.cost import (
     L2_FACTOR,
     LAUNCH_NANOSECONDS,
@@ -23,6 +24,7 @@ from legalsat.extract.cost import (
 )
 from legalsat.extract.epilogue import Staged, epilogue_of
 from legalsat.extract.multiply import Multiplied, multiplied, registers
+from legalsat.extract.pipelines import has_pipeline
 from legalsat.extract.planner import EVERY_MEANS, NoLegalLayout, cached_plan, plan_swizzled
 from legalsat.gemm import ROW_BITS, Gemm, matrix_unit, readers_on, sums_of
 from legalsat.gemm_plan import LOAD_NANOSECONDS, NOMINAL_FLOPS, GemmCandidate, GemmCost, GemmPlan
@@ -124,7 +126,10 @@ def gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
         if isinstance(refusal, NoLegalLayout):
             raise NoLegalLayout(f"no legal {operator} on {target}: {refusal.title}", refusal.diagnostics) from None
         raise NoLegalLayout(f"no tile of {operator} fits {target}{f': {refusal}' if refusal else ''}", ())
-    return finished(operator, target, best)
+    plan = finished(operator, target, best)
+    if has_pipeline(plan):
+        require_contract(plan.pipeline, target)
+    return plan
 
 
 def finished(operator: Gemm, target: Target, best: list[Solved]) -> GemmPlan:

@@ -44,6 +44,12 @@ KEEPERS = "warps that keep sums"
 _OPERANDS = ("A", "B")
 
 
+def has_pipeline(plan: GemmPlan) -> bool:
+    """Whether both operands arrive by boxes for a matrix unit, which is what pipelines of products are made for."""
+    arrive = all(one.access.by == "tma" for one in (plan.a, plan.b))
+    return plan.mma is not None and plan.epilogue is not None and arrive
+
+
 def product_pipeline(plan: GemmPlan) -> Pipeline:
     """Return what a block of a product does: one warp loads, others multiply, and what sums become is stored.
 
@@ -51,7 +57,7 @@ def product_pipeline(plan: GemmPlan) -> Pipeline:
         LegalSatError: operands that do not arrive by boxes, or no matrix unit that reads them.
     """
     mma, epilogue = plan.mma, plan.epilogue
-    if mma is None or epilogue is None or any(one.access.by != "tma" for one in (plan.a, plan.b)):
+    if mma is None or epilogue is None or not has_pipeline(plan):
         raise LegalSatError("operands do not all arrive by boxes for a matrix unit, so no pipeline is made yet")
     keepers = mma.warpgroups
     releases = WARPS * keepers if mma.unit == "wgmma" else 1

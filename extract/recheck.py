@@ -21,6 +21,7 @@ from legalsat.extract.by_vectors import (
     staged_view,
 )
 from legalsat.extract.columns import column_of
+from legalsat.extract.contract import require_contract
 from legalsat.extract.delivery import Question
 from legalsat.extract.movement_pipeline import movement_pipeline
 from legalsat.extract.schedule import box_tiles, launch, row_tile, span_of
@@ -71,6 +72,7 @@ def recheck(plan: Plan) -> None:
         raise InvalidPlan(f"launch {plan.launch} is not that of the plan's tiles and stages; synthesise the plan again")
     if stages < 1 or plan.pipeline != movement_pipeline(plan.access.by, plan.views, plan.shared, plan.launch):
         raise InvalidPlan("steps or barriers are not those of the plan's buffers and maps; synthesise the plan again")
+    require_contract(plan.pipeline, plan.target)
 
 
 def _check_windows(plan: Plan, question: Question) -> None:

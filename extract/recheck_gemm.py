@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 
 from legalsat.errors import LegalSatError
+from legalsat.extract.contract import require_contract
 from legalsat.extract.joint import finished, solved
+from legalsat.extract.pipelines import has_pipeline
 from legalsat.extract.recheck import recheck
 from legalsat.gemm import readers_on
 from legalsat.gemm_plan import GemmPlan
@@ -34,3 +36,5 @@ def recheck_gemm(plan: GemmPlan) -> None:
     for field in fields(GemmPlan):
         if field.name not in FREE and getattr(plan, field.name) != getattr(implied, field.name):
             raise InvalidPlan(f"{field.name} is not what the operands imply; synthesise the plan again")
+    if has_pipeline(plan):
+        require_contract(plan.pipeline, plan.target)

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 import legalsat as ls
 from legalsat.analyses.model_check import explore
 from legalsat.errors import LegalSatError
-from legalsat.pipeline import Expect, Loop, Pipeline, Role
+from legalsat.extract.contract import require_contract
+from legalsat.pipeline import BarrierRing, Expect, Loop, Pipeline, Role
+from legalsat.targets import target
 
 T = ls.Tensor
 MOVEMENTS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -102,3 +104,11 @@ def test_what_is_no_pipeline_is_refused() -> None:
     for wrong in wishes:
         with pytest.raises(LegalSatError, match=r"\w"):
             wrong()
+
+
+def test_no_plan_leaves_with_a_pipeline_that_breaks_its_contract() -> None:
+    good = ls.synthesize(ls.Gemm(300, 136, 1000, "bf16"), "h200").pipeline
+    require_contract(good, target("h200"))
+    empty = tuple(BarrierRing(b.name, b.stages, b.arrivals + 1) for b in good.barriers)
+    with pytest.raises(ls.InvalidPlan, match="PIPE004"):
+        require_contract(Pipeline(empty, good.buffers, good.roles, good.sums), target("h200"))
