@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from legalsat.extract.cost import L2_FACTOR, NANOSECONDS_PER_BOX, NOMINAL_BANDWIDTH, NOMINAL_PROCESSORS
+from legalsat.extract.cost import NANOSECONDS_PER_BOX
 from legalsat.extract.modulo import After, ModuloSchedule, Step, modulo_schedule
-from legalsat.gemm_plan import LOAD_NANOSECONDS, NOMINAL_FLOPS, GemmPlan
+from legalsat.extract.product_cost import course, load_nanoseconds, multiply_nanoseconds
+from legalsat.gemm_plan import LOAD_NANOSECONDS, GemmPlan
 
 ENGINE, MEMORY, MATRIX = "copy engine", "memory", "matrix unit"
 HANDOVER_NANOSECONDS = 95  # from an arrival until another warp is through its wait; measured with the loads
@@ -46,26 +47,19 @@ def async_plan(plan: GemmPlan) -> AsyncPlan:
 
 def turn_of(plan: GemmPlan) -> tuple[tuple[Step, ...], tuple[After, ...]]:
     """Return the steps of a turn, the multiplication last, and which waits for which."""
-    device = plan.target.device
-    processors = device.processors if device else NOMINAL_PROCESSORS
-    bandwidth = (device.memory_bandwidth if device else NOMINAL_BANDWIDTH) * L2_FACTOR / processors
-    flops = (
-        (device.bf16_flops if device else NOMINAL_FLOPS)
-        / processors
-        * dict(plan.target.multiplies)[plan.operator.dtype.name]
-    )
-    m, n, k = plan.tile
+    active = course(plan.operator, plan.tile, plan.blocks, plan.target).active
+    busy = max(1, round(multiply_nanoseconds(plan.operator, plan.tile, plan.target)))
+    multiply = Step("multiply", MATRIX, busy, busy)
     steps: list[Step] = []
     waits: list[After] = []
     arrives = LOAD_NANOSECONDS + HANDOVER_NANOSECONDS
-    busy = max(1, round(2 * m * n * k / flops * 1e9))
-    multiply = Step("multiply", MATRIX, busy, busy)
     for name, one in (("A", plan.a), ("B", plan.b)):
         if not one.shared:
             continue
         buffer = one.shared[0]
         ask = Step(f"load {name}", ENGINE, round(max(1, buffer.boxes) * NANOSECONDS_PER_BOX), 0)
-        bring = Step(f"bring {name}", MEMORY, round(buffer.bytes / bandwidth * 1e9), arrives)
+        brings = round(load_nanoseconds(plan.operator, buffer.bytes, active, plan.target))
+        bring = Step(f"bring {name}", MEMORY, brings, arrives)
         steps += [ask, bring]
         waits += [After(ask.name, bring.name), After(bring.name, multiply.name)]
     waits.append(After(multiply.name, multiply.name, 1))

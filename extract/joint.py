@@ -14,20 +14,14 @@ from itertools import product
 from legalsat.analyses.matrix_layout import NoSuchDescriptor
 from legalsat.errors import LegalSatError
 from legalsat.extract.contract import require_contract
-from legalsat.extract.cost import (
-    L2_FACTOR,
-    LAUNCH_NANOSECONDS,
-    NANOSECONDS_PER_BOX,
-    NANOSECONDS_PER_INSTRUCTION,
-    NOMINAL_BANDWIDTH,
-    NOMINAL_PROCESSORS,
-)
+from legalsat.extract.cost import NANOSECONDS_PER_BOX
 from legalsat.extract.epilogue import Staged, epilogue_of
 from legalsat.extract.multiply import Multiplied, multiplied, registers
 from legalsat.extract.pipelines import has_pipeline
 from legalsat.extract.planner import EVERY_MEANS, NoLegalLayout, cached_plan, plan_swizzled
+from legalsat.extract.product_cost import least, product_cost
 from legalsat.gemm import ROW_BITS, Gemm, matrix_unit, readers_on, sums_of
-from legalsat.gemm_plan import LOAD_NANOSECONDS, NOMINAL_FLOPS, GemmCandidate, GemmCost, GemmPlan
+from legalsat.gemm_plan import GemmCandidate, GemmCost, GemmPlan
 from legalsat.operators import Copy
 from legalsat.plan import Launch, Plan
 from legalsat.rules import PRODUCT_RULES, SHARED_RULES
@@ -38,6 +32,7 @@ from legalsat.tensor_map import SWIZZLES
 
 ROWS = {"wgmma": (64, 128, 256), "tcgen05": (128, 256), "": (64, 128, 256)}
 COLUMNS = (16, 32, 64, 128, 192, 256)
+WIDE = 64
 MOST_ACCUMULATORS = 128 * 256  # 32-bit sums of a tile; two warpgroups hold them in half of the registers
 LEAST_STAGES = 2  # one to work on while the other one loads
 MOST_STAGES = 8
@@ -46,7 +41,6 @@ BLOCK_BYTES = KIB  # of shared memory that the system keeps for each block (FACT
 RESULT_MEANS = ("tma", "threads")
 WARPS = 4  # of a warpgroup
 LOADERS = {"wgmma": 1, "tcgen05": 2}  # warps besides those that keep sums
-# An estimate that the choice of a tile rests on; a measurement of products calibrates it.
 NANOSECONDS_PER_WAVEFRONT = 0.57  # one a clock
 TOP = 4
 
@@ -111,7 +105,7 @@ def gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
         raise NoLegalLayout(f"no legal {operator} on {target}", broken)
     best: list[Solved] = []
     refusal: LegalSatError | None = None
-    for bound, extents in sorted((_bound(operator, tile, target), tile) for tile in _tiles(operator, target)):
+    for bound, extents in sorted((least(operator, tile, target), tile) for tile in _tiles(operator, target)):
         if best and bound >= best[0].candidate.cost.nanoseconds:
             break
         try:
@@ -161,38 +155,10 @@ def finished(operator: Gemm, target: Target, best: list[Solved]) -> GemmPlan:
 def _tiles(operator: Gemm, target: Target) -> list[tuple[int, int, int]]:
     depth = ROW_BITS // operator.dtype.bits
     rows = ROWS[matrix_unit(target)]
-    least = 8 * GRANULE_BYTES // operator.out_dtype.bits  # columns of C that fill a granule
-    return [(m, n, depth) for m, n in product(rows, COLUMNS) if n >= least and m * n <= MOST_ACCUMULATORS]
-
-
-def _compute(operator: Gemm, tile: tuple[int, int, int], target: Target) -> float:
-    """Return nanoseconds of the matrix unit, all waves counted as full."""
-    device = target.device
-    processors = device.processors if device else NOMINAL_PROCESSORS
-    flops = (device.bf16_flops if device else NOMINAL_FLOPS) * dict(target.multiplies)[operator.dtype.name]
-    waves = -(-_count(operator, tile) // processors)
-    depth = -(-operator.k // tile[2]) * tile[2]
-    return waves * processors * 2 * tile[0] * tile[1] * depth / flops * 1e9
-
-
-def _count(operator: Gemm, tile: tuple[int, int, int]) -> int:
-    return -(-operator.m // tile[0]) * -(-operator.n // tile[1])
-
-
-def _memory(operator: Gemm, tile: tuple[int, int, int], target: Target) -> float:
-    """Return nanoseconds of DRAM and L2: every operand once from DRAM, and again from L2 for every further tile."""
-    bandwidth = target.device.memory_bandwidth if target.device else NOMINAL_BANDWIDTH
-    size = operator.dtype.bits / 8
-    passes = {"a": -(-operator.n // tile[1]), "b": -(-operator.m // tile[0])}
-    read = sum(
-        (operator.m if name == "a" else operator.n) * operator.k * size * (1 + (times - 1) / L2_FACTOR)
-        for name, times in passes.items()
-    )
-    return (read + operator.m * operator.n * operator.out_dtype.bits / 8) / bandwidth * 1e9
-
-
-def _bound(operator: Gemm, tile: tuple[int, int, int], target: Target) -> float:
-    return round(LAUNCH_NANOSECONDS + max(_compute(operator, tile, target), _memory(operator, tile, target)), 1)
+    granule = 8 * GRANULE_BYTES // operator.out_dtype.bits  # columns of C that fill one
+    # Narrow tiles serve narrow products; of wide ones they read every row of A too often.
+    columns = [n for n in COLUMNS if n >= granule and (n >= WIDE or operator.n <= n)]
+    return [(m, n, depth) for m, n in product(rows, columns) if m * n <= MOST_ACCUMULATORS]
 
 
 def _planned(operator: Gemm, extents: tuple[int, int, int], target: Target) -> list[Solved]:
@@ -276,40 +242,30 @@ def _stages(tile: TilePlan, blocks: int, target: Target) -> int | None:
 
 def _cost(operator: Gemm, tile: TilePlan, stages: int, blocks: int, target: Target) -> GemmCost:
     plans, operands = tile.plans, tile.operands
-    processors = target.device.processors if target.device else NOMINAL_PROCESSORS
-    boxes, instructions = map(sum, zip(*(_load(plans[name], operands[name], target) for name in "AB"), strict=True))
-    engine, issue = boxes * NANOSECONDS_PER_BOX / processors, instructions * NANOSECONDS_PER_INSTRUCTION / processors
     once = [first.cost.nanoseconds for name in "AB" if not operands[name].constant for first in plans[name].before]
-    compute, memory = _compute(operator, tile.extents, target), _memory(operator, tile.extents, target)
-    rounds = -(-_count(operator, tile.extents) // (processors * blocks))
-    latency = rounds * -(-operator.k // tile.extents[2]) * LOAD_NANOSECONDS / stages
-    written = tile.staged.wavefronts + tile.result / 128 if tile.staged else 0
-    epilogue = rounds * (LOAD_NANOSECONDS + written * NANOSECONDS_PER_WAVEFRONT)
-    longest = max(compute, memory, engine, issue, latency)
-    return GemmCost(
-        nanoseconds=round(LAUNCH_NANOSECONDS + longest + epilogue + sum(once), 1),
-        compute=round(compute, 1),
-        memory=round(memory, 1),
-        engine=round(engine, 1),
-        issue=round(issue, 1),
-        latency=round(latency, 1),
-        epilogue=round(epilogue, 1),
-        relayouts=round(sum(once), 1),
+    return product_cost(
+        operator,
+        tile.extents,
+        target,
+        stages=stages,
+        blocks=blocks,
+        stage_bytes=tile.ring,
+        instructions=sum(_instructions(plans[name], operands[name], target) for name in "AB"),
+        relayouts=sum(once),
         padding_bytes=sum(plans[name].cost.padding_bytes for name in "AB"),
         shared_bytes=stages * tile.ring + tile.single(stages),
     )
 
 
-def _load(plan: Plan, operand: Copy, target: Target) -> tuple[int, int]:
-    """Return the boxes and the memory instructions of all loads of an operand, its store left aside."""
+def _instructions(plan: Plan, operand: Copy, target: Target) -> int:
+    """Return the memory instructions of all loads of an operand, its store left aside."""
     modes = plan.access.modes
     tiles = math.prod(-(-m.extent // m.tile) for m in modes) * operand.passes
     size = math.prod(m.tile for m in modes) * plan.access.word // 8
-    boxes = plan.shared[0].boxes if plan.access.by in COPY_ENGINE and plan.shared else 0
     issued = [c.bytes for c in plan.copies if c.side == "source" and plan.access.by not in COPY_ENGINE]
     if plan.access.by == "threads" and plan.shared:
         issued.append(GRANULE_BYTES)
-    return tiles * boxes, tiles * sum(-(-size // (b * target.lanes)) for b in issued)
+    return tiles * sum(-(-size // (b * target.lanes)) for b in issued)
 
 
 @lru_cache(maxsize=4096)

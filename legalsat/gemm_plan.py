@@ -17,7 +17,6 @@ from legalsat.plan import from_json as plan_from_json
 from legalsat.targets import TARGETS, Target, target
 from legalsat.tensor import plain
 
-NOMINAL_FLOPS = 500e12
 # Measured on an H200, one block alone (bench/gpu/results/latencies.json): 95 of 100 loads of a box are there by then.
 LOAD_NANOSECONDS = 780
 
@@ -27,11 +26,11 @@ class GemmCost:
     """What a product is predicted to cost.
 
     Attributes:
-        nanoseconds: of the whole: the longest of the next five, then the epilogues, the launch, and what runs before.
+        nanoseconds: of the whole: the next five, which run at once, the epilogues, the launch, and what runs before.
         compute: nanoseconds of the matrix unit, with tiles that overhang and waves that are not full.
-        memory: of DRAM and L2. engine: of the copy engine. issue: of memory instructions.
-        latency: of loads, none of whose stages comes back sooner than one takes.
-        epilogue: of sums on their way to C, and of the first load of every tile, while nothing is multiplied.
+        memory: of DRAM. load: of loads into shared memory. issue: of memory instructions.
+        latency: of stages, none of which is full again sooner than a load takes.
+        epilogue: of sums on their way to C, while nothing is multiplied.
         relayouts: nanoseconds of kernels that run before.
         padding_bytes: bytes of global memory for relayouts.
         shared_bytes: shared memory of a block.
@@ -40,7 +39,7 @@ class GemmCost:
     nanoseconds: float
     compute: float
     memory: float
-    engine: float
+    load: float
     issue: float
     latency: float
     epilogue: float

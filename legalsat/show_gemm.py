@@ -10,7 +10,7 @@ from legalsat.pipeline_text import role_lines
 from legalsat.plan import Plan
 from legalsat.show import PLAIN, Look, byte_count, duration, table
 
-_PARTS = ("compute", "memory", "engine", "issue", "latency")
+_PARTS = ("compute", "memory", "load", "issue", "latency")
 
 
 def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
