@@ -7,6 +7,7 @@ promising first, until no bound is below the best plan.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -39,6 +40,7 @@ MOST_STAGES = 8
 MOST_BLOCKS = 2  # on a processor; more of them leave each too few stages
 BLOCK_BYTES = KIB  # of shared memory that the system keeps for each block (FACTS HW-01)
 RESULT_MEANS = ("tma", "threads")
+OPERAND_MEANS = tuple(means for means in EVERY_MEANS if means != "fragments")  # which share no ring
 WARPS = 4  # of a warpgroup
 LOADERS = {"wgmma": 1, "tcgen05": 2}  # warps besides those that keep sums
 NANOSECONDS_PER_WAVEFRONT = 0.57  # one a clock
@@ -105,7 +107,7 @@ def gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
         raise NoLegalLayout(f"no legal {operator} on {target}", broken)
     best: list[Solved] = []
     refusal: LegalSatError | None = None
-    for bound, extents in sorted((least(operator, tile, target), tile) for tile in _tiles(operator, target)):
+    for bound, extents in sorted((_bound(operator, tile, target), tile) for tile in _tiles(operator, target)):
         if best and bound >= best[0].candidate.cost.nanoseconds:
             break
         try:
@@ -161,6 +163,31 @@ def _tiles(operator: Gemm, target: Target) -> list[tuple[int, int, int]]:
     return [(m, n, depth) for m, n in product(rows, columns) if m * n <= MOST_ACCUMULATORS]
 
 
+def _bound(operator: Gemm, tile: tuple[int, int, int], target: Target) -> float:
+    """Return nanoseconds that no plan in this tile is below: what it would take if all operands came by boxes."""
+    if not matrix_unit(target):
+        return least(operator, tile, target)
+    ring = (tile[0] + tile[1]) * tile[2] * operator.dtype.bits // 8
+    found: list[float] = []
+    for blocks in range(1, MOST_BLOCKS + 1):
+        stages = _fitting(ring, lambda _: 0, blocks, target)
+        if stages is not None:
+            cost = product_cost(
+                operator,
+                tile,
+                target,
+                stages=stages,
+                blocks=blocks,
+                stage_bytes=ring,
+                instructions=0,
+                relayouts=0.0,
+                padding_bytes=0,
+                shared_bytes=0,
+            )
+            found.append(cost.nanoseconds)
+    return min(found, default=least(operator, tile, target))
+
+
 def _planned(operator: Gemm, extents: tuple[int, int, int], target: Target) -> list[Solved]:
     """Return a tile's plans, one for each number of blocks that fit on a processor; none without two stages.
 
@@ -172,7 +199,7 @@ def _planned(operator: Gemm, extents: tuple[int, int, int], target: Target) -> l
     plans = {}
     for name, copy in operands.items():
         try:  # C leaves from shared memory, so that no other means could bring it
-            plans[name] = cached_plan(copy, target, RESULT_MEANS if name == "C" else EVERY_MEANS)
+            plans[name] = cached_plan(copy, target, RESULT_MEANS if name == "C" else OPERAND_MEANS)
         except NoLegalLayout as error:
             raise NoLegalLayout(f"operand {name}, {error.title}", error.diagnostics) from None
     unit = matrix_unit(target)
@@ -193,7 +220,7 @@ def solved(operator: Gemm, extents: tuple[int, int, int], plans: dict[str, Plan]
     tile = TilePlan(extents, plans, operands, how, staged)
     found = []
     for blocks in range(1, MOST_BLOCKS + 1):
-        stages = _stages(tile, blocks, target)
+        stages = _fitting(tile.ring, tile.single, blocks, target)
         fits = tile.registers(blocks, target) is not None and tile.columns * blocks <= _columns(target)
         if stages is not None and fits:
             cost = _cost(operator, tile, stages, blocks, target)
@@ -230,10 +257,13 @@ def _stored(plan: Plan, staged: Staged) -> float:
     return staged.wavefronts * NANOSECONDS_PER_WAVEFRONT + plan.shared[0].boxes * NANOSECONDS_PER_BOX
 
 
-def _stages(tile: TilePlan, blocks: int, target: Target) -> int | None:
-    """Return how many stages fit where `blocks` share a processor, by the rules; None for fewer than two."""
+def _fitting(ring: int, single: Callable[[int], int], blocks: int, target: Target) -> int | None:
+    """Return how many stages fit where `blocks` share a processor, by the rules; None for fewer than two.
+
+    A stage takes `ring` bytes, and what else there is takes `single(stages)`.
+    """
     for stages in range(MOST_STAGES, LEAST_STAGES - 1, -1):
-        site = SharedStages(stages, tile.ring, tile.single(stages))
+        site = SharedStages(stages, ring, single(stages))
         together = blocks * (site.bytes + BLOCK_BYTES) <= target.shared_bytes_per_processor
         if together and not any(d for rule in SHARED_RULES for d in rule.check(site, target)):
             return stages

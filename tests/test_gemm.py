@@ -17,7 +17,6 @@ from legalsat.analyses.copy_engine import FILLED, UNTOUCHED, smem_image
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.extract import joint
 from legalsat.extract.epilogue import write_addresses
-from legalsat.extract.product_cost import least
 from legalsat.extract.recheck import recheck
 from legalsat.matrix_descriptor import MatrixDescriptor, MatrixOperand
 from legalsat.rules import SHARED_RULES
@@ -40,7 +39,7 @@ def test_no_tile_of_the_table_is_cheaper(m: int, n: int, k: int, dtype: str, nam
         except ls.NoLegalLayout:
             continue
         for solved in found:
-            assert least(product, tile, gpu) <= solved.candidate.cost.nanoseconds
+            assert joint._bound(product, tile, gpu) <= solved.candidate.cost.nanoseconds
             costs.append(solved.candidate.cost.nanoseconds)
     if not costs:
         with pytest.raises(ls.NoLegalLayout):
