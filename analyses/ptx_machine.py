@@ -21,6 +21,7 @@ SHARED_BASE = 1024  # as on hardware, where the system keeps the first 1024 byte
 SHARED_BYTES = SHARED_BASE + 227 * 1024
 POINTER, MAP_BASE = 1 << 40, 1 << 50  # fake addresses: of the n-th parameter, and of maps among the parameters
 TENSOR_COLUMNS = 512
+TENSOR_STRIPS = 8  # of 16 lanes, which is what the narrow shapes of tcgen05.ld and st reach
 JUMP, BLOCK, PARK, EXIT = 1, 2, 3, 4
 Operation: TypeAlias = Callable[["Run", "Warp", "Part"], int | None]
 
@@ -118,7 +119,7 @@ class Run:
         threads = program.threads
         warps = -(-threads // LANES)
         self.order = Order(warps, SHARED_BYTES, program.granule)
-        self.tensor = Shadow(4 * TENSOR_COLUMNS)
+        self.tensor = Shadow(TENSOR_STRIPS * TENSOR_COLUMNS)
         self.barriers = Barriers(self.order, boxes)
         self.memory = np.zeros(SHARED_BYTES, dtype=np.uint8)
         self.known = np.zeros(SHARED_BYTES, dtype=bool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.analyses.ptx_contract import Undecided
-from legalsat.analyses.ptx_machine import PARK, SHARED_BASE, TENSOR_COLUMNS, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine import PARK, SHARED_BASE, TENSOR_COLUMNS, TENSOR_STRIPS, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_alu import immediate
 from legalsat.analyses.ptx_machine_guards import active, guard_of
 from legalsat.analyses.ptx_text import Instruction, vector
@@ -21,6 +22,7 @@ from legalsat.matrix_descriptor import MatrixDescriptor
 
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 _KIND_BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}
+STRIP_LANES = 16
 _STEP_BYTES = 32  # of K that one instruction takes
 # Registers of a lane for each repetition, and so columns (FACTS TC-25).
 _COLUMNS = {"32x32b": 1, "16x64b": 2, "16x128b": 4, "16x256b": 8, "16x32bx2": 1}
@@ -244,7 +246,7 @@ def _free(program: Any, i: Instruction) -> Operation:
             )
             return None
         order, worker = run.order, warp.worker
-        order.write(run.tensor, _columns(begin, count, -1), worker, worker.index, worker.time, "free", line)
+        order.write(run.tensor, _columns(begin, count), worker, worker.index, worker.time, "free", line)
         del run.allocated[begin]
         order.meet_lanes(worker)
         return None
@@ -252,10 +254,10 @@ def _free(program: Any, i: Instruction) -> Operation:
     return operation
 
 
-def _columns(first: int, count: int, quarter: int) -> NDArray[np.int64]:
+def _columns(first: int, count: int, strips: Iterable[int] = range(TENSOR_STRIPS)) -> NDArray[np.int64]:
+    """Return the cells of tensor memory in these columns and strips of 16 lanes."""
     columns = np.arange(first, min(first + count, TENSOR_COLUMNS))
-    quarters = range(4) if quarter < 0 else [quarter]
-    return np.concatenate([TENSOR_COLUMNS * q + columns for q in quarters])
+    return np.concatenate([TENSOR_COLUMNS * strip + columns for strip in strips])
 
 
 def _unit(run: Run, warp: Warp) -> int:
@@ -289,13 +291,13 @@ def _issue(program: Any, i: Instruction) -> Operation:
         target = units.one_address(part, *to, lanes, line) & 0xFFFF
         first = units.one_address(part, *a, lanes, line)
         if a_in_tensor:
-            cells = _columns(first & 0xFFFF, _STEP_BYTES // 4, -1)
+            cells = _columns(first & 0xFFFF, _STEP_BYTES // 4)
             order.read(run.tensor, cells, worker, agent, time, "tcgen05", line)
         else:
             _read(run, warp, "tcgen05", first, majors[0], m or 128, bits, agent, time, line)
         second = units.one_address(part, b, 0, lanes, line)
         _read(run, warp, "tcgen05", second, majors[1], n, bits, agent, time, line)
-        cells = _columns(target, n, -1)
+        cells = _columns(target, n)
         if not any(t <= target and target + n <= t + width for t, (width, _) in run.allocated.items()):
             order.find(
                 "tensor_memory_misused", line, f"sums in columns {target} to {target + n - 1}, which are not allocated"
@@ -352,6 +354,11 @@ def _span(i: Instruction) -> int:
     return _COLUMNS[shape] * count * packed
 
 
+def _lanes(i: Instruction) -> int:
+    """Return the lanes of tensor memory that tcgen05.ld or st reaches: 16 or 32 (FACTS TC-26)."""
+    return STRIP_LANES if any(p.startswith("16x") for p in i.parts) else 2 * STRIP_LANES
+
+
 def _second_half(i: Instruction, operand: int) -> int:
     """Return by how many columns the upper lanes of the shape 16x32bx2 are further, 0 for other shapes."""
     return immediate(i.operands[operand]) or 0 if "16x32bx2" in i.parts else 0
@@ -362,7 +369,7 @@ def _fetch(program: Any, i: Instruction) -> Operation:
     place: tuple[int, int] = program.address(i.operands[1], line)
     names = vector(i.operands[0])
     places = [program.slot(n, line) for n in names if n in program.needed]
-    half = _second_half(i, 2)
+    extent = count, _second_half(i, 2), _lanes(i)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         if not active(part, guard, line):
@@ -370,7 +377,7 @@ def _fetch(program: Any, i: Instruction) -> Operation:
         if not _meets(warp, part):
             return PARK
         warp.fetches.update(dict.fromkeys(names, warp.counts.get("ld.tensor", 0)))
-        _use_tensor(run, warp, part, place, count, half, "ld.tensor", line)
+        _use_tensor(run, warp, part, place, extent, "ld.tensor", line)
         for to in places:
             part.registers[to] = None
         return None
@@ -381,28 +388,32 @@ def _fetch(program: Any, i: Instruction) -> Operation:
 def _put(program: Any, i: Instruction) -> Operation:
     line, guard, count = i.line, guard_of(program, i), _span(i)
     place: tuple[int, int] = program.address(i.operands[0], line)
-    half = _second_half(i, 1)
+    extent = count, _second_half(i, 1), _lanes(i)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         if not active(part, guard, line):
             return None
         if not _meets(warp, part):
             return PARK
-        _use_tensor(run, warp, part, place, count, half, "st.tensor", line)
+        _use_tensor(run, warp, part, place, extent, "st.tensor", line)
         return None
 
     return operation
 
 
 def _use_tensor(  # noqa: PLR0917
-    run: Run, warp: Warp, part: Part, place: tuple[int, int], count: int, half: int, kind: str, line: int
+    run: Run, warp: Warp, part: Part, place: tuple[int, int], extent: tuple[int, int, int], kind: str, line: int
 ) -> None:
+    """Note that a warp reads or writes tensor memory: so many columns, again `half` columns on, of so many lanes."""
+    count, half, lanes = extent
     order, worker = run.order, warp.worker
     address = units.one_address(part, *place, part.mask, line)
     lane, column = address >> 16, address & 0xFFFF
-    cells = _columns(column, count, lane >> 5 & 3)
+    first = lane // STRIP_LANES % TENSOR_STRIPS
+    strips = [first] if lanes == STRIP_LANES else [first // 2 * 2, first // 2 * 2 + 1]
+    cells = _columns(column, count, strips)
     if half:
-        cells = np.concatenate([cells, _columns(column + half, count, lane >> 5 & 3)])
+        cells = np.concatenate([cells, _columns(column + half, count, strips)])
     agent, time = run.agent(kind, warp.index), warp.counts.get(kind, 0)
     warp.counts[kind] = time + 1
     if kind == "ld.tensor":

@@ -25,7 +25,8 @@ def ranks(program: Any, chosen: list[tuple[str, Instruction | None]], places: di
         targets: list[int] = []
         through = True
         if last is not None and last.base == "bra":
-            targets.append(block_of[places[last.operands[0]]])
+            if last.operands[0] in places:
+                targets.append(block_of[places[last.operands[0]]])
             through = bool(last.guard)
         elif last is not None and last.base == "brx":
             targets += [block_of[places[t]] for t in program.kernel.tables[last.operands[1]]]

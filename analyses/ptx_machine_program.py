@@ -282,18 +282,19 @@ def _slice(program: Program, instructions: list[Instruction]) -> list[bool]:
     program.fetched = frozenset(
         name for i in instructions if i.base == "tcgen05" and i.parts[1] == "ld" for name in vector(i.operands[0])
     )
-    program.sums, program.fetched = _copied(instructions, program.sums), _copied(instructions, program.fetched)
+    program.sums = _copied(instructions, program.sums, units.COPIES)
+    program.fetched = _copied(instructions, program.fetched, units.PACKS)
     written = program.sums | program.fetched
     touching = [i.base in _LANE_OPERATIONS or _touches(i, written) for i in instructions]
     return [keep or touch for keep, touch in zip(kept, touching, strict=True)]
 
 
-def _copied(instructions: list[Instruction], names: frozenset[str]) -> frozenset[str]:
-    """Return registers with those that they are copied to."""
-    moves = [(i.operands[0], i.operands[1]) for i in instructions if i.base == "mov" and len(i.operands) == 2]
+def _copied(instructions: list[Instruction], names: frozenset[str], bases: frozenset[str]) -> frozenset[str]:
+    """Return registers with those that they are copied to, by instructions of these names."""
+    moves = [(i.operands[0], units.sources_of(i)) for i in instructions if i.base in bases and units.is_copy(i)]
     found = set(names)
     while True:
-        more = {to for to, source in moves if source in found and not to.startswith("{")} - found
+        more = {to for to, sources in moves if found.intersection(sources)} - found
         if not more:
             return frozenset(found)
         found |= more
@@ -390,12 +391,15 @@ def _touching(program: Program, i: Instruction, at: int) -> Operation:
         inner = units.make(program, i, at)
     elif any(r in program.needed for r in results_of(i)):
         inner = compute(program, i)
-    if i.base == "mov" and not i.operands[0].startswith("{") and not i.operands[1].startswith("{"):
+    packs = i.base in units.PACKS and not _touches(i, program.sums)
+    if units.is_copy(i) and (packs or (i.base in units.COPIES and not i.operands[1].startswith("{"))):
         return units.make_copy(i, inner)
     return units.make_touch(program, i, inner)
 
 
 def _branch(program: Program, i: Instruction, places: dict[str, int]) -> Operation:
+    if i.operands[0] not in places:
+        raise Undecided(i.line, f"no label is called {i.operands[0]}")
     target, guard, line = places[i.operands[0]], guard_of(program, i), i.line
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:

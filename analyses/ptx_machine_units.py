@@ -475,14 +475,30 @@ def _atomic(program: Any, i: Instruction) -> Operation:
     return operation
 
 
+# Copies of registers; and what compilers place between tcgen05.ld and its wait to pack what comes into wider ones.
+COPIES = frozenset({"mov"})
+PACKS = frozenset({"mov", "cvt", "shl", "or"})
+
+
+def is_copy(i: Instruction) -> bool:
+    """Whether an instruction has one register as its result, and operands that it may be copied or packed from."""
+    return len(i.operands) > 1 and not i.operands[0].startswith("{")
+
+
+def sources_of(i: Instruction) -> list[str]:
+    """Return the registers that an instruction reads, its first operand being what it writes."""
+    return [name for one in i.operands[1:] for name in names_in(one)]
+
+
 def make_copy(i: Instruction, inner: Operation | None) -> Operation:
-    """Return a copy of a register that a matrix unit may still write: assemblers rename it, so no harm is done yet."""
-    to, source = i.operands
+    """Return a copy of registers that a matrix unit may still write: assemblers rename them, so no harm is done yet."""
+    to, sources = i.operands[0], sources_of(i)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         for pending in (warp.sums, warp.fetches):
-            if source in pending:
-                pending[to] = pending[source]
+            found = [pending[source] for source in sources if source in pending]
+            if found:
+                pending[to] = max(found)
             else:
                 pending.pop(to, None)
         return inner(run, warp, part) if inner is not None else None

@@ -167,7 +167,7 @@ def _kernel(text: str, entry: re.Match[str]) -> tuple[Kernel, int]:
     for extent in re.findall(r"\d+", "".join(re.findall(r"\.reqnctapercluster([\s\d,]+)", directives))):
         cluster *= int(extent)
     line = _line(text, entry.start())
-    kernel = Kernel(name, line, tuple(parameters), threads, shape is not None, cluster)
+    kernel = Kernel(name, line, tuple(parameters), threads, ".reqntid" in directives, cluster)
     return kernel, _body(text, entry.end(), kernel)
 
 

@@ -124,7 +124,7 @@ def check_ptx(
     fixed, boxes = dict(parameters or {}), dict(box_bytes or {})
     names = {p.name for k in module.kernels for p in k.parameters}
     for name in [*fixed, *boxes]:
-        if name not in names and not name.startswith("%") and name.partition("+")[0] not in names:
+        if name not in names and not name.startswith("%ctaid.") and name.partition("+")[0] not in names:
             raise InvalidInput(f"no kernel has a parameter {name}; give one of {', '.join(sorted(names))}")
     return PtxCheck(module.target, tuple(_check(module, kernel, fixed, boxes) for kernel in module.kernels))
 
@@ -201,7 +201,9 @@ def _check(module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict[s
     rest = {name: 1 for name in steering if not tiles[name]}
     _find_boxes(sweep, looped, rest)
     if not kernel.threads_known:
-        sweep.unproven[kernel.line, f"no .reqntid; {program.threads} threads a block are taken"] = None
+        sweep.unproven[
+            kernel.line, f"no .reqntid, so nobody knows the threads of a block; {program.threads} are taken"
+        ] = None
     for values, remember in _values(looped, _twins(sweep, looped, rest)):
         if sweep.late:
             sweep.unproven[0, f"not all parameters are tried within {WORK} branches and accesses"] = None
@@ -215,6 +217,9 @@ def _check(module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict[s
     if not sweep.findings:
         _close(sweep, looped, rest)
     findings = sorted(sweep.findings.values(), key=lambda f: (f.line, f.kind))
+    if not kernel.threads_known:  # with other blocks it may be right
+        sweep.unproven |= {(f.line, f"with blocks of {program.threads} threads: {f.message}"): None for f in findings}
+        findings = []
     return KernelCheck(
         kernel.name,
         kernel.line,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
+from urllib.parse import quote
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 VERSION = "2.1.0"
@@ -54,7 +55,7 @@ def sarif(results: Iterable[Result], path: str, tool: str, version: str) -> dict
 
 
 def _result(one: Result, index: int, path: str) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": path}}
+    place: dict[str, Any] = {"artifactLocation": {"uri": quote(path)}}
     if one.line > 0:
         place["region"] = {"startLine": one.line}
     return {
