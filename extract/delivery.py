@@ -11,7 +11,7 @@ from legalsat.extract.columns import Column, column_of, column_views, walked, wi
 from legalsat.extract.cost import WAITING_STORE
 from legalsat.extract.schedule import MAX_STAGES
 from legalsat.extract.views import turned, view_of, views_of
-from legalsat.operators import MATRIX_CONSUMERS, Copy, Im2col, Operator
+from legalsat.operators import MATRIX_CONSUMERS, Copy, Im2col, Operator, k_major
 from legalsat.plan import Cost, Phase, SharedTile, VectorCopy, View
 from legalsat.rules import MOVEMENT_RULES
 from legalsat.sites import Movement
@@ -101,13 +101,12 @@ class Question:
     def judged(self, *, row_bytes: int = 0, shifted: bool = False) -> tuple[Diagnostic, ...]:
         """Return what the rules say of the movement as a whole."""
         operator, access = self.operator, self.access
-        strides = operator.source.strides
         movement = Movement(
             word=access.word,
             consumer=operator.consumer,
             element=operator.source.dtype.name,
             tile=operator.tile or (),
-            k_major=not strides or strides[-1] == 1,
+            k_major=k_major(operator.source),
             by=access.by,
             row_bytes=row_bytes,
             shifted=shifted,

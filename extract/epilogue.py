@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,11 +61,13 @@ def epilogue_of(unit: str, tile: tuple[int, int], plan: Plan, target: Target) ->
         count, pitch, least = min(
             (w, p, best) for p in pitches for w, best in (_wavefronts(copy, bits, swizzle, p, target),)
         )
+    access = shared_access(copy, target)
     size = tile[0] * max(row, pitch)
-    written = math.ceil(tile[0] * row / _bytes_at_once(copy)) * count
+    written = math.ceil(tile[0] * row / (access.bytes * access.addresses)) * count
     return Staged(Epilogue(copy, swizzle, pitch, count, least, plan.store, overlays=True), size, written)
 
 
+@lru_cache(maxsize=1024)  # asked again for every tile, and for many pitches of each
 def _wavefronts(copy: str, bits: int, swizzle: str, pitch: int, target: Target) -> tuple[int, int]:
     """Return the wavefronts of one warp-wide write, the worst along a row, and the least that any layout takes."""
     access = shared_access(copy, target)
@@ -95,7 +98,3 @@ def write_addresses(copy: str, bits: int, swizzle: str, pitch: int) -> NDArray[n
     linear = row * pitch + columns % pitch + columns // pitch * _NEXT_BOX
     placed: NDArray[np.int64] = Swizzle.tma(swizzle)(linear) if swizzle != "none" else linear
     return placed
-
-
-def _bytes_at_once(copy: str) -> int:
-    return {"stmatrix.x4": 512, "st.u16": 64, "st.b64": 256, "st.b128": 512}[copy]

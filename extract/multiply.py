@@ -11,11 +11,12 @@ from legalsat.extract.tensor_memory import Want, choose_instruction, place
 from legalsat.gemm import Gemm, matrix_unit, sums_of
 from legalsat.matrix_descriptor import MatrixOperand
 from legalsat.mma import Mma
-from legalsat.operators import Copy
+from legalsat.operators import Copy, k_major
 from legalsat.plan import Plan
 from legalsat.rules import WGMMA_RULES
 from legalsat.sites import WgmmaMultiply
 from legalsat.targets import Target
+from legalsat.tcgen05 import operand_type
 
 WARPGROUP = 128  # threads
 MOST_WARPGROUPS = 2  # that multiply; a third one would leave each fewer registers than its sums take
@@ -53,7 +54,8 @@ def multiplied(
     """
     unit, rows, columns = matrix_unit(target), tile[0], tile[1]
     sums = sums_of(operator.dtype).name
-    types = (_name(operator), _name(operator), sums)
+    element = operand_type(operator.dtype.name)
+    types = (element, element, sums)
     if unit == "wgmma":
         assert target.wgmma is not None
         shape = (target.wgmma.m, columns, 8 * target.wgmma.k_bytes // operator.dtype.bits)
@@ -79,14 +81,8 @@ def multiplied(
     return Multiplied(mma, OTHER_REGISTERS)
 
 
-def _name(operator: Gemm) -> str:
-    """Return the type as the matrix unit names it: 32-bit floats are read as tf32."""
-    return "tf32" if operator.dtype.name == "fp32" else operator.dtype.name
-
-
 def _major(plan: Plan) -> str:
-    strides = plan.source.strides
-    return "K" if not strides or strides[-1] == 1 else "MN"
+    return "K" if k_major(plan.source) else "MN"
 
 
 def _operand(plan: Plan, operand: Copy, unit: str, block: int) -> MatrixOperand | None:

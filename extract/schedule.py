@@ -16,8 +16,6 @@ from legalsat.tensor_map import SWIZZLES, TensorMap, driver_value
 WORDS_PER_WARP = 2048
 MAX_WARPS = 8
 MAX_STAGES = 4
-# What the copy engine is asked for, where these are not boxes.
-PIECES = {"bulk": ("run", "runs"), "im2col": ("column of pixels", "columns of pixels")}
 ALIGNMENT = 128  # bytes; what the copy engine wants of any box
 PATTERN_ROWS = 8  # rows over which a swizzle's pattern runs (FACTS SW-02 to SW-04)
 

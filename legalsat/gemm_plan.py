@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from legalsat.errors import LegalSatError
 from legalsat.gemm import Gemm
 from legalsat.mma import Epilogue, Mma
 from legalsat.operators import Copy, Operator
 from legalsat.pipeline import Pipeline
-from legalsat.plan import PLAN_VERSION, InvalidPlan, Launch, Plan, value_of
+from legalsat.plan import PLAN_VERSION, Launch, Plan, plain_value, read_plan, reading, value_of, write_plan
 from legalsat.plan import from_json as plan_from_json
-from legalsat.targets import TARGETS, Target, target
+from legalsat.targets import Target, target
 from legalsat.tensor import plain
 
 # Measured on an H200, one block alone (bench/gpu/results/latencies.json): 95 of 100 loads of a box are there by then.
@@ -113,7 +111,7 @@ class GemmPlan:
             "version": PLAN_VERSION,
             "subject": str(self.operator),
             "target": self.target.name,
-            **{name: _plain(getattr(self, name)) for name in rest},
+            **{name: plain_value(getattr(self, name)) for name in rest},
             **operands,
         }
 
@@ -123,9 +121,7 @@ class GemmPlan:
         Raises:
             LegalSatError: the target is no named one, so that another reader could not tell what was planned for.
         """
-        if TARGETS.get(self.target.name) != self.target:
-            raise LegalSatError(f"target {self.target} is not the one of that name in the tables; plan for a named one")
-        Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+        write_plan(self.to_json(), self.target, path)
 
     @staticmethod
     def load(path: str | Path) -> GemmPlan:
@@ -136,11 +132,7 @@ class GemmPlan:
         """
         from legalsat.extract.recheck_gemm import recheck_gemm  # noqa: PLC0415 - checking needs the rules
 
-        try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError, TypeError, RecursionError) as error:
-            raise InvalidPlan(f"{path} is no plan: {error}; save one with GemmPlan.save") from None
-        plan = from_json(data)
+        plan = from_json(read_plan(path, "GemmPlan.save"))
         recheck_gemm(plan)
         return plan
 
@@ -152,9 +144,7 @@ class GemmPlan:
 
 def from_json(data: Any) -> GemmPlan:
     """Return the plan that `GemmPlan.to_json` wrote; it is not checked against the rules here."""
-    try:
-        if data["version"] != PLAN_VERSION:
-            raise InvalidPlan(f"plan has version {data['version']}, this is {PLAN_VERSION}; synthesise it again")
+    with reading(data):
         a, b, c = (plan_from_json(data[name]) for name in "abc")
         hints = get_type_hints(GemmPlan)
         solved = ("tile", "stages", "blocks", "launch", "registers", "mma", "epilogue", "cost", "candidates")
@@ -166,10 +156,6 @@ def from_json(data: Any) -> GemmPlan:
             c=c,
             **{name: value_of(hints[name], data[name], name) for name in solved},
         )
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        if isinstance(error, InvalidPlan):
-            raise
-        raise InvalidPlan(f"plan lacks or garbles a field ({error}); synthesise it again") from None
 
 
 def _product(a: Operator, b: Operator, c: Operator) -> Gemm:
@@ -178,9 +164,3 @@ def _product(a: Operator, b: Operator, c: Operator) -> Gemm:
     constant = isinstance(b, Copy) and b.constant
     sums = c.target.dtype
     return Gemm(m, n, k, a.source.dtype, out_dtype=sums, a=a.source, b=b.source, c=c.target, constant_b=constant)
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "__dataclass_fields__"):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-    return [_plain(v) for v in value] if isinstance(value, tuple) else value

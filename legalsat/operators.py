@@ -28,6 +28,11 @@ MAX_SPAN_BITS = 2**61
 SPATIAL_RANKS = (3, 4, 5)  # of batches of images with 1, 2 or 3 spatial axes
 
 
+def k_major(operand: Tensor) -> bool:
+    """Return whether the last axis of an operand, which is K, runs fastest in memory."""
+    return not operand.strides or operand.strides[-1] == 1
+
+
 def atom_bytes(operator: Operator) -> int:
     """Return how many bytes the matrix unit that reads an operator's tiles has a swizzle keep together; 0 for none.
 
@@ -35,8 +40,7 @@ def atom_bytes(operator: Operator) -> int:
     """
     if operator.consumer not in MATRIX_CONSUMERS:
         return 0
-    k_major = not operator.source.strides or operator.source.strides[-1] == 1
-    wide = operator.consumer in TCGEN05_CONSUMERS and operator.source.dtype.bits == 32 and not k_major
+    wide = operator.consumer in TCGEN05_CONSUMERS and operator.source.dtype.bits == 32 and not k_major(operator.source)
     return 2 * GRANULE_BYTES if wide else GRANULE_BYTES
 
 

@@ -12,10 +12,8 @@ Loops run a symbolic number of times, `Trips`, which may be 0. Nothing depends o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
-
-from legalsat.errors import InvalidInput
+from dataclasses import dataclass
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,42 +390,3 @@ def walk(body: tuple[Operation, ...]) -> Iterator[Operation]:
         yield op
         if isinstance(op, Loop | Guard):
             yield from walk(op.body)
-
-
-def to_plain(value: Any) -> Any:
-    """Return a pipeline, or a part of one, as plain values; an operation says in "op" what it is."""
-    if isinstance(value, tuple):
-        return [to_plain(entry) for entry in value]
-    if not is_dataclass(value):
-        return value
-    named = {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
-    return {"op": type(value).__name__, **named} if type(value) in _OPERATIONS else named
-
-
-def from_plain(data: Any) -> Pipeline:
-    """Return the pipeline that `to_plain` wrote; raises `InvalidInput` where it did not."""
-    try:
-        pipeline = _made(Pipeline, data)
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        raise InvalidInput(f"pipeline lacks or garbles a field ({error}); write it with to_plain") from None
-    assert isinstance(pipeline, Pipeline)
-    return pipeline
-
-
-def _made(kind: Any, data: Any) -> Any:
-    """Return plain values as a value of `kind`."""
-    if kind in {int, str, bool}:
-        if type(data) is not kind:
-            raise InvalidInput(f"{data!r} is no {kind.__name__}")
-        return data
-    if get_origin(kind) is tuple:
-        kinds = get_args(kind)
-        several = kinds if kinds[-1] is not Ellipsis else kinds[:1] * len(data)
-        return tuple(_made(one, entry) for one, entry in zip(several, data, strict=True))
-    if kind == Operation:
-        kind = next(operation for operation in _OPERATIONS if operation.__name__ == data["op"])
-    hints = get_type_hints(kind)
-    return kind(**{field.name: _made(hints[field.name], data[field.name]) for field in fields(kind)})
-
-
-_OPERATIONS: tuple[Any, ...] = get_args(Operation)

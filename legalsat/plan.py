@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
@@ -14,7 +15,7 @@ from legalsat.checks import integer, integers, one_of
 from legalsat.dtypes import dtype
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators import Copy, Im2col, Operator, Transpose
-from legalsat.pipeline import Pipeline, from_plain, to_plain
+from legalsat.pipeline import Operation, Pipeline
 from legalsat.targets import TARGETS, Target, target
 from legalsat.tensor import Tensor
 from legalsat.tensor_map import TensorMap
@@ -257,7 +258,7 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain values."""
-        return {"version": PLAN_VERSION, **_plain(self)}
+        return {"version": PLAN_VERSION, **plain_value(self)}
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON.
@@ -267,9 +268,7 @@ class Plan:
         """
         if self.guard:
             raise LegalSatError("plan is open in its dims; bind them, then save that")
-        if TARGETS.get(self.target.name) != self.target:
-            raise LegalSatError(f"target {self.target} is not the one of that name in the tables; plan for a named one")
-        Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+        write_plan(self.to_json(), self.target, path)
 
     @staticmethod
     def load(path: str | Path) -> Plan:
@@ -280,18 +279,47 @@ class Plan:
         """
         from legalsat.extract.recheck import recheck  # noqa: PLC0415 - checking needs the rules
 
-        try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError, TypeError, RecursionError) as error:
-            raise InvalidPlan(f"{path} is no plan: {error}; save one with Plan.save") from None
-        plan = from_json(data)
+        plan = from_json(read_plan(path, "Plan.save"))
         recheck(plan)
         return plan
 
 
-def _plain(value: Any) -> Any:
+def write_plan(data: dict[str, Any], on: Target, path: str | Path) -> None:
+    """Write plain values of a plan as JSON; raise `LegalSatError` unless the tables have its target by that name."""
+    if TARGETS.get(on.name) != on:
+        raise LegalSatError(f"target {on} is not the one of that name in the tables; plan for a named one")
+    Path(path).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def read_plan(path: str | Path, saver: str) -> Any:
+    """Return the plain values of a plan file; raise `InvalidPlan`, naming what saves one, unless it holds JSON."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise InvalidPlan(f"{path} is no plan: {error}; save one with {saver}") from None
+
+
+@contextmanager
+def reading(data: Any) -> Iterator[None]:
+    """Raise `InvalidPlan` unless plain values of a plan are of this version and turn into one in the block."""
+    try:
+        _require_version(data["version"])
+        yield
+    except InvalidPlan:
+        raise
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise InvalidPlan(f"plan lacks or garbles a field ({error}); synthesise it again") from None
+
+
+def _require_version(version: Any) -> None:
+    if version != PLAN_VERSION:
+        raise InvalidPlan(f"plan has version {version}, this is {PLAN_VERSION}; synthesise it again")
+
+
+def plain_value(value: Any) -> Any:
+    """Return a plan, or a part of one, as plain values; an operation of its pipeline says in "op" what it is."""
     if isinstance(value, Operator):
-        return {"kind": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}
+        return {"kind": type(value).__name__, **{f.name: plain_value(getattr(value, f.name)) for f in fields(value)}}
     if isinstance(value, Mode):
         return list(value)
     if isinstance(value, Tensor):
@@ -306,18 +334,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Target):
         value = value.name
     if hasattr(value, "__dataclass_fields__"):
-        whole = isinstance(value, Pipeline)
-        return to_plain(value) if whole else {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        named = {f.name: plain_value(getattr(value, f.name)) for f in fields(value)}
+        return {"op": type(value).__name__, **named} if isinstance(value, Operation) else named
     if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
+        return [plain_value(v) for v in value]
     return value
 
 
 def from_json(data: Any) -> Plan:
     """Return the plan that `Plan.to_json` wrote; it is not checked against the rules here."""
-    try:
-        if data["version"] != PLAN_VERSION:
-            raise InvalidPlan(f"plan has version {data['version']}, this is {PLAN_VERSION}; synthesise it again")
+    with reading(data):
         if data["guard"]:
             raise InvalidPlan("plan has symbolic extents; bind its dims before saving, then load that")
         return Plan(
@@ -329,7 +355,7 @@ def from_json(data: Any) -> Plan:
             tensor_maps=tuple(TensorMap(**m) for m in data["tensor_maps"]),
             store=value_of(str, data["store"], "store"),
             shared=tuple(value_of(SharedTile, s, "shared") for s in data["shared"]),
-            pipeline=from_plain(data["pipeline"]),
+            pipeline=value_of(Pipeline, data["pipeline"], "pipeline"),
             launch=value_of(Launch, data["launch"], "launch"),
             cost=value_of(Cost, data["cost"], "cost"),
             copies=tuple(value_of(VectorCopy, c, "copies") for c in data["copies"]),
@@ -346,14 +372,18 @@ def from_json(data: Any) -> Plan:
                 for c in data["candidates"]
             ),
         )
-    except (KeyError, TypeError, AttributeError, IndexError, InvalidInput) as error:
-        raise InvalidPlan(f"plan lacks or garbles a field ({error}); synthesise it again") from None
 
 
 def value_of(kind: Any, data: Any, what: str) -> Any:
-    """Return JSON data as a value of `kind`: an int, float, str or bool, a tuple, a dataclass of these, or None."""
+    """Return JSON data as a value of `kind`: an int, float, str or bool, a tuple, a dataclass of these, or None.
+
+    Of several kinds it is None or the first, or the operation of a pipeline that it says it is.
+    """
     if get_origin(kind) is UnionType:
-        return None if data is None else value_of(get_args(kind)[0], data, what)
+        kinds = get_args(kind)
+        if kind == Operation:
+            kinds = ({one.__name__: one for one in kinds}[data["op"]],)
+        return None if data is None else value_of(kinds[0], data, what)
     if kind is int:
         return integer(data, what)
     if kind is float and isinstance(data, int | float) and not isinstance(data, bool):

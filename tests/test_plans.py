@@ -212,6 +212,7 @@ CHANGES: dict[str, Any] = {
     "pipeline.buffers.0.stages": 16,
     "pipeline.roles.0.warps": 3,
     "pipeline.roles.0.body": [],
+    "pipeline.roles.0.body.0.op": "Nothing",
     "pipeline.barriers.0.transaction_bytes": 8192,
     "pipeline.barriers.0.arrivals": 2,
     "pipeline.barriers": [],
