@@ -8,17 +8,10 @@ from legalsat.backends.ptx.epilogue import LANES, Staging, stage_row
 from legalsat.backends.ptx.ring import Block, Place, wait
 from legalsat.backends.ptx.text import address, braced
 from legalsat.backends.ptx.wgmma import descriptor, moved
+from legalsat.tcgen05 import kind_of
 
-# The kind of instruction that multiplies elements of a type (TC-04).
-KINDS = {
-    "bf16": "f16",
-    "fp16": "f16",
-    "tf32": "tf32",
-    "e4m3": "f8f6f4",
-    "e5m2": "f8f6f4",
-    "i8": "i8",
-    "u8": "i8",
-}
+# The kind of instruction that multiplies elements of a type, of those that are printed.
+KINDS = {name: kind_of(name, name).name for name in ("bf16", "fp16", "tf32", "e4m3", "e5m2", "i8", "u8")}
 FETCHED = 32  # columns at a time at most
 LANE_BITS = 16  # tensor memory's lane stands in the upper half of an address
 PARTS = 4  # a warp reaches a quarter of the lanes (TC-25)

@@ -6,19 +6,8 @@ from legalsat.backends.ptx.product import Operand
 from legalsat.backends.ptx.ring import Block, Place
 from legalsat.backends.ptx.text import Text, address, braced
 from legalsat.errors import LegalSatError
+from legalsat.wgmma import Wgmma
 
-# Element types as the instruction names them. Only 16-bit types may be transposed or negated by it (WG-05, WG-06).
-_NAMES = {
-    "bf16": "bf16",
-    "fp16": "f16",
-    "tf32": "tf32",
-    "e4m3": "e4m3",
-    "e5m2": "e5m2",
-    "i8": "s8",
-    "u8": "u8",
-    "fp32": "f32",
-    "i32": "s32",
-}
 UNIT_BYTES = 16  # in which descriptors count
 
 
@@ -29,6 +18,8 @@ def multiply(block: Block) -> list[list[list[str]]]:
     """
     text, product = block.text, block.product
     along_m, along_n = product.blocks_of_sums
+    instruction = Wgmma(product.shape[1], *product.types)
+    constants = [str(one) for one in instruction.immediates(product.a.major, product.b.major)]
     own = along_m // product.warpgroups
     sums = [[[text.new() for _ in range(product.shape[1] // 2)] for _ in range(along_n)] for _ in range(own)]
     group = text.put("shr.u32", block.warp, 2)
@@ -55,8 +46,8 @@ def multiply(block: Block) -> list[list[list[str]]]:
                     moved(text, b, product.b.offsets[j][step]),
                 )
                 text.do(
-                    f"{_instruction(block)} {braced(sums[i][j])}, {', '.join(ends)}, "
-                    f"{always if step else later}{_immediates(block)}"
+                    f"{instruction} {braced(sums[i][j])}, {', '.join(ends)}, "
+                    f"{', '.join((always if step else later, *constants))}"
                 )
     text.do("wgmma.commit_group.sync.aligned")
     text.say("all but the newest group are done, so the stage before is free")
@@ -91,19 +82,3 @@ def _group_bytes(a: Operand, own: int, warpgroups: int) -> int:
     if steps != {0}:
         raise LegalSatError("blocks of A lie at uneven distances, which ptx cannot print; plan another tile")
     return a.offsets[own % len(a.offsets)][0] - a.offsets[0][0]
-
-
-def _instruction(block: Block) -> str:
-    m, n, k = block.product.shape
-    a, b, sums = (_NAMES[name] for name in block.product.types)
-    return f"wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{sums}.{a}.{b}"
-
-
-def _immediates(block: Block) -> str:
-    """Return signs and transpositions, as far as the instruction of these types takes any."""
-    types, majors = block.product.types, (block.product.a.major, block.product.b.major)
-    if types[2] == "i32":
-        return ""
-    if types[0] in {"bf16", "fp16"}:
-        return ", 1, 1, " + ", ".join(str(int(major == "MN")) for major in majors)
-    return ", 1, 1"
