@@ -95,11 +95,17 @@ def _of_text(
     )
 
 
+def code_of(finding: Finding) -> str:
+    """Return the code of the rule that a finding in PTX breaks; a few kinds, such as a deadlock, are no rule's."""
+    rule = _RULES.get(finding.kind)
+    return rule.code if rule else finding.kind
+
+
 def _diagnostic(finding: Finding) -> Diagnostic:
-    """Return a finding in PTX as what the rule of its name says; a few kinds, such as a deadlock, are no rule's."""
+    """Return a finding in PTX as what the rule of its name says."""
     rule = _RULES.get(finding.kind)
     return Diagnostic(
-        code=rule.code if rule else finding.kind,
+        code=code_of(finding),
         level="error",
         refused_by="hardware",
         field="",

@@ -12,13 +12,12 @@ import legalsat
 from legalsat.analyses.ptx_contract import KINDS, Finding
 from legalsat.cli import DONE, REFUSED, Answer
 from legalsat.errors import InvalidInput
+from legalsat.extract.check_pipeline import code_of
 from legalsat.extract.check_ptx import KernelCheck, PtxCheck, check_ptx
-from legalsat.rules import RULES
 from legalsat.sarif import Result, sarif
 from legalsat.show import Look
 
 _NOT_PROVEN = "not_proven"
-_CODES = {rule.name: rule.code for rule in RULES}
 
 
 def check(args: Namespace) -> Answer:
@@ -50,10 +49,6 @@ def _numbers(words: Sequence[str], option: str) -> dict[str, int]:
     return found
 
 
-def _code(finding: Finding) -> str:
-    return _CODES.get(finding.kind, finding.kind)
-
-
 def to_json(found: PtxCheck, path: str) -> dict[str, Any]:
     """Return a check as plain values."""
     return {
@@ -70,7 +65,7 @@ def _kernel_json(kernel: KernelCheck) -> dict[str, Any]:
         "line": kernel.line,
         "proven": kernel.proven,
         "findings": [
-            {"code": _code(f), "kind": f.kind, "line": f.line, "message": f.message, "note": f.note, "help": f.help}
+            {"code": code_of(f), "kind": f.kind, "line": f.line, "message": f.message, "note": f.note, "help": f.help}
             for f in kernel.findings
         ],
         "not_proven": [{"line": u.line, "reason": u.reason} for u in kernel.unproven],
@@ -83,7 +78,7 @@ def _kernel_json(kernel: KernelCheck) -> dict[str, Any]:
 
 def _sarif(found: PtxCheck, path: str) -> dict[str, Any]:
     results = [
-        Result(_code(f), KINDS[f.kind], "error", f"{f.message}; {f.note}" if f.note else f.message, f.line)
+        Result(code_of(f), KINDS[f.kind], "error", f"{f.message}; {f.note}" if f.note else f.message, f.line)
         for f in found.findings
     ]
     results += [Result(_NOT_PROVEN, "this is not proven", "note", u.reason, u.line) for u in found.unproven]
@@ -106,7 +101,7 @@ def _kernel(kernel: KernelCheck, path: str, look: Look) -> str:
 
 
 def _finding(finding: Finding, path: str, look: Look) -> str:
-    head = f"{look.paint(f'error[{_code(finding)}]', 'error')}: "
+    head = f"{look.paint(f'error[{code_of(finding)}]', 'error')}: "
     lines = [look.wrap(finding.message, head), f"  --> {path}:{finding.line}"]
     if finding.note:
         lines.append(look.wrap(finding.note, "  = note: "))
