@@ -89,8 +89,10 @@ def timed(pipeline: Pipeline, values: Mapping[str, int], latencies: Mapping[str,
     """
     unknown = [name for name in latencies or {} if name not in LATENCIES]
     if unknown:
-        raise InvalidInput(f"no latency is called {', '.join(unknown)}; use {', '.join(LATENCIES)}")
+        raise InvalidInput(f"no latency is called {', '.join(map(str, unknown))}; use {', '.join(LATENCIES)}")
     times = {**LATENCIES, **(latencies or {})}
+    if wrong := [name for name, time in times.items() if isinstance(time, bool) or not isinstance(time, int | float)]:
+        raise InvalidInput(f"the latency {wrong[0]} is {times[wrong[0]]!r}; give a number of ns")
     if min(times.values()) < 0 or not times["bytes per ns"]:
         raise InvalidInput("latencies are in ns and must not be negative, bytes per ns must be positive")
     return _Clock(Machine(pipeline, values), times).run()

@@ -46,11 +46,16 @@ def unroll(pipeline: Pipeline, values: Mapping[str, int]) -> Unrolled:
     """Return the pipeline for these values of its symbols.
 
     Raises:
-        InvalidInput: a symbol without a value, or a name of a ring that the pipeline has not.
+        InvalidInput: a symbol without a value or with one that is no number of turns, or a name of a ring that the
+            pipeline has not.
     """
     missing = [name for name in pipeline.symbols if name not in values]
     if missing:
         raise InvalidInput(f"no value for {', '.join(missing)}; give every symbol of the pipeline one")
+    for name in pipeline.symbols:
+        value: Any = values[name]
+        if isinstance(value, bool) or not hasattr(value, "__index__") or value < 0:
+            raise InvalidInput(f"{name} is {value!r}; give a whole number from 0 on")
     tensor = {op.sums for op in _operations(pipeline) if isinstance(op, Multiply) and op.unit == "tcgen05"}
     tensor |= {name for op in _operations(pipeline) if isinstance(op, Allocate) for name in op.holds}
     processes = tuple(_processes(pipeline))

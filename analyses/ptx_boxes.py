@@ -1,13 +1,14 @@
 """How many bytes a tensor map's box has: PTX does not say, but what barriers expect and where boxes lie does.
 
 Each phase says that the boxes which came in it have as many bytes together as were expected. A box ends before the next
-one under way at the same time and before the next barrier, and holds all that a matrix unit reads from its place on.
+one under way at the same time and before the next barrier, and holds all that matrix units and threads read from its
+place on. What is found so is an assumption: another kernel, with other boxes, would read the same.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,9 +22,10 @@ LEAST = 16
 
 @dataclass
 class Boxes:
-    """Bytes of boxes by map, what contradicts itself, and what stays open."""
+    """Bytes of boxes by map, those of them that are assumed, what contradicts itself, and what stays open."""
 
     known: dict[str, int] = field(default_factory=dict)
+    assumed: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     unproven: list[tuple[int, str]] = field(default_factory=list)
 
@@ -45,7 +47,9 @@ def boxes_of(runs: Sequence[Run], given: Mapping[str, int]) -> Boxes:
     # The same for all phases that expect at one line and load the same: the most frequent are taken for right.
     ordered = [one for one, _ in equations.most_common()]
     work = [one for one in ordered if any(n not in given for n, _ in one.loads)]
+    before = set(found.known)
     _solve(found, work, upper, lower)
+    found.assumed = {name: size for name, size in sorted(found.known.items()) if name not in before}
     for one in ordered:
         if all(n in found.known for n, _ in one.loads):
             total = sum(found.known[n] * times for n, times in one.loads) + one.known
@@ -56,6 +60,28 @@ def boxes_of(runs: Sequence[Run], given: Mapping[str, int]) -> Boxes:
         line = min(one.line for one in work)
         found.unproven.append((line, f"bytes of the boxes of {', '.join(open_)} do not follow from the text"))
     return found
+
+
+def idle_maps(assumed: Iterable[str], maps: Iterable[str], runs: Iterable[Run]) -> list[str]:
+    """Return what speaks against boxes that are assumed: maps that nothing uses, as if a load had been left out.
+
+    Args:
+        assumed: maps whose boxes are.
+        maps: parameters that are tensor maps.
+        runs: of the kernel.
+    """
+    boxes = ", ".join(sorted(assumed))
+    idle = sorted(set(maps) - {name for run in runs for name in run.used})
+    return [f"nothing is copied by the map {name}, so the boxes of {boxes} may be others" for name in idle]
+
+
+def mixed_operands(assumed: Iterable[str], run: Run) -> dict[tuple[int, str], None]:
+    """Return what else does: operands that boxes of several maps fill together, as if one lay at a wrong place."""
+    return {
+        (line, f"boxes of {' and '.join(sorted(names))} fill one operand, so they may be others"): None
+        for line, names in run.order.mixed.items()
+        if names & set(assumed)
+    }
 
 
 def _solve(found: Boxes, work: list[Bytes], upper: dict[str, int], lower: dict[str, int]) -> None:
@@ -102,7 +128,11 @@ def _wrong(one: Bytes, what: str) -> Finding:
 
 
 def _read(run: Run, upper: Mapping[str, int]) -> dict[str, int]:
-    """Return the bytes from the place of each map's boxes up to which a matrix unit has read."""
+    """Return the bytes from the place of each map's boxes up to which they have been read.
+
+    Those that a matrix unit reads are of one operand. Threads may read what lies behind a box as well, so of theirs
+    only those count that follow upon each other from the box's beginning on.
+    """
     granule = run.order.granule
     places = sorted({p for ps in run.places.values() for p in ps})
     found: dict[str, int] = {}
@@ -110,7 +140,12 @@ def _read(run: Run, upper: Mapping[str, int]) -> dict[str, int]:
         for target in targets:
             after = [p for p in places if p > target]
             end = min([target + upper.get(name, SHARED_BYTES), *after[:1], SHARED_BYTES])
-            seen = np.flatnonzero(run.touched[target // granule : end // granule])
+            cells = slice(target // granule, end // granule)
+            seen = np.flatnonzero(run.touched[cells])
             if seen.size:
                 found[name] = max(found.get(name, LEAST), (int(seen[-1]) + 1) * granule)
+            known = LEAST // granule  # written by the load, whatever its size
+            gaps = np.flatnonzero(~run.order.seen[cells][known:])
+            count = known + (int(gaps[0]) if gaps.size else max(0, cells.stop - cells.start - known))
+            found[name] = max(found.get(name, LEAST), count * granule)
     return found

@@ -15,13 +15,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from legalsat.analyses.ptx_machine_shadow import Cells, Regions, Shadow
+from legalsat.diagnostics import Level
+
 CAPACITY = 512
 LANES = 32
+RESERVED = 1024  # first bytes of shared memory, which the system keeps
 EVERY_LANE = 2**LANES - 1
 Clock: TypeAlias = NDArray[np.int32]
-Cells: TypeAlias = Any  # a slice, or an array of indices
 
-# What a finding is about; where a rule of `legalsat.rules.pipeline` is, by the rule's name.
+# What a finding is about, by the name of a rule of `legalsat.rules.pipeline`.
 KINDS = {
     "barrier_not_initialised": "a barrier is used before its init, or where the init is not known",
     "barrier_destroyed": "a barrier is overwritten or invalidated while it is in use",
@@ -40,9 +43,14 @@ KINDS = {
     "store_source_reused": "the source of a store is overwritten before the store has read it",
     "not_drained": "a block ends while asynchronous work on its memory is under way",
     "tensor_memory_misused": "tensor memory is not freed, or in use when it is",
-    "deadlock": "nothing moves any more",
-    "trap": "the kernel stops itself",
+    "roles_disagree": "warps wait for what never comes",
+    "pipeline_address_misaligned": "an address or a size is no multiple of what its unit takes",
+    "pipeline_unit_lacking": "the chip that the text is for lacks a unit",
+    "initialisation_not_fenced": "no fence follows the init of a barrier that asynchronous units complete on",
+    "overwrite_not_fenced": "the copy engine overwrites ordinary writes without a proxy fence",
 }
+# What documents ask for, but neither hardware nor the compilers at large (FACTS FN-04, FN-05): no error.
+WARNINGS = frozenset({"initialisation_not_fenced", "overwrite_not_fenced"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,11 @@ class Finding:
     message: str
     note: str
     help: str
+
+    @property
+    def level(self) -> Level:
+        """How grave it is, as its rule says."""
+        return "warning" if self.kind in WARNINGS else "error"
 
 
 class Undecided(Exception):
@@ -90,8 +103,11 @@ _HELP = {
     "store_source_reused": "wait for the group of the store (.read) and meet the others before writing again",
     "not_drained": "wait for all groups and phases before the end",
     "tensor_memory_misused": "wait for all its users, then free it",
-    "deadlock": "compare arrivals, parities and bytes of the barriers that are waited for",
-    "trap": "launch the kernel as it asks",
+    "roles_disagree": "let all warps meet equally often, and compare parities of the barriers that are waited for",
+    "pipeline_address_misaligned": "move it to the next multiple",
+    "pipeline_unit_lacking": "compile for a chip that has it, or use other means",
+    "initialisation_not_fenced": "give fence.mbarrier_init.release.cluster after the init, before the block meets",
+    "overwrite_not_fenced": "give fence.proxy.async after the writes, before what the load's issuer waits for",
 }
 
 
@@ -103,35 +119,6 @@ class Access:
     epoch: int
     line: int
     kind: str
-
-
-class Shadow:
-    """Who wrote each cell of a memory last, and who has read it since."""
-
-    def __init__(self, cells: int) -> None:
-        self.writer = np.zeros(cells, dtype=np.int32)
-        self.readers = np.zeros((cells, 8), dtype=np.int32)
-        self.slots: dict[int, int] = {}
-
-    def slot(self, agent: int) -> int:
-        """Return the column of an agent's reads."""
-        found = self.slots.setdefault(agent, len(self.slots))
-        if found >= self.readers.shape[1]:
-            self.readers = np.concatenate([self.readers, np.zeros_like(self.readers)], axis=1)
-        return found
-
-    def writers_of(self, cells: Cells) -> list[int]:
-        """Return the accesses that wrote cells last."""
-        held = self.writer[cells]
-        if held.size == 0:
-            return []
-        first = held[0]
-        found = [int(first)] if (held == first).all() else np.unique(held).tolist()
-        return [one for one in found if one]
-
-    def readers_of(self, cells: Cells) -> list[int]:
-        """Return the last access of each agent that has read cells since they were written."""
-        return [int(one) for one in self.readers[cells].max(axis=0, initial=0) if one]
 
 
 @dataclass(slots=True)
@@ -155,18 +142,31 @@ class Worker:
 
 
 class Order:
-    """Clocks, accesses and findings of one execution."""
+    """Clocks, accesses and findings of one execution.
 
-    def __init__(self, warps: int, shared_bytes: int, granule: int) -> None:
+    Attributes:
+        seen: cells of shared memory that threads have read and nobody had written.
+        unwritten: by line, how threads or stores have read such memory: the use, the first byte, whether nothing of it
+            was written by anybody.
+        blind: somebody has written where is not known.
+        maps: of accesses that are loads by tensor maps, the map. mixed: by line, maps that fill one operand together.
+    """
+
+    def __init__(self, warps: int, shared_bytes: int, granule: int, regions: Regions | None = None) -> None:
         self.warps, self.granule = warps, granule
         self.workers = [Worker(i, warps + i, _clock(), _clock()) for i in range(warps)]
         for worker in self.workers:
             worker.clock[worker.index] = worker.clock[worker.single] = 1
         self.agents = 2 * warps
         self.accesses: list[Access] = [Access(0, -1, 0, "none")]
-        self.shared = Shadow(shared_bytes // granule + 1)
+        self.shared = Shadow(regions or Regions(shared_bytes // granule + 1))
         self.shared_bytes = shared_bytes
         self.findings: dict[tuple[str, int], Finding] = {}
+        self.seen = np.zeros(self.shared.regions.cells, dtype=bool)
+        self.unwritten: dict[int, tuple[str, int, bool]] = {}
+        self.blind = False
+        self.maps: dict[int, str] = {}
+        self.mixed: dict[int, frozenset[str]] = {}
 
     def agent(self) -> int:
         """Return a new line of work."""
@@ -239,7 +239,12 @@ class Order:
         self, memory: Shadow, cells: Cells, worker: Worker, agent: int, epoch: int, kind: str, line: int
     ) -> None:
         """Record a read, and check that it follows the writes."""
-        for number in memory.writers_of(cells):
+        writers = memory.writers_of(cells)
+        if memory is self.shared and (0 in writers or (kind in _MATRIX and len(writers) > 1)):
+            self._note_writers(cells, kind, line, writers)
+        for number in writers:
+            if not number:
+                continue
             access = self.accesses[number]
             if not self.ordered(access, worker, agent):
                 self._read_early(access, kind, line)
@@ -250,31 +255,82 @@ class Order:
                     f"{_USES[kind]} reads shared memory that ordinary stores wrote, with no proxy fence between",
                     f"written at line {access.line}",
                 )
-        slot = memory.slot(agent)
-        memory.readers[cells, slot] = self._add(agent, epoch, kind, line)
+        memory.has_read(cells, agent, self._add(agent, epoch, kind, line))
 
     def write(  # noqa: PLR0917
-        self, memory: Shadow, cells: Cells, worker: Worker, agent: int, epoch: int, kind: str, line: int
+        self,
+        memory: Shadow,
+        cells: Cells,
+        worker: Worker,
+        agent: int,
+        epoch: int,
+        kind: str,
+        line: int,
+        same: bool = True,
     ) -> int:
-        """Record a write, and check that it follows all uses of what it overwrites."""
+        """Record a write, and check that it follows all uses of what it overwrites.
+
+        `same`: nothing is known to differ between what is written and what is there, so that one store by several warps
+        is taken to write one value.
+        """
         for number in memory.writers_of(cells):
+            if not number:
+                continue
             access = self.accesses[number]
-            # The same store by several warps writes the same value.
-            twice = kind == access.kind == "st" and line == access.line
+            twice = kind == access.kind == "st" and line == access.line and same
             if not twice and not self.ordered(access, worker, agent if kind in _IN_ORDER else -1):
                 self._overwritten(access, kind, line)
+            elif kind == "load" and access.kind == "st" and worker.fenced[access.agent] <= access.epoch:
+                self.find(
+                    "overwrite_not_fenced",
+                    line,
+                    "a load writes where ordinary stores wrote, with no proxy fence between",
+                    f"written at line {access.line}",
+                )
         for number in memory.readers_of(cells):
             access = self.accesses[number]
             if not self.ordered(access, worker, agent):
                 self._overwritten(access, kind, line)
         number = self._add(agent, epoch, kind, line)
-        memory.writer[cells] = number
-        memory.readers[cells] = 0
+        memory.wrote(cells, number)
         return number
+
+    def _note_writers(self, cells: Cells, kind: str, line: int, writers: list[int]) -> None:
+        """Note a read of what nobody has written, or of an operand that loads by several maps have filled."""
+        if kind in _MATRIX:
+            filled = frozenset(self.maps[number] for number in writers if number in self.maps)
+            if len(filled) > 1:
+                self.mixed[line] = filled
+        elif 0 in writers and kind in _READS:
+            chosen = self.shared.unwritten(cells)
+            if all(not number or self.accesses[number].kind == "load" for number in writers):
+                self.seen[chosen] = True
+            _, first, whole = self.unwritten.get(line, (kind, int(chosen[0]) * self.granule, False))
+            self.unwritten[line] = kind, first, whole or len(writers) == 1
+
+    def judge_reads(self) -> dict[tuple[int, str], None]:
+        """Add findings on reads of shared memory that nobody has written; return what is not decided about them.
+
+        A warp reads at an address for each lane, and may drop what some lanes have read. So only what nobody has
+        written any part of is an error.
+        """
+        open_: dict[tuple[int, str], None] = {}
+        for line, (kind, first, whole) in self.unwritten.items():
+            what = f"{_USES[kind]} reads shared byte {first - RESERVED}"
+            if whole and not self.blind:
+                self.find("read_before_full", line, f"{what}, which nothing has written")
+            else:
+                open_[line, f"{what}, which nothing is known to have written"] = None
+        return open_
 
     def _add(self, agent: int, epoch: int, kind: str, line: int) -> int:
         self.accesses.append(Access(agent, epoch, line, kind))
         return len(self.accesses) - 1
+
+    @staticmethod
+    def use_of(access: Access) -> str:
+        """Return what an access is, in words."""
+        return _USES[access.kind]
 
     def _read_early(self, access: Access, kind: str, line: int) -> None:
         if kind == "barrier":
@@ -301,7 +357,9 @@ class Order:
         )
 
 
-_ASYNCHRONOUS = {"wgmma", "tcgen05", "store"}
+_MATRIX = {"wgmma", "tcgen05"}
+_READS = {"ld", "store"}
+_ASYNCHRONOUS = {*_MATRIX, "store"}
 _IN_ORDER = {"tcgen05", "st.tensor", "ld.tensor", "cp.async"}
 _USES = {
     "ld": "a load by threads",

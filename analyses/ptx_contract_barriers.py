@@ -47,7 +47,8 @@ class Barrier:
         expected: arrivals of a phase. pending: those that the current phase lacks.
         phase: how many are over. tx: bytes that it lacks, as far as known.
         expects: bytes expected in this phase. brought: how many loads of each map came in it.
-        under_way: loads. commits: arrivals that tcgen05 or cp.async still owe.
+        under_way: loads. owed: arrivals that tcgen05 or cp.async still owe.
+        starter: the warp that initialised it. fenced_start: a fence of that warp has followed.
     """
 
     address: int
@@ -70,6 +71,8 @@ class Barrier:
     expect_line: int = 0
     expects_alone: list[tuple[int, int, int]] = field(default_factory=list)
     load_phases: list[tuple[int, int]] = field(default_factory=list)
+    starter: int = 0
+    fenced_start: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ class Barriers:
             self._check_idle(old, worker, line)
             self.ended.append(old)
         if address % 8:
-            order.find("barrier_not_initialised", line, f"a barrier at byte {address}, which is no multiple of 8")
+            order.find("pipeline_address_misaligned", line, f"a barrier lies at byte {address}, no multiple of 8")
         if not 1 <= count <= MAX_COUNT:
             order.find(
                 "arrival_count_out_of_range", line, f"a barrier that expects {count} arrivals, outside 1 to {MAX_COUNT}"
@@ -114,7 +117,23 @@ class Barriers:
         order.write(order.shared, cells, worker, agent, worker.time, "init", line)
         last = self.last.get(address)
         agent, base = (last.agent, last.base + last.phase + 2) if last is not None else (order.agent(), 0)
-        self.live[address] = self.last[address] = Barrier(address, count, agent, line, base, pending=count)
+        started = Barrier(address, count, agent, line, base, pending=count, starter=worker.index)
+        self.live[address] = self.last[address] = started
+
+    def fence_starts(self, worker: Worker) -> None:
+        """Let asynchronous units see the barriers that a warp has initialised (FACTS FN-05)."""
+        for barrier in self.live.values():
+            barrier.fenced_start |= barrier.starter == worker.index
+
+    def _used_by_unit(self, barrier: Barrier) -> None:
+        """Note that a barrier counts what an asynchronous unit does."""
+        if not barrier.fenced_start:
+            self.order.find(
+                "initialisation_not_fenced",
+                barrier.line,
+                "no fence follows the init of this barrier, which counts what asynchronous units do",
+            )
+            barrier.fenced_start = True
 
     def _known(self, worker: Worker, barrier: Barrier) -> int:
         """Return how many phases a warp knows to be over."""
@@ -150,7 +169,12 @@ class Barriers:
             )
             return None
         agent = worker.single if lanes.bit_count() == 1 and lanes != worker.live else worker.index
-        order.read(order.shared, order.cells(address, 8), worker, agent, worker.time, "barrier", line)
+        cells = order.cells(address, 8)
+        over = [a for a in map(order.accesses.__getitem__, order.shared.writers_of(cells)) if a.kind != "init"]
+        if over:
+            message = f"a barrier is used that {order.use_of(over[0])} has overwritten"
+            order.find("barrier_destroyed", line, message, f"overwritten at line {over[0].line}")
+        order.read(order.shared, cells, worker, agent, worker.time, "barrier", line)
         return barrier
 
     def arrive(  # noqa: PLR0917
@@ -213,6 +237,7 @@ class Barriers:
         if barrier is None:
             return None
         self._check_phase(barrier, self._known(worker, barrier), line)
+        self._used_by_unit(barrier)
         clocks = self.order.released(worker, lanes)
         barrier.under_way.append(Arriving(bytes_, map_, clocks, line, boxes))
         barrier.contributions.append((worker.index, clocks[0]))
@@ -220,11 +245,23 @@ class Barriers:
         return barrier
 
     def owe(  # noqa: PLR0917
-        self, worker: Worker, clocks: tuple[Clock, Clock], address: int, lanes: int, line: int, count: int
+        self,
+        worker: Worker,
+        clocks: tuple[Clock, Clock],
+        address: int,
+        lanes: int,
+        line: int,
+        count: int,
+        by_unit: bool = False,
     ) -> None:
-        """Let an arrival come when something asynchronous is done, whose completion the clocks contain."""
+        """Let an arrival come when something asynchronous is done, whose completion the clocks contain.
+
+        `by_unit`: it is made through the async proxy, as by tcgen05.commit.
+        """
         barrier = self._used(worker, lanes, address, line)
         if barrier is not None:
+            if by_unit:
+                self._used_by_unit(barrier)
             self._check_phase(barrier, self._known(worker, barrier), line)
             for _ in range(count):
                 barrier.owed.append((clocks, line))
@@ -327,7 +364,7 @@ class Barriers:
             elif barrier.tx:
                 self._wrong_bytes(barrier, line)
             else:
-                self.order.find("deadlock", line, f"phase {phase} never ends", note)
+                self.order.find("roles_disagree", line, f"phase {phase} never ends", note)
 
     def _wrong_bytes(self, barrier: Barrier, line: int) -> None:
         self.order.find(

@@ -13,16 +13,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from legalsat.analyses.ptx_contract import Order, Shadow, Undecided, Worker
+from legalsat.analyses.ptx_contract import Order, Undecided, Worker
 from legalsat.analyses.ptx_contract_barriers import Barriers
 from legalsat.analyses.ptx_machine_alu import FULL, LANES, Value, blend, even, lane_values, lanes_of
+from legalsat.analyses.ptx_machine_periods import Periods
+from legalsat.analyses.ptx_machine_shadow import Shadow
 
 SHARED_BASE = 1024  # as on hardware, where the system keeps the first 1024 bytes
 SHARED_BYTES = SHARED_BASE + 227 * 1024
 POINTER, MAP_BASE = 1 << 40, 1 << 50  # fake addresses: of the n-th parameter, and of maps among the parameters
 TENSOR_COLUMNS = 512
 TENSOR_STRIPS = 8  # of 16 lanes, which is what the narrow shapes of tcgen05.ld and st reach
-JUMP, BLOCK, PARK, EXIT = 1, 2, 3, 4
+JUMP, BLOCK, PARK, EXIT, PASS = 1, 2, 3, 4, 5
 Operation: TypeAlias = Callable[["Run", "Warp", "Part"], int | None]
 
 
@@ -101,7 +103,8 @@ class Run:
         program: what `ptx_machine_program.compile_kernel` made.
         parameters: values by name; `%ctaid.x` and the like too.
         boxes: bytes of the boxes of maps, by the parameter's name, where known.
-        steps: after how many branches it is given up.
+        steps: after how many instructions it is given up.
+        periods: what compares states at the heads of loops; the run ends when all have been seen to repeat.
         backwards: the last warp goes first. What a store of unknown size reads is what has been written by then.
     """
 
@@ -110,16 +113,17 @@ class Run:
         program: Any,
         parameters: Mapping[str, int],
         boxes: dict[str, int],
-        steps: int = 200_000,
+        steps: int = 300_000,
         *,
+        periods: Periods | None = None,
         backwards: bool = False,
     ) -> None:
         self.program, self.parameters, self.steps = program, parameters, steps
         self.allowed = steps
         threads = program.threads
         warps = -(-threads // LANES)
-        self.order = Order(warps, SHARED_BYTES, program.granule)
-        self.tensor = Shadow(TENSOR_STRIPS * TENSOR_COLUMNS)
+        self.order = Order(warps, SHARED_BYTES, program.granule, program.shared_regions)
+        self.tensor = Shadow(program.tensor_regions)
         self.barriers = Barriers(self.order, boxes)
         self.memory = np.zeros(SHARED_BYTES, dtype=np.uint8)
         self.known = np.zeros(SHARED_BYTES, dtype=bool)
@@ -130,12 +134,17 @@ class Run:
         self.notes: dict[tuple[int, str], None] = {}
         self.bounds: dict[str, int] = {}
         self.places: dict[str, set[int]] = {}
-        self.recorded: dict[int, int] = {}
+        self.outcomes = bytearray(len(program.watches))
+        self.closest: dict[int, int] = {}
+        self.cases: set[tuple[int, int]] = set()
+        self.used: set[str] = set()
         self.visits: dict[tuple[int, int], int] = {}
         self.flying: list[tuple[str, int, int]] = []
         self.store_places: dict[int, int] = {}
-        self.touched = np.zeros(self.order.shared.writer.size, dtype=bool)
-        self.trail: dict[tuple[int, int], list[tuple[tuple[Any, ...], Any]]] | None = None
+        self.touched = np.zeros(program.shared_regions.cells, dtype=bool)
+        self.periods = periods
+        self.valued = False
+        self.cut = self.endless = False
         self.warps = []
         for index in range(warps):
             lanes = min(LANES, threads - LANES * index)
@@ -144,6 +153,7 @@ class Run:
             worker = self.order.workers[index]
             self.warps.append(Warp(index, worker, [part], mask))
             worker.live = mask
+        self.living = threads
         self.backwards, self.turns = backwards, self.warps[::-1] if backwards else self.warps
         self.sized = True
         self.current: Part | None = None
@@ -166,15 +176,15 @@ class Run:
         """Note the state in which a warp comes to the head of a loop."""
         key = (warp.index, at)
         self.visits[key] = self.visits.get(key, 0) + 1
-        if self.trail is not None and self.recorded.setdefault(at, warp.index) == warp.index:
-            places = self.program.live_places
-            held = tuple(_plain(part.registers[p]) for p in places)
-            self.trail.setdefault(key, []).append((held, warp.worker.clock.copy()))
+        if self.periods is not None:
+            held = part.registers
+            held = [held[p] for p in self.program.alive[at]]
+            self.cut |= self.periods.visit(at, warp.index, held, warp.worker.clock)
 
     @property
     def work(self) -> int:
-        """How much was done: branches and accesses."""
-        return self.allowed - self.steps + len(self.order.accesses)
+        """How many instructions were followed that matter."""
+        return self.allowed - self.steps
 
     @property
     def line(self) -> int:
@@ -194,6 +204,8 @@ class Run:
             for warp in self.turns:
                 if warp.live:
                     moved |= self._advance(warp)
+                if self.cut:
+                    return
             if not any(warp.live for warp in self.warps):
                 break
             if moved:
@@ -215,19 +227,29 @@ class Run:
             if part is None:
                 return moved
             moved = True
+            begin = part.pc
             while True:
-                signal = code[part.pc](self, warp, part)
+                pc = part.pc
+                signal = code[pc](self, warp, part)
                 if signal is None:
+                    part.pc = pc + 1
+                elif signal == PASS:
                     part.pc += 1
+                    begin += part.pc - pc - 1
                 elif signal == JUMP:
-                    self.steps -= 1
+                    self.steps -= pc - begin + 1
                     if self.steps < 0:
-                        raise Undecided(self.program.lines[part.pc], "no end within the branches that are tried")
+                        self.endless = True
+                        raise Undecided(self.program.lines[pc], f"no end within {self.allowed} instructions")
+                    if self.cut:
+                        return moved
+                    begin = part.pc
                     if len(warp.parts) > 1:
                         break
                 elif signal == EXIT:
                     warp.parts.remove(part)
                     warp.live &= ~part.mask
+                    self.living -= part.mask.bit_count()
                     warp.worker.live = warp.live
                     self._someone_left(warp, part)
                     break
@@ -288,8 +310,7 @@ class Run:
         return BLOCK
 
     def _close(self, name: object, meeting: Meeting) -> bool:
-        living = sum(w.live.bit_count() for w in self.warps)
-        wanted = meeting.wanted or living
+        wanted = meeting.wanted or self.living
         if meeting.threads < wanted or not meeting.arrivals:
             return False
         meeting.over = True
@@ -342,7 +363,7 @@ class Run:
         self.barriers.explain(set(waited), waited)
         if len(self.order.findings) == before:
             line, what = others[0] if others else (0, "")
-            self.order.find("deadlock", line, f"warps wait for ever at {what}" if what else "warps wait for ever")
+            self.order.find("roles_disagree", line, f"warps wait for ever at {what}" if what else "warps wait for ever")
 
     def _check_end(self) -> None:
         known = np.maximum.reduce([w.worker.clock for w in self.warps])
@@ -364,8 +385,14 @@ class Run:
 
     # Shared memory as values.
 
+    def forget(self, places: Any) -> None:
+        """Note that bytes hold what is not known."""
+        if self.valued:
+            self.known[places] = False
+
     def store_values(self, addresses: Any, size: int, value: Value, mask: int) -> None:
         """Write lanes of a register to their addresses, or all to one."""
+        self.valued = True
         if isinstance(addresses, int):
             low = value if isinstance(value, int) else lane_values(value, mask)[-1]
             held = (low & (1 << 8 * size) - 1).to_bytes(size, "little")
@@ -390,10 +417,6 @@ class Run:
         value = np.zeros(LANES, dtype=np.uint64)
         value[[i for i in range(LANES) if mask >> i & 1]] = found
         return even(value) if mask == FULL else value
-
-
-def _plain(value: Value) -> Any:
-    return value if value is None or isinstance(value, int) else tuple(value.tolist())
 
 
 def _joined(first: Value, other: Value, mask: int) -> Value:

@@ -6,12 +6,11 @@ import math
 import re
 from typing import Any
 
-import numpy as np
-
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.ptx_contract import Undecided
-from legalsat.analyses.ptx_machine import BLOCK, PARK, SHARED_BYTES, LaneStores, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine import BLOCK, PARK, SHARED_BASE, SHARED_BYTES, LaneStores, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_guards import active, guard_of
+from legalsat.analyses.ptx_machine_places import Places
 from legalsat.analyses.ptx_text import Instruction
 
 UNKNOWN_BOX = 16  # bytes that every box has at least
@@ -96,11 +95,10 @@ def _load(program: Any, i: Instruction) -> Operation:
                 known *= rows
         else:
             known = units.one_address(part, size, 0, lanes, line)
+            if not known:
+                return None
         for target in [targets] * lanes.bit_count() if isinstance(targets, int) else targets.tolist():
-            if target % (128 if tensor else 16):
-                run.order.find(
-                    "read_before_full", line, f"a load to shared byte {target}, no multiple of {128 if tensor else 16}"
-                )
+            _aligned(run, target, known if not tensor else 0, tensor=tensor, line=line)
             _bound(run, map_, target, rows)
             begun = run.barriers.load(warp.worker, lanes, at, known, map_, rows, line)
             run.sized &= known is not None
@@ -108,15 +106,31 @@ def _load(program: Any, i: Instruction) -> Operation:
                 order = run.order
                 count = min(known if known is not None else UNKNOWN_BOX, SHARED_BYTES - target)
                 cells = order.cells(int(target), max(count, 1))
-                order.write(order.shared, cells, warp.worker, begun.agent, begun.base + begun.phase, "load", line)
+                epoch = begun.base + begun.phase
+                number = order.write(order.shared, cells, warp.worker, begun.agent, epoch, "load", line)
+                order.maps[number] = map_
                 run.known[target : target + count] = False
         return None
 
     return operation
 
 
+def _aligned(run: Run, address: int, size: int | None, *, tensor: bool, line: int) -> None:
+    """Check where the shared end of a copy lies, and how many bytes it has (FACTS M-11, BK-02)."""
+    multiple = 128 if tensor else 16
+    if address % multiple:
+        run.order.find(
+            "pipeline_address_misaligned",
+            line,
+            f"a copy at shared byte {address - SHARED_BASE}, no multiple of {multiple}",
+        )
+    if size is not None and size % 16:
+        run.order.find("pipeline_address_misaligned", line, f"a bulk copy of {size} bytes, no multiple of 16")
+
+
 def _name_of(run: Run, program: Any, address: int) -> str:
     name: str = program.map_name(address)
+    run.used.add(name)
     edited = run.maps.get(address)
     if edited is not None and name not in run.barriers.boxes:
         bits = _REPLACED_BITS[edited.get("elemtype", 0)]
@@ -176,6 +190,7 @@ def _store(program: Any, i: Instruction) -> Operation:
                 agent = run.agent("stores", 32 * warp.index + lane)
                 held = warp.stores[lane] = LaneStores(agent)
             count = known * rows if known is not None else _written_run(run, begin)
+            _aligned(run, begin, known if not tensor else 0, tensor=tensor, line=line)
             cells = order.cells(int(begin), max(1, min(count, SHARED_BYTES - begin)))
             order.read(order.shared, cells, warp.worker, held.agent, held.closed, "store", line)
             held.open_lines.append(line)
@@ -187,12 +202,8 @@ def _store(program: Any, i: Instruction) -> Operation:
 
 def _written_run(run: Run, begin: int) -> int:
     """Return how many bytes from here threads have written, up to where another store begins."""
-    granule = run.order.granule
-    writers = run.order.shared.writer[begin // granule :]
-    numbers = np.unique(writers[: 1 << 15])
-    by_threads = [n for n in numbers.tolist() if n and run.order.accesses[n].kind == "st"]
-    good = np.isin(writers[: 1 << 15], by_threads)
-    count = int(np.argmin(good)) if not good.all() else good.size
+    granule, accesses = run.order.granule, run.order.accesses
+    count = run.order.shared.length(begin // granule, 1 << 15, lambda number: accesses[number].kind == "st")
     end = begin + count * granule
     for other in run.store_places:
         if begin < other < end:
@@ -240,23 +251,24 @@ def _copy(program: Any, i: Instruction) -> Operation:
     line, guard = i.line, guard_of(program, i)
     to: tuple[int, int] = program.address(i.operands[0], line)
     size = program.source(i.operands[2], 32, line)
+    places = Places(program.granule, to[1], line)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         lanes = active(part, guard, line)
         if not lanes:
             return None
-        addresses = units.known_lanes(part, *to, lanes, line)
         count = units.one_address(part, size, 0, lanes, line)
-        if units.check_inside(run, addresses, count, line):
+        reached = places.at(part.registers[to[0]], lanes, count)
+        if units.check_inside(run, reached, line):
             order = run.order
+            if not reached.aligned:
+                order.find(
+                    "pipeline_address_misaligned", line, f"a cp.async of {count} bytes to no multiple of {count}"
+                )
             agent = run.agent("cp.async", warp.index)
-            cells = order.cells(addresses, count)
-            order.write(order.shared, cells, warp.worker, agent, warp.groups["cp.async"], "cp.async", line)
+            order.write(order.shared, reached.cells, warp.worker, agent, warp.groups["cp.async"], "cp.async", line)
             warp.open["cp.async"] = True
-            if isinstance(addresses, int):
-                run.known[addresses : addresses + count] = False
-            else:
-                run.known[(addresses[:, None] + np.arange(count)).ravel()] = False
+            run.forget(reached.bytes)
         return None
 
     return operation

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -82,7 +81,9 @@ def _meets(warp: Warp, part: Part) -> bool:
 @lru_cache(maxsize=8192)
 def _cells(unit: str, word: int, major: str, mn: int, bits: int, granule: int) -> NDArray[np.int64]:  # noqa: PLR0917
     k = 8 * _STEP_BYTES // bits
-    return np.unique(read_addresses(MatrixDescriptor.from_word(unit, word), major, mn, k, bits) // granule)
+    found = np.unique(read_addresses(MatrixDescriptor.from_word(unit, word), major, mn, k, bits) // granule)
+    found.flags.writeable = False
+    return found
 
 
 def _read(  # noqa: PLR0917
@@ -94,13 +95,15 @@ def _read(  # noqa: PLR0917
     except LegalSatError as error:
         run.note(line, f"a matrix descriptor that is not understood: {error}")
         return
-    if cells[0] < 0 or cells[-1] >= order.shared.writer.size:
+    if cells[0] < 0 or cells[-1] >= order.shared.regions.cells:
         run.note(line, "a matrix descriptor reads outside shared memory")
         return
     order.read(order.shared, cells, warp.worker, agent, epoch, unit, line)
-    empty = cells[order.shared.writer[cells] == 0]
+    empty = order.shared.unwritten(cells)
+    if not empty.size:
+        return
     run.touched[empty] = True
-    if empty.size and run.sized:
+    if run.sized:
         byte = int(empty[0]) * order.granule - SHARED_BASE
         order.find("read_before_full", line, f"a multiplication reads shared byte {byte}, which nothing has written")
 
@@ -184,6 +187,7 @@ def _wait(program: Any, i: Instruction) -> Operation:
         left = units.one_address(part, pending, 0, part.mask, line)
         done = max(warp.retired["wgmma"], warp.groups["wgmma"] - left)
         warp.retired["wgmma"] = done
+        warp.sums = {name: group for name, group in warp.sums.items() if group >= done}
         agent, clock = run.agent("wgmma", warp.index // 4), warp.worker.clock
         clock[agent] = max(clock[agent], done)
         run.order.meet_lanes(warp.worker)
@@ -254,10 +258,13 @@ def _free(program: Any, i: Instruction) -> Operation:
     return operation
 
 
-def _columns(first: int, count: int, strips: Iterable[int] = range(TENSOR_STRIPS)) -> NDArray[np.int64]:
+@lru_cache(maxsize=8192)
+def _columns(first: int, count: int, strips: tuple[int, ...] = tuple(range(TENSOR_STRIPS))) -> NDArray[np.int64]:
     """Return the cells of tensor memory in these columns and strips of 16 lanes."""
     columns = np.arange(first, min(first + count, TENSOR_COLUMNS))
-    return np.concatenate([TENSOR_COLUMNS * strip + columns for strip in strips])
+    found = np.concatenate([TENSOR_COLUMNS * strip + columns for strip in strips])
+    found.flags.writeable = False
+    return found
 
 
 def _unit(run: Run, warp: Warp) -> int:
@@ -340,7 +347,7 @@ def _commit_to(program: Any, i: Instruction) -> Operation:
         address = units.one_address(part, *place, lanes, line)
         clock, fenced = run.order.released(warp.worker, lanes)
         clock[_unit(run, warp)] = warp.counts.get("tcgen05", 0)
-        run.barriers.owe(warp.worker, (clock, fenced), address, lanes, line, lanes.bit_count())
+        run.barriers.owe(warp.worker, (clock, fenced), address, lanes, line, lanes.bit_count(), by_unit=True)
         return None
 
     return operation
@@ -410,7 +417,7 @@ def _use_tensor(  # noqa: PLR0917
     address = units.one_address(part, *place, part.mask, line)
     lane, column = address >> 16, address & 0xFFFF
     first = lane // STRIP_LANES % TENSOR_STRIPS
-    strips = [first] if lanes == STRIP_LANES else [first // 2 * 2, first // 2 * 2 + 1]
+    strips = (first,) if lanes == STRIP_LANES else (first // 2 * 2, first // 2 * 2 + 1)
     cells = _columns(column, count, strips)
     if half:
         cells = np.concatenate([cells, _columns(column + half, count, strips)])
@@ -433,6 +440,7 @@ def _wait_tensor(program: Any, i: Instruction) -> Operation:
         worker.clock[run.agent(kind, warp.index)] = warp.counts.get(kind, 0)
         if kind == "ld.tensor":
             warp.fetched = warp.counts.get(kind, 0)
+            warp.fetches.clear()
         run.order.meet_lanes(worker)
         return None
 

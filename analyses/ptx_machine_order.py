@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from legalsat.analyses.ptx_text import Instruction
+from legalsat.analyses.ptx_text import Instruction, names_in, results_of
 
 BRANCHES = {"bra", "brx", "ret", "exit", "trap", "call"}
 
@@ -115,3 +115,52 @@ def _components(nodes: list[int], follow: list[list[int]], inside: set[int]) -> 
                             break
                     found.append(component)
     return found[::-1]
+
+
+def alive(program: Any, chosen: list[tuple[str, Instruction | None]], places: dict[str, int]) -> dict[int, list[int]]:
+    """Return of each head of a loop the places of the registers that something may still read from there on."""
+    size = len(chosen)
+    reads, writes, follow = zip(
+        *(_effect(program, i, places, at, size) for at, (_, i) in enumerate(chosen)), strict=True
+    )
+    live = [0] * (size + 1)
+    moved = True
+    while moved:
+        moved = False
+        for at in range(size - 1, -1, -1):
+            after = 0
+            for to in follow[at]:
+                after |= live[to]
+            now = reads[at] | (after & ~writes[at])
+            if now != live[at]:
+                live[at], moved = now, True
+    skipped = set(program.constants)
+    return {
+        head: [place for place in range(live[head].bit_length()) if live[head] >> place & 1 and place not in skipped]
+        for head in program.headers
+    }
+
+
+def _effect(
+    program: Any, i: Instruction | None, places: dict[str, int], at: int, size: int
+) -> tuple[int, int, tuple[int, ...]]:
+    """Return the registers that an instruction reads and writes, as bits by place, and what may follow it."""
+    if i is None:
+        return 0, 0, (at + 1,)
+    slots: dict[str, int] = program.slots
+    results = [name for name in results_of(i) if name in slots]
+    names = [name for one in i.operands[1 if results_of(i) else 0 :] for name in names_in(one)]
+    if i.guard:
+        names += [i.guard, *results]  # where the predicate does not hold, the old value stays
+    reads = writes = 0
+    for name in names:
+        if name in slots:
+            reads |= 1 << slots[name]
+    for name in results if not i.guard else ():
+        writes |= 1 << slots[name]
+    through = (at + 1,) if i.guard or i.base not in {"bra", "ret", "exit"} else ()
+    if i.base == "bra":
+        return reads, writes, (places.get(i.operands[0], size), *through)
+    if i.base == "brx":
+        return reads, writes, (*(places.get(t, size) for t in program.kernel.tables[i.operands[1]]), *through)
+    return reads, writes, through

@@ -7,7 +7,9 @@ left out.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -19,6 +21,9 @@ from legalsat.analyses.ptx_machine import (
     MAP_BASE,
     POINTER,
     SHARED_BASE,
+    SHARED_BYTES,
+    TENSOR_COLUMNS,
+    TENSOR_STRIPS,
     Operation,
     Part,
     Run,
@@ -31,12 +36,17 @@ from legalsat.analyses.ptx_machine_alu import (
     immediate,
 )
 from legalsat.analyses.ptx_machine_compute import compute
+from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE, Conditions
+from legalsat.analyses.ptx_machine_flow import control_of, is_choice, without
 from legalsat.analyses.ptx_machine_guards import active, guard_of
 from legalsat.analyses.ptx_machine_lanes import make_lanes
-from legalsat.analyses.ptx_machine_order import BRANCHES, ranks
-from legalsat.analyses.ptx_text import Instruction, Kernel, PtxText, names_in, results_of, vector
+from legalsat.analyses.ptx_machine_order import BRANCHES, alive, ranks
+from legalsat.analyses.ptx_machine_roles import Roles, roles_of
+from legalsat.analyses.ptx_machine_shadow import Regions
+from legalsat.analyses.ptx_machine_slice import LANE_OPERATIONS, slice_of, touches
+from legalsat.analyses.ptx_machine_watch import Watch, watch_all, watching
+from legalsat.analyses.ptx_text import Instruction, Kernel, PtxText, results_of
 
-_LANE_OPERATIONS = {"shfl", "vote", "elect", "activemask", "redux", "match"}
 _SPECIAL = ("%tid.", "%ntid.", "%ctaid.", "%nctaid.", "%laneid", "%warpid", "%nwarpid", "%cluster", "%nclusterid",
             "%smid", "%gridid", "%dynamic_smem_size", "%total_smem_size", "%is_explicit_cluster", "%lanemask_",
             "%envreg", "%clock", "%globaltimer")  # fmt: skip
@@ -54,12 +64,20 @@ class Program:
         headers: places that a loop comes back to.
         sums, fetched: registers that wgmma and tcgen05.ld write.
         words: does what is stored in shared memory steer anything?
+        flows: lines of stores, and of loads of what they stored.
+        alive: of heads of loops, places of the registers that something may still read.
+        chosen: the instructions that are kept. watches: conditions whose outcomes are noted.
+        deciding: of instructions, by identity, the registers that decide the branches on which they depend.
+        ways: of instructions, by identity, the outcomes of their predicates that must be seen, where not both.
+        firm: registers that more than reads depend on.
+        tables: of tables of branches, by place, how many there are and what decides. cases: those that were taken.
     """
 
     kernel: Kernel
     threads: int
     granule: int
     code: list[Operation] = field(default_factory=list)
+    bare: list[Operation] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     rank: list[int] = field(default_factory=list)
@@ -74,7 +92,22 @@ class Program:
     needed: set[str] = field(default_factory=set)
     parameters: dict[int, str] = field(default_factory=dict)
     words: bool = False
-    live_places: list[int] = field(default_factory=list)
+    flows: set[tuple[int, int]] = field(default_factory=set)
+    alive: dict[int, list[int]] = field(default_factory=dict)
+    chosen: list[Instruction] = field(default_factory=list)
+    watches: list[Watch] = field(default_factory=list)
+    deciding: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    ways: dict[int, int] = field(default_factory=dict)
+    firm: set[str] = field(default_factory=set)
+    tables: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
+    _beginnings: dict[int, list[Value]] = field(default_factory=dict)
+    cases: set[tuple[int, int]] = field(default_factory=set)
+    tensor_regions: Regions = field(default_factory=lambda: Regions(TENSOR_STRIPS * TENSOR_COLUMNS))
+
+    @cached_property
+    def shared_regions(self) -> Regions:
+        """Shared memory in regions, which the runs of a kernel share."""
+        return Regions(SHARED_BYTES // self.granule + 1)
 
     # Operands.
 
@@ -126,15 +159,25 @@ class Program:
 
     def initial(self, run: Run, warp: int) -> list[Value]:
         """Return the registers that a warp begins with."""
-        registers: list[Value] = [None] * len(self.slots)
-        for place, value in self.constants.items():
-            registers[place] = value
-        for name, place in self.slots.items():
-            if name.startswith(_SPECIAL):
-                registers[place] = self._special(run, name, warp)
+        registers = self._beginnings.get(warp)
+        if registers is None:
+            registers = self._beginnings[warp] = [None] * len(self.slots)
+            for place, value in self.constants.items():
+                registers[place] = value
+            for name, place in self._specials:
+                registers[place] = self.special({}, name, warp)
+        registers = list(registers)
+        for name, place in self._specials:
+            if name in run.parameters:
+                registers[place] = run.parameters[name]
         return registers
 
-    def _special(self, run: Run, name: str, warp: int) -> Value:
+    @cached_property
+    def _specials(self) -> list[tuple[str, int]]:
+        return [(name, place) for name, place in self.slots.items() if name.startswith(_SPECIAL)]
+
+    def special(self, values: Mapping[str, int], name: str, warp: int) -> Value:
+        """Return what a warp finds in a special register in a launch with these values."""
         x, y, z = self.kernel.threads
         if name.startswith("%tid."):
             thread = np.arange(LANES * warp, LANES * warp + LANES, dtype=np.uint64)
@@ -157,24 +200,76 @@ class Program:
             "%cluster_nctaid.z": 1,
             "%is_explicit_cluster": 0,
         }
-        if name in run.parameters:
-            return run.parameters[name]
+        if name in values:
+            return values[name]
         if name in fixed:
             return fixed[name]
         return 0 if name.startswith(("%ctaid.", "%cluster_ctaid.", "%cluster_ctarank", "%clusterid.")) else None
 
-    def parameter(self, run: Run, name: str, offset: int, bits: int) -> Value:
-        """Return what a kernel finds in a parameter."""
+    def parameter(self, values: Mapping[str, int], name: str, offset: int, bits: int) -> Value:
+        """Return what a kernel finds in a parameter in a launch with these values."""
         key = f"{name}+{offset}" if offset else name
-        if key in run.parameters:
-            return run.parameters[key] & ((1 << bits) - 1)
-        kinds = {p.name: (i, p) for i, p in enumerate(self.kernel.parameters)}
-        if name not in kinds:
-            return None
-        index, parameter = kinds[name]
-        if bits == 64 and (parameter.type.endswith("64") or parameter.bytes):
-            return (index + 1) * POINTER + offset
+        if key in values:
+            return values[key] & ((1 << bits) - 1)
+        return self.pointer(key) if bits == 64 else None
+
+    # Parameters.
+
+    @cached_property
+    def roles(self) -> Roles:
+        """What the parameters are by their use."""
+        return roles_of(self.kernel)
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        """What a launch decides."""
+        return Conditions(self)
+
+    @cached_property
+    def decisive(self) -> frozenset[str]:
+        """Parameters and special registers on which a condition or a table of branches depends."""
+        listed = [w.condition.keys for w in self.watches if w.needed] + [keys for _, keys in self.tables.values()]
+        return frozenset().union(*listed)
+
+    def bits(self, key: str) -> int:
+        """Return the bits of a parameter's type, 32 of a special register."""
+        found = [p.type for p in self.kernel.parameters if p.name == key.partition("+")[0] and not p.bytes]
+        return int(re.sub(r"\D", "", found[0])) if found else 32
+
+    def is_pointer(self, key: str) -> bool:
+        """Is a parameter, or a part of one, an address by its use?"""
+        return key in self.roles.pointers
+
+    def multiple(self, key: str) -> int:
+        """Return what all values of a parameter that make sense are multiples of."""
+        return self.roles.multiples.get(key, 1)
+
+    def pointer(self, key: str) -> int | None:
+        """Return what a pointer is taken for, None where there is no parameter of the name."""
+        name, _, offset = key.partition("+")
+        for index, parameter in enumerate(self.kernel.parameters):
+            if parameter.name == name and (parameter.type.endswith("64") or parameter.bytes):
+                return (index + 1) * POINTER + int(offset or 0)
         return None
+
+    def take(self, run: Run) -> None:
+        """Take over which ways a run has seen conditions turn out; what has been seen both ways is watched no more."""
+        self.cases |= run.cases
+        ended = set()
+        for watch, outcome in zip(self.watches, run.outcomes, strict=True):
+            if outcome & ~watch.seen:
+                watch.seen |= outcome
+                if watch.seen == TRUE | FALSE:
+                    ended.add(watch.at)
+        for at in ended:
+            self.watch(at)
+
+    def watch(self, at: int) -> None:
+        """Let an operation note conditions that have not been seen both ways."""
+        listed = [(n, w) for n, w in enumerate(self.watches) if w.at == at and w.seen != TRUE | FALSE]
+        before = [(n, w) for n, w in listed if w.condition.used]
+        after = [(n, w) for n, w in listed if not w.condition.used]
+        self.code[at] = watching(self.bare[at], before, after) if listed else self.bare[at]
 
     def map_name(self, address: int) -> str:
         """Return the name of a tensor map: its parameter's, or its address in global memory."""
@@ -205,6 +300,8 @@ def compile_kernel(text: PtxText, kernel: Kernel) -> Program:
     """
     x, y, z = kernel.threads
     program = Program(kernel, x * y * z, _granule(kernel))
+    if not kernel.cluster:
+        raise Undecided(kernel.line, "the launch decides how many blocks a cluster has; clusters are not followed")
     if kernel.cluster > 1:
         raise Undecided(kernel.line, f"clusters of {kernel.cluster} blocks are not followed")
     at = SHARED_BASE
@@ -215,8 +312,13 @@ def compile_kernel(text: PtxText, kernel: Kernel) -> Program:
     for i, parameter in enumerate(kernel.parameters):
         program.symbols[parameter.name] = MAP_BASE + i * 4096
         program.parameters[MAP_BASE + i * 4096] = parameter.name
-    kept = _slice(program, kernel.instructions)
-    _build(program, kept)
+    control = control_of(kernel)
+    kept = slice_of(program, kernel.instructions, control)
+    dropped = [n for n, i in enumerate(kernel.instructions) if is_choice(i) and not kept[n]]
+    instructions, labels = without(kernel, dropped, control.joins)
+    for n in dropped:
+        kept[n] = control.joins[n] != n + 1
+    _build(program, instructions, labels, kept)
     return program
 
 
@@ -230,97 +332,23 @@ def _granule(kernel: Kernel) -> int:
     return min(sizes)
 
 
-# What matters.
-
-
-def _sources(instruction: Instruction) -> list[str]:
-    """Return the names that an instruction depends on, if it is kept."""
-    base, operands = instruction.base, instruction.operands
-    chosen: tuple[str, ...]
-    if base in BRANCHES or base in {"bar", "barrier"}:
-        chosen = operands
-    elif base in units.EFFECTS:
-        chosen = units.steering_operands(instruction)
-    else:
-        chosen = operands[1:]
-    names = [name for one in chosen for name in names_in(one)]
-    if instruction.guard:
-        names.append(instruction.guard)
-    return names
-
-
-def _slice(program: Program, instructions: list[Instruction]) -> list[bool]:
-    """Say of each instruction whether it matters."""
-    definitions: dict[str, list[int]] = {}
-    for n, i in enumerate(instructions):
-        for name in results_of(i):
-            definitions.setdefault(name, []).append(n)
-    kept = [i.base in BRANCHES or i.base in {"bar", "barrier"} or units.is_effect(i) for i in instructions]
-    work = [name for n, keep in enumerate(kept) if keep for name in _sources(instructions[n])]
-    seen: set[str] = set()
-    loads_words = False
-    while work:
-        name = work.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        for n in definitions.get(name, []):
-            i = instructions[n]
-            if not kept[n] or i.base in {"ld", "mbarrier", "ldmatrix"}:
-                kept[n] = True
-                work += _sources(i)
-            if i.base == "ld" and not loads_words and units.space_of(i) == "shared":
-                # What was stored in words of shared memory steers something: stored values matter too.
-                loads_words = program.words = True
-                for store in instructions:
-                    if store.base == "st" and units.space_of(store) == "shared":
-                        work += [v for one in store.operands[1:] for v in names_in(one)]
-    program.needed = seen
-    program.sums = frozenset(
-        name for i in instructions if i.base == "wgmma" and i.operands[3:] for name in vector(i.operands[0])
-    )
-    program.fetched = frozenset(
-        name for i in instructions if i.base == "tcgen05" and i.parts[1] == "ld" for name in vector(i.operands[0])
-    )
-    program.sums = _copied(instructions, program.sums, units.COPIES)
-    program.fetched = _copied(instructions, program.fetched, units.PACKS)
-    written = program.sums | program.fetched
-    touching = [i.base in _LANE_OPERATIONS or _touches(i, written) for i in instructions]
-    return [keep or touch for keep, touch in zip(kept, touching, strict=True)]
-
-
-def _copied(instructions: list[Instruction], names: frozenset[str], bases: frozenset[str]) -> frozenset[str]:
-    """Return registers with those that they are copied to, by instructions of these names."""
-    moves = [(i.operands[0], units.sources_of(i)) for i in instructions if i.base in bases and units.is_copy(i)]
-    found = set(names)
-    while True:
-        more = {to for to, sources in moves if found.intersection(sources)} - found
-        if not more:
-            return frozenset(found)
-        found |= more
-
-
-def _touches(instruction: Instruction, names: frozenset[str]) -> bool:
-    return any(name in names for one in instruction.operands for name in names_in(one))
-
-
 # Making functions.
 
 
-def _build(program: Program, kept: list[bool]) -> None:
+def _build(program: Program, instructions: list[Instruction], labels: dict[str, int], kept: list[bool]) -> None:
     kernel = program.kernel
     targets: dict[int, list[str]] = {}
-    for label, at in kernel.labels.items():
+    for label, at in labels.items():
         targets.setdefault(at, []).append(label)
     places: dict[str, int] = {}
     chosen: list[tuple[str, Instruction | None]] = []
-    for n in range(len(kernel.instructions) + 1):
+    for n in range(len(instructions) + 1):
         if n in targets:
             for label in targets[n]:
                 places[label] = len(chosen)
             chosen.append(("label", None))
-        if n < len(kernel.instructions) and kept[n]:
-            chosen.append(("", kernel.instructions[n]))
+        if n < len(instructions) and kept[n]:
+            chosen.append(("", instructions[n]))
     chosen.append(("end", None))
     line = kernel.line
     for at, (what, instruction) in enumerate(chosen):
@@ -332,10 +360,12 @@ def _build(program: Program, kept: list[bool]) -> None:
             program.code.append(_operation(program, instruction, places, at))
             program.texts.append(instruction.name)
         program.lines.append(line)
-    program.live_places = [
-        p for n, p in program.slots.items() if p not in program.constants and not n.startswith(_SPECIAL)
-    ]
+    program.bare = list(program.code)
+    program.chosen = [i for _, i in chosen if i is not None]
+    watch_all(program, chosen)
+    units.join_idle(program.code)
     program.rank = ranks(program, chosen, places)
+    program.alive = alive(program, chosen, places)
     for at in program.headers:
         program.code[at] = _header(at)
 
@@ -372,10 +402,10 @@ def _operation(program: Program, i: Instruction, places: dict[str, int], at: int
             return flow[base](program, i, places)
         if base in BRANCHES:
             return _leave(program, i) if base in {"ret", "exit"} else _stop(program, i)
-        if base in _LANE_OPERATIONS:
+        if base in LANE_OPERATIONS:
             return make_lanes(program, i)
         effect = base in units.EFFECTS or base in {"bar", "barrier"}
-        if effect and (base == "wgmma" or not _touches(i, program.sums | program.fetched) or "ld" in i.parts[:2]):
+        if effect and (base == "wgmma" or not touches(i, program.sums | program.fetched) or "ld" in i.parts[:2]):
             return units.make(program, i, at)
         return _touching(program, i, at)
     except (LookupError, ValueError, TypeError, Undecided):
@@ -384,14 +414,16 @@ def _operation(program: Program, i: Instruction, places: dict[str, int], at: int
 
 def _touching(program: Program, i: Instruction, at: int) -> Operation:
     """Return what an instruction does to its registers, with a check where matrix units write these."""
-    if not _touches(i, program.sums | program.fetched):
+    if not touches(i, program.sums | program.fetched):
         return compute(program, i)
     inner = None
-    if units.is_effect(i):
+    if i.base == "ld":
+        inner = compute(program, i)
+    elif units.is_effect(i):
         inner = units.make(program, i, at)
     elif any(r in program.needed for r in results_of(i)):
         inner = compute(program, i)
-    packs = i.base in units.PACKS and not _touches(i, program.sums)
+    packs = i.base in units.PACKS and not touches(i, program.sums)
     if units.is_copy(i) and (packs or (i.base in units.COPIES and not i.operands[1].startswith("{"))):
         return units.make_copy(i, inner)
     return units.make_touch(program, i, inner)
@@ -437,6 +469,7 @@ def _branch_table(program: Program, i: Instruction, places: dict[str, int]) -> O
             raise Undecided(line, "a branch depends on data or parts the lanes of a warp")
         if value >= len(table):
             raise Undecided(line, f"branch {value} of a table of {len(table)}")
+        run.cases.add((part.pc, value))
         part.pc = table[value]
         return JUMP
 

@@ -11,9 +11,11 @@ import numpy as np
 from legalsat.analyses import ptx_machine_copies as copies
 from legalsat.analyses import ptx_machine_matrix as matrix
 from legalsat.analyses.ptx_contract import Undecided
+from legalsat.analyses.ptx_contract_values import agrees, lanes_agree
 from legalsat.analyses.ptx_machine import (
     BLOCK,
     PARK,
+    PASS,
     SHARED_BASE,
     SHARED_BYTES,
     Operation,
@@ -23,6 +25,7 @@ from legalsat.analyses.ptx_machine import (
 )
 from legalsat.analyses.ptx_machine_alu import FULL, Value, lanes_of
 from legalsat.analyses.ptx_machine_guards import active, assign, guard_of
+from legalsat.analyses.ptx_machine_places import Place, Places
 from legalsat.analyses.ptx_text import Instruction, names_in, vector
 
 EFFECTS = {"mbarrier", "cp", "wgmma", "tcgen05", "fence", "st", "ldmatrix", "stmatrix", "setmaxnreg", "tensormap",
@@ -47,7 +50,10 @@ def is_effect(i: Instruction) -> bool:
     if base in {"st", "ld", "atom", "red"}:
         return space_of(i) in {"shared", ""}
     if base == "fence":
-        return "proxy" in parts[1] and (len(parts) < 3 or "async" in parts[2]) and "tensormap" not in i.name
+        return parts[1] == "mbarrier_init" or (
+            # A fence of global memory alone says nothing of shared memory.
+            parts[1] == "proxy" and parts[2:3] != ("alias",) and "tensormap" not in i.name and "global" not in parts
+        )
     if base == "cp":
         return "prefetch" not in parts
     return base in EFFECTS and base not in {"membar"}
@@ -284,11 +290,14 @@ def _wait(program: Any, i: Instruction, at: int) -> Operation:
 
 def _fence(program: Any, i: Instruction) -> Operation:
     guard, line = guard_of(program, i), i.line
+    of_writes = i.parts[1] == "proxy"
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         lanes = active(part, guard, line)
         if lanes:
-            run.order.fence(warp.worker, lanes)
+            run.barriers.fence_starts(warp.worker)
+            if of_writes:
+                run.order.fence(warp.worker, lanes)
         return None
 
     return operation
@@ -297,58 +306,61 @@ def _fence(program: Any, i: Instruction) -> Operation:
 # Memory.
 
 
-def _width(i: Instruction) -> int:
+def width_of(i: Instruction) -> int:
+    """Return the bytes that a load or store moves for each lane."""
     found = re.fullmatch(r"[busf](\d+)", i.parts[-1]) or re.fullmatch(r"(?:bf|f|b)(\d+)x?\d*", i.parts[-1])
     size = int(found[1]) // 8 if found else 4
     counts = [int(p[1:]) for p in i.parts if re.fullmatch(r"v[248]", p)]
     return size * (counts[0] if counts else 1)
 
 
-def in_shared(addresses: Any, line: int) -> bool:
+def in_shared(reached: Place) -> bool:
     """Do generic addresses lie in shared memory?"""
-    first = addresses if isinstance(addresses, int) else int(addresses[0])
+    first = reached.addresses if isinstance(reached.addresses, int) else int(reached.addresses[0])
     return 0 <= first < SHARED_BYTES
 
 
-def check_inside(run: Run, addresses: Any, size: int, line: int) -> bool:
+def check_inside(run: Run, reached: Place, line: int) -> bool:
     """Are addresses inside shared memory?"""
-    low = addresses if isinstance(addresses, int) else int(addresses.min())
-    high = addresses if isinstance(addresses, int) else int(addresses.max())
-    if low < SHARED_BASE or high + size > SHARED_BYTES:
+    if reached.low < SHARED_BASE or reached.high > SHARED_BYTES:
         run.note(line, "an address lies outside shared memory")
         return False
     return True
 
 
 def _store(program: Any, i: Instruction) -> Operation:
-    line, guard, size = i.line, guard_of(program, i), _width(i)
+    line, guard, size = i.line, guard_of(program, i), width_of(i)
     if "async" in i.parts:
         return refused(program, i)
     place, offset = program.address(i.operands[0], line)
     names = vector(i.operands[1])
     each = size // len(names)
-    wanted = program.words and all(n in program.needed or not n.startswith("%") for n in names)
+    wanted = all(n in program.needed or not n.startswith("%") for n in names)
     sources = [program.source(n, 8 * each, line) for n in names] if wanted else []
     generic = space_of(i) == ""
+    places = Places(program.granule, offset, line)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         lanes = active(part, guard, line)
         if not lanes:
             return None
         if generic and part.registers[place] is None:
+            run.order.blind = True
             return None
-        addresses = known_lanes(part, place, offset, lanes, line)
-        if (generic and not in_shared(addresses, line)) or not check_inside(run, addresses, size, line):
+        reached = places.at(part.registers[place], lanes, size)
+        if (generic and not in_shared(reached)) or not check_inside(run, reached, line):
             return None
+        addresses = reached.addresses
         order, worker = run.order, warp.worker
         agent = order.actor(worker, lanes)
-        order.write(order.shared, order.cells(addresses, size), worker, agent, worker.time, "st", line)
         values = [part.registers[s] for s in sources]
+        ends = [((addresses + each * j, each), v) for j, v in enumerate(values) if v is not None]
+        if not all(lanes_agree(end, v, lanes) for end, v in ends):
+            order.find("stage_overwritten", line, "lanes of a warp store different values to one place")
+        same = all(agrees(run.known, run.memory, end, v, lanes) for end, v in ends)
+        order.write(order.shared, reached.cells, worker, agent, worker.time, "st", line, same)
         if not sources or any(v is None for v in values):
-            if isinstance(addresses, int):
-                run.known[addresses : addresses + size] = False
-            else:
-                run.known[(addresses[:, None] + np.arange(size)).ravel()] = False
+            run.forget(reached.bytes)
             return None
         for j, value in enumerate(values):
             run.store_values(addresses + each * j, each, value, lanes)
@@ -359,7 +371,7 @@ def _store(program: Any, i: Instruction) -> Operation:
 
 def make_load(program: Any, i: Instruction) -> Operation:
     """Return a load by threads: from shared memory, from parameters, or of something unknown."""
-    line, guard, size = i.line, guard_of(program, i), _width(i)
+    line, guard, size = i.line, guard_of(program, i), width_of(i)
     space = space_of(i)
     names = vector(i.operands[0])
     places = [(j, program.slot(n, line)) for j, n in enumerate(names) if n in program.needed]
@@ -369,6 +381,7 @@ def make_load(program: Any, i: Instruction) -> Operation:
     if space not in {"shared", ""}:
         return _unknown_load(places, guard, line)
     place, offset = program.address(i.operands[1], line)
+    reach = Places(program.granule, offset, line)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         lanes = active(part, guard, line)
@@ -378,12 +391,16 @@ def make_load(program: Any, i: Instruction) -> Operation:
             for _, to in places:
                 assign(part, to, None, guard, line)
             return None
-        addresses = known_lanes(part, place, offset, lanes, line)
-        inside = not (space == "" and not in_shared(addresses, line)) and check_inside(run, addresses, size, line)
+        reached = reach.at(part.registers[place], lanes, size)
+        inside = not (space == "" and not in_shared(reached)) and check_inside(run, reached, line)
         if inside:
             order, worker = run.order, warp.worker
             agent = order.actor(worker, lanes)
-            order.read(order.shared, order.cells(addresses, size), worker, agent, worker.time, "ld", line)
+            cells = reached.cells
+            order.read(order.shared, cells, worker, agent, worker.time, "ld", line)
+            if places:
+                accesses = order.accesses
+                program.flows.update((accesses[n].line, line) for n in order.shared.writers_of(cells))
         for j, to in places:
             value: Value = None
             if inside:
@@ -418,7 +435,7 @@ def _parameter(program: Any, i: Instruction, places: list[tuple[int, int]], each
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         for j, to in places:
-            assign(part, to, program.parameter(run, name, begin + each * j, 8 * each), guard, line)
+            assign(part, to, program.parameter(run.parameters, name, begin + each * j, 8 * each), guard, line)
         return None
 
     return operation
@@ -433,6 +450,7 @@ def _matrices(program: Any, i: Instruction) -> Operation:
     rows = (1 << 8 * count) - 1
     names = vector(i.operands[0]) if not writes else []
     places = [program.slot(n, line) for n in names if n in program.needed]
+    reach = Places(program.granule, offset, line)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         lanes = active(part, guard, line)
@@ -441,13 +459,12 @@ def _matrices(program: Any, i: Instruction) -> Operation:
         if part.mask != warp.live:
             return PARK
         order, worker = run.order, warp.worker
-        addresses = known_lanes(part, place, offset, lanes & rows, line)
-        if check_inside(run, addresses, 16, line):
-            cells = order.cells(addresses, 16)
+        reached = reach.at(part.registers[place], lanes & rows, 16)
+        if check_inside(run, reached, line):
+            cells = reached.cells
             if writes:
                 order.write(order.shared, cells, worker, worker.index, worker.time, "st", line)
-                listed = np.atleast_1d(np.asarray(addresses))
-                run.known[(listed[:, None] + np.arange(16)).ravel()] = False
+                run.forget(reached.bytes)
             else:
                 order.read(order.shared, cells, worker, worker.index, worker.time, "ld", line)
             order.meet_lanes(worker)
@@ -469,10 +486,42 @@ def _atomic(program: Any, i: Instruction) -> Operation:
         for to in places:
             assign(part, to, None, guard, line)
         if lanes and space_of(i) == "shared":
+            run.order.blind = True
             run.note(line, "atomics on shared memory are not followed")
         return None
 
     return operation
+
+
+class Idle:
+    """An operation that only looks at registers that a matrix unit may still write.
+
+    Where no unit has anything under way, a sequence of these is passed in one step.
+    """
+
+    def __init__(self, operation: Operation, *, unfences: bool) -> None:
+        self.operation, self.unfences, self.following = operation, unfences, 0
+
+    def __call__(self, run: Run, warp: Warp, part: Part) -> int | None:
+        """Look, or pass all that follow."""
+        if self.following and not warp.sums and not warp.fetches:
+            if self.unfences:
+                warp.wgmma_fenced = False
+            part.pc += self.following
+            return PASS
+        return self.operation(run, warp, part)
+
+
+def join_idle(code: list[Operation]) -> None:
+    """Let operations that only look at registers know how many of their kind follow."""
+    following, unfences = 0, False
+    for operation in reversed(code):
+        if isinstance(operation, Idle):
+            unfences |= operation.unfences
+            operation.following, operation.unfences = following, unfences
+            following += 1
+        else:
+            following, unfences = 0, False
 
 
 # Copies of registers; and what compilers place between tcgen05.ld and its wait to pack what comes into wider ones.
@@ -495,6 +544,8 @@ def make_copy(i: Instruction, inner: Operation | None) -> Operation:
     to, sources = i.operands[0], sources_of(i)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if not warp.sums and not warp.fetches:
+            return inner(run, warp, part) if inner is not None else None
         for pending in (warp.sums, warp.fetches):
             found = [pending[source] for source in sources if source in pending]
             if found:
@@ -503,7 +554,7 @@ def make_copy(i: Instruction, inner: Operation | None) -> Operation:
                 pending.pop(to, None)
         return inner(run, warp, part) if inner is not None else None
 
-    return operation
+    return operation if inner is not None else Idle(operation, unfences=False)
 
 
 def make_touch(program: Any, i: Instruction, inner: Operation | None) -> Operation:
@@ -514,17 +565,18 @@ def make_touch(program: Any, i: Instruction, inner: Operation | None) -> Operati
     writes = [n for n in sums if n in names_in(i.operands[0])] if i.base not in {"st", "red"} else []
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        retired = warp.retired["wgmma"]
-        for name in sums:
-            if warp.sums.get(name, -1) >= retired:
-                run.order.find("sums_not_ready", line, f"{name} is touched while a wgmma may still write it")
-                break
-        for name in fetched:
-            if warp.fetches.get(name, -1) >= warp.fetched:
-                run.order.find("sums_not_ready", line, f"{name} is touched while a tcgen05.ld may still write it")
-                break
+        if warp.sums or warp.fetches:
+            retired = warp.retired["wgmma"]
+            for name in sums:
+                if warp.sums.get(name, -1) >= retired:
+                    run.order.find("sums_not_ready", line, f"{name} is touched while a wgmma may still write it")
+                    break
+            for name in fetched:
+                if warp.fetches.get(name, -1) >= warp.fetched:
+                    run.order.find("sums_not_ready", line, f"{name} is touched while a tcgen05.ld may still write it")
+                    break
         if writes:
             warp.wgmma_fenced = False
         return inner(run, warp, part) if inner is not None else None
 
-    return operation
+    return operation if inner is not None else Idle(operation, unfences=bool(writes))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from legalsat.errors import LegalSatError
 
@@ -43,11 +44,18 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a kernel: its name, type such as "u32", and bytes if it is an array (a tensor map has 128)."""
+    """A parameter of a kernel.
+
+    Attributes:
+        name: as declared. type: such as "u32".
+        bytes: if it is an array (a tensor map has 128), else 0.
+        pointer: whether it is declared as one.
+    """
 
     name: str
     type: str
     bytes: int
+    pointer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,7 @@ class Kernel:
     """One entry point.
 
     Attributes:
+        cluster: blocks of a cluster; 0 where the launch decides.
         threads: of a block, x, y and z; what `.reqntid` or `.maxntid` says, else 128.
         labels: index of the instruction that each label stands before.
         tables: branch targets of `brx.idx`, by the table's name.
@@ -102,12 +111,13 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _LINE_DIRECTIVE = re.compile(r"^[ \t]*\.(?:loc|file)\b[^\n]*$", re.M)
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(\([^)]*\))?([^{;]*)\{", re.S)
 _SHARED = re.compile(r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d*)\])?\s*(?:=[^;]*)?;")
-_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.ptr\b[^,]*?\s)?([\w$%]+)(?:\[(\d+)\])?\s*$")
+_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(\.ptr\b[^,]*?\s)?([\w$%]+)(?:\[(\d+)\])?\s*$")
 _LABEL = re.compile(r"\s*([\w$]+)\s*:(?!:)")
 _BRACE = re.compile(r"\s*([{}])")
 _STATEMENT = re.compile(r"\s*([^;]+);")
 _GUARD = re.compile(r"@(!?)\s*([%\w$]+)\s+")
 _NAME = re.compile(r"[%\w$]+")
+_OPERAND_NAME = re.compile(r"[%A-Za-z_$][\w$@]*(?:\.[xyzw]\b)?")
 
 
 def parse(text: str) -> PtxText:
@@ -160,12 +170,14 @@ def _kernel(text: str, entry: re.Match[str]) -> tuple[Kernel, int]:
     for one in listed[1:-1].split(","):
         found = _PARAMETER.search(one.strip())
         if found is not None:
-            parameters.append(Parameter(found[2], found[1], int(found[3] or 0)))
+            parameters.append(Parameter(found[3], found[1], int(found[4] or 0), bool(found[2])))
     shape = re.search(r"\.(?:reqntid|maxntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", directives)
     threads = (int(shape[1]), int(shape[2] or 1), int(shape[3] or 1)) if shape else (DEFAULT_THREADS, 1, 1)
     cluster = 1
     for extent in re.findall(r"\d+", "".join(re.findall(r"\.reqnctapercluster([\s\d,]+)", directives))):
         cluster *= int(extent)
+    if ".explicitcluster" in directives and ".reqnctapercluster" not in directives:
+        cluster = 0
     line = _line(text, entry.start())
     kernel = Kernel(name, line, tuple(parameters), threads, ".reqntid" in directives, cluster)
     return kernel, _body(text, entry.end(), kernel)
@@ -269,9 +281,10 @@ def _operands(text: str) -> list[str]:
     return [*found, text[begin:].strip()]
 
 
-def names_in(operand: str) -> list[str]:
+@lru_cache(maxsize=1 << 16)
+def names_in(operand: str) -> tuple[str, ...]:
     """Return the registers and symbols that stand in an operand."""
-    return re.findall(r"[%A-Za-z_$][\w$@]*(?:\.[xyzw]\b)?", operand)
+    return tuple(_OPERAND_NAME.findall(operand))
 
 
 def vector(operand: str) -> list[str]:

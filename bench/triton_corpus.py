@@ -96,6 +96,11 @@ def triton_kernels() -> Iterator[tuple[str, Callable[[], str]]]:
         yield product("by pointers", cap, 4, tile=(64, 64, 32), dtype="fp16")
         yield product("by pointers", cap, 3, tile=(128, 64, 32), dtype="fp32")
         yield product("by maps", cap, 3, tile=(128, 256, 64), warps=8)
+        # Tiles of 64 rows, which one warpgroup holds, of 256 columns, and what 8 warps share by rows or by columns.
+        for tile, warps in (((64, 64, 64), 4), ((64, 256, 64), 4), ((64, 256, 64), 8), ((256, 128, 64), 8)):
+            yield product("by maps", cap, 3, tile=tile, warps=warps)
+        yield product("by pointers", cap, 3, tile=(64, 256, 32), dtype="fp16", warps=8)
+        yield product("persistent", cap, 3, tile=(64, 256, 64), warps=8)
         yield product("by maps", cap, 4, tile=(128, 128, 128), dtype="fp8e4nv")
         yield product("by maps made here", cap, 3)
         yield product("in parts of k", cap, 3)
@@ -111,20 +116,31 @@ def triton_kernels() -> Iterator[tuple[str, Callable[[], str]]]:
 
 def _other_kernels(kernels: Any, tl: Any) -> Iterator[tuple[str, Callable[[], str]]]:
     for cap in CAPABILITIES:
-        for width, stages, specialized in ((64, 2, False), (128, 3, False), (64, 2, True), (128, 2, True)):
+        for width, stages, specialized, warps, rows in (
+            (64, 2, False, 4, 128),
+            (128, 3, False, 4, 128),
+            (64, 2, True, 4, 128),
+            (128, 2, True, 4, 128),
+            (64, 2, False, 8, 128),
+            (128, 2, False, 8, 128),
+            (64, 2, False, 4, 64),
+            (64, 2, False, 8, 256),
+            (64, 2, True, 8, 128),
+        ):
             if specialized and cap == 90:
                 continue  # Triton 3.6 stops with an error
-            boxes = _boxes("bf16", (128, width), (64, width), (64, width), (128, width))
+            boxes = _boxes("bf16", (rows, width), (64, width), (64, width), (rows, width))
             signature = {**dict(zip("qkvo", boxes, strict=True)), "length": "i32", "scale": "fp32"}
-            constants = {"ROWS": 128, "KEYS": 64, "WIDTH": width, "STAGES": stages, "OUT": tl.bfloat16,
+            constants = {"ROWS": rows, "KEYS": 64, "WIDTH": width, "STAGES": stages, "OUT": tl.bfloat16,
                          "SPECIALIZED": specialized}  # fmt: skip
-            name = f"attention by maps, width {width}, {stages} stages{', specialized' * specialized}, sm_{cap}"
-            yield name, _later(kernels.attention_by_descriptors, cap, signature, constants, 4)
-        for causal in (False, True):
+            name = f"attention by maps, {rows} rows of {width}, {stages} stages, {warps} warps"
+            name += f"{', specialized' * specialized}, sm_{cap}"
+            yield name, _later(kernels.attention_by_descriptors, cap, signature, constants, warps)
+        for causal, warps in ((False, 4), (True, 4), (False, 8), (True, 8)):
             signature = {**dict.fromkeys("qkvo", "*bf16"), "length": "i32", "scale": "fp32"}
             constants = {"ROWS": 128, "KEYS": 64, "WIDTH": 64, "STAGES": 2, "OUT": tl.bfloat16, "CAUSAL": causal}
-            name = f"attention by pointers{', causal' * causal}, sm_{cap}"
-            yield name, _later(kernels.attention_by_pointers, cap, signature, constants, 4)
+            name = f"attention by pointers{', causal' * causal}, {warps} warps, sm_{cap}"
+            yield name, _later(kernels.attention_by_pointers, cap, signature, constants, warps)
         boxes = _boxes("fp16", (64, 64), (64, 64))
         signature = dict(zip(("source", "target"), boxes, strict=True))
         constants = {"ROWS": 64, "COLUMNS": 64}
@@ -162,15 +178,15 @@ def gluon_kernels() -> Iterator[tuple[str, Callable[[], str]]]:
             constants = {"WIDTH": 1024, "STAGES": stages}
             name = f"cp.async in a ring of {stages}, sm_{cap}"
             yield name, _later(kernels.copy_by_threads_in_a_ring, cap, signature, constants, 4)
-    for warps, m in ((4, 64), (8, 128)):
-        signature = boxes("a b c", (m, 64), (128, 64), (m, 128)) | {"k": "i32"}
-        for stages in (3, 4, 5):
+    for warps, m, n in ((4, 64, 128), (8, 128, 128), (4, 64, 256), (8, 128, 256), (8, 256, 64)):
+        signature = boxes("a b c", (m, 64), (n, 64), (m, n)) | {"k": "i32"}
+        for stages in (3, 4, 5) if n == 128 else (3,):
             constants = {"STAGES": stages, "WARPS": warps}
-            name = f"wgmma by hand, {stages} stages, {warps} warps"
+            name = f"wgmma by hand, {m}x{n}, {stages} stages, {warps} warps"
             yield name, _later(kernels.product_by_wgmma, 90, signature, constants, warps)
-        for stages in (2, 3, 4):
+        for stages in (2, 3, 4) if n == 128 else (2,):
             constants = {"STAGES": stages, "WARPS": warps}
-            name = f"wgmma by two roles, {stages} stages, {warps} warps"
+            name = f"wgmma by two roles, {m}x{n}, {stages} stages, {warps} warps"
             yield name, _later(kernels.product_by_two_roles, 90, signature, constants, warps)
     signature = boxes("a b c", (128, 64), (128, 64), (128, 128)) | {"k": "i32"}
     for stages in (1, 2, 3, 4):
@@ -258,6 +274,8 @@ def _entry(check: PtxCheck, text: str) -> dict[str, Any]:
         "lines": text.count("\n"),
         "result": "error" if check.findings else "proven" if check.proven else "not proven",
         "errors": [f"{f.kind}, line {f.line}: {f.message}" for f in check.findings],
+        "warnings": [f"{f.kind}, line {f.line}" for f in check.warnings],
+        "assumed_boxes": sum(len(kernel.assumed) for kernel in check.kernels),
         "not_proven": [f"line {u.line}: {u.reason}" for u in check.unproven],
         "runs": sum(k.runs for k in check.kernels),
         "check_s": round(sum(k.seconds for k in check.kernels), 2),
@@ -279,6 +297,8 @@ def _summary(entries: list[dict[str, Any]], refused: dict[str, str]) -> dict[str
         "count": len(entries),
         "errors": sum(e["result"] == "error" for e in entries),
         "proven": sum(e["result"] == "proven" for e in entries),
+        "proven with assumed boxes": sum(e["result"] == "proven" and e["assumed_boxes"] > 0 for e in entries),
+        "kernels with a warning": dict(Counter(w.partition(",")[0] for e in entries for w in e["warnings"])),
         "by_source": by_source,
         "reasons_not_proven": dict(reasons.most_common()),
         "refused_by_the_compiler": refused,

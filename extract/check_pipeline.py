@@ -9,7 +9,7 @@ from legalsat.analyses.ptx_contract import Finding
 from legalsat.analyses.typestate import check as check_program
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import InvalidInput
-from legalsat.extract.check_ptx import check_ptx
+from legalsat.extract.check_ptx import KernelCheck, check_ptx
 from legalsat.gemm_plan import GemmPlan
 from legalsat.pipeline import Pipeline
 from legalsat.plan import Plan
@@ -26,20 +26,25 @@ class PipelineCheck:
 
     Attributes:
         subject: what was checked.
-        diagnostics: breaks of the contract, errors first.
-        proven: whether nothing is wrong, for all trip counts.
+        diagnostics: breaks of the contract, errors first; warnings are what documents ask for and nobody enforces.
+        proven: whether no error is found and nothing is left open, for all trip counts.
         unproven: what could not be decided, and where.
+        assumptions: what a proof of PTX takes for granted, such as how many bytes a tensor map's box has where neither
+            the text nor the caller says so.
     """
 
     subject: str
     diagnostics: tuple[Diagnostic, ...]
     proven: bool
     unproven: tuple[str, ...]
+    assumptions: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        state = "proven" if self.proven else "wrong" if self.diagnostics else "not proven"
+        wrong = any(one.level == "error" for one in self.diagnostics)
+        state = "proven" if self.proven else "wrong" if wrong else "not proven"
         lines = [f"pipeline of {self.subject}: {state}", *map(str, self.diagnostics)]
-        return "\n".join([*lines, *(f"not proven: {reason}" for reason in self.unproven)])
+        lines += [f"not proven: {reason}" for reason in self.unproven]
+        return "\n".join([*lines, *(f"assumes that {one}" for one in self.assumptions)])
 
 
 def check_pipeline(
@@ -89,28 +94,33 @@ def _of_text(
     names = ", ".join(kernel.name for kernel in found.kernels)
     return PipelineCheck(
         f"{names} on {found.target}",
-        tuple(map(_diagnostic, found.findings)),
+        tuple(map(_diagnostic, (*found.findings, *found.warnings))),
         found.proven,
         tuple(f"line {one.line}: {one.reason}" if one.line else one.reason for one in found.unproven),
+        tuple(one for kernel in found.kernels for one in assumptions_of(kernel)),
     )
 
 
+def assumptions_of(kernel: KernelCheck) -> tuple[str, ...]:
+    """Return what the check of a kernel takes for granted, in words."""
+    return tuple(f"a box of map {name.removeprefix('map ')} has {size} bytes" for name, size in kernel.assumed.items())
+
+
 def code_of(finding: Finding) -> str:
-    """Return the code of the rule that a finding in PTX breaks; a few kinds, such as a deadlock, are no rule's."""
-    rule = _RULES.get(finding.kind)
-    return rule.code if rule else finding.kind
+    """Return the code of the rule that a finding in PTX breaks."""
+    return _RULES[finding.kind].code
 
 
 def _diagnostic(finding: Finding) -> Diagnostic:
     """Return a finding in PTX as what the rule of its name says."""
-    rule = _RULES.get(finding.kind)
+    rule = _RULES[finding.kind]
     return Diagnostic(
-        code=code_of(finding),
-        level="error",
-        refused_by="hardware",
+        code=rule.code,
+        level=rule.level,
+        refused_by=rule.refused_by,
         field="",
         message=finding.message,
-        note=finding.note or (str(rule.source) if rule else "the model of the machine"),
+        note=finding.note or str(rule.source),
         help=finding.help,
         where=f"line {finding.line}",
     )

@@ -21,6 +21,7 @@ from legalsat.extract.multiply import Multiplied, multiplied, registers
 from legalsat.extract.pipelines import has_pipeline
 from legalsat.extract.planner import EVERY_MEANS, NoLegalLayout, cached_plan, plan_swizzled
 from legalsat.extract.product_cost import least, product_cost
+from legalsat.extract.product_kernels import best_kernel
 from legalsat.gemm import ROW_BITS, Gemm, matrix_unit, readers_on, sums_of
 from legalsat.gemm_plan import GemmCandidate, GemmCost, GemmPlan
 from legalsat.operators import Copy
@@ -149,6 +150,7 @@ def finished(operator: Gemm, target: Target, best: list[Solved]) -> GemmPlan:
         tile.plans["C"],
         mma,
         tile.staged.epilogue if tile.staged else None,
+        best_kernel(operator, target),
         chosen.cost,
         tuple(one.candidate for one in best[:TOP]),
     )

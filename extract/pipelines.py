@@ -66,7 +66,7 @@ def product_pipeline(plan: GemmPlan) -> Pipeline:
     size = c.bytes if c is not None and epilogue.store == "tma" else plan.tile[0] * max(row, epilogue.pitch)
     buffers = [BufferRing(name, plan.stages, one.shared[0].bytes) for name, one in _operands(plan)]
     buffers.append(BufferRing("C", 1, size, _OPERANDS if epilogue.overlays else ()))
-    barriers = [BarrierRing("full", plan.stages, 1), BarrierRing("empty", plan.stages, releases)]
+    barriers = [BarrierRing("full", plan.stages, 1, _bytes(plan)), BarrierRing("empty", plan.stages, releases)]
     if mma.unit == "tcgen05":
         barriers.append(BarrierRing(SUMS, 1, 1))
     roles = _of_wgmma(plan, size) if mma.unit == "wgmma" else _of_tcgen05(plan, size)
@@ -79,12 +79,16 @@ def _operands(plan: GemmPlan) -> tuple[tuple[str, Plan], ...]:
     return (("A", plan.a), ("B", plan.b))
 
 
+def _bytes(plan: GemmPlan) -> int:
+    """Return the bytes of a stage: one tile of each operand."""
+    return sum(one.shared[0].bytes for _, one in _operands(plan))
+
+
 def _fill(plan: GemmPlan) -> Loop:
     """Load A's and B's tiles, stage by stage."""
     at = At("loaded")
-    expected = sum(one.shared[0].bytes for _, one in _operands(plan))
     loads = tuple(Load(name, at, "full", one.shared[0].bytes) for name, one in _operands(plan))
-    return Loop(TILES, (Wait("empty", at, before=True), Expect("full", at, expected), *loads, Advance("loaded")))
+    return Loop(TILES, (Wait("empty", at, before=True), Expect("full", at, _bytes(plan)), *loads, Advance("loaded")))
 
 
 def _store(plan: GemmPlan, size: int) -> tuple[tuple[Operation, ...], tuple[Role, ...]]:

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from legalsat.matrix_descriptor import MatrixOperand as MatrixOperand
     from legalsat.operators import Copy as Copy
     from legalsat.operators import Im2col as Im2col
+    from legalsat.operators import Pad as Pad
     from legalsat.operators import Transpose as Transpose
     from legalsat.pipeline import Pipeline as Pipeline
     from legalsat.pipeline_chart import gantt as gantt
@@ -131,7 +132,7 @@ _MODULES = {
     "raked_product tile_to_shape tiled_divide tiled_product zipped_divide zipped_product",
     "legalsat.linear_layout": "LinearLayout",
     "legalsat.matrix_descriptor": "MatrixDescriptor MatrixOperand",
-    "legalsat.operators": "Copy Im2col Transpose",
+    "legalsat.operators": "Copy Im2col Pad Transpose",
     "legalsat.pipeline": "Pipeline",
     "legalsat.pipeline_chart": "gantt",
     "legalsat.plan": "InvalidPlan Plan",

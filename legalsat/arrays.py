@@ -132,7 +132,15 @@ _DLPACK_KINDS: dict[int, Callable[[int], str]] = {
 
 
 def _dlpack(array: Any) -> Description:
-    capsule = array.__dlpack__()  # kept alive until we have read it; its own destructor frees the tensor
+    return read_capsule(array.__dlpack__())[0]
+
+
+def read_capsule(capsule: Any) -> tuple[Description, int]:
+    """Return what a DLPack capsule says of its tensor, and the tensor's address; its own destructor frees the tensor.
+
+    Raises:
+        InvalidInput: the element type is unknown.
+    """
     prototype = ctypes.PYFUNCTYPE(
         ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p
     )  # the process's own stays as it is
@@ -146,4 +154,5 @@ def _dlpack(array: Any) -> Description:
     if found.lanes == 2 and shape:  # vector of two packed elements, as torch exports four-bit types
         shape = (*shape[:-1], shape[-1] * 2)
         strides = strides and (*(s * 2 for s in strides[:-1]), strides[-1])
-    return Description(shape, element, strides, _alignment((found.data or 0) + found.byte_offset))
+    address = (found.data or 0) + found.byte_offset
+    return Description(shape, element, strides, _alignment(address)), address

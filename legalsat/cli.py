@@ -24,7 +24,7 @@ _MAX_WIDTH = 120
 # The library's own tables, spelled out because importing them takes too long; tests compare the two.
 _CONSUMERS = ("threads", "wgmma.a", "wgmma.b", "tcgen05.a", "tcgen05.b")
 _MEANS = ("tma", "tma.phases", "im2col", "bulk", "cp.async", "threads", "fragments")
-_BACKENDS = ("triton", "host", "host-python")
+_BACKENDS = ("triton", "cute", "host", "host-python")
 _PRODUCT_BACKENDS = ("ptx",)
 
 _NOTATION = """\
@@ -265,10 +265,18 @@ def _add_check(commands: Any) -> None:
     )
     parser.add_argument("file", metavar="FILE.ptx", help="a PTX text; - for standard input")
     parser.add_argument(
-        "--param", nargs="+", default=[], metavar="NAME=VALUE", help="fix parameters, or %%ctaid.x, that are swept else"
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="fix parameters, or %%ctaid.x, that are swept else",
     )
     parser.add_argument(
-        "--box-bytes", nargs="+", default=[], metavar="NAME=BYTES", help="bytes of a tensor map's box, by its parameter"
+        "--box-bytes",
+        action="append",
+        default=[],
+        metavar="NAME=BYTES",
+        help="bytes of a tensor map's box, by its parameter",
     )
     parser.add_argument("--sarif", action="store_true", help="answer in SARIF 2.1.0, for code hosts and editors")
     parser.add_argument("--output", metavar="FILE", help="write there instead of to standard output")

@@ -12,12 +12,12 @@ import legalsat
 from legalsat.analyses.ptx_contract import KINDS, Finding
 from legalsat.cli import DONE, REFUSED, Answer
 from legalsat.errors import InvalidInput
-from legalsat.extract.check_pipeline import code_of
+from legalsat.extract.check_pipeline import assumptions_of, code_of
 from legalsat.extract.check_ptx import KernelCheck, PtxCheck, check_ptx
 from legalsat.sarif import Result, sarif
 from legalsat.show import Look
 
-_NOT_PROVEN = "not_proven"
+_NOT_PROVEN, _ASSUMED = "not_proven", "assumed"
 
 
 def check(args: Namespace) -> Answer:
@@ -64,24 +64,33 @@ def _kernel_json(kernel: KernelCheck) -> dict[str, Any]:
         "name": kernel.name,
         "line": kernel.line,
         "proven": kernel.proven,
-        "findings": [
-            {"code": code_of(f), "kind": f.kind, "line": f.line, "message": f.message, "note": f.note, "help": f.help}
-            for f in kernel.findings
-        ],
+        "findings": list(map(_finding_json, kernel.findings)),
+        "warnings": list(map(_finding_json, kernel.warnings)),
+        "assumptions": list(assumptions_of(kernel)),
         "not_proven": [{"line": u.line, "reason": u.reason} for u in kernel.unproven],
         "runs": kernel.runs,
         "parameters": {name: list(values) for name, values in kernel.parameters.items()},
         "box_bytes": kernel.boxes,
+        "assumed_box_bytes": kernel.assumed,
         "seconds": round(kernel.seconds, 3),
     }
 
 
+def _finding_json(f: Finding) -> dict[str, Any]:
+    return {"code": code_of(f), "kind": f.kind, "line": f.line, "message": f.message, "note": f.note, "help": f.help}
+
+
 def _sarif(found: PtxCheck, path: str) -> dict[str, Any]:
     results = [
-        Result(code_of(f), KINDS[f.kind], "error", f"{f.message}; {f.note}" if f.note else f.message, f.line)
-        for f in found.findings
+        Result(code_of(f), KINDS[f.kind], f.level, f"{f.message}; {f.note}" if f.note else f.message, f.line)
+        for f in (*found.findings, *found.warnings)
     ]
     results += [Result(_NOT_PROVEN, "this is not proven", "note", u.reason, u.line) for u in found.unproven]
+    results += [
+        Result(_ASSUMED, "the check takes this for granted", "note", f"assumes that {one}", kernel.line)
+        for kernel in found.kernels
+        for one in assumptions_of(kernel)
+    ]
     return sarif(results, path, "legalsat", legalsat.__version__)
 
 
@@ -90,18 +99,19 @@ def _page(found: PtxCheck, path: str, look: Look) -> str:
 
 
 def _kernel(kernel: KernelCheck, path: str, look: Look) -> str:
-    blocks = [_finding(f, path, look) for f in kernel.findings]
+    blocks = [_finding(f, path, look) for f in (*kernel.findings, *kernel.warnings)]
     blocks += [
         "\n".join(
             [look.wrap(u.reason, f"{look.paint('not proven', 'warning')}: "), f"  --> {path}:{u.line or kernel.line}"]
         )
         for u in kernel.unproven
     ]
-    return "\n\n".join([*blocks, _verdict(kernel, look)])
+    assumed = [look.wrap(f"assumes that {one}", f"{kernel.name}: ") for one in assumptions_of(kernel)]
+    return "\n\n".join([*blocks, "\n".join([*assumed, _verdict(kernel, look)])])
 
 
 def _finding(finding: Finding, path: str, look: Look) -> str:
-    head = f"{look.paint(f'error[{code_of(finding)}]', 'error')}: "
+    head = f"{look.paint(f'{finding.level}[{code_of(finding)}]', finding.level)}: "
     lines = [look.wrap(finding.message, head), f"  --> {path}:{finding.line}"]
     if finding.note:
         lines.append(look.wrap(finding.note, "  = note: "))
@@ -118,7 +128,8 @@ def _verdict(kernel: KernelCheck, look: Look) -> str:
     else:
         said = look.paint("proven", "good")
     swept = "; ".join(f"{name} {_range(values)}" for name, values in kernel.parameters.items() if len(values) > 1)
-    boxes = "; ".join(f"{name} {size}" for name, size in kernel.boxes.items() if not name.startswith("map at"))
+    known = {name: size for name, size in kernel.boxes.items() if name not in kernel.assumed}
+    boxes = "; ".join(f"{name} {size}" for name, size in known.items() if not name.startswith("map at"))
     tail = (f"; {swept}" if swept else "") + (f"; boxes, in bytes: {boxes}" if boxes else "")
     return look.wrap(f"{kernel.name}: {said} ({kernel.runs} runs, {kernel.seconds:.2f} s{tail})")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from legalsat.gemm import Gemm
 from legalsat.mma import Epilogue, Mma
@@ -12,8 +12,12 @@ from legalsat.operators import Copy, Operator
 from legalsat.pipeline import Pipeline
 from legalsat.plan import PLAN_VERSION, Launch, Plan, plain_value, read_plan, reading, value_of, write_plan
 from legalsat.plan import from_json as plan_from_json
+from legalsat.product_kernel import ProductKernel
 from legalsat.targets import Target, target
 from legalsat.tensor import plain
+
+if TYPE_CHECKING:
+    from legalsat.runtime import Kernel
 
 # Measured on an H200, one block alone (bench/gpu/results/latencies.json): 95 of 100 loads of a box are there by then.
 LOAD_NANOSECONDS = 780
@@ -68,6 +72,7 @@ class GemmPlan:
         a, b: the operands' movements to the matrix unit. c: the result's, from shared memory to global.
         mma: how tiles are multiplied; None where no matrix unit reads shared memory by itself.
         epilogue: how sums become C; None without `mma`.
+        kernel: the persistent kernel that backend cute prints, chosen by itself; None where wgmma does not multiply.
         cost: what is predicted. candidates: the best tiles, this one first.
     """
 
@@ -83,6 +88,7 @@ class GemmPlan:
     c: Plan
     mma: Mma | None
     epilogue: Epilogue | None
+    kernel: ProductKernel | None
     cost: GemmCost
     candidates: tuple[GemmCandidate, ...]
 
@@ -98,15 +104,32 @@ class GemmPlan:
         return product_pipeline(self)
 
     def emit(self, backend: str) -> str:
-        """Return source text that needs LegalSAT no more: "ptx"."""
+        """Return source text that needs LegalSAT no more: "cute", "ptx" or "triton"."""
         from legalsat.backends import emit  # noqa: PLC0415 - backends import plans
 
         return emit(self, backend)
 
+    def compile(self, backend: str | None = None) -> Kernel:
+        """Return a kernel: `c = kernel(a, b)`, `kernel(a, b, out=c)`, with torch tensors or any DLPack arrays.
+
+        A has shape (m, k) and B (n, k), each with the strides that were planned for; what the plan lays out anew is
+        laid out by the call, once for all if B is constant.
+
+        Args:
+            backend: "cute", "ptx" or "triton"; the first that prints this plan and is installed when left out.
+
+        Raises:
+            LegalSatError: no backend prints this plan, or what compiles its text is missing. No GPU is needed for
+                this; a call without one raises `legalsat.runtime.NoDriver`.
+        """
+        from legalsat.backends import compiled  # noqa: PLC0415 - backends import plans
+
+        return compiled(self, backend)
+
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain values."""
         operands = {name: getattr(self, name).to_json() for name in "abc"}
-        rest = ("tile", "stages", "blocks", "launch", "registers", "mma", "epilogue", "cost", "candidates")
+        rest = ("tile", "stages", "blocks", "launch", "registers", "mma", "epilogue", "kernel", "cost", "candidates")
         return {
             "version": PLAN_VERSION,
             "subject": str(self.operator),
@@ -147,7 +170,7 @@ def from_json(data: Any) -> GemmPlan:
     with reading(data):
         a, b, c = (plan_from_json(data[name]) for name in "abc")
         hints = get_type_hints(GemmPlan)
-        solved = ("tile", "stages", "blocks", "launch", "registers", "mma", "epilogue", "cost", "candidates")
+        solved = ("tile", "stages", "blocks", "launch", "registers", "mma", "epilogue", "kernel", "cost", "candidates")
         return GemmPlan(
             operator=_product(a.operator, b.operator, c.operator),
             target=target(data["target"]),

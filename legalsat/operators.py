@@ -292,6 +292,47 @@ class Im2col:
         return ", ".join(parts) + ("" if self.tile is None else f", tile {self.tile[0]} x {self.tile[1]}")
 
 
+@dataclass(frozen=True, slots=True)
+class Pad:
+    """Copy a tensor into the middle of a larger one, and write a value around it.
+
+    `legalsat.backends.cute.movement_program.program_for` makes a kernel of it; it has no plan of boxes.
+
+    Attributes:
+        source: the tensor to read.
+        padding: elements before and after it along each axis, which an argument may give as one number for both sides
+            or for all axes.
+        value: what is written there.
+        target: the tensor to write; dense and row-major when left out.
+
+    Raises:
+        InvalidInput: the source has dims, or a number has no meaning.
+    """
+
+    source: Tensor
+    padding: tuple[tuple[int, int], ...]
+    value: float
+    target: Tensor
+
+    def __init__(self, source: Any, padding: Any, value: float = 0, target: Tensor | None = None) -> None:
+        source = as_tensor(source)
+        if source.dims:
+            raise InvalidInput(f"source is {source}; bind its dims first")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidInput(f"value is {value!r}; give a number")
+        put = object.__setattr__
+        put(self, "source", source)
+        put(self, "padding", paddings(padding, source.rank))
+        put(self, "value", value)
+        shape = (n + sum(beside) for n, beside in zip(plain(source.shape), self.padding, strict=True))
+        result = Tensor(shape, source.dtype)
+        put(self, "target", _same(result, result if target is None else target))
+
+    def __str__(self) -> str:
+        around = " x ".join(sides(pair) for pair in self.padding)
+        return f"padding of {self.source} by {around} with {self.value}"
+
+
 Operator = Copy | Transpose | Im2col
 
 

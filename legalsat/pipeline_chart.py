@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
+from legalsat.errors import InvalidInput
 from legalsat.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ def gantt(pipeline: Pipeline, values: Mapping[str, int], latencies: Mapping[str,
     """
     from legalsat.analyses.pipeline_timing import timed  # noqa: PLC0415
 
+    if not isinstance(pipeline, Pipeline):
+        raise InvalidInput(f"a chart is of a Pipeline, not of {type(pipeline).__name__}; give plan.pipeline")
+    for what, given in (("values", values), ("latencies", {} if latencies is None else latencies)):
+        if not isinstance(given, Mapping):
+            raise InvalidInput(f"{what} is of type {type(given).__name__}; give a dict of names and numbers")
     timing = timed(pipeline, values, latencies)
     return _Chart(timing).draw(", ".join(f"{values[name]} {name}" for name in pipeline.symbols))
 

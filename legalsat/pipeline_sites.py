@@ -64,6 +64,31 @@ class BarrierPhase:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class BarrierEnd:
+    """A barrier is invalidated, initialised anew or overwritten; whether nobody can use it any more."""
+
+    where: str
+    barrier: str
+    idle: bool
+
+    def __str__(self) -> str:
+        return self.where
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aligned:
+    """Something that must be a multiple, such as "the size of a bulk copy": its value and of what, in bytes."""
+
+    where: str
+    what: str
+    value: int
+    multiple: int
+
+    def __str__(self) -> str:
+        return self.where
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PhaseWait:
     """A wait for a phase while the barrier may be in the phase `current`."""
 
@@ -78,12 +103,16 @@ class PhaseWait:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageWrite:
-    """A stage is written; whether its `user` (threads, copies, wgmma, tcgen05 or stores) is done with it before."""
+    """A stage is written; whether its `user` (threads, copies, wgmma, tcgen05 or stores) is done with it before.
+
+    `fenced`: what ordinary instructions have written there is fenced before an asynchronous unit writes.
+    """
 
     where: str
     stage: str
     user: str
     done: bool
+    fenced: bool = True
 
     def __str__(self) -> str:
         return self.where

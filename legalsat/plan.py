@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from legalsat.access import MEANS, Access, Mode
 from legalsat.checks import integer, integers, one_of
@@ -20,6 +20,9 @@ from legalsat.targets import TARGETS, Target, target
 from legalsat.tensor import Tensor
 from legalsat.tensor_map import TensorMap
 from legalsat.windows import Window
+
+if TYPE_CHECKING:
+    from legalsat.runtime import Kernel
 
 PLAN_VERSION = 3
 
@@ -233,10 +236,24 @@ class Plan:
         return self.before[-1].operator.target if self.before else self.operator.source
 
     def emit(self, backend: str) -> str:
-        """Return source text that needs LegalSAT no more: "triton", "host" (C++) or "host-python"."""
+        """Return source text that needs LegalSAT no more: "triton", "cute", "host" (C++) or "host-python"."""
         from legalsat.backends import emit  # noqa: PLC0415 - backends import plans
 
         return emit(self, backend)
+
+    def compile(self, backend: str | None = None) -> Kernel:
+        """Return a kernel: `y = kernel(x)`, `kernel(x, out=y)`, with torch tensors or any DLPack arrays.
+
+        Args:
+            backend: "triton" or "cute"; the first that prints this plan when left out.
+
+        Raises:
+            LegalSatError: no backend prints this plan, or what compiles its text is missing. No GPU is needed for
+                this; a call without one raises `legalsat.runtime.NoDriver`.
+        """
+        from legalsat.backends import compiled  # noqa: PLC0415 - backends import plans
+
+        return compiled(self, backend)
 
     def bind(self, **values: int) -> Plan:
         """Return the plan for these values of the dims.

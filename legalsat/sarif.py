@@ -18,7 +18,8 @@ class Result:
     Attributes:
         rule: a stable name, such as "PIPE007" or "not_proven".
         summary: what the rule is about, in a sentence.
-        level: "error" for a break, "note" for what could not be decided.
+        level: "error" for a break, "warning" for what only a document asks for, "note" for what could not be decided or
+            is taken for granted.
         message: what is wrong here, with numbers.
         line: of the file, from 1; 0 where it is about the whole file.
     """

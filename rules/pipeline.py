@@ -6,6 +6,8 @@ The conditions hold for every speed of every role, and are judged by `legalsat.a
 from __future__ import annotations
 
 from legalsat.pipeline_sites import (
+    Aligned,
+    BarrierEnd,
     BarrierPhase,
     BarrierRange,
     BarrierUse,
@@ -448,4 +450,70 @@ def pipeline_unit_lacking(use: UnitUse, target: Target) -> Requirements:
         "this chip has no {unit}",
         help="plan for a chip that has it, or use other means",
         unit=use.unit,
+    )
+
+
+@CHIP.rule(
+    "PIPE024",
+    Source(f"{_MBARRIER}.10", "barrier").saying(
+        "An mbarrier object must be invalidated before using its memory location for any other purpose"
+    ),
+    refused_by="hardware",
+)
+def barrier_destroyed(end: BarrierEnd, target: Target) -> Requirements:
+    """A barrier stays as it is until nobody arrives at it, waits for it or has bytes under way to it any more.
+
+    Its memory is shared memory like any other: a store to it, a copy over it, a second initialisation or
+    mbarrier.inval ends it. What still comes then counts elsewhere or nowhere.
+    """
+    yield require(
+        end.idle,
+        "barrier {barrier} ends while it may still be in use",
+        help="let all who use {barrier} meet before its memory is used anew",
+        barrier=end.barrier,
+    )
+
+
+@CHIP.rule(
+    "PIPE025",
+    Source("libcu++ PTX documentation, cp.async.bulk", "alignment").saying(
+        "Both srcMem and dstMem must be 16-byte aligned, and size must be a multiple of 16"
+    ),
+    refused_by="hardware",
+)
+def pipeline_address_misaligned(aligned: Aligned, target: Target) -> Requirements:
+    """Addresses and sizes are multiples of what their unit takes.
+
+    A bulk copy moves 16 bytes or a multiple between addresses that are multiples of 16; a copy by a tensor map needs a
+    multiple of 128 in shared memory, a barrier one of 8, and cp.async one of its own size.
+    """
+    yield require(
+        aligned.value % aligned.multiple == 0,
+        "{what} is {value}, no multiple of {multiple}",
+        help="move or round it to a multiple of {multiple}",
+        what=aligned.what,
+        value=aligned.value,
+        multiple=aligned.multiple,
+    )
+
+
+@CHIP.rule(
+    "PIPE026",
+    Source("PTX ISA 9.1, 8.6", "fence").saying(
+        "A proxy fence is required to synchronize memory operations across different proxies"
+    ),
+    refused_by="document",
+    level="warning",
+)
+def overwrite_not_fenced(write: StageWrite, target: Target) -> Requirements:
+    """What threads wrote is fenced by them before the copy engine writes over it.
+
+    The ordinary write might land last otherwise. No GPU is known to let it, and reads of a stage before its next load
+    are not asked for: no library fences those.
+    """
+    yield require(
+        write.fenced,
+        "stage {stage} was written by threads and is written by the async proxy without a fence",
+        help="give fence.proxy.async after the writes and before the writers arrive or meet",
+        stage=write.stage,
     )

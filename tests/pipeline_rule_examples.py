@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from legalsat.pipeline_sites import (
+    Aligned,
+    BarrierEnd,
     BarrierPhase,
     BarrierRange,
     BarrierUse,
@@ -64,4 +66,11 @@ EXAMPLES: tuple[tuple[str, Any, Any], ...] = (
     ("PIPE021", BarrierRange(_WHERE, arrivals=0), BarrierRange(_WHERE, arrivals=1)),
     ("PIPE022", BarrierRange(_WHERE, bytes=2**20), BarrierRange(_WHERE, bytes=2**20 - 1)),
     ("PIPE023", UnitUse(_WHERE, "wgmma", present=False), UnitUse(_WHERE, "wgmma", present=True)),
+    ("PIPE024", BarrierEnd(_WHERE, "full[c]", idle=False), BarrierEnd(_WHERE, "full[c]", idle=True)),
+    ("PIPE025", Aligned(_WHERE, "the size of a bulk copy", 24, 16), Aligned(_WHERE, "the size of a bulk copy", 32, 16)),
+    (
+        "PIPE026",
+        StageWrite(_WHERE, "A[c]", "threads", done=True, fenced=False),
+        StageWrite(_WHERE, "A[c]", "threads", done=True),
+    ),
 )

@@ -13,7 +13,7 @@ import legalsat as ls
 from legalsat.analyses.model_check import explore
 from legalsat.errors import LegalSatError
 from legalsat.extract.contract import require_contract
-from legalsat.pipeline import BarrierRing, Expect, Loop, Pipeline, Role
+from legalsat.pipeline import BarrierRing, Expect, Load, Loop, Pipeline, Role, walk
 from legalsat.targets import target
 
 T = ls.Tensor
@@ -59,6 +59,15 @@ def test_products_keep_the_contract(m: int, n: int, k: int, dtype: str, name: st
     found = ls.check_pipeline(plan)
     assert found.proven, str(found)
     assert harmless(plan.pipeline, 3)
+
+
+@pytest.mark.parametrize("name", ["h200", "b200"])
+def test_barriers_say_the_bytes_that_their_loads_bring(name: str) -> None:
+    pipeline = ls.synthesize(ls.Gemm(300, 136, 1000, "bf16"), name).pipeline
+    loads = [op for role in pipeline.roles for op in walk(role.body) if isinstance(op, Load)]
+    brought = {ring.name: sum(load.bytes for load in loads if load.barrier == ring.name) for ring in pipeline.barriers}
+    assert {ring.name: ring.transaction_bytes for ring in pipeline.barriers} == brought
+    assert brought["full"] > 0
 
 
 def test_the_printed_kernel_keeps_it_too() -> None:

@@ -497,7 +497,7 @@ def test_backends_by_name() -> None:
     plan = ls.synthesize(ls.Tensor((64, 64), "bf16"), "sm_90a")
     assert plan.emit("host") == emit_cpp(plan)
     assert emit(plan, "host-python") == emit_python(plan)
-    with pytest.raises(ls.InvalidInput, match="'cuda'; give one of triton, host, host-python"):
+    with pytest.raises(ls.InvalidInput, match="'cuda'; give one of triton, cute, host, host-python"):
         emit(plan, "cuda")
     with pytest.raises(ls.InvalidInput, match="backend is None"):
         emit(plan, None)  # type: ignore[arg-type]

@@ -33,7 +33,7 @@ def assemble(ptx: str, architecture: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx, encoding="utf-8")
-        command = [_tool(architecture), f"-arch={architecture}", "-o", str(binary), str(source)]
+        command = [tool_for(architecture), f"-arch={architecture}", "-o", str(binary), str(source)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
         except subprocess.TimeoutExpired:
@@ -44,7 +44,7 @@ def assemble(ptx: str, architecture: str) -> bytes:
 
 
 @lru_cache
-def _tool(architecture: str) -> str:
+def tool_for(architecture: str) -> str:
     """Return a ptxas that knows the architecture."""
     for tool in _tools():
         told = subprocess.run([tool, "--help"], capture_output=True, text=True, check=False).stdout

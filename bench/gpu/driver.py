@@ -1,61 +1,43 @@
-"""A thin wrapper of libcuda, for measurements on a machine that has a GPU and Python but not LegalSAT's dependencies.
+"""GPU 0 for measurements: what `legalsat.runtime.driver` has, with memory and launches of single kernels.
 
     device = Device()
     kernel = device.load(cubin).kernel("name")
     kernel(device.encode(arguments), pointer, c_uint32(7), grid=(1,), block=(128,), shared=65536)
     device.synchronize()
 
-It uses the primary context, as torch does, so pointers of torch tensors can be passed as plain ints. An error of an
-asynchronous kernel is sticky: nothing works in that process any more, so risky kernels go into processes of their own.
+It needs Python and a driver, and none of LegalSAT's dependencies. Pointers of torch tensors can be passed as ints. An
+error of an asynchronous kernel is sticky: nothing works in that process any more, so risky kernels go into processes
+of their own.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_size_t, c_uint64, c_void_p
 from typing import Any
 
-MAP_BYTES = 128
-_MAP_ALIGNMENT = 64
-_MOST_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-_DEFAULT_SHARED = 48 * 1024  # a block has no more without opting in
+from legalsat.runtime.driver import MAP_BYTES, DriverError, launch_config, map_arguments, the_driver
 
-
-class DriverError(RuntimeError):
-    """A call of the driver failed; `name` is its CUresult, such as "CUDA_ERROR_MISALIGNED_ADDRESS"."""
-
-    def __init__(self, call: str, code: int, name: str) -> None:
-        """Take the call's name, and its CUresult as number and as name."""
-        super().__init__(f"{call}: {name} ({code})")
-        self.code, self.name = code, name
+__all__ = ["MAP_BYTES", "Device", "DriverError", "Kernel", "Module", "map_arguments"]
 
 
 class Device:
-    """GPU 0 and its primary context."""
+    """A GPU, its primary context being this thread's current one."""
 
     def __init__(self, index: int = 0) -> None:
-        """Open a GPU; raises `OSError` where there is no driver and `DriverError` where there is no GPU."""
-        self._cuda = ctypes.CDLL("libcuda.so.1")
-        handle, context = c_int(), c_void_p()
-        self.call("cuInit", c_uint(0))
-        self.call("cuDeviceGet", byref(handle), c_int(index))
-        self.call("cuDevicePrimaryCtxRetain", byref(context), handle)
-        self.call("cuCtxSetCurrent", context)
-
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call a function of the driver; raises `DriverError` unless it succeeds."""
-        code = getattr(self._cuda, name)(*arguments)
-        if code:
-            text = c_char_p()
-            self._cuda.cuGetErrorName(c_int(code), byref(text))
-            raise DriverError(name, code, (text.value or b"unknown").decode())
+        """Open a GPU; raises `OSError` where there is no driver or no GPU."""
+        self._device = the_driver().device(index)
+        self.call = self._device.call
+        self.call("cuCtxSetCurrent", c_void_p(self._device.context))
 
     def load(self, image: bytes) -> Module:
         """Return the module of a cubin, or of PTX text, which the driver then assembles."""
-        module = c_void_p()
-        self.call("cuModuleLoadData", byref(module), c_char_p(image + b"\0"))
-        return Module(self, module)
+        return Module(self, self._device.load(image))
+
+    def function(self, module: int, name: str, shared: int) -> c_void_p:
+        """Return the handle of a kernel that may be launched with these bytes of dynamic shared memory."""
+        return self._device.function(module, name, shared=shared)
 
     def allocate(self, size: int) -> int:
         """Return the address of `size` new bytes."""
@@ -82,51 +64,30 @@ class Device:
         self.call("cuCtxSynchronize")
 
     def encode(self, arguments: Mapping[str, Any], address: int | None = None) -> bytes:
-        """Return the 128 bytes of a tiled tensor map.
-
-        Args:
-            arguments: as `map_arguments` returns them: driver's enum values and plain ints.
-            address: of the tensor, instead of the one in `arguments`.
-        """
-        buffer = ctypes.create_string_buffer(MAP_BYTES + _MAP_ALIGNMENT)
-        place = -(-ctypes.addressof(buffer) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
-        rank = len(arguments["global_dim"])
-        self.call(
-            "cuTensorMapEncodeTiled",
-            c_void_p(place),
-            c_int(arguments["dtype"]),
-            c_uint32(rank),
-            c_void_p(arguments["address"] if address is None else address),
-            (c_uint64 * rank)(*arguments["global_dim"]),
-            (c_uint64 * max(rank - 1, 1))(*arguments["global_stride"]),
-            (c_uint32 * rank)(*arguments["box"]),
-            (c_uint32 * rank)(*arguments["element_stride"]),
-            *(c_int(arguments[name]) for name in ("interleave", "swizzle", "l2_promotion", "oob_fill")),
-        )
-        return ctypes.string_at(place, MAP_BYTES)
+        """Return the 128 bytes of a tiled tensor map; see `legalsat.runtime.driver.Device.encode`."""
+        return self._device.encode(arguments, address)
 
 
 class Module:
     """A loaded module."""
 
-    def __init__(self, device: Device, handle: c_void_p) -> None:
+    def __init__(self, device: Device, handle: int) -> None:
         """Take the device and the driver's handle; `Device.load` makes it."""
         self._device, self._handle = device, handle
 
     def kernel(self, name: str) -> Kernel:
         """Return the kernel called `name`."""
-        handle = c_void_p()
-        self._device.call("cuModuleGetFunction", byref(handle), self._handle, c_char_p(name.encode()))
-        return Kernel(self._device, handle)
+        return Kernel(self._device, self._handle, name)
 
 
 class Kernel:
     """A kernel that can be called."""
 
-    def __init__(self, device: Device, handle: c_void_p) -> None:
-        """Take the device and the driver's handle; `Module.kernel` makes it."""
-        self._device, self._handle = device, handle
-        self._shared = _DEFAULT_SHARED
+    def __init__(self, device: Device, module: int, name: str) -> None:
+        """Take the device, the module's handle and the kernel's name; `Module.kernel` makes it."""
+        self._device, self._module, self._name = device, module, name
+        self._shared = 0
+        self._handle = device.function(module, name, 0)
 
     def __call__(
         self, *arguments: Any, grid: Sequence[int], block: Sequence[int], shared: int = 0, stream: int = 0
@@ -142,17 +103,15 @@ class Kernel:
             stream: the driver's handle, 0 for the default stream.
         """
         if shared > self._shared:
-            self._device.call("cuFuncSetAttribute", self._handle, c_int(_MOST_DYNAMIC_SHARED), c_int(shared))
+            self._handle = self._device.function(self._module, self._name, shared)
             self._shared = shared
         held = [_value(argument) for argument in arguments]
         pointers = (c_void_p * max(len(held), 1))(*(ctypes.addressof(value) for value in held))
-        extents = [c_uint(n) for shape in (grid, block) for n in (*shape, 1, 1)[:3]]
+        config = launch_config(grid, block, shared, stream, {})
         self._device.call(
-            "cuLaunchKernel",
+            "cuLaunchKernelEx",
+            byref(config),
             self._handle,
-            *extents,
-            c_uint(shared),
-            c_void_p(stream),
             ctypes.cast(pointers, POINTER(c_void_p)),
             c_void_p(None),
         )
@@ -162,16 +121,3 @@ def _value(argument: Any) -> Any:
     if isinstance(argument, bytes):
         return ctypes.create_string_buffer(argument, len(argument))
     return c_uint64(argument) if isinstance(argument, int) else argument
-
-
-def map_arguments(tm: Any) -> dict[str, Any]:
-    """Return a tiled `legalsat.TensorMap` as plain values that JSON holds, for `Device.encode`."""
-    from legalsat.tensor_map import driver_value  # noqa: PLC0415  # where it is prepared; runs need no LegalSAT
-
-    enums = ("dtype", "interleave", "swizzle", "l2_promotion", "oob_fill")
-    numbers = ("global_dim", "global_stride", "box", "element_stride")
-    return {
-        **{name: driver_value(name, getattr(tm, name)) for name in enums},
-        **{name: list(getattr(tm, name)) for name in numbers},
-        "address": tm.address,
-    }

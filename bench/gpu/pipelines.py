@@ -85,6 +85,8 @@ def prepare(folder: Path, plans: int) -> None:
         (folder / f"{name}.cubin").write_bytes(assemble(text, plan.target.architecture))
         entries.append(entry_of(plan, name))
         if len(entries) <= MUTANTS_OF:
+            # `bench.ptx_judged` reads these from results/judged, beside the verdicts.
+            (folder / f"{name}.ptx").write_text(text)
             entries[-1]["mutants"] = planted(folder, plan, name, text)
     (folder / "pipelines.json").write_text(json.dumps(entries))
     count = sum(len(e.get("mutants", ())) for e in entries)

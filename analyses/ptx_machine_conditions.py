@@ -1,0 +1,358 @@
+"""Conditions that a launch decides: predicates that depend on parameters or the grid, and values that turn them round.
+
+A branch that all runs take one way proves nothing about the other. `Conditions` says which branches, guards and
+comparisons these are; `flips` looks for values that turn one round, by computing the comparison alone for many values
+near the constants that it is made of. Whether it really turns round, a run of the kernel tells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, product
+from typing import Any
+
+import numpy as np
+
+from legalsat.analyses import ptx_machine_units as units
+from legalsat.analyses.ptx_machine_alu import FULL, LANES, DividesByZero, Value, arithmetic, blend, compare, immediate
+from legalsat.analyses.ptx_text import Instruction, names_in, results_of, vector
+
+TRUE, FALSE = 1, 2  # outcomes of a condition, as bits
+LANES_DECIDE = frozenset({"elect", "activemask", "mbarrier"})  # their results depend on no launch
+_GRID = ("%ctaid.", "%nctaid.")
+_THREAD = ("%tid.", "%laneid", "%warpid")
+_SUMS = {"add", "sub", "mov", "mad", "mul", "shl", "cvt", "neg"}
+BUDGET = 20_000  # instructions computed in search of values for one condition
+MEMORY = "[shared]"  # stands for all words of shared memory
+_MOST_CONSTANTS, _MOST_SUMS, _MOST_DEPTH = 24, 8, 200
+_MOST_BITS = 41  # of values that are tried
+_POWERS = tuple(sorted({max(0, (1 << k) + d) for k in range(31) for d in (-1, 0, 1)}))
+_SMALL = (0, 1, 2, 3, 5, 8)
+BLOCKS = 1024  # for which a condition on the block's number is computed
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that a launch decides: by which predicate, where, and on what it depends.
+
+    Attributes:
+        name: of the predicate.
+        line: where it is computed or used.
+        keys: parameters and special registers on which it depends.
+        used: whether this is a use, so a branch or guard; else it is computed here.
+    """
+
+    name: str
+    line: int
+    keys: frozenset[str]
+    used: bool
+
+    @property
+    def what(self) -> str:
+        """What it is called in messages."""
+        return "branch" if self.used else "comparison"
+
+
+class Conditions:
+    """What the instructions of a kernel that matter depend on.
+
+    Args:
+        program: whose `chosen` instructions are taken.
+    """
+
+    def __init__(self, program: Any) -> None:
+        self.program = program
+        self._narrowed = False
+        self._left, self._budget = BUDGET, 8 * BUDGET
+        self._loops: dict[str, bool] = {}
+        self.definitions: dict[str, list[Instruction]] = {}
+        for i in program.chosen:
+            for name in results_of(i):
+                self.definitions.setdefault(name, []).append(i)
+        self.depends = self._depends()
+
+    def keys_now(self, condition: Condition) -> frozenset[str]:
+        """Return what a condition depends on, as far as runs have shown which stores reach which loads."""
+        if self.program.words and not self._narrowed:
+            self.depends, self._narrowed = self._depends(self.program.flows), True
+        return self.depends.get(condition.name, frozenset()) & condition.keys
+
+    def _depends(self, flows: Set[tuple[int, int]] | None = None) -> dict[str, frozenset[str]]:
+        """Return the launch's values that each register depends on, by data.
+
+        Args:
+            flows: lines of stores and of loads that have read what they stored; every load reads all when left out.
+        """
+        reached: dict[int, list[str]] = {}
+        for store, load in flows or ():
+            reached.setdefault(load, []).append(f"[{store}]")
+        found: dict[str, frozenset[str]] = {}
+        nothing: frozenset[str] = frozenset()
+        moved = True
+        while moved:
+            moved = False
+            for i in self.program.chosen:
+                to, keys = results_of(i), nothing
+                if i.base == "st" and self.program.words and units.space_of(i) == "shared":
+                    to = [MEMORY if flows is None else f"[{i.line}]"]
+                    names = [n for one in i.operands[1:] for n in names_in(one)]
+                elif i.base in LANES_DECIDE:
+                    continue
+                elif i.base == "ld":
+                    space = units.space_of(i)
+                    keys = frozenset(keys_of_load(i)) if space == "param" else nothing
+                    names = ([MEMORY] if flows is None else reached.get(i.line, [])) if space in {"shared", ""} else []
+                else:
+                    names = [n for one in i.operands[1:] for n in names_in(one)]
+                if i.guard:
+                    names = [*names, i.guard]
+                if to and len(self.definitions.get(to[0], ())) > 1:
+                    # Which of its values a register has, and after how many rounds, branches decide.
+                    names = [*names, *self.program.deciding.get(id(i), ())]
+                for name in names:
+                    keys |= {name} if name.startswith(_GRID) else found.get(name, nothing)
+                for name in to:
+                    if not keys <= found.get(name, nothing):
+                        found[name] = found.get(name, nothing) | keys
+                        moved = True
+        return found
+
+    def _of(self, name: str) -> frozenset[str]:
+        return frozenset({name}) if name.startswith(_GRID) else self.depends.get(name, frozenset())
+
+    def defined(self, i: Instruction) -> Condition | None:
+        """Return the condition that an instruction computes, if a launch decides it."""
+        if i.base != "setp" and i.parts[-1] != "pred":
+            return None
+        # By its own operands: another instruction may give the same predicate another value.
+        sources = [n for one in i.operands[1:] for n in names_in(one)] + [i.guard] * bool(i.guard)
+        keys = frozenset().union(*(self._of(name) for name in sources))
+        return Condition(results_of(i)[0], i.line, keys, used=False) if keys else None
+
+    def used(self, i: Instruction) -> Condition | None:
+        """Return the condition under which an instruction goes on, if a launch decides it."""
+        keys = self.depends.get(i.guard) if i.guard else None
+        return Condition(i.guard, i.line, keys, used=True) if keys else None
+
+    # Turning conditions round.
+
+    def flips(
+        self,
+        condition: Condition,
+        free: Set[str],
+        wanted: int,
+        bases: Sequence[Mapping[str, int]],
+        steps: Mapping[str, int],
+    ) -> Iterator[dict[str, int]]:
+        """Yield values of parameters with which a condition has the wanted outcome, the simplest first.
+
+        Args:
+            condition: that is to be turned round.
+            free: what may be chosen of that on which it depends.
+            wanted: `TRUE` or `FALSE`.
+            bases: values of the other parameters.
+            steps: by how much each parameter grows, where that is not 1.
+        """
+        constants = self._constants(condition.name)
+        listed = {key: self._candidates(key, constants, steps.get(key, 1)) for key in sorted(free)}
+        known, self._left = False, min(BUDGET, self._budget)
+        self._budget -= self._left
+        for base in bases:
+            tried: list[dict[str, int]] = [{key: v} for key, values in listed.items() for v in values]
+            if len(listed) > 1:
+                small = [[v * steps.get(k, 1) for v in _SMALL] for k in list(listed)[:3]]
+                tried += [dict(zip(listed, values, strict=False)) for values in product(*small)]
+            for values in sorted(tried, key=lambda v: (min(v.values()) < 0, sum(map(abs, v.values())))):
+                if self._left < 0:
+                    return
+                outcome = self.outcome(condition.name, {**base, **values})
+                known |= outcome is not None
+                if outcome is not None and outcome & wanted:
+                    yield values
+        if not known:
+            # It depends on what only a run knows: the constants that it is compared with are all there is to go by.
+            for key in listed:
+                for c in constants:
+                    yield from ({key: max(0, c + d) * steps.get(key, 1)} for d in (0, 1, -1))
+
+    # Conditions on the state of loops.
+
+    def of_loops(self, i: Instruction) -> bool:
+        """Does an instruction compare sums of registers that loops carry, and of what the launch gives?"""
+        if i.base != "setp":
+            return False
+        carried, work, seen = False, [n for one in i.operands[1:] for n in names_in(one)], set()
+        while work:
+            one = work.pop()
+            if one in seen or not self._carried(one):
+                continue
+            seen.add(one)
+            listed = self.definitions[one]
+            if len(listed) > 1:
+                carried = True
+            elif listed[0].base in _SUMS:
+                work += [n for operand in listed[0].operands[1:] for n in names_in(operand)]
+            else:
+                return False
+        return carried
+
+    def _carried(self, name: str) -> bool:
+        """Does a register depend on one that is written in several places?"""
+        if name not in self._loops:
+            self._loops[name] = False
+            listed = self.definitions.get(name, [])
+            sources = {n for i in listed for one in i.operands[1:] for n in names_in(one)}
+            self._loops[name] = len(listed) > 1 or any(self._carried(n) for n in sorted(sources))
+        return self._loops[name]
+
+    def same_for_blocks(self, condition: Condition, free: Set[str], seen: int, base: Mapping[str, int]) -> bool:
+        """Does a condition that depends on the block's number alone turn out the same for each of the first blocks?"""
+        if not all(key.startswith("%ctaid.") for key in free):
+            return False
+        for key in free:
+            for first in range(0, BLOCKS, LANES):
+                numbers = np.arange(first, first + LANES, dtype=np.uint64)
+                if self.outcome(condition.name, {**base, key: numbers}, by_thread=True) not in {TRUE, FALSE} & {seen}:
+                    return False
+        return True
+
+    def _candidates(self, key: str, constants: list[int], step: int) -> list[int]:
+        if self.program.is_pointer(key):
+            begin = self.program.pointer(key)
+            return [begin + d for d in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256)] + [0]
+        near = {c + d for c in constants for d in (-1, 0, 1)}
+        near |= {a + b for a, b in combinations_with_replacement(constants[:_MOST_SUMS], 2)}
+        near |= {c * step + d for c in constants for d in (-1, 0, 1)} | {*_POWERS, -1}
+        if key.startswith("%"):
+            return sorted(v for v in near if 0 <= v < 1 << 16)
+        bits = min(self.program.bits(key) - 1, _MOST_BITS)
+        near |= {1 << power for power in range(32, bits)}
+        return sorted(v for v in near if -(1 << bits) <= v < 1 << bits and v % self.program.multiple(key) == 0)
+
+    def _constants(self, name: str) -> list[int]:
+        """Return the numbers that a register is computed from, the nearest first."""
+        found: dict[int, None] = {}
+        seen, work = {name}, [name]
+        while work and len(found) < _MOST_CONSTANTS:
+            following = []
+            for one in work:
+                for i in self.definitions.get(one, []):
+                    for operand in i.operands[1:]:
+                        number = immediate(operand)
+                        if number is not None and abs(number) < 1 << 31 and not operand.startswith(("0f", "0d")):
+                            found.setdefault(number)
+                        for source in names_in(operand):
+                            if source not in seen:
+                                seen.add(source)
+                                following.append(source)
+            work = following
+        return list(found)
+
+    def outcomes(self, names: Iterable[str], values: Mapping[str, int]) -> list[Value]:
+        """Return what predicates are for these values in the first warp."""
+        held: dict[str, Value] = {"": -1}
+        return [self._value(name, values, 0, held, 0) for name in names]
+
+    def outcome(self, name: str, values: Mapping[str, Any], *, by_thread: bool = False) -> int | None:
+        """Return which outcomes a predicate has for these values, as bits; None where that cannot be computed.
+
+        Args:
+            name: of the predicate.
+            values: of parameters and special registers.
+            by_thread: lanes stand for launches, not for threads; some threads are taken one by one.
+        """
+        found = 0
+        last = -(-self.program.threads // LANES) - 1
+        threads = [(w, lane) for w in sorted({0, 1, last}) for lane in (0, LANES - 1)] if by_thread else []
+        for warp, lane in threads or [(0, -1), (last, -1)]:
+            held: dict[str, Value] = {"": lane}
+            value = self._value(name, values, warp, held, 0)
+            if not isinstance(value, int):
+                return None
+            found |= (TRUE if value else 0) | (FALSE if value != FULL else 0)
+            if not by_thread and not any(one.startswith(_THREAD) for one in held):
+                break
+        return found
+
+    def _value(self, name: str, values: Mapping[str, int], warp: int, held: dict[str, Value], depth: int) -> Value:
+        if name in held:
+            return held[name]
+        held[name] = None  # while it is looked for: what depends on itself is not followed
+        program = self.program
+        self._left -= 1
+        if name not in self.definitions:
+            if name in values:
+                held[name] = values[name]
+            elif name.startswith("%"):
+                held[name] = value = program.special(values, name, warp)
+                if held.get("", -1) >= 0 and isinstance(value, np.ndarray) and name not in values:
+                    held[name] = int(value[held[""]])
+            else:
+                held[name] = program.symbols.get(name)
+        elif depth < _MOST_DEPTH:
+            for i in self.definitions[name]:
+                value = self._computed(i, name, values, warp, held, depth + 1)
+                if value is not None:
+                    held[name] = value
+                    break
+        return held[name]
+
+    def _computed(  # noqa: PLR0911, PLR0917
+        self, i: Instruction, name: str, values: Mapping[str, int], warp: int, held: dict[str, Value], depth: int
+    ) -> Value:
+        if i.base == "ld":
+            if units.space_of(i) != "param":
+                return None
+            at = results_of(i).index(name)
+            place, offset, bits = parameter_of(i, at)
+            return self.program.parameter(values, place, offset, bits)
+        if i.base not in {"setp", "selp", "shfl"} and arithmetic(i.parts, i.operands) is None:
+            return None
+        if "{" in i.operands[0] or any("{" in one for one in i.operands):
+            return None
+        bits = _bits(i)
+        sources = []
+        for n, operand in enumerate(i.operands[1:]):
+            number = immediate(operand)
+            if number is not None:
+                predicate = i.parts[-1] == "pred"
+                sources.append(FULL * (number & 1) if predicate else number & ((1 << bits) - 1))
+            else:
+                sources.append(self._value(operand.lstrip("!"), values, warp, held, depth))
+                if operand.startswith("!") and sources[-1] is not None:
+                    sources[-1] ^= FULL
+            if n == 0 and i.base == "shfl":
+                first = sources[0]
+                return int(first[0]) if isinstance(first, np.ndarray) else first
+        try:
+            if i.base == "selp":
+                a, b, held_ = sources
+                return None if held_ is None else a if held_ == FULL else b if not held_ else blend(a, b, held_)
+            work = compare(i.parts) if i.base == "setp" else arithmetic(i.parts, i.operands)
+            value = None if work is None else work(*sources)
+        except (DividesByZero, TypeError, ValueError, OverflowError):
+            return None
+        if i.base == "setp" and value is not None and results_of(i).index(name):
+            return value ^ FULL
+        return value
+
+
+def _bits(i: Instruction) -> int:
+    found = re.search(r"(\d+)$", i.parts[-1])
+    return int(found[1]) if found else 64
+
+
+def parameter_of(i: Instruction, at: int) -> tuple[str, int, int]:
+    """Return the parameter, the byte in it and the bits that a load of parameters takes for its n-th result."""
+    found = re.fullmatch(r"([\w$]+)\s*(?:\+\s*(\d+))?", i.operands[1].strip("[] "))
+    names = vector(i.operands[0])
+    each = units.width_of(i) // len(names)
+    return (found[1], int(found[2] or 0) + each * at, 8 * each) if found else ("", 0, 8 * each)
+
+
+def keys_of_load(i: Instruction) -> list[str]:
+    """Return what a load of parameters takes, by name, and from the second byte on by name and byte."""
+    found = [parameter_of(i, at) for at in range(len(vector(i.operands[0])))]
+    return [f"{name}+{offset}" if offset else name for name, offset, _ in found]

@@ -1,0 +1,111 @@
+"""Loops whose state repeats: after which rounds, and with which period.
+
+Every register and every clock at a loop's head must be the same a period later, or have grown by the same step each
+period. Then more rounds bring nothing new, and what follows the loop depends only on where in a period it ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Visits of a head after which its state is compared; a period must then have passed three times in the last two thirds.
+CHECKS = frozenset((9, 12, 15, 18, 21, 24, 27, 30, 36, 42, 48, 54, 60, 72, 84, 96, 120, 144, 180, 240))
+LONGEST = 240
+_WORD = np.uint64(2**32 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """When a loop's state repeats: rounds before it does, and rounds after which it is the same again."""
+
+    before: int
+    rounds: int
+
+
+@dataclass
+class Periods:
+    """The states of a run at the heads of its loops.
+
+    Attributes:
+        found: of heads, when their state repeats.
+    """
+
+    found: dict[int, Period] = field(default_factory=dict)
+    _trails: dict[int, list[tuple[list[Any], Any]]] = field(default_factory=dict)
+    _whose: dict[int, int] = field(default_factory=dict)
+    _ticks: dict[int, list[int]] = field(default_factory=dict)
+    _tick: int = 0
+
+    def visit(self, head: int, warp: int, registers: list[Any], clock: Any) -> bool:
+        """Note a state; return whether all loops that still run have been seen to repeat."""
+        self._tick += 1
+        if self._whose.setdefault(head, warp) != warp:
+            return False
+        ticks = self._ticks.setdefault(head, [])
+        ticks.append(self._tick)
+        count = len(ticks)
+        if head not in self.found:
+            trail = self._trails.setdefault(head, [])
+            trail.append((registers, clock.copy()))
+            if count not in CHECKS:
+                return count > LONGEST
+            period = period_of(trail)
+            if period is None:
+                return False
+            self.found[head] = period
+            del self._trails[head]
+        elif count not in CHECKS:
+            return False
+        since = ticks[-1 - count // 3]
+        return all(head in self.found for head, held in self._ticks.items() if held[-1] > since)
+
+
+def period_of(trail: Sequence[tuple[Sequence[Any], Any]]) -> Period | None:
+    """Return when a state repeats, from registers and clocks at each round; None where it is not seen to.
+
+    Each column must have a period that has passed three times in the last two thirds of the rounds.
+    """
+    count = len(trail)
+    begin = count // 3
+    clocks = np.array([clock for _, clock in trail]).astype(np.uint64)
+    table = np.concatenate([_columns([registers for registers, _ in trail]), clocks], axis=1)
+    table = table[:, (table[begin:] != table[begin]).any(axis=0) | (table[:begin] != table[begin]).any(axis=0)]
+    before, rounds = 0, 1
+    for step in range(1, (count - begin) // 3 + 1):
+        if not table.shape[1]:
+            break
+        bent = (table[2 * step :] - 2 * table[step:-step] + table[: -2 * step]) & _WORD != 0
+        good = ~bent[begin:].any(axis=0)
+        if good.any():
+            late = np.flatnonzero(bent[:, good].any(axis=1))
+            before, rounds = max(before, int(late[-1]) + 1 if late.size else 0), math.lcm(rounds, step)
+            table = table[:, ~good]
+    return None if table.shape[1] else Period(before, rounds)
+
+
+def _columns(rows: list[Sequence[Any]]) -> NDArray[np.uint64]:
+    """Return the rows as numbers, lanes side by side, without columns that never change."""
+    count = len(rows)
+    found: list[NDArray[np.uint64]] = []
+    for column in zip(*rows, strict=True):
+        first = column[-1]
+        if all(v is first for v in column):
+            continue
+        if all(type(v) is int for v in column):
+            found.append(np.array([v & (2**64 - 1) for v in column], dtype=np.uint64).reshape(count, 1))
+            continue
+        known = np.array([v is not None for v in column], dtype=np.uint64)
+        width = max((v.size for v in column if isinstance(v, np.ndarray)), default=1)
+        lanes = np.zeros((count, width + 1), dtype=np.uint64)
+        for n, v in enumerate(column):
+            if v is not None:
+                lanes[n, :width] = v if isinstance(v, np.ndarray) else np.uint64(v & (2**64 - 1))
+        lanes[:, width] = known
+        found.append(lanes)
+    return np.concatenate(found, axis=1) if found else np.zeros((count, 0), dtype=np.uint64)

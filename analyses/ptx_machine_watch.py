@@ -1,0 +1,88 @@
+"""Which ways the conditions of a launch turn out in runs, noted where they are computed and where they are used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from legalsat.analyses.ptx_machine import Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine_alu import LANES, lanes_of, signed, whole_type
+from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE, Condition
+from legalsat.analyses.ptx_text import Instruction
+
+
+@dataclass
+class Watch:
+    """A condition, where it is looked at, which outcomes must be seen, and which all runs have seen, as bits."""
+
+    condition: Condition
+    at: int
+    place: int
+    needed: int
+    compared: tuple[int, int, int] | None = None
+    seen: int = 0
+
+
+def watch_all(program: Any, chosen: list[tuple[str, Instruction | None]]) -> None:
+    """Note the conditions of a program, and let its operations note how they turn out."""
+    found = program.conditions
+    for at, (_, i) in enumerate(chosen):
+        if i is None:
+            continue
+        if i.base == "brx":
+            keys = found.depends.get(i.operands[0])
+            if keys:
+                program.tables[at] = len(program.kernel.tables[i.operands[1]]), keys
+        for condition in (found.used(i), found.defined(i)):
+            if condition is not None and condition.name in program.slots:
+                both = TRUE | FALSE
+                if condition.used:
+                    needed = program.ways.get(id(i), both)
+                else:
+                    needed = both if condition.name in program.firm else 0
+                compared = None
+                if not condition.used and found.of_loops(i):
+                    letter, bits = whole_type(i.parts) or ("", 0)
+                    if bits:
+                        places = [program.source(one, bits, i.line) for one in i.operands[1:3]]
+                        compared = places[0], places[1], -bits if letter == "s" else bits
+                program.watches.append(Watch(condition, at, program.slots[condition.name], needed, compared))
+    for at in {watch.at for watch in program.watches}:
+        program.watch(at)
+
+
+def watching(inner: Operation, before: list[tuple[int, Watch]], after: list[tuple[int, Watch]]) -> Operation:
+    """Return an operation that notes how conditions turn out, before it uses or after it computes them."""
+
+    def note(run: Run, part: Part, listed: list[tuple[int, Watch]]) -> None:
+        for number, watch in listed:
+            value = part.registers[watch.place]
+            if value is not None:
+                taken = value & part.mask
+                run.outcomes[number] |= (TRUE if taken else 0) | (FALSE if taken != part.mask else 0)
+                if watch.compared is not None:
+                    run.closest[number] = min(run.closest.get(number, 1 << 64), _apart(part, *watch.compared))
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if before:
+            note(run, part, before)
+        signal = inner(run, warp, part)
+        if after:
+            note(run, part, after)
+        return signal
+
+    return operation
+
+
+def _apart(part: Part, first: int, second: int, bits: int) -> int:
+    """Return how far two registers are apart, in the lane where they are nearest; `bits` below 0 for signed ones."""
+    a, b = (part.registers[place] for place in (first, second))
+    if bits < 0:
+        a, b = signed(a, -bits), signed(b, -bits)
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a - b)
+    chosen = lanes_of(part.mask)
+    wide = [np.full(LANES, one, dtype=np.float64) if isinstance(one, int) else one.astype(np.float64) for one in (a, b)]
+    return int(np.abs(wide[0] - wide[1])[chosen].min())

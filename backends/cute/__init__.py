@@ -1,0 +1,1 @@
+"""CUDA C++ with CuTe's headers: persistent kernels of products on wgmma, and relayouts."""

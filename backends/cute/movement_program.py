@@ -1,0 +1,194 @@
+"""Relayouts that run: the program of a movement in CUDA C++, and its image by nvcc. The kernels need no CuTe.
+
+The kernel carries the whole operator out, whatever means the plan moves it by.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+
+from legalsat.backends.cute.compile import cubin_of, nvcc_version
+from legalsat.backends.cute.relayout import Axis, Launch, Movement, launch_of
+from legalsat.backends.cute.relayout_kernels import THREADS, emit
+from legalsat.dtypes import DType
+from legalsat.errors import LegalSatError
+from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose
+from legalsat.plan import Plan
+from legalsat.runtime.program import Image, Operand, Program, needed
+from legalsat.targets import Target
+from legalsat.tensor import Tensor, plain
+
+FIRST_ARCHITECTURE = 80  # which copies into shared memory while it computes
+SUFFIXES = {"u32": "u", "u64": "ull", "i64": "ll"}
+FLOATS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
+
+
+def program_of(plan: Plan) -> Program:
+    """Return the program of a plan.
+
+    Raises:
+        LegalSatError: no kernel of these carries the plan out.
+    """
+    return program_for(plan.operator, plan.target)
+
+
+def program_for(operator: Operator | Pad, target: Target) -> Program:
+    """Return the program of an operator that moves or pads, without a plan.
+
+    Raises:
+        LegalSatError: no kernel of these carries the operator out.
+    """
+    launch = _launch(operator, target)
+    kernel = launch.kernel
+    return Program(
+        subject=str(operator),
+        architecture=target.architecture,
+        text=emit(kernel),
+        operands=(
+            Operand("source", needed(operator.source, launch.source_align)),
+            Operand("target", needed(operator.target, launch.target_align)),
+        ),
+        recipes=(launch.recipe(),),
+        builder="legalsat.backends.cute.movement_program",
+    )
+
+
+def emit_cute(plan: Plan) -> str:
+    """Return CUDA C++ with a kernel and `run(source, target, stream)`, which launches it; nvcc compiles it.
+
+    Raises:
+        LegalSatError: no kernel of these carries the plan out.
+    """
+    return text_for(plan.operator, plan.target)
+
+
+def text_for(operator: Operator | Pad, target: Target) -> str:
+    """Return the text of `emit_cute` for an operator without a plan."""
+    launch = _launch(operator, target)
+    named = zip(launch.kernel.parameters[2:], launch.numbers, strict=True)
+    numbers = [f"        /* {name} */ {value}{SUFFIXES[kind]}" for (kind, name), value in named]
+    aligned = ((launch.source_align, "source"), (launch.target_align, "target"))
+    return "\n".join(
+        [
+            f"// {operator}",
+            f"// Written by LegalSAT, which it needs no more. Compile with nvcc for {target.architecture}.",
+            emit(launch.kernel),
+            "#include <cuda_runtime.h>",
+            "",
+            f"// Addresses must be multiples of {' and '.join(f'{n} bytes ({name})' for n, name in aligned)}.",
+            "cudaError_t run(void const *source, void *target, cudaStream_t stream) {",
+            f"    auto const kernel = {launch.kernel.entry};",
+            "    cudaError_t const allowed = cudaFuncSetAttribute(",
+            f"        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, {launch.shared});",
+            "    if (allowed != cudaSuccess) return allowed;",
+            f"    kernel<<<{launch.blocks}, {THREADS}, {launch.shared}, stream>>>(",
+            "        reinterpret_cast<unsigned long long>(source),",
+            "        reinterpret_cast<unsigned long long>(target),",
+            ",\n".join(numbers) + ");",
+            "    return cudaGetLastError();",
+            "}",
+            "",
+        ]
+    )
+
+
+def image_of(program: Program) -> Image:
+    """Return the cubin.
+
+    Raises:
+        LegalSatError: nvcc is missing, or refuses the text.
+    """
+    return Image(cubin_of(program.text, program.architecture), program.recipes)
+
+
+def tools_of(program: Program) -> str:
+    """Return what makes the image: nvcc with its version."""
+    del program
+    return nvcc_version()
+
+
+def _launch(operator: Operator | Pad, target: Target) -> Launch:
+    number = re.fullmatch(r"sm_(\d+)\D?", target.architecture)
+    if number is None or int(number[1]) < FIRST_ARCHITECTURE:
+        raise LegalSatError(f"cute prints relayouts for sm_{FIRST_ARCHITECTURE} and later, not for {target}")
+    return launch_of(movement_of(operator))
+
+
+def movement_of(operator: Operator | Pad) -> Movement:
+    """Return an operator in bytes.
+
+    Raises:
+        LegalSatError: it does not move elements alone, or has elements that fill no whole bytes.
+    """
+    if isinstance(operator, Im2col):
+        raise LegalSatError("cute prints copies, transposes and paddings; ask for im2col from another backend")
+    if isinstance(operator, Copy) and operator.consumer is not None:
+        raise LegalSatError(
+            f"plan leaves tiles in shared memory for {operator.consumer}, and cute's relayouts have nobody there to "
+            "read them; ask synthesize for no consumer"
+        )
+    source, target = operator.source, operator.target
+    bits = source.dtype.bits
+    order = operator.order if isinstance(operator, Transpose) else tuple(range(source.rank))
+    padding = operator.padding if isinstance(operator, Pad) else ((0, 0),) * source.rank
+    extents, from_, to = plain(source.shape), plain(source.strides), plain(target.strides)
+    axes = []
+    for axis in range(source.rank):
+        before, after = padding[axis]
+        count, step = extents[axis], to[order.index(axis)]
+        # One element has no neighbour, so that its stride may be what suits.
+        stride = from_[axis] if count > 1 else step
+        axes.append((before + count + after, stride, step, before, count))
+    if bits % 8:
+        if isinstance(operator, Pad):
+            raise LegalSatError(f"cute pads tensors of whole bytes, and {source.dtype} has {bits} bits")
+        axes, bits = _packed(axes, bits, source), 8
+    size = bits // 8
+    return Movement(
+        size,
+        tuple(Axis(n, s * size, t * size, first, count) for n, s, t, first, count in axes),
+        _alignment(source),
+        _alignment(target),
+        pattern=_pattern(operator.value, source.dtype) if isinstance(operator, Pad) else 0,
+    )
+
+
+def _packed(
+    axes: list[tuple[int, int, int, int, int]], bits: int, tensor: Tensor
+) -> list[tuple[int, int, int, int, int]]:
+    """Return axes of packed elements as axes of the bytes that they fill."""
+    per_byte = 8 // math.gcd(bits, 8)  # elements that end with a byte
+    size = bits * per_byte // 8
+    found = []
+    for n, s, t, _, _ in axes:
+        if s == t == 1 and n % per_byte == 0:
+            found.append((n // per_byte * size, 1, 1, 0, n // per_byte * size))
+        elif n == 1:
+            found.append((1, 0, 0, 0, 1))
+        elif s % per_byte or t % per_byte:
+            raise LegalSatError(f"{tensor} has rows of {bits}-bit elements that do not fill whole bytes; pad its rows")
+        else:
+            found.append((n, s * bits // 8, t * bits // 8, 0, n))
+    return found
+
+
+def _alignment(tensor: Tensor) -> int:
+    return math.gcd(tensor.align, tensor.offset or tensor.align)
+
+
+def _pattern(value: float, element: DType) -> int:
+    """Return the bits of an element of this value."""
+    if element.kind == "float":
+        if value == 0:
+            return 0
+        if element.name in FLOATS:
+            return int.from_bytes(struct.pack(FLOATS[element.name], value), "little")
+        if element.name == "bf16":
+            word = int.from_bytes(struct.pack("<f", value), "little")
+            return (word + 0x7FFF + (word >> 16 & 1)) >> 16 & 0xFFFF
+        raise LegalSatError(f"padding of {element} with {value} has no bits known; pad with 0")
+    if value != int(value):
+        raise LegalSatError(f"padding of {element} is {value}; give a whole number")
+    return int(value) & ((1 << element.bits) - 1)

@@ -1,0 +1,142 @@
+// What both kernels are made of. The constants of namespace plan precede this text.
+
+#include <cstdint>
+#include <utility>
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cute/arch/cluster_sm90.hpp>
+#include <cute/arch/copy_sm90.hpp>
+#include <cute/arch/copy_sm90_desc.hpp>
+#include <cute/arch/copy_sm90_tma.hpp>
+#include <cute/arch/mma_sm90_gmma.hpp>
+#include <cutlass/arch/barrier.h>
+#include <cutlass/arch/reg_reconfig.h>
+
+using cutlass::arch::ClusterBarrier;
+using cutlass::arch::ClusterTransactionBarrier;
+
+constexpr int warp_lanes = 32, warpgroup_threads = 128;
+constexpr int granule = 16;    // bytes: what the copy engine, matrix descriptors and the widest loads count in
+constexpr int swizzle_row = 128, swizzle_rows = 8;  // bytes and rows of the 128-byte swizzle's pattern
+constexpr int block_rows = 64;  // of one instruction
+constexpr int a_maps = plan::phases ? plan::phases : 1;
+
+// Tensor maps of A: one, or one for each phase of rows whose starts lie alike in a granule. Of C the same, where a
+// tile has rows of one phase.
+struct Maps {
+    CUtensorMap a[a_maps];
+    CUtensorMap b;
+    CUtensorMap c[plan::phase_tiles ? a_maps : 1];
+};
+
+struct Sizes {
+    int m, n, k;         // elements
+    int tiles_m, tiles_n;  // of clusters
+    int group;           // tiles along m that neighbours in time share
+    unsigned long long a;  // address, and bytes from row to row, of A, for its phases
+    long long a_pitch;
+    unsigned long long c;  // address, and elements from row to row (or column to column) of C
+    long long c_pitch;
+};
+
+struct Ring {
+    int stage = 0;
+    uint32_t parity = 0;
+    CUTLASS_DEVICE void advance() {
+        if (++stage == plan::stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+    CUTLASS_DEVICE void advance(int steps) {
+        int reached = stage + steps;
+        parity ^= (reached / plan::stages) & 1;
+        stage = reached % plan::stages;
+    }
+};
+
+CUTLASS_DEVICE uint32_t shared_address(void const *pointer) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// A tile of C: its first row (of its phase) and column, what lies before A's row in its granule, in elements, and its
+// stages along k: how many, and the first.
+struct Tile {
+    int m, n, phase, shift, k_tiles, first_k;
+};
+
+// Where the tile of a number lies: `group` tiles along m, then along n, so that neighbours in time share operands.
+CUTLASS_DEVICE void place_of(int tile, Sizes const &sizes, int &along_m, int &along_n) {
+    int const strip = sizes.group * sizes.tiles_n;
+    int const first = tile / strip * sizes.group;
+    int const rows = min(sizes.tiles_m - first, sizes.group);
+    along_m = first + tile % strip % rows;
+    along_n = tile % strip / rows;
+}
+
+// Loads of one stage, by one thread. A block loads its share of what its cluster shares, and sends it to all of them.
+CUTLASS_DEVICE void load_a(Maps const &maps, char *stage, uint64_t *full, int k, Tile const &tile, int rank,
+                           uint16_t mask) {
+    constexpr int share = plan::a_boxes / plan::cluster_n;
+#pragma unroll
+    for (int i = 0; i < share; ++i) {
+        int const box = rank * share + i;
+        char *to = stage + box * plan::a_box_bytes;
+        int first = k, second = tile.m + box * plan::a_box_rows;
+        void const *map = &maps.a[tile.phase];
+        if constexpr (plan::realign) {
+            map = &maps.a[box];
+            second = tile.m / a_maps;
+        } else if constexpr (!plan::a_k_major) {
+            first = tile.m + box * plan::a_box_rows;
+            second = k;
+        }
+        if constexpr (plan::cluster_n > 1) {
+            cute::SM90_TMA_LOAD_MULTICAST_2D::copy(map, full, mask, plan::a_hint, to, first, second);
+        } else {
+            cute::SM90_TMA_LOAD_2D::copy(map, full, plan::a_hint, to, first, second);
+        }
+    }
+}
+
+CUTLASS_DEVICE void load_b(Maps const &maps, char *stage, uint64_t *full, int k, int n, int rank, uint16_t mask) {
+    constexpr int share = plan::b_boxes / plan::cluster_m;
+#pragma unroll
+    for (int i = 0; i < share; ++i) {
+        int const box = rank * share + i;
+        int const at = n + box * plan::b_box_rows;
+        char *to = stage + plan::b_offset + box * plan::b_box_bytes;
+        if constexpr (plan::cluster_m > 1) {
+            cute::SM90_TMA_LOAD_MULTICAST_2D::copy(&maps.b, full, mask, plan::b_hint, to, plan::b_k_major ? k : at,
+                                                   plan::b_k_major ? at : k);
+        } else {
+            cute::SM90_TMA_LOAD_2D::copy(&maps.b, full, plan::b_hint, to, plan::b_k_major ? k : at,
+                                         plan::b_k_major ? at : k);
+        }
+    }
+}
+
+// The sums of one block of 64 rows, as wgmma keeps them: four registers hold two rows' parts of 8 columns.
+using Sums = float[plan::tile_n / 2];
+constexpr auto every_sum = std::make_index_sequence<plan::tile_n / 2>();
+
+// In a cluster, bits above the 18 that a descriptor holds say which block an address is in.
+CUTLASS_DEVICE uint64_t descriptor(uint64_t word, uint32_t address) { return word + ((address & 0x3FFFF) >> 4); }
+
+template <size_t... i, class... Operand>
+CUTLASS_DEVICE void multiply_add(Sums &sums, std::index_sequence<i...>, Operand... operands) {
+    plan::Multiply::fma(operands..., sums[i]..., cute::SM90::GMMA::ScaleOut::One);
+}
+
+// Two sums as C's type, the first one low. One instruction: the assembler moves single conversions ahead of waits.
+CUTLASS_DEVICE uint32_t packed(float low, float high) {
+    uint32_t pair;
+    if constexpr (cute::is_same_v<plan::Result, __nv_bfloat16>) {
+        asm volatile("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    } else {
+        asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    }
+    return pair;
+}
+

@@ -1,0 +1,181 @@
+"""Products that run: the program of a kernel in CUDA C++, and its image by nvcc."""
+
+from __future__ import annotations
+
+from legalsat.backends.cute.compile import cubin_of, nvcc_version
+from legalsat.backends.cute.product import ENTRY, emit
+from legalsat.backends.cute.relayout import matrix_relayout
+from legalsat.backends.host.maps import map_lines
+from legalsat.errors import LegalSatError
+from legalsat.extract.cost import NOMINAL_PROCESSORS
+from legalsat.extract.product_maps import Placed, laid, result_lies, result_map, sides, source_maps
+from legalsat.gemm import Gemm
+from legalsat.gemm_plan import GemmPlan
+from legalsat.product_kernel import ProductKernel
+from legalsat.runtime.program import (
+    AddressArgument,
+    Argument,
+    Image,
+    MapArgument,
+    MapsArgument,
+    NumberArgument,
+    Operand,
+    Program,
+    Recipe,
+    Relayout,
+    needed,
+)
+from legalsat.targets import GRANULE_BYTES, Target
+from legalsat.tensor import Tensor, plain
+
+BRINGS_RELAYOUTS = True  # its programs have them already
+
+
+def program_of(plan: GemmPlan) -> Program:
+    """Return the program of a plan's persistent kernel.
+
+    Raises:
+        LegalSatError: the plan has none.
+    """
+    if plan.kernel is None:
+        raise LegalSatError(
+            f"cute prints products on wgmma; {plan.operator} on {plan.target} has no such kernel: name a target with "
+            "wgmma, and types that it multiplies"
+        )
+    return program_for(plan.operator, plan.kernel, plan.target)
+
+
+def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
+    """Return the program of a product computed by a kernel, relayouts of its operands in front."""
+    names = ("b", "a") if kernel.swapped else ("a", "b")
+    before = tuple(
+        Relayout(name, _relayout(tensor, first, target), constant=name == "b" and gemm.constant_b)
+        for name, tensor, first in zip(names, sides(gemm, kernel), kernel.relayouts, strict=True)
+        if first != "none"
+    )
+    c_by_map = kernel.store == "tma"
+    return Program(
+        subject=str(gemm),
+        architecture=target.architecture,
+        text=emit(gemm, kernel),
+        operands=(
+            Operand("a", needed(gemm.a, GRANULE_BYTES)),
+            Operand("b", needed(gemm.b, GRANULE_BYTES)),
+            Operand("c", needed(gemm.c, GRANULE_BYTES if c_by_map else gemm.c.dtype.bytes)),
+        ),
+        recipes=(_recipe(gemm, kernel, target, names),),
+        before=before,
+        builder=__name__,
+    )
+
+
+def emit_product(plan: GemmPlan) -> str:
+    """Return the text of a plan's persistent kernel, with how it is launched, and of the relayouts in front of it.
+
+    Raises:
+        LegalSatError: the plan has none.
+    """
+    program = program_of(plan)
+    lines = [f"{program.subject}, on {plan.target}: {plan.kernel}", ""]
+    for one in (*(before.program for before in program.before), program):
+        recipe = one.recipes[0]
+        lines.append(
+            f"Launch {recipe.entry} with {recipe.grid[0]} blocks of {recipe.threads} threads, clusters of "
+            f"{recipe.cluster[0]}, {recipe.shared} bytes of dynamic shared memory:"
+        )
+        for argument in recipe.arguments:
+            lines += _said(argument)
+        lines.append("")
+    texts = dict.fromkeys(one.text for one in (*(before.program for before in program.before), program))
+    return "\n".join([*(f"// {line}".rstrip() for line in lines), *texts])
+
+
+def _said(argument: Argument) -> list[str]:
+    """Return an argument in words."""
+    if isinstance(argument, MapsArgument):
+        return [line for one in argument.maps for line in _said(one)]
+    if isinstance(argument, MapArgument):
+        return [
+            f"  by value, {argument.map}, at {argument.operand} and {argument.offset} bytes",
+            *map_lines(argument.map),
+        ]
+    if isinstance(argument, NumberArgument):
+        return [f"  {argument.type} {argument.value}"]
+    return [f"  the address of {argument.operand}"]
+
+
+def _relayout(tensor: Tensor, first: str, target: Target) -> Program:
+    """Return the program that lays a matrix out with lines in a pitch of whole granules."""
+    matrix, size = laid(tensor, first), tensor.dtype.bits // 8
+    text, recipe = matrix_relayout(tensor, first, "source", "target", matrix.pitch, target)
+    (_, columns), strides = plain(tensor.shape), plain(tensor.strides)
+    keeps_rows = (strides[1] == 1 or columns == 1) == (first == "pad")
+    step = matrix.pitch // size
+    result = Tensor(plain(tensor.shape), tensor.dtype, (step, 1) if keeps_rows else (1, step))
+    return Program(
+        subject=f"{first} of {tensor}",
+        architecture=target.architecture,
+        text=text,
+        operands=(Operand("source", needed(tensor, tensor.dtype.bytes)), Operand("target", result)),
+        recipes=(recipe,),
+        builder=__name__,
+    )
+
+
+def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target, reads: tuple[str, str]) -> Recipe:
+    rows, columns, _ = kernel.tile
+    m, n = (gemm.n, gemm.m) if kernel.swapped else (gemm.m, gemm.n)
+    if kernel.realign == "tiles":
+        of_phase = -(-m // kernel.phases)  # rows
+        tiles_m = kernel.phases * -(-of_phase // (rows * kernel.cluster[0]))
+    else:
+        tiles_m = -(-m // (rows * kernel.cluster[0]))
+    tiles_n = -(-n // (columns * kernel.cluster[1]))
+    blocks = kernel.cluster[0] * kernel.cluster[1] * kernel.split
+    processors = target.device.processors if target.device else NOMINAL_PROCESSORS
+    clusters = tiles_m * tiles_n
+    if kernel.store != "sums":  # whose blocks compute one tile each
+        clusters = min(clusters, processors * kernel.blocks // blocks)
+    of_a, of_b = source_maps(gemm, kernel)
+    of_c = result_map(gemm, kernel) if kernel.store == "tma" else of_b[:1]  # which is not read
+    if kernel.realign == "tiles" and kernel.store != "tma":
+        of_c = of_b[:1] * kernel.phases
+    first = laid(sides(gemm, kernel)[0], kernel.relayouts[0])
+    _, c_pitch = result_lies(gemm, kernel)
+    arguments: tuple[Argument, ...] = (
+        MapsArgument(
+            (*_maps(reads[0], of_a), *_maps(reads[1], of_b), *_maps("c" if kernel.store == "tma" else reads[1], of_c))
+        ),
+        *(NumberArgument(number, "i32") for number in (m, n, gemm.k, tiles_m, tiles_n, kernel.group)),
+        AddressArgument(reads[0]),
+        NumberArgument(first.pitch, "i64"),
+        AddressArgument("c"),
+        NumberArgument(c_pitch, "i64"),
+    )
+    return Recipe(
+        ENTRY,
+        (clusters * blocks, 1, 1),
+        kernel.threads,
+        kernel.shared_bytes,
+        arguments,
+        cluster=(blocks, 1, 1),
+        dependent=any(first != "none" for first in kernel.relayouts),
+    )
+
+
+def _maps(name: str, placed: list[Placed]) -> tuple[MapArgument, ...]:
+    return tuple(MapArgument(name, one.map, one.offset) for one in placed)
+
+
+def image_of(program: Program) -> Image:
+    """Return the cubin.
+
+    Raises:
+        LegalSatError: nvcc or CuTe's headers are missing, or nvcc refuses the text.
+    """
+    return Image(cubin_of(program.text, program.architecture), program.recipes)
+
+
+def tools_of(program: Program) -> str:
+    """Return what makes the image: nvcc with its version."""
+    return nvcc_version()

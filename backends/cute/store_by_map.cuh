@@ -1,0 +1,72 @@
+constexpr int store_columns = plan::store_columns, store_rows = 16;  // of a box
+constexpr int store_span = store_columns * int(sizeof(plan::Result));  // bytes of its rows, and of its swizzle
+constexpr int buffer_bytes = store_rows * store_span, buffers = 2;     // of a warp
+constexpr int output_bytes = plan::warpgroups * 4 * buffers * buffer_bytes;
+
+// Where a granule of a row lies in a box: swizzles move it by the number of its line of 128 bytes.
+CUTLASS_DEVICE uint32_t box_offset(int row, int number) {
+    int const lines = swizzle_row / store_span;  // rows of a line
+    return row * store_span + (number ^ (row / lines % (store_span / granule))) * granule;
+}
+
+// C by boxes, a warp's rows at a time.
+CUTLASS_DEVICE void store(Block const &block, Tile const &tile, Sums const &sums, char *buffer, int row, int lane) {
+    constexpr int chunks = plan::tile_n / store_columns;
+    // Two bytes an element: matrices of 8 rows and 16 bytes. Four: pairs.
+#pragma unroll
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+        char *to = buffer + chunk % buffers * buffer_bytes;
+        uint32_t const start = shared_address(to);
+        if (lane == 0) {
+            if (chunks % buffers && chunk == 0) {
+                cute::tma_store_wait<0>();  // the last chunk of the block before has this buffer, too
+            } else {
+                cute::tma_store_wait<buffers - 1>();
+            }
+        }
+        __syncwarp();
+        if constexpr (sizeof(plan::Result) == 2) {
+#pragma unroll
+            for (int pair = 0; pair < store_columns / 16; ++pair) {
+                float const *from = &sums[(chunk * store_columns + pair * 16) / 2];
+                uint32_t const address = start + box_offset(lane % 16, 2 * pair + lane / 16);
+                asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+                             "r"(packed(from[0], from[1])), "r"(packed(from[2], from[3])),
+                             "r"(packed(from[4], from[5])), "r"(packed(from[6], from[7])));
+            }
+        } else {
+#pragma unroll
+            for (int eight = 0; eight < store_columns / 8; ++eight) {
+                float const *from = &sums[(chunk * store_columns + eight * 8) / 2];
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    int const row = lane / 4 + 8 * half;
+                    uint32_t const address = start + box_offset(row, 2 * eight + lane % 4 / 2) + lane % 2 * 8;
+                    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(from[2 * half]),
+                                 "f"(from[2 * half + 1]));
+                }
+            }
+        }
+        cute::tma_store_fence();
+        __syncwarp();
+        if (lane == 0) {
+            cute::SM90_TMA_STORE_2D::copy(&block.maps.c[tile.phase], to, tile.n + chunk * store_columns, tile.m + row);
+            cute::tma_store_arrive();
+        }
+    }
+}
+
+CUTLASS_DEVICE void store_tile(Block const &block, Tile const &tile, Sums const (&sums)[own_blocks], int group, int warp,
+                               int lane) {
+    char *buffer = block.memory + plan::stages * plan::stage_bytes + (group * 4 + warp) * buffers * buffer_bytes;
+#pragma unroll
+    for (int i = 0; i < own_blocks; ++i) {
+        int const row = ((plan::alternate ? 0 : group * own_blocks) + i) * block_rows + warp * 16;
+        store(block, tile, sums[i], buffer, row, lane);
+    }
+}
+
+// Nothing may end before what is on its way has been read.
+CUTLASS_DEVICE void finish(int lane) {
+    if (lane == 0) cute::tma_store_wait<0>();
+}

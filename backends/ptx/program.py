@@ -1,0 +1,76 @@
+"""PTX that runs: the program of a product's plan, and its image by ptxas, or by the driver where there is no ptxas."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import lru_cache
+
+from legalsat.backends.ptx.adapter import emit_ptx, launch_of
+from legalsat.backends.ptx.assemble import AssemblyFailed, assemble, tool_for
+from legalsat.gemm_plan import GemmPlan
+from legalsat.runtime.program import (
+    AddressArgument,
+    Argument,
+    Image,
+    MapArgument,
+    Operand,
+    Program,
+    Recipe,
+    needed,
+)
+from legalsat.targets import GRANULE_BYTES
+
+BY_THE_DRIVER = "the driver"
+
+
+def program_of(plan: GemmPlan) -> Program:
+    """Return the program of a plan; A and B are what its kernel reads, laid out anew or not.
+
+    Raises:
+        LegalSatError: ptx does not print this plan.
+    """
+    launch, text = launch_of(plan), emit_ptx(plan)
+    maps = iter(launch.maps)
+    arguments: list[Argument] = [
+        MapArgument(name[0], next(maps)) if name.endswith("_map") else AddressArgument(name)
+        for name in launch.parameters
+    ]
+    result = plan.operator.c
+    by_map = "c_map" in launch.parameters
+    return Program(
+        subject=str(plan.operator),
+        architecture=plan.target.architecture,
+        text=text,
+        operands=(
+            Operand("a", needed(plan.a.source, GRANULE_BYTES)),
+            Operand("b", needed(plan.b.source, GRANULE_BYTES)),
+            # Threads store elements one by one.
+            Operand("c", needed(result, GRANULE_BYTES if by_map else result.dtype.bytes)),
+        ),
+        recipes=(Recipe(launch.entry, (launch.grid, 1, 1), launch.threads, launch.shared, tuple(arguments)),),
+    )
+
+
+def tools_of(program: Program) -> str:
+    """Return what makes the image: ptxas with its version, or the driver."""
+    return _said_by(program.architecture)
+
+
+def image_of(program: Program) -> Image:
+    """Return the cubin; where no ptxas is installed the text, which the driver then assembles.
+
+    Raises:
+        AssemblyFailed: ptxas refuses the text.
+    """
+    if tools_of(program) == BY_THE_DRIVER:
+        return Image(program.text.encode(), program.recipes)
+    return Image(assemble(program.text, program.architecture), program.recipes)
+
+
+@lru_cache
+def _said_by(architecture: str) -> str:
+    try:
+        tool = tool_for(architecture)
+    except AssemblyFailed:
+        return BY_THE_DRIVER
+    return subprocess.run([tool, "--version"], capture_output=True, text=True, check=False).stdout.strip()

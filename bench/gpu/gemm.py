@@ -1,0 +1,411 @@
+"""How fast are the persistent kernels of backend cute, beside what a user would take instead?
+
+    python -m bench.gpu.gemm prepare FOLDER    # where LegalSAT, nvcc and CuTe are: programs and cubins
+    python -m bench.gpu.gemm run FOLDER        # where the GPU is: torch and a driver are enough
+    python -m bench.gpu.gemm check FOLDER [N]  # the first N of the small random products alone, as for a sanitizer
+    python -m bench.gpu.gemm judge [FILE]      # the cost model beside measured times
+
+First small random products by random kernels, on whole numbers, whose sums are exact: every element of C must be right,
+though other rows hold infinities, and no byte around C may change. Then each large product's most promising kernels are
+checked against float64, then timed beside cuBLAS (as torch calls it, and with
+operands padded first), all in one process, in turns, on random numbers. Operands rotate through more memory than L2
+holds ("cold"); "warm" has one set. Repairs are inside what is timed. Writes gemm.json into $OUT, else into FOLDER.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.gpu.gemm_shapes import Shape, illegal, legal, narrow, product_of, storage
+
+TARGET = "h200"
+MOST = {"legal": 8, "narrow": 5, "illegal": 6}  # kernels of a product that are timed
+ROTATED_BYTES = 200 << 20
+TOLERANCE = 2e-2  # of the error's norm: results are rounded to 8 bits
+QUICK, FINAL = 2, 7  # rounds
+SEED, UNIT, MORE = 20261121, 128, 3  # of small random products: extents in tiles
+GUARD = 4096  # elements around C
+LEAST_MICROSECONDS = 400  # of a round
+COMPILING_SECONDS = float(os.environ.get("COMPILING_SECONDS", "0"))  # while torch.compile takes part, 0 for never
+KINDS = {"legal": legal, "narrow": narrow, "illegal": illegal}
+
+
+def prepare(folder: Path, kinds: list[str]) -> None:
+    """Write the kernels of every product."""
+    from legalsat.backends.cute.compile import cubin_of  # noqa: PLC0415 - the GPU's machine has no LegalSAT
+    from legalsat.backends.cute.program import program_for  # noqa: PLC0415
+    from legalsat.errors import LegalSatError  # noqa: PLC0415
+    from legalsat.extract.product_kernels import product_kernels  # noqa: PLC0415
+    from legalsat.targets import target  # noqa: PLC0415
+
+    folder.mkdir(parents=True, exist_ok=True)
+    gpu, entries, texts = target(TARGET), list[dict[str, Any]](), dict[str, str]()
+    kernels: dict[str, tuple[Shape, Any]] = {}  # by text
+    for kind in kinds:
+        for shape in KINDS[kind]():
+            gemm, candidates = product_of(shape), []
+            for nanoseconds, kernel in product_kernels(gemm, gpu, MOST[kind]):
+                try:
+                    program = program_for(gemm, kernel, gpu)
+                except LegalSatError as error:
+                    print(f"{shape}: {kernel}: {error}")
+                    continue
+                steps = steps_of(program, texts)
+                kernels.setdefault(steps[-1]["cubin"], (shape, kernel))
+                candidates.append({"kernel": str(kernel), "steps": steps, "predicted_us": nanoseconds / 1000})
+            entries.append({"kind": kind, "shape": shape.plain(), "candidates": candidates})
+
+    small_products = checks(kernels, gpu, texts)
+
+    def build(name: str) -> None:
+        path = folder / f"{name}.cubin"
+        if not path.exists():
+            path.write_bytes(cubin_of(texts[name], gpu.architecture))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(build, texts))
+    for path in folder.glob("*.cubin"):
+        if path.stem not in texts:
+            path.unlink()
+    (folder / "gemm.json").write_text(json.dumps({"products": entries, "checks": small_products}))
+    print(f"{len(entries)} products, {sum(len(e['candidates']) for e in entries)} kernels, {len(texts)} texts")
+
+
+def steps_of(program: Any, texts: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the launches of a program as plain values, and remember their texts."""
+    from legalsat.runtime.cache import key_of  # noqa: PLC0415
+    from legalsat.runtime.program import Image, span_bytes  # noqa: PLC0415
+
+    steps = []
+    for one, result in [*((b.program, b.operand) for b in program.before), (program, "c")]:
+        name = key_of("bench", one.text)[:16]
+        texts[name] = one.text
+        recipes = Image(b"", one.recipes).to_bytes().decode().rstrip("\n")
+        steps.append({"cubin": name, "recipes": recipes, "result": result, "bytes": span_bytes(one.result.tensor)})
+    return steps
+
+
+def small(shape: Shape, split: int, rng: random.Random) -> Shape:
+    """Return a small product of the same class: what is left of its extents in tiles of 128 is the same."""
+    least = (1, 1, split)
+    m, n, k = (
+        extent % UNIT + UNIT * rng.randint(low, low + MORE)
+        for extent, low in zip((shape.m, shape.n, shape.k), least, strict=True)
+    )
+    return Shape(m, n, k, shape.form, shape.dtype, shape.slices)
+
+
+def checks(kernels: dict[str, tuple[Shape, Any]], gpu: Any, texts: dict[str, str]) -> list[dict[str, Any]]:
+    """Return two small random products for each text, given a shape and a kernel that it serves."""
+    from legalsat.backends.cute.program import program_for  # noqa: PLC0415
+
+    rng, found = random.Random(SEED), list[dict[str, Any]]()
+    for shape, kernel in kernels.values():
+        for _ in range(2):
+            one = small(shape, kernel.split, rng)
+            steps = steps_of(program_for(product_of(one), kernel, gpu), texts)
+            found.append({"shape": one.plain(), "kernel": str(kernel), "steps": steps})
+    return found
+
+
+class Product:
+    """One product on the GPU: its operands, and ways to compute it."""
+
+    def __init__(self, shape: Shape, sets: int | None = None) -> None:
+        """Make random operands, as many sets as L2 cannot hold where not told."""
+        import torch  # noqa: PLC0415
+
+        self.shape = shape
+        self.kind = {"bf16": torch.bfloat16, "fp16": torch.float16, "e4m3": torch.float8_e4m3fn}[shape.dtype]
+        self.out = torch.bfloat16 if shape.dtype == "e4m3" else self.kind
+        once = sum(r * c for (r, c), _, _ in storage(shape).values()) * (1 if shape.dtype == "e4m3" else 2)
+        sets = sets or max(1, min(12, -(-ROTATED_BYTES // once)))
+        self.sets = [self._drawn() for _ in range(sets)]
+
+    def _drawn(self) -> tuple[Any, Any, Any]:
+        import torch  # noqa: PLC0415
+
+        made = []
+        for (rows, columns), late, turned in storage(self.shape).values():
+            whole = torch.randn(rows, columns + (8 if late else 0), device="cuda").to(self.kind)
+            view = whole[:, late : late + columns] if late else whole
+            made.append(view.t() if turned else view)
+        return made[0], made[1], torch.empty(self.shape.m, self.shape.n, dtype=self.out, device="cuda")
+
+    def whole(self) -> None:
+        """Make all sets of small whole numbers, infinite at a few rows' ends, and C part of larger memory."""
+        import torch  # noqa: PLC0415
+
+        for i, (a, b, _) in enumerate(self.sets):
+            for one in (a, b):
+                one.copy_(torch.randint(-2, 3, one.shape, device="cuda").float().to(self.kind))
+            for row in range(3, self.shape.m, 37):
+                a[row, -1] = float("nan") if self.shape.dtype == "e4m3" else float("inf")
+            self.memory = torch.full((self.shape.m * self.shape.n + 2 * GUARD,), 7.0, dtype=self.out, device="cuda")
+            c = self.memory[GUARD:-GUARD].view(self.shape.m, self.shape.n)
+            self.sets[i] = (a, b, c)
+
+    def exact(self) -> Any:
+        """Return the first set's product in float64."""
+        a, b, _ = self.sets[0]
+        return a.double() @ b.double().t()
+
+    def ours(
+        self, steps: list[dict[str, Any]], load: Callable[[dict[str, Any]], Any], *, repacked: bool = False
+    ) -> list[Callable[[], None]]:
+        """Return launches of a kernel and what runs before it, one for each set; B's relayout once for all if asked."""
+        import torch  # noqa: PLC0415
+
+        spaces = {one["result"]: torch.empty(one["bytes"], dtype=torch.uint8, device="cuda") for one in steps[:-1]}
+        loaded = [load(one) for one in steps]
+        stream = torch.cuda.current_stream().cuda_stream
+        found: list[Callable[[], None]] = []
+        for one in self.sets:
+            places = dict(zip("abc", (tensor.data_ptr() for tensor in one), strict=True))
+            now = {**places, **{name: space.data_ptr() for name, space in spaces.items()}}
+            launches: list[tuple[tuple[str, ...], tuple[int, ...]]] = [
+                (("source", "target"), (places[step["result"]], now[step["result"]], stream)) for step in steps[:-1]
+            ]
+            launches.append((("a", "b", "c"), (now["a"], now["b"], now["c"], stream)))
+
+            parts = [
+                (image, *launch)
+                for image, launch, step in zip(loaded, launches, steps, strict=True)
+                if not (repacked and step["result"] == "b")
+            ]
+
+            def call(parts: Any = parts, keep: Any = (one, spaces)) -> None:
+                for image, names, key in parts:
+                    image.launch(names, key)
+
+            found.append(call)
+        return found
+
+    def nearest(self) -> list[Callable[[], None]]:
+        """Return calls of torch for the nearest shape whose rows all are whole granules."""
+        unit = 16 if self.shape.dtype == "e4m3" else 8
+        m, n, k = (-(-e // unit) * unit for e in (self.shape.m, self.shape.n, self.shape.k))
+        if self.shape.form != "TN":
+            m = self.shape.m
+        legal = Product(Shape(m, n, k, self.shape.form, self.shape.dtype), len(self.sets))
+        return legal.cublas()
+
+    def compiled(self) -> list[Callable[[], None]]:
+        """Return calls of what torch.compile makes of the product after it has tried its kernels."""
+        import torch  # noqa: PLC0415
+
+        torch._dynamo.reset()
+        product = torch.compile(lambda a, b: a @ b, mode="max-autotune-no-cudagraphs", dynamic=False)
+        ends = [(a, b.t()) for a, b, _ in self.sets]
+        product(*ends[0])
+        return [partial(product, *one) for one in ends]
+
+    def cublas(self) -> list[Callable[[], None]]:
+        """Return calls of torch, which takes cuBLAS; none where it refuses."""
+        import torch  # noqa: PLC0415
+
+        if self.shape.dtype == "e4m3":
+            scale = torch.ones((), device="cuda")
+            if self.shape.k % 16 or self.shape.n % 16:
+                return []
+
+            def scaled(a: Any, b: Any, c: Any) -> None:
+                torch._scaled_mm(a, b.t(), scale, scale, out_dtype=self.out, out=c)
+
+            return [partial(scaled, *one) for one in self.sets]
+
+        def plain(a: Any, b: Any, c: Any) -> None:
+            torch.mm(a, b.t(), out=c)
+
+        return [partial(plain, *one) for one in self.sets]
+
+    def padded(self) -> list[Callable[[], None]]:
+        """Return calls that pad every extent to 8 elements (e4m3: 16), multiply, and cut the result."""
+        import torch  # noqa: PLC0415
+        from torch.nn.functional import pad  # noqa: PLC0415
+
+        unit = 16 if self.shape.dtype == "e4m3" else 8
+        m, n, k = (-(-e // unit) * unit for e in (self.shape.m, self.shape.n, self.shape.k))
+
+        def call(a: Any, b: Any, c: Any) -> None:
+            if self.shape.dtype == "e4m3":
+                bytes_a, bytes_b = (pad(t.view(torch.uint8), (0, k - self.shape.k)) for t in (a, b))
+                bytes_b = pad(bytes_b, (0, 0, 0, n - self.shape.n))
+                scale = torch.ones((), device="cuda")
+                whole = torch._scaled_mm(
+                    bytes_a.view(self.kind), bytes_b.view(self.kind).t(), scale, scale, out_dtype=self.out
+                )
+            else:
+                first = _filled(a, m if self.shape.form == "TN" else self.shape.m, k)
+                second = _filled(b, n, k)
+                whole = first @ second.t()
+            c.copy_(whole[: self.shape.m, : self.shape.n])
+
+        def _filled(t: Any, rows: int, depth: int) -> Any:
+            return pad(t, (0, depth - t.shape[1], 0, rows - t.shape[0])) if t.shape != (rows, depth) else t.contiguous()
+
+        return [partial(call, *one) for one in self.sets]
+
+
+def microseconds(ways: dict[str, list[Callable[[], None]]], rounds: int) -> dict[str, float]:
+    """Return the median time of a call of each way, the ways in turns."""
+    import torch  # noqa: PLC0415
+
+    samples: dict[str, list[float]] = {name: [] for name in ways}
+    repeats: dict[str, int] = {}
+    for number in range(rounds + 1):
+        for name, calls in ways.items():
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda._sleep(250_000)  # launches queue up meanwhile
+            begin.record()
+            for _ in range(repeats.get(name, 1)):
+                for call in calls:
+                    call()
+            end.record()
+            torch.cuda.synchronize()
+            each = begin.elapsed_time(end) * 1000 / len(calls) / repeats.get(name, 1)
+            if number:
+                samples[name].append(each)
+            else:
+                repeats[name] = max(1, min(8, int(LEAST_MICROSECONDS / (each * len(calls)))))
+    return {name: sorted(found)[len(found) // 2] for name, found in samples.items()}
+
+
+def check(entry: dict[str, Any], load: Callable[[dict[str, Any]], Any]) -> str:
+    """Return what is wrong with a small product, "" if nothing is."""
+    import torch  # noqa: PLC0415
+
+    product = Product(Shape(**{**entry["shape"], "slices": tuple(entry["shape"]["slices"])}), 1)
+    product.whole()
+    call = product.ours(entry["steps"], load)[0]
+    for _ in range(3):
+        call()
+    torch.cuda.synchronize()
+    want, got = product.exact().to(product.out), product.sets[0][2]
+    wrong = int(((want != got) & ~(want.isnan() & got.isnan())).sum())
+    around = int((product.memory[:GUARD] != 7).sum() + (product.memory[-GUARD:] != 7).sum())
+    return f"{wrong} of {got.numel()} elements, {around} around C" if wrong or around else ""
+
+
+def measure(entry: dict[str, Any], load: Callable[[dict[str, Any]], Any], deadline: float) -> dict[str, Any]:
+    """Check and time one product; torch.compile takes part until the deadline, since it takes long."""
+    import torch  # noqa: PLC0415
+
+    shape = Shape(**{**entry["shape"], "slices": tuple(entry["shape"]["slices"])})
+    product = Product(shape)
+    exact = product.exact()
+    ways: dict[str, list[Callable[[], None]]] = {}
+    wrong = []
+    for number, candidate in enumerate(entry["candidates"]):
+        calls = product.ours(candidate["steps"], load)
+        product.sets[0][2].fill_(float("nan"))
+        calls[0]()
+        torch.cuda.synchronize()
+        error = ((product.sets[0][2].double() - exact).norm() / exact.norm()).item()
+        if not error < TOLERANCE:
+            wrong.append({"kernel": candidate["kernel"], "error": error})
+        else:
+            ways[str(number)] = calls
+    rivals = {"cublas": product.cublas()}
+    if entry["kind"] == "illegal":
+        rivals |= {"padded": product.padded(), "nearest": product.nearest()}
+        if shape.dtype != "e4m3" and time.monotonic() < deadline:
+            rivals["compiled"] = product.compiled()
+    rivals = {name: calls for name, calls in rivals.items() if calls}
+    quick = microseconds(ways, QUICK)
+    best = sorted(quick, key=quick.__getitem__)[:3]
+    once = {  # in any case of all kernels, since others may win then
+        f"repacked {name}": product.ours(entry["candidates"][int(name)]["steps"], load, repacked=True)
+        for name in best
+        if any(step["result"] == "b" for step in entry["candidates"][int(name)]["steps"])
+    }
+    final = microseconds({**{name: ways[name] for name in best}, **once, **rivals}, FINAL)
+    winner = min(best, key=final.__getitem__) if best else ""
+    warm = (
+        microseconds({name: calls[:1] for name, calls in {winner: ways[winner], **rivals}.items()}, FINAL)
+        if winner
+        else {}
+    )
+    return {
+        "shape": str(shape),
+        **entry["shape"],
+        "kind": entry["kind"],
+        "wrong": wrong,
+        "quick_us": {name: round(us, 2) for name, us in quick.items()},
+        "predicted_us": {str(i): round(one["predicted_us"], 2) for i, one in enumerate(entry["candidates"])},
+        "kernels": {str(i): one["kernel"] for i, one in enumerate(entry["candidates"])},
+        "winner": entry["candidates"][int(winner)]["kernel"] if winner else "",
+        "us": round(final[winner], 2) if winner else None,
+        "warm_us": round(warm[winner], 2) if winner else None,
+        "repacked_us": round(min([final[winner], *(final[name] for name in once)]), 2) if winner else None,
+        "rivals_us": {name: round(final[name], 2) for name in rivals},
+        "rivals_warm_us": {name: round(warm[name], 2) for name in rivals if name in warm},
+    }
+
+
+def run(folder: Path, only: int | None = None) -> int:
+    """Check small products, `only` so many if given, and else measure all large ones too."""
+    import torch  # noqa: PLC0415
+
+    from bench.gpu.machine import machine  # noqa: PLC0415
+    from legalsat.runtime.driver import the_driver  # noqa: PLC0415
+    from legalsat.runtime.loaded import Loaded  # noqa: PLC0415
+    from legalsat.runtime.program import Image  # noqa: PLC0415
+
+    torch.cuda.init()
+    torch.manual_seed(0)
+    torch.zeros(1, device="cuda")
+    device = the_driver().device(0)
+    started = time.monotonic()
+    prepared, rows = json.loads((folder / "gemm.json").read_text()), list[dict[str, Any]]()
+    out = Path(os.environ.get("OUT", folder), "gemm.json")
+
+    def load(step: dict[str, Any]) -> Any:
+        code = (folder / f"{step['cubin']}.cubin").read_bytes()
+        return Loaded(device, Image.from_bytes(step["recipes"].encode() + b"\n" + code), "sm_90a")
+
+    wrong = []
+    for entry in prepared["checks"][:only]:
+        if found := check(entry, load):
+            wrong.append({"shape": entry["shape"], "kernel": entry["kernel"], "wrong": found})
+            print("WRONG", wrong[-1], flush=True)
+    checked: dict[str, Any] = {"small products": len(prepared["checks"][:only]), "wrong": wrong}
+    print(f"{checked['small products'] - len(wrong)} of {checked['small products']} small products right", flush=True)
+    if only is not None:
+        return bool(wrong)
+    for entry in prepared["products"]:
+        row = measure(entry, load, started + COMPILING_SECONDS)
+        rows.append(row)
+        best = min((us for name, us in row["rivals_us"].items() if name != "nearest"), default=float("nan"))
+        said = f"{row['us']:9.2f} us, {best / row['us']:.3f} of {row['rivals_us']}" if row["us"] else "nothing is right"
+        print(
+            f"{row['shape']:34} {said}  {row['winner']}{'  WRONG ' + str(len(row['wrong'])) if row['wrong'] else ''}",
+            flush=True,
+        )
+        report = {
+            "question": "how fast are products beside cuBLAS",
+            "machine": machine(),
+            "checked": checked,
+            "rows": rows,
+        }
+        out.write_text(json.dumps(report, indent=1) + "\n")
+        torch.cuda.empty_cache()
+    print(f"{len(rows)} products in {time.monotonic() - started:.0f} s")
+    return bool(wrong) or any(row["wrong"] for row in rows)
+
+
+if __name__ == "__main__":
+    command, place = sys.argv[1], Path(sys.argv[2])
+    if command == "prepare":
+        prepare(place, sys.argv[3:] or list(KINDS))
+    else:
+        sys.exit(run(place, int((sys.argv[3:] or ["40"])[0]) if command == "check" else None))

@@ -1,0 +1,278 @@
+"""Kernels that compute a product on wgmma, cheapest first: what can be done about each operand, times every tile.
+
+An operand that no tensor map describes is mended in one of several ways, which cost a pass over it, bandwidth of
+shared memory, or tiles that are not full. Every map of a kernel returned is legal by the rules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice, product
+
+from legalsat.analyses.matrix_layout import matrix_operand, tile_layout
+from legalsat.extract.kernel_cost import kernel_nanoseconds
+from legalsat.extract.product_maps import result_map, source_maps
+from legalsat.gemm import Gemm
+from legalsat.logic import round_up
+from legalsat.matrix_descriptor import MatrixOperand
+from legalsat.product_kernel import ProductKernel
+from legalsat.rules import COPY_RULES
+from legalsat.sites import TmaCopy
+from legalsat.targets import GRANULE_BYTES, KIB, Target
+from legalsat.tensor import Tensor, plain
+
+ROW_BYTES = 128  # of a tile in shared memory: the widest swizzle
+BLOCK_ROWS = 64  # of one instruction
+WIDE_BOX = 64  # elements side by side of an operand that is not K-major
+WARPGROUP, WARPS = 128, 4
+STORE_ROWS = 16  # of C that a warp stores at once
+SYSTEM_BYTES = KIB  # of shared memory that the system keeps for each block (FACTS HW-01)
+MOST_STAGES = 14
+MOST_REGISTERS = 232  # a thread, beside a warpgroup that loads with 40
+OTHER_REGISTERS = {"none": 60, "tiles": 60, "registers": 90}  # a thread besides sums
+TYPES = ("bf16", "fp16", "e4m3", "e5m2", "fp32")
+RESULTS = ("bf16", "fp16", "fp32")
+GROUP = 8
+NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
+SPLITS = (1, 2, 3, 4, 5, 6, 8)
+MOST_SPLIT_TILES = 320  # blocks, with k split; more fill any GPU without
+MOST_NARROW_TILES = 512  # of 128 x 128: what is larger has work for all without
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """An operand's fast axis, "K" or "MN"; bytes from line to line; whether a tensor map describes it."""
+
+    major: str
+    pitch: int
+    legal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What is done so that both operands can be loaded and multiplied; the fields are `ProductKernel`'s."""
+
+    majors: tuple[str, str]
+    relayouts: tuple[str, str]
+    realign: str = "none"
+    phases: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How C is cut, and who computes a tile; the fields are `ProductKernel`'s."""
+
+    rows: int
+    columns: int
+    warpgroups: int = 2
+    alternate: bool = False
+    cluster: tuple[int, int] = (1, 1)
+    split: int = 1
+    blocks: int = 1
+    narrow: bool = False
+
+    @property
+    def sums(self) -> int:
+        """Registers a thread that hold sums."""
+        return self.rows * self.columns // (WARPGROUP * (1 if self.alternate else self.warpgroups))
+
+
+# Any number of columns, since tiles that fill the last round of processors win.
+PLAIN_CUTS = (
+    *(Cut(128, columns) for columns in range(48, 257, 16)),
+    *(Cut(128, columns, alternate=True) for columns in (64, 96, 112, 128)),
+    *(Cut(64, columns, alternate=True) for columns in (64, 96, 128, 160, 192, 224, 256)),
+    *(Cut(256, columns) for columns in (64, 96, 112, 128)),
+)
+SHARED_CUTS = tuple(  # tiles that are worth a cluster, as measured
+    Cut(128, columns, alternate=columns == 128, cluster=cluster)
+    for columns, cluster in product((256, 128), ((2, 1), (1, 2)))
+)
+
+
+def product_kernels(gemm: Gemm, target: Target, most: int | None = None) -> list[tuple[float, ProductKernel]]:
+    """Return predicted nanoseconds and the kernel, cheapest first; none where wgmma cannot multiply such operands.
+
+    Args:
+        gemm: the product.
+        target: a GPU with wgmma.
+        most: how many to return; all when left out.
+    """
+    if target.wgmma is None or gemm.dtype.name not in TYPES or gemm.out_dtype.name not in RESULTS:
+        return []
+    timed = [(kernel_nanoseconds(gemm, one, target), number, one) for number, one in enumerate(_kernels(gemm, target))]
+    legal = ((time, one) for time, _, one in sorted(timed, key=lambda row: row[:2]) if _legal(gemm, one, target))
+    return list(islice(legal, most))
+
+
+def best_kernel(gemm: Gemm, target: Target) -> ProductKernel | None:
+    """Return the kernel that is predicted to be fastest, if there is one."""
+    found = product_kernels(gemm, target, 1)
+    return found[0][1] if found else None
+
+
+def side_of(tensor: Tensor) -> Side | None:
+    """Return what an operand (rows, k) is like; None where neither axis is contiguous."""
+    (rows, depth), (across, along) = plain(tensor.shape), plain(tensor.strides)
+    if along == 1 or depth == 1:
+        major, lines, pitch = "K", rows, across if rows > 1 else depth
+    elif across == 1 or rows == 1:
+        major, lines, pitch = "MN", depth, along
+    else:
+        return None
+    pitch *= tensor.dtype.bytes
+    aligned = pitch % GRANULE_BYTES == 0 or lines == 1  # a single line may lie at any pitch
+    return Side(major, pitch, aligned and tensor.address % GRANULE_BYTES == 0)
+
+
+def _kernels(gemm: Gemm, target: Target) -> Iterator[ProductKernel]:
+    sides, strides = (side_of(gemm.a), side_of(gemm.b)), plain(gemm.c.strides)
+    if 1 not in strides:
+        return
+    for swapped in (False, True):
+        a, b = reversed(sides) if swapped else sides
+        if a is None or b is None:
+            return
+        lines = strides[0 if swapped else 1] == 1  # C's neighbours in memory lie in a row of the tile
+        for way in _ways(a, b, gemm.dtype.bytes):
+            for cut in _cuts(gemm, way, swapped=swapped, lines=lines):
+                kernel = _filled(gemm, way, cut, target, swapped=swapped)
+                if kernel is not None:
+                    yield kernel
+
+
+def _ways(a: Side, b: Side, size: int) -> Iterator[Way]:
+    """Yield what can be done about two operands, of which the first may be realigned in the kernel."""
+    for first, second in product(_layouts(a, size), _layouts(b, size)):
+        majors, relayouts = (first[1], second[1]), (first[0], second[0])
+        if (second[0] == "none" and not b.legal) or (a.legal and first[0] != "none" and size == 2):
+            continue
+        realigned = first[0] == "none" and not a.legal
+        if b.legal and second[0] == "transpose" and size == 2 and not realigned:
+            continue
+        if not realigned:
+            yield Way(majors, relayouts)
+        elif a.major == "K":
+            alike = GRANULE_BYTES // math.gcd(GRANULE_BYTES, a.pitch)  # rows after which starts lie alike
+            yield Way(majors, relayouts, "registers", max(8, alike))
+            if majors[1] == "MN":
+                yield Way(majors, relayouts, "tiles", alike)
+
+
+def _layouts(side: Side, size: int) -> list[tuple[str, str]]:
+    """Return what may be done in front of the kernel, and the major axis then; 16-bit types alone may have MN."""
+    other = {"K": "MN", "MN": "K"}[side.major]
+    found = [("none", side.major), ("transpose", other)]
+    if not side.legal:
+        found.append(("pad", side.major))
+    return [one for one in found if size == 2 or one[1] == "K"]
+
+
+def _cuts(gemm: Gemm, way: Way, *, swapped: bool, lines: bool) -> Iterator[Cut]:
+    m, n = (gemm.n, gemm.m) if swapped else (gemm.m, gemm.n)
+    if lines and way.realign == "registers":  # which shared memory pays for, the less the wider the tile
+        yield from (one for one in PLAIN_CUTS if one.columns >= 192 and not one.alternate)
+    elif lines:
+        yield from (*PLAIN_CUTS, *SHARED_CUTS)
+    if way.realign == "tiles" or (-(-m // 128) * -(-n // 128) > MOST_NARROW_TILES and min(m, n) > 256):
+        return
+    fitting = next((one for one in NARROW if one >= n), NARROW[-1])
+    widths = {fitting, min(fitting, 64), *((96, 160, 192) if n > 128 else ())}
+    for columns, (rows, warpgroups), split, blocks in product(sorted(widths), ((128, 2), (64, 1)), SPLITS, (1, 2)):
+        tiles = -(-m // rows) * -(-n // columns)
+        if split == 1 or tiles * split <= MOST_SPLIT_TILES:
+            yield Cut(rows, columns, warpgroups, split=split, blocks=blocks, narrow=True)
+
+
+def _filled(gemm: Gemm, way: Way, cut: Cut, target: Target, *, swapped: bool) -> ProductKernel | None:
+    """Return the kernel with as many stages as fit; None where tiles do not suit, or fewer than two fit."""
+    rows, columns, size = cut.rows, cut.columns, gemm.dtype.bytes
+    depth = ROW_BYTES // size
+    turns = -(-gemm.k // depth)
+    boxes = [
+        one // (WIDE_BOX if major == "MN" else 8) % shared or one % (WIDE_BOX if major == "MN" else 8)
+        for one, major, shared in zip((rows, columns), way.majors, reversed(cut.cluster), strict=True)
+    ]
+    handed = registers(cut.warpgroups, cut.blocks, target)
+    if any(boxes) or cut.split > turns or cut.sums + OTHER_REGISTERS[way.realign] > handed[0]:
+        return None
+    if way.realign == "registers" and rows % (8 * way.phases):
+        return None
+    by_map = way.realign != "registers" and _by_map(gemm, swapped=swapped)
+    if by_map and not cut.narrow and columns * gemm.out_dtype.bytes % 32:
+        return None  # boxes of C have a swizzle
+    store = "sums" if cut.narrow else "tma" if by_map else "rows"
+    stage, output = (rows + columns) * ROW_BYTES, round_up(_output_bytes(store, cut, gemm), 8)
+    room = min(target.shared_bytes_per_block, target.shared_bytes_per_processor // cut.blocks - SYSTEM_BYTES)
+    stages = min(MOST_STAGES, (room - output) // (stage + 16))
+    if cut.narrow:
+        stages = min(stages, max(3, turns + 1))
+    if stages < (3 if way.realign == "registers" else 2):
+        return None
+    return ProductKernel(
+        swapped=swapped,
+        tile=(rows, columns, depth),
+        stages=stages,
+        cluster=cut.cluster,
+        split=cut.split,
+        warpgroups=cut.warpgroups,
+        alternate=cut.alternate,
+        blocks=cut.blocks,
+        group=GROUP,
+        majors=way.majors,
+        relayouts=way.relayouts,
+        realign=way.realign,
+        phases=way.phases,
+        store=store,
+        registers=handed,
+        a=None if way.realign == "registers" else _operand(rows, depth, 8 * size, way.majors[0], BLOCK_ROWS),
+        b=_operand(columns, depth, 8 * size, way.majors[1], columns),
+        shared_bytes=stages * (stage + 16) + output,
+    )
+
+
+def _output_bytes(store: str, cut: Cut, gemm: Gemm) -> int:
+    """Return the bytes of shared memory through which C leaves."""
+    warps = cut.warpgroups * WARPS
+    if store == "tma":
+        return warps * 2 * STORE_ROWS * ROW_BYTES
+    if store == "rows":
+        return warps * 8 * (cut.columns * gemm.out_dtype.bytes + GRANULE_BYTES)
+    # Sums lie along either axis, in a pitch that spreads them over the banks.
+    return 4 * max(cut.rows * (cut.columns + 4), cut.columns * (cut.rows + 4))
+
+
+def registers(warpgroups: int, blocks: int, target: Target) -> tuple[int, int]:
+    """Return registers a thread of the warpgroups that multiply, and of the one that loads."""
+    each = target.registers_per_processor // blocks // (WARPGROUP * (warpgroups + 1)) // 8 * 8
+    loading = 24 if blocks > 1 else 40
+    return min((each * (warpgroups + 1) - loading) // warpgroups // 8 * 8, MOST_REGISTERS), loading
+
+
+@lru_cache
+def _operand(rows: int, depth: int, bits: int, major: str, block: int) -> MatrixOperand:
+    """Return how wgmma reads a tile that boxes with the 128-byte swizzle brought."""
+    layout = tile_layout(rows, depth, bits, "128B", major)
+    return matrix_operand(layout, "128B", bits, unit="wgmma", major=major, block=block)
+
+
+def _by_map(gemm: Gemm, *, swapped: bool) -> bool:
+    """Return whether boxes may store C: a store goes on to the end of its granule (M-13)."""
+    size, strides = gemm.out_dtype.bytes, plain(gemm.c.strides)
+    columns, pitch = (gemm.m, strides[1]) if swapped else (gemm.n, strides[0])
+    return all(number * size % GRANULE_BYTES == 0 for number in (columns, pitch)) and (
+        gemm.c.address % GRANULE_BYTES == 0
+    )
+
+
+def _legal(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
+    if kernel.realign == "tiles" and (gemm.n if kernel.swapped else gemm.m) < kernel.phases:
+        return False  # each phase's map needs a row
+    maps = [one for found in source_maps(gemm, kernel) for one in found]
+    maps += result_map(gemm, kernel) if kernel.store == "tma" else []
+    return not any(
+        d.level == "error" for one in maps for rule in COPY_RULES for d in rule.check(TmaCopy.of(one.map), target)
+    )

@@ -1,0 +1,151 @@
+"""The tensor maps of a product's kernel: A's, one or one for each phase of rows, B's, and C's.
+
+Where an operand is laid out anew first, its map describes the copy: rows in a pitch of whole granules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from legalsat.gemm import Gemm
+from legalsat.logic import round_up
+from legalsat.product_kernel import ProductKernel
+from legalsat.targets import GRANULE_BYTES
+from legalsat.tensor import Tensor, plain
+from legalsat.tensor_map import TensorMap
+
+ROW_BYTES = 128  # of a box, as the widest swizzle has it
+SPANS = (128, 64, 32)  # bytes of a box's rows, by swizzle
+STORE_ROWS = 16  # of C that one warp stores
+MAP_TYPES = {"bf16": "bf16", "fp16": "f16", "fp32": "tf32", "e4m3": "u8", "e5m2": "u8"}
+RESULT_TYPES = {**MAP_TYPES, "fp32": "f32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A tensor map, and the bytes from its tensor's address to its own."""
+
+    map: TensorMap
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A matrix as a kernel reads it: lines side by side along the fast axis.
+
+    Attributes:
+        address: that it may have, in bytes. lines: of it, `pitch` bytes apart. length: elements of a line.
+        relaid: whether a kernel in front wrote it.
+    """
+
+    address: int
+    lines: int
+    length: int
+    pitch: int
+    relaid: bool
+
+
+def laid(tensor: Tensor, first: str) -> Laid:
+    """Return how a matrix lies after `first`, which is "none", "pad" or "transpose"."""
+    size = tensor.dtype.bits // 8
+    (rows, depth), (across, along) = plain(tensor.shape), plain(tensor.strides)
+    by_rows = along == 1 or depth == 1
+    if first == "none":
+        lines, length, step = (rows, depth, across) if by_rows else (depth, rows, along)
+        pitch = step * size if lines > 1 else round_up(length * size, GRANULE_BYTES)
+        return Laid(tensor.address, lines, length, pitch, False)
+    lines, length = (rows, depth) if by_rows == (first == "pad") else (depth, rows)
+    return Laid(256, lines, length, round_up(length * size, GRANULE_BYTES), True)
+
+
+def sides(gemm: Gemm, kernel: ProductKernel) -> tuple[Tensor, Tensor]:
+    """Return what the kernel takes for A and for B."""
+    return (gemm.b, gemm.a) if kernel.swapped else (gemm.a, gemm.b)
+
+
+def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[Placed]]:
+    """Return the maps of A and of B."""
+    a, b = (laid(one, first) for one, first in zip(sides(gemm, kernel), kernel.relayouts, strict=True))
+    (rows, columns, depth), name = kernel.tile, gemm.dtype.name
+    a_rows = rows // (kernel.cluster[1] if kernel.realign != "registers" else kernel.phases)
+    a_box = (depth, min(a_rows, 256)) if kernel.majors[0] == "K" else (min(64, rows), depth)
+    b_box = (depth, columns // kernel.cluster[0]) if kernel.majors[1] == "K" else (64, depth)
+    of_a = [_map(name, a, a_box)]
+    if kernel.realign != "none":
+        of_a = [_phase(name, a, a_box, kernel.phases, number) for number in range(kernel.phases)]
+    return of_a, [_map(name, b, b_box)]
+
+
+def result_lies(gemm: Gemm, kernel: ProductKernel) -> tuple[bool, int]:
+    """Return whether C's neighbours in memory lie along the tile's rows, and how far lines of them are apart."""
+    strides = plain(gemm.c.strides)
+    down, across = reversed(strides) if kernel.swapped else strides
+    return (False, down) if across == 1 else (True, across)
+
+
+def box_columns(kernel: ProductKernel, size: int) -> int:
+    """Return the columns of the widest box of C, whose rows fill a swizzle, that boxes of a tile can be."""
+    return next((span // size for span in SPANS if kernel.tile[1] * size % span == 0), SPANS[-1] // size)
+
+
+def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
+    """Return the maps of C: one, or one for each phase of rows."""
+    size = gemm.out_dtype.bits // 8
+    (m, n), strides = plain(gemm.c.shape), plain(gemm.c.strides)
+    if kernel.swapped:
+        m, n, strides = n, m, (strides[1], strides[0])
+    box = (box_columns(kernel, size), STORE_ROWS)
+    pitch = strides[0] * size if m > 1 else round_up(n * size, GRANULE_BYTES)
+    name, phases = RESULT_TYPES[gemm.out_dtype.name], kernel.phases if kernel.realign == "tiles" else 1
+    return [
+        Placed(
+            TensorMap(
+                dtype=name,
+                address=gemm.c.address + number * pitch,
+                global_dim=(n, -(-(m - number) // phases)),
+                global_stride=(phases * pitch,),
+                box=box,
+                element_stride=(1, 1),
+                swizzle=f"{box[0] * size}B",
+                l2_promotion="none",
+            ),
+            number * pitch,
+        )
+        for number in range(phases)
+    ]
+
+
+def _map(name: str, matrix: Laid, box: tuple[int, int]) -> Placed:
+    return Placed(
+        TensorMap(
+            dtype=MAP_TYPES[name],
+            address=matrix.address,
+            global_dim=(matrix.length, matrix.lines),
+            global_stride=(matrix.pitch,),
+            box=box,
+            element_stride=(1, 1),
+            swizzle="128B",
+            l2_promotion="256B",
+        )
+    )
+
+
+def _phase(name: str, matrix: Laid, box: tuple[int, int], phases: int, number: int) -> Placed:
+    """Return the map of every `phases`-th row, begun at the granule in which the first of them starts."""
+    number = number if number < matrix.lines else 0  # of rows that do not exist, whose sums nobody stores
+    size = ROW_BYTES // box[0]
+    start = matrix.address + number * matrix.pitch
+    early = start % GRANULE_BYTES
+    return Placed(
+        TensorMap(
+            dtype=MAP_TYPES[name],
+            address=start - early,
+            global_dim=(matrix.length + early // size, -(-(matrix.lines - number) // phases)),
+            global_stride=(phases * matrix.pitch,),
+            box=box,
+            element_stride=(1, 1),
+            swizzle="128B",
+            l2_promotion="256B",
+        ),
+        number * matrix.pitch - early,
+    )

@@ -1,0 +1,429 @@
+"""Runs of one kernel for chosen values of what a launch decides, and what they show together.
+
+Runs are the dear part, so each answers several questions: which loops a parameter makes longer and by which step, after
+how many rounds the state of each loop repeats, which ways branches go, and what breaks the contract.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+from legalsat.analyses.ptx_boxes import Boxes, boxes_of, idle_maps, mixed_operands
+from legalsat.analyses.ptx_contract import Finding, Undecided
+from legalsat.analyses.ptx_machine import Run
+from legalsat.analyses.ptx_machine_alu import DividesByZero
+from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE
+from legalsat.analyses.ptx_machine_periods import Period, Periods
+from legalsat.analyses.ptx_machine_program import Program
+from legalsat.analyses.ptx_machine_watch import Watch
+
+LEAST_ROUNDS, MOST_ROUNDS = 4, 64  # of one loop that are tried one by one
+SPREAD = 8  # rounds between two runs that show how often a head is come to in each
+UNROLLED = 16  # rounds that a compiler may put into one
+SLACK = 64  # instructions by which a run must be longer to be another
+LONG = 1 << 20  # rounds that no run makes: it is cut when the states of its loops have repeated
+PAIRED = (0, 1, 3)
+GREATEST_POWER = 12  # of two: parameters that make no difference up to there steer no loop
+WORK = 1_500_000  # instructions followed for one kernel, some seconds; what is not tried by then is not proven
+RUN_WORK = 150_000  # the same for one run
+MOST_TURNED = 6  # runs that try to turn one condition round
+MOST_FINDINGS = 20
+MAP_BYTES = 128  # of a tensor map among the parameters
+_NUMBERS = {"u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
+_LONG_NUMBERS = {"u64", "s64", "b64"}
+
+Values = dict[str, int]
+
+
+@dataclass
+class _Shown:
+    """What one run showed of loops: how often each warp came to each head, and how many accesses there were."""
+
+    visits: dict[tuple[int, int], int]
+    accesses: int
+    work: int
+    closest: dict[int, int]
+
+
+@dataclass
+class Sweep:
+    """One kernel's runs so far.
+
+    Attributes:
+        fixed: values that are given. boxes: bytes of boxes, by map.
+        findings: the one of the smallest example by kind and line. unproven: lines and reasons.
+        tried: values, by name. periods: of heads, all that were seen. loops: heads that came to rest in no run.
+    """
+
+    program: Program
+    fixed: dict[str, int]
+    boxes: dict[str, int]
+    runs: int = 0
+    work: int = 0
+    findings: dict[tuple[str, int], Finding] = field(default_factory=dict)
+    warnings: dict[str, Finding] = field(default_factory=dict)
+    assumed: dict[str, int] = field(default_factory=dict)
+    unproven: dict[tuple[int, str], None] = field(default_factory=dict)
+    tried: dict[str, set[int]] = field(default_factory=dict)
+    counts: dict[tuple[int, int], set[int]] = field(default_factory=dict)
+    periods: dict[int, Period] = field(default_factory=dict)
+    _ranks: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    _made: dict[tuple[tuple[str, int], ...], Run] = field(default_factory=dict)
+    _shown: dict[tuple[tuple[str, int], ...], _Shown | None] = field(default_factory=dict)
+    sizing: bool = True
+    probing: bool = True
+    unsized: list[tuple[Values, bool]] = field(default_factory=list)
+    rounds: dict[str, list[dict[int, int]]] = field(default_factory=dict)
+
+    # One run.
+
+    def run(self, values: Mapping[str, int], periods: Periods | None = None, limit: int = RUN_WORK) -> Run | None:
+        """Run once, and take over what it shows; None where these values are none that a launch has."""
+        held = self._launch({**values, **self.fixed})
+        if held is None:
+            return None
+        backwards = not self.probing and self.runs % 2 == 1
+        run = Run(self.program, held, self.boxes, limit, periods=periods, backwards=backwards)
+        self.runs += 1
+        open_: dict[tuple[int, str], None] = {}
+        try:
+            run.run()
+        except Undecided as stop:
+            if not run.endless or limit == RUN_WORK:
+                open_[stop.line, stop.reason] = None
+        except DividesByZero:
+            self._shown[_key(values)] = None
+            return None
+        except (LookupError, ValueError, TypeError, OverflowError) as error:
+            # Text that no compiler prints; whatever it means, it is not proven.
+            open_[run.line, f"this is not understood ({error})"] = None
+        finally:
+            self.work += run.work
+        if not run.cut and not run.endless:
+            self._shown[_key(values)] = _Shown(run.visits, len(run.order.accesses), run.work, run.closest)
+        self._take(run, values, held, open_)
+        return run
+
+    def _launch(self, values: Values) -> Values | None:
+        """Return values with a grid that has the block; None for a block outside the grid that is given."""
+        for axis in "xyz":
+            block, grid = f"%ctaid.{axis}", f"%nctaid.{axis}"
+            if block in values and grid in self.program.steering:
+                if values.get(grid, values[block] + 1) <= values[block]:
+                    return None
+                values = {grid: values[block] + 1, **values}
+        return values
+
+    def _take(self, run: Run, values: Mapping[str, int], held: Values, open_: dict[tuple[int, str], None]) -> None:
+        for line, started in run.barriers.late.items():
+            open_[line, f"arrivals may still come when the barrier of line {started} is invalidated"] = None
+        open_.update(run.notes)
+        if not run.sized and self.sizing:
+            # Without the bytes of the boxes it shows how loops run, no more.
+            if not run.endless:
+                self._made[_key(values)] = run
+            self.unsized.append((dict(values), any(f.level == "error" for f in run.order.findings.values())))
+            return
+        if not run.cut and not run.endless:
+            self.program.take(run)  # what follows on the way that a condition has taken has been run too
+        for name, value in held.items():
+            self.tried.setdefault(name, set()).add(value)
+        if run.sized:
+            open_.update(run.order.judge_reads())
+            open_.update(mixed_operands(self.assumed, run))
+        rank = (sum(v < 0 for v in held.values()), sum(map(abs, held.values())))
+        said = self._said(held)
+        for place, finding in run.order.findings.items():
+            if finding.level != "error":
+                self.warnings.setdefault(finding.kind, finding)
+            elif rank[0]:
+                self.unproven[finding.line, finding.message + said] = None
+            elif rank < self._ranks.get(place, (1 << 62, 0)):
+                self._ranks[place] = rank
+                self.findings[place] = replace(finding, message=finding.message + said)
+        self.unproven.update(open_)
+        for visited, count in run.visits.items():
+            self.counts.setdefault(visited, set()).add(count)
+        if run.periods is not None:
+            self.periods.update(run.periods.found)
+
+    def _said(self, held: Mapping[str, int]) -> str:
+        """Return the values of a run in words."""
+        told = [n for n in sorted(held) if n in self.program.decisive]
+        return f", with {', '.join(f'{n} = {held[n]}' for n in told)}" if told else ""
+
+    @property
+    def late(self) -> bool:
+        """Has enough been done for this kernel?"""
+        return self.work > WORK or len(self.findings) > MOST_FINDINGS
+
+    def shown(self, values: Mapping[str, int], limit: int = RUN_WORK) -> _Shown | None:
+        """Return what a run with these values shows of loops, None where it is none or too long."""
+        key = _key(values)
+        if key not in self._shown:
+            self.run(values, limit=limit)
+        return self._shown.get(key)
+
+    # What is not known before.
+
+    def size_boxes(self, tried: Iterable[Values]) -> None:
+        """Recover the bytes of boxes from a few runs, and run again what was run without them."""
+        runs = [self._made.get(_key(values)) or self.run(values) for values in tried]
+        self._made.clear()
+        found: Boxes = boxes_of([r for r in runs if r is not None], self.boxes)
+        self.boxes.update(found.known)
+        self.assumed = found.assumed
+        if found.assumed and not found.findings:
+            kernel = self.program.kernel
+            maps = [p.name for p in kernel.parameters if p.bytes == MAP_BYTES]
+            made = [run for run in runs if run is not None]
+            if not any(warp.live for run in made for warp in run.warps):  # else what follows is not known to be idle
+                self.unproven |= {(kernel.line, reason): None for reason in idle_maps(found.assumed, maps, made)}
+        for finding in found.findings:
+            self.findings[finding.kind, finding.line] = finding
+        for line, reason in found.unproven:
+            self.unproven[line, reason] = None
+        self.sizing = False
+        for values, found_wrong in self.unsized:
+            self._shown.pop(_key(values), None)
+            if found_wrong:
+                self.run(values)
+
+    def step_of(self, name: str, others: Values) -> int:
+        """Return by how much a parameter must grow for a loop to run once more; 0 if it steers none."""
+        by = self.program.multiple(name)
+        first = self.shown(others)
+        if first is None:
+            return 0
+
+        def differs(value: int) -> bool:
+            shown = self.shown({**others, name: value * by}, first.work + SLACK)
+            return shown is None or (shown.visits, shown.accesses) != (first.visits, first.accesses)
+
+        low, high = 0, GREATEST_POWER + 1  # the power of two up to which nothing differs, and one from which it does
+        for guess in self._powers(name, others, by):
+            if low <= guess < high:
+                if differs((1 << guess) + 1):
+                    high = guess
+                    if not differs(1 << guess):
+                        return by << guess
+                else:
+                    low = guess + 1
+        while low < high:
+            probe = (low + high) // 2
+            if differs((1 << probe) + 1):
+                high = probe
+            else:
+                low = probe + 1
+        if low > GREATEST_POWER:
+            return 0
+        last = _last_same((1 << low) // 2 + 1, 1 << low, differs)
+        # Where only whole tiles count, the last that makes no difference is one less than a tile.
+        return by * (last + 1 if last > 1 and not last & (last + 1) else last)
+
+    def _powers(self, name: str, others: Values, by: int) -> list[int]:
+        """Return the power of two after which a condition that can be computed turns round, and the greatest one."""
+        conditions = self.program.conditions
+        listed = {w.condition.name for w in self.program.watches if name in w.condition.keys}
+        first = conditions.outcomes(listed, {**others, name: by})
+        for power in range(GREATEST_POWER + 1):
+            if conditions.outcomes(listed, {**others, name: by * ((1 << power) + 1)}) != first:
+                return [power]
+        return [GREATEST_POWER]
+
+    def twins(self, looped: Values, rest: Values) -> set[str]:
+        """Return parameters that do what an earlier one does: rows and columns whose tiles are counted together."""
+        ones, found = {**rest, **looped}, set()
+        seen: list[Any] = []
+        for name, step in looped.items() if len(looped) > 1 else ():
+            runs = [self.shown({**ones, name: rounds * step}) for rounds in (0, 3)]
+            profile = [run.visits if run is not None else None for run in runs]
+            if profile in seen:
+                found.add(name)
+            seen.append(profile)
+        return found
+
+    # Loops.
+
+    def rounds_of(self, name: str, step: int, ones: Values, others: Iterable[str]) -> int:
+        """Return up to how many rounds of a parameter's loops are to be tried one by one, after a run of many."""
+        greatest = (1 << self.program.bits(name) - 2) // step
+        many = min(LONG, greatest) * step
+        runs = [self.run({**ones, name: many, **zero}, Periods()) for zero in ({}, *({o: 0} for o in others))]
+        few, more = (self.shown({**ones, name: rounds * step}) for rounds in (1, SPREAD + 1))
+        for run in runs:
+            self._say_what_does_not_repeat(run, few, more)
+        if runs[0] is None or few is None or more is None:
+            return LEAST_ROUNDS
+        needed = LEAST_ROUNDS
+        for place in _growing(runs[0], few, more):
+            period = runs[0].periods.found.get(place[1]) if runs[0].periods is not None else None
+            growth = more.visits.get(place, 0) - few.visits.get(place, 0)
+            rate = growth / SPREAD if growth > 0 else 1 / UNROLLED
+            if period is not None:
+                needed = max(needed, math.ceil((period.before + period.rounds + 1) / rate))
+        if needed > MOST_ROUNDS:
+            line = min((self.program.lines[head] for head in self.periods), default=0)
+            self.unproven[line, f"only {MOST_ROUNDS} of the {needed} counts of rounds that differ are tried"] = None
+        return min(needed, MOST_ROUNDS)
+
+    def _say_what_does_not_repeat(self, run: Run | None, few: _Shown | None, more: _Shown | None) -> None:
+        if run is None or run.periods is None:
+            return
+        for place in _growing(run, few, more):
+            count, head = run.visits[place], place[1]
+            if head not in run.periods.found and head not in self.periods:
+                reason = f"the state of this loop does not repeat within {count} rounds"
+                self.unproven[self.program.lines[head], reason] = None
+
+    # Conditions.
+
+    def _half_seen(self, watch: Watch) -> bool:
+        """Has a condition turned out in one way only, where the other one matters?"""
+        return bool(watch.seen) and watch.seen & watch.needed != watch.needed
+
+    def _keeps_off(self, number: int) -> bool:
+        """Do the registers of a comparison come no nearer to each other with more rounds of any loop?
+
+        It compares what loops carry, whose steps are the same in all rounds: so it never turns out the other way.
+        """
+        if self.program.watches[number].compared is None:
+            return False
+        found = False
+        for runs in self.rounds.values():
+            seen = [one[number] for one in runs if number in one]
+            half = len(seen) // 2
+            found |= half > 1
+            if half and min(seen[half:]) < min(seen[:half]):
+                return False
+        return found
+
+    def turn(self, bases: list[Values], steps: Values) -> None:
+        """Try to let every condition that a launch decides turn out both ways; say where it does not."""
+        program = self.program
+        open_ = []
+        half = [(n, w) for n, w in enumerate(program.watches) if not w.condition.used and self._half_seen(w)]
+        settled = {w.condition.name for n, w in half} - {w.condition.name for n, w in half if not self._keeps_off(n)}
+        for watch in program.watches:
+            if not self._half_seen(watch) or watch.condition.name in settled:
+                continue
+            free = program.conditions.keys_now(watch.condition) - set(self.fixed)
+            if not free:
+                continue
+            wanted, tried = (TRUE | FALSE) ^ watch.seen, 0
+            for values in program.conditions.flips(watch.condition, free, wanted, bases, steps):
+                if tried == MOST_TURNED or self.late or not self._half_seen(watch):
+                    break
+                tried += 1
+                for base in bases:
+                    self.shown({**base, **values})
+            given = watch.condition.keys & self.fixed.keys()
+            if (
+                self._half_seen(watch)
+                and not given
+                and (tried or not program.conditions.same_for_blocks(watch.condition, free, watch.seen, bases[0]))
+            ):
+                open_.append(watch.condition)
+        used = {c.name for c in open_ if c.used}
+        for condition in open_:
+            if condition.used or condition.name not in used:
+                self.unproven[condition.line, f"the other way of this {condition.what} was never taken"] = None
+        for at, (count, _) in program.tables.items():
+            taken = {case for place, case in program.cases if place == at}
+            if taken and len(taken) < count:
+                missing = ", ".join(str(n) for n in range(count) if n not in taken)
+                self.unproven[program.lines[at], f"ways {missing} of this branch were never taken"] = None
+
+
+def sweep_all(sweep: Sweep) -> None:
+    """Run a kernel for all values that tell, the telling ones first."""
+    program = sweep.program
+    names = steering(program, sweep.fixed)
+    ones = {name: 0 if name.startswith("%") else program.multiple(name) for name in names}
+    decisive = program.decisive
+    steps = {name: sweep.step_of(name, ones) if name in decisive else 0 for name in names}
+    looped = {name: step for name, step in steps.items() if step}
+    rest = {name: one for name, one in ones.items() if not steps[name]}
+    several = [{**rest, **{n: rounds * s for n, s in looped.items()}} for rounds in ((1, 2) if looped else (1,))]
+    sweep.size_boxes(several + [{**several[0], name: 6 * step} for name, step in looped.items()])
+    for values in _values(sweep, looped, rest):
+        if sweep.late:
+            break
+        sweep.shown(values)
+    bases = [{**rest, **{n: rounds * s for n, s in looped.items()}} for rounds in ((3, 1) if looped else (1,))]
+    bases += [{**bases[0], name: 0} for name in looped]
+    if not sweep.findings:
+        sweep.turn(bases, looped)
+    if sweep.work > WORK:
+        sweep.unproven[0, f"not all parameters are tried within {WORK} instructions"] = None
+
+
+def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
+    """Yield values to run with."""
+    if not looped:
+        yield rest
+        sweep.probing = False
+        sweep.runs |= 1
+        sweep.run(rest)  # the last warp first
+        return
+    base = {**rest, **{name: 2 * step for name, step in looped.items()}}
+    yield base
+    twins = sweep.twins(looped, rest)
+    main = {name: step for name, step in looped.items() if name not in twins}
+    base |= {name: looped[name] for name in twins}
+    sweep.probing = False
+    for name, step in main.items():
+        rounds = sweep.rounds_of(name, step, {**rest, **looped}, [other for other in main if other != name])
+        if sweep.findings:
+            rounds = max(rounds, SPREAD + 1)  # the smallest example may be between those that were run
+        for count in range(rounds + 1):
+            # A loop around this one need not run often for each of its counts; pairs come below.
+            yield {**base, name: count * step}
+            shown = sweep.shown({**base, name: count * step})
+            sweep.rounds.setdefault(name, []).append(shown.closest if shown is not None else {})
+    for name, step in looped.items():
+        for value in (0, 3 * step, 3 * step + sweep.program.multiple(name)):
+            yield {**base, name: value}
+    for one, two in combinations(main, 2):
+        for a in PAIRED:
+            for b in PAIRED:
+                yield {**base, one: a * looped[one], two: b * looped[two]}
+
+
+def steering(program: Program, fixed: Mapping[str, int]) -> list[str]:
+    """Return what may be swept: whole-number parameters and the block's number, if anything depends on them."""
+    types = {p.name: p for p in program.kernel.parameters}
+    found = []
+    for name in sorted(program.steering):
+        if name in fixed:
+            continue
+        parameter = types.get(name.partition("+")[0])
+        swept = parameter is not None and parameter.type in _NUMBERS | _LONG_NUMBERS and not program.is_pointer(name)
+        if swept or (name.startswith("%ctaid.") and f"%nctaid.{name[-1]}" not in program.steering):
+            found.append(name)
+    return found
+
+
+def _growing(run: Run, few: _Shown | None, more: _Shown | None) -> list[tuple[int, int]]:
+    """Return the heads of loops to which warps come more often in a long run than in short ones."""
+    shown = [one.visits for one in (few, more) if one is not None]
+    return [place for place, count in run.visits.items() if count > max((v.get(place, 0) for v in shown), default=0)]
+
+
+def _last_same(least: int, most: int, differs: Callable[[int], bool]) -> int:
+    """Return the greatest number that does not differ, of which these are the bounds."""
+    while least < most and differs(most):
+        middle = (least + most) // 2
+        if differs(middle + 1):
+            most = middle
+        else:
+            least = middle + 1
+    return most
+
+
+def _key(values: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(values.items()))

@@ -1,0 +1,78 @@
+"""`ProductKernel`: a persistent kernel of a product, its tile, how blocks share it, and how odd operands are mended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from legalsat.matrix_descriptor import MatrixOperand
+
+REALIGNMENTS = ("none", "tiles", "registers")
+RELAYOUTS = ("none", "pad", "transpose")
+STORES = ("tma", "rows", "sums")
+
+
+@dataclass(frozen=True, slots=True)
+class ProductKernel:
+    """How blocks compute C = A B^T on wgmma, tile after tile.
+
+    Attributes:
+        swapped: whether it computes C^T = B A^T; A, B, m and n below are those of what it computes.
+        tile: elements along m, n and k. stages: of the ring.
+        cluster: blocks along m and along n that share loads: those along m share B, those along n share A.
+        split: blocks of a cluster that share a tile's k and add their sums up.
+        warpgroups: that multiply; one more loads. alternate: whether they take turns with whole tiles.
+        blocks: that fit on a processor. group: tiles along m that neighbours in time share.
+        majors: "K" or "MN", of A and of B as they are multiplied.
+        relayouts: what a kernel in front does to A and to B: "pad" gives rows a pitch of whole granules of 16 bytes,
+            "transpose" makes the other axis the fast one as well.
+        realign: how rows of A that start anywhere in a granule are multiplied. "tiles": a tile has rows of one phase,
+            whose starts lie alike, and B is loaded as many rows further up. "registers": A goes through registers,
+            where it is shifted.
+        phases: rows after which starts lie alike again; 1 where all do.
+        store: how C leaves: "tma" by boxes, "rows" by granules of 16 bytes but for the ends of rows, "sums" through
+            sums of the whole tile in shared memory, which split needs.
+        registers: a thread of warpgroups that multiply, and of the one that loads.
+        a, b: how the matrix unit reads the tiles; A None where it comes from registers.
+        shared_bytes: of a block.
+    """
+
+    swapped: bool
+    tile: tuple[int, int, int]
+    stages: int
+    cluster: tuple[int, int]
+    split: int
+    warpgroups: int
+    alternate: bool
+    blocks: int
+    group: int
+    majors: tuple[str, str]
+    relayouts: tuple[str, str]
+    realign: str
+    phases: int
+    store: str
+    registers: tuple[int, int]
+    a: MatrixOperand | None
+    b: MatrixOperand
+    shared_bytes: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return 128 * (self.warpgroups + 1)
+
+    def __str__(self) -> str:
+        words = ["x".join(map(str, self.tile)), f"{self.stages} stages"]
+        if self.cluster != (1, 1):
+            words.append("cluster {}x{}".format(*self.cluster))
+        if self.split > 1:
+            words.append(f"k split {self.split} ways")
+        if self.alternate:
+            words.append("warpgroups in turns")
+        if self.blocks > 1:
+            words.append(f"{self.blocks} blocks a processor")
+        words += [f"{one} {name} first" for one, name in zip(self.relayouts, "AB", strict=True) if one != "none"]
+        if self.realign != "none":
+            words.append(f"A realigned in {self.realign}")
+        if self.swapped:
+            words.append("as C^T")
+        return ", ".join([*words, f"C by {self.store}"])

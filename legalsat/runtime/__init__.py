@@ -1,0 +1,8 @@
+"""Plans that run: programs, their images on disk, the driver, and kernels that take arrays."""
+
+from legalsat.runtime.cache import Cache
+from legalsat.runtime.driver import Driver, DriverError, NoDriver
+from legalsat.runtime.kernel import Kernel
+from legalsat.runtime.program import Image, Program
+
+__all__ = ["Cache", "Driver", "DriverError", "Image", "Kernel", "NoDriver", "Program"]

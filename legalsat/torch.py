@@ -1,0 +1,258 @@
+"""Products of torch tensors by planned kernels: `legalsat.torch.matmul(a, b)`, and the operator `legalsat::matmul`.
+
+    import legalsat.torch
+    c = legalsat.torch.matmul(a, b)            # a (..., K), b (K, N), any strides: x @ w.t() is matmul(x, w.t())
+    print(legalsat.torch.way(a, b))            # which kernel that is, or why torch's is used
+
+A plan is made when a class of operands is first seen (about a second; then it is on disk): extents, strides, element
+type, the 16 bytes within which each address lies, the GPU. Autograd, autocast, torch.compile and CUDA graphs work as
+with torch.matmul. Where there is no kernel, torch.matmul computes it, `way` says why, and so does the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from legalsat.dtypes import dtype as as_dtype
+from legalsat.errors import LegalSatError
+from legalsat.gemm import Gemm
+from legalsat.runtime.cache import Cache
+from legalsat.runtime.choice import Timed, candidates, keep, measured
+from legalsat.runtime.kernel import Kernel
+from legalsat.runtime.planned import kernel_for, target_of
+from legalsat.targets import Target
+from legalsat.tensor import Tensor
+
+LOG = logging.getLogger("legalsat.torch")
+GRANULE = 16  # bytes; to multiples of more, no plan cares where an operand lies
+MOST_WAYS = 4096
+SCHEMA = "(Tensor a, Tensor b, bool constant_b) -> Tensor"
+_HALF = (torch.bfloat16, torch.float16)
+_EIGHT = (torch.float8_e4m3fn, torch.float8_e5m2)
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a product is computed.
+
+    Attributes:
+        kernel: the kernel, None for torch.matmul.
+        reason: why there is none.
+    """
+
+    kernel: Kernel | None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return repr(self.kernel) if self.kernel is not None else f"torch.matmul, since {self.reason}"
+
+
+_ways: dict[Any, Way] = {}
+_lock = threading.Lock()
+
+
+def matmul(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> torch.Tensor:
+    """Return the product a b.
+
+    Args:
+        a: shape (..., M, K), strides of any kind.
+        b: shape (K, N), strides of any kind, as a weight's transposed view.
+        constant_b: whether b is a weight: where its layout is illegal it is then laid out anew once, and again after a
+            change in place (not through `.data`, which torch does not count), and that copy is kept as long as b lives.
+
+    Returns:
+        A new tensor of shape (..., M, N): of a's type, or bfloat16 for operands of 8 bits. fp32 goes by tf32, and only
+        where torch.get_float32_matmul_precision() is not "highest".
+
+    Operands of other ranks, empty ones, on the CPU, or without a plan, go to torch.matmul; see `way`.
+    """
+    if not torch.compiler.is_compiling() and _undisturbed(a, b):
+        found = _ways.get(_class_of(a, b, constant_b))
+        if found is not None and found.kernel is not None:
+            product: torch.Tensor = found.kernel.run(torch, (a, b))
+            return product
+    if torch.is_autocast_enabled("cuda") and a.is_cuda and b.is_cuda:
+        kind = torch.get_autocast_dtype("cuda")
+        a, b = (x.to(kind) if x.dtype in (torch.float32, *_HALF) else x for x in (a, b))
+    if b.dim() != 2 or a.dim() < 2 or a.dtype != b.dtype:
+        return torch.matmul(a, b)
+    if a.dim() == 2:
+        return torch.ops.legalsat.matmul(a, b, constant_b)
+    flat = torch.ops.legalsat.matmul(a.reshape(-1, a.shape[-1]), b, constant_b)
+    return flat.reshape(*a.shape[:-1], b.shape[-1])
+
+
+def way(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> Way:
+    """Return how `matmul` computes the product of two matrices; plans it if that was not done yet."""
+    if a.dim() != 2 or b.dim() != 2:
+        return Way(None, f"operands have {a.dim()} and {b.dim()} axes; flatten them to matrices")
+    key = _class_of(a, b, constant_b)
+    found = _ways.get(key)
+    if found is None:
+        with _lock:
+            found = _ways.get(key)
+            if found is None:
+                found = _planned(a, b, constant_b)
+                if found.kernel is None:
+                    LOG.info("%s x %s by torch.matmul: %s", tuple(a.shape), tuple(b.shape), found.reason)
+                if len(_ways) >= MOST_WAYS:
+                    _ways.clear()
+                _ways[key] = found
+    return found
+
+
+def tune(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> list[Timed]:
+    """Time the most promising kernels of a product on its GPU; `matmul` takes the winner from then on, on disk too.
+
+    Args:
+        a: shape (M, K).
+        b: shape (K, N).
+        constant_b: as of `matmul`.
+
+    Returns:
+        At most 16 kernels with their times in microseconds, the L2 cache being cold, fastest first.
+
+    Raises:
+        LegalSatError: the operands suit no kernel, or none can be built.
+    """
+    if reason := _unsuitable(a, b):
+        raise LegalSatError(f"nothing can be timed: {reason}")
+    product, target, cache = product_of(a, b, constant_b=constant_b), _target(a), Cache.default()
+    with torch.cuda.device(a.device):
+        out = torch.empty(product.m, product.n, dtype=_result_type(a.dtype), device=a.device)
+        found = measured(candidates(product, target), lambda kernel: kernel(a, b.t(), out=out), torch, cache)
+    keep(product, target, cache, found)
+    with _lock:
+        _ways.pop(_class_of(a, b, constant_b), None)
+    return found
+
+
+def forget() -> None:
+    """Forget all plans and kernels in memory; what is on disk stays."""
+    with _lock:
+        _ways.clear()
+
+
+def _undisturbed(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether a kernel may run without torch's dispatcher: two matrices on a GPU, and nobody looks on.
+
+    Those who look on are autograd, autocast, subclasses, modes and transforms.
+    """
+    if type(a) not in _PLAIN or type(b) not in _PLAIN or not a.is_cuda or a.dim() != 2 or b.dim() != 2:
+        return False
+    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+        return False
+    return not (_watched() or a.is_neg() or b.is_neg())
+
+
+def _watched() -> bool:
+    """Whether a mode, a transform or autocast wants to see every operator."""
+    hidden = torch._C
+    return bool(
+        hidden._len_torch_dispatch_stack()
+        or hidden._len_torch_function_stack()
+        or hidden._functorch.peek_interpreter_stack() is not None
+        or torch.is_autocast_enabled("cuda")
+    )
+
+
+def _class_of(a: torch.Tensor, b: torch.Tensor, constant_b: bool) -> tuple[Any, ...]:
+    """Return what a plan depends on."""
+    return (
+        a.shape,
+        a.stride(),
+        a.dtype,
+        a.data_ptr() % GRANULE,
+        b.shape,
+        b.stride(),
+        b.dtype,
+        b.data_ptr() % GRANULE,
+        a.get_device(),
+        b.get_device(),
+        constant_b,
+        a.dtype is torch.float32 and torch.get_float32_matmul_precision() == "highest",
+    )
+
+
+def _planned(a: torch.Tensor, b: torch.Tensor, constant_b: bool) -> Way:
+    reason = _unsuitable(a, b)
+    if reason:
+        return Way(None, reason)
+    try:
+        return Way(kernel_for(product_of(a, b, constant_b=constant_b), _target(a)))
+    except LegalSatError as error:
+        return Way(None, str(error))
+
+
+def _target(one: torch.Tensor) -> Target:
+    index = one.get_device()
+    return target_of(torch.cuda.get_device_name(index), torch.cuda.get_device_capability(index))
+
+
+def _unsuitable(a: torch.Tensor, b: torch.Tensor) -> str:
+    """Return why two matrices are not planned for at all, "" if they may be."""
+    if not a.is_cuda or a.device != b.device:
+        return f"operands are on {a.device} and {b.device}; move both to one GPU"
+    if a.dtype != b.dtype or a.dtype not in (torch.float32, *_HALF, *_EIGHT):
+        return f"operands are of {a.dtype} and {b.dtype}; cast both to bfloat16, float16 or float8"
+    if a.dtype is torch.float32 and torch.get_float32_matmul_precision() == "highest":
+        return 'fp32 would go by tf32; allow that with torch.set_float32_matmul_precision("high")'
+    if a.shape[1] != b.shape[0] or not a.numel() or not b.numel():
+        return f"operands have shapes {tuple(a.shape)} and {tuple(b.shape)}; give matrices that are not empty and fit"
+    for name, one in (("a", a), ("b", b)):
+        if any(n > 1 and s == 0 for n, s in zip(one.shape, one.stride(), strict=True)):
+            return f"{name} repeats elements; copy it, with contiguous()"
+    return ""
+
+
+def product_of(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> Gemm:
+    """Return the product of two matrices as what is planned: b is (K, N) here, and (N, K) there."""
+    element = as_dtype(a.dtype)
+    (m, k), n = a.shape, b.shape[1]
+    first = Tensor((m, k), element, a.stride(), GRANULE, a.data_ptr() % GRANULE)
+    second = Tensor((n, k), element, b.stride()[::-1], GRANULE, b.data_ptr() % GRANULE)
+    return Gemm(m, n, k, element, a=first, b=second, constant_b=constant_b)
+
+
+def _result_type(kind: torch.dtype) -> torch.dtype:
+    return torch.bfloat16 if kind in _EIGHT else kind
+
+
+def _compute(a: torch.Tensor, b: torch.Tensor, constant_b: bool) -> torch.Tensor:
+    found = way(a, b, constant_b=constant_b)
+    if found.kernel is None:
+        return torch.matmul(a, b)
+    product: torch.Tensor = found.kernel.run(torch, (a, b))
+    return product
+
+
+def _shape(a: torch.Tensor, b: torch.Tensor, constant_b: bool) -> torch.Tensor:
+    torch._check(a.dim() == 2 and b.dim() == 2, lambda: "legalsat::matmul takes matrices")
+    torch._check(a.shape[1] == b.shape[0], lambda: f"a has {a.shape[1]} columns and b {b.shape[0]} rows")
+    torch._check(a.dtype == b.dtype, lambda: f"a is of {a.dtype} and b of {b.dtype}")
+    return a.new_empty((a.shape[0], b.shape[1]), dtype=_result_type(a.dtype))
+
+
+def _keep_operands(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    a, b, _ = inputs
+    ctx.save_for_backward(a, b)
+
+
+def _gradients(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None, None]:
+    a, b = ctx.saved_tensors
+    gradient = gradient.contiguous()  # that of a sum repeats one element
+    ours = torch.ops.legalsat.matmul
+    needs_a, needs_b, _ = ctx.needs_input_grad
+    return ours(gradient, b.mT, False) if needs_a else None, ours(a.mT, gradient, False) if needs_b else None, None
+
+
+torch.library.define("legalsat::matmul", SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
+torch.library.impl("legalsat::matmul", ("cpu", "cuda"), _compute)
+torch.library.register_fake("legalsat::matmul", _shape)
+torch.library.register_autograd("legalsat::matmul", _gradients, setup_context=_keep_operands)

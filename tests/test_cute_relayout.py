@@ -1,0 +1,275 @@
+"""Relayout kernels in CUDA C++: the same text on a host, byte by byte against numpy; and nvcc takes it."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from relayout_on_host import Side, compiled, faults
+
+import legalsat as ls
+from legalsat.backends import emit, program
+from legalsat.backends.cute import compile as cute_compile
+from legalsat.backends.cute import relayout_kernels
+from legalsat.backends.cute.movement_program import movement_of, program_for, text_for
+from legalsat.backends.cute.relayout import Launch, Tuning, launch_of, matrix_relayout, movement
+from legalsat.backends.cute.relayout_kernels import (
+    RelayoutKernel,
+    RowsKernel,
+    TransposeKernel,
+    divisor,
+    turned_apart,
+)
+from legalsat.backends.cute.relayout_kernels import emit as text_of
+from legalsat.runtime.program import NumberArgument
+from legalsat.targets import target
+from legalsat.tensor import plain
+
+needs_gcc = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
+DTYPES = {1: "e4m3", 2: "bf16", 4: "fp32", 8: "fp64"}
+
+# Bytes of an element, shape, strides and offset in bytes of the source, the same of the target, and whether tiles are
+# as usual.
+Problem = tuple[int, tuple[int, ...], tuple[int, ...], int, tuple[int, ...], int, bool]
+SMALL = {1: (16, 128), 2: (16, 64), 4: (16, 32), 8: (32, 16)}  # tiles, so that there are many
+TRANSPOSES: list[Problem] = [
+    (1, (1300, 33), (33, 1), 0, (1, 1301), 3, False),
+    (1, (1153, 20), (37, 1), 5, (1, 1153), 0, False),
+    (1, (256, 256), (256, 1), 0, (1, 256), 0, True),
+    (2, (700, 40), (41, 1), 2, (1, 701), 6, False),
+    (2, (700, 131), (136, 1), 0, (1, 704), 0, False),
+    (2, (257, 300), (300, 1), 14, (1, 257), 0, True),
+    (2, (3, 65, 129), (65 * 129, 129, 1), 0, (65 * 129, 1, 65), 2, True),
+    (4, (650, 37), (37, 1), 4, (1, 653), 12, False),
+    (4, (5, 3, 70, 66), (3 * 70 * 66, 70 * 66, 66, 1), 0, (70, 350, 1, 1050), 8, True),
+    (8, (520, 33), (33, 1), 8, (1, 521), 0, False),
+    (8, (2, 3, 5, 9, 33), (4455, 1485, 297, 33, 1), 0, (27, 9, 1782, 1, 54), 0, True),
+]
+
+
+def cases() -> Iterator[tuple[Launch, Side, Side, Any]]:
+    """Yield launches with both sides in memory and what the target must hold."""
+    rng = np.random.default_rng(6)
+    problems = [*TRANSPOSES, *(random_problem(rng) for _ in range(20))]
+    for number, (element, shape, strides, offset, steps, shift, usual) in enumerate(problems):
+        source, to = Side(element, shape, strides, offset, rng), Side(element, shape, steps, shift, None)
+        aligns = (math.gcd(256, start or 256) for start in (offset, shift))
+        source_align, target_align = aligns
+        moved = movement(element, shape, strides, steps, source_align=source_align, target_align=target_align)
+        tuning = Tuning(None if usual else SMALL[element], 1 + number % 3, 1 + number % 2, streaming=number % 4 == 0)
+        yield launch_of(moved, tuning), source, to, source.bytes_of(source.memory).copy()
+
+
+def random_problem(rng: np.random.Generator) -> Problem:
+    """Return a problem of a few thousand elements: any axes, pitches and offsets."""
+    element, rank = int(rng.choice([1, 2, 4, 8])), int(rng.integers(1, 5))
+    shape = [int(rng.choice([1, 2, 3, 5, 8, 9, 17, 32, 33, 64, 100, 129, 257])) for _ in range(rank)]
+    while math.prod(shape) > 5000:
+        at = int(np.argmax(shape))
+        shape[at] //= 2
+    sides = []
+    for _ in range(2):
+        stored, step, strides = rng.permutation(rank), 1, [0] * rank
+        gap = int(rng.choice([0, 0, 1, 20]))
+        for axis in stored:
+            strides[axis] = step
+            step = step * shape[axis] + int(rng.integers(0, gap + 1))
+        sides.append(tuple(strides))
+    offsets = [int(rng.integers(0, 2) * rng.integers(0, 256 // element) * element) for _ in range(2)]
+    return element, tuple(shape), sides[0], offsets[0], sides[1], offsets[1], bool(rng.integers(0, 2))
+
+
+def paddings() -> Iterator[tuple[Launch, Side, Side, Any]]:
+    """Yield launches that pad, as `cases`."""
+    rng = np.random.default_rng(7)
+    for dtype, element, shape, strides, padding, value, bits in (
+        ("bf16", 2, (33, 255), (255, 1), ((0, 0), (0, 1)), 0, 0),
+        ("bf16", 2, (5, 7, 41), (300, 41, 1), ((1, 2), (0, 3), (9, 30)), 1.0, 0x3F80),
+        ("e4m3", 1, (19, 300), (301, 1), ((0, 4), (5, 11)), 0, 0),
+        ("i8", 1, (3, 70), (70, 1), ((0, 0), (1, 0)), -2, 0xFE),
+        ("fp32", 4, (20, 31), (33, 1), ((2, 0), (1, 32)), -1.5, 0xBFC00000),
+        ("fp64", 8, (1, 9), (9, 1), ((1, 1), (3, 3)), 2.0, 0x4000000000000000),
+        ("fp16", 2, (64, 64), (64, 1), ((0, 0), (0, 64)), 0.5, 0x3800),
+    ):
+        operator = ls.Pad(ls.Tensor(shape, dtype, strides), padding, value)
+        source = Side(element, shape, strides, 0, rng)
+        result = plain(operator.target.shape)
+        to = Side(element, result, plain(operator.target.strides), 0, None)
+        expected = np.empty((*result, element), np.uint8)
+        expected[...] = np.frombuffer(bits.to_bytes(element, "little"), np.uint8)
+        inside = tuple(slice(before, before + n) for (before, _), n in zip(padding, shape, strict=True))
+        expected[inside] = source.bytes_of(source.memory)
+        yield launch_of(movement_of(operator)), source, to, expected
+
+
+def relaid_matrices() -> Iterator[tuple[Launch, Side, Side, Any]]:
+    """Yield what a product's kernel has in front, by the arguments that the recipe names."""
+    rng = np.random.default_rng(8)
+    for element, shape, strides, offset, first in (
+        (2, (70, 131), (131, 1), 2, "pad"),
+        (2, (131, 70), (1, 131), 0, "transpose"),
+        (1, (129, 37), (37, 1), 1, "transpose"),
+        (4, (9, 50), (1, 9), 4, "pad"),
+    ):
+        tensor = ls.Tensor(shape, DTYPES[element], strides, offset=offset)
+        by_rows = (strides[1] == 1) == (first == "pad")
+        lines, length = shape if by_rows else shape[::-1]
+        pitch = -(-length * element // 16) * 16
+        steps = (pitch // element, 1) if by_rows else (1, pitch // element)
+        _, recipe = matrix_relayout(tensor, first, "a", "a_relaid", pitch)
+        source, to = Side(element, shape, strides, offset, rng), Side(element, shape, steps, 0, None)
+        assert lines * pitch >= sum((n - 1) * s for n, s in zip(shape, steps, strict=True)) * element
+        numbers = [int(one.value) for one in recipe.arguments if isinstance(one, NumberArgument)]
+        align = math.gcd(256, offset or 256)
+        moved = movement(element, shape, strides, steps, source_align=align, target_align=min(256, pitch & -pitch))
+        launch = launch_of(moved)
+        assert (recipe.entry, recipe.grid[0], recipe.shared) == (launch.kernel.entry, launch.blocks, launch.shared)
+        assert numbers == list(launch.numbers)
+        yield launch, source, to, source.bytes_of(source.memory).copy()
+
+
+@pytest.fixture(scope="module")
+def everything() -> list[tuple[Launch, Side, Side, Any]]:
+    return [*cases(), *paddings(), *relaid_matrices()]
+
+
+@pytest.fixture(scope="module")
+def library(everything: Any, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    return compiled((launch.kernel for launch, *_ in everything), tmp_path_factory.mktemp("relayout"))
+
+
+@needs_gcc
+def test_every_byte_is_moved_once_and_nothing_else_is_touched(everything: Any, library: ctypes.CDLL) -> None:
+    for launch, source, to, expected in everything:
+        assert not faults(library, launch, source, to, expected), (launch, source.shape, source.strides, to.strides)
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("part", "text", "broken"),
+    [
+        ("relayout_transpose", "barrier();", ""),
+        ("relayout_transpose", "end + shift > 0", "end > 0"),
+        ("relayout_rows", "cut[v] < granule && at[v]", "cut[v] < 8 && at[v]"),
+    ],
+)
+def test_the_host_sees_races_and_lost_bytes(
+    everything: Any, *, part: str, text: str, broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = relayout_kernels.part
+    assert text in whole(part)
+    monkeypatch.setattr(
+        relayout_kernels, "part", lambda name: whole(name).replace(text, broken) if name == part else whole(name)
+    )
+    concerned = [
+        one
+        for one in everything
+        if (one[0].kernel.straddles if isinstance(one[0].kernel, TransposeKernel) else one[0].kernel.joins)
+        and part in one[0].kernel.parts
+    ]
+    kernel = concerned[0][0].kernel
+    library = compiled([kernel], tmp_path)
+    assert any(faults(library, *one) for one in concerned if one[0].kernel == kernel)
+
+
+@pytest.mark.parametrize("element", [1, 2, 4, 8])
+def test_lines_begin_at_other_elements_where_that_hits_fewer_banks(element: int) -> None:
+    per_granule, reach = 16 // element, 32 // element
+    pitch = 16 * 16 * per_granule + 16  # from one group of rows to the next; rows of a group lie in the same banks
+
+    def wavefronts(rows: int, lines: int, turns: bool) -> int:
+        """Return how often the warp's lanes need the banks for their first element, half a warp at once if wide."""
+        found = 0
+        for part in range(2 if element == 8 else 1):
+            banks: dict[int, set[int]] = {}
+            for line in range(2 * part, 2 * part + 2) if element == 8 else range(4):
+                turn = (line % 2 if element == 8 else line * max(1, 4 // element)) if turns else 0
+                for column in range(8):
+                    row = reach - line * lines % reach + column * per_granule + turn % per_granule
+                    address = row // per_granule * pitch + row % per_granule * 256
+                    address += row * rows * element % 16 + line * element
+                    for word in range(address // 4, (address + element - 1) // 4 + 1):
+                        banks.setdefault(word % 32, set()).add(word)
+            found += max(map(len, banks.values()))
+        return found
+
+    for rows in range(1, 16, 2):
+        for lines in range(1, 16, 2):
+            turns = turned_apart(element, rows * element, lines * element)
+            assert wavefronts(rows, lines, turns) == min(wavefronts(rows, lines, way) for way in (False, True))
+
+
+def test_division_by_a_product_is_exact() -> None:
+    rng = np.random.default_rng(9)
+    for number in [1, 2, 3, 5, 7, 641, 2**16 + 1, 2**30 - 1, 2**30 + 1, 2**31 - 1, *rng.integers(1, 2**31, 200)]:
+        _, multiplier, shift = divisor(int(number))
+        whole = np.concatenate([np.arange(1, 40), [(2**31 - 1) // number]]).astype(np.uint64) * np.uint64(number)
+        values = np.concatenate([whole, whole - np.uint64(1), [0, 2**31 - 1], rng.integers(0, 2**31, 50)]).astype(
+            np.uint64
+        )
+        values = values[values < 2**31]
+        found = (values * np.uint64(multiplier) >> np.uint64(32)) >> np.uint64(shift) if multiplier else values
+        assert (found == values // np.uint64(number)).all()
+
+
+@pytest.mark.parametrize("kernel", [RowsKernel(1, 1), RowsKernel(2, 3, True), TransposeKernel(2, 1, 16, 64)])
+def test_a_text_serves_all_extents(kernel: RowsKernel | TransposeKernel) -> None:
+    launches = [launch_of(movement(2, (n, 97), (97, 1), (1, n))) for n in (3001, 4001, 16381)]
+    assert len({text_of(launch.kernel) for launch in launches}) == 1
+    assert kernel.entry in text_of(kernel)
+
+
+def test_axes_merge_and_elements_widen() -> None:
+    assert launch_of(movement(2, (4, 5, 6), (30, 6, 1), (30, 6, 1))).kernel.axes == 0
+    pairs = launch_of(movement(2, (65, 33, 2), (66, 2, 1), (2, 130, 1), source_align=256, target_align=256))
+    assert isinstance(pairs.kernel, TransposeKernel)
+    assert pairs.kernel.element == 4
+    aligned = launch_of(movement(1, (64, 128), (256, 1), (512, 1), source_align=256, target_align=256))
+    assert isinstance(aligned.kernel, RowsKernel)
+    assert aligned.kernel.element == 16
+    six = (1, 1, 1, 1, 1, 1)
+    with pytest.raises(ls.LegalSatError, match="at most 5"):
+        launch_of(
+            movement(1, (3,) * 7, (*(4**i + 7 for i in range(6, 0, -1)), 1), (*(5**i for i in range(6, 0, -1)), 1))
+        )
+    assert launch_of(movement(1, six, six, six)).blocks == 1
+
+
+def test_a_plan_becomes_a_program() -> None:
+    plan = ls.synthesize(ls.Transpose(ls.Tensor((513, 201), "bf16")), "h200")
+    found = program(plan, "cute")
+    assert found.recipes[0].threads == 256
+    assert [one.name for one in found.operands] == ["source", "target"]
+    assert found.operands[0].tensor.align == 2  # any bf16 address is good enough
+    assert "cudaError_t run(" in emit(plan, "cute")
+
+
+@pytest.mark.parametrize(
+    ("operator", "words"),
+    [
+        (ls.Copy(ls.Tensor((64, 64), "bf16"), consumer="wgmma.a"), "nobody there to read"),
+        (ls.Transpose(ls.Tensor((64, 64), "e2m1")), "do not fill whole bytes"),
+        (ls.Im2col(ls.Tensor((1, 8, 8, 8), "bf16"), 3), "im2col"),
+        (ls.Pad(ls.Tensor((4, 4), "e4m3"), 1, 3.5), "pad with 0"),
+    ],
+)
+def test_what_no_kernel_carries_out_is_said(operator: Any, words: str) -> None:
+    with pytest.raises(ls.LegalSatError, match=words):
+        program_for(operator, target("h200"))
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")
+def test_nvcc_takes_every_kind() -> None:
+    kernels: list[RelayoutKernel] = [RowsKernel(2, 3, joins=True), TransposeKernel(2, 1, 16, 64)]
+    padding = text_for(ls.Pad(ls.Tensor((100, 255), "bf16"), ((0, 0), (0, 1))), target("h200"))
+    text = "\n".join([padding, *map(text_of, kernels)])
+    cubin = cute_compile._compiled(text, "sm_90a")
+    assert all(kernel.entry.encode() in cubin for kernel in kernels)
+    with pytest.raises(cute_compile.CompilationFailed, match="nvcc refuses"):
+        cute_compile._compiled(text_for(ls.Copy(ls.Tensor((8, 8), "fp32")), target("h200")) + "#error no", "sm_90a")

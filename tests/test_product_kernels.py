@@ -1,0 +1,188 @@
+"""Persistent kernels of products: what their boxes bring, read as the kernels read it, must be the operands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import legalsat as ls
+from legalsat.extract.product_kernels import product_kernels, side_of
+from legalsat.extract.product_maps import Placed, laid, result_map, sides, source_maps
+from legalsat.gemm import Gemm
+from legalsat.product_kernel import ProductKernel
+from legalsat.targets import target
+from legalsat.tensor import plain
+
+H200 = target("h200")
+ROW, GRANULE = 128, 16
+
+
+def filled(tensor: ls.Tensor, first: str) -> tuple[np.ndarray, int, np.ndarray]:
+    """Return memory in which every element of a matrix, as it lies after `first`, is a number of its own, the address
+    of its first byte in there, and the numbers (rows, k)."""
+    size, matrix = tensor.dtype.bits // 8, laid(tensor, first)
+    rows, depth = plain(tensor.shape)
+    numbers = np.arange(1, rows * depth + 1, dtype=np.uint64).reshape(rows, depth) % (1 << 8 * size)
+    by_lines = numbers if (matrix.lines, matrix.length) == (rows, depth) else numbers.T
+    start = 64 + matrix.address % 64
+    memory = np.full(start + matrix.lines * matrix.pitch + 256, 0xEE, np.uint8)
+    for line in range(matrix.lines):
+        at = start + line * matrix.pitch
+        data = by_lines[line].astype(f"u{size}").tobytes()
+        memory[at : at + len(data)] = np.frombuffer(data, np.uint8)
+    return memory, start, numbers
+
+
+def loaded(memory: np.ndarray, start: int, placed: Placed, corner: tuple[int, int]) -> np.ndarray:
+    """Return the bytes of a box in shared memory, what lies outside the tensor being zero."""
+    image = ls.smem_image(placed.map, corner)
+    found = np.zeros(image.size, np.uint8)
+    inside = image >= 0
+    found[inside] = memory[start + placed.offset + image[inside]]
+    return found
+
+
+def gemm(extents: tuple[int, int, int], dtype: str, form: str, late: int = 0) -> Gemm:
+    m, n, k = extents
+    a = ls.Tensor(
+        (m, k), dtype, (1, m) if form == "TN" else (k + late, 1), offset=late * ls.Tensor((1,), dtype).dtype.bytes
+    )
+    b = ls.Tensor((n, k), dtype, (k, 1) if form == "NT" else (1, n))
+    return Gemm(m, n, k, dtype, a=a, b=b, out_dtype=None if dtype != "e4m3" else "bf16")
+
+
+PRODUCTS = st.builds(
+    gemm,
+    st.tuples(st.integers(1, 500), st.integers(1, 400), st.integers(1, 150)),
+    st.sampled_from(("bf16", "fp16", "e4m3", "fp32")),
+    st.sampled_from(("NT", "NN", "TN")),
+    st.integers(0, 3),
+)
+
+
+@settings(max_examples=12, deadline=None)
+@given(PRODUCTS, st.data())
+def test_rows_realigned_in_registers_are_the_operands_rows(product: Gemm, data: st.DataObject) -> None:
+    """As `Realigner` reads them: words of a stage, and of the next one behind its end, shifted."""
+    found = [k for _, k in product_kernels(product, H200) if k.realign == "registers" and k.store == "sums"]
+    if not found:
+        return
+    kernel = data.draw(st.sampled_from(found))
+    tensor, size = sides(product, kernel)[0], product.dtype.bits // 8
+    memory, start, numbers = filled(tensor, "none")
+    rows, depth = kernel.tile[0], kernel.tile[2]
+    each, pitch, address = rows // kernel.phases, laid(tensor, "none").pitch, tensor.address
+    m0 = rows * data.draw(st.integers(0, (numbers.shape[0] - 1) // rows))
+    k0 = depth * data.draw(st.integers(0, (numbers.shape[1] - 1) // depth))
+    stages = [
+        np.concatenate(
+            [loaded(memory, start, one, (k, m0 // kernel.phases)) for one in source_maps(product, kernel)[0]]
+        )
+        for k in (k0, k0 + depth)
+    ]
+    for row in range(rows):
+        phase, number = row // each, m0 + row % each * kernel.phases + row // each
+        shift = (address + phase * pitch) % GRANULE
+        line = b"".join(
+            stage[row * ROW + (chunk ^ row % 8) * GRANULE :][:GRANULE].tobytes()
+            for stage in stages
+            for chunk in range(8)
+        )
+        got = np.frombuffer(line[shift : shift + ROW], f"u{size}")
+        want = np.zeros(depth, np.uint64)
+        if number < numbers.shape[0]:
+            inside = numbers[number, k0 : k0 + depth]
+            want[: inside.size] = inside
+            assert (got == want).all(), (row, kernel)
+
+
+@settings(max_examples=12, deadline=None)
+@given(PRODUCTS, st.data())
+def test_tiles_of_one_phase_meet_the_rows_of_b_that_belong_to_them(product: Gemm, data: st.DataObject) -> None:
+    """A row of such a tile begins `shift` elements late, and B is loaded as many rows further up."""
+    found = [k for _, k in product_kernels(product, H200) if k.realign == "tiles"]
+    if not found:
+        return
+    kernel = data.draw(st.sampled_from(found))
+    (a, b), size = sides(product, kernel), product.dtype.bits // 8
+    memory, start, numbers = filled(a, "none")
+    other, origin, columns = filled(b, kernel.relayouts[1])
+    rows, depth = kernel.tile[0], kernel.tile[2]
+    phase = data.draw(st.integers(0, min(kernel.phases, numbers.shape[0]) - 1))
+    shift = (a.address + phase * laid(a, "none").pitch) % GRANULE // size
+    turn = data.draw(st.integers(0, (numbers.shape[1] + shift - 1) // depth))
+    of_a, of_b = source_maps(product, kernel)
+    boxes = [
+        loaded(memory, start, of_a[phase], (turn * depth, j * rows // kernel.cluster[1]))
+        for j in range(kernel.cluster[1])
+    ]
+    tile = np.concatenate(boxes)
+    first = loaded(other, origin, of_b[0], (0, turn * depth - shift))
+    for row in range(min(rows, 24)):
+        number = row * kernel.phases + phase
+        if number >= numbers.shape[0]:
+            continue
+        line = b"".join(tile[row * ROW + (chunk ^ row % 8) * GRANULE :][:GRANULE].tobytes() for chunk in range(8))
+        got = np.frombuffer(line, f"u{size}").astype(np.uint64)
+        for i in range(depth):
+            k = turn * depth + i - shift
+            above = np.frombuffer(first[i * ROW + (0 ^ i % 8) * GRANULE :][:size].tobytes(), f"u{size}")[0]
+            if 0 <= k < numbers.shape[1]:
+                assert got[i] == numbers[number, k]
+                assert above == columns[0, k]
+            else:  # whatever came of A, it meets zeros of B, or was dropped
+                assert above == 0
+                assert got[i] == 0 or k < 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(PRODUCTS)
+def test_every_map_is_legal_and_every_block_fits(product: Gemm) -> None:
+    for _, kernel in product_kernels(product, H200, 12):
+        maps = [one for found in source_maps(product, kernel) for one in found]
+        maps += result_map(product, kernel) if kernel.store == "tma" else []
+        assert not any(d.level == "error" for one in maps for d in ls.violations(one.map, "h200"))
+        assert kernel.shared_bytes <= H200.shared_bytes_per_block
+        assert kernel.blocks * (kernel.shared_bytes + 1024) <= H200.shared_bytes_per_processor
+        held = kernel.registers[0] * kernel.warpgroups + kernel.registers[1]
+        assert held * 128 * kernel.blocks <= H200.registers_per_processor
+        assert kernel.stages >= 2
+
+
+def test_kernels_come_cheapest_first_and_mend_what_must_be() -> None:
+    odd = gemm((4096, 4096, 4095), "bf16", "NN")
+    times, kernels = zip(*product_kernels(odd, H200), strict=True)
+    assert list(times) == sorted(times)
+    assert all(k.realign != "none" or k.relayouts[0 if not k.swapped else 1] != "none" for k in kernels)
+    legal = gemm((4096, 4096, 4096), "bf16", "NT")
+    assert all(k.relayouts == ("none", "none") and k.realign == "none" for _, k in product_kernels(legal, H200))
+
+
+def test_sides_say_what_no_map_describes() -> None:
+    for tensor, legal in (
+        (ls.Tensor((64, 64), "bf16"), True),
+        (ls.Tensor((64, 63), "bf16"), False),
+        (ls.Tensor((1, 63), "bf16"), True),  # a single row has any pitch
+        (ls.Tensor((64, 64), "bf16", offset=2), False),
+    ):
+        side = side_of(tensor)
+        assert side is not None
+        assert side.legal == legal
+    assert side_of(ls.Tensor((64, 64), "bf16", (128, 2))) is None
+
+
+@pytest.mark.parametrize("dtype", ["i8", "fp64"])
+def test_types_that_these_kernels_do_not_multiply_have_none(dtype: str) -> None:
+    assert product_kernels(Gemm(64, 64, 64, dtype), H200) == []
+
+
+def test_a_target_without_wgmma_has_no_kernel() -> None:
+    assert product_kernels(Gemm(64, 64, 64, "bf16"), target("sm_100a")) == []
+
+
+def test_kernels_are_plain_values() -> None:
+    one: ProductKernel = product_kernels(Gemm(64, 64, 64, "bf16"), H200)[0][1]
+    assert one == product_kernels(Gemm(64, 64, 64, "bf16"), H200)[0][1]
+    assert "stages" in str(one)

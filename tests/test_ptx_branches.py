@@ -1,0 +1,341 @@
+"""The check of PTX takes both ways of what a launch decides, and enough rounds of loops, or says that it does not."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from legalsat.extract.check_ptx import KernelCheck, check_ptx
+
+HEAD = """.version 8.7
+.target sm_90a
+.address_size 64
+.extern .shared .align 1024 .b8 memory[];
+.visible .entry k({parameters})
+.reqntid 64
+{{
+.reg .pred %p<20>;
+.reg .b32 %r<40>;
+.reg .b64 %d<20>;
+mov.u32 %r0, %tid.x;
+mov.u32 %r1, memory;
+setp.eq.u32 %p0, %r0, 0;
+"""
+BYTES = 1024  # of a stage
+BARRIERS = 65536  # from the beginning of shared memory
+
+
+def kernel(body: str, parameters: str = ".param .u32 n, .param .u64 x") -> str:
+    return HEAD.format(parameters=parameters) + body + "ret;\n}\n"
+
+
+def only(text: str, **more: Any) -> KernelCheck:
+    (found,) = check_ptx(text, **more).kernels
+    return found
+
+
+def line_of(text: str, part: str) -> int:
+    return next(n for n, one in enumerate(text.splitlines(), 1) if part in one)
+
+
+def wait(barrier: str, parity: str, name: str) -> str:
+    return f"{name}: mbarrier.try_wait.parity.shared::cta.b64 %p9, [{barrier}], {parity};\n@!%p9 bra {name};\n"
+
+
+START = f"""@%p0 mbarrier.init.shared::cta.b64 [%r1+{BARRIERS}], 1;
+@%p0 fence.mbarrier_init.release.cluster;
+bar.sync 0;
+@!%p0 bra LOADED;
+ld.param.u64 %d0, [x];
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1+{BARRIERS}], {BYTES};
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d0], {BYTES}, [%r1+{BARRIERS}];
+LOADED:
+"""
+READ = "ld.shared.u32 %r20, [%r1];\nst.global.u32 [%d0], %r20;\n"
+
+
+def one_load(condition: str, parameters: str = ".param .u32 n, .param .u64 x") -> str:
+    """One load, and a wait for it that is before the read unless the condition, in %p1, holds: then it is after."""
+    before, after = (wait(f"%r1+{BARRIERS}", "0", name) for name in ("BEFORE", "AFTER"))
+    return kernel(f"{START}{condition}\n@%p1 bra LATE;\n{before}{READ}bra END;\nLATE:\n{READ}{after}END:\n", parameters)
+
+
+# What makes %p1 hold: the text, what decides, and the same in Python.
+CONDITIONS: dict[str, tuple[str, str, Callable[[int], bool]]] = {
+    "one value": ("ld.param.u32 %r2, [n];\nsetp.eq.u32 %p1, %r2, 10;", "n", lambda n: n == 10),
+    "large values": ("ld.param.u32 %r2, [n];\nsetp.ge.s32 %p1, %r2, 5000;", "n", lambda n: n >= 5000),
+    "a half": ("ld.param.u32 %r2, [n];\nshr.u32 %r3, %r2, 1;\nsetp.eq.u32 %p1, %r3, 70;", "n", lambda n: n // 2 == 70),
+    "a bit": (
+        "ld.param.u32 %r2, [n];\nand.b32 %r3, %r2, 8192;\nsetp.ne.u32 %p1, %r3, 0;",
+        "n",
+        lambda n: n & 8192 != 0,
+    ),
+    "a conjunction": (
+        "ld.param.u32 %r2, [n];\nsetp.ge.u32 %p2, %r2, 8;\nand.b32 %r3, %r2, 7;\nsetp.eq.and.u32 %p1, %r3, 2, %p2;",
+        "n",
+        lambda n: n >= 8 and n % 8 == 2,
+    ),
+    "a block": ("mov.u32 %r2, %ctaid.x;\nsetp.eq.u32 %p1, %r2, 37;", "%ctaid.x", lambda n: n == 37),
+    "a grid": ("mov.u32 %r2, %nctaid.x;\nsetp.ge.u32 %p1, %r2, 5;", "%nctaid.x", lambda n: n >= 5),
+    "no pointer": ("ld.param.u64 %d1, [x];\nsetp.eq.u64 %p1, %d1, 0;", "x", lambda x: x == 0),
+    "a pointer to bytes": (
+        "ld.param.u64 %d1, [x];\nand.b64 %d2, %d1, 15;\nsetp.ne.u64 %p1, %d2, 0;",
+        "x",
+        lambda x: x % 16 != 0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_a_fault_on_the_way_that_few_launches_take_is_found(name: str) -> None:
+    condition, key, holds = CONDITIONS[name]
+    found = only(one_load(condition))
+    assert {f.kind for f in found.findings} == {"read_before_full", "stage_overwritten"}  # a race, from either side
+    for finding in found.findings:
+        values = dict(re.findall(r"([%\w.]+) = (\d+)", finding.message))
+        assert holds(int(values[key])), finding.message
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_the_same_kernels_are_proven_where_both_ways_wait(name: str) -> None:
+    condition, _, _ = CONDITIONS[name]
+    text = one_load(condition).replace("LATE:\n", "LATE:\n" + wait(f"%r1+{BARRIERS}", "0", "MORE"))
+    found = only(text)
+    assert found.proven, (found.findings, found.unproven)
+
+
+def test_64_bits_count_where_they_are_no_address() -> None:
+    condition = "ld.param.u64 %d1, [n];\nsetp.ge.s64 %p1, %d1, 5000;"
+    found = only(one_load(condition, ".param .u64 n, .param .u64 x"))
+    assert found.findings and 5000 in found.parameters["n"] and "x" not in found.parameters
+
+
+def test_a_way_that_no_tried_value_takes_is_said_with_its_line() -> None:
+    # The third digit of n is 7, and n a multiple of 1001: no value near the constants.
+    condition = """ld.param.u32 %r2, [n];
+div.u32 %r3, %r2, 100;
+rem.u32 %r4, %r3, 10;
+setp.eq.u32 %p2, %r4, 7;
+rem.u32 %r5, %r2, 1001;
+setp.eq.and.u32 %p1, %r5, 500, %p2;"""
+    text = one_load(condition)
+    found = only(text)
+    assert not found.findings
+    expected = line_of(text, "@%p1 bra LATE")
+    assert (expected, "the other way of this branch was never taken") in [(u.line, u.reason) for u in found.unproven]
+    assert not any(700 <= n % 1000 < 800 and n % 1001 == 500 for n in found.parameters["n"])
+
+
+def test_what_is_the_same_for_every_launch_is_no_matter() -> None:
+    constant = "mov.u32 %r2, 5;\nsetp.eq.u32 %p1, %r2, 6;"
+    threads = "setp.gt.u32 %p1, %r0, 100;"  # a block has 64
+    for condition in (constant, threads):
+        assert only(one_load(condition)).proven
+
+
+def test_a_branch_before_stores_to_global_memory_alone_is_no_matter() -> None:
+    body = """ld.param.u32 %r2, [n];
+ld.param.u64 %d0, [x];
+ld.global.u32 %r3, [%d0];
+setp.eq.u32 %p1, %r3, 0;
+@%p1 bra END;
+setp.eq.u32 %p2, %r2, 123456;
+@%p2 bra END;
+st.global.u32 [%d0], %r0;
+END:
+bar.sync 0;
+"""
+    assert only(kernel(body)).proven
+    with_barrier = kernel(body.replace("st.global.u32 [%d0], %r0;", "bar.sync 1;"))
+    (open_,) = only(with_barrier).unproven
+    assert (open_.line, open_.reason) == (line_of(with_barrier, "@%p1 bra END"), "a predicate depends on data")
+
+
+def test_what_is_given_is_not_varied() -> None:
+    condition, _, _ = CONDITIONS["one value"]
+    assert only(one_load(condition), parameters={"n": 3}).proven
+    assert only(one_load(condition), parameters={"n": 10}).findings
+
+
+def test_a_finding_names_the_smallest_values_of_its_kind() -> None:
+    condition = "ld.param.u32 %r2, [n];\nsetp.gt.u32 %p1, %r2, 2;"
+    (finding, *_) = only(one_load(condition)).findings
+    assert finding.message.endswith(", with n = 3")
+
+
+def test_what_only_a_negative_count_does_is_left_open() -> None:
+    text = one_load("ld.param.s32 %r2, [n];\nsetp.lt.s32 %p1, %r2, 0;", ".param .s32 n, .param .u64 x")
+    found = only(text)
+    assert not found.findings and not found.proven
+    assert any(u.reason.endswith("with n = -1") for u in found.unproven)
+
+
+# Loops.
+
+
+def ring(stages: int, *, n: str = "u32", released: bool = True, fault: str = "") -> str:
+    """Warp 0 loads into a ring of stages what warp 1 reads, n times; `fault` stands before warp 1's wait."""
+    full, empty = BARRIERS, BARRIERS + 8 * stages
+    setup = "".join(
+        f"@%p0 mbarrier.init.shared::cta.b64 [%r1+{full + 8 * s}], 1;\n"
+        f"@%p0 mbarrier.init.shared::cta.b64 [%r1+{empty + 8 * s}], 32;\n"
+        for s in range(stages)
+    )
+    count = "ld.param.u64 %d1, [n];\nsetp.lt.s64 %p1, %d1, 1;" if n == "u64" else (
+        "ld.param.u32 %r2, [n];\nsetp.lt.s32 %p1, %r2, 1;"
+    )  # fmt: skip
+    again = "add.u64 %d2, %d2, 1;\nsetp.lt.s64 %p4, %d2, %d1;" if n == "u64" else (
+        "add.u32 %r11, %r11, 1;\nsetp.lt.s32 %p4, %r11, %r2;"
+    )  # fmt: skip
+    advance = f"""add.u32 %r4, %r4, 1;
+setp.eq.u32 %p3, %r4, {stages};
+selp.u32 %r4, 0, %r4, %p3;
+selp.u32 %r6, 1, 0, %p3;
+xor.b32 %r5, %r5, %r6;
+{again}
+"""
+    place = f"shl.b32 %r7, %r4, 3;\nadd.u32 %r8, %r7, %r1;\nmul.lo.u32 %r9, %r4, {BYTES};\nadd.u32 %r10, %r9, %r1;\n"
+    release = f"mbarrier.arrive.shared::cta.b64 _, [%r8+{empty}];\n" if released else ""
+    return kernel(
+        f"""{setup}@%p0 fence.mbarrier_init.release.cluster;
+bar.sync 0;
+ld.param.u64 %d0, [x];
+{count}
+@%p1 bra END;
+mov.u32 %r4, 0;
+mov.u32 %r5, 0;
+mov.u32 %r11, 0;
+mov.u64 %d2, 0;
+setp.ge.u32 %p2, %r0, 32;
+@%p2 bra READ;
+@!%p0 bra END;
+LOAD:
+{place}xor.b32 %r12, %r5, 1;
+{wait(f"%r8+{empty}", "%r12", "EMPTY")}mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r8+{full}], {BYTES};
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r10], [%d0], {BYTES}, [%r8+{full}];
+{advance}@%p4 bra LOAD;
+bra END;
+READ:
+{place}{fault}{wait(f"%r8+{full}", "%r5", "FULL")}PASSED:
+ld.shared.u32 %r20, [%r10];
+{release}{advance}@%p4 bra READ;
+END:
+bar.sync 0;
+""",
+        f".param .{n} n, .param .u64 x",
+    )
+
+
+@pytest.mark.parametrize("stages", [1, 2, 5, 6, 8])
+def test_rings_of_any_stages_are_proven(stages: int) -> None:
+    found = only(ring(stages))
+    assert found.proven, (found.findings, found.unproven)
+    assert set(range(2 * stages + 1)) <= set(found.parameters["n"])
+
+
+def test_a_ring_that_releases_nothing_is_found_once_it_is_full() -> None:
+    for stages in (2, 6):
+        (finding, *_) = [f for f in only(ring(stages, released=False)).findings if f.kind == "arrivals_missing"]
+        assert finding.message.endswith(f"with n = {stages + 1}")
+
+
+def test_64_bit_counts_of_rounds_take_no_longer() -> None:
+    begin = time.monotonic()
+    found = only(ring(3, n="u64"))
+    assert found.proven and max(found.parameters["n"]) > 1000
+    assert time.monotonic() - begin < 60  # it once took minutes
+
+
+@pytest.mark.parametrize("turn", [7, 300, 5000])
+def test_a_turn_that_no_run_reaches_is_found_or_left_open(turn: int) -> None:
+    fault = f"setp.eq.u32 %p5, %r11, {turn};\n@%p5 bra PASSED;\n"
+    text = ring(2, fault=fault)
+    found = only(text)
+    if turn < 20:
+        assert any(f.message.endswith(f"with n = {turn + 1}") for f in found.findings)
+    assert not found.proven
+    line = line_of(text, "@%p5 bra PASSED")
+    assert found.findings or line in {u.line for u in found.unproven}
+
+
+UNROLLED = """ld.param.u32 %r2, [n];
+ld.param.u64 %d0, [x];
+mov.u32 %r4, 0;
+setp.lt.s32 %p1, %r2, 1;
+@%p1 bra END;
+and.b32 %r3, %r2, 3;
+sub.u32 %r5, %r2, %r3;
+setp.lt.u32 %p2, %r2, 4;
+@%p2 bra REST;
+FOUR:
+{four}
+add.u32 %r4, %r4, 4;
+setp.ne.u32 %p3, %r4, %r5;
+@%p3 bra FOUR;
+REST:
+setp.eq.u32 %p4, %r3, 0;
+@%p4 bra END;
+ONE:
+{one}
+add.u32 %r4, %r4, 1;
+sub.u32 %r3, %r3, 1;
+setp.ne.u32 %p5, %r3, 0;
+@%p5 bra ONE;
+END:
+cp.async.wait_all;
+"""
+
+
+def unrolled(*, left_out: int = -1) -> str:
+    """Two stages filled by cp.async, four rounds in one turn; in one of these the block does not meet."""
+
+    def one(place: int) -> str:
+        at = (
+            f"add.u32 %r9, %r4, {max(place, 0)};\nand.b32 %r6, %r9, 1;\nshl.b32 %r6, %r6, 10;\nadd.u32 %r6, %r6, %r1;\n"
+        )
+        copy = "shl.b32 %r7, %r0, 4;\nadd.u32 %r8, %r7, %r6;\ncp.async.cg.shared.global [%r8], [%d0], 16;\n"
+        meet = "" if place == left_out else "bar.sync 0;\n"
+        read = "sub.u32 %r10, 1008, %r7;\nadd.u32 %r10, %r10, %r6;\nld.shared.u32 %r20, [%r10];\n"
+        return f"{at}{copy}cp.async.commit_group;\ncp.async.wait_group 0;\n{meet}{read}bar.sync 0;"
+
+    return kernel(UNROLLED.format(four="\n".join(map(one, range(4))), one=one(-2)))
+
+
+def test_loops_that_are_unrolled_by_four_are_proven() -> None:
+    found = only(unrolled())
+    assert found.proven, (found.findings, found.unproven)
+    assert set(range(9)) <= set(found.parameters["n"])
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_fault_in_one_of_four_rounds_is_found(place: int) -> None:
+    found = only(unrolled(left_out=place))
+    assert {f.kind for f in found.findings} >= {"read_before_full"}
+    assert all(f.message.endswith("with n = 4") for f in found.findings)
+
+
+# Sizes and addresses.
+
+
+def test_a_size_of_a_copy_is_given_multiples_only() -> None:
+    body = START.replace(f", {BYTES}", ", %r2").replace("@!%p0 bra", "ld.param.u32 %r2, [n];\n@!%p0 bra")
+    text = kernel(body + wait(f"%r1+{BARRIERS}", "0", "FULL") + READ)
+    found = only(text)
+    assert not found.findings, found.findings
+    assert all(value % 16 == 0 for value in found.parameters["n"])
+
+
+def test_a_place_in_shared_memory_is_aligned_as_its_barrier() -> None:
+    body = """ld.param.u32 %r2, [n];
+add.u32 %r3, %r1, %r2;
+@%p0 mbarrier.init.shared::cta.b64 [%r3], 64;
+bar.sync 0;
+mbarrier.arrive.shared::cta.b64 _, [%r3];
+""" + wait("%r3", "0", "ALL")
+    found = only(kernel(body))
+    assert found.proven, (found.findings, found.unproven)
+    assert all(value % 8 == 0 for value in found.parameters["n"])

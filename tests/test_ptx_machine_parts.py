@@ -1,0 +1,199 @@
+"""Parts of the PTX machine against brute force: regions of memory, control dependence, periods, roles of parameters."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from legalsat.analyses.ptx_machine_flow import control_of, is_choice
+from legalsat.analyses.ptx_machine_periods import period_of
+from legalsat.analyses.ptx_machine_places import Places
+from legalsat.analyses.ptx_machine_roles import roles_of
+from legalsat.analyses.ptx_machine_shadow import Regions, Shadow
+from legalsat.analyses.ptx_text import Kernel, parse
+
+CELLS = 40
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_regions_remember_what_single_cells_would(seed: int) -> None:
+    rng = random.Random(seed)
+    regions = Regions(CELLS)
+    fixed = [np.array(sorted(rng.sample(range(CELLS), 5))) for _ in range(3)]
+    for one in fixed:
+        one.flags.writeable = False
+    for _ in range(2):  # two runs share the regions
+        shadow = Shadow(regions)
+        writer = [0] * CELLS
+        readers: list[dict[int, int]] = [{} for _ in range(CELLS)]
+        for access in range(1, 120):
+            begin = rng.randrange(CELLS)
+            cells: Any = rng.choice([
+                slice(begin, min(CELLS, begin + rng.randrange(1, 9))),
+                np.array([rng.randrange(CELLS) for _ in range(rng.randrange(1, 7))]),
+                rng.choice(fixed),
+            ])  # fmt: skip
+            chosen = list(range(CELLS))[cells] if isinstance(cells, slice) else cells.tolist()
+            assert set(shadow.writers_of(cells)) == {writer[c] for c in chosen}
+            latest: dict[int, int] = {}
+            for c in chosen:
+                for agent, number in readers[c].items():
+                    latest[agent] = max(number, latest.get(agent, 0))
+            assert sorted(shadow.readers_of(cells)) == sorted(latest.values())
+            assert set(shadow.unwritten(cells).tolist()) == {c for c in chosen if not writer[c]}
+            if rng.random() < 0.5:
+                shadow.wrote(cells, access)
+                for c in chosen:
+                    writer[c], readers[c] = access, {}
+            else:
+                agent = rng.randrange(12)
+                shadow.has_read(cells, agent, access)
+                for c in chosen:
+                    readers[c][agent] = access
+        even = next((c for c in range(3, CELLS) if not writer[c] or writer[c] % 2), CELLS)
+        assert shadow.length(3, CELLS, lambda number: number % 2 == 0) == even - 3
+
+
+def _random_kernel(rng: random.Random) -> Kernel:
+    size = rng.randrange(4, 10)
+    lines = []
+    for n in range(size):
+        guard = rng.choice(["", "@%p0 ", "@!%p0 "])
+        target = rng.randrange(size)
+        what = rng.choice(["add.u32 %r1, %r1, 1;", f"{guard}bra L{target};", "add.u32 %r1, %r1, 2;", f"{guard}exit;"])
+        lines.append(f"L{n}: {what}")
+    text = ".version 8.7\n.target sm_90a\n.visible .entry k()\n.reqntid 32\n{\n" + "\n".join(lines) + "\nret;\n}\n"
+    (kernel,) = parse(text).kernels
+    return kernel
+
+
+def _follow(kernel: Kernel, at: int) -> list[int]:
+    i, size = kernel.instructions[at], len(kernel.instructions)
+    targets = [kernel.labels[i.operands[0]]] if i.base == "bra" else [size] if i.base in {"ret", "exit"} else [at + 1]
+    return targets + ([at + 1] if i.guard else [])
+
+
+def _avoids(kernel: Kernel, start: int, what: int) -> bool:
+    """Is there a way from one instruction to the end that does not come to another?"""
+    size, seen, work = len(kernel.instructions), set(), [start]
+    while work:
+        at = work.pop()
+        if at == what or at in seen:
+            continue
+        if at == size:
+            return True
+        seen.add(at)
+        work += _follow(kernel, at)
+    return False
+
+
+def _ends(kernel: Kernel) -> bool:
+    return all(_avoids(kernel, at, -1) for at in range(len(kernel.instructions)))
+
+
+def test_control_dependence_is_what_ways_through_the_kernel_say() -> None:
+    rng, done = random.Random(7), 0
+    while done < 150:
+        kernel = _random_kernel(rng)
+        if not _ends(kernel):
+            continue  # a loop without an end has no postdominators
+        done += 1
+        control, size = control_of(kernel), len(kernel.instructions)
+        for at, i in enumerate(kernel.instructions):
+            if not is_choice(i):
+                continue
+            taken, other = _follow(kernel, at)
+            for what in range(size):
+                # One way always comes to it, the other need not.
+                surely = [not _avoids(kernel, way, what) for way in (taken, other)]
+                assert (at in control.branches[what]) == (surely[0] != surely[1]), (at, what)
+                if surely[0] != surely[1]:
+                    assert (at in control.taken[what]) == surely[0]
+            join = control.joins[at]
+            if join < size:
+                assert not _avoids(kernel, taken, join) and not _avoids(kernel, other, join)
+
+
+@pytest.mark.parametrize(("period", "before"), [(1, 0), (2, 3), (5, 1), (6, 4), (12, 2), (16, 0)])
+def test_periods_and_what_is_before_them_are_found(period: int, before: int) -> None:
+    rng = random.Random(period)
+    shape = [rng.randrange(1000) for _ in range(period)]
+    start = [rng.randrange(5000, 9000) for _ in range(before)]
+    for count in range(9, 100):
+        rows = [
+            [
+                start[i] if i < before else shape[(i - before) % period] + 7 * ((i - before) // period),
+                np.full(32, i, dtype=np.uint64),
+                None,
+            ]
+            for i in range(count)
+        ]
+        found = period_of([(row, np.array([i, 3], dtype=np.int32)) for i, row in enumerate(rows)])
+        enough = before <= count // 3 and 3 * period <= count - count // 3
+        assert (found is not None) >= enough
+        if found is not None and enough:
+            assert (found.rounds, found.before <= before) == (period, True) or period % found.rounds == 0
+
+
+def test_places_are_what_lanes_reach() -> None:
+    rng = random.Random(3)
+    for size, granule in ((4, 4), (16, 4), (2, 1), (8, 8)):
+        places = Places(granule, 64, 5)
+        for _ in range(20):
+            lanes = rng.getrandbits(32) | 1
+            value = np.array([1024 + 16 * rng.randrange(50) for _ in range(32)], dtype=np.uint64)
+            chosen = [int(value[n]) + 64 for n in range(32) if lanes >> n & 1]
+            for _ in range(2):
+                found = places.at(value, lanes, size)
+                cells = {(a + b) // granule for a in chosen for b in range(size)}
+                listed = range(found.cells.start, found.cells.stop) if isinstance(found.cells, slice) else found.cells
+                assert {int(c) for c in listed} == cells
+                assert (found.low, found.high) == (min(chosen), max(chosen) + size)
+                assert found.aligned == all(a % size == 0 for a in chosen)
+                reached = np.zeros(4096, dtype=bool)
+                reached[found.bytes] = True
+                assert set(np.flatnonzero(reached).tolist()) == {a + b for a in chosen for b in range(size)}
+
+
+ROLES = """.version 8.7
+.target sm_90a
+.extern .shared .align 1024 .b8 memory[];
+.visible .entry k(.param .u64 x, .param .u64 count, .param .u64 .ptr .global .align 1 y, .param .u64 rest,
+ .param .u32 place, .param .u32 words, .param .u32 rows)
+.reqntid 32
+{
+ld.param.u64 %d0, [x];
+cvta.to.global.u64 %d1, %d0;
+ld.param.u64 %d2, [count];
+shl.b64 %d3, %d2, 2;
+add.u64 %d4, %d1, %d3;
+ld.global.u32 %r0, [%d4];
+ld.param.u64 %d5, [y];
+ld.param.u64 %d6, [rest];
+add.u64 %d7, %d5, %d6;
+st.global.u32 [%d7], %r0;
+ld.param.u32 %r1, [place];
+mov.u32 %r2, memory;
+add.u32 %r3, %r2, %r1;
+mbarrier.init.shared::cta.b64 [%r3], 1;
+ld.param.u32 %r4, [words];
+shl.b32 %r5, %r4, 2;
+ld.param.u32 %r6, [rows];
+mul.lo.u32 %r7, %r6, 128;
+add.u32 %r8, %r7, %r2;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r8], [%d1], %r5, [%r3];
+ret;
+}
+"""
+
+
+def test_parameters_are_pointers_counts_or_multiples_by_their_use() -> None:
+    (kernel,) = parse(ROLES).kernels
+    found = roles_of(kernel)
+    # What is added to a known pointer is an offset, what is scaled first a count.
+    assert found.pointers == {"x", "y"}
+    # A barrier lies at a multiple of 8; four words are the 16 bytes of which bulk copies are multiples.
+    assert found.multiples == {"place": 8, "words": 4}
