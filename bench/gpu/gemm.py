@@ -2,7 +2,7 @@
 
     python -m bench.gpu.gemm prepare FOLDER    # where LegalSAT, nvcc and CuTe are: programs and cubins
     python -m bench.gpu.gemm run FOLDER        # where the GPU is: torch and a driver are enough
-    python -m bench.gpu.gemm check FOLDER [N]  # the first N of the small random products alone, as for a sanitizer
+    python -m bench.gpu.gemm check FOLDER [N]  # N of the small random products alone, as for a sanitizer
     python -m bench.gpu.gemm judge [FILE]      # the cost model beside measured times
 
 First small random products by random kernels, on whole numbers, whose sums are exact: every element of C must be right,
@@ -15,6 +15,7 @@ holds ("cold"); "warm" has one set. Repairs are inside what is timed. Writes gem
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import sys
@@ -373,12 +374,14 @@ def run(folder: Path, only: int | None = None) -> int:
         code = (folder / f"{step['cubin']}.cubin").read_bytes()
         return Loaded(device, Image.from_bytes(step["recipes"].encode() + b"\n" + code), "sm_90a")
 
+    step = -(-len(prepared["checks"]) // only) if only else 1
+    chosen = prepared["checks"][::step]
     wrong = []
-    for entry in prepared["checks"][:only]:
+    for entry in chosen:
         if found := check(entry, load):
             wrong.append({"shape": entry["shape"], "kernel": entry["kernel"], "wrong": found})
             print("WRONG", wrong[-1], flush=True)
-    checked: dict[str, Any] = {"small products": len(prepared["checks"][:only]), "wrong": wrong}
+    checked: dict[str, Any] = {"small products": len(chosen), "wrong": wrong}
     print(f"{checked['small products'] - len(wrong)} of {checked['small products']} small products right", flush=True)
     if only is not None:
         return bool(wrong)
@@ -403,9 +406,38 @@ def run(folder: Path, only: int | None = None) -> int:
     return bool(wrong) or any(row["wrong"] for row in rows)
 
 
+def judge(file: Path) -> None:
+    """Print how products compare, how far predictions are off, and what the model's first choice loses."""
+    rows = [row for row in json.loads(file.read_text())["rows"] if row["us"]]
+    for kind in KINDS:
+        mine = [row for row in rows if row["kind"] == kind]
+        rivals = {name for row in mine for name in row["rivals_us"]}
+        for rival in sorted(rivals):
+            ratios = [row["rivals_us"][rival] / row["us"] for row in mine if rival in row["rivals_us"]]
+            print(
+                f"{kind}: {_mean(ratios):.3f} times as fast as {rival}, {min(ratios):.3f} at least, "
+                f"{len(ratios)} products"
+            )
+        lost = [min(row["quick_us"].values()) / row["quick_us"]["0"] for row in mine if "0" in row["quick_us"]]
+        off = [
+            math.exp(abs(math.log(row["predicted_us"][name] / us)))
+            for row in mine
+            for name, us in row["quick_us"].items()
+        ]
+        print(f"{kind}: predictions off by {_mean(off):.3f}; first choices have {_mean(lost):.3f} of the best's speed")
+
+
+def _mean(ratios: list[float]) -> float:
+    """Return the geometric mean."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
 if __name__ == "__main__":
-    command, place = sys.argv[1], Path(sys.argv[2])
+    command = sys.argv[1]
+    place = Path(sys.argv[2] if len(sys.argv) > 2 else Path(__file__).parent / "results" / "gemm.json")
     if command == "prepare":
         prepare(place, sys.argv[3:] or list(KINDS))
+    elif command == "judge":
+        judge(place)
     else:
         sys.exit(run(place, int((sys.argv[3:] or ["40"])[0]) if command == "check" else None))

@@ -1,0 +1,164 @@
+"""Persistent kernels of products as text: the plan's numbers stand in it, and what nvcc makes of it waits for sums."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import legalsat as ls
+from legalsat.backends.cute.compile import CompilationFailed, cubin_of, headers, nvcc
+from legalsat.backends.cute.product import emit
+from legalsat.backends.cute.program import program_for
+from legalsat.extract.kernel_cost import kernel_nanoseconds
+from legalsat.extract.product_kernels import best_kernel, product_kernels
+from legalsat.extract.product_maps import result_map
+from legalsat.gemm import Gemm
+from legalsat.product_kernel import ProductKernel
+from legalsat.runtime.cache import Cache
+from legalsat.runtime.program import MapsArgument
+from legalsat.targets import target
+
+H200 = target("h200")
+PRODUCTS = {
+    "boxes": Gemm(4096, 4096, 4096, "bf16"),
+    "rows": Gemm(4096, 4095, 4096, "fp16"),
+    "tiles": Gemm(4096, 4096, 4095, "bf16", b=ls.Tensor((4096, 4095), "bf16", (1, 4096))),
+    "registers": Gemm(1111, 3333, 777, "bf16"),
+    "sums": Gemm(16, 4096, 4095, "bf16"),
+}
+
+
+def numbers(text: str) -> dict[str, int]:
+    return {name: int(value) for name, value in re.findall(r"constexpr int (\w+) = (\d+);", text)}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_the_text_has_the_kernels_numbers(name: str) -> None:
+    gemm = PRODUCTS[name]
+    for _, kernel in product_kernels(gemm, H200, 6):
+        found = numbers(emit(gemm, kernel))
+        assert (found["tile_m"], found["tile_n"], found["tile_k"]) == kernel.tile
+        assert (found["stages"], found["split"], found["warpgroups"]) == (
+            kernel.stages,
+            kernel.split,
+            kernel.warpgroups,
+        )
+        assert found["stage_bytes"] == sum(kernel.tile[:2]) * kernel.tile[2] * gemm.dtype.bytes
+        assert found["a_boxes"] * found["a_box_bytes"] == found["a_bytes"]
+        assert found["b_boxes"] * found["b_box_bytes"] == found["b_bytes"]
+
+
+def test_one_text_serves_all_products_of_a_class() -> None:
+    one, other = Gemm(4096, 4096, 4096, "bf16"), Gemm(8192, 1024, 2048, "bf16")
+    kernel = best_kernel(one, H200)
+    assert kernel is not None
+    first, second = program_for(one, kernel, H200), program_for(other, kernel, H200)
+    assert first.text == second.text
+    assert first.recipes != second.recipes
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_recipes_name_every_block_and_map(name: str) -> None:
+    gemm = PRODUCTS[name]
+    for _, kernel in product_kernels(gemm, H200, 12):
+        recipe = program_for(gemm, kernel, H200).recipes[-1]
+        blocks = kernel.cluster[0] * kernel.cluster[1] * kernel.split
+        assert recipe.cluster == (blocks, 1, 1)
+        assert recipe.grid[0] % blocks == 0
+        assert recipe.threads == kernel.threads
+        maps = recipe.arguments[0]
+        assert isinstance(maps, MapsArgument)
+        of_a = kernel.phases if kernel.realign != "none" else 1
+        of_c = kernel.phases if kernel.realign == "tiles" else 1
+        assert len(maps.maps) == of_a + 1 + of_c
+
+
+def test_boxes_of_c_have_the_swizzle_that_their_rows_fill() -> None:
+    """As the kernel writes them: a granule moves by the number of its line of 128 bytes."""
+    gemm, seen = Gemm(2048, 2048, 512, "bf16"), set()
+    for _, kernel in product_kernels(gemm, H200):
+        if kernel.store != "tma":
+            continue
+        tensor_map = result_map(gemm, kernel)[0].map
+        span = 2 * tensor_map.box[0]
+        if span in seen:
+            continue
+        seen.add(span)
+        image = ls.smem_image(tensor_map, (0, 0))
+        for row in range(16):
+            for number in range(span // 16):
+                at = row * span + (number ^ row // (128 // span) % (span // 16)) * 16
+                assert image[at] == row * gemm.n * 2 + number * 16
+    assert seen == {128, 64, 32}
+
+
+def test_costs_grow_with_the_product() -> None:
+    kernel = best_kernel(PRODUCTS["boxes"], H200)
+    assert kernel is not None
+    sizes = (1024, 2048, 4096, 8192)
+    times = [kernel_nanoseconds(Gemm(m, 4096, 4096, "bf16"), kernel, H200) for m in sizes]
+    assert times == sorted(times)
+    constant = Gemm(4096, 4096, 4095, "bf16", constant_b=True)
+    changing = Gemm(4096, 4096, 4095, "bf16")
+    relaid = next(k for _, k in product_kernels(changing, H200) if k.relayouts[1] != "none" and not k.swapped)
+    assert kernel_nanoseconds(constant, relaid, H200) < kernel_nanoseconds(changing, relaid, H200)
+
+
+def test_a_plan_prints_its_kernel_and_keeps_it(tmp_path: Path) -> None:
+    plan = ls.synthesize(PRODUCTS["tiles"], "h200")
+    assert plan.kernel == best_kernel(PRODUCTS["tiles"], H200)
+    text = plan.emit("cute")
+    assert "Launch product with" in text
+    assert 'extern "C" __global__' in text
+    plan.save(tmp_path / "plan.json")
+    assert ls.GemmPlan.load(tmp_path / "plan.json").kernel == plan.kernel
+
+
+def test_a_plan_without_such_a_kernel_says_so() -> None:
+    plan = ls.synthesize(Gemm(256, 256, 256, "bf16"), "b200")
+    with pytest.raises(ls.LegalSatError, match="name a target with wgmma"):
+        plan.emit("cute")
+
+
+def disassembler() -> str | None:
+    triton = pytest.importorskip("triton")
+    place = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
+    return str(place) if place.exists() else shutil.which("nvdisasm")
+
+
+def kernel_of(name: str) -> ProductKernel:
+    for _, kernel in product_kernels(PRODUCTS[name], H200):
+        kind = kernel.realign if kernel.realign != "none" else kernel.store
+        if name in {kind, kernel.store}:
+            return kernel
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize("name", ["rows", "sums"])
+def test_no_sum_is_read_before_the_multiplications_are_waited_for(name: str, tmp_path: Path) -> None:
+    """The assembler once moved conversions of sums ahead of the wait, and the result was wrong without a word."""
+    try:
+        nvcc()
+        headers()
+    except CompilationFailed as error:
+        pytest.skip(str(error))
+    tool = disassembler()
+    if tool is None:
+        pytest.skip("no nvdisasm")
+    path = tmp_path / "kernel.cubin"
+    path.write_bytes(cubin_of(emit(PRODUCTS[name], kernel_of(name)), "sm_90a", cache=Cache(None)))
+    lines = subprocess.run([tool, str(path)], capture_output=True, text=True, check=True).stdout.splitlines()
+    under_way, multiplied, early = False, 0, []
+    for line in lines:
+        if "GMMA" in line:
+            under_way, multiplied = True, multiplied + 1
+        elif "WARPGROUP.DEPBAR.LE gsb0, 0x0" in line:
+            under_way = False
+        elif under_way and ("F2FP" in line or "F2F." in line):
+            early.append(line)
+    assert multiplied
+    assert not early
