@@ -54,7 +54,7 @@ def require_right(plan: GemmPlan, made: Program) -> None:
     assert f"wgmma.mma_async.sync.aligned.m64n{shape.instruction}k{plan.mma.shape[2]}." in found.ptx
     # One instruction a box: the copy engine's boxes fill the blocks.
     boxes = [-(-a // b) for one in (shape.a, shape.b) for a, b in zip(one.block, reversed(one.map.box), strict=True)]
-    loads = re.findall(r"cp\.async\.bulk\.tensor\.2d\.shared::cluster\.global", found.ptx)
+    loads = re.findall(r"cp\.async\.bulk\.tensor\.2d\.shared::(?:cluster|cta)\.global", found.ptx)
     assert 2 <= len(loads) <= boxes[0] * boxes[1] + boxes[2] * boxes[3]
     assert ("cp.async.bulk.tensor.2d.global.shared::cta" in found.ptx) == (len(maps) == 3)
     assert not re.search(r"\bst\.local|\bld\.local", found.ptx)

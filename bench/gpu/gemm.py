@@ -285,7 +285,7 @@ def check(entry: dict[str, Any], load: Callable[[dict[str, Any]], Any]) -> str:
     """Return what is wrong with a small product, "" if nothing is."""
     import torch  # noqa: PLC0415
 
-    product = Product(Shape(**{**entry["shape"], "slices": tuple(entry["shape"]["slices"])}), 1)
+    product = Product(shape_of(entry["shape"]), 1)
     product.whole()
     call = product.ours(entry["steps"], load)[0]
     for _ in range(3):
@@ -301,7 +301,7 @@ def measure(entry: dict[str, Any], load: Callable[[dict[str, Any]], Any], deadli
     """Check and time one product; torch.compile takes part until the deadline, since it takes long."""
     import torch  # noqa: PLC0415
 
-    shape = Shape(**{**entry["shape"], "slices": tuple(entry["shape"]["slices"])})
+    shape = shape_of(entry["shape"])
     product = Product(shape)
     exact = product.exact()
     ways: dict[str, list[Callable[[], None]]] = {}
@@ -407,24 +407,30 @@ def run(folder: Path, only: int | None = None) -> int:
 
 
 def judge(file: Path) -> None:
-    """Print how products compare, how far predictions are off, and what the model's first choice loses."""
-    rows = [row for row in json.loads(file.read_text())["rows"] if row["us"]]
+    """Print how products compare, how far today's predictions are off, and what the model's first choice loses."""
+    from legalsat.extract.product_kernels import product_kernels  # noqa: PLC0415
+    from legalsat.targets import target  # noqa: PLC0415
+
+    gpu, rows = target(TARGET), [row for row in json.loads(file.read_text())["rows"] if row["us"]]
     for kind in KINDS:
         mine = [row for row in rows if row["kind"] == kind]
-        rivals = {name for row in mine for name in row["rivals_us"]}
-        for rival in sorted(rivals):
+        for rival in sorted({name for row in mine for name in row["rivals_us"]}):
             ratios = [row["rivals_us"][rival] / row["us"] for row in mine if rival in row["rivals_us"]]
-            print(
-                f"{kind}: {_mean(ratios):.3f} times as fast as {rival}, {min(ratios):.3f} at least, "
-                f"{len(ratios)} products"
-            )
-        lost = [min(row["quick_us"].values()) / row["quick_us"]["0"] for row in mine if "0" in row["quick_us"]]
-        off = [
-            math.exp(abs(math.log(row["predicted_us"][name] / us)))
-            for row in mine
-            for name, us in row["quick_us"].items()
-        ]
+            said = f"{_mean(ratios):.3f} times as fast as {rival}, {min(ratios):.3f} at least"
+            print(f"{kind}: {said}, {len(ratios)} products")
+        lost, off = [], []
+        for row in mine:
+            predicted = {str(one): ns / 1000 for ns, one in product_kernels(product_of(shape_of(row)), gpu)}
+            timed = {row["kernels"][name]: us for name, us in row["quick_us"].items()}
+            both = {name: (predicted[name], us) for name, us in timed.items() if name in predicted}
+            off += [math.exp(abs(math.log(one / us))) for one, us in both.values()]
+            lost.append(min(timed.values()) / min(both.values())[1])
         print(f"{kind}: predictions off by {_mean(off):.3f}; first choices have {_mean(lost):.3f} of the best's speed")
+
+
+def shape_of(row: dict[str, Any]) -> Shape:
+    """Return the shape that plain values name."""
+    return Shape(row["m"], row["n"], row["k"], row["form"], row["dtype"], tuple(row["slices"]))
 
 
 def _mean(ratios: list[float]) -> float:
