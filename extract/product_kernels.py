@@ -114,6 +114,11 @@ def best_kernel(gemm: Gemm, target: Target) -> ProductKernel | None:
     return found[0][1] if found else None
 
 
+def is_kernel(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
+    """Return whether a kernel is one of those that compute a product, all of its maps legal."""
+    return kernel in _kernels(gemm, target) and _legal(gemm, kernel, target)
+
+
 def side_of(tensor: Tensor) -> Side | None:
     """Return what an operand (rows, k) is like; None where neither axis is contiguous."""
     (rows, depth), (across, along) = plain(tensor.shape), plain(tensor.strides)

@@ -8,12 +8,14 @@ from legalsat.errors import LegalSatError
 from legalsat.extract.contract import require_contract
 from legalsat.extract.joint import finished, solved
 from legalsat.extract.pipelines import has_pipeline
+from legalsat.extract.product_kernels import is_kernel
 from legalsat.extract.recheck import recheck
 from legalsat.gemm import readers_on
 from legalsat.gemm_plan import GemmPlan
 from legalsat.plan import InvalidPlan
 
-FREE = ("candidates",)  # what else was considered says nothing about this plan
+# What else was considered says nothing about this plan, and any kernel of the product may be chosen, as by measurement.
+FREE = ("candidates", "kernel")
 
 
 def recheck_gemm(plan: GemmPlan) -> None:
@@ -36,5 +38,7 @@ def recheck_gemm(plan: GemmPlan) -> None:
     for field in fields(GemmPlan):
         if field.name not in FREE and getattr(plan, field.name) != getattr(implied, field.name):
             raise InvalidPlan(f"{field.name} is not what the operands imply; synthesise the plan again")
+    if plan.kernel is not None and not is_kernel(plan.operator, plan.kernel, plan.target):
+        raise InvalidPlan(f"kernel {plan.kernel} is none that computes {plan.operator}; synthesise the plan again")
     if has_pipeline(plan):
         require_contract(plan.pipeline, plan.target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,18 @@ def test_a_plan_prints_its_kernel_and_keeps_it(tmp_path: Path) -> None:
     assert 'extern "C" __global__' in text
     plan.save(tmp_path / "plan.json")
     assert ls.GemmPlan.load(tmp_path / "plan.json").kernel == plan.kernel
+
+
+def test_a_plan_may_hold_any_of_its_kernels_and_no_other(tmp_path: Path) -> None:
+    plan = ls.synthesize(PRODUCTS["tiles"], "h200")
+    assert plan.kernel is not None
+    other = product_kernels(PRODUCTS["tiles"], H200)[5][1]
+    replace(plan, kernel=other).save(tmp_path / "other.json")
+    assert ls.GemmPlan.load(tmp_path / "other.json").kernel == other
+    for wrong in (replace(other, stages=other.stages + 1), replace(other, phases=2), replace(other, realign="none")):
+        replace(plan, kernel=wrong).save(tmp_path / "wrong.json")
+        with pytest.raises(ls.LegalSatError, match="is none that computes"):
+            ls.GemmPlan.load(tmp_path / "wrong.json")
 
 
 def test_a_plan_without_such_a_kernel_says_so() -> None:

@@ -116,7 +116,7 @@ def _relayout(tensor: Tensor, first: str, target: Target) -> Program:
         subject=f"{first} of {tensor}",
         architecture=target.architecture,
         text=text,
-        operands=(Operand("source", needed(tensor, tensor.dtype.bytes)), Operand("target", result)),
+        operands=(Operand("source", needed(tensor, GRANULE_BYTES)), Operand("target", result)),
         recipes=(recipe,),
         builder=__name__,
     )
