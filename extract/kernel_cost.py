@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from legalsat.extract.cost import NOMINAL_BANDWIDTH, NOMINAL_PROCESSORS
+from legalsat.extract.product_maps import extents
 from legalsat.gemm import Gemm
 from legalsat.product_kernel import ProductKernel
 from legalsat.targets import Target
@@ -36,16 +37,10 @@ def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> flo
     device = target.device
     processors = device.processors if device else NOMINAL_PROCESSORS
     bandwidth = (device.memory_bandwidth if device else NOMINAL_BANDWIDTH) / 1e9
-    m, n, k, size = _extents(gemm, kernel)
+    (m, n), k, size = extents(gemm, kernel), gemm.k, gemm.dtype.bytes
     rows, columns, depth = kernel.tile
-    if kernel.realign == "tiles":
-        of_phase = -(-m // kernel.phases)  # rows
-        tiles_m = kernel.phases * -(-of_phase // (rows * kernel.cluster[0])) * kernel.cluster[0]
-    else:
-        tiles_m = -(-m // (rows * kernel.cluster[0])) * kernel.cluster[0]
-    tiles_n = -(-n // (columns * kernel.cluster[1])) * kernel.cluster[1]
-    blocks = kernel.cluster[0] * kernel.cluster[1] * kernel.split
-    tiles = tiles_m * tiles_n * kernel.split
+    blocks = kernel.cluster_blocks
+    tiles = math.prod(kernel.clusters(m, n)) * blocks
     steps = -(-k // (depth * kernel.split)) + (1 if kernel.realign == "registers" else 0)
     groups = processors // GPC_PROCESSORS * (GPC_PROCESSORS // blocks) if blocks > 2 else processors // blocks
     at_once = groups * blocks * kernel.blocks
@@ -78,8 +73,3 @@ def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> flo
     if kernel.cluster != (1, 1):
         total *= CLUSTERED
     return round(total, 1)
-
-
-def _extents(gemm: Gemm, kernel: ProductKernel) -> tuple[int, int, int, int]:
-    m, n = (gemm.n, gemm.m) if kernel.swapped else (gemm.m, gemm.n)
-    return m, n, gemm.k, gemm.dtype.bits // 8

@@ -14,21 +14,18 @@ from itertools import islice, product
 
 from legalsat.analyses.matrix_layout import matrix_operand, tile_layout
 from legalsat.extract.kernel_cost import kernel_nanoseconds
-from legalsat.extract.product_maps import result_map, source_maps
+from legalsat.extract.product_maps import ROW_BYTES, STORE_ROWS, by_rows, extents, result_map, source_maps
 from legalsat.gemm import Gemm
 from legalsat.logic import round_up
 from legalsat.matrix_descriptor import MatrixOperand
-from legalsat.product_kernel import ProductKernel
+from legalsat.product_kernel import WIDE_BOX, ProductKernel
 from legalsat.rules import COPY_RULES
 from legalsat.sites import TmaCopy
 from legalsat.targets import GRANULE_BYTES, KIB, Target
 from legalsat.tensor import Tensor, plain
 
-ROW_BYTES = 128  # of a tile in shared memory: the widest swizzle
 BLOCK_ROWS = 64  # of one instruction
-WIDE_BOX = 64  # elements side by side of an operand that is not K-major
 WARPGROUP, WARPS = 128, 4
-STORE_ROWS = 16  # of C that a warp stores at once
 SYSTEM_BYTES = KIB  # of shared memory that the system keeps for each block (FACTS HW-01)
 MOST_STAGES = 14
 MOST_REGISTERS = 232  # a thread, beside a warpgroup that loads with 40
@@ -122,7 +119,7 @@ def is_kernel(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
 def side_of(tensor: Tensor) -> Side | None:
     """Return what an operand (rows, k) is like; None where neither axis is contiguous."""
     (rows, depth), (across, along) = plain(tensor.shape), plain(tensor.strides)
-    if along == 1 or depth == 1:
+    if by_rows(tensor):
         major, lines, pitch = "K", rows, across if rows > 1 else depth
     elif across == 1 or rows == 1:
         major, lines, pitch = "MN", depth, along
@@ -197,12 +194,14 @@ def _filled(gemm: Gemm, way: Way, cut: Cut, target: Target, *, swapped: bool) ->
     rows, columns, size = cut.rows, cut.columns, gemm.dtype.bytes
     depth = ROW_BYTES // size
     turns = -(-gemm.k // depth)
-    boxes = [
-        one // (WIDE_BOX if major == "MN" else 8) % shared or one % (WIDE_BOX if major == "MN" else 8)
-        for one, major, shared in zip((rows, columns), way.majors, reversed(cut.cluster), strict=True)
+    uneven = [
+        extent % unit or extent // unit % shared  # whole boxes, as many for each block that shares them
+        for extent, shared, unit in zip(
+            (rows, columns), reversed(cut.cluster), (WIDE_BOX if one == "MN" else 8 for one in way.majors), strict=True
+        )
     ]
     handed = registers(cut.warpgroups, cut.blocks, target)
-    if any(boxes) or cut.split > turns or cut.sums + OTHER_REGISTERS[way.realign] > handed[0]:
+    if any(uneven) or cut.split > turns or cut.sums + OTHER_REGISTERS[way.realign] > handed[0]:
         return None
     if way.realign == "registers" and rows % (8 * way.phases):
         return None
@@ -274,7 +273,7 @@ def _by_map(gemm: Gemm, *, swapped: bool) -> bool:
 
 
 def _legal(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
-    if kernel.realign == "tiles" and (gemm.n if kernel.swapped else gemm.m) < kernel.phases:
+    if kernel.realign == "tiles" and extents(gemm, kernel)[0] < kernel.phases:
         return False  # each phase's map needs a row
     maps = [one for found in source_maps(gemm, kernel) for one in found]
     maps += result_map(gemm, kernel) if kernel.store == "tma" else []

@@ -35,27 +35,30 @@ class Laid:
 
     Attributes:
         address: that it may have, in bytes. lines: of it, `pitch` bytes apart. length: elements of a line.
-        relaid: whether a kernel in front wrote it.
     """
 
     address: int
     lines: int
     length: int
     pitch: int
-    relaid: bool
+
+
+def by_rows(tensor: Tensor) -> bool:
+    """Return whether an operand (rows, k) has lines along k."""
+    return plain(tensor.strides)[1] == 1 or plain(tensor.shape)[1] == 1
 
 
 def laid(tensor: Tensor, first: str) -> Laid:
     """Return how a matrix lies after `first`, which is "none", "pad" or "transpose"."""
     size = tensor.dtype.bits // 8
     (rows, depth), (across, along) = plain(tensor.shape), plain(tensor.strides)
-    by_rows = along == 1 or depth == 1
+    rows_run = by_rows(tensor)
     if first == "none":
-        lines, length, step = (rows, depth, across) if by_rows else (depth, rows, along)
+        lines, length, step = (rows, depth, across) if rows_run else (depth, rows, along)
         pitch = step * size if lines > 1 else round_up(length * size, GRANULE_BYTES)
-        return Laid(tensor.address, lines, length, pitch, False)
-    lines, length = (rows, depth) if by_rows == (first == "pad") else (depth, rows)
-    return Laid(256, lines, length, round_up(length * size, GRANULE_BYTES), True)
+        return Laid(tensor.address, lines, length, pitch)
+    lines, length = (rows, depth) if rows_run == (first == "pad") else (depth, rows)
+    return Laid(256, lines, length, round_up(length * size, GRANULE_BYTES))
 
 
 def sides(gemm: Gemm, kernel: ProductKernel) -> tuple[Tensor, Tensor]:
@@ -63,13 +66,19 @@ def sides(gemm: Gemm, kernel: ProductKernel) -> tuple[Tensor, Tensor]:
     return (gemm.b, gemm.a) if kernel.swapped else (gemm.a, gemm.b)
 
 
+def extents(gemm: Gemm, kernel: ProductKernel) -> tuple[int, int]:
+    """Return the rows and columns of what the kernel computes."""
+    return (gemm.n, gemm.m) if kernel.swapped else (gemm.m, gemm.n)
+
+
 def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[Placed]]:
     """Return the maps of A and of B."""
     a, b = (laid(one, first) for one, first in zip(sides(gemm, kernel), kernel.relayouts, strict=True))
     (rows, columns, depth), name = kernel.tile, gemm.dtype.name
-    a_rows = rows // (kernel.cluster[1] if kernel.realign != "registers" else kernel.phases)
-    a_box = (depth, min(a_rows, 256)) if kernel.majors[0] == "K" else (min(64, rows), depth)
-    b_box = (depth, columns // kernel.cluster[0]) if kernel.majors[1] == "K" else (64, depth)
+    a_box, b_box = (
+        (depth, extent // boxes) if major == "K" else (extent // boxes, depth)
+        for extent, boxes, major in zip((rows, columns), kernel.boxes, kernel.majors, strict=True)
+    )
     of_a = [_map(name, a, a_box)]
     if kernel.realign != "none":
         of_a = [_phase(name, a, a_box, kernel.phases, number) for number in range(kernel.phases)]
@@ -91,9 +100,9 @@ def box_columns(kernel: ProductKernel, size: int) -> int:
 def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
     """Return the maps of C: one, or one for each phase of rows."""
     size = gemm.out_dtype.bits // 8
-    (m, n), strides = plain(gemm.c.shape), plain(gemm.c.strides)
+    (m, n), strides = extents(gemm, kernel), plain(gemm.c.strides)
     if kernel.swapped:
-        m, n, strides = n, m, (strides[1], strides[0])
+        strides = (strides[1], strides[0])
     box = (box_columns(kernel, size), STORE_ROWS)
     pitch = strides[0] * size if m > 1 else round_up(n * size, GRANULE_BYTES)
     name, phases = RESULT_TYPES[gemm.out_dtype.name], kernel.phases if kernel.realign == "tiles" else 1

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from legalsat.matrix_descriptor import MatrixOperand
 
-REALIGNMENTS = ("none", "tiles", "registers")
-RELAYOUTS = ("none", "pad", "transpose")
-STORES = ("tma", "rows", "sums")
+WIDE_BOX = 64  # elements side by side in a box of an operand that is not K-major
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +57,25 @@ class ProductKernel:
     def threads(self) -> int:
         """Threads of a block."""
         return 128 * (self.warpgroups + 1)
+
+    @property
+    def cluster_blocks(self) -> int:
+        """Blocks of a cluster."""
+        return self.cluster[0] * self.cluster[1] * self.split
+
+    @property
+    def boxes(self) -> tuple[int, int]:
+        """Boxes that bring a tile of A and of B; blocks that share a tile load as many each."""
+        rows, columns, _ = self.tile
+        a = self.cluster[1] if self.majors[0] == "K" else rows // WIDE_BOX
+        b = self.cluster[0] if self.majors[1] == "K" else columns // WIDE_BOX
+        return self.phases if self.realign == "registers" else a, b
+
+    def clusters(self, m: int, n: int) -> tuple[int, int]:
+        """Return how many clusters' tiles cover m rows and n columns; tiles of one phase have its rows alone."""
+        phases = self.phases if self.realign == "tiles" else 1
+        of_phase = -(-m // phases)  # rows
+        return phases * -(-of_phase // (self.tile[0] * self.cluster[0])), -(-n // (self.tile[1] * self.cluster[1]))
 
     def __str__(self) -> str:
         words = ["x".join(map(str, self.tile)), f"{self.stages} stages"]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from legalsat.errors import LegalSatError
 from legalsat.runtime.cache import Cache, key_of
+from legalsat.runtime.program import Image, Program
 
 SECONDS = 300  # for one text; a product takes about three
 OPTIONS = ("-std=c++17", "-O3", "--expt-relaxed-constexpr", "-diag-suppress=177")
@@ -39,6 +40,21 @@ def cubin_of(text: str, architecture: str, *, cache: Cache | None = None) -> byt
         found = _compiled(text, architecture)
         kept.write(key, found)
     return found
+
+
+def image_of(program: Program) -> Image:
+    """Return the cubin of a program.
+
+    Raises:
+        CompilationFailed: as `cubin_of`.
+    """
+    return Image(cubin_of(program.text, program.architecture), program.recipes)
+
+
+def tools_of(program: Program) -> str:
+    """Return what makes the image of a program: nvcc with its version."""
+    del program
+    return nvcc_version()
 
 
 def _compiled(text: str, architecture: str) -> bytes:

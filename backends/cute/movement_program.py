@@ -9,16 +9,18 @@ import math
 import re
 import struct
 
-from legalsat.backends.cute.compile import cubin_of, nvcc_version
+from legalsat.backends.cute.compile import image_of, tools_of
 from legalsat.backends.cute.relayout import Axis, Launch, Movement, launch_of
 from legalsat.backends.cute.relayout_kernels import THREADS, emit
 from legalsat.dtypes import DType
 from legalsat.errors import LegalSatError
 from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose
 from legalsat.plan import Plan
-from legalsat.runtime.program import Image, Operand, Program, needed
+from legalsat.runtime.program import Operand, Program, needed
 from legalsat.targets import Target
 from legalsat.tensor import Tensor, plain
+
+__all__ = ["emit_cute", "image_of", "movement_of", "program_for", "program_of", "text_for", "tools_of"]
 
 FIRST_ARCHITECTURE = 80  # which copies into shared memory while it computes
 SUFFIXES = {"u32": "u", "u64": "ull", "i64": "ll"}
@@ -92,21 +94,6 @@ def text_for(operator: Operator | Pad, target: Target) -> str:
             "",
         ]
     )
-
-
-def image_of(program: Program) -> Image:
-    """Return the cubin.
-
-    Raises:
-        LegalSatError: nvcc is missing, or refuses the text.
-    """
-    return Image(cubin_of(program.text, program.architecture), program.recipes)
-
-
-def tools_of(program: Program) -> str:
-    """Return what makes the image: nvcc with its version."""
-    del program
-    return nvcc_version()
 
 
 def _launch(operator: Operator | Pad, target: Target) -> Launch:

@@ -1,4 +1,4 @@
-// What both kernels are made of. The constants of namespace plan precede this text.
+// What the kernel is made of. The constants of namespace plan precede this text.
 
 #include <cstdint>
 #include <utility>

@@ -8,15 +8,14 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.resources import files
 
-from legalsat.extract.product_maps import box_columns, result_lies
+from legalsat.extract.product_maps import ROW_BYTES, box_columns, result_lies
 from legalsat.gemm import Gemm
 from legalsat.product_kernel import ProductKernel
 
 ENTRY = "product"
-ROW_BYTES = 128  # of a tile in shared memory
-WIDE_BOX = 64  # elements of an operand that is not K-major, side by side in a box
 TYPES = {"bf16": "BF16", "fp16": "F16", "e4m3": "E4M3", "e5m2": "E5M2", "fp32": "TF32"}
 RESULTS = {"bf16": "__nv_bfloat16", "fp16": "__half", "fp32": "float"}
+STORES = {"tma": ("store_by_map", "store_warps"), "rows": ("store_by_rows", "store_warps"), "sums": ("store_split",)}
 USUAL_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)  # of instructions that CuTe names without being asked
 EVICT_NORMAL = 0x1000000000000000  # CuTe's name for the usual L2 policy
 
@@ -32,7 +31,7 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
         "parts",
         "block",
         "realign" if kernel.realign == "registers" else "multiply",
-        {"tma": "store_by_map", "rows": "store_by_rows", "sums": "store_split"}[kernel.store],
+        *STORES[kernel.store],
         "persistent",
     ]
     return "\n".join([*_head(gemm, kernel), *(part(name) for name in parts)])
@@ -47,7 +46,7 @@ def part(name: str) -> str:
 def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
     size = gemm.dtype.bits // 8
     rows, columns, depth = kernel.tile
-    a_boxes, b_boxes = boxes(kernel)
+    a_boxes, b_boxes = kernel.boxes
     along_m = rows // 64 // (1 if kernel.alternate else kernel.warpgroups)
     a_offsets = [(0,) * len(kernel.b.offsets[0])] * along_m if kernel.a is None else kernel.a.offsets[:along_m]
     a_word = 0 if kernel.a is None else kernel.a.descriptor.word
@@ -110,14 +109,6 @@ def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
         "}  // namespace plan",
         "",
     ]
-
-
-def boxes(kernel: ProductKernel) -> tuple[int, int]:
-    """Return how many boxes bring a tile of A and of B; blocks that share a tile load as many each."""
-    rows, columns, _ = kernel.tile
-    a = kernel.cluster[1] if kernel.majors[0] == "K" else rows // WIDE_BOX
-    b = kernel.cluster[0] if kernel.majors[1] == "K" else columns // WIDE_BOX
-    return kernel.phases if kernel.realign == "registers" else a, b
 
 
 def _atom(gemm: Gemm, kernel: ProductKernel) -> str:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from legalsat.backends.cute.compile import cubin_of, nvcc_version
+from legalsat.backends.cute.compile import image_of, tools_of
 from legalsat.backends.cute.product import ENTRY, emit
 from legalsat.backends.cute.relayout import matrix_relayout
 from legalsat.backends.host.maps import map_lines
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost import NOMINAL_PROCESSORS
-from legalsat.extract.product_maps import Placed, laid, result_lies, result_map, sides, source_maps
+from legalsat.extract.product_maps import Placed, by_rows, extents, laid, result_lies, result_map, sides, source_maps
 from legalsat.gemm import Gemm
 from legalsat.gemm_plan import GemmPlan
 from legalsat.product_kernel import ProductKernel
 from legalsat.runtime.program import (
     AddressArgument,
     Argument,
-    Image,
     MapArgument,
     MapsArgument,
     NumberArgument,
@@ -27,6 +26,8 @@ from legalsat.runtime.program import (
 )
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
+
+__all__ = ["emit_product", "image_of", "program_for", "program_of", "tools_of"]
 
 BRINGS_RELAYOUTS = True  # its programs have them already
 
@@ -76,8 +77,9 @@ def emit_product(plan: GemmPlan) -> str:
         LegalSatError: the plan has none.
     """
     program = program_of(plan)
+    programs = [*(before.program for before in program.before), program]
     lines = [f"{program.subject}, on {plan.target}: {plan.kernel}", ""]
-    for one in (*(before.program for before in program.before), program):
+    for one in programs:
         recipe = one.recipes[0]
         lines.append(
             f"Launch {recipe.entry} with {recipe.grid[0]} blocks of {recipe.threads} threads, clusters of "
@@ -86,7 +88,7 @@ def emit_product(plan: GemmPlan) -> str:
         for argument in recipe.arguments:
             lines += _said(argument)
         lines.append("")
-    texts = dict.fromkeys(one.text for one in (*(before.program for before in program.before), program))
+    texts = dict.fromkeys(one.text for one in programs)
     return "\n".join([*(f"// {line}".rstrip() for line in lines), *texts])
 
 
@@ -108,8 +110,7 @@ def _relayout(tensor: Tensor, first: str, target: Target) -> Program:
     """Return the program that lays a matrix out with lines in a pitch of whole granules."""
     matrix, size = laid(tensor, first), tensor.dtype.bits // 8
     text, recipe = matrix_relayout(tensor, first, "source", "target", matrix.pitch, target)
-    (_, columns), strides = plain(tensor.shape), plain(tensor.strides)
-    keeps_rows = (strides[1] == 1 or columns == 1) == (first == "pad")
+    keeps_rows = by_rows(tensor) == (first == "pad")
     step = matrix.pitch // size
     result = Tensor(plain(tensor.shape), tensor.dtype, (step, 1) if keeps_rows else (1, step))
     return Program(
@@ -123,15 +124,9 @@ def _relayout(tensor: Tensor, first: str, target: Target) -> Program:
 
 
 def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target, reads: tuple[str, str]) -> Recipe:
-    rows, columns, _ = kernel.tile
-    m, n = (gemm.n, gemm.m) if kernel.swapped else (gemm.m, gemm.n)
-    if kernel.realign == "tiles":
-        of_phase = -(-m // kernel.phases)  # rows
-        tiles_m = kernel.phases * -(-of_phase // (rows * kernel.cluster[0]))
-    else:
-        tiles_m = -(-m // (rows * kernel.cluster[0]))
-    tiles_n = -(-n // (columns * kernel.cluster[1]))
-    blocks = kernel.cluster[0] * kernel.cluster[1] * kernel.split
+    m, n = extents(gemm, kernel)
+    tiles_m, tiles_n = kernel.clusters(m, n)
+    blocks = kernel.cluster_blocks
     processors = target.device.processors if target.device else NOMINAL_PROCESSORS
     clusters = tiles_m * tiles_n
     if kernel.store != "sums":  # whose blocks compute one tile each
@@ -165,17 +160,3 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target, reads: tuple[str,
 
 def _maps(name: str, placed: list[Placed]) -> tuple[MapArgument, ...]:
     return tuple(MapArgument(name, one.map, one.offset) for one in placed)
-
-
-def image_of(program: Program) -> Image:
-    """Return the cubin.
-
-    Raises:
-        LegalSatError: nvcc or CuTe's headers are missing, or nvcc refuses the text.
-    """
-    return Image(cubin_of(program.text, program.architecture), program.recipes)
-
-
-def tools_of(program: Program) -> str:
-    """Return what makes the image: nvcc with its version."""
-    return nvcc_version()

@@ -229,12 +229,11 @@ class Runner:
         return lambda: a @ b.T
 
 
-def timing(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
+def timing(runner: Runner, ours: str = "legalsat") -> dict[str, Any]:
     """Return microseconds and TFLOP/s of our kernel and of torch's, medians of rounds that take turns."""
     import torch  # noqa: PLC0415
 
-    runner = Runner(folder, entry, normal=True)
-    ways = {"legalsat": runner.launch, "torch": runner.rival()}
+    ways = {ours: runner.launch, "torch": runner.rival()}
     samples: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(WARM + ROUNDS):
         for name, way in ways.items():
@@ -246,12 +245,12 @@ def timing(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
             torch.cuda.synchronize()
             if number >= WARM:
                 samples[name].append(begin.elapsed_time(end) * 1000 / CALLS)
-    m, n, k = entry["extent"]
+    m, n, k = runner.entry["extent"]
     medians = {name: sorted(us)[ROUNDS // 2] for name, us in samples.items()}
     return {
         **{f"{name}_us": round(us, 2) for name, us in medians.items()},
         **{f"{name}_tflops": round(2 * m * n * k / us / 1e6, 1) for name, us in medians.items()},
-        "of_torch": round(medians["torch"] / medians["legalsat"], 3),
+        "of_torch": round(medians["torch"] / medians[ours], 3),
     }
 
 
@@ -260,7 +259,8 @@ def child(folder: Path, what: str, start: int, stop: int) -> None:
     entries = json.loads((folder / "products.json").read_text())["products"]
     for index in range(start, min(stop, len(entries))):
         try:
-            found: Any = Runner(folder, entries[index]).check() if what == "check" else timing(folder, entries[index])
+            runner = Runner(folder, entries[index], normal=what != "check")
+            found: Any = runner.check() if what == "check" else timing(runner)
         except Exception as error:  # whatever it is, it is this product's result
             found = f"{type(error).__name__}: {str(error)[:300]}"
         print(json.dumps({"done": index, "found": found}), flush=True)

@@ -22,11 +22,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.products import Runner
+from bench.gpu.products import Runner, timing
 
 TARGET = "h200"
 WORKERS, CASE_SECONDS = 4, 12
-WARM, ROUNDS, CALLS = 3, 11, 8
 BITS = {"bf16": 16, "fp16": 16, "fp32": 32, "e4m3": 8, "e5m2": 8, "i8": 8}
 # K in 16 bytes; the last ones have more tiles than a GPU processors, so that blocks take several.
 SMALL = ((1, 8, 2), (17, 40, 9), (129, 257, 33), (300, 136, 125), (3960, 2056, 25), (5003, 2057, 33))
@@ -162,32 +161,6 @@ class Product(Runner):
         return f"by its text: {wrong}" if wrong else ""
 
 
-def timing(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
-    """Return microseconds and TFLOP/s of Triton's kernel and of torch's, medians of rounds that take turns."""
-    import torch  # noqa: PLC0415
-
-    product = Product(folder, entry, normal=True)
-    ways = {"triton": product.launch, "torch": product.rival()}
-    samples: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(WARM + ROUNDS):
-        for name, way in ways.items():
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            for _ in range(CALLS):
-                way()
-            end.record()
-            torch.cuda.synchronize()
-            if number >= WARM:
-                samples[name].append(begin.elapsed_time(end) * 1000 / CALLS)
-    m, n, k = entry["extent"]
-    medians = {name: sorted(us)[ROUNDS // 2] for name, us in samples.items()}
-    return {
-        **{f"{name}_us": round(us, 2) for name, us in medians.items()},
-        **{f"{name}_tflops": round(2 * m * n * k / us / 1e6, 1) for name, us in medians.items()},
-        "of_torch": round(medians["torch"] / medians["triton"], 3),
-    }
-
-
 def child(folder: Path, what: str, numbers: list[int]) -> None:
     """Go through some products, one line of JSON each, flushed; the alarm ends a process that hangs."""
     entries = json.loads((folder / "products.json").read_text())["products"]
@@ -196,7 +169,7 @@ def child(folder: Path, what: str, numbers: list[int]) -> None:
         signal.alarm(CASE_SECONDS if numbers[0] != index else 3 * CASE_SECONDS)  # torch begins with the first
         try:
             if what == "time":
-                found: Any = timing(folder, entries[index])
+                found: Any = timing(Product(folder, entries[index], normal=True), "triton")
             else:
                 product = Product(folder, entries[index])
                 found = product.check(3) or (product.check_text() if entries[index]["by_text"] else "")

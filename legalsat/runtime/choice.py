@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from legalsat.errors import LegalSatError
 from legalsat.gemm import Gemm
 from legalsat.runtime.cache import Cache, key_of
 from legalsat.runtime.kernel import Kernel
-from legalsat.runtime.program import InvalidProgram, Program, program_from_json
+from legalsat.runtime.program import Program, read_program, write_program
 from legalsat.targets import Target
 
 MOST = 16  # kernels of a product that are timed
@@ -47,19 +46,13 @@ def candidates(product: Gemm, target: Target, most: int = MOST) -> list[tuple[fl
 
 def kept(product: Gemm, target: Target, cache: Cache) -> Program | None:
     """Return the winner of an earlier measurement, None where there was none."""
-    data = cache.read(_key(product, target))
-    if data is None:
-        return None
-    try:
-        return program_from_json(json.loads(data))
-    except InvalidProgram:  # another version wrote it
-        return None
+    return read_program(cache, _key(product, target))
 
 
 def keep(product: Gemm, target: Target, cache: Cache, timed: Sequence[Timed]) -> None:
     """Keep the winner."""
     if timed:
-        cache.write(_key(product, target), json.dumps(timed[0].program.to_json()).encode())
+        write_program(cache, _key(product, target), timed[0].program)
 
 
 def _key(product: Gemm, target: Target) -> str:

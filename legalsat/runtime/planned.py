@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +13,7 @@ from legalsat.gemm import Gemm
 from legalsat.runtime.cache import Cache, key_of
 from legalsat.runtime.choice import candidates, kept
 from legalsat.runtime.kernel import Kernel
-from legalsat.runtime.program import InvalidProgram, Program, program_from_json
+from legalsat.runtime.program import Program, read_program, write_program
 from legalsat.targets import TARGETS, Target
 
 
@@ -48,14 +47,11 @@ def program_for(product: Gemm, target: Target, cache: Cache) -> Program:
     """
     if (winner := kept(product, target, cache)) is not None:
         return winner
+    if cheapest := candidates(product, target, 1):  # which needs no solver
+        return cheapest[0][2]
     key = key_of("program", legalsat.__version__, sources(), target.name, repr(product))
-    if (data := cache.read(key)) is not None:
-        try:
-            return program_from_json(json.loads(data))
-        except InvalidProgram:
-            pass
-    if found := candidates(product, target, 1):  # which needs no solver
-        return found[0][2]
+    if (found := read_program(cache, key)) is not None:
+        return found
     try:
         from legalsat.api import synthesize  # noqa: PLC0415 - what plans stands above, and needs the solvers
     except ImportError as error:
@@ -63,7 +59,7 @@ def program_for(product: Gemm, target: Target, cache: Cache) -> Program:
     from legalsat.backends import program  # noqa: PLC0415
 
     planned = program(synthesize(product, target))
-    cache.write(key, json.dumps(planned.to_json()).encode())
+    write_program(cache, key, planned)
     return planned
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from legalsat.checks import integer, one_of
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.plan import plain_value
+from legalsat.runtime.cache import Cache
 from legalsat.tensor import Tensor, plain
 from legalsat.tensor_map import TensorMap
 
@@ -245,6 +246,20 @@ def program_from_json(data: Any) -> Program:
         raise InvalidProgram(f"program is not of version {PROGRAM_VERSION}; make it again from its plan")
     found: Program = _read(lambda: _program(data))
     return found
+
+
+def read_program(cache: Cache, key: str) -> Program | None:
+    """Return the program that `write_program` kept under a key; None if none is, or another version wrote it."""
+    data = cache.read(key)
+    try:
+        return None if data is None else program_from_json(json.loads(data))
+    except InvalidProgram:
+        return None
+
+
+def write_program(cache: Cache, key: str, program: Program) -> None:
+    """Keep a program under a key."""
+    cache.write(key, json.dumps(program.to_json()).encode())
 
 
 def _read(make: Any) -> Any:
