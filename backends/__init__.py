@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from legalsat.checks import one_of
 from legalsat.errors import InvalidInput, LegalSatError
@@ -29,8 +29,11 @@ PRODUCT_BACKENDS = {
     "triton": "legalsat.backends.triton.product_text:emit_product",
 }
 
+Made = TypeVar("Made")
+
 # Name -> the module of a backend whose texts run, best first. It has
-#     program_of(plan) -> Program       text and how it is launched; calls no compiler
+#     program_of(plan) -> Program       text and how it is launched, by a `builder` that is this module; relayouts of a
+#                                       product's operands are in front; calls no compiler
 #     image_of(program) -> Image        what the driver loads, and the recipes if the compiler had a say in them
 #     tools_of(program) -> str          what makes the image, with its version, for the cache
 # and, if it can do without a GPU, interpreter_of(program), a function of the operands' addresses.
@@ -40,7 +43,6 @@ PRODUCT_PROGRAMS = {
     "ptx": "legalsat.backends.ptx.program",
     "triton": "legalsat.backends.triton.product_program",
 }
-PRINTED_MEANS = ("tma", "threads")  # of movements, by one of PROGRAMS at least
 
 
 def emit(plan: Plan | GemmPlan, backend: str) -> str:
@@ -86,47 +88,11 @@ def program(plan: Plan | GemmPlan, backend: str | None = None) -> Program:
         InvalidInput: no such backend for such a plan, or `plan` is no plan.
         LegalSatError: the plan's dims are not bound, or no backend prints such a plan.
     """
-    table = PRODUCT_PROGRAMS if isinstance(plan, GemmPlan) else PROGRAMS
-    if not isinstance(plan, GemmPlan):
-        require_bound(plan)
-    if backend is not None:
-        return _program(plan, table[one_of(backend, "backend", table)])
-    refusals = []
-    for name, module in table.items():
-        try:
-            return _program(plan, module)
-        except LegalSatError as error:
-            refusals.append(f"{name}: {error}")
-    raise LegalSatError(f"no backend prints this plan; {'; '.join(refusals)}")
-
-
-def _program(plan: Plan | GemmPlan, module: str) -> Program:
-    from legalsat.runtime.program import Relayout, with_operand  # noqa: PLC0415 - the runtime needs plans
-
-    backend = importlib.import_module(module)
-    found: Program = backend.program_of(plan)
-    before = []
-    if isinstance(plan, GemmPlan) and not getattr(backend, "BRINGS_RELAYOUTS", False):
-        for name, one in (("a", plan.a), ("b", plan.b)):
-            for first in one.before:
-                movement = _movement(first)
-                constant = getattr(one.operator, "constant", False)
-                before.append(Relayout(name, movement, constant))
-                found = with_operand(found, name, movement.operands[0].tensor)
-    return replace(found, builder=module, before=(*found.before, *before))
-
-
-def _movement(plan: Plan) -> Program:
-    """Return the program of a relayout, which may go by any means, so by those that are printed if need be.
-
-    It is Triton's, which is installed with what compiles it.
-    """
-    try:
-        return program(plan, "triton")
-    except LegalSatError:
-        from legalsat.extract.planner import cached_plan  # noqa: PLC0415 - needs the solvers
-
-        return program(cached_plan(plan.operator, plan.target, PRINTED_MEANS), "triton")
+    table = _programs(plan)
+    if backend is None:
+        return first_of(table, lambda name: program(plan, name), "prints")[0]
+    found: Program = importlib.import_module(table[one_of(backend, "backend", table)]).program_of(plan)
+    return found
 
 
 def compiled(plan: Plan | GemmPlan, backend: str | None = None) -> Kernel:
@@ -141,20 +107,54 @@ def compiled(plan: Plan | GemmPlan, backend: str | None = None) -> Kernel:
     """
     from legalsat.runtime import Kernel  # noqa: PLC0415 - the runtime needs plans
 
-    if backend is not None:
-        return Kernel(program(plan, backend)).build()
-    refusals = []
-    for name in PRODUCT_PROGRAMS if isinstance(plan, GemmPlan) else PROGRAMS:
+    if backend is None:
+        return first_of(_programs(plan), lambda name: compiled(plan, name), "runs")[0]
+    return Kernel(program(plan, backend)).build()
+
+
+def first_of(backends: Iterable[str], make: Callable[[str], Made], verb: str) -> tuple[Made, str]:
+    """Return what the first backend that can makes of a plan, and why those in front of it cannot, "" if none is.
+
+    Args:
+        backends: names, best first.
+        make: takes a name; raises `LegalSatError` where that backend cannot.
+        verb: what backends do to the plan, for the error: "prints".
+
+    Raises:
+        LegalSatError: none can.
+    """
+    refusals: dict[str, list[str]] = {}  # the names of those that say the same
+    for name in backends:
         try:
-            return Kernel(program(plan, name)).build()
+            made = make(name)
         except LegalSatError as error:
-            refusals.append(f"{name}: {error}")
-    raise LegalSatError(f"no backend runs this plan; {'; '.join(refusals)}")
+            refusals.setdefault(str(error), []).append(name)
+        else:
+            return made, _said(refusals)
+    raise LegalSatError(f"no backend {verb} this plan; {_said(refusals)}")
+
+
+def _said(refusals: dict[str, list[str]]) -> str:
+    return "; ".join(f"{', '.join(names)}: {said}" for said, names in refusals.items())
+
+
+def _programs(plan: Plan | GemmPlan) -> dict[str, str]:
+    """Return the table of a plan's backends; raises unless the plan's every number is known."""
+    if isinstance(plan, GemmPlan):
+        return PRODUCT_PROGRAMS
+    require_bound(plan)
+    return PROGRAMS
 
 
 def builders() -> frozenset[str]:
     """Return the modules that make images."""
     return frozenset(PROGRAMS.values()) | frozenset(PRODUCT_PROGRAMS.values())
+
+
+def backend_of(program: Program) -> str:
+    """Return the name of the backend that printed a program, or its builder's where that is none of these."""
+    names = {module: name for table in (PROGRAMS, PRODUCT_PROGRAMS) for name, module in table.items()}
+    return names.get(program.builder, program.builder)
 
 
 def builder_of(program: Program) -> ModuleType:

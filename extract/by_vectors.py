@@ -58,7 +58,8 @@ def access_site(view: View, word: int, instruction: str, size: Value, align: Val
 def load_site(view: View, word: int, means: str, size: Value, operator: Operator) -> VectorAccess:
     """Return the site of the load; the pairs that a fragment holds are neighbours along the operand's last axis, K."""
     source = operator.source
-    align = math.gcd(source.address, lead_bits(operator) // 8)  # what an access counts from may lie before the tensor
+    lead = lead_bits(operator) + view.lead  # what an access counts from may lie before the tensor
+    align = math.gcd(source.address, lead // 8)
     site = replace(access_site(view, word, LOADS[means], size, align), pixel_bits=pixel_bits(operator))
     if means == "fragments" and source.strides[-1:] != (1,):
         return replace(site, inner_stride_bits=0)

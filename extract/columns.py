@@ -14,8 +14,9 @@ from itertools import pairwise
 
 from legalsat.access import Access, Mode
 from legalsat.logic import ceil_div, round_up
-from legalsat.operators import Im2col, Operator, window_modes
+from legalsat.operators import Im2col, Operator, Pad, window_modes
 from legalsat.plan import View
+from legalsat.rules.padding import FILLS, FILLS_ZEROS
 from legalsat.rules.windows import COLUMNS, FILLING
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import plain
@@ -35,7 +36,9 @@ class Column:
 
 
 def suits(means: str, operator: Operator) -> bool:
-    """Whether a means can be right for an operator: columns for windows alone, and only fillers where those leave."""
+    """Whether a means can be right for an operator: columns for windows alone, and only fillers where those are."""
+    if isinstance(operator, Pad):
+        return means == FILLS or (means == FILLS_ZEROS and operator.pattern == 0)
     if not isinstance(operator, Im2col):
         return means != COLUMNS
     return means in FILLING or not operator.leaves

@@ -65,7 +65,8 @@ def cost_of(access: Access, views: tuple[View, View], work: Work, target: Target
     payload = -(-elements * access.word // 8)
     tile_bytes = -(-math.prod(m.tile for m in access.modes) * access.word // 8)
     again = (work.times - 1) / L2_FACTOR  # what is delivered again comes from L2
-    waste = (1 + again) * _waste(access, views[0]) + work.store_factor * _waste(access, views[1])
+    read = math.prod(views[0].extent) / elements  # less than all of a padding
+    waste = read * (1 + again) * _waste(access, views[0]) + work.store_factor * _waste(access, views[1])
     device = target.device
     bandwidth = device.memory_bandwidth if device else NOMINAL_BANDWIDTH
     processors = device.processors if device else NOMINAL_PROCESSORS
@@ -75,7 +76,7 @@ def cost_of(access: Access, views: tuple[View, View], work: Work, target: Target
     issue = tiles * work.instructions * NANOSECONDS_PER_INSTRUCTION / processors
     return Cost(
         nanoseconds=round(LAUNCH_NANOSECONDS + max(memory, engine, shared, issue), 1),
-        global_bytes=2 * payload,
+        global_bytes=payload + math.ceil(payload * read),
         transactions=math.ceil(payload * waste / SECTOR_BYTES),
         boxes=tiles * work.boxes,
         instructions=tiles * work.instructions,

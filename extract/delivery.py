@@ -11,7 +11,8 @@ from legalsat.extract.columns import Column, column_of, column_views, walked, wi
 from legalsat.extract.cost import WAITING_STORE
 from legalsat.extract.schedule import MAX_STAGES
 from legalsat.extract.views import turned, view_of, views_of
-from legalsat.operators import MATRIX_CONSUMERS, Copy, Im2col, Operator, k_major
+from legalsat.margins import Margin
+from legalsat.operators import MATRIX_CONSUMERS, Copy, Im2col, Operator, Pad, k_major, margins_of
 from legalsat.plan import Cost, Phase, SharedTile, VectorCopy, View
 from legalsat.rules import MOVEMENT_RULES
 from legalsat.sites import Movement
@@ -41,7 +42,7 @@ class Question:
     def views(self) -> tuple[View, View]:
         """How either side sees the access, the source first."""
         if self.column is None or self.window is None:
-            return views_of(self.access)
+            return views_of(self.access, self.margins or ())
         load, store = column_views(self.access, self.window)
         return load, store or view_of(self.access, "target")
 
@@ -54,6 +55,11 @@ class Question:
     def column(self) -> Column | None:
         """What windows fix of the load's map, where columns of pixels are loaded."""
         return column_of(self.operator, self.access)
+
+    @cached_property
+    def margins(self) -> tuple[Margin, ...] | None:
+        """Which words of each mode the source of a padding has; None if the access lost its modes."""
+        return margins_of(self.operator, self.access)
 
     @property
     def walked(self) -> Access:
@@ -112,6 +118,8 @@ class Question:
             shifted=shifted,
             windows=isinstance(operator, Im2col),
             leaves=isinstance(operator, Im2col) and operator.leaves,
+            padding=isinstance(operator, Pad),
+            zeros=not isinstance(operator, Pad) or operator.pattern == 0,
         )
         return tuple(diagnostic for rule in MOVEMENT_RULES for diagnostic in rule.check(movement, self.target))
 

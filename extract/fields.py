@@ -207,6 +207,7 @@ def _open(
         side=view.side,
         atom_bytes=atom,
         by_stride=view.by_stride,
+        before=view.before,
     )
     if column is not None and view.side == "source":
         site = _under_windows(site, box, column)

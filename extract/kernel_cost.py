@@ -1,6 +1,6 @@
 """What a persistent kernel of a product is predicted to take, relayouts in front included.
 
-Rates were fitted to 1,534 times of 112 products on an H200. How far predictions are off, and how much of the fastest
+Rates were fitted to 3,028 times of 112 products on an H200. How far predictions are off, and how much of the fastest
 kernel's speed the first choice has: `python -m bench.gpu.gemm judge`.
 """
 
@@ -14,22 +14,22 @@ from legalsat.gemm import Gemm
 from legalsat.product_kernel import ProductKernel
 from legalsat.targets import Target
 
-LAUNCH = 4500.0  # nanoseconds of a launch, its first loads and its last stores
-STEP_CYCLES = 11.5  # besides the multiplication, of each turn along k
-CLOCK = 1.756  # cycles a nanosecond under load
-CLUSTERED = 1.046  # blocks that wait for each other
-REALIGNED = 0.8  # A through registers: shared memory is busier, the more so the narrower the tile
-REALIGNED_COLUMNS = 110.0
-CACHE_BYTES = 9900.0  # a nanosecond from L2, of all processors
-STORED_BYTES = 36.6  # of C a cycle and processor, while its warps do not multiply
-LOAD_BYTES = 64.5  # a cycle and processor, from L2
-DRAM_SHARE = 0.848  # of the datasheet's bandwidth
-RELAYOUT_SHARE = 0.785
-RELAYOUT_LAUNCH = 7300.0
-GPC_PROCESSORS = 16  # which a cluster cannot leave
-SPLIT = 780.0  # nanoseconds in which a cluster meets twice
-SPLIT_BYTES = 0.094  # nanoseconds a byte of sums, to write them and to add up what others wrote
-OVERLAP = 7.9  # the norm in which what happens at once adds up
+LAUNCH = 4270.0  # nanoseconds of a launch, its first loads and its last stores
+STEP_CYCLES = 11.8  # besides the multiplication, of each turn along k
+CLOCK = 1.669  # cycles a nanosecond under load
+CLUSTERED = 1.015  # blocks that wait for each other
+REALIGNED = 0.806  # A through registers: shared memory is busier, the more so the narrower the tile
+REALIGNED_COLUMNS = 112.6
+CACHE_BYTES = 10500.0  # a nanosecond from L2, of all processors
+STORED_BYTES = 36.5  # of C a cycle and processor, while its warps do not multiply
+LOAD_BYTES = 61.6  # a cycle and processor, from L2
+DRAM_SHARE = 0.906  # of the datasheet's bandwidth
+RELAYOUT_SHARE = 0.88
+RELAYOUT_LAUNCH = 6180.0
+SPLIT = 809.0  # nanoseconds in which a cluster meets twice
+ROUND = 2926.0  # nanoseconds until blocks that compute one tile each have made room for the next
+SPLIT_BYTES = 0.0461  # nanoseconds a byte of sums, to write them and to add up what others wrote
+OVERLAP = 3.5  # the norm in which what happens at once adds up
 
 
 def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> float:
@@ -42,7 +42,7 @@ def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> flo
     blocks = kernel.cluster_blocks
     tiles = math.prod(kernel.clusters(m, n)) * blocks
     steps = -(-k // (depth * kernel.split)) + (1 if kernel.realign == "registers" else 0)
-    groups = processors // GPC_PROCESSORS * (GPC_PROCESSORS // blocks) if blocks > 2 else processors // blocks
+    groups = device.clusters_at_once(blocks) if device else processors // blocks
     at_once = groups * blocks * kernel.blocks
     rounds = -(-tiles // at_once)
     resident = min(kernel.blocks, -(-tiles // processors))
@@ -56,6 +56,8 @@ def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> flo
     store = rows * columns * (gemm.out_dtype.bits // 8) / STORED_BYTES
     if kernel.alternate:
         store *= 0.15
+    elif kernel.deferred:
+        store *= 0.1 + 0.9 / rounds
     elif rounds > 1:
         store *= 0.8
     from_cache = tiles * steps * loaded / CACHE_BYTES
@@ -63,7 +65,9 @@ def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> flo
     moved = ((m + n) * k * size + m * n * gemm.out_dtype.bits / 8) / (bandwidth * DRAM_SHARE)
     total = math.pow(compute**OVERLAP + moved**OVERLAP + from_cache**OVERLAP, 1 / OVERLAP) + LAUNCH
     if kernel.split > 1:
-        total += SPLIT + rows * columns * 4 * SPLIT_BYTES
+        total += rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES)
+    if kernel.store == "sums":
+        total += (rounds - 1) * ROUND
     for extent, first, constant in (
         (m, kernel.relayouts[0], kernel.swapped),
         (n, kernel.relayouts[1], not kernel.swapped),

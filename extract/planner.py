@@ -24,7 +24,7 @@ from legalsat.extract.solver import SolverGaveUp
 from legalsat.extract.tiles import proposals, window_proposals
 from legalsat.extract.views import map_type
 from legalsat.law import Law
-from legalsat.operators import Copy, Im2col, Operator, access_of, padded
+from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose, access_of, padded
 from legalsat.plan import Candidate, Cost, Plan, Step
 from legalsat.rules.rewrites import LAWS
 from legalsat.rules.rewrites.words import recast_to_wider_words
@@ -241,7 +241,7 @@ def _candidates(operator: Operator, target: Target, limits: Limits, *, rewrite: 
     if limits.rewrite:
         reached = {equation.means[1] for law in laws for equation in law.equations if equation.means}
         means = tuple(m for m in means if m in reached)
-    if isinstance(operator, Im2col) and operator.leaves:
+    if _fills(operator):
         starts, found = [], []
     elif rewrite:
         starts = _starts(operator, rewrite=True)
@@ -249,10 +249,9 @@ def _candidates(operator: Operator, target: Target, limits: Limits, *, rewrite: 
     else:
         starts = _starts(operator, rewrite=False)
         found = [[search.Found(replace(s.access, by=m), {}) for m in means] for s in starts]
-    if isinstance(operator, Im2col):
-        for start, access in _windows(operator, means):
-            starts.append(start)
-            found.append([search.Found(access, {})])
+    for start, access in _as_it_is(operator, means):
+        starts.append(start)
+        found.append([search.Found(access, {})])
     candidates = []
     for start, accesses in zip(starts, found, strict=True):
         for one in accesses:
@@ -268,19 +267,27 @@ def _candidates(operator: Operator, target: Target, limits: Limits, *, rewrite: 
     return candidates
 
 
-def _windows(operator: Im2col, means: Iterable[str]) -> Iterator[tuple[_Start, Access]]:
-    """Yield tiles of windows by the means that take their modes as they are, and the starts that they equal.
+def _fills(operator: Operator) -> bool:
+    """Whether something is filled in where the source has nothing. It hangs on the modes, so no law may change them."""
+    return isinstance(operator, Pad) or (isinstance(operator, Im2col) and operator.leaves)
 
-    Those are columns; and every means where windows leave their images, as what is zero there hangs on the modes.
+
+def _as_it_is(operator: Operator, means: Iterable[str]) -> Iterator[tuple[_Start, Access]]:
+    """Yield tiles by the means that take the operator's modes as they are, and the starts that they equal.
+
+    Those are columns of windows; and every means where something is filled in.
     """
+    if isinstance(operator, Copy | Transpose):
+        return
     if operator.tile is not None:
         starts = [_Start(access_of(operator, operator.tile), ())]
     else:
-        starts = [_Start(tiled, (Step(CHOSEN_TILE, tiled),)) for tiled in window_proposals(operator)]
+        tiles = window_proposals(operator) if isinstance(operator, Im2col) else proposals(access_of(operator))
+        starts = [_Start(tiled, (Step(CHOSEN_TILE, tiled),)) for tiled in tiles]
     for start in starts:
-        for name in means if operator.leaves else (COLUMNS,) if COLUMNS in means else ():
+        for name in means if _fills(operator) else (COLUMNS,) if COLUMNS in means else ():
             access = replace(start.access, by=name)
-            if name != COLUMNS or column_of(operator, access) is not None:
+            if name != COLUMNS or not isinstance(operator, Im2col) or column_of(operator, access) is not None:
                 yield start, access
 
 

@@ -30,6 +30,8 @@ SYSTEM_BYTES = KIB  # of shared memory that the system keeps for each block (FAC
 MOST_STAGES = 14
 MOST_REGISTERS = 232  # a thread, beside a warpgroup that loads with 40
 OTHER_REGISTERS = {"none": 60, "tiles": 60, "registers": 90}  # a thread besides sums
+KEPT_REGISTERS = 36  # a thread besides sums and what is kept of the tile before
+DEFERRED_STAGES = 4
 TYPES = ("bf16", "fp16", "e4m3", "e5m2", "fp32")
 RESULTS = ("bf16", "fp16", "fp32")
 GROUP = 8
@@ -231,11 +233,20 @@ def _filled(gemm: Gemm, way: Way, cut: Cut, target: Target, *, swapped: bool) ->
         realign=way.realign,
         phases=way.phases,
         store=store,
+        deferred=_deferred(gemm, way, cut, store, turns, handed[0]),
         registers=handed,
         a=None if way.realign == "registers" else _operand(rows, depth, 8 * size, way.majors[0], BLOCK_ROWS),
         b=_operand(columns, depth, 8 * size, way.majors[1], columns),
         shared_bytes=stages * (stage + 16) + output,
     )
+
+
+def _deferred(gemm: Gemm, way: Way, cut: Cut, store: str, turns: int, handed: int) -> int:  # noqa: PLR0917
+    """Return during how many of a tile's stages the tile before is stored, as far as registers hold it until then."""
+    kept = cut.sums * gemm.out_dtype.bytes // 4
+    fits = cut.sums + kept + KEPT_REGISTERS <= handed
+    apart = cut.alternate or store == "sums" or way.realign == "registers"
+    return DEFERRED_STAGES if fits and not apart and turns > DEFERRED_STAGES else 0
 
 
 def _output_bytes(store: str, cut: Cut, gemm: Gemm) -> int:

@@ -76,12 +76,14 @@ def recheck(plan: Plan) -> None:
 
 
 def _check_windows(plan: Plan, question: Question) -> None:
-    """Windows keep their modes where these say which words are zero, and columns are runs of pixels."""
+    """Windows and paddings keep their modes where these say what is filled in, and columns are runs of pixels."""
     operator = plan.operator
     if plan.window != question.window:
         raise InvalidPlan("window is not the operator's over the plan's access; synthesise the plan again")
     if isinstance(operator, Im2col) and operator.leaves and plan.window is None:
         raise InvalidPlan(f"{plan.access} lost the modes of windows that leave their images; synthesise the plan again")
+    if question.margins is None:
+        raise InvalidPlan(f"{plan.access} lost the modes of its padding; synthesise the plan again")
     if plan.access.by == COLUMNS and question.column is None:
         raise InvalidPlan(f"tiles of {plan.access} are no columns of pixels; synthesise the plan again")
 
@@ -224,6 +226,7 @@ def _check_map(plan: Plan, view: View, end: Tensor, tm: TensorMap) -> None:
         tile=view.tile if column is None else (math.prod(view.tile[:-1]), view.tile[-1]),
         side=view.side,
         by_stride=view.by_stride if column is None else (),
+        before=view.before,
         atom_bytes=atom_bytes(plan.operator),
         offsets=() if column is None else column.offsets,
     )

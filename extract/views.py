@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from legalsat.access import Access
 from legalsat.dtypes import DType
+from legalsat.margins import Margin
 from legalsat.plan import View
 from legalsat.targets import GRANULE_BYTES, MAX_RANK
 from legalsat.tensor_map import TensorMap
@@ -24,18 +26,26 @@ class _Dimension:
     extent: int
     stride: int
     tile: int
+    before: int = 0
+    padded: bool = False
 
 
-def view_of(access: Access, side: str, *, whole: bool = False) -> View:
+def view_of(access: Access, side: str, *, whole: bool = False, margins: Sequence[Margin] = ()) -> View:
     """Return the view of one side, "source" or "target".
 
     Every mode is a dimension of its own, except that neighbours merge while the innermost is too short for one granule
     (or, if it is to be `whole`, no whole number of granules), or there are more than five. They merge only where the
-    inner one's tile is whole and memory continues.
+    inner one's tile is whole and memory continues. Of modes with `margins` the source has just some words: padded ones
+    stay apart.
     """
-    strides = [getattr(mode, side) for mode in access.modes]
-    order = sorted(range(len(strides)), key=lambda i: (strides[i] == 0, strides[i], access.modes[i].extent))
-    dims = [_Dimension((i,), access.modes[i].extent, strides[i], access.modes[i].tile) for i in order]
+    modes = access.modes
+    strides = [getattr(mode, side) for mode in modes]
+    order = sorted(range(len(strides)), key=lambda i: (strides[i] == 0, strides[i], modes[i].extent))
+    dims = [_Dimension((i,), modes[i].extent, strides[i], modes[i].tile) for i in order]
+    for dim, i in zip(dims, order, strict=True) if margins else ():
+        dim.padded = margins[i] != (0, dim.extent)
+        if side == "source":
+            dim.before, dim.extent = margins[i]
     granule = 8 * GRANULE_BYTES
     while len(dims) > 1 and _mergeable(dims, 0):
         row = dims[0].tile * access.word
@@ -53,20 +63,22 @@ def view_of(access: Access, side: str, *, whole: bool = False) -> View:
         tuple(d.extent for d in dims),
         tuple(d.stride for d in dims),
         tuple(d.tile for d in dims),
+        tuple(d.before for d in dims) if margins and side == "source" else (),
     )
 
 
-def views_of(access: Access) -> tuple[View, View]:
-    """Return the views of both sides.
+def views_of(access: Access, margins: Sequence[Margin] = ()) -> tuple[View, View]:
+    """Return the views of both sides; of modes with `margins` the source has just some words.
 
     Where only dimensions that a tile does not spread over change places, the target's map lists them in the source's
     order: a map's order is the order in shared memory, and so the tile can go out as it came in.
     """
-    load, store = view_of(access, "source"), view_of(access, "target")
+    load, store = (view_of(access, side, margins=margins) for side in ("source", "target"))
     spread, other = ([g for g, tile in zip(v.groups, v.tile, strict=True) if tile > 1] for v in (load, store))
     if spread != other or set(load.groups) != set(store.groups):
         # Threads turn the tile, so that either side may merge alone.
-        return view_of(access, "source", whole=True), view_of(access, "target", whole=True)
+        load, store = (view_of(access, side, whole=True, margins=margins) for side in ("source", "target"))
+        return load, store
     at = [store.groups.index(group) for group in load.groups]
     if store.stride[at[0]] != access.word:
         return load, store
@@ -100,11 +112,15 @@ def storable(store: View, word: int, align: int) -> bool:
 
 def _mergeable(dims: list[_Dimension], at: int) -> bool:
     inner, outer = dims[at], dims[at + 1]
-    return inner.tile == inner.extent and outer.stride == inner.extent * inner.stride
+    apart = inner.padded or outer.padded
+    return not apart and inner.tile == inner.extent and outer.stride == inner.extent * inner.stride
 
 
 def _merge(dims: list[_Dimension], at: int) -> None:
     inner, outer = dims[at], dims.pop(at + 1)
     dims[at] = _Dimension(
-        inner.modes + outer.modes, inner.extent * outer.extent, inner.stride, inner.extent * outer.tile
+        inner.modes + outer.modes,
+        inner.extent * outer.extent,
+        inner.stride,
+        inner.extent * outer.tile,
     )

@@ -48,6 +48,7 @@ _EXAMPLES = """\
 examples:
   legalsat synthesize copy --shape 4096x4096 --dtype bf16 --tile 128x64 --consumer wgmma.a --target h200
   legalsat synthesize transpose --shape 8x512x384 --order 0,2,1 --dtype e4m3 --target h200 --emit triton
+  legalsat synthesize pad --shape 4096x4095 --padding 0x0:1 --dtype bf16 --target h200 --emit triton
   legalsat explain --shape 4096x4095 --dtype bf16 --tile 128x64 --target h200
   legalsat explain --target h200 --tensor-map dtype=bf16 global_dim=64,64 global_stride=128 box=64,8 swizzle=128B
   legalsat rule TMA005
@@ -206,11 +207,17 @@ def _add_synthesize(commands: Any) -> None:
     for name, help_text in (
         ("copy", "move a tensor through shared memory, tile by tile"),
         ("transpose", "copy a tensor with its axes in another order"),
+        ("pad", "copy a tensor into the middle of a larger one"),
     ):
         operator = operators.add_parser(name, help=help_text, epilog=_NOTATION + "\n" + _EXIT_CODES)
-        _add_tensor(operator, required=True)
+        _add_tensor(operator, required=True, tiled=name != "pad")
         if name == "copy":
             _add_consumer(operator)
+        elif name == "pad":
+            operator.add_argument(
+                "--padding", required=True, help="elements before and after along each axis, 0x1:2; one number for both"
+            )
+            operator.add_argument("--value", default="0", help="what is written there; 0")
         else:
             operator.add_argument("--order", help="axes of the source in the result's order, 1,0; last two exchanged")
         operator.add_argument(
@@ -284,12 +291,13 @@ def _add_check(commands: Any) -> None:
     parser.add_argument("--target", help="what the text must be for, such as sm_90a; its own when left out")
 
 
-def _add_tensor(parser: argparse.ArgumentParser, *, required: bool) -> None:
+def _add_tensor(parser: argparse.ArgumentParser, *, required: bool, tiled: bool = True) -> None:
     parser.add_argument("--shape", required=required, help="extents in elements, such as 4096x4095 or MxK%%8")
     parser.add_argument("--dtype", required=required, help="element type: bf16, fp16, fp32, e4m3, e2m1, i8, ...")
     parser.add_argument("--strides", help="in elements; row-major when left out")
     parser.add_argument("--align", metavar="BYTES", help="what the address is a multiple of; 256 when left out")
-    parser.add_argument("--tile", help="elements of a tile along each axis, such as 128x64; chosen when left out")
+    if tiled:
+        parser.add_argument("--tile", help="elements of a tile along each axis, such as 128x64; chosen when left out")
 
 
 def _add_consumer(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from legalsat.dims import Dim, Extent, times
 from legalsat.errors import InvalidInput
-from legalsat.operators import Copy, Operator, Transpose
+from legalsat.operators import Copy, Operator, Pad, Transpose
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor
 from legalsat.tensor_map import TensorMap
 
@@ -61,12 +61,31 @@ def tensor_of(args: Namespace) -> Tensor:
 
 
 def operator_of(args: Namespace, kind: str) -> Operator:
-    """Return the copy or transpose that the options describe."""
+    """Return the copy, transpose or padding that the options describe."""
     tensor = tensor_of(args)
+    if kind == "pad":
+        return Pad(tensor, padding(args.padding), number(args.value))
     tile = None if args.tile is None else wholes(args.tile, "--tile")
     if kind == "copy":
         return Copy(tensor, tile=tile, consumer=args.consumer)
     return Transpose(tensor, None if args.order is None else wholes(args.order, "--order"), tile=tile)
+
+
+def padding(text: str) -> int | tuple[tuple[int, int], ...]:
+    """Return the padding of each axis such as 0x1:2, an axis' own as BEFORE:AFTER or one number; alone, of all axes."""
+    pairs = []
+    for part in _parts(text, "--padding"):
+        before, _, after = part.partition(":")
+        pairs.append((whole(before, "--padding"), whole(after or before, "--padding")))
+    return pairs[0][0] if _NUMBER.fullmatch(text) else tuple(pairs)
+
+
+def number(text: str) -> float:
+    """Return what a padding is filled with: a whole number, else a float."""
+    try:
+        return int(text) if re.fullmatch(r"-?[0-9]{1,30}", text) else float(text)
+    except ValueError:
+        raise InvalidInput(f"--value is {text!r}; give a number such as 0 or -1.5") from None
 
 
 def tensor_map_of(assignments: list[str]) -> TensorMap:

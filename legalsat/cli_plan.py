@@ -23,7 +23,7 @@ _TENSOR_OPTIONS = ("shape", "dtype", "strides", "align", "tile", "consumer", "or
 
 
 def synthesize(args: Namespace) -> Answer:
-    """Plan a copy or a transpose; print the plan, or the source text of a backend."""
+    """Plan a copy, a transpose or a padding; print the plan, or the source text of a backend."""
     operator, target = operator_of(args, args.operator), as_target(args.target)
     if args.emit is not None and operator.source.dims:
         names = ", ".join(dim.name for dim in operator.source.dims)

@@ -7,6 +7,8 @@ Sizes are in bits because four-bit and six-bit elements share bytes. Source: FAC
 
 from __future__ import annotations
 
+import math
+import struct
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,3 +136,32 @@ def dtype(name: Any) -> DType:
             raise InvalidInput(f"dtype {name!r} is big-endian; convert the array to native byte order")
         raise InvalidInput(f"dtype {name!r} is unknown; give one of {', '.join(DTYPES)}")
     return found
+
+
+_STRUCTS = {"fp16": "<e", "fp32": "<f", "tf32": "<f", "fp64": "<d"}
+
+
+def pattern_of(value: float, element: DType) -> int:
+    """Return the bits of an element of this value, rounded to nearest; to bf16 by way of fp32, as torch does.
+
+    Raises:
+        InvalidInput: the type holds no such number, or it is a float of 8 bits or fewer, of which only 0 is known.
+    """
+    if element.kind != "float":
+        low = -(2 ** (element.bits - 1)) if element.kind == "int" else 0
+        high = 1 if element.kind == "bool" else low + 2**element.bits - 1
+        whole = isinstance(value, int) or value.is_integer()
+        if not whole or not low <= value <= high:
+            raise InvalidInput(f"padding of {element} is {value}; give a whole number from {low} to {high}")
+        return int(value) & ((1 << element.bits) - 1)
+    try:
+        if element.name in _STRUCTS:
+            return int.from_bytes(struct.pack(_STRUCTS[element.name], value), "little")
+        if element.name == "bf16":
+            word = int.from_bytes(struct.pack("<f", value), "little")
+            return (word + 0x7FFF + (word >> 16 & 1)) >> 16 & 0xFFFF
+    except OverflowError:
+        raise InvalidInput(f"padding of {element} is {value}, beyond its largest number; give an infinity") from None
+    if value == 0 and math.copysign(1, value) > 0:
+        return 0
+    raise InvalidInput(f"padding of {element} with {value} has no bits known; pad with 0")

@@ -15,11 +15,12 @@ from legalsat.tensor import Tensor
 
 TILE_ROWS = 128
 ROW_BITS = 1024  # a row that fills the widest swizzle
+SCALED = ("e4m3", "e5m2")  # whose range needs it
 
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """C[m,n] = A[m,k] B[n,k]^T.
+    """C[m,n] = A[m,k] B[n,k]^T, or scale_a scale_b A B^T.
 
     Attributes:
         m, n, k: extents in elements.
@@ -29,9 +30,11 @@ class Gemm:
             and i8.
         a, b, c: the tensors, of shapes (m, k), (n, k) and (m, n), with any strides; dense and row-major when left out.
         constant_b: whether B never changes, as weights do not, so that a relayout of it runs once for all.
+        scaled: whether sums are multiplied by two more operands, fp32 numbers in the GPU's memory that belong to A and
+            to B as a whole; for operands in e4m3 and e5m2. They are multiplied with each other first.
 
     Raises:
-        InvalidInput: an extent has no meaning, or a tensor has another shape or type.
+        InvalidInput: an extent has no meaning, a tensor has another shape or type, or such a type is not scaled.
     """
 
     m: int
@@ -43,6 +46,7 @@ class Gemm:
     b: Tensor
     c: Tensor
     constant_b: bool
+    scaled: bool
 
     def __init__(
         self,
@@ -56,6 +60,7 @@ class Gemm:
         b: Any = None,
         c: Any = None,
         constant_b: bool = False,
+        scaled: bool = False,
     ) -> None:
         put = object.__setattr__
         for name, extent in (("m", m), ("n", n), ("k", k)):
@@ -70,10 +75,13 @@ class Gemm:
                 raise InvalidInput(f"{name} is {tensor}; give a tensor of {element} {shapes[name]}")
             put(self, name, tensor)
         put(self, "constant_b", bool(constant_b))
+        put(self, "scaled", bool(scaled))
+        if self.scaled and self.dtype.name not in SCALED:
+            raise InvalidInput(f"operands of {self.dtype} are scaled; scale {' or '.join(SCALED)} alone")
 
     def __str__(self) -> str:
         wider = f" to {self.out_dtype}" if self.out_dtype != self.dtype else ""
-        return f"gemm of {self.dtype}{wider}, {self.m} x {self.n} x {self.k}"
+        return f"{'scaled ' if self.scaled else ''}gemm of {self.dtype}{wider}, {self.m} x {self.n} x {self.k}"
 
     def operands(self, tile: tuple[int, int, int], readers: tuple[str, str]) -> dict[str, Copy]:
         """Return A, B and C as movements in tiles of m, n and k elements.

@@ -134,6 +134,7 @@ class GemmPlan:
             "version": PLAN_VERSION,
             "subject": str(self.operator),
             "target": self.target.name,
+            "scaled": self.operator.scaled,
             **{name: plain_value(getattr(self, name)) for name in rest},
             **operands,
         }
@@ -172,7 +173,7 @@ def from_json(data: Any) -> GemmPlan:
         hints = get_type_hints(GemmPlan)
         solved = ("tile", "stages", "blocks", "launch", "registers", "mma", "epilogue", "kernel", "cost", "candidates")
         return GemmPlan(
-            operator=_product(a.operator, b.operator, c.operator),
+            operator=_product(a.operator, b.operator, c.operator, scaled=value_of(bool, data["scaled"], "scaled")),
             target=target(data["target"]),
             a=a,
             b=b,
@@ -181,9 +182,10 @@ def from_json(data: Any) -> GemmPlan:
         )
 
 
-def _product(a: Operator, b: Operator, c: Operator) -> Gemm:
+def _product(a: Operator, b: Operator, c: Operator, *, scaled: bool) -> Gemm:
     """Return the product whose operands these movements are."""
     (m, k), (n, _) = plain(a.source.shape), plain(b.source.shape)
     constant = isinstance(b, Copy) and b.constant
     sums = c.target.dtype
-    return Gemm(m, n, k, a.source.dtype, out_dtype=sums, a=a.source, b=b.source, c=c.target, constant_b=constant)
+    tensors = {"a": a.source, "b": b.source, "c": c.target}
+    return Gemm(m, n, k, a.source.dtype, out_dtype=sums, **tensors, constant_b=constant, scaled=scaled)

@@ -13,8 +13,10 @@ from typing import Any
 from legalsat.access import Access, Mode
 from legalsat.checks import integer, integers, one_of
 from legalsat.dims import Extent
+from legalsat.dtypes import pattern_of
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
+from legalsat.margins import Margin, Padded, padded_modes
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import Tensor, permutation, plain, row_major
 from legalsat.windows import MAX_PIXELS, Sweep, paddings, per_axis, sides, spread_over
@@ -296,17 +298,18 @@ class Im2col:
 class Pad:
     """Copy a tensor into the middle of a larger one, and write a value around it.
 
-    `legalsat.backends.cute.movement_program.program_for` makes a kernel of it; it has no plan of boxes.
+    Zeros may travel by boxes of tensor maps, as the copy engine fills in what lies outside a tensor: where both tensors
+    have a map, and the padding in front of the fastest axis is a multiple of 16 bytes. All else goes by threads.
 
     Attributes:
         source: the tensor to read.
-        padding: elements before and after it along each axis, which an argument may give as one number for both sides
-            or for all axes.
-        value: what is written there.
+        padding: elements before and after it along each axis. An argument may give one number for both sides or for
+            all axes.
+        value: what is written there. Of floats of 8 bits or fewer only 0 is known.
         target: the tensor to write; dense and row-major when left out.
 
     Raises:
-        InvalidInput: the source has dims, or a number has no meaning.
+        InvalidInput: the source has dims, a padded axis more than 2^31 - 1 elements, or a number no meaning.
     """
 
     source: Tensor
@@ -324,16 +327,38 @@ class Pad:
         put(self, "source", source)
         put(self, "padding", paddings(padding, source.rank))
         put(self, "value", value)
-        shape = (n + sum(beside) for n, beside in zip(plain(source.shape), self.padding, strict=True))
+        shape = [n + sum(beside) for n, beside in zip(plain(source.shape), self.padding, strict=True)]
+        for axis, (n, beside) in enumerate(zip(shape, self.padding, strict=True)):
+            if any(beside) and n > MAX_PIXELS:
+                raise InvalidInput(f"axis {axis} has {n} elements with its padding; give at most {MAX_PIXELS}")
         result = Tensor(shape, source.dtype)
         put(self, "target", _same(result, result if target is None else target))
 
+    @property
+    def tile(self) -> None:
+        """Tiles are chosen."""
+        return None
+
+    @property
+    def consumer(self) -> None:
+        """Nobody reads a tile on its way."""
+        return None
+
+    @property
+    def pattern(self) -> int:
+        """The bits of an element of the value; raises `InvalidInput` where the type has no such number."""
+        return pattern_of(self.value, self.source.dtype)
+
+    def bind(self, values: Mapping[str, int]) -> Pad:
+        """Return the operator, whose source has no dims."""
+        return replace(self, source=self.source.bind(values), target=self.target.bind(values))
+
     def __str__(self) -> str:
-        around = " x ".join(sides(pair) for pair in self.padding)
+        around = " x ".join(sides(pair) for pair in self.padding) or "nothing"
         return f"padding of {self.source} by {around} with {self.value}"
 
 
-Operator = Copy | Transpose | Im2col
+Operator = Copy | Transpose | Im2col | Pad
 
 
 def as_tensor(value: Any) -> Tensor:
@@ -377,10 +402,33 @@ def window_modes(operator: Im2col, tile: tuple[int, ...] | None = None) -> tuple
     return modes
 
 
+def _padded(operator: Pad) -> tuple[int, list[Padded]]:
+    source, bits = operator.source, operator.source.dtype.bits
+    axes = zip(*map(plain, (operator.target.shape, source.strides, operator.target.strides)), strict=True)
+    held = zip(axes, operator.padding, plain(source.shape), strict=True)
+    rows = [(n, s, t, before, count) for (n, s, t), (before, _), count in held]
+    word, modes = padded_modes(rows, bits, zero=operator.pattern == 0)
+    return word, sorted(modes, key=lambda padded_: _fastest_first(padded_.mode))
+
+
+def margins_of(operator: Operator, access: Access) -> tuple[Margin, ...] | None:
+    """Return for each mode of an access which words the source of a padding has; none for other operators.
+
+    None if the access lost the modes of the padding.
+    """
+    if not isinstance(operator, Pad):
+        return ()
+    word, modes = _padded(operator)
+    if (word, [mode[:3] for mode in modes]) != (access.word, [mode[:3] for mode in access.modes]):
+        return None
+    return tuple(mode.margin for mode in modes)
+
+
 def access_of(operator: Operator, tile: tuple[int, ...] | None = None) -> Access:
     """Return the operator as an access; `tile` for each axis of the source, whole axes when left out.
 
-    The tile of `Im2col` are pixels and columns, and its source strides count from the corner of the padded images.
+    The tile of `Im2col` are pixels and columns. Its source strides count from the corner of the padded images, and
+    those of `Pad` from the corner of the padding; the modes of that are merged where they may be.
 
     Raises:
         InvalidInput: an extent is symbolic, or a tensor or tile takes more than 2^61 bits.
@@ -395,6 +443,11 @@ def access_of(operator: Operator, tile: tuple[int, ...] | None = None) -> Access
         if size > MAX_SPAN_BITS:
             raise InvalidInput(f"tile has {size} bits; give one of at most 2^61")
         return Access(source.dtype.bits, tuple(sorted(modes, key=_fastest_first)))
+    if isinstance(operator, Pad):
+        word, padded_ = _padded(operator)
+        if (reach := sum((mode.extent - 1) * mode.source for mode in padded_)) > MAX_SPAN_BITS:
+            raise InvalidInput(f"{operator} spans {reach} bits of its source; give a padding of at most 2^61")
+        return Access(word, tuple(mode.mode for mode in padded_))
     if isinstance(operator, Transpose):
         back = [operator.order.index(axis) for axis in range(source.rank)]
         target = target.transposed(back)

@@ -14,7 +14,7 @@ from legalsat.access import MEANS, Access, Mode
 from legalsat.checks import integer, integers, one_of
 from legalsat.dtypes import dtype
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.operators import Copy, Im2col, Operator, Transpose
+from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose
 from legalsat.pipeline import Operation, Pipeline
 from legalsat.targets import TARGETS, Target, target
 from legalsat.tensor import Tensor
@@ -24,7 +24,7 @@ from legalsat.windows import Window
 if TYPE_CHECKING:
     from legalsat.runtime import Kernel
 
-PLAN_VERSION = 3
+PLAN_VERSION = 4
 
 
 class InvalidPlan(LegalSatError, ValueError):
@@ -154,6 +154,8 @@ class View:
         groups: for each dimension the indices of its modes, fastest first. By im2col, that of pixels is made of the
             modes that run over windows, and its stride in the source is that of neighbours in a row.
         extent, tile: elements of each dimension. stride: bits between neighbours.
+        before: of a padding's source, for each dimension the elements of padding in front of its own, so that its
+            coordinates begin below 0; empty elsewhere.
     """
 
     side: str
@@ -161,6 +163,12 @@ class View:
     extent: tuple[int, ...]
     stride: tuple[int, ...]
     tile: tuple[int, ...]
+    before: tuple[int, ...] = ()
+
+    @property
+    def lead(self) -> int:
+        """Bits from the corner of a padding to the first element of its source."""
+        return sum(n * stride for n, stride in zip(self.before, self.stride, strict=False))
 
     @property
     def by_stride(self) -> tuple[int, ...]:
@@ -443,6 +451,8 @@ def _operator(data: Mapping[str, Any]) -> Operator:
             tile=data["tile"],
             consumer=data["consumer"],
         )
+    if data["kind"] == "Pad":
+        return Pad(source, data["padding"], data["value"], result)
     if data["kind"] == "Transpose":
         return Transpose(source, data["order"], result, tile=data["tile"])
     return Copy(

@@ -29,6 +29,7 @@ class ProductKernel:
         phases: rows after which starts lie alike again; 1 where all do.
         store: how C leaves: "tma" by boxes, "rows" by granules of 16 bytes but for the ends of rows, "sums" through
             sums of the whole tile in shared memory, which split needs.
+        deferred: stages of a tile during whose multiplication the tile before is stored; 0 where it is stored first.
         registers: a thread of warpgroups that multiply, and of the one that loads.
         a, b: how the matrix unit reads the tiles; A None where it comes from registers.
         shared_bytes: of a block.
@@ -48,6 +49,7 @@ class ProductKernel:
     realign: str
     phases: int
     store: str
+    deferred: int
     registers: tuple[int, int]
     a: MatrixOperand | None
     b: MatrixOperand
@@ -92,4 +94,4 @@ class ProductKernel:
             words.append(f"A realigned in {self.realign}")
         if self.swapped:
             words.append("as C^T")
-        return ", ".join([*words, f"C by {self.store}"])
+        return ", ".join([*words, f"C by {self.store}{' meanwhile' if self.deferred else ''}"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from legalsat.access import ANY, Access, Mode
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.columns import walked
+from legalsat.operators import Pad, margins_of
 from legalsat.pipeline_text import role_lines
 from legalsat.plan import Candidate, Plan
 from legalsat.tensor_map import TensorMap
@@ -162,6 +163,7 @@ def show_plan(plan: Plan, look: Look = PLAIN) -> str:
     sections = [
         ("movement", _movement(plan)),
         ("window", _window(plan)),
+        ("padding", _padding(plan)),
         ("derivation", _derivation(plan, look)),
         ("tensor maps", _maps(plan)),
         ("copies", _copies(plan)),
@@ -212,6 +214,21 @@ def _window(plan: Plan) -> list[str]:
         modes = ", ".join(map(str, window.pixels))
         return [*table(rows), f"  tiles count pixels of modes {modes} as they follow, from row to row"]
     return [*table(rows), "  loads are masked by the window: zeros where a tap lies outside the image"]
+
+
+def _padding(plan: Plan) -> list[str]:
+    """Which words of each mode the source has, and what is written around them."""
+    operator = plan.operator
+    if not isinstance(operator, Pad):
+        return []
+    rows = [("mode", "before", "source", "after")]
+    margins = margins_of(operator, plan.access) or ()
+    for number, (mode, margin) in enumerate(zip(plan.access.modes, margins, strict=False)):
+        after = mode.extent - margin.before - margin.held
+        rows.append((str(number), str(margin.before), str(margin.held), str(after)))
+    by_boxes = "loads begin outside the source's map, and the copy engine fills in zeros"
+    filled = by_boxes if plan.tensor_maps else f"loads are masked: {operator.value} where the source has nothing"
+    return [*table(rows), f"  {filled}"]
 
 
 def _derivation(plan: Plan, look: Look) -> list[str]:

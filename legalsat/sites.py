@@ -27,8 +27,8 @@ class TmaCopy:
     the `tile` that boxes fill side by side, in elements per dimension (of im2col: columns and pixels; empty: a box
     stands alone), the `side` of the movement that the map describes, how many bytes the matrix unit that reads the
     tile has its swizzle keep together (0: none reads it), the `offsets` of im2col loads from a window's first tap to
-    its last, fastest dimension first, and the dimensions `by_stride`, smallest first, where a map does not list them
-    so.
+    its last, fastest dimension first, the dimensions `by_stride`, smallest first, where a map does not list them so,
+    and how many elements `before` the tensor the first tile begins, along each dimension (empty: none).
     """
 
     tiled: bool
@@ -55,6 +55,7 @@ class TmaCopy:
     atom_bytes: int = 0
     offsets: tuple[Value, ...] = ()
     by_stride: tuple[int, ...] = ()
+    before: tuple[int, ...] = ()
 
     @staticmethod
     def of(tm: TensorMap, *, stores: bool = False) -> TmaCopy:
@@ -178,7 +179,8 @@ class Movement:
     Bits of its words once every law has been tried; who reads the tile, if anybody; the element type; the tile as the
     user gave it, slowest axis first; whether the last axis runs fastest in memory; the means, one of
     `legalsat.access.MEANS`; bytes of a row of the tile in shared memory, 0 where it is not known yet; whether rows
-    begin at different offsets there; whether it runs over windows, and whether these leave their images.
+    begin at different offsets there; whether it runs over windows, and whether these leave their images; whether it
+    pads, and whether with zeros.
     """
 
     word: Value
@@ -191,6 +193,8 @@ class Movement:
     shifted: bool = False
     windows: bool = False
     leaves: bool = False
+    padding: bool = False
+    zeros: bool = True
 
     @property
     def feeds_wgmma(self) -> bool:

@@ -110,12 +110,18 @@ class Device:
         memory_bandwidth: bytes a second.
         l2_bytes: bytes of L2.
         bf16_flops: dense bf16 operations a second of the matrix units.
+        clusters: clusters of 1, 2, ... blocks that run at once, a block filling a processor; () where not measured.
     """
 
     processors: int
     memory_bandwidth: float
     l2_bytes: int
     bf16_flops: float
+    clusters: tuple[int, ...] = ()
+
+    def clusters_at_once(self, blocks: int) -> int:
+        """Return how many clusters of so many blocks, each of which fills a processor, run at once."""
+        return self.clusters[blocks - 1] if blocks <= len(self.clusters) else self.processors // blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,11 +256,14 @@ def _product(name: str, architecture: str, device: Device) -> Target:
     return replace(_BY_ARCHITECTURE[architecture], name=name, device=device)
 
 
-# HW-06, HW-07, AMD-01; the H200's processors and L2 were read off the device.
+# HW-06, HW-07, AMD-01; the H200's processors and L2 were read off the device. So were its clusters, by
+# cuOccupancyMaxActiveClusters with 220,000 bytes of shared memory (2026-11-22, driver 580.159.04): they cannot leave a
+# GPC, and other chips of the product may have other GPCs.
+_H200_CLUSTERS = (132, 66, 39, 30, 22, 17, 15, 15)
 _PRODUCTS = (
     _product("a100", "sm_80", Device(108, 1.55e12, 40 * MIB, 312e12)),
     _product("h100", "sm_90a", Device(132, 3.35e12, 50 * MIB, 989e12)),
-    _product("h200", "sm_90a", Device(132, 4.8e12, 60 * MIB, 989e12)),
+    _product("h200", "sm_90a", Device(132, 4.8e12, 60 * MIB, 989e12, _H200_CLUSTERS)),
     _product("b200", "sm_100a", Device(148, 8.0e12, 126 * MIB, 2250e12)),
     _product("rtx5090", "sm_120a", Device(170, 1.79e12, 96 * MIB, 209e12)),
     _product("mi300x", "gfx942", Device(304, 5.3e12, 256 * MIB, 1307e12)),

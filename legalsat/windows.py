@@ -82,10 +82,10 @@ def per_axis(value: Any, what: str, axes: int) -> tuple[int, ...]:
 
 
 def paddings(value: Any, axes: int) -> tuple[tuple[int, int], ...]:
-    """Return the padding before and after each of `axes` spatial axes; one number stands for both sides, or for all."""
+    """Return the padding before and after each of `axes` axes; one number stands for both sides, or for all."""
     each = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else (value,) * axes
     if len(each) != axes:
-        raise InvalidInput(f"padding has {len(each)} entries; give {axes}, one for each spatial axis")
+        raise InvalidInput(f"padding has {len(each)} entries; give {axes}, one for each axis")
     found = []
     for axis, side in enumerate(each):
         pair = side if isinstance(side, Iterable) else (side, side)

@@ -4,6 +4,7 @@ from legalsat.rule import rules_in
 from legalsat.rules import (
     matrix,
     movement,
+    padding,
     pipeline,
     products,
     tcgen05,
@@ -34,6 +35,7 @@ RULES = rules_in(
     tcgen05,
     tensor_memory,
     windows,
+    padding,
     matrix,
     wgmma_shapes,
     products,

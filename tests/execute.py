@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from in_boxes import Placement, boxes, load_boxes, load_phases, placed_boxes
@@ -16,9 +17,9 @@ from tiles import Tile, coordinates, offsets
 
 from legalsat.analyses.copy_engine import smem_bytes, store_footprint
 from legalsat.extract.views import views_of
-from legalsat.operators import Operator, access_of
+from legalsat.operators import Operator, Pad, access_of, margins_of
 from legalsat.plan import Plan
-from legalsat.tensor import Tensor
+from legalsat.tensor import Tensor, plain
 
 POISON = 0xA5
 
@@ -44,6 +45,8 @@ def memory_of(tensor: Tensor, seed: int | None = None) -> Bytes:
 
 def moved(operator: Operator, source: Bytes, target: Bytes) -> Bytes:
     """Return the target's bytes after the movement, by its definition: element by element, bit by bit."""
+    if isinstance(operator, Pad):
+        return padded(operator, source, target)
     access = access_of(operator)
     after = np.unpackbits(target, bitorder="little")
     bits = np.unpackbits(source, bitorder="little")
@@ -51,6 +54,31 @@ def moved(operator: Operator, source: Bytes, target: Bytes) -> Bytes:
     for bit in range(access.word):
         after[offsets(access, at, "target") + bit] = bits[offsets(access, at, "source") + bit]
     return np.packbits(after, bitorder="little")
+
+
+NUMPY = {"fp16": "f2", "fp32": "f4", "fp64": "f8", "bool": "?"}
+NUMPY |= {f"{kind}{8 * size}": f"{kind}{size}" for kind in "ui" for size in (1, 2, 4, 8)}
+
+
+def padded(operator: Pad, source: Bytes, target: Bytes) -> Bytes:
+    """Return the target's bytes after a padding, by numpy's: of numbers, or of the bits of zeros."""
+    element = operator.source.dtype
+    width, whole = np.arange(element.bits), (*operator.padding, (0, 0))
+    inside, after = (np.unpackbits(memory, bitorder="little") for memory in (source, target))
+    values = inside[element.bits * places(operator.source)[..., None] + width]
+    result: Any = np.pad(values, whole)
+    if operator.value:
+        number = np.array([operator.value]).astype(NUMPY.get(element.name, "f4"))
+        value = np.unpackbits(number.view(np.uint8), bitorder="little")[-element.bits :]  # bf16 is half of fp32
+        result = np.where(np.pad(np.ones_like(values), whole), result, value)
+    after[element.bits * places(operator.target)[..., None] + width] = result
+    return np.packbits(after, bitorder="little")
+
+
+def places(tensor: Tensor) -> Any:
+    """Return the offset of each element, in the tensor's shape, in elements."""
+    at = np.indices(plain(tensor.shape), dtype=np.int64)
+    return np.tensordot(np.array(plain(tensor.strides), dtype=np.int64), at, axes=1)
 
 
 def execute(plan: Plan, source: Bytes, target: Bytes) -> Bytes:
@@ -69,7 +97,7 @@ def execute(plan: Plan, source: Bytes, target: Bytes) -> Bytes:
             store_boxes(tile, words, after)
         else:
             size = plan.copies[-1].bytes if plan.copies else access.word // 8
-            store_vectors(tile, views_of(access)[1], size, words, after)
+            store_vectors(tile, views_of(access, margins_of(plan.operator, access) or ())[1], size, words, after)
     return after
 
 

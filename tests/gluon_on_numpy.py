@@ -102,12 +102,12 @@ class Descriptor:
     def inside(self, corner: list[int]) -> tuple[Any, tuple[slice, ...]]:
         """The words of a block that lie in the tensor, and where they lie in the block."""
         assert len(corner) == len(self.extent)
-        assert all(c >= 0 for c in corner), "a store faults on negative coordinates"
         assert corner[-1] * self.memory.itemsize % 16 == 0, "the innermost coordinate must be a multiple of 16 bytes"
         tensor = as_strided(self.memory, self.extent, [d * self.memory.itemsize for d in self.stride])
-        counts = [max(0, min(b, n - c)) for b, n, c in zip(self.block_shape, self.extent, corner, strict=True)]
-        where = tuple(slice(c, c + k) for c, k in zip(corner, counts, strict=True))
-        return tensor[where], tuple(slice(0, k) for k in counts)
+        ends = [max(0, min(c + b, n)) for b, n, c in zip(self.block_shape, self.extent, corner, strict=True)]
+        begins = [min(max(c, 0), end) for c, end in zip(corner, ends, strict=True)]
+        words = tuple(slice(begin, end) for begin, end in zip(begins, ends, strict=True))
+        return tensor[words], tuple(slice(w.start - c, w.stop - c) for w, c in zip(words, corner, strict=True))
 
 
 @dataclass
@@ -175,6 +175,8 @@ class Machine:
             barrier.late.append(copy) if self.late_loads else copy()
 
     def store(self, target: Descriptor, corner: list[int], buffer: Buffer) -> None:
+        assert all(c >= 0 for c in corner), "a store faults on negative coordinates"
+
         def copy() -> None:
             words, where = target.inside(corner)
             words[...] = buffer.data[where]
@@ -232,8 +234,8 @@ class ThreadMachine:
     def __init__(self) -> None:
         self.program = 0
 
-    def load(self, pointer: Pointer, mask: Any = True) -> Words:
-        words = np.full(pointer.offset.shape, POISON, pointer.memory.dtype)
+    def load(self, pointer: Pointer, mask: Any = True, other: int = POISON) -> Words:
+        words = np.full(pointer.offset.shape, other, pointer.memory.dtype)
         offset, mask = pointer.chosen(words, mask)
         words[mask] = pointer.memory[offset[mask]]
         return words.view(Words)

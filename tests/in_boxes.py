@@ -69,6 +69,7 @@ def placed_boxes(plan: Plan, side: int, start: tuple[int, ...]) -> Iterator[tupl
     """Yield for each box of the tile that begins at `start` its shared address and its coordinate in the tensor map."""
     view: View = plan.views[side]
     origin = [int(dimension_of(plan.access, group, np.array(start))) for group in view.groups]
+    origin = [o - b for o, b in zip(origin, view.before or (0,) * len(origin), strict=True)]
     for base, begin in boxes(plan, side):
         yield base, tuple(o + b for o, b in zip(origin, begin, strict=True))
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tiles import Numbers, Tile
 
+from legalsat.operators import Pad
 from legalsat.plan import View
 
 POISON = 0xA5
@@ -24,7 +25,7 @@ Bytes = NDArray[np.uint8]
 
 
 def load_vectors(tile: Tile, source: Bytes) -> Bytes:
-    """Return a tile's words, loaded by threads; outside the tensor they are poison."""
+    """Return a tile's words, loaded by threads; outside the tensor they are poison, in a padding its value."""
     plan, word = tile.plan, tile.plan.access.word // 8
     load = plan.copies[0]
     assert load.bytes in SIZES[load.instruction]
@@ -32,6 +33,8 @@ def load_vectors(tile: Tile, source: Bytes) -> Bytes:
         wide = load.bytes * 8 > plan.operator.source.dtype.bits
         assert not wide or plan.operator.source.strides[-1] == 1, "a fragment's pairs are neighbours along K"
     found = np.full((tile.inside.size, word), POISON, dtype=np.uint8)
+    if isinstance(plan.operator, Pad):
+        found[...] = np.frombuffer(plan.operator.pattern.to_bytes(word, "little"), np.uint8)
     for words, address in _vectors(tile, plan.views[0], load.bytes, "source"):
         found[words] = source[address[:, None] + np.arange(word)]
     # What lies in shared memory for a reader, or to be turned, must have room there.
@@ -101,10 +104,11 @@ def _vectors(tile: Tile, view: View, size: int, side: str) -> list[tuple[Numbers
     words = rows.words.reshape(-1, size // word)
     along = rows.along.reshape(words.shape)
     assert np.all(along[:, 0] * word % size == 0) and np.all(np.diff(along, axis=1) == 1)
-    inside = tile.inside[words]
+    inside = (tile.there if side == "source" else tile.inside)[words]
     assert np.all(inside.all(axis=1) == inside.any(axis=1)), "no vector is partly outside"
     words = words[inside[:, 0]]
     address = tile.address(side)[words]
+    assert np.all(address >= 0), "nothing lies before the tensor"
     assert not np.any(address[:, 0] % size), "a vector lies at a multiple of its size"
     assert np.all(np.diff(address, axis=1) == word), "a vector's words lie side by side"
     return list(zip(words, address, strict=True))

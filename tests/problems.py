@@ -6,8 +6,8 @@ import math
 
 from hypothesis import strategies as st
 
-from legalsat.operators import Copy, Operator, Transpose
-from legalsat.tensor import Tensor
+from legalsat.operators import Copy, Operator, Pad, Transpose
+from legalsat.tensor import Tensor, plain
 
 DTYPES = ("u8", "bf16", "fp32", "fp64", "i64", "e2m1", "e2m3")
 EXTENTS = st.sampled_from((1, 2, 3, 5, 7, 8, 16, 17, 32, 33, 64))
@@ -60,6 +60,24 @@ def operators(draw: st.DrawFn) -> Operator:
         return Transpose(source, order, draw(targets(source.transposed(order))), tile=tile)
     consumer = draw(st.sampled_from((None, None, "threads", "wgmma.a")))
     return Copy(source, draw(targets(source)), tile=tile, consumer=consumer)
+
+
+@st.composite
+def pads(draw: st.DrawFn) -> Pad:
+    """Draw a padding of a small tensor, often into rows of whole granules, with a target layout of its own or not."""
+    source = draw(tensors())
+    granule = math.lcm(GRANULE_BITS, source.dtype.bits) // source.dtype.bits
+    counts = st.sampled_from((0, 0, 0, 1, 2, 3, 5, granule))
+    padding = [(draw(counts), draw(counts)) for _ in range(source.rank)]
+    if draw(st.booleans()):
+        front = draw(st.sampled_from((0, granule, 2 * granule)))
+        padding[-1] = (front, -plain(source.shape)[-1] % granule + draw(st.sampled_from((0, granule))))
+    known = source.dtype.kind != "float" or source.dtype.bits > 8
+    value = draw(st.sampled_from((0, 0, 0, 1))) if known else 0
+    result = Pad(source, padding, value)
+    if math.prod(plain(result.target.shape)) > 2 * MOST_ELEMENTS:
+        result = Pad(source, 0, value)
+    return Pad(source, result.padding, value, draw(targets(result.target)))
 
 
 @st.composite

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -31,6 +30,7 @@ using i64 = long long;
 constexpr int threads = 256;
 constexpr int granule = 16;
 constexpr int warp = 32;
+constexpr int sector = 32;
 constexpr std::size_t stack_bytes = 64 << 10, page = 4096, shared_limit = 256 << 10;
 
 struct alignas(granule) Granule {
@@ -54,7 +54,7 @@ struct Fiber {
     std::jmp_buf at;
     std::vector<char> stack = std::vector<char>(stack_bytes);
     bool entered = false, done = false;
-    std::deque<std::vector<Copy>> groups;
+    std::vector<Copy> copies;
 };
 
 struct Host {
@@ -108,7 +108,7 @@ inline void run_block(u32 number, std::size_t shared_bytes) {
         fiber.begin.uc_link = nullptr;
         makecontext(&fiber.begin, enter, 0);
         fiber.entered = fiber.done = false;
-        fiber.groups.assign(1, {});
+        fiber.copies.clear();
     }
     bool left = true;
     for (volatile u32 round = 0; left; ++round) {
@@ -124,6 +124,7 @@ inline u32 high_product(u32 a, u32 b) { return static_cast<u32>(static_cast<u64>
 inline u32 shifted(u32 low, u32 high, u32 bits) {
     return static_cast<u32>((static_cast<u64>(high) << 32 | low) >> (bits & 31));
 }
+inline u32 shifted_out(u32 value, u32 bits) { return bits < 32 ? value << bits : 0; }
 inline void barrier() { meet(); }
 inline u32 shared_memory() { return 0; }
 inline void keep(u32 &) {}
@@ -161,10 +162,13 @@ inline void check_read(u64 address) {
     host.strays += !holds || address % granule;
 }
 
-inline Granule load(u64 address) {
-    check_read(address);
+inline Granule load_if(bool wanted, u64 address) {
     Granule found;
-    std::memcpy(&found, reinterpret_cast<void const *>(address), granule);
+    std::memset(&found, 0xEE, granule);
+    if (wanted) {
+        check_read(address);
+        std::memcpy(&found, reinterpret_cast<void const *>(address), granule);
+    }
     return found;
 }
 
@@ -197,18 +201,13 @@ inline void copy_async(u32 offset, u64 from) {
     char *const to = host.shared + offset;
     host.strays += offset % granule;
     std::memset(to, 0xEE, granule);
-    host.fibers[host.thread].groups.back().push_back({to, from});
+    host.fibers[host.thread].copies.push_back({to, from});
 }
 
-inline void commit_copies() { host.fibers[host.thread].groups.emplace_back(); }
-
-template <int pending>
 inline void wait_copies() {
-    auto &groups = host.fibers[host.thread].groups;
-    while (static_cast<int>(groups.size()) - 1 > pending) {
-        for (Copy const &one : groups.front()) std::memcpy(one.to, reinterpret_cast<void const *>(one.from), granule);
-        groups.pop_front();
-    }
+    auto &copies = host.fibers[host.thread].copies;
+    for (Copy const &one : copies) std::memcpy(one.to, reinterpret_cast<void const *>(one.from), granule);
+    copies.clear();
 }
 
 }  // namespace relayout

@@ -86,6 +86,8 @@ def faults(library: ctypes.CDLL, launch: Launch, source: Side, target: Side, exp
         source, target: what it reads and writes.
         expected: the target's bytes: its axes, then the bytes of an element.
     """
+    target.memory[:] = UNTOUCHED
+    target.written[:] = 0
     source.watch(library, 0)
     target.watch(library, 1)
     whole = target.memory.copy()

@@ -79,7 +79,7 @@ def test_every_example_in_the_help_works(capsys: Run) -> None:
     for example in examples:
         code, out, _ = run(capsys, *shlex.split(example)[1:])
         assert out
-        assert code == ("4096x4095" in example)  # the one that shows a refusal
+        assert code == ("explain --shape 4096x4095" in example)  # the one that shows a refusal
 
 
 # Notations
@@ -250,6 +250,30 @@ def test_transpose_takes_an_order_and_strides(capsys: Run) -> None:
     code, data = as_json(capsys, "synthesize", "transpose", *words, "--target", "sm_90a")
     assert code == 0
     assert data == json.loads(json.dumps(ls.synthesize(ls.Transpose(x, (1, 0, 2)), "sm_90a").to_json()))
+
+
+def test_pad_takes_what_is_around_and_a_value(capsys: Run) -> None:
+    x = ls.Tensor((8, 64), "bf16")
+    words = ["--shape", "8x64", "--dtype", "bf16", "--target", "h200"]
+    for options, operator in (
+        (["--padding", "0x8"], ls.Pad(x, (0, 8))),
+        (["--padding", "1:0,8:16"], ls.Pad(x, ((1, 0), (8, 16)))),
+        (["--padding", "2", "--value", "-1.5"], ls.Pad(x, 2, -1.5)),
+        (["--padding", "2", "--value", "7", "--means", "threads"], ls.Pad(x, 2, 7)),
+    ):
+        code, data = as_json(capsys, "synthesize", "pad", *words, *options)
+        means = ("threads",) if "--means" in options else None
+        plan = ls.synthesize(operator, "h200", means=means)
+        assert (code, data) == (0, json.loads(json.dumps(plan.to_json())))
+        assert "\npadding\n" in show_plan(plan)
+    for options, says in (
+        (["--padding", "1:"], "give 2, one for each axis"),
+        (["--padding", "1x-2"], "--padding is '-2'"),
+        (["--padding", "1", "--value", "one"], "--value is 'one'; give a number"),
+        (["--padding", "1", "--value", "nan", "--dtype", "i8"], "give a whole number"),
+    ):
+        code, out, err = run(capsys, "synthesize", "pad", *words, *options)
+        assert code == 2 and says in err and not out
 
 
 def test_plan_text_names_every_number_of_the_maps_and_buffers() -> None:

@@ -1,4 +1,5 @@
-"""Persistent kernels of products as text: the plan's numbers stand in it, and what nvcc makes of it waits for sums."""
+"""Persistent kernels of products as text: the plan's numbers stand in it, and what nvcc makes of it waits for sums,
+keeps the asynchronous contract, and is launched with what its signature names."""
 
 from __future__ import annotations
 
@@ -9,18 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import recording_driver
+from cuda_arrays import DlpackArray
 
 import legalsat as ls
-from legalsat.backends.cute.compile import CompilationFailed, cubin_of, headers, nvcc
+from legalsat.backends.cute.compile import OPTIONS, CompilationFailed, cubin_of, headers, nvcc
 from legalsat.backends.cute.product import emit
 from legalsat.backends.cute.program import program_for
+from legalsat.extract.check_ptx import check_ptx
 from legalsat.extract.kernel_cost import kernel_nanoseconds
 from legalsat.extract.product_kernels import best_kernel, product_kernels
 from legalsat.extract.product_maps import result_map
 from legalsat.gemm import Gemm
 from legalsat.product_kernel import ProductKernel
-from legalsat.runtime.cache import Cache
-from legalsat.runtime.program import MapsArgument
+from legalsat.runtime import Cache, Kernel
+from legalsat.runtime.program import MapsArgument, NumberArgument
 from legalsat.targets import target
 
 H200 = target("h200")
@@ -30,7 +34,9 @@ PRODUCTS = {
     "tiles": Gemm(4096, 4096, 4095, "bf16", b=ls.Tensor((4096, 4095), "bf16", (1, 4096))),
     "registers": Gemm(1111, 3333, 777, "bf16"),
     "sums": Gemm(16, 4096, 4095, "bf16"),
+    "scaled": Gemm(4096, 4095, 4096, "e4m3", scaled=True),
 }
+BYTES = {"Maps const": 384, "int": 4, "unsigned long long": 8, "long long": 8, "float const *": 8}  # of parameters
 
 
 def numbers(text: str) -> dict[str, int]:
@@ -146,24 +152,28 @@ def disassembler() -> str | None:
 def kernel_of(name: str) -> ProductKernel:
     for _, kernel in product_kernels(PRODUCTS[name], H200):
         kind = kernel.realign if kernel.realign != "none" else kernel.store
-        if name in {kind, kernel.store}:
+        if name in {kind, kernel.store, "scaled"}:
             return kernel
     raise AssertionError(name)
 
 
-@pytest.mark.parametrize("name", ["rows", "sums"])
-def test_no_sum_is_read_before_the_multiplications_are_waited_for(name: str, tmp_path: Path) -> None:
-    """The assembler once moved conversions of sums ahead of the wait, and the result was wrong without a word."""
+def require_nvcc() -> None:
     try:
         nvcc()
         headers()
     except CompilationFailed as error:
         pytest.skip(str(error))
-    tool = disassembler()
+
+
+@pytest.mark.parametrize("name", ["rows", "sums", "scaled"])
+def test_no_sum_is_read_before_the_multiplications_are_waited_for(name: str, tmp_path: Path) -> None:
+    """The assembler once moved conversions of sums ahead of the wait, and the result was wrong without a word."""
+    require_nvcc()
+    tool, gemm, kernel = disassembler(), PRODUCTS[name], kernel_of(name)
     if tool is None:
         pytest.skip("no nvdisasm")
     path = tmp_path / "kernel.cubin"
-    path.write_bytes(cubin_of(emit(PRODUCTS[name], kernel_of(name)), "sm_90a", cache=Cache(None)))
+    path.write_bytes(cubin_of(emit(gemm, kernel), "sm_90a", cache=Cache(None)))
     lines = subprocess.run([tool, str(path)], capture_output=True, text=True, check=True).stdout.splitlines()
     under_way, multiplied, early = False, 0, []
     for line in lines:
@@ -171,7 +181,75 @@ def test_no_sum_is_read_before_the_multiplications_are_waited_for(name: str, tmp
             under_way, multiplied = True, multiplied + 1
         elif "WARPGROUP.DEPBAR.LE gsb0, 0x0" in line:
             under_way = False
-        elif under_way and ("F2FP" in line or "F2F." in line):
+        elif under_way and ("F2FP" in line or "F2F." in line or "FMUL" in line):
             early.append(line)
     assert multiplied
     assert not early
+    sums = kernel.tile[0] * kernel.tile[1] // (kernel.threads - 128)  # of a thread
+    scaled = sum("FMUL" in line for line in lines)
+    assert scaled == (sums + 1 if gemm.scaled else 0), "each sum once, and the scales with each other"
+
+
+def test_stores_by_rows_are_global_and_the_asynchronous_contract_holds(tmp_path: Path) -> None:
+    """With the numbers of a launch; the threads of a block are the launch's, too, and nvcc says only their maximum."""
+    require_nvcc()
+    gemm = Gemm(1024, 1023, 1024, "bf16", out_dtype="fp32")
+    kernel = next(one for _, one in product_kernels(gemm, H200) if one.store == "rows" and one.cluster_blocks == 1)
+    recipe = program_for(gemm, kernel, H200).recipes[-1]
+    source, target = tmp_path / "kernel.cu", tmp_path / "kernel.ptx"
+    source.write_text(emit(gemm, kernel))
+    command = [nvcc(), *OPTIONS, "-ptx", "-arch=sm_90a", "-I", str(headers()), "-o", str(target), str(source)]
+    subprocess.run(command, check=True, capture_output=True)
+    text = target.read_text()
+    stores = {one[1] for one in re.finditer(r"\bst\.(?:async\.)?(\w+)", text)}
+    assert stores == {"global", "shared"}
+    arguments = {f"product_param_{i}": one for i, one in enumerate(recipe.arguments)}
+    numbers = {name: int(one.value) for name, one in arguments.items() if isinstance(one, NumberArgument)}
+    found = check_ptx(text.replace(".maxntid", ".reqntid"), parameters={**numbers, "%nctaid.x": recipe.grid[0]})
+    assert found.proven, (found.findings, found.unproven)
+
+
+def test_scales_are_passed_where_the_signature_names_them(tmp_path: Path) -> None:
+    driver = recording_driver.build(tmp_path)
+    a, b, c, scale_a, scale_b = 0x200000000, 0x220000000, 0x240000000, 0x260000004, 0x280000008
+    for scaled in (True, False):
+        gemm = Gemm(256, 512, 1024, "e4m3", scaled=scaled)
+        kernel = next(one for _, one in product_kernels(gemm, H200) if not one.swapped)
+        made = program_for(gemm, kernel, H200)
+        listed = re.search(r"product\(__grid_constant__ (.*?)\) \{", made.text, re.DOTALL)
+        assert listed
+        pairs = [re.fullmatch(r"(.*\W)(\w+)", " ".join(one.split())) for one in listed[1].split(",")]
+        signature = [(BYTES[one[1].strip()], one[2]) for one in pairs if one]
+        parameters = ", ".join(f".param .b8 {name}[{size}]" for size, name in signature)
+        text = f".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry product({parameters}) {{ ret; }}"
+        driver.layout(text)
+        stub = replace(made, text=text, builder="legalsat.backends.ptx.program")
+        scales = [DlpackArray(one, (), "fp32") for one in (scale_a, scale_b)] if scaled else []
+        operands = DlpackArray(a, (256, 1024), "e4m3"), DlpackArray(b, (512, 1024), "e4m3"), *scales
+        Kernel(stub, driver=driver, cache=Cache(None))(*operands, out=DlpackArray(c, (256, 512), "bf16"))
+        launch = driver.calls("cuLaunchKernelEx")[-1]
+        passed = dict(zip((name for _, name in signature), launch["parameters"], strict=True))
+        assert (passed["m"], passed["n"], passed["k"], passed["a"], passed["c"]) == (256, 512, 1024, a, c)
+        assert (passed["scale_a"], passed["scale_b"]) == ((scale_a, scale_b) if scaled else (0, 0))
+
+
+def test_a_scaled_product_is_planned_kept_and_refused_where_scales_are_not_multiplied(tmp_path: Path) -> None:
+    gemm = Gemm(256, 512, 1024, "e5m2", out_dtype="fp32", scaled=True)
+    plan = ls.synthesize(gemm, "h200")
+    plan.save(tmp_path / "plan.json")
+    assert ls.GemmPlan.load(tmp_path / "plan.json").operator == gemm
+    assert [one.name for one in program_for(gemm, kernel_of("scaled"), H200).operands] == [
+        "a", "b", "scale_a", "scale_b", "c",
+    ]  # fmt: skip
+    for backend in ("ptx", "triton"):
+        with pytest.raises(ls.LegalSatError, match="does not multiply sums by scales; ask for cute"):
+            plan.emit(backend)
+    with pytest.raises(ls.LegalSatError, match="scale e4m3 or e5m2 alone"):
+        Gemm(256, 512, 1024, "bf16", scaled=True)
+
+
+@pytest.mark.parametrize("extents", [(0, 8, 8), (8, 0, 8), (8, 8, 0)])
+def test_products_without_elements_or_terms_are_refused(extents: tuple[int, int, int]) -> None:
+    """So that kernels may count on a tile, and on a stage of it, along every axis."""
+    with pytest.raises(ls.LegalSatError, match=" is 0; give at least 1"):
+        Gemm(*extents, "bf16")

@@ -17,8 +17,10 @@ from cuda_arrays import DlpackArray, InterfaceArray
 from recording_driver import RecordingDriver
 
 import legalsat as ls
-from legalsat.backends import program
+from legalsat.backends import first_of, program
 from legalsat.runtime import Cache, Driver, DriverError, Image, Kernel, NoDriver
+from legalsat.runtime import driver as driver_module
+from legalsat.runtime.planned import kernel_for
 from legalsat.runtime.program import (
     AddressArgument,
     MapArgument,
@@ -29,6 +31,7 @@ from legalsat.runtime.program import (
     Recipe,
     Workspace,
 )
+from legalsat.targets import target
 from legalsat.tensor_map import driver_value
 
 A, B, C = 0x200000000, 0x220000000, 0x240000000
@@ -424,6 +427,108 @@ def test_backends_are_asked_in_order_and_by_name() -> None:
         ls.synthesize(LEGAL, "sm_80").compile()
     with pytest.raises(ls.LegalSatError, match="plan is open in M"):
         ls.synthesize(ls.Tensor((ls.Dim("M", max=512), 64), "bf16"), "h200").compile()
+
+
+def refuse(message: str) -> Callable[..., Any]:
+    def refusing(*_: Any) -> Any:
+        raise ls.LegalSatError(message)
+
+    return refusing
+
+
+NO_NVCC = "no nvcc was found; install CUDA's compiler"
+
+
+@pytest.fixture
+def without_nvcc(driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch) -> RecordingDriver:
+    """Return the driver that records, as the process's one where there is no nvcc."""
+    monkeypatch.setattr("legalsat.runtime.kernel.the_driver", lambda: driver)
+    for name in ("nvcc", "nvcc_version"):
+        monkeypatch.setattr(f"legalsat.backends.cute.compile.{name}", refuse(NO_NVCC))
+    return driver
+
+
+def test_without_nvcc_the_next_backend_makes_a_product(without_nvcc: RecordingDriver) -> None:
+    kernel, reason = kernel_for(LEGAL, target("h200"), 1)
+    assert (kernel.backend, reason) == ("ptx", f"cute: {NO_NVCC}")
+    assert repr(kernel) == "<Kernel: gemm of fp16, 300 x 136 x 200, for sm_90a, by ptx>"
+    assert [one["context"] for one in without_nvcc.calls("cuModuleLoadData")] == [0x1001], "loaded on that GPU"
+    assert ls.synthesize(LEGAL, "h200").compile().backend == "ptx", "plans fall through the same table"
+
+
+def test_without_any_compiler_the_driver_assembles(
+    without_nvcc: RecordingDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("legalsat.backends.ptx.program._said_by", lambda _: "the driver")
+    kernel, _ = kernel_for(LEGAL, target("h200"), 0)
+    assert kernel._image is not None
+    assert (kernel.backend, kernel._image.code) == ("ptx", kernel.program.text.encode())
+    assert without_nvcc.calls("cuModuleLoadData")
+
+
+@pytest.mark.usefixtures("without_nvcc")
+def test_the_last_backend_and_then_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("legalsat.backends.ptx.program.program_of", refuse("ptx has no kernel"))
+    small = ls.Gemm(64, 64, 128, "fp16")  # whose program of ptx no other test keeps
+    kernel, reason = kernel_for(small, target("h200"), 0)
+    assert (kernel.backend, reason) == ("triton", f"cute: {NO_NVCC}; ptx: ptx has no kernel")
+    monkeypatch.setattr("legalsat.backends.triton.program.version", refuse("no triton"))
+    with pytest.raises(ls.LegalSatError, match=r"; cute: no nvcc .*; ptx: ptx has no kernel; triton: no triton$"):
+        kernel_for(small, target("h200"), 0)
+
+
+def test_what_the_driver_refuses_is_left_to_the_next_backend(
+    without_nvcc: RecordingDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a driver does that is older than nvcc."""
+    young, load = b"of a younger nvcc", driver_module.Device.load
+
+    def loaded(device: driver_module.Device, image: bytes) -> int:
+        if image == young:
+            raise DriverError("cuModuleLoadData", 200, "CUDA_ERROR_INVALID_IMAGE")
+        return load(device, image)
+
+    monkeypatch.setattr("legalsat.backends.cute.program.tools_of", lambda _: "nvcc")
+    monkeypatch.setattr("legalsat.backends.cute.program.image_of", lambda made: Image(young, made.recipes))
+    monkeypatch.setattr(driver_module.Device, "load", loaded)
+    kernel, reason = kernel_for(LEGAL, target("h200"), 0)
+    assert (kernel.backend, reason) == ("ptx", "cute: cuModuleLoadData: CUDA_ERROR_INVALID_IMAGE (200)")
+
+
+def test_the_first_that_can_is_taken_and_those_before_it_say_why() -> None:
+    asked = []
+
+    def make(name: str) -> str:
+        asked.append(name)
+        if name in {"one", "three"}:
+            raise ls.LegalSatError("not here")
+        if name == "two":
+            raise ls.InvalidInput("too small")
+        return name.upper()
+
+    assert first_of(("four", "one"), make, "runs") == ("FOUR", "") and asked == ["four"]
+    assert first_of(("one", "two", "three", "four"), make, "runs") == ("FOUR", "one, three: not here; two: too small")
+    with pytest.raises(ls.LegalSatError, match=r"^no backend runs this plan; one, three: not here; two: too small$"):
+        first_of(("one", "two", "three"), make, "runs")
+
+
+def test_gpus_that_are_not_there_and_old_drivers_are_named(driver: RecordingDriver) -> None:
+    kernel, (a, b, c) = kernel_of(LEGAL, driver), arrays_of(LEGAL)
+    with pytest.raises(NoDriver, match="there is no GPU 7, the driver sees 2; name another one"):
+        kernel(replace(a, device=7), b, out=c)
+    for index in (2, -1):
+        with pytest.raises(NoDriver, match=f"there is no GPU {index}"):
+            kernel.load(index)
+    with pytest.raises(NoDriver, match=r"libc.so.6 lacks cuLaunchKernelEx, .*; install a driver of CUDA 12 or later"):
+        Driver("libc.so.6")
+
+
+def test_a_loaded_kernel_asks_for_the_launch_alone(driver: RecordingDriver) -> None:
+    kernel, (a, b, c) = kernel_of(ODD, driver), arrays_of(ODD)
+    assert kernel.load() is kernel
+    assert len(driver.calls("cuModuleLoadData")) == 1 + len(kernel.program.before), "relayouts too"
+    kernel(a, b, out=c)
+    assert not driver.calls("cuModuleLoadData")
 
 
 def test_caches_are_shared_by_name_of_what_makes_images(tmp_path: Path) -> None:

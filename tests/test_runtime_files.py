@@ -8,13 +8,14 @@ import re
 import subprocess
 import sys
 import threading
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import legalsat as ls
-from legalsat.backends import builder_of, builders, program
+from legalsat.backends import PRODUCT_PROGRAMS, PROGRAMS, backend_of, builder_of, builders, program
 from legalsat.backends.triton.program import launched
 from legalsat.runtime.cache import Cache, cache_folder, key_of
 from legalsat.runtime.choice import Timed, candidates, keep
@@ -33,6 +34,7 @@ from legalsat.runtime.program import (
     program_from_json,
 )
 from legalsat.targets import target
+from legalsat.tensor import plain
 
 ROOT = Path(__file__).parent.parent
 MODULES = ("legalsat.runtime", "legalsat.runtime.planned", *sorted(builders()))
@@ -138,6 +140,41 @@ def test_programs_go_to_json_and_back(tmp_path: Path) -> None:
         assert Image.from_bytes(image.to_bytes()) == image
 
 
+@pytest.mark.parametrize("backend", PRODUCT_PROGRAMS)
+def test_programs_of_products_take_operands_as_they_were_given(backend: str) -> None:
+    plan = ls.synthesize(ls.Gemm(4096, 4096, 4095, "fp16"), "h200")
+    made = program(plan, backend)
+    assert backend_of(made) == backend
+    for operand, given in zip(made.operands, (plan.operator.a, plan.operator.b, plan.operator.c), strict=True):
+        assert (operand.tensor.shape, operand.tensor.strides) == (given.shape, given.strides)
+    relaid = {first.operand: first.program for first in made.before}
+    assert "b" in relaid, "k is odd"
+    for name, first in relaid.items():
+        given = plan.operator.a if name == "a" else plan.operator.b
+        source, target = (one.tensor for one in first.operands)
+        assert source.strides == given.strides and source.shape == target.shape == given.shape
+        assert max(plain(target.strides)) * 2 % 16 == 0, "a pitch that tensor maps take"
+        assert first.builder in builders()
+
+
+def test_programs_of_movements_say_who_compiles_them() -> None:
+    plan = ls.synthesize(ls.Transpose(ls.Tensor((256, 128), "bf16")), "h200", means=("tma",))
+    for backend, module in PROGRAMS.items():
+        assert program(plan, backend).builder == module
+    foreign = Program("s", "sm_90a", "", (Operand("x", ls.Tensor((4,), "u8")),), (Recipe("k", (1, 1, 1), 32, 0, ()),))
+    assert backend_of(foreign) == "", "none of ours made it"
+
+
+def test_triton_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("legalsat.backends.triton.program.version", missing)
+    plan = ls.synthesize(ls.Tensor((64, 64), "bf16"), "h200")
+    with pytest.raises(ls.LegalSatError, match="triton is not installed; install it"):
+        plan.compile("triton")
+
+
 def test_garbled_programs_are_refused(tmp_path: Path) -> None:
     data = json.loads(json.dumps(programs()[0].to_json()))
     path = tmp_path / "program.json"
@@ -193,13 +230,17 @@ def test_programs_of_products_are_kept_and_depend_on_the_source(
     """Of the chips that have no kernel of a list, whose products are planned."""
     cache, product, gpu = Cache(tmp_path), ls.Gemm(64, 64, 64, "bf16"), target("b200")
     assert not candidates(product, gpu)
-    made = program_for(product, gpu, cache)
-    assert made.architecture == gpu.architecture
+    made = program_for(product, gpu, cache, "ptx")
+    assert made.architecture == gpu.architecture and backend_of(made) == "ptx"
+    with pytest.raises(ls.LegalSatError, match="cute prints products on wgmma"):
+        program_for(product, gpu, cache, "cute")
     monkeypatch.setattr("legalsat.api.synthesize", None)  # so that another plan would be an error
-    assert program_for(product, gpu, cache) == made
+    assert program_for(product, gpu, cache, "ptx") == made
+    with pytest.raises(TypeError):  # what is kept is one backend's
+        program_for(product, gpu, cache, "triton")
     monkeypatch.setattr("legalsat.runtime.planned.sources", lambda: "another version")
     with pytest.raises(TypeError):
-        program_for(product, gpu, cache)
+        program_for(product, gpu, cache, "ptx")
     assert re.fullmatch("[0-9a-f]{64}", sources())
 
 
@@ -208,12 +249,12 @@ def test_a_measured_winner_comes_before_the_cheapest_candidate(tmp_path: Path, m
     monkeypatch.setattr("legalsat.api.synthesize", None)  # neither way needs a solver
     (first, _, cheapest), (second, name, other) = candidates(product, gpu, 2)
     assert first <= second and cheapest != other
-    assert program_for(product, gpu, cache) == cheapest
+    assert program_for(product, gpu, cache, "cute") == cheapest
     keep(product, gpu, cache, [Timed(1.0, second, name, other)])
-    assert program_for(product, gpu, cache) == other
-    assert program_for(ls.Gemm(64, 64, 128, "bf16"), gpu, cache) != other, "it won for its own product"
+    assert program_for(product, gpu, cache, "cute") == other
+    assert program_for(ls.Gemm(64, 64, 128, "bf16"), gpu, cache, "cute") != other, "it won for its own product"
     monkeypatch.setattr("legalsat.runtime.planned.sources", lambda: "another version")
-    assert program_for(product, gpu, cache) == cheapest
+    assert program_for(product, gpu, cache, "cute") == cheapest
 
 
 @pytest.mark.parametrize(

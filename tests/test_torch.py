@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +13,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own
 
+import legalsat as ls  # noqa: E402
 import legalsat.torch as ours  # noqa: E402
-from legalsat.runtime.kept import Kept  # noqa: E402
+from legalsat.runtime import Kernel  # noqa: E402
+from legalsat.runtime.kept import KEPT, Kept  # noqa: E402
+from legalsat.runtime.kernel import _Call  # noqa: E402
+from legalsat.runtime.memory import TorchMemory  # noqa: E402
+from legalsat.runtime.program import AddressArgument, Operand, Program, Recipe, Relayout  # noqa: E402
+from legalsat.targets import target  # noqa: E402
 
 
 def operands(grad: bool = False) -> tuple[Any, Any]:
@@ -31,12 +39,181 @@ def test_what_has_no_plan_is_torchs_and_says_so(caplog: pytest.LogCaptureFixture
     assert "flatten them" in ours.way(a[None], w.t()).reason
 
 
-@pytest.mark.parametrize(
-    "shapes", [((2, 5, 7), (7, 9)), ((7,), (7, 9)), ((3, 5, 7), (3, 7, 9)), ((0, 7), (7, 9)), ((2, 0, 7), (7, 9))]
-)
-def test_other_ranks_are_as_torchs(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-    a, b = (torch.randn(shape) for shape in shapes)
-    assert torch.allclose(ours.matmul(a, b), torch.matmul(a, b))
+RANKS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((2, 5, 7), (7, 9)),
+    ((2, 3, 5, 7), (7, 9)),
+    ((7,), (7, 9)),
+    ((5, 7), (7,)),
+    ((7,), (7,)),
+    ((3, 5, 7), (3, 7, 9)),
+]
+EMPTY: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((0, 7), (7, 9)),
+    ((5, 7), (7, 0)),
+    ((5, 0), (0, 9)),
+    ((0, 0), (0, 0)),
+    ((2, 0, 7), (7, 9)),
+    ((2, 5, 0), (0, 9)),
+    ((0, 5, 0), (0, 9)),
+    ((2, 5, 7), (7, 0)),
+]
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("shapes", [*RANKS, *EMPTY], ids=str)
+def test_other_ranks_and_empty_operands_are_as_torchs(shapes: Any, grad: bool) -> None:
+    ends = []
+    for product in (ours.matmul, torch.matmul):
+        torch.manual_seed(1)
+        a, b = (torch.randn(shape, requires_grad=grad) for shape in shapes)
+        found = product(a, b)
+        if grad:
+            found.sum().backward()
+        ends.append((found, a.grad, b.grad))
+    for one, other in zip(*ends, strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or (one.shape == other.shape and torch.allclose(one, other))
+
+
+def on_gpus(*shapes: tuple[int, ...], kinds: Any = (), devices: tuple[str, str] = ("cuda:0", "cuda:0")) -> Any:
+    """Return tensors without data that say they are on GPUs."""
+    kinds = kinds or (torch.bfloat16,) * 2
+    with torch._subclasses.FakeTensorMode():
+        return [
+            torch.empty(shape, dtype=kind, device=device)
+            for shape, kind, device in zip(shapes, kinds, devices, strict=True)
+        ]
+
+
+@pytest.mark.parametrize("shapes", [one for one in EMPTY if len(one[0]) == 2], ids=str)
+def test_no_kernel_is_planned_for_empty_operands(shapes: Any) -> None:
+    assert "which leave nothing to multiply" in ours._unsuitable(*on_gpus(*shapes))
+
+
+def test_what_is_not_planned_for_is_said() -> None:
+    shapes, byte, float32 = ((5, 7), (7, 9)), torch.int8, torch.float32
+    reasons = {
+        "operands have 3 and 2 axes; flatten them to matrices": on_gpus((2, 5, 7), (7, 9)),
+        "operands are on cuda:0 and cuda:1; move both": on_gpus(*shapes, devices=("cuda:0", "cuda:1")),
+        "operands are of torch.int8 and torch.int8; cast both": on_gpus(*shapes, kinds=(byte, byte)),
+        "operands are of torch.bfloat16 and torch.int8; cast both": on_gpus(*shapes, kinds=(torch.bfloat16, byte)),
+        "fp32 would go by tf32; allow that": on_gpus(*shapes, kinds=(float32, float32)),
+        "a has 7 columns and b 8 rows; give as many": on_gpus((5, 7), (8, 9)),
+        "b repeats elements; copy it": [on_gpus(*shapes)[0], on_gpus((7, 1), (7, 1))[1].expand(7, 9)],
+    }
+    for reason, (a, b) in reasons.items():
+        assert ours._unsuitable(a, b).startswith(reason)
+        with pytest.raises(ls.LegalSatError, match=re.escape(f"nothing can be timed: {reason}")):
+            ours.tune(a, b)
+    assert not ours._unsuitable(*on_gpus(*shapes))
+
+
+def test_no_kernel_is_launched_by_rocm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    assert ours._unsuitable(*on_gpus((5, 7), (7, 9))).startswith("torch is built for ROCm")
+
+
+def test_tf32_is_allowed_by_either_of_torchs_ways() -> None:
+    matmul = torch.backends.cuda.matmul
+    before = torch.get_float32_matmul_precision()
+    try:
+        assert not ours._tf32_allowed()
+        torch.set_float32_matmul_precision("high")
+        assert ours._tf32_allowed()
+        torch.set_float32_matmul_precision("highest")
+        assert not ours._tf32_allowed()
+        if hasattr(matmul, "fp32_precision"):
+            matmul.fp32_precision = "tf32"
+            assert ours._tf32_allowed(), "where torch refuses to answer in its older way"
+            matmul.fp32_precision = "ieee"
+            assert not ours._tf32_allowed()
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_products_of_8_bits_are_wider_without_a_kernel_too() -> None:
+    # Whole numbers, whose sums are exact.
+    a, w = (torch.randint(-2, 3, shape).to(torch.float8_e4m3fn) for shape in ((5, 7), (9, 7)))
+    want = (a.double() @ w.double().t()).bfloat16()
+    found = ours.matmul(a, w.t())
+    assert found.dtype == torch.bfloat16 and torch.equal(found, want)
+    assert torch.equal(ours.matmul(a[0], w.t()), want[0]), "of another rank"
+    a.requires_grad_()
+    ours.matmul(a, w.t()).sum().backward()
+    assert torch.equal(a.grad.float(), w.float().sum(0).expand(5, 7).to(torch.float8_e4m3fn).float())
+
+
+def test_sparse_operands_are_torchs() -> None:
+    a, w = operands()
+    for sparse in (a.to_sparse(), a.to_sparse_csr()):
+        assert torch.allclose(ours.matmul(sparse, w.t()), a @ w.t())
+
+
+def test_negated_views_are_planned_as_the_operator_gets_them() -> None:
+    _, w = operands()
+    lazy = torch.view_as_complex(torch.randn(5, 7, 2)).conj().imag
+    assert lazy.is_neg() and lazy.stride() != (7, 1)
+    assert torch.allclose(ours.matmul(lazy, w.t()), lazy @ w.t())
+    ours.forget()
+    ours.way(lazy, w.t())
+    (key,) = ours._ways
+    assert key == ours._class_of(lazy.resolve_neg(), w.t(), False)
+
+
+def test_transforms_and_tangents_are_torchs() -> None:
+    a, w = operands()
+    tangent = torch.randn(5, 7)
+    want = tangent @ w.t()
+    assert torch.allclose(torch.func.jvp(lambda x: ours.matmul(x, w.t()), (a,), (tangent,))[1], want)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(a, tangent)
+        assert ours._watched(), "a kernel would lose the tangent"
+        found = torch.autograd.forward_ad.unpack_dual(ours.matmul(dual, w.t())).tangent
+    assert torch.allclose(found, want)
+    slope = torch.func.grad(lambda x: ours.matmul(x, w.t()).sum())(a)
+    assert torch.allclose(slope, w.sum(0).expand(5, 7))
+    three = torch.randn(3, 5, 7)
+    assert torch.allclose(torch.vmap(lambda x: ours.matmul(x, w.t()))(three), three @ w.t(), atol=1e-6)
+
+
+def test_way_says_which_backend_and_why_no_better_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """As on an H200 whose machine has no nvcc; the operands are the host's, which nothing here looks into."""
+
+    def missing() -> str:
+        raise ls.LegalSatError("no nvcc was found; install it")
+
+    monkeypatch.setenv("LEGALSAT_CACHE", str(tmp_path))
+    monkeypatch.setattr("legalsat.backends.cute.compile.nvcc_version", missing)
+    monkeypatch.setattr(ours, "_unsuitable", lambda *_: "")
+    monkeypatch.setattr(ours, "_target", lambda _: target("h200"))
+    monkeypatch.setattr(Kernel, "load", lambda kernel, _: kernel.build())
+    a, w = torch.zeros(64, 128, dtype=torch.bfloat16), torch.zeros(64, 128, dtype=torch.bfloat16)
+    ours.forget()
+    with caplog.at_level(logging.INFO, logger="legalsat.torch"):
+        found = ours.way(a, w.t())
+    assert found.kernel is not None and found.kernel.backend == "ptx"
+    said = "<Kernel: gemm of bf16, 64 x 64 x 128, for sm_90a, by ptx>, since cute: no nvcc was found; install it"
+    assert str(found) == said and said in caplog.text
+    assert ours.way(a, w.t()) is found
+    monkeypatch.setattr("legalsat.backends.first_of", lambda *_: (found.kernel, ""))
+    ours.forget()
+    assert str(ours.way(a, w.t())) == repr(found.kernel), "nothing was passed over"
+    ours.forget()
+
+
+def test_writing_into_a_tensor_counts_as_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensor = ls.Tensor((4,), "fp32")
+    recipe = Recipe("k", (1, 1, 1), 32, 0, (AddressArgument("x"),))
+    kernel = Kernel(Program("s", "sm_90a", "", (Operand("x", tensor), Operand("y", tensor)), (recipe,)))
+    monkeypatch.setattr(kernel, "_call", lambda _, out, stream: out)
+    x, y = torch.zeros(4), torch.zeros(4)
+    x_before, y_before = x._version, y._version
+    assert kernel(x, out=y) is y
+    assert x._version == x_before and y._version > y_before
+    with torch.inference_mode():
+        assert kernel(x, out=torch.zeros(4)) is not None, "which counts nothing"
 
 
 def test_the_operator_keeps_torchs_contracts() -> None:
@@ -97,23 +274,24 @@ def test_products_are_planned_as_they_lie() -> None:
 
 def test_what_is_kept_of_a_constant_goes_by_its_storage_and_version() -> None:
     kept, weight = Kept(), torch.zeros(4, 4)
-    assert kept.find(0, weight) is None
-    kept.keep(0, weight, 1234, "memory")
-    assert kept.find(0, weight) == kept.find(0, weight.t()) == (1234, True)
-    assert kept.find(1, weight) is None and kept.find(0, weight[1:]) is None
+    assert kept.find("pad", weight) is None
+    kept.keep("pad", weight, 1234, "memory")
+    assert kept.find("pad", weight) == kept.find("pad", weight.t()) == (1234, True)
+    assert kept.find("transpose", weight) is None and kept.find("pad", weight[1:]) is None
     weight.t()[0] += 1
-    assert kept.find(0, weight) == (1234, False), "changed in place, through a view"
-    kept.renew(0, weight)
-    assert kept.find(0, weight) == (1234, True)
+    assert kept.find("pad", weight) == (1234, False), "changed in place, through a view"
+    kept.renew("pad", weight)
+    assert kept.find("pad", weight) == (1234, True)
     address = weight.data_ptr()
     same = torch.frombuffer((ctypes.c_float * 16).from_address(address), dtype=torch.float32)
-    assert same.data_ptr() == address and kept.find(0, same) is None, "another storage at the same address"
+    assert same.data_ptr() == address and kept.find("pad", same) is None, "another storage at the same address"
     del weight
     other = torch.zeros(2)
-    kept.keep(0, other, 5, "memory")
+    kept.keep("pad", other, 5, "memory")
     assert len(kept._entries) == 1, "the first tensor's memory went with it"
-    kept.forget()
-    assert kept.find(0, other) is None
+    kept.keep("transpose", other, 6, "memory")
+    kept.forget(["pad", "none"])
+    assert kept.find("pad", other) is None and kept.find("transpose", other) == (6, True)
     with torch.inference_mode():
         assert not Kept.trackable(torch.zeros(2))
     assert Kept.trackable(other) and not Kept.trackable(object())
@@ -141,3 +319,136 @@ def test_whoever_looks_on_is_noticed() -> None:
 
     torch.vmap(look)(torch.zeros(2, 2))
     assert seen == [True] * 4 and not ours._watched()
+
+
+class HostMemory(TorchMemory):
+    """Takes memory from the host, and captures when it is told to."""
+
+    def __init__(self) -> None:
+        self.waits, self.capturing = 0, False
+
+    def take(self, size: int) -> tuple[int, Any]:
+        found = torch.empty(size, dtype=torch.uint8)
+        return found.data_ptr(), found
+
+    def captures(self) -> bool:
+        return self.capturing
+
+    def wait(self) -> None:
+        self.waits += 1
+
+
+class Launches:
+    """What is loaded where nothing is: it writes launches down."""
+
+    def __init__(self, log: list[Any], name: str) -> None:
+        self.log, self.name, self.device = log, name, type("Device", (), {"index": 0})
+
+    def launch(self, names: tuple[str, ...], key: tuple[int, ...]) -> None:
+        self.log.append((self.name, dict(zip(names, key, strict=False))))
+
+
+def test_kernels_share_what_they_make_of_a_weight() -> None:
+    """As those of one weight's products at several m do; a change in place, and `forget`, count for all of them."""
+    weight = ls.Tensor((8, 7), "bf16")
+    moves = Recipe("k", (1, 1, 1), 32, 0, (AddressArgument("source"), AddressArgument("target")))
+    operands = (Operand("source", weight), Operand("target", ls.Tensor((8, 7), "bf16", (8, 1))))
+    mover = Program("pad", "sm_90a", "", operands, (moves,))
+    log: list[Any] = []
+    kernels = []
+    for m in (1, 2):
+        ends = Operand("a", ls.Tensor((m, 7), "bf16")), Operand("b", weight), Operand("c", ls.Tensor((m, 8), "bf16"))
+        recipe = Recipe("k", (1, 1, 1), 32, 0, tuple(AddressArgument(one.name) for one in ends))
+        made = Program(f"m = {m}", "sm_90a", "", ends, (recipe,), before=(Relayout("b", mover, True),))
+        kernel = Kernel(made)
+        for one, name in ((kernel, made.subject), (kernel._before[0], "pad")):
+            loaded: Any = Launches(log, name)
+            one._loaded[0] = loaded
+        kernels.append(kernel)
+    memory, b = HostMemory(), torch.zeros(8, 7, dtype=torch.bfloat16)
+
+    def run(kernel: Kernel) -> tuple[list[str], int]:
+        log.clear()
+        kernel._run(kernel._loaded[0], _Call((None, b), [1, b.data_ptr(), 3], 0, memory))
+        return [name for name, _ in log], log[-1][1]["b"]
+
+    one, other = kernels
+    names, address = run(one)
+    assert names == ["pad", "m = 1"] and memory.waits == 1
+    assert run(other) == (["m = 2"], address) and run(one) == (["m = 1"], address)
+    b += 1
+    assert run(other) == (["pad", "m = 2"], address), "the same memory again, whose address graphs may hold"
+    assert run(one) == (["m = 1"], address)
+    b += 1
+    memory.capturing = True
+    names, captured = run(one)
+    assert names == ["pad", "m = 1"] and captured != address, "a graph lays it out at each replay"
+    memory.capturing = False
+    assert run(one)[0] == ["pad", "m = 1"]
+    other.forget()
+    assert run(one)[0] == ["pad", "m = 1"]
+    one.forget()
+    assert not [key for key in KEPT._entries if key[0] in one._relayouts]
+
+
+def scaled_operands() -> tuple[Any, Any, Any, Any]:
+    torch.manual_seed(2)
+    a, w = (torch.randn(rows, 32).to(torch.float8_e4m3fn) for rows in (16, 48))
+    return a, w.t(), torch.tensor(0.5), torch.tensor([3.0])
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float32])
+def test_scaled_products_are_torchs_where_there_is_no_kernel(kind: Any) -> None:
+    a, b, scale_a, scale_b = scaled_operands()
+    found = ours.scaled_mm(a, b, scale_a, scale_b, out_dtype=kind)
+    exact = 1.5 * (a.double() @ b.double())
+    assert found.dtype == kind
+    assert float((found.double() - exact).norm() / exact.norm()) < 2**-8
+    operator = torch.ops.legalsat.scaled_mm.default  # whose schema torch cannot test with such operands
+    tests = ("test_autograd_registration", "test_faketensor")
+    options = {"out_dtype": kind, "constant_b": False}
+    torch.library.opcheck(operator, (a, b, scale_a, scale_b), options, test_utils=tests)
+
+
+def test_scaled_products_are_planned_with_scales_in_the_gpus_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[Any] = []
+
+    class Stub:
+        def run(self, _: Any, arrays: tuple[Any, ...]) -> Any:
+            return arrays
+
+    def kernel_for(product: Any, *_: Any) -> tuple[Any, str]:
+        planned.append(product)
+        return Stub(), ""
+
+    monkeypatch.setattr(ours, "kernel_for", kernel_for)
+    monkeypatch.setattr(ours, "_unsuitable", lambda a, b: "")
+    monkeypatch.setattr(ours, "_target", lambda a: None)
+    ours.forget()
+    a, b, scale_a, scale_b = operands = scaled_operands()
+    for _ in range(2):
+        run: Any = ours._compute_scaled(*operands, out_dtype=torch.float16, constant_b=True)
+        assert all(one is other for one, other in zip(run, operands, strict=True))
+    (product,) = planned
+    assert (product.scaled, product.out_dtype.name, product.c.dtype.name, product.constant_b) == (
+        True, "fp16", "fp16", True,
+    )  # fmt: skip
+    assert (product.m, product.n, product.k, product.b.strides) == (16, 48, 32, (32, 1))
+    refused = ours._scaled_way(a, b, (scale_a.expand(16, 1), scale_b), torch.float16, True)
+    assert refused.kernel is None and "one element of float32" in refused.reason
+    ours._ways.clear()
+
+
+def test_compilation_keeps_one_call_of_a_scaled_product() -> None:
+    graphs = []
+
+    def look(graph: Any, _: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    operands = scaled_operands()
+    compiled = torch.compile(lambda *x: ours.scaled_mm(*x) + 1, fullgraph=True, backend=look)
+    assert torch.equal(compiled(*operands), ours.scaled_mm(*operands) + 1)
+    (graph,) = graphs
+    called = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
+    assert sum("legalsat.scaled_mm" in one for one in called) == 1

@@ -60,9 +60,21 @@ class Tile:
         found: NDArray[np.bool_] = np.all(self.at < extents[:, None], axis=0)
         return found
 
+    @cached_property
+    def there(self) -> NDArray[np.bool_]:
+        """Which words the source has: those in the tensor, but of a padding just some."""
+        found, view = self.inside.copy(), self.plan.views[0]
+        for group, extent, before in zip(view.groups, view.extent, view.before, strict=False):
+            along = dimension_of(self.plan.access, group, self.at) - before
+            found &= (along >= 0) & (along < extent)
+        return found
+
     def address(self, side: str) -> Numbers:
         """Return the byte address of each word from a tensor's base; words are whole bytes."""
         bits = offsets(self.plan.access, self.at, side)
+        if side == "source":
+            view = self.plan.views[0]
+            bits = bits - sum(b * d for b, d in zip(view.before, view.stride, strict=False))
         assert not np.any(bits % 8), "words begin at bytes"
         return bits // 8
 

@@ -19,7 +19,7 @@ struct Block {
     CUTLASS_DEVICE char *stage(int number) const { return memory + number * plan::stage_bytes; }
 
     CUTLASS_DEVICE Tile tile(int number) const {
-        Tile found{0, 0, 0, 0, 0, 0};
+        Tile found{0, 0, 0, 0, 0, 0, plan::steps};
         int along_m, along_n;
         place_of(number, sizes, along_m, along_n);
         if constexpr (plan::phase_tiles) {
@@ -29,11 +29,15 @@ struct Block {
         }
         found.m = (along_m * plan::cluster_m + rank_m) * plan::tile_m;
         found.n = (along_n * plan::cluster_n + rank_n) * plan::tile_n;
-        found.k_tiles = (sizes.k + found.shift + plan::tile_k - 1) / plan::tile_k;
+        int const elements = sizes.k + found.shift, all = (elements + plan::tile_k - 1) / plan::tile_k;
+        found.k_tiles = all;
         if constexpr (plan::split > 1) {
-            int const all = found.k_tiles;
             found.first_k = all * rank / plan::split;
             found.k_tiles = all * (rank + 1) / plan::split - found.first_k;
+        }
+        if (found.first_k + found.k_tiles == all) {
+            constexpr int step = plan::tile_k / plan::steps;
+            found.last_steps = (elements - (all - 1) * plan::tile_k + step - 1) / step;
         }
         return found;
     }
@@ -94,6 +98,15 @@ CUTLASS_DEVICE void clear(Sums (&sums)[own_blocks]) {
     for (int i = 0; i < own_blocks; ++i) {
 #pragma unroll
         for (int j = 0; j < plan::tile_n / 2; ++j) sums[i][j] = 0;
+    }
+}
+
+// Rounds sums once more; where k is split, each block's share of them.
+CUTLASS_DEVICE void multiply_by(Sums (&sums)[own_blocks], float scale) {
+#pragma unroll
+    for (int i = 0; i < own_blocks; ++i) {
+#pragma unroll
+        for (int j = 0; j < plan::tile_n / 2; ++j) sums[i][j] *= scale;
     }
 }
 

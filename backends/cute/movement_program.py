@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 
 from legalsat.backends.cute.compile import image_of, tools_of
 from legalsat.backends.cute.relayout import Axis, Launch, Movement, launch_of
 from legalsat.backends.cute.relayout_kernels import THREADS, emit
-from legalsat.dtypes import DType
 from legalsat.errors import LegalSatError
 from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose
 from legalsat.plan import Plan
@@ -24,7 +22,6 @@ __all__ = ["emit_cute", "image_of", "movement_of", "program_for", "program_of", 
 
 FIRST_ARCHITECTURE = 80  # which copies into shared memory while it computes
 SUFFIXES = {"u32": "u", "u64": "ull", "i64": "ll"}
-FLOATS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
 
 
 def program_of(plan: Plan) -> Program:
@@ -36,7 +33,7 @@ def program_of(plan: Plan) -> Program:
     return program_for(plan.operator, plan.target)
 
 
-def program_for(operator: Operator | Pad, target: Target) -> Program:
+def program_for(operator: Operator, target: Target) -> Program:
     """Return the program of an operator that moves or pads, without a plan.
 
     Raises:
@@ -53,7 +50,7 @@ def program_for(operator: Operator | Pad, target: Target) -> Program:
             Operand("target", needed(operator.target, launch.target_align)),
         ),
         recipes=(launch.recipe(),),
-        builder="legalsat.backends.cute.movement_program",
+        builder=__name__,
     )
 
 
@@ -66,7 +63,7 @@ def emit_cute(plan: Plan) -> str:
     return text_for(plan.operator, plan.target)
 
 
-def text_for(operator: Operator | Pad, target: Target) -> str:
+def text_for(operator: Operator, target: Target) -> str:
     """Return the text of `emit_cute` for an operator without a plan."""
     launch = _launch(operator, target)
     named = zip(launch.kernel.parameters[2:], launch.numbers, strict=True)
@@ -96,14 +93,14 @@ def text_for(operator: Operator | Pad, target: Target) -> str:
     )
 
 
-def _launch(operator: Operator | Pad, target: Target) -> Launch:
+def _launch(operator: Operator, target: Target) -> Launch:
     number = re.fullmatch(r"sm_(\d+)\D?", target.architecture)
     if number is None or int(number[1]) < FIRST_ARCHITECTURE:
         raise LegalSatError(f"cute prints relayouts for sm_{FIRST_ARCHITECTURE} and later, not for {target}")
     return launch_of(movement_of(operator))
 
 
-def movement_of(operator: Operator | Pad) -> Movement:
+def movement_of(operator: Operator) -> Movement:
     """Return an operator in bytes.
 
     Raises:
@@ -138,7 +135,7 @@ def movement_of(operator: Operator | Pad) -> Movement:
         tuple(Axis(n, s * size, t * size, first, count) for n, s, t, first, count in axes),
         _alignment(source),
         _alignment(target),
-        pattern=_pattern(operator.value, source.dtype) if isinstance(operator, Pad) else 0,
+        pattern=operator.pattern if isinstance(operator, Pad) else 0,
     )
 
 
@@ -163,19 +160,3 @@ def _packed(
 
 def _alignment(tensor: Tensor) -> int:
     return math.gcd(tensor.align, tensor.offset or tensor.align)
-
-
-def _pattern(value: float, element: DType) -> int:
-    """Return the bits of an element of this value."""
-    if element.kind == "float":
-        if value == 0:
-            return 0
-        if element.name in FLOATS:
-            return int.from_bytes(struct.pack(FLOATS[element.name], value), "little")
-        if element.name == "bf16":
-            word = int.from_bytes(struct.pack("<f", value), "little")
-            return (word + 0x7FFF + (word >> 16 & 1)) >> 16 & 0xFFFF
-        raise LegalSatError(f"padding of {element} with {value} has no bits known; pad with 0")
-    if value != int(value):
-        raise LegalSatError(f"padding of {element} is {value}; give a whole number")
-    return int(value) & ((1 << element.bits) - 1)

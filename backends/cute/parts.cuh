@@ -38,6 +38,7 @@ struct Sizes {
     long long a_pitch;
     unsigned long long c;  // address, and elements from row to row (or column to column) of C
     long long c_pitch;
+    float const *scale_a, *scale_b;  // that C is multiplied by, where plan::scaled
 };
 
 struct Ring {
@@ -60,10 +61,10 @@ CUTLASS_DEVICE uint32_t shared_address(void const *pointer) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// A tile of C: its first row (of its phase) and column, what lies before A's row in its granule, in elements, and its
-// stages along k: how many, and the first.
+// A tile of C: its first row (of its phase) and column, what lies before A's row in its granule, in elements, its stages
+// along k: how many, and the first, and the last one's steps that hold elements.
 struct Tile {
-    int m, n, phase, shift, k_tiles, first_k;
+    int m, n, phase, shift, k_tiles, first_k, last_steps;
 };
 
 // Where the tile of a number lies: `group` tiles along m, then along n, so that neighbours in time share operands.
@@ -140,3 +141,17 @@ CUTLASS_DEVICE uint32_t packed(float low, float high) {
     return pair;
 }
 
+
+// A block's sums as C's type: pairs of two bytes each, or one of four, in the order of the sums.
+using Kept = uint32_t[plan::tile_n * int(sizeof(plan::Result)) / 8];
+
+CUTLASS_DEVICE void keep(Sums const &sums, Kept &kept) {
+#pragma unroll
+    for (int i = 0; i < plan::tile_n * int(sizeof(plan::Result)) / 8; ++i) {
+        if constexpr (sizeof(plan::Result) == 2) {
+            kept[i] = packed(sums[2 * i], sums[2 * i + 1]);
+        } else {
+            kept[i] = __float_as_uint(sums[i]);
+        }
+    }
+}

@@ -2,9 +2,10 @@ constexpr int barriers_at = plan::stages * plan::stage_bytes + (output_bytes + 7
 
 extern "C" __global__ void __launch_bounds__(threads, plan::blocks)
     product(__grid_constant__ Maps const maps, int m, int n, int k, int tiles_m, int tiles_n, int group,
-            unsigned long long a, long long a_pitch, unsigned long long c, long long c_pitch) {
+            unsigned long long a, long long a_pitch, unsigned long long c, long long c_pitch, float const *scale_a,
+            float const *scale_b) {
     extern __shared__ __align__(1024) char memory[];
-    Sizes const sizes{m, n, k, tiles_m, tiles_n, group, a, a_pitch, c, c_pitch};
+    Sizes const sizes{m, n, k, tiles_m, tiles_n, group, a, a_pitch, c, c_pitch, scale_a, scale_b};
     int const warpgroup = cutlass::canonical_warp_group_idx();
     int const thread = threadIdx.x % warpgroup_threads;
     int const rank = cluster_blocks > 1 ? cute::block_rank_in_cluster() : 0;
@@ -48,25 +49,7 @@ extern "C" __global__ void __launch_bounds__(threads, plan::blocks)
     }
     cutlass::arch::warpgroup_reg_alloc<plan::keeper_registers>();
     int const warp = thread / warp_lanes, lane = thread % warp_lanes;
-    Ring ring;
-    Sums sums[own_blocks];
-    int number = block.first_tile;
-    // Warpgroups that take turns let pass by what the other one multiplies.
-    auto pass = [&](int passed) {
-        if (plan::alternate && passed < block.tiles) ring.advance(block.stages(block.tile(passed)));
-    };
-    if (plan::alternate && warpgroup) {
-        pass(number);
-        give_turn(warpgroup);
-        number += block.tile_step;
-    }
-    for (; number < block.tiles; number += (plan::alternate ? plan::warpgroups : 1) * block.tile_step) {
-        Tile const tile = block.tile(number);
-        if constexpr (plan::alternate) take_turn(warpgroup);
-        multiply(block, tile, ring, sums, warpgroup, warp, lane);
-        if constexpr (plan::alternate) give_turn(warpgroup);
-        pass(number + block.tile_step);
-        store_tile(block, tile, sums, warpgroup, warp, lane);
-    }
+    float const scale = plan::scaled ? *scale_a * *scale_b : 1;  // of C
+    compute_tiles(block, warpgroup, warp, lane, scale);
     finish(lane);
 }

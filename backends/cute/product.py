@@ -32,6 +32,7 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
         "block",
         "realign" if kernel.realign == "registers" else "multiply",
         *STORES[kernel.store],
+        "tiles_deferred" if kernel.deferred else "tiles_in_turn",
         "persistent",
     ]
     return "\n".join([*_head(gemm, kernel), *(part(name) for name in parts)])
@@ -77,6 +78,7 @@ def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
         "steps": len(kernel.b.offsets[0]),
         "a_block_bytes": a_block,
         "store_columns": box_columns(kernel, gemm.out_dtype.bytes),
+        "deferred_stages": kernel.deferred,
         "keeper_registers": kernel.registers[0],
         "loader_registers": kernel.registers[1],
     }
@@ -84,6 +86,7 @@ def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
         "alternate": kernel.alternate,
         "phase_tiles": kernel.realign == "tiles",
         "realign": registers,
+        "scaled": gemm.scaled,
         "a_k_major": kernel.majors[0] == "K",
         "b_k_major": kernel.majors[1] == "K",
         "c_along_rows": result_lies(gemm, kernel)[0],

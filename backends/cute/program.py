@@ -29,7 +29,8 @@ from legalsat.tensor import Tensor, plain
 
 __all__ = ["emit_product", "image_of", "program_for", "program_of", "tools_of"]
 
-BRINGS_RELAYOUTS = True  # its programs have them already
+SCALES = ("scale_a", "scale_b")
+SCALE = Tensor((), "fp32", align=4)
 
 
 def program_of(plan: GemmPlan) -> Program:
@@ -47,7 +48,16 @@ def program_of(plan: GemmPlan) -> Program:
 
 
 def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
-    """Return the program of a product computed by a kernel, relayouts of its operands in front."""
+    """Return the program of a product computed by a kernel, relayouts of its operands in front.
+
+    Raises:
+        LegalSatError: the kernel stores a tile during more stages of the next than the product's k has.
+    """
+    if -(-gemm.k // kernel.tile[2]) <= kernel.deferred:
+        raise LegalSatError(
+            f"{kernel} takes tiles of {kernel.deferred + 1} stages along k at least, which {gemm} has not; take one of "
+            "the kernels that legalsat.synthesize finds for it"
+        )
     names = ("b", "a") if kernel.swapped else ("a", "b")
     before = tuple(
         Relayout(name, _relayout(tensor, first, target), constant=name == "b" and gemm.constant_b)
@@ -62,6 +72,7 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
         operands=(
             Operand("a", needed(gemm.a, GRANULE_BYTES)),
             Operand("b", needed(gemm.b, GRANULE_BYTES)),
+            *(Operand(name, SCALE) for name in (SCALES if gemm.scaled else ())),
             Operand("c", needed(gemm.c, GRANULE_BYTES if c_by_map else gemm.c.dtype.bytes)),
         ),
         recipes=(_recipe(gemm, kernel, target, names),),
@@ -109,7 +120,7 @@ def _said(argument: Argument) -> list[str]:
 def _relayout(tensor: Tensor, first: str, target: Target) -> Program:
     """Return the program that lays a matrix out with lines in a pitch of whole granules."""
     matrix, size = laid(tensor, first), tensor.dtype.bits // 8
-    text, recipe = matrix_relayout(tensor, first, "source", "target", matrix.pitch, target)
+    text, recipe = matrix_relayout(tensor, first, "source", "target", matrix.pitch)
     keeps_rows = by_rows(tensor) == (first == "pad")
     step = matrix.pitch // size
     result = Tensor(plain(tensor.shape), tensor.dtype, (step, 1) if keeps_rows else (1, step))
@@ -146,6 +157,7 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target, reads: tuple[str,
         NumberArgument(first.pitch, "i64"),
         AddressArgument("c"),
         NumberArgument(c_pitch, "i64"),
+        *(AddressArgument(name) if gemm.scaled else NumberArgument(0, "u64") for name in SCALES),
     )
     return Recipe(
         ENTRY,

@@ -15,6 +15,7 @@ from legalsat.backends.cute.relayout_kernels import (
     LINE,
     SECTOR,
     SPAN_LIMIT,
+    THREADS,
     RelayoutKernel,
     RowsKernel,
     TransposeKernel,
@@ -24,23 +25,25 @@ from legalsat.backends.cute.relayout_kernels import (
 )
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.runtime.program import AddressArgument, Argument, NumberArgument, Recipe
-from legalsat.targets import Target
 from legalsat.tensor import Tensor, plain
 
 MAX_AXES = 5  # besides those that run fastest
-# Tiles by bytes of an element, best first: granules of a row, elements along j. Rows that begin inside granules and
-# lines that begin inside sectors want large ones, as both cost a little at every edge; others want many blocks.
+# Tiles by bytes of an element, best first: granules of a row, elements along j. Rows that begin inside granules want
+# long ones, as each costs a little at its ends; the last ones are for relayouts of few blocks.
 ODD_TILES = {
-    1: ((16, 256), (16, 128), (8, 128)),
-    2: ((16, 256), (16, 128), (32, 64), (16, 64)),
-    4: ((16, 128), (16, 64), (32, 64), (16, 32)),
-    8: ((32, 64), (32, 32), (16, 32)),
+    1: ((16, 128), (8, 128)),
+    2: ((32, 64), (16, 64)),
+    4: ((32, 64), (16, 64), (16, 32)),
+    8: ((32, 32), (16, 32)),
     16: ((32, 32),),
 }
 EVEN_TILES = {1: ((16, 128),), 2: ((16, 64),), 4: ((16, 64),), 8: ((32, 32),), 16: ((32, 32),)}
-IDLE = 1.2  # what the first tile may cost, by how much of it lies outside
+IDLE = 1.3  # what of tiles may lie outside, next to the tile of which least does
+JOINED_LENGTH, JOINED_ELEMENT = 4096, 4  # bytes: ends of longer rows, or of smaller elements, cost less than joining
+JOINED_BYTES = 64 << 10  # of a tile of whole lines
+MANY = 2048  # blocks: enough of them for large tiles
 RUN_I, RUN_J = 512, 2048  # bytes that a side's run should have, if a few axes together do
-JOINED_LIMIT = 4096  # bytes: longer rows have few ends
+ALONE = 1.03  # what a row may cost that has blocks of its own, by how much of them lies outside
 MAX_RUN_AXES = 3
 
 
@@ -90,17 +93,12 @@ class Tuning:
 
     Attributes:
         tile: granules of a row and elements along j; chosen by the extents when left out.
-        group: tiles along i that neighbours in time share.
-        vectors: granules of rows that a thread takes at once.
-        joins: whether rows that follow each other in the target make one; short ones when left out.
-        streaming: whether stores tell the L2 cache that nobody reads them soon; those of rows when left out.
+        joins: whether rows, or short lines, that follow each other in the target make one; what measured best when
+            left out.
     """
 
     tile: tuple[int, int] | None = None
-    group: int = 1
-    vectors: int = 1
     joins: bool | None = None
-    streaming: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,18 +224,23 @@ def _rows(moved: Movement, fast: Axis | None, tuning: Tuning) -> Launch:
     element = math.gcd(GRANULE, moved.source_align, moved.target_align, *numbers)
     joined: Axis | None = None
     if element < GRANULE <= length and not fills and outer and outer[0].target == length:
-        short = length <= JOINED_LIMIT if tuning.joins is None else tuning.joins
-        if short and length * outer[0].extent < SPAN_LIMIT:
+        span = max(length, outer[0].source) * outer[0].extent
+        wanted = length <= JOINED_LENGTH or element >= JOINED_ELEMENT if tuning.joins is None else tuning.joins
+        if wanted and span < SPAN_LIMIT - 2 * GRANULE:
             joined, outer = outer[0], outer[1:]
     bytes_ = length * (joined.extent if joined else 1)
     targets = math.gcd(moved.target_align, *(axis.target for axis in outer))
     beside = 0 if targets % GRANULE == 0 else GRANULE - math.gcd(GRANULE, targets)
     granules = -(-(bytes_ + beside) // GRANULE)
     units = granules * math.prod(axis.extent for axis in outer)
-    streaming = tuning.streaming is not False
-    kernel = RowsKernel(element, len(outer), fills, joined is not None, tuning.vectors, streaming)
-    _require_countable(units + kernel.units_of_block)
-    numbers = [bytes_, units, *divisor(granules), *_axis_numbers(outer)]
+    kernel = RowsKernel(element, len(outer), fills, joined is not None)
+    blocks, parts = -(-units // THREADS), granules
+    of_row = -(-granules // THREADS)
+    if of_row * THREADS <= ALONE * granules:
+        kernel, blocks = replace(kernel, alone=True), of_row * (units // granules)
+        units, parts = granules, of_row
+    _require_countable(max(units, blocks) + THREADS)
+    numbers = [bytes_, units, *divisor(parts), *_axis_numbers(outer)]
     if fills:
         pattern = int.from_bytes(
             moved.pattern.to_bytes(moved.element, "little") * (8 // min(8, moved.element)), "little"
@@ -246,9 +249,9 @@ def _rows(moved: Movement, fast: Axis | None, tuning: Tuning) -> Launch:
         numbers += [axis.first if axis.pads else 0 for axis in outer]
         numbers += [axis.count if axis.pads else axis.extent for axis in outer]
     if joined:
-        numbers += [*divisor(length), joined.source]
+        numbers += [*divisor(length), (joined.source - length) % 2**32]
     aligned = GRANULE if targets % GRANULE == 0 else element  # granules are counted for rows that start so
-    return Launch(kernel, -(-units // kernel.units_of_block), 0, tuple(numbers), element, max(element, aligned))
+    return Launch(kernel, blocks, 0, tuple(numbers), element, max(element, aligned))
 
 
 def _runs(moved: Movement, i: Axis, j: Axis) -> tuple[list[Axis], list[Axis]]:
@@ -273,40 +276,57 @@ def _runs(moved: Movement, i: Axis, j: Axis) -> tuple[list[Axis], list[Axis]]:
         free.remove(following)
 
 
+def _joinable(element: int, run_i: Sequence[Axis], run_j: Sequence[Axis]) -> bool:
+    """Return whether lines follow each other in the target, none shorter than a granule."""
+    if len(run_i) > 1 or len(run_j) > 1:
+        return False
+    length = run_j[0].extent * element
+    return length >= GRANULE and run_i[0].target == length
+
+
+def _tiles_of_lines(element: int, along_j: int) -> list[tuple[int, int]]:
+    """Return tiles that whole lines fit into, with long rows if a few blocks have room beside each other."""
+    tile_j = -(-along_j * element // LINE) * LINE // element
+    return [(granules, tile_j) for granules in (32, 16) if granules * GRANULE * tile_j <= JOINED_BYTES][:1]
+
+
 def _tiles(moved: Movement, i: Axis, j: Axis, tuning: Tuning) -> Launch:
     run_i, run_j = _runs(moved, i, j)
     outer = _outer(moved, (*run_i, *run_j))
     along_i, along_j = (math.prod(axis.extent for axis in run) for run in (run_i, run_j))
     sources = math.gcd(moved.source_align, *(axis.source for axis in (*run_j, *outer)))
     targets = math.gcd(moved.target_align, *(axis.target for axis in (*run_i, *outer)))
-    straddles, reaches = sources % GRANULE != 0, targets % SECTOR != 0
+    straddles = sources % GRANULE != 0
+    skewed = targets % SECTOR != 0
+    joins = skewed and tuning.joins is not False and _joinable(moved.element, run_i, run_j)
+    turns = straddles and skewed and turned_apart(moved.element, j.source, i.target)
+    usual = (ODD_TILES if straddles or skewed else EVEN_TILES)[moved.element]
+    if joins:
+        usual = tuple(_tiles_of_lines(moved.element, along_j)) or usual
 
     def kernel_of(tile: tuple[int, int]) -> TransposeKernel:
-        turns = straddles and reaches and turned_apart(moved.element, j.source, i.target)
-        sizes = len(outer), *tile, straddles, reaches, len(run_i), len(run_j), turns
-        return TransposeKernel(moved.element, *sizes, streaming=bool(tuning.streaming))
+        if joins and tile[1] >= along_j:
+            return TransposeKernel(moved.element, len(outer), *tile, straddles, skewed=False, joins=True)
+        return TransposeKernel(moved.element, len(outer), *tile, straddles, skewed, len(run_i), len(run_j), turns)
 
     def tiles_of(kernel: TransposeKernel) -> tuple[int, int]:
-        return -(-along_i // kernel.tile_i), -(-(along_j + max(0, kernel.reach - 1)) // kernel.tile_j)
+        return -(-along_i // kernel.tile_i), -(-along_j // kernel.tile_j)
 
-    def cost(kernel: TransposeKernel) -> int:
-        tiles = tiles_of(kernel)
-        return tiles[0] * kernel.granules * tiles[1] * (kernel.tile_j + kernel.reach)
+    def idle(kernel: TransposeKernel) -> int:
+        return math.prod(tiles_of(kernel)) * kernel.tile_i * kernel.tile_j
 
-    usual = (ODD_TILES if straddles or reaches else EVEN_TILES)[moved.element]
+    batches = math.prod(axis.extent for axis in outer)
     kernels = [kernel_of(tile) for tile in ((tuning.tile,) if tuning.tile else usual)]
-    fewest = min(map(cost, kernels))
-    kernel = next(one for one in kernels if cost(one) <= IDLE * fewest)
-    assert kernel.tile_j * moved.element % LINE == 0
+    fewest = min(map(idle, kernels))
+    fitting = [one for one in kernels if idle(one) <= IDLE * fewest]
+    kernel = next((one for one in fitting if math.prod(tiles_of(one)) * batches >= MANY), fitting[-1])
     tiles_i, tiles_j = tiles_of(kernel)
-    group = min(tuning.group, tiles_i)
-    groups = -(-tiles_i // group)
-    blocks = group * tiles_j * groups * math.prod(axis.extent for axis in outer)
-    _require_countable(max(blocks, along_i + kernel.tile_i, along_j + kernel.tile_j))
-    numbers = [along_i, along_j, tiles_i, *divisor(group), *divisor(tiles_j), *divisor(groups)]
+    blocks = tiles_i * tiles_j * batches
+    _require_countable(max(blocks, along_i + kernel.tile_i, along_j + 2 * kernel.tile_j))
+    numbers = [along_i, along_j, *divisor(tiles_j), *divisor(tiles_i)]
     numbers += _axis_numbers((*run_i, *run_j, *outer))
     source_align = moved.element if straddles else GRANULE
-    target_align = moved.element if reaches else SECTOR
+    target_align = moved.element if skewed else SECTOR
     return Launch(kernel, blocks, kernel.shared_bytes, tuple(numbers), source_align, target_align)
 
 
@@ -319,9 +339,7 @@ def _require_countable(count: int) -> None:
         raise LegalSatError(f"relayout has {count} units of work, and the kernel counts to 2^31; split it in two")
 
 
-def matrix_relayout(  # noqa: PLR0917 - as the program of a product has them at hand
-    tensor: Tensor, first: str, source: str, target: str, pitch: int, on: Target | None = None
-) -> tuple[str, Recipe]:
+def matrix_relayout(tensor: Tensor, first: str, source: str, target: str, pitch: int) -> tuple[str, Recipe]:
     """Return the text of a kernel that lays a matrix out anew, and how it is launched.
 
     Args:
@@ -331,12 +349,10 @@ def matrix_relayout(  # noqa: PLR0917 - as the program of a product has them at 
         target: the name of what is written.
         pitch: bytes from line to line of what is written, whose address is a multiple of 256; what lies between a
             line's end and the next one's start is not written.
-        on: the GPU, whose kind makes no difference here.
 
     Raises:
         LegalSatError: as `launch_of`.
     """
-    del on
     size = tensor.dtype.bits // 8
     (rows, columns), strides = plain(tensor.shape), plain(tensor.strides)
     by_rows = strides[1] == 1 or columns == 1

@@ -1,6 +1,8 @@
 // What relayouts ask of the hardware. A host that runs them thread by thread has its own text in this one's place.
 #ifndef LEGALSAT_RELAYOUT_DEVICE
 #define LEGALSAT_RELAYOUT_DEVICE
+// Reads tell the L2 cache to bring in whole lines: what lies beside a granule is soon wanted, too.
+#define LEGALSAT_RELAYOUT_LINE ".L2::128B"
 namespace relayout {
 
 using u8 = unsigned char;
@@ -10,7 +12,9 @@ using u64 = unsigned long long;
 using i64 = long long;
 
 constexpr int threads = 256;  // of a block
+constexpr int warp = 32;
 constexpr int granule = 16;   // bytes of the widest access
+constexpr int sector = 32;    // bytes that are written to memory at once
 
 struct alignas(granule) Granule {
     u32 word[4];
@@ -20,6 +24,13 @@ __device__ inline u32 thread() { return threadIdx.x; }
 __device__ inline u32 block() { return blockIdx.x; }
 __device__ inline u32 high_product(u32 a, u32 b) { return __umulhi(a, b); }
 __device__ inline u32 shifted(u32 low, u32 high, u32 bits) { return __funnelshift_r(low, high, bits); }
+// A word shifted left; by 32 bits or more, nothing of it is left.
+__device__ inline u32 shifted_out(u32 value, u32 bits) {
+    u32 found;
+    asm("shl.b32 %0, %1, %2;" : "=r"(found) : "r"(value), "r"(bits));
+    return found;
+}
+
 __device__ inline void barrier() { __syncthreads(); }
 
 // The address of the block's shared memory, worked out once.
@@ -63,14 +74,17 @@ __device__ inline void launch_dependents() {
 #endif
 }
 
-__device__ inline Granule load(u64 address) {
+// Reads a granule if that is wanted; what it holds otherwise nobody may rely on.
+__device__ inline Granule load_if(bool wanted, u64 address) {
     Granule found;
-    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p ld.global.L1::no_allocate" LEGALSAT_RELAYOUT_LINE
+                 ".v4.u32 {%0, %1, %2, %3}, [%4]; }"
                  : "=r"(found.word[0]), "=r"(found.word[1]), "=r"(found.word[2]), "=r"(found.word[3])
-                 : "l"(address));
+                 : "l"(address), "r"(static_cast<u32>(wanted)));
     return found;
 }
 
+// Stores a granule; if it streams, the L2 cache is told that nobody reads it soon.
 template <bool streaming>
 __device__ inline void store(u64 address, Granule const &value) {
     if (streaming) {
@@ -94,15 +108,12 @@ __device__ inline void store_element(u64 address, u32 low, u32 high) {
 }
 
 __device__ inline void copy_async(u32 to, u64 from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    asm volatile("cp.async.cg.shared.global" LEGALSAT_RELAYOUT_LINE " [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-template <int pending>
-__device__ inline void wait_copies() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
+// Waits until what this thread copies is there.
+__device__ inline void wait_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 }  // namespace relayout
+#undef LEGALSAT_RELAYOUT_LINE
 #endif

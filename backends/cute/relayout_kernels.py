@@ -9,7 +9,7 @@ from importlib.resources import files
 
 THREADS = 256
 GRANULE = 16
-SECTOR, LINE = 32, 128  # bytes
+SECTOR, LINE = 32, 128  # bytes of the L2 cache
 SPAN_LIMIT = 2**31  # of what the kernels divide
 
 Parameter = tuple[str, str]  # C++ type and name
@@ -25,54 +25,52 @@ class RowsKernel:
         axes: of rows.
         fills: whether something is written where the source has nothing.
         joins: whether rows that follow each other without gaps in the target, 16 bytes long or longer, make one.
-        vectors: granules that a thread takes at once.
-        streaming: whether stores tell the L2 cache that nobody reads them soon.
+        alone: whether a block's granules are all of one row.
     """
 
     element: int
     axes: int
     fills: bool = False
     joins: bool = False
-    vectors: int = 1
-    streaming: bool = True
+    alone: bool = False
 
     parts = ("relayout_device", "relayout", "relayout_rows")
 
     @property
     def entry(self) -> str:
         """The kernel's name."""
-        flags = "_filled" * self.fills + "_joined" * self.joins + "_streaming" * self.streaming
-        return f"relayout_rows_{self.element}_{self.vectors}_{self.axes}{flags}"
-
-    @property
-    def units_of_block(self) -> int:
-        """How many granules a block takes."""
-        return THREADS * self.vectors
+        flags = "_filled" * self.fills + "_joined" * self.joins + "_alone" * self.alone
+        return f"relayout_rows_{self.element}_{self.axes}{flags}"
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The kernel's parameters."""
         names: list[Parameter] = [("u64", "source"), ("u64", "target"), ("i64", "bytes"), ("u32", "units")]
-        names += [*_divisor("granules"), *_axes("axis", self.axes)]
+        names += [*_divisor("parts"), *_axes("axis", self.axes)]
         if self.fills:
             names += [("i64", "head"), ("i64", "filled_bytes"), ("u64", "pattern")]
             names += [("u32", f"{what}{i}") for what in ("first", "lines") for i in range(self.axes)]
         if self.joins:
-            names += [*_divisor("joined"), ("i64", "joined_step")]
+            names += [*_divisor("joined"), ("u32", "gap")]
         return tuple(names)
 
     @property
     def body(self) -> str:
         """What the kernel does with them."""
         first, lines = (", ".join(f"{what}{i}" for i in range(self.axes)) or "0" for what in ("first", "lines"))
-        filling = f"head, filled_bytes, {{{first}}}, {{{lines}}}, pattern" if self.fills else ""
-        joining = f"{_divided('joined')}, joined_step" if self.joins else ""
-        flags = _flags(self.fills, self.joins, self.streaming)
+        rows = (
+            f"relayout::Rows<{self.axes}>{{source, target, bytes, units, {_divided('parts')}, "
+            f"{{{_axis_values('axis', self.axes)}}}}}"
+        )
+        if self.joins:
+            name, flags = "move_joined", _flags(self.alone)
+            also = f"Joining{{{_divided('joined')}, gap}}"
+        else:
+            name, flags = "move_rows", _flags(self.alone, self.fills)
+            filling = f"head, filled_bytes, {{{first}}}, {{{lines}}}, pattern" if self.fills else ""
+            also = f"Filling<{self.axes}>{{{filling}}}"
         return (
-            f"    relayout::move_rows<{self.element}, {self.vectors}, {self.axes}, {flags}>(\n"
-            f"        relayout::Rows<{self.axes}>{{source, target, bytes, units, {_divided('granules')}, "
-            f"{{{_axis_values('axis', self.axes)}}}}},\n"
-            f"        relayout::Filling<{self.axes}>{{{filling}}}, relayout::Joining{{{joining}}});"
+            f"    relayout::{name}<{self.element}, {self.axes}, {flags}>(\n        {rows},\n        relayout::{also});"
         )
 
 
@@ -84,12 +82,12 @@ class TransposeKernel:
         element: bytes: 1, 2, 4, 8 or 16.
         axes: further ones.
         granules: of a tile's rows, along i: a power of two.
-        tile_j: elements of a tile along j, a multiple of a line's.
+        tile_j: elements of a tile along j, a multiple of a line of the L2 cache.
         straddles: whether rows begin inside granules, so that one of these holds what is left of two.
-        reaches: whether lines begin inside sectors of the target.
+        skewed: whether lines begin inside sectors; what a block stores of them begins where sectors do, all the same.
         axes_i, axes_j: that are contiguous in the source and in the target.
         turns: whether neighbouring lines read the elements of a granule from different ones on; see `turned_apart`.
-        streaming: whether stores tell the L2 cache that nobody reads them soon.
+        joins: whether lines are no longer than a tile's and follow each other without gaps in the target.
     """
 
     element: int
@@ -97,19 +95,19 @@ class TransposeKernel:
     granules: int
     tile_j: int
     straddles: bool = True
-    reaches: bool = True
+    skewed: bool = True
     axes_i: int = 1
     axes_j: int = 1
     turns: bool = False
-    streaming: bool = False
+    joins: bool = False
 
     parts = ("relayout_device", "relayout", "relayout_transpose")
 
     @property
     def entry(self) -> str:
         """The kernel's name."""
-        flags = "_straddling" * self.straddles + "_reaching" * self.reaches + "_turning" * self.turns
-        flags += "_streaming" * self.streaming
+        flags = "_straddling" * self.straddles + "_skewed" * self.skewed
+        flags += "_turning" * self.turns + "_joined" * self.joins
         axes = f"{self.axes_i}_{self.axes_j}_{self.axes}"
         return f"relayout_transpose_{self.element}_{self.granules}x{self.tile_j}_{axes}{flags}"
 
@@ -119,38 +117,34 @@ class TransposeKernel:
         return (self.granules - self.straddles) * GRANULE // self.element
 
     @property
-    def reach(self) -> int:
-        """Rows that a tile has before its first."""
-        return SECTOR // self.element if self.reaches else 0
-
-    @property
     def shared_bytes(self) -> int:
         """Shared memory of a block: the tile and, where that is no simple matter, where its rows begin."""
         per_granule = GRANULE // self.element
-        rows = self.tile_j + self.reach
+        rows = self.tile_j + self.skewed * SECTOR // self.element
         tile = rows // per_granule * (per_granule * self.granules + 1) * GRANULE
-        return tile + (4 * rows if max(self.axes_i, self.axes_j) > 1 else 0)
+        if not self.joins and max(self.axes_i, self.axes_j) == 1:
+            return tile
+        entries = rows + 2 * per_granule * self.joins
+        return tile + 4 * (entries + entries // per_granule)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The kernel's parameters."""
         names: list[Parameter] = [("u64", "source"), ("u64", "target"), ("u32", "along_i"), ("u32", "along_j")]
-        divisors = (_divisor(name) for name in ("group", "runs", "groups"))
-        names += [("u32", "tiles_i"), *(one for divisor in divisors for one in divisor)]
+        names += [*_divisor("tiles_j"), *_divisor("tiles_i")]
         return (*names, *_axes("i", self.axes_i), *_axes("j", self.axes_j), *_axes("axis", self.axes))
 
     @property
     def body(self) -> str:
         """What the kernel does with them."""
         axes = f"{self.axes_i}, {self.axes_j}, {self.axes}"
-        flags = _flags(self.straddles, self.reaches, self.turns, self.streaming)
-        divisors = ", ".join(_divided(name) for name in ("group", "runs", "groups"))
+        flags = _flags(self.straddles, self.skewed, self.joins, self.turns)
         counts = (("i", self.axes_i), ("j", self.axes_j), ("axis", self.axes))
         values = ", ".join(f"{{{_axis_values(name, count)}}}" for name, count in counts)
         return (
             f"    relayout::move_transposed<{self.element}, {self.granules}, {self.tile_j}, {axes}, {flags}>(\n"
-            f"        relayout::Transpose<{axes}>{{source, target, along_i, along_j, tiles_i,\n"
-            f"        {divisors},\n        {values}}});"
+            f"        relayout::Transpose<{axes}>{{source, target, along_i, along_j,\n"
+            f"        {_divided('tiles_j')}, {_divided('tiles_i')},\n        {values}}});"
         )
 
 

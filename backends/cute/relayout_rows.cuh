@@ -1,6 +1,6 @@
 // Rows that run along the same axis on both sides, which start anywhere in a granule on either.
 //
-// Each thread takes granules of the target, and reads the two of the source that hold what belongs there.
+// Each thread takes a granule of the target, and reads the two of the source that hold what belongs there.
 #ifndef LEGALSAT_RELAYOUT_ROWS
 #define LEGALSAT_RELAYOUT_ROWS
 namespace relayout {
@@ -14,39 +14,66 @@ struct Filling {
     u64 pattern;  // the element, repeated
 };
 
-// Rows that the target has without gaps make one: the bytes of each, and from one to the next in the source.
-struct Joining {
-    Divisor bytes;
-    i64 step;
-};
-
 template <int axes>
 struct Rows {
     u64 source, target;  // addresses of the first rows
     i64 bytes;           // of a row of the target
-    u32 units;           // granules of all rows
-    Divisor granules;    // of a row
+    u32 units;           // granules of all rows; of one where blocks take those of one row
+    Divisor parts;       // granules of a row, or its blocks
     Axis axis[axes ? axes : 1];
 };
+
+// Rows that the target has without gaps make one, its runs. Of the source's rows these are the bytes, and what lies
+// between them, modulo 2^32.
+struct Joining {
+    Divisor bytes;
+    u32 gap;
+};
+
+// Where a row begins on both sides, and whether the source has it.
+struct Line {
+    u64 source, target;
+    bool inside;
+};
+
+template <int axes, bool fills>
+__device__ inline Line line_of(u32 row, Rows<axes> const &rows, Filling<axes> const &filling) {
+    Line found = {rows.source, rows.target, true};
+#pragma unroll
+    for (int i = 0; i < axes; ++i) {
+        u32 const rest = i + 1 < axes ? rows.axis[i].extent.quotient(row) : 0;
+        u32 const of_axis = row - rest * rows.axis[i].extent.number;
+        u32 const line = fills ? of_axis - filling.first[i] : of_axis;
+        if (fills) found.inside &= line < filling.lines[i];
+        found.source += static_cast<u64>(line) * static_cast<u64>(rows.axis[i].source);
+        found.target += static_cast<u64>(of_axis) * static_cast<u64>(rows.axis[i].target);
+        row = rest;
+    }
+    return found;
+}
+
+// A granule of a row.
+struct Part {
+    Line line;
+    u32 number;
+    bool exists;
+};
+
+// Returns a thread's granule; if `alone`, all of a block are of one row.
+template <bool alone, bool fills, int axes>
+__device__ inline Part part_of(Rows<axes> const &rows, Filling<axes> const &filling) {
+    u32 const by_row = alone ? rows.parts.quotient(block()) : 0;
+    u32 const unit = (block() - by_row * rows.parts.number) * threads + thread();
+    u32 const row = alone ? by_row : rows.parts.quotient(unit);
+    u32 const number = alone ? unit : unit - row * rows.parts.number;
+    return {line_of<axes, fills>(row, rows, filling), number, unit < rows.units};
+}
 
 // Two neighbouring granules of the source, and where in them what is wanted begins.
 struct Piece {
     Granule low, high;
     u32 shift;
 };
-
-// Reads what of a row's `bytes` lies in the granule from its byte `from` on.
-template <int element>
-__device__ inline void fetch(Piece &piece, u64 source, i64 from, i64 bytes) {
-    piece.shift = element < granule ? static_cast<u32>(source + from) % granule : 0;
-    i64 const at = from - piece.shift;
-    u64 const limit = bytes + granule - 1;  // a granule is read only if it holds a byte of the row
-    piece.low = piece.high = {};
-    if (static_cast<u64>(at + granule - 1) < limit) piece.low = load(source + at);
-    if (element < granule && piece.shift && static_cast<u64>(at + 2 * granule - 1) < limit) {
-        piece.high = load(source + at + granule);
-    }
-}
 
 // Bytes [shift, shift + 16) of a piece.
 template <int element>
@@ -68,20 +95,18 @@ __device__ inline Granule realigned(Piece const &piece) {
     Granule found;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        found.word[i] = element <= 2 ? shifted(words[i], words[i + 1], piece.shift % 4 * 8) : words[i];
+        found.word[i] = element <= 2 ? shifted(words[i], words[i + 1], piece.shift * 8) : words[i];
     }
     return found;
 }
 
-// The bytes of `value` in [begin, end), and `around` elsewhere.
-__device__ inline Granule merged(Granule const &value, int begin, int end, Granule const &around) {
+// The first `cut` bytes of one granule, and the bytes behind them of another.
+__device__ inline Granule spliced(Granule const &first, int cut, Granule const &second) {
     Granule found;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        int const first = larger(0, smaller(4, begin - 4 * i)), last = larger(0, smaller(4, end - 4 * i));
-        u32 const below = first < 4 ? (1u << 8 * first) - 1 : ~0u, under = last < 4 ? (1u << 8 * last) - 1 : ~0u;
-        u32 const mask = under & ~below;
-        found.word[i] = (value.word[i] & mask) | (around.word[i] & ~mask);
+        u32 const behind = shifted_out(~0u, larger(0, 8 * cut - 32 * i));
+        found.word[i] = (first.word[i] & ~behind) | (second.word[i] & behind);
     }
     return found;
 }
@@ -91,76 +116,77 @@ __device__ inline int clipped(i64 bytes) {
     return static_cast<int>(larger<i64>(-granule, smaller<i64>(granule, bytes)));
 }
 
-template <int element, int vectors, int axes, bool fills, bool joins, bool streaming>
-__device__ inline void move_rows(Rows<axes> const &rows, Filling<axes> const &filling, Joining const &joining) {
+// Stores what of a granule lies in a row of `bytes`, `at` bytes from where that begins.
+template <int element, typename Span>
+__device__ inline void store_of_row(u64 to, Granule const &value, Span at, Span bytes) {
+    if (at >= 0 && at <= bytes - granule) {
+        store<true>(to, value);
+    } else if (element < granule && at < bytes) {
+        store_part<element, true>(to, value, clipped(-at), clipped(bytes - at));
+    }
+}
+
+template <int element, int axes, bool alone, bool fills>
+__device__ inline void move_rows(Rows<axes> const &rows, Filling<axes> const &filling) {
     launch_dependents();
-    constexpr i64 nothing = 1 - granule;  // bytes of a row that no granule holds any of
-    u32 const first = block() * (threads * vectors) + thread();
-    Piece piece[vectors], behind[joins ? vectors : 1];
-    u64 target[vectors];           // the row's
-    i64 at[vectors];               // the granule, in bytes from there
-    bool has_source[fills ? vectors : 1];
-    int cut[joins ? vectors : 1];  // bytes of the granule that are of one row; what is behind is the next one's
-#pragma unroll
-    for (int v = 0; v < vectors; ++v) {
-        u32 const unit = first + v * threads;
-        bool const live = unit < rows.units;
-        u32 const row = rows.granules.quotient(live ? unit : 0);
-        u32 const part = live ? unit - row * rows.granules.number : 0;
-        u64 source = rows.source;
-        target[v] = rows.target;
-        bool inside = true;
-        u32 index = row;
-#pragma unroll
-        for (int i = 0; i < axes; ++i) {
-            u32 const rest = i + 1 < axes ? rows.axis[i].extent.quotient(index) : 0;
-            u32 const of_axis = index - rest * rows.axis[i].extent.number;
-            u32 const line = fills ? of_axis - filling.first[i] : of_axis;
-            if (fills) inside &= line < filling.lines[i];
-            source += static_cast<u64>(line) * static_cast<u64>(rows.axis[i].source);
-            target[v] += static_cast<u64>(of_axis) * static_cast<u64>(rows.axis[i].target);
-            index = rest;
-        }
-        u32 const before = element < granule ? static_cast<u32>(target[v]) % granule : 0;
-        at[v] = static_cast<i64>(part) * granule - before;
-        if (fills) {
-            has_source[v] = live && inside;
-            fetch<element>(piece[v], source, at[v] - filling.head, has_source[v] ? filling.bytes : nothing);
-        } else if (joins) {
-            u32 const joined = joining.bytes.quotient(at[v] > 0 ? static_cast<u32>(at[v]) : 0);
-            i64 const length = joining.bytes.number, from = at[v] - static_cast<i64>(joined) * length;
-            source += static_cast<u64>(joined) * static_cast<u64>(joining.step);
-            fetch<element>(piece[v], source, from, live ? length : nothing);
-            cut[v] = clipped(length - from);
-            if (cut[v] < granule && at[v] + cut[v] < rows.bytes) {
-                fetch<element>(behind[v], source + joining.step, -cut[v], live ? length : nothing);
-            } else {
-                cut[v] = granule;
-            }
-        } else {
-            fetch<element>(piece[v], source, at[v], live ? rows.bytes : nothing);
-        }
-        if (!live) at[v] = rows.bytes;
-    }
-#pragma unroll
-    for (int v = 0; v < vectors; ++v) {
-        Granule found = realigned<element>(piece[v]);
-        if (joins && cut[v] < granule) found = merged(found, 0, cut[v], realigned<element>(behind[v]));
-        if (fills) {
-            i64 const start = filling.head - at[v];
-            if (!has_source[v] || start > 0 || start + filling.bytes < granule) {
-                u32 const low = static_cast<u32>(filling.pattern), high = static_cast<u32>(filling.pattern >> 32);
-                int const end = has_source[v] ? clipped(start + filling.bytes) : 0;
-                found = merged(found, clipped(start), end, Granule{low, high, low, high});
-            }
-        }
-        u64 const to = target[v] + at[v];
-        if (at[v] >= 0 && at[v] + granule <= rows.bytes) {
-            store<streaming>(to, found);
-        } else if (element < granule && at[v] < rows.bytes) {
-            store_part<element, streaming>(to, found, clipped(-at[v]), clipped(rows.bytes - at[v]));
+    Part const part = part_of<alone, fills>(rows, filling);
+    if (!part.exists) return;
+    u64 const target = part.line.target;
+    u32 const before = element < granule ? static_cast<u32>(target) % granule : 0;
+    i64 const at = static_cast<i64>(part.number) * granule - before;  // the granule, in bytes from where the row begins
+    i64 const bytes = fills ? filling.bytes : rows.bytes, from = fills ? at - filling.head : at;
+    bool const reads = part.line.inside;
+    Piece piece;
+    piece.shift = element < granule ? static_cast<u32>(part.line.source + from) % granule : 0;
+    u64 const address = part.line.source + from - piece.shift;
+    i64 const begin = from - piece.shift, last = bytes - granule;  // what holds no byte of the row is not read
+    piece.low = load_if(reads && begin > -granule && begin < bytes, address);
+    piece.high = load_if(piece.shift && reads && begin > -2 * granule && begin < last, address + granule);
+    Granule found = realigned<element>(piece);
+    if (fills) {
+        i64 const start = filling.head - at;
+        if (!reads || start > 0 || start + filling.bytes < granule) {
+            u32 const low = static_cast<u32>(filling.pattern), high = static_cast<u32>(filling.pattern >> 32);
+            Granule const around = {low, high, low, high};
+            found = spliced(found, reads ? clipped(start + filling.bytes) : 0, around);
+            found = spliced(around, clipped(start), found);
         }
     }
+    store_of_row<element>(target + at, found, at, rows.bytes);
+}
+
+// A granule of a run holds bytes of one row, or the end of one and the beginning of the next, which lies further off by
+// the gap. Runs are shorter than 2^31 bytes, and span less of the source.
+template <int element, int axes, bool alone>
+__device__ inline void move_joined(Rows<axes> const &rows, Joining const &joining) {
+    launch_dependents();
+    int const bytes = static_cast<int>(rows.bytes), length = static_cast<int>(joining.bytes.number);
+    Part const part = part_of<alone, false>(rows, Filling<axes>{});
+    if (!part.exists) return;
+    u32 const before = static_cast<u32>(part.line.target) % granule;
+    u32 const skew = static_cast<u32>(part.line.source) % granule;
+    int const at = static_cast<int>(part.number * granule - before);  // the granule, in bytes from where the run begins
+    int const inside = at < bytes ? at : 0;
+    u32 const row = joining.bytes.quotient(larger(inside, 0));
+    int const cut = smaller<int>(granule, static_cast<int>(row + 1) * length - inside);  // bytes of it of one row
+    bool const straddles = cut < granule && inside + cut < bytes;
+    // Places in the source are counted from the granule in front of the run, so that none is negative.
+    u64 const base = part.line.source - skew - granule;
+    u32 const place = granule + skew + inside + row * joining.gap, next = place + joining.gap;
+    Piece piece, behind;
+    piece.shift = place % granule;
+    u64 const from = base + (place - piece.shift);
+    piece.low = load_if(place >= granule, from);
+    piece.high = load_if(piece.shift + cut > granule, from + granule);
+    if (straddles) {
+        behind.shift = next % granule;
+        u64 const from_next = base + (next - behind.shift);
+        behind.low = load_if(behind.shift + cut < granule, from_next);
+        behind.high = load_if(behind.shift > 0, from_next + granule);
+    }
+    Granule found = realigned<element>(piece);
+    if (straddles) found = spliced(found, cut, realigned<element>(behind));
+    store_of_row<element>(part.line.target + at, found, at, bytes);
 }
 
 }  // namespace relayout

@@ -9,50 +9,47 @@ CUTLASS_DEVICE uint32_t box_offset(int row, int number) {
     return row * store_span + (number ^ (row / lines % (store_span / granule))) * granule;
 }
 
+constexpr int parts = plan::tile_n / store_columns;  // of a block of 64 rows: boxes side by side
+
 // C by boxes, a warp's rows at a time.
-CUTLASS_DEVICE void store(Block const &block, Tile const &tile, Sums const &sums, char *buffer, int row, int lane) {
-    constexpr int chunks = plan::tile_n / store_columns;
-    // Two bytes an element: matrices of 8 rows and 16 bytes. Four: pairs.
-#pragma unroll
-    for (int chunk = 0; chunk < chunks; ++chunk) {
-        char *to = buffer + chunk % buffers * buffer_bytes;
-        uint32_t const start = shared_address(to);
-        if (lane == 0) {
-            if (chunks % buffers && chunk == 0) {
-                cute::tma_store_wait<0>();  // the last chunk of the block before has this buffer, too
-            } else {
-                cute::tma_store_wait<buffers - 1>();
-            }
-        }
-        __syncwarp();
-        if constexpr (sizeof(plan::Result) == 2) {
-#pragma unroll
-            for (int pair = 0; pair < store_columns / 16; ++pair) {
-                float const *from = &sums[(chunk * store_columns + pair * 16) / 2];
-                uint32_t const address = start + box_offset(lane % 16, 2 * pair + lane / 16);
-                asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
-                             "r"(packed(from[0], from[1])), "r"(packed(from[2], from[3])),
-                             "r"(packed(from[4], from[5])), "r"(packed(from[6], from[7])));
-            }
+template <int chunk>
+CUTLASS_DEVICE void store(Block const &block, Tile const &tile, Kept const &kept, char *buffer, int row, int lane) {
+    char *to = buffer + chunk % buffers * buffer_bytes;
+    uint32_t const start = shared_address(to);
+    if (lane == 0) {
+        if constexpr (parts % buffers && chunk == 0) {
+            cute::tma_store_wait<0>();  // the last chunk of the block before has this buffer, too
         } else {
+            cute::tma_store_wait<buffers - 1>();
+        }
+    }
+    __syncwarp();
+    if constexpr (sizeof(plan::Result) == 2) {  // matrices of 8 rows and 16 bytes
 #pragma unroll
-            for (int eight = 0; eight < store_columns / 8; ++eight) {
-                float const *from = &sums[(chunk * store_columns + eight * 8) / 2];
+        for (int pair = 0; pair < store_columns / 16; ++pair) {
+            uint32_t const *from = &kept[(chunk * store_columns + pair * 16) / 4];
+            uint32_t const address = start + box_offset(lane % 16, 2 * pair + lane / 16);
+            asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+                         "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]));
+        }
+    } else {  // pairs
 #pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    int const row = lane / 4 + 8 * half;
-                    uint32_t const address = start + box_offset(row, 2 * eight + lane % 4 / 2) + lane % 2 * 8;
-                    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(from[2 * half]),
-                                 "f"(from[2 * half + 1]));
-                }
+        for (int eight = 0; eight < store_columns / 8; ++eight) {
+            uint32_t const *from = &kept[(chunk * store_columns + eight * 8) / 2];
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                int const row = lane / 4 + 8 * half;
+                uint32_t const address = start + box_offset(row, 2 * eight + lane % 4 / 2) + lane % 2 * 8;
+                asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(from[2 * half]),
+                             "r"(from[2 * half + 1]));
             }
         }
-        cute::tma_store_fence();
-        __syncwarp();
-        if (lane == 0) {
-            cute::SM90_TMA_STORE_2D::copy(&block.maps.c[tile.phase], to, tile.n + chunk * store_columns, tile.m + row);
-            cute::tma_store_arrive();
-        }
+    }
+    cute::tma_store_fence();
+    __syncwarp();
+    if (lane == 0) {
+        cute::SM90_TMA_STORE_2D::copy(&block.maps.c[tile.phase], to, tile.n + chunk * store_columns, tile.m + row);
+        cute::tma_store_arrive();
     }
 }
 

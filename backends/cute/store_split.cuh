@@ -5,31 +5,97 @@ constexpr int inner = plan::c_along_rows ? plan::tile_m : plan::tile_n;
 constexpr int outer = plan::c_along_rows ? plan::tile_n : plan::tile_m;
 constexpr int sums_pitch = inner + 4;  // so that the lanes of a warp write to different banks
 constexpr int vector = granule / int(sizeof(plan::Result));
+constexpr bool scattered = plan::realign && plan::c_along_rows;  // rows that are neighbours in C are not here
 
-CUTLASS_DEVICE float4 sums_at(uint32_t address, int rank) {
-    float4 found;
-    if constexpr (plan::split > 1) {
-        uint32_t const there = cute::set_block_rank(address, rank);
+// Reads one or four sums of a block of the cluster.
+template <int count>
+CUTLASS_DEVICE void read_sums(float *sums, uint32_t address, int rank) {
+    uint32_t const from = plan::split > 1 ? cute::set_block_rank(address, rank) : address;
+    if constexpr (count == 4 && plan::split > 1) {
         asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(found.x), "=f"(found.y), "=f"(found.z), "=f"(found.w)
-                     : "r"(there));
-    } else {
+                     : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+                     : "r"(from));
+    } else if constexpr (count == 4) {
         asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(found.x), "=f"(found.y), "=f"(found.z), "=f"(found.w)
-                     : "r"(address));
+                     : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+                     : "r"(from));
+    } else if constexpr (plan::split > 1) {
+        asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(sums[0]) : "r"(from));
+    } else {
+        asm volatile("ld.shared.f32 %0, [%1];" : "=f"(sums[0]) : "r"(from));
     }
-    return found;
+}
+
+// Rows of one phase lie side by side, as they were multiplied.
+CUTLASS_DEVICE int kept_row(int row) {
+    return plan::realign ? row % a_maps * (plan::tile_m / a_maps) + row / a_maps : row;
 }
 
 CUTLASS_DEVICE void keep(Sums const &sums, uint32_t memory, int row, int lane) {
 #pragma unroll
-    for (int i = 0; i < plan::tile_n / 2; ++i) {
-        int const column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-        int const mine = row_in_tile(row + lane / 4 + i % 4 / 2 * 8);
-        int const at = plan::c_along_rows ? column * sums_pitch + mine : mine * sums_pitch + column;
-        asm volatile("st.shared.f32 [%0], %1;" ::"r"(memory + at * 4), "f"(sums[i]));
+    for (int i = 0; i < plan::tile_n / 2; i += 2) {
+        int const column = i / 4 * 8 + lane % 4 * 2, mine = row + lane / 4 + i % 4 / 2 * 8;
+        if constexpr (plan::c_along_rows) {
+            uint32_t const at = memory + (column * sums_pitch + mine) * 4;
+            asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(sums[i]));
+            asm volatile("st.shared.f32 [%0], %1;" ::"r"(at + sums_pitch * 4), "f"(sums[i + 1]));
+        } else {
+            uint32_t const at = memory + (mine * sums_pitch + column) * 4;
+            asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(sums[i]), "f"(sums[i + 1]));
+        }
     }
 }
+
+// Neighbours in C, of each block of the cluster, all of which are asked for before the first has come.
+struct Parts {
+    float of[plan::split][vector];
+
+    CUTLASS_DEVICE void read(uint32_t memory, int across, int along) {
+#pragma unroll
+        for (int rank = 0; rank < plan::split; ++rank) {
+            if constexpr (scattered) {
+#pragma unroll
+                for (int j = 0; j < vector; ++j) {
+                    read_sums<1>(&of[rank][j], memory + (across * sums_pitch + kept_row(along + j)) * 4, rank);
+                }
+            } else {
+                int const line = plan::c_along_rows ? across : kept_row(across);
+#pragma unroll
+                for (int j = 0; j < vector; j += 4) {
+                    read_sums<4>(&of[rank][j], memory + (line * sums_pitch + along + j) * 4, rank);
+                }
+            }
+        }
+    }
+
+    CUTLASS_DEVICE float total(int j) const {
+        float found = 0;
+#pragma unroll
+        for (int rank = 0; rank < plan::split; ++rank) found += of[rank][j];
+        return found;
+    }
+
+    // Writes so many elements: all at once, or one by one.
+    CUTLASS_DEVICE void write(plan::Result *to, int count, bool whole) const {
+        uint32_t words[granule / 4];
+#pragma unroll
+        for (int j = 0; j < vector; j += 4 / int(sizeof(plan::Result))) {
+            if constexpr (sizeof(plan::Result) == 2) {
+                words[j / 2] = packed(total(j), total(j + 1));
+            } else {
+                words[j] = __float_as_uint(total(j));
+            }
+        }
+        if (whole && count == vector) {
+            *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<uint4 const *>(words);
+        } else {
+#pragma unroll
+            for (int j = 0; j < vector; ++j) {
+                if (j < count) to[j] = reinterpret_cast<plan::Result const *>(words)[j];
+            }
+        }
+    }
+};
 
 CUTLASS_DEVICE void store_tile(Block const &block, Tile const &tile, Sums const (&sums)[own_blocks], int group, int warp,
                                int lane) {
@@ -57,35 +123,9 @@ CUTLASS_DEVICE void store_tile(Block const &block, Tile const &tile, Sums const 
     for (int item = block.rank * share + thread; item < last; item += plan::warpgroups * warpgroup_threads) {
         int const along = item % (inner / vector) * vector, across = item / (inner / vector);
         if (across >= outers || along >= inners) continue;
-        float total[vector] = {};
-        for (int rank = 0; rank < plan::split; ++rank) {
-#pragma unroll
-            for (int j = 0; j < vector; j += 4) {
-                float4 const part = sums_at(memory + (across * sums_pitch + along + j) * 4, rank);
-                total[j] += part.x;
-                total[j + 1] += part.y;
-                total[j + 2] += part.z;
-                total[j + 3] += part.w;
-            }
-        }
-        plan::Result *to = c + across * block.sizes.c_pitch + along;
-        uint32_t words[granule / 4];
-#pragma unroll
-        for (int j = 0; j < granule / 4; ++j) {
-            if constexpr (sizeof(plan::Result) == 2) {
-                words[j] = packed(total[2 * j], total[2 * j + 1]);
-            } else {
-                words[j] = __float_as_uint(total[j]);
-            }
-        }
-        if (whole && along + vector <= inners) {
-            *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<uint4 const *>(words);
-        } else {
-#pragma unroll
-            for (int j = 0; j < vector; ++j) {
-                if (along + j < inners) to[j] = reinterpret_cast<plan::Result const *>(words)[j];
-            }
-        }
+        Parts parts;
+        parts.read(memory, across, along);
+        parts.write(c + across * block.sizes.c_pitch + along, min(vector, inners - along), whole);
     }
     __syncwarp();
     if constexpr (plan::split > 1) {  // others may still read what is here

@@ -95,6 +95,8 @@ def product_of(plan: GemmPlan) -> Product:
                 "whose pitch is a multiple of 16 bytes, as padded tensors have"
             )
     assert mma.a is not None and mma.b is not None
+    if plan.operator.scaled:
+        raise LegalSatError("ptx does not multiply sums by scales; ask for cute")
     if plan.launch.programs:
         raise LegalSatError("plan has a persistent grid, and ptx prints one tile a block; ask for launch.programs 0")
     m, n, k = plan.tile

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from legalsat.backends.ptx.adapter import emit_ptx, launch_of
 from legalsat.backends.ptx.assemble import AssemblyFailed, assemble, tool_for
+from legalsat.backends.relayouts import with_relayouts
 from legalsat.gemm_plan import GemmPlan
 from legalsat.runtime.program import (
     AddressArgument,
@@ -24,7 +25,7 @@ BY_THE_DRIVER = "the driver"
 
 
 def program_of(plan: GemmPlan) -> Program:
-    """Return the program of a plan; A and B are what its kernel reads, laid out anew or not.
+    """Return the program of a plan, relayouts of its operands in front.
 
     Raises:
         LegalSatError: ptx does not print this plan.
@@ -37,7 +38,7 @@ def program_of(plan: GemmPlan) -> Program:
     ]
     result = plan.operator.c
     by_map = "c_map" in launch.parameters
-    return Program(
+    kernel = Program(
         subject=str(plan.operator),
         architecture=plan.target.architecture,
         text=text,
@@ -48,7 +49,9 @@ def program_of(plan: GemmPlan) -> Program:
             Operand("c", needed(result, GRANULE_BYTES if by_map else result.dtype.bytes)),
         ),
         recipes=(Recipe(launch.entry, (launch.grid, 1, 1), launch.threads, launch.shared, tuple(arguments)),),
+        builder=__name__,
     )
+    return with_relayouts(kernel, plan)
 
 
 def tools_of(program: Program) -> str:

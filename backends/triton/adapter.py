@@ -10,7 +10,8 @@ from legalsat.backends.triton.text import emit
 from legalsat.backends.triton.threads import Side, VectorKernel, emit_threads
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.views import views_of
-from legalsat.operators import Transpose
+from legalsat.margins import Margin
+from legalsat.operators import Pad, Transpose, margins_of
 from legalsat.plan import Plan, View
 from legalsat.sites import SWIZZLE_SPANS
 from legalsat.tensor import Tensor, plain
@@ -106,6 +107,7 @@ def _kernel(plan: Plan) -> CopyKernel:
         stages=plan.pipeline.stages,
         warps=plan.launch.warps,
         programs=plan.launch.programs,
+        margins=_margins(plan),
     )
 
 
@@ -117,7 +119,7 @@ def _vector_kernel(plan: Plan) -> VectorKernel:
             stride=tuple(getattr(mode, view.side) // word for mode in access.modes),
             bytes=copy.bytes,
         )
-        for view, copy in zip((plan.views[0], views_of(access)[1]), plan.copies, strict=True)
+        for view, copy in zip((plan.views[0], views_of(access, _margins(plan))[1]), plan.copies, strict=True)
     )
     return VectorKernel(
         source=_operand(plan.operator.source),
@@ -128,7 +130,13 @@ def _vector_kernel(plan: Plan) -> VectorKernel:
         load=load,
         store=store,
         warps=plan.launch.warps,
+        fill=plan.operator.pattern if isinstance(plan.operator, Pad) else 0,
+        margins=_margins(plan),
     )
+
+
+def _margins(plan: Plan) -> tuple[Margin, ...]:
+    return margins_of(plan.operator, plan.access) or ()
 
 
 def _slowest_first(view: View) -> tuple[tuple[int, ...], ...]:

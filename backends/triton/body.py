@@ -62,13 +62,15 @@ def _place(kernel: CopyKernel, tile: str, indentation: str) -> str:
     return f"{indentation}{', '.join(names)} = corner({tile})\n" if names else ""
 
 
-def _coordinate(kernel: CopyKernel, groups: Sequence[Sequence[int]]) -> str:
-    """The tile's first index in every dimension of a tensor map."""
+def _coordinate(kernel: CopyKernel, groups: Sequence[Sequence[int]], before: Sequence[int] = ()) -> str:
+    """The tile's first index in every dimension of a tensor map, which has `before` fewer words in front."""
     parts = []
     for group in groups:
         scale = math.prod(kernel.extent[m] for m in group[1:])
         first = _first(kernel, group[0])
-        parts.append(first if scale == 1 or first == "0" else f"{first} * {scale}")
+        part = first if scale == 1 or first == "0" else f"{first} * {scale}"
+        front = before[group[0]] if before else 0
+        parts.append((f"-{front}" if first == "0" else f"{part} - {front}") if front else part)
     return f"[{', '.join(parts)}]"
 
 
@@ -78,7 +80,8 @@ def _load(kernel: CopyKernel, tile: str, slot: str, indentation: str, predicate:
     barrier, buffer = (f"full.index({slot})", f"buffers.index({slot})") if slot else ("full", "buffer")
     text = _place(kernel, tile, "")
     text += f"mbarrier.expect({barrier}, TILE_BYTES{condition})\n"
-    text += f"tma_load(source, {_coordinate(kernel, kernel.source_groups)}, {barrier}, {buffer}{condition})\n"
+    place = _coordinate(kernel, kernel.source_groups, kernel.before)
+    text += f"tma_load(source, {place}, {barrier}, {buffer}{condition})\n"
     return indent(text, indentation)
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from legalsat.checks import integer, integers
 from legalsat.errors import InvalidInput
-from legalsat.targets import MAX_BOX_EXTENT, MAX_RANK
+from legalsat.margins import Margin
+from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, MAX_RANK
 
 SHARED_LIMIT = 227 * 1024
 """Bytes of shared memory that one CTA of sm_90 can have (CUDA programming guide, compute capabilities)."""
@@ -81,6 +82,8 @@ class CopyKernel:
         programs: CTAs of a persistent grid; 0 for one CTA per tile, which then has one stage.
         staging: store buffers of a persistent kernel that goes through registers, 1 or 2.
         band: tiles of the target's innermost mode visited in a row, so that both tensors are walked in blocks.
+        margins: which words of every joint mode the source has, where it has not all of them; around these the copy
+            engine fills in zeros.
 
     Raises:
         InvalidInput: no legal kernel has these numbers; the message names the one at fault.
@@ -102,11 +105,13 @@ class CopyKernel:
     programs: int = 0
     staging: int = 1
     band: int = 1
+    margins: tuple[Margin, ...] = ()
 
     def __post_init__(self) -> None:
         _check_numbers(self)
         _check_operands(self)
         _check_groups(self, self.source_groups, self.source_stride, self.swizzle_source, "source")
+        _check_margins(self)
         if self.target_groups is not None:
             _check_groups(self, self.target_groups, self.target_stride, self.swizzle_target, "target")
             _check_store(self)
@@ -116,6 +121,21 @@ class CopyKernel:
     def word_bytes(self) -> int:
         """Bytes of one word."""
         return self.word_bits // 8
+
+    @property
+    def source_extent(self) -> tuple[int, ...]:
+        """Words of every joint mode that the source has."""
+        return tuple(margin.held for margin in self.margins) or self.extent
+
+    @property
+    def before(self) -> tuple[int, ...]:
+        """Words of every joint mode in front of the source's."""
+        return tuple(margin.before for margin in self.margins) or (0,) * len(self.extent)
+
+    @property
+    def pads(self) -> bool:
+        """Whether zeros are written around the source's words."""
+        return self.source_extent != self.extent
 
     @property
     def direct(self) -> bool:
@@ -152,14 +172,14 @@ class CopyKernel:
     @property
     def load_map(self) -> TensorMapShape:
         """The load's tensor map."""
-        return self._map(self.source_groups, self.source_stride, self.swizzle_source)
+        return self._map(self.source_groups, self.source_extent, self.source_stride, self.swizzle_source)
 
     @property
     def store_map(self) -> TensorMapShape | None:
         """The store's tensor map, or None for a plain store."""
         if self.target_groups is None:
             return None
-        return self._map(self.target_groups, self.target_stride, self.swizzle_target)
+        return self._map(self.target_groups, self.extent, self.target_stride, self.swizzle_target)
 
     @property
     def shared_bytes(self) -> int:
@@ -167,11 +187,13 @@ class CopyKernel:
         staged = self.staging if self.programs and not self.direct else 0  # one tile a CTA is staged where it came in
         return (self.stages + staged) * self.tile_bytes + 8 * self.stages
 
-    def _map(self, groups: Sequence[Sequence[int]], stride: Sequence[int], swizzle: int) -> TensorMapShape:
+    def _map(
+        self, groups: Sequence[Sequence[int]], extent: Sequence[int], stride: Sequence[int], swizzle: int
+    ) -> TensorMapShape:
         block = tuple(math.prod(self.tile[m] for m in group) for group in groups)
         inner = swizzle // self.word_bytes if swizzle else MAX_BOX_EXTENT
         return TensorMapShape(
-            extent=tuple(math.prod(self.extent[m] for m in group) for group in groups),
+            extent=tuple(math.prod(extent[m] for m in group) for group in groups),
             stride=tuple(stride[group[-1]] for group in groups),
             block=block,
             box=(*(min(n, MAX_BOX_EXTENT) for n in block[:-1]), min(block[-1], inner)),
@@ -187,6 +209,9 @@ def _check_numbers(kernel: CopyKernel) -> None:
     for mode, tile in enumerate(integers(kernel.tile, "tile", low=1, length=rank)):
         if tile & (tile - 1):
             raise InvalidInput(f"tile[{mode}] is {tile}; give a power of two, which may overhang the extent")
+    for mode, (before, held) in enumerate(kernel.margins):
+        if len(kernel.margins) != rank or before < 0 or not 0 < held <= kernel.extent[mode] - before:
+            raise InvalidInput(f"margins are {kernel.margins}; give one for each of the extents {kernel.extent}")
     integers(kernel.source_stride, "source_stride", low=0, length=rank)
     integers(kernel.target_stride, "target_stride", low=0, length=rank)
     for mode in range(rank):
@@ -208,9 +233,9 @@ def _check_numbers(kernel: CopyKernel) -> None:
 
 
 def _check_operands(kernel: CopyKernel) -> None:
-    for name, operand, strides in (
-        ("source", kernel.source, kernel.source_stride),
-        ("target", kernel.target, kernel.target_stride),
+    for name, operand, extents, strides in (
+        ("source", kernel.source, kernel.source_extent, kernel.source_stride),
+        ("target", kernel.target, kernel.extent, kernel.target_stride),
     ):
         if not isinstance(operand, Operand):
             raise InvalidInput(f"{name} is {operand!r}; give an Operand")
@@ -218,8 +243,8 @@ def _check_operands(kernel: CopyKernel) -> None:
             raise InvalidInput(
                 f"{name} has elements of {operand.element_bytes} bytes, no multiple of the word's {kernel.word_bytes}"
             )
-        words = math.prod(kernel.extent)
-        span = sum((n - 1) * d for n, d in zip(kernel.extent, strides, strict=True)) + 1
+        words = math.prod(extents)
+        span = sum((n - 1) * d for n, d in zip(extents, strides, strict=True)) + 1
         if operand.bytes != words * kernel.word_bytes or operand.span != span * kernel.word_bytes:
             raise InvalidInput(
                 f"the modes hold {words * kernel.word_bytes} bytes over {span * kernel.word_bytes}, the {name} tensor "
@@ -258,7 +283,19 @@ def _check_groups(
     inner = groups[-1][-1]
     if stride[inner] != 1:
         raise InvalidInput(f"{side}_stride[{inner}] is {stride[inner]} words; the innermost mode of a map has 1")
-    _check_map(kernel, kernel._map(groups, stride, swizzle), swizzle, side)
+    extent = kernel.source_extent if side == "source" else kernel.extent
+    _check_map(kernel, kernel._map(groups, extent, stride, swizzle), swizzle, side)
+
+
+def _check_margins(kernel: CopyKernel) -> None:
+    for group in kernel.source_groups:
+        if len(group) > 1 and any(kernel.source_extent[m] != kernel.extent[m] for m in group):
+            raise InvalidInput(f"source_groups merges modes {group}, of which one is padded; keep that apart")
+    first = kernel.before[kernel.source_groups[-1][0]] * kernel.word_bytes
+    if first % GRANULE_BYTES:
+        raise InvalidInput(
+            f"source rows begin behind {first} bytes of padding; give a multiple of {GRANULE_BYTES}, as boxes need"
+        )
 
 
 def _check_map(kernel: CopyKernel, shape: TensorMapShape, swizzle: int, side: str) -> None:

@@ -132,6 +132,8 @@ def product_kernel_of(plan: GemmPlan) -> ProductKernel:
         )
     if epilogue is None:
         raise LegalSatError(f"triton stores no C of {plan.operator.out_dtype}; name a type of 8, 16 or 32 bits")
+    if plan.operator.scaled:
+        raise LegalSatError("triton does not multiply sums by scales; ask for cute")
     m, n, k = plan.tile
     if any(extent & (extent - 1) for extent in plan.tile):
         raise LegalSatError(f"plan has tiles of {m} x {n} x {k}, and triton's are powers of two; ask for another tile")

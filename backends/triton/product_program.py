@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from legalsat.backends.relayouts import with_relayouts
 from legalsat.backends.triton.compile import load_module
 from legalsat.backends.triton.product import LANES, TYPES, ProductKernel, product_kernel_of
 from legalsat.backends.triton.product_text import KERNEL, emit
@@ -38,7 +39,7 @@ _CLASSES = 64  # compiled and kept; a few hundred kilobytes each
 
 
 def program_of(plan: GemmPlan) -> Program:
-    """Return the program of a plan; A and B are what its kernel reads, laid out anew or not.
+    """Return the program of a plan, relayouts of its operands in front.
 
     Raises:
         LegalSatError: triton does not print this plan.
@@ -50,7 +51,7 @@ def program_of(plan: GemmPlan) -> Program:
     arguments += [NumberArgument(extent, "i32") for extent in (gemm.m, gemm.n, gemm.k)]
     if c.map is None:
         arguments.append(NumberArgument(c.pitch // c.vector, "i64"))
-    return Program(
+    made = Program(
         subject=str(gemm),
         architecture=plan.target.architecture,
         text=emit(kernel),
@@ -62,7 +63,9 @@ def program_of(plan: GemmPlan) -> Program:
         # Triton says at the end how many threads there are, and what shared memory they take.
         recipes=(Recipe(KERNEL, (kernel.programs, 1, 1), LANES * kernel.warps, 0, tuple(arguments)),),
         signature=_signature(kernel),
+        builder=__name__,
     )
+    return with_relayouts(made, plan)
 
 
 def _described(operand: str, tm: TensorMap, size: int) -> list[Argument]:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -74,6 +74,7 @@ def program_of(plan: Plan) -> Program:
         # Triton says at the end what shared memory it takes.
         recipes=(Recipe(entry, (programs, 1, 1), LANES * plan.launch.warps, 0, arguments),),
         signature=signature,
+        builder=__name__,
     )
 
 
@@ -98,9 +99,16 @@ def described(operand: str, tm: TensorMap, shape: TensorMapShape) -> list[Argume
 
 
 def tools_of(program: Program) -> str:
-    """Return what makes the image: Triton with its version."""
+    """Return what makes the image: Triton with its version.
+
+    Raises:
+        LegalSatError: Triton is not installed.
+    """
     del program
-    return f"triton {version('triton')}"
+    try:
+        return f"triton {version('triton')}"
+    except PackageNotFoundError:
+        raise LegalSatError("triton is not installed; install it, on Linux with `pip install triton`") from None
 
 
 def image_of(program: Program) -> Image:

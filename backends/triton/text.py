@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from legalsat.backends.triton.body import corner_function, kernel_function, kernel_name, plain_modes, tile_grid
-from legalsat.backends.triton.kernel import CopyKernel, TensorMapShape
+from legalsat.backends.triton.kernel import CopyKernel, Operand, TensorMapShape
 from legalsat.backends.triton.registers import Bit, RegisterLayout, exchanges_bytes, plain_layouts, staged_layout
 
 IMPORTS = """\
@@ -63,11 +63,28 @@ def by(numbers: Sequence[int]) -> str:
 
 
 def mode_table(order: Sequence[int], *columns: Sequence[int]) -> list[str]:
-    """Return lines that list modes in an order: extent, tile, source stride and target stride of each."""
-    rows: list[tuple[str, ...]] = [("mode", "extent", "tile", "source stride", "target stride")]
+    """Return lines that list modes in an order: extent, tile, source stride and target stride of each.
+
+    Of a padding, also the words in front of the source's, and the source's.
+    """
+    titles = ("mode", "extent", "tile", "source stride", "target stride", "in front", "in source")
+    rows: list[tuple[str, ...]] = [titles[: 1 + len(columns)]]
     rows += [(str(mode), *(str(column[mode]) for column in columns)) for mode in order]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["    " + "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
+
+
+def copied(source: Operand, target: Operand) -> str:
+    """Return what a kernel does, as its docstring begins."""
+    into = "" if source.bytes == target.bytes else f" into {by(target.shape)}"
+    return f"Copies {by(source.shape)} elements, {source.bytes} bytes,{into}"
+
+
+def around(fill: int | None) -> str:
+    """Return the line of a docstring that says what is written around the source; nothing of None."""
+    if fill is None:
+        return ""
+    return f"\n    Around the source's elements it writes {f'words of {fill:#x}' if fill else 'zeros'}."
 
 
 def _docstring(kernel: CopyKernel) -> str:
@@ -77,9 +94,11 @@ def _docstring(kernel: CopyKernel) -> str:
         "scatter_tiles": "Each tile passes through registers and is stored with plain instructions.",
     }[kernel_name(kernel)]
     launch = f"{kernel.programs} persistent CTAs" if kernel.programs else "one CTA per tile"
-    table = mode_table(kernel.source_order, kernel.extent, kernel.tile, kernel.source_stride, kernel.target_stride)
+    columns = (kernel.extent, kernel.tile, kernel.source_stride, kernel.target_stride)
+    margins = (kernel.before, kernel.source_extent) if kernel.pads else ()
+    table = mode_table(kernel.source_order, *columns, *margins)
     lines = [
-        f'"""Copies {by(kernel.source.shape)} elements, {kernel.source.bytes} bytes, on Hopper\'s copy engine.',
+        f'"""{copied(kernel.source, kernel.target)} on Hopper\'s copy engine.',
         "",
         way,
         f"{math.prod(kernel.tiles)} tiles of {kernel.tile_bytes} bytes, {launch} of {kernel.warps} warps, load buffers "
@@ -213,7 +232,7 @@ def _run(kernel: CopyKernel) -> str:
 def run(source, target=None):
     """Copy `source` into `target`, a new tensor if none is given, on the current stream; return the target.
 
-    The tensors must not overlap. A ValueError says what does not fit this kernel.
+    The tensors must not overlap. A ValueError says what does not fit this kernel.{around(0 if kernel.pads else None)}
     """
     import torch
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from textwrap import indent
 
 from legalsat.backends.triton.kernel import INT32_MAX, Operand
-from legalsat.backends.triton.text import RUN_CHECKS, by, mode_table
+from legalsat.backends.triton.text import RUN_CHECKS, around, copied, mode_table
 from legalsat.checks import integer, integers
 from legalsat.errors import InvalidInput
+from legalsat.margins import Margin
 
 KERNEL = "move_tiles"
 WORD_BITS = (8, 16, 32, 64)
@@ -47,6 +48,8 @@ class VectorKernel:
         tile: words of every joint mode that one tile spans; powers of two, may overhang the extent.
         load, store: how either side sees the modes.
         warps: warps of one program.
+        margins: which words of every joint mode the source has, where it has not all of them.
+        fill: the bits of a word that is written where the source has none.
 
     Raises:
         InvalidInput: Triton has no kernel of these numbers; the message names the one at fault.
@@ -60,6 +63,8 @@ class VectorKernel:
     load: Side
     store: Side
     warps: int
+    margins: tuple[Margin, ...] = ()
+    fill: int = 0
 
     def __post_init__(self) -> None:
         if integer(self.word_bits, "word_bits") not in WORD_BITS:
@@ -69,6 +74,21 @@ class VectorKernel:
                 raise InvalidInput(f"tile[{mode}] is {tile}; give a power of two, which may overhang the extent")
         if math.prod(self.tiles) > INT32_MAX:
             raise InvalidInput(f"{math.prod(self.tiles)} tiles overflow 32 bits; widen the tile")
+
+    @property
+    def source_extent(self) -> tuple[int, ...]:
+        """Words of every joint mode that the source has."""
+        return tuple(margin.held for margin in self.margins) or self.extent
+
+    @property
+    def before(self) -> tuple[int, ...]:
+        """Words of every joint mode in front of the source's."""
+        return tuple(margin.before for margin in self.margins) or (0,) * len(self.extent)
+
+    @property
+    def pads(self) -> bool:
+        """Whether something is written around the source's words."""
+        return self.source_extent != self.extent
 
     @property
     def tiles(self) -> tuple[int, ...]:
@@ -114,10 +134,11 @@ def emit_threads(kernel: VectorKernel) -> str:
 def _docstring(kernel: VectorKernel) -> str:
     tile_bytes = math.prod(kernel.tile) * kernel.word_bits // 8
     order = [mode for group in kernel.load.groups for mode in group]
-    table = mode_table(order, kernel.extent, kernel.tile, kernel.load.stride, kernel.store.stride)
+    columns = (kernel.extent, kernel.tile, kernel.load.stride, kernel.store.stride)
+    table = mode_table(order, *columns, *((kernel.before, kernel.source_extent) if kernel.pads else ()))
     return "\n".join(
         (
-            f'"""Copies {by(kernel.source.shape)} elements, {kernel.source.bytes} bytes, by threads.',
+            f'"""{copied(kernel.source, kernel.target)} by threads.',
             "",
             f"Loads move {kernel.load.bytes} bytes at a time and stores {kernel.store.bytes}, or what a small tile has",
             "for each thread. Any GPU has the instructions.",
@@ -149,13 +170,17 @@ def _constants(kernel: VectorKernel) -> str:
 
 def _function(kernel: VectorKernel) -> str:
     load, store = kernel.load, kernel.store
-    lines = [*_corner(kernel), *_places(kernel, load), _offset(kernel, load)]
-    lines.append(f"words = tl.load({_pointers(kernel, load, 'source')}{_mask(kernel, load)})")
+    apart = kernel.dimensions(load) != kernel.dimensions(store)
+    there, inside = _conditions(kernel, load, padded=kernel.pads), _conditions(kernel, store, padded=False)
+    lead = sum(n * d for n, d in zip(kernel.before, load.stride, strict=True))
+    lines = [*_corner(kernel), *_places(kernel, load), *_inside(there), _offset(kernel, load, lead)]
+    other = f", other={_signed(kernel.fill, kernel.word_bits)}" if there and kernel.pads else ""
+    lines.append(f"words = tl.load({_pointers(kernel, load, 'source')}{_mask(there)}{other})")
     lines += _reordered(kernel)
-    if kernel.dimensions(load) != kernel.dimensions(store):
-        lines += _places(kernel, store)
+    lines += _places(kernel, store) if apart else []
+    lines += _inside(inside) if apart or kernel.pads else []
     lines.append(_offset(kernel, store))
-    lines.append(f"tl.store({_pointers(kernel, store, 'target')}, words{_mask(kernel, store)})")
+    lines.append(f"tl.store({_pointers(kernel, store, 'target')}, words{_mask(inside)})")
     return f"@triton.jit\ndef {KERNEL}(source, target):\n{indent(chr(10).join(lines), '    ')}\n"
 
 
@@ -173,36 +198,53 @@ def _corner(kernel: VectorKernel) -> list[str]:
 
 
 def _places(kernel: VectorKernel, side: Side) -> list[str]:
-    """Lines that number a tile's words along each dimension of a side, and say which lie in the tensor."""
+    """Lines that number a tile's words along each dimension of a side."""
     dimensions = kernel.dimensions(side)
     lines = []
     for axis, group in enumerate(dimensions):
         spread = ", ".join(":" if other == axis else "None" for other in range(len(dimensions)))
         lines.append(f"at{axis} = tl.arange(0, {kernel.words(group)})" + (f"[{spread}]" if len(dimensions) > 1 else ""))
-    masks = []
-    for axis, group in _cut(kernel, side):
+    return lines
+
+
+def _conditions(kernel: VectorKernel, side: Side, *, padded: bool) -> list[str]:
+    """What says of a tile's words which lie in the tensor; of a `padded` source, which it has."""
+    dimensions = kernel.dimensions(side)
+    found = []
+    for group in side.groups:
+        at = f"at{dimensions.index(group)}" if group in dimensions else ""
         # Modes behind the first of a group are whole, so the first alone moves.
         scale = kernel.words_of(group[1:])
-        first = f" - {_times(f'first{group[0]}', scale)}" if kernel.tiles[group[0]] > 1 else ""
-        masks.append(f"(at{axis} < {kernel.words_of(group)}{first})")
-    return [*lines, f"inside = {' & '.join(masks)}"] if masks else lines
+        first = _times(f"first{group[0]}", scale) if kernel.tiles[group[0]] > 1 else ""
+        # Those of a padded mode are no group.
+        low = kernel.before[group[0]] if padded else 0
+        high = low + kernel.source_extent[group[0]] * scale if padded else kernel.words_of(group)
+        less = f" - {first}" if at and first else ""
+        if low > 0:
+            found.append(f"({at or first} >= {low}{less})")
+        if high < kernel.tiles[group[0]] * kernel.words(group):
+            found.append(f"({at or first} < {high}{less})")
+    return found
 
 
-def _cut(kernel: VectorKernel, side: Side) -> list[tuple[int, tuple[int, ...]]]:
-    """The dimensions along which the last tile overhangs the tensor."""
-    return [
-        (axis, group)
-        for axis, group in enumerate(kernel.dimensions(side))
-        if kernel.words_of(group) % kernel.words(group)
-    ]
+def _inside(conditions: Sequence[str]) -> list[str]:
+    return [f"inside = {' & '.join(conditions)}"] if conditions else []
 
 
-def _mask(kernel: VectorKernel, side: Side) -> str:
-    return ", mask=inside" if _cut(kernel, side) else ""
+def _mask(conditions: Sequence[str]) -> str:
+    return ", mask=inside" if conditions else ""
 
 
-def _offset(kernel: VectorKernel, side: Side) -> str:
-    """The line that says where on a side a tile's words lie, each vector's first at a multiple of the vector."""
+def _signed(word: int, bits: int) -> int:
+    """The number that a word's bits are, as Triton's words are signed."""
+    return word - (1 << bits) if word >> (bits - 1) else word
+
+
+def _offset(kernel: VectorKernel, side: Side, lead: int = 0) -> str:
+    """The line that says where on a side a tile's words lie, each vector's first at a multiple of the vector.
+
+    Of a padding, the corner lies `lead` words in front of the source.
+    """
     reach = sum((t - 1) * d for t, d in zip(kernel.tile, side.stride, strict=True))
     wide = ".to(tl.int64)" if reach > INT32_MAX else ""
     dimensions = kernel.dimensions(side)
@@ -210,6 +252,7 @@ def _offset(kernel: VectorKernel, side: Side) -> str:
     moving = [m for m in range(len(kernel.tiles)) if kernel.tiles[m] > 1 and side.stride[m]]
     first = " + ".join(_times(f"first{m}", side.stride[m]) for m in moving)
     total = f"({first}) + ({' + '.join(terms)})" if first else " + ".join(terms)
+    total += f" - {lead}" if lead else ""
     return f"offset = tl.multiple_of({total}, {[1] * (len(dimensions) - 1) + [kernel.vector(side)]})"
 
 
@@ -241,11 +284,12 @@ def _reordered(kernel: VectorKernel) -> list[str]:
 
 def _run(kernel: VectorKernel) -> str:
     word = f"torch.int{kernel.word_bits}"
+    said = around(kernel.fill if kernel.pads else None)
     return f'''\
 def run(source, target=None):
     """Copy `source` into `target`, a new tensor if none is given, on the current stream; return the target.
 
-    The tensors must not overlap. A ValueError says what does not fit this kernel.
+    The tensors must not overlap. A ValueError says what does not fit this kernel.{said}
     """
     import torch
 

@@ -1,7 +1,7 @@
 """Do random plans move every byte right, and how fast is a large transpose? `python -m bench.gpu.copies`.
 
-Two steps, so that the GPU's machine needs torch and Triton alone:
-    python -m bench.gpu.copies prepare FOLDER    plan 300 random movements, write their kernels (needs LegalSAT)
+Two steps, so that the GPU's machine needs torch and Triton alone (the first needs LegalSAT):
+    python -m bench.gpu.copies prepare FOLDER    plan 300 random movements and 60 paddings, write their kernels
     python bench/gpu/copies.py run FOLDER        run them on a GPU, write FOLDER/copies.json (needs torch, triton)
 Without arguments both are done, in a temporary folder.
 """
@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it also 
 from bench.gpu.machine import machine
 
 COUNT = 300
+PADS = 60
 SEED = 20261121
 MAX_ELEMENTS = 1 << 21
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 32, 33, 50, 63, 64, 65, 96, 100, 127, 128, 129, 200, 255, 256, 257)
@@ -78,6 +79,30 @@ def random_operator(rng: random.Random) -> Any:
     return (ls.Transpose(tensor, order) if turned else ls.Copy(tensor)), {}
 
 
+def random_pad(rng: random.Random) -> Any:
+    """Return a random Pad, in front often by whole granules, so that boxes and threads both come to it."""
+    import legalsat as ls  # noqa: PLC0415
+    from legalsat.dtypes import DTYPES  # noqa: PLC0415
+
+    element = DTYPES[rng.choice(list(DTYPES))]
+    rank = rng.randint(1, 5)
+    shape = [rng.choice(EXTENTS + LONG_EXTENTS if rank < 3 else EXTENTS) for _ in range(rank)]
+    while math.prod(shape) > MAX_ELEMENTS:
+        at = max(range(rank), key=lambda i: shape[i])
+        shape[at] = max(1, shape[at] // 2 + rng.randint(0, 1))
+    granule = 128 // math.gcd(element.bits, 128)
+    aligned = rng.random() < 0.6
+    if aligned:
+        shape[-1] = max(1, shape[-1] // granule) * granule
+    around = [(rng.choice((0, 0, 1, 2, 3, 7)), rng.choice((0, 0, 1, 2, 5))) for _ in range(rank - 1)]
+    row = (0, granule, 2 * granule) if aligned else (0, 1, 2, 3, granule)
+    around.append((rng.choice(row), rng.choice((*row, 1))))
+    known = element.kind != "float" or element.bits > 8
+    value = rng.choice((1, 3)) if known and element.bits >= 8 and element.kind != "bool" and rng.random() < 0.3 else 0
+    strides = _strides(shape, rng.choice((1, granule)))
+    return ls.Pad(ls.Tensor(shape, element, strides), around, value)
+
+
 def _strides(shape: list[int], granule: int) -> list[int]:
     strides, step = [], 1
     for position, extent in enumerate(reversed(shape)):
@@ -86,29 +111,30 @@ def _strides(shape: list[int], granule: int) -> list[int]:
     return strides[::-1]
 
 
-def prepare(folder: Path, count: int = COUNT) -> None:
-    """Plan `count` random movements for an H200 and write their kernels, and the transposes to time."""
+def prepare(folder: Path, count: int = COUNT, pads: int = PADS) -> None:
+    """Plan random movements and paddings for an H200, so many of each; write their kernels, and transposes to time."""
     import legalsat as ls  # noqa: PLC0415
     from legalsat.backends.triton import emit  # noqa: PLC0415
     from legalsat.backends.triton.adapter import kernel_of  # noqa: PLC0415
 
-    rng = random.Random(SEED)
     folder.mkdir(parents=True, exist_ok=True)
     entries: list[dict[str, Any]] = []
     refused: dict[str, int] = {}
     drawn = 0
-    while len(entries) < count:
-        drawn += 1
-        operator, values = random_operator(rng)
-        try:
-            plan = ls.synthesize(operator.bind(values) if values else operator, "h200", means=PRINTED)
-            text = plan.emit("triton")
-        except ls.LegalSatError as error:
-            codes = ",".join(d.code for d in getattr(error, "diagnostics", ())) or type(error).__name__
-            refused[codes] = refused.get(codes, 0) + 1
-            continue
-        entries.append({"name": f"plan{len(entries):03}", "symbolic": bool(values), **_describe(plan)})
-        (folder / f"{entries[-1]['name']}.py").write_text(text)
+    for draw, end, seed in ((random_operator, count, SEED), (_padding, count + pads, SEED + 1)):
+        rng = random.Random(seed)
+        while len(entries) < end:
+            drawn += 1
+            operator, values = draw(rng)
+            try:
+                plan = ls.synthesize(operator.bind(values) if values else operator, "h200", means=PRINTED)
+                text = plan.emit("triton")
+            except ls.LegalSatError as error:
+                codes = ",".join(d.code for d in getattr(error, "diagnostics", ())) or type(error).__name__
+                refused[codes] = refused.get(codes, 0) + 1
+                continue
+            entries.append({"name": f"plan{len(entries):03}", "symbolic": bool(values), **_describe(plan)})
+            (folder / f"{entries[-1]['name']}.py").write_text(text)
     timed = ls.synthesize(ls.Transpose(ls.Tensor((TIMED, TIMED), "bf16")), "h200")
     (folder / "transpose.py").write_text(timed.emit("triton"))
     for name, changes in RINGS.items():
@@ -118,21 +144,33 @@ def prepare(folder: Path, count: int = COUNT) -> None:
     print(f"{len(entries)} plans of {drawn} drawn; refused: {refused}")
 
 
+def _padding(rng: random.Random) -> tuple[Any, dict[str, int]]:
+    return random_pad(rng), {}
+
+
 def _describe(plan: Any) -> dict[str, Any]:
     from legalsat.backends.triton.adapter import kernel_of, vector_kernel_of  # noqa: PLC0415
 
     kernel: Any = kernel_of(plan) if plan.access.by == "tma" else vector_kernel_of(plan)
-    order = list(getattr(plan.operator, "order", range(plan.operator.source.rank)))
+    operator, shape = plan.operator, kernel.source.shape
+    # Packed elements are bytes to torch, and so is their padding.
+    around = [
+        [side * held // n for side in sides]
+        for sides, held, n in zip(getattr(operator, "padding", ()), shape, operator.source.shape, strict=False)
+    ]
     return {
-        "operator": str(plan.operator),
-        "dtype": plan.operator.source.dtype.name,
-        "rank": plan.operator.source.rank,
-        "order": order,
+        "operator": str(operator),
+        "kind": type(operator).__name__,
+        "dtype": operator.source.dtype.name,
+        "rank": operator.source.rank,
+        "order": list(getattr(operator, "order", range(operator.source.rank))),
+        "padding": around,
+        "pattern": getattr(operator, "pattern", 0),
         "means": plan.access.by,
         "store": plan.store,
         "laws": [step.law for step in plan.derivation],
         "bytes": kernel.source.element_bytes,
-        "source": [kernel.source.shape, kernel.source.stride],
+        "source": [shape, kernel.source.stride],
         "target": [kernel.target.shape, kernel.target.stride],
         "predicted_us": plan.cost.nanoseconds / 1000,
     }
@@ -173,7 +211,9 @@ def check_one(folder: Path, entry: dict[str, Any], seed: int) -> str:
     place = np.lib.stride_tricks.as_strided(
         expected[GUARD_BYTES // size :], target.shape, [s * size for s in target.stride()]
     )
-    place[...] = source.cpu().numpy().transpose(entry["order"])
+    place[...] = np.array([entry["pattern"]], np.uint64).astype(f"u{size}").view(whole)  # of a padding
+    inside = tuple(slice(low, low + n) for (low, _), n in zip(entry["padding"], shape, strict=False))
+    place[inside] = source.cpu().numpy().transpose(entry["order"])
     result = _load(folder, entry["name"]).run(source, target)
     torch.cuda.synchronize()
     if result.data_ptr() != target.data_ptr():
@@ -281,7 +321,7 @@ def run(folder: Path) -> int:
         "by_dtype": _count(plans, "dtype"),
         "by_means": _count(plans, "means"),
         "by_store": _count(plans, "store"),
-        "transposes": sum(p["operator"].startswith("transpose") for p in plans),
+        "by_kind": _count(plans, "kind"),
         "symbolic": sum(p["symbolic"] for p in plans),
         "drawn": manifest["drawn"],
         "refused": manifest["refused"],

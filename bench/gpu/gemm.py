@@ -29,13 +29,15 @@ from typing import Any
 from bench.gpu.gemm_shapes import Shape, illegal, legal, narrow, product_of, storage
 
 TARGET = "h200"
-MOST = {"legal": 8, "narrow": 5, "illegal": 6}  # kernels of a product that are timed
+MOST = 16  # kernels of a product that are timed, as `legalsat.torch.tune` does
 ROTATED_BYTES = 200 << 20
 TOLERANCE = 2e-2  # of the error's norm: results are rounded to 8 bits
 QUICK, FINAL = 2, 7  # rounds
 SEED, UNIT, MORE = 20261121, 128, 3  # of small random products: extents in tiles
 GUARD = 4096  # elements around C
-LEAST_MICROSECONDS = 400  # of a round
+LEAST_MICROSECONDS = 200  # of a round
+HOST_MICROSECONDS, HOST_CYCLES = 60, 120_000  # that a call may take the host; as cycles of the GPU
+LEAST_SLEEP = 250_000
 COMPILING_SECONDS = float(os.environ.get("COMPILING_SECONDS", "0"))  # while torch.compile takes part, 0 for never
 KINDS = {"legal": legal, "narrow": narrow, "illegal": illegal}
 
@@ -54,7 +56,7 @@ def prepare(folder: Path, kinds: list[str]) -> None:
     for kind in kinds:
         for shape in KINDS[kind]():
             gemm, candidates = product_of(shape), []
-            for nanoseconds, kernel in product_kernels(gemm, gpu, MOST[kind]):
+            for nanoseconds, kernel in product_kernels(gemm, gpu, MOST):
                 try:
                     program = program_for(gemm, kernel, gpu)
                 except LegalSatError as error:
@@ -95,9 +97,9 @@ def steps_of(program: Any, texts: dict[str, str]) -> list[dict[str, Any]]:
     return steps
 
 
-def small(shape: Shape, split: int, rng: random.Random) -> Shape:
+def small(shape: Shape, kernel: Any, rng: random.Random) -> Shape:
     """Return a small product of the same class: what is left of its extents in tiles of 128 is the same."""
-    least = (1, 1, split)
+    least = (1, 1, max(kernel.split, -(-kernel.tile[2] * (kernel.deferred + 1) // UNIT)))
     m, n, k = (
         extent % UNIT + UNIT * rng.randint(low, low + MORE)
         for extent, low in zip((shape.m, shape.n, shape.k), least, strict=True)
@@ -112,7 +114,7 @@ def checks(kernels: dict[str, tuple[Shape, Any]], gpu: Any, texts: dict[str, str
     rng, found = random.Random(SEED), list[dict[str, Any]]()
     for shape, kernel in kernels.values():
         for _ in range(2):
-            one = small(shape, kernel.split, rng)
+            one = small(shape, kernel, rng)
             steps = steps_of(program_for(product_of(one), kernel, gpu), texts)
             found.append({"shape": one.plain(), "kernel": str(kernel), "steps": steps})
     return found
@@ -128,6 +130,8 @@ class Product:
         self.shape = shape
         self.kind = {"bf16": torch.bfloat16, "fp16": torch.float16, "e4m3": torch.float8_e4m3fn}[shape.dtype]
         self.out = torch.bfloat16 if shape.dtype == "e4m3" else self.kind
+        names = ("scale_a", "scale_b") if shape.dtype == "e4m3" else ()
+        self.scales = {name: torch.rand((), device="cuda") + 0.5 for name in names}
         once = sum(r * c for (r, c), _, _ in storage(shape).values()) * (1 if shape.dtype == "e4m3" else 2)
         sets = sets or max(1, min(12, -(-ROTATED_BYTES // once)))
         self.sets = [self._drawn() for _ in range(sets)]
@@ -143,9 +147,14 @@ class Product:
         return made[0], made[1], torch.empty(self.shape.m, self.shape.n, dtype=self.out, device="cuda")
 
     def whole(self) -> None:
-        """Make all sets of small whole numbers, infinite at a few rows' ends, and C part of larger memory."""
+        """Make all sets of small whole numbers, infinite at a few rows' ends, and C part of larger memory.
+
+        Scales become powers of two, so that sums stay exact.
+        """
         import torch  # noqa: PLC0415
 
+        for exponent, scale in enumerate(self.scales.values(), start=-2):
+            scale.fill_(2.0**exponent)
         for i, (a, b, _) in enumerate(self.sets):
             for one in (a, b):
                 one.copy_(torch.randint(-2, 3, one.shape, device="cuda").float().to(self.kind))
@@ -158,7 +167,16 @@ class Product:
     def exact(self) -> Any:
         """Return the first set's product in float64."""
         a, b, _ = self.sets[0]
-        return a.double() @ b.double().t()
+        return math.prod((one.double() for one in self.scales.values()), start=a.double() @ b.double().t())
+
+    def error(self, call: Callable[[], None], exact: Any) -> float:
+        """Return the norm of a call's error on the first set, relative to that of the exact product."""
+        import torch  # noqa: PLC0415
+
+        c = self.sets[0][2].fill_(float("nan"))
+        call()
+        torch.cuda.synchronize()
+        return float(((c.double() - exact).norm() / exact.norm()).item())
 
     def ours(
         self, steps: list[dict[str, Any]], load: Callable[[dict[str, Any]], Any], *, repacked: bool = False
@@ -176,7 +194,8 @@ class Product:
             launches: list[tuple[tuple[str, ...], tuple[int, ...]]] = [
                 (("source", "target"), (places[step["result"]], now[step["result"]], stream)) for step in steps[:-1]
             ]
-            launches.append((("a", "b", "c"), (now["a"], now["b"], now["c"], stream)))
+            addresses = {**now, **{name: scale.data_ptr() for name, scale in self.scales.items()}}
+            launches.append((tuple(addresses), (*addresses.values(), stream)))
 
             parts = [
                 (image, *launch)
@@ -210,17 +229,20 @@ class Product:
         product(*ends[0])
         return [partial(product, *one) for one in ends]
 
-    def cublas(self) -> list[Callable[[], None]]:
-        """Return calls of torch, which takes cuBLAS; none where it refuses."""
+    def cublas(self, *, fast: bool = False) -> list[Callable[[], None]]:
+        """Return calls of torch, which takes cuBLAS; none where it refuses.
+
+        Args:
+            fast: whether sums of operands in 8 bits stay in the tensor cores, as ours do, and are not added up outside.
+        """
         import torch  # noqa: PLC0415
 
         if self.shape.dtype == "e4m3":
-            scale = torch.ones((), device="cuda")
             if self.shape.k % 16 or self.shape.n % 16:
                 return []
 
             def scaled(a: Any, b: Any, c: Any) -> None:
-                torch._scaled_mm(a, b.t(), scale, scale, out_dtype=self.out, out=c)
+                torch._scaled_mm(a, b.t(), **self.scales, out_dtype=self.out, use_fast_accum=fast, out=c)
 
             return [partial(scaled, *one) for one in self.sets]
 
@@ -241,10 +263,8 @@ class Product:
             if self.shape.dtype == "e4m3":
                 bytes_a, bytes_b = (pad(t.view(torch.uint8), (0, k - self.shape.k)) for t in (a, b))
                 bytes_b = pad(bytes_b, (0, 0, 0, n - self.shape.n))
-                scale = torch.ones((), device="cuda")
-                whole = torch._scaled_mm(
-                    bytes_a.view(self.kind), bytes_b.view(self.kind).t(), scale, scale, out_dtype=self.out
-                )
+                a, b = bytes_a.view(self.kind), bytes_b.view(self.kind)
+                whole = torch._scaled_mm(a, b.t(), **self.scales, out_dtype=self.out)
             else:
                 first = _filled(a, m if self.shape.form == "TN" else self.shape.m, k)
                 second = _filled(b, n, k)
@@ -261,12 +281,19 @@ def microseconds(ways: dict[str, list[Callable[[], None]]], rounds: int) -> dict
     """Return the median time of a call of each way, the ways in turns."""
     import torch  # noqa: PLC0415
 
+    for calls in ways.values():  # libraries choose a kernel at a first call, which would look like a slow one
+        for call in calls[:2]:
+            call()
+    torch.cuda.synchronize()
     samples: dict[str, list[float]] = {name: [] for name in ways}
     repeats: dict[str, int] = {}
+    quick: dict[str, bool] = {}
     for number in range(rounds + 1):
         for name, calls in ways.items():
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda._sleep(250_000)  # launches queue up meanwhile
+            count = len(calls) * repeats.get(name, 1)
+            # All launches queue up meanwhile, or the host would be timed where it is slower than the GPU.
+            torch.cuda._sleep(LEAST_SLEEP + (count * HOST_CYCLES if quick.get(name, True) else 0))
             begin.record()
             for _ in range(repeats.get(name, 1)):
                 for call in calls:
@@ -278,6 +305,7 @@ def microseconds(ways: dict[str, list[Callable[[], None]]], rounds: int) -> dict
                 samples[name].append(each)
             else:
                 repeats[name] = max(1, min(8, int(LEAST_MICROSECONDS / (each * len(calls)))))
+                quick[name] = each < 2 * HOST_MICROSECONDS
     return {name: sorted(found)[len(found) // 2] for name, found in samples.items()}
 
 
@@ -299,8 +327,6 @@ def check(entry: dict[str, Any], load: Callable[[dict[str, Any]], Any]) -> str:
 
 def measure(entry: dict[str, Any], load: Callable[[dict[str, Any]], Any], deadline: float) -> dict[str, Any]:
     """Check and time one product; torch.compile takes part until the deadline, since it takes long."""
-    import torch  # noqa: PLC0415
-
     shape = shape_of(entry["shape"])
     product = Product(shape)
     exact = product.exact()
@@ -308,15 +334,14 @@ def measure(entry: dict[str, Any], load: Callable[[dict[str, Any]], Any], deadli
     wrong = []
     for number, candidate in enumerate(entry["candidates"]):
         calls = product.ours(candidate["steps"], load)
-        product.sets[0][2].fill_(float("nan"))
-        calls[0]()
-        torch.cuda.synchronize()
-        error = ((product.sets[0][2].double() - exact).norm() / exact.norm()).item()
+        error = product.error(calls[0], exact)
         if not error < TOLERANCE:
             wrong.append({"kernel": candidate["kernel"], "error": error})
         else:
             ways[str(number)] = calls
     rivals = {"cublas": product.cublas()}
+    if shape.dtype == "e4m3":
+        rivals["cublas fast"] = product.cublas(fast=True)
     if entry["kind"] == "illegal":
         rivals |= {"padded": product.padded(), "nearest": product.nearest()}
         if shape.dtype != "e4m3" and time.monotonic() < deadline:
@@ -353,11 +378,10 @@ def measure(entry: dict[str, Any], load: Callable[[dict[str, Any]], Any], deadli
     }
 
 
-def run(folder: Path, only: int | None = None) -> int:
-    """Check small products, `only` so many if given, and else measure all large ones too."""
+def loader(folder: Path) -> Callable[[dict[str, Any]], Any]:
+    """Return what loads a step, whose cubin lies in the folder, onto the first GPU; makes torch's context there."""
     import torch  # noqa: PLC0415
 
-    from bench.gpu.machine import machine  # noqa: PLC0415
     from legalsat.runtime.driver import the_driver  # noqa: PLC0415
     from legalsat.runtime.loaded import Loaded  # noqa: PLC0415
     from legalsat.runtime.program import Image  # noqa: PLC0415
@@ -366,14 +390,24 @@ def run(folder: Path, only: int | None = None) -> int:
     torch.manual_seed(0)
     torch.zeros(1, device="cuda")
     device = the_driver().device(0)
-    started = time.monotonic()
-    prepared, rows = json.loads((folder / "gemm.json").read_text()), list[dict[str, Any]]()
-    out = Path(os.environ.get("OUT", folder), "gemm.json")
 
     def load(step: dict[str, Any]) -> Any:
         code = (folder / f"{step['cubin']}.cubin").read_bytes()
         return Loaded(device, Image.from_bytes(step["recipes"].encode() + b"\n" + code), "sm_90a")
 
+    return load
+
+
+def run(folder: Path, only: int | None = None) -> int:
+    """Check small products, `only` so many if given, and else measure all large ones too."""
+    import torch  # noqa: PLC0415
+
+    from bench.gpu.machine import machine  # noqa: PLC0415
+
+    load = loader(folder)
+    started = time.monotonic()
+    prepared, rows = json.loads((folder / "gemm.json").read_text()), list[dict[str, Any]]()
+    out = Path(os.environ.get("OUT", folder), "gemm.json")
     step = -(-len(prepared["checks"]) // only) if only else 1
     chosen = prepared["checks"][::step]
     wrong = []

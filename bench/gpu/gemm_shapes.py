@@ -18,7 +18,7 @@ class Shape:
 
     Attributes:
         m, n, k: extents. form: "NT", "NN" or "TN".
-        dtype: of A and B; e4m3 has C in bf16.
+        dtype: of A and B; e4m3 has a scale for each, and C in bf16.
         slices: elements that rows of A and of B begin late, in rows of 8 elements more.
     """
 
@@ -105,5 +105,7 @@ def product_of(shape: Shape) -> Any:
         pitch = columns + (8 if late else 0)
         extents, strides = ((columns, rows), (1, pitch)) if turned else ((rows, columns), (pitch, 1))
         tensors[name] = ls.Tensor(extents, shape.dtype, strides, offset=late * size)
-    out = "bf16" if shape.dtype == "e4m3" else shape.dtype
-    return ls.Gemm(shape.m, shape.n, shape.k, shape.dtype, out_dtype=out, a=tensors["a"], b=tensors["b"])
+    scaled = shape.dtype == "e4m3"
+    out = "bf16" if scaled else shape.dtype
+    a, b = tensors["a"], tensors["b"]
+    return ls.Gemm(shape.m, shape.n, shape.k, shape.dtype, out_dtype=out, a=a, b=b, scaled=scaled)

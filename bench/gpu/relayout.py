@@ -22,7 +22,6 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -68,14 +67,11 @@ CASES: tuple[tuple[str, int, tuple[int, ...], tuple[int, ...], dict[str, int]], 
 )
 # Tiles that are tried, by bytes of an element: granules of a row, elements along j.
 TILES = {
-    1: ((16, 256), (16, 128), (8, 256), (8, 128)),
-    2: ((16, 256), (16, 128), (32, 128), (32, 64), (16, 320), (8, 256)),
-    4: ((16, 128), (16, 64), (32, 64), (16, 256), (32, 128)),
-    8: ((32, 64), (32, 32), (64, 32), (16, 64)),
+    1: ((16, 128), (16, 256), (32, 128), (16, 384), (8, 128)),
+    2: ((32, 64), (16, 64), (64, 64), (32, 128), (32, 192), (16, 128), (16, 256)),
+    4: ((32, 64), (16, 64), (64, 64), (32, 128), (16, 128)),
+    8: ((32, 32), (32, 64), (64, 32), (16, 64), (16, 32)),
 }
-SHARED_LIMIT = 227 << 10  # bytes of a block
-GROUPS = (1, 4)
-VECTORS = (1, 2, 4)
 
 
 def dense(shape: Any, pitch: int = 0) -> tuple[int, ...]:
@@ -148,12 +144,8 @@ def variants(case: dict[str, Any]) -> list[dict[str, Any]]:
     kernel, _ = launched(case)
     found: list[dict[str, Any]] = [{}]
     if not hasattr(kernel, "tile_j"):
-        ways = (False, True) if kernel.element < 16 and not kernel.fills else (False,)
-        found += [{"vectors": v, "joins": joins} for v, joins in product(VECTORS, ways)]
-        return [*found, {"vectors": 1, "streaming": False}]
-    tiles = TILES[kernel.element]
-    found += [{"tile": tile, "group": 1} for tile in tiles]
-    return [*found, *({"tile": tile, "group": 4} for tile in tiles[:2])]
+        return [*found, *({"joins": joins} for joins in (False, True) if kernel.element < 16 and not kernel.fills)]
+    return [*found, *({"tile": tile} for tile in TILES[kernel.element]), {"joins": False}]
 
 
 def prepare(folder: Path) -> None:
@@ -169,8 +161,7 @@ def prepare(folder: Path) -> None:
     kernels: dict[str, set[Any]] = {"checked": set(), "timed": set()}
     for _ in range(COUNT):
         case = random_case(rng)
-        choices = {"group": rng.choice((1, 4)), "vectors": rng.choice((1, 2)), "streaming": rng.choice((None, False))}
-        kernel, launch = launched(case, **choices)
+        kernel, launch = launched(case, joins=rng.choice((None, False, True)))
         kernels["checked"].add(kernel)
         checked.append({**case, "launch": launch})
     for name, element, shape, order, options in CASES:
@@ -178,9 +169,8 @@ def prepare(folder: Path) -> None:
         launches = []
         for choices in variants(case):
             kernel, launch = launched(case, **choices)
-            if launch["shared"] <= SHARED_LIMIT:
-                kernels["timed"].add(kernel)
-                launches.append(launch)
+            kernels["timed"].add(kernel)
+            launches.append(launch)
         timed.append({**case, "name": name, "launches": launches})
     for which, needed in kernels.items():
         text = "\n".join(emit(kernel) for kernel in sorted(needed, key=lambda kernel: kernel.entry))

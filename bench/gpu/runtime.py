@@ -44,6 +44,7 @@ SIDE_CYCLES = 100_000_000  # about 50 ms
 def prepare(folder: Path) -> None:
     """Write everything that a run needs."""
     import legalsat as ls  # noqa: PLC0415 - the GPU's machine has no solvers
+    from legalsat.backends import PRODUCT_PROGRAMS  # noqa: PLC0415
     from legalsat.runtime import Cache  # noqa: PLC0415
     from legalsat.runtime.kernel import image_of  # noqa: PLC0415
     from legalsat.runtime.planned import program_for, sources  # noqa: PLC0415
@@ -65,14 +66,15 @@ def prepare(folder: Path) -> None:
     cache, made = Cache.default(), []
     for name in TARGETS:
         for product in _torch_products():
-            try:
-                program = program_for(product, target(name), cache)
-            except ls.LegalSatError as error:
-                made.append(f"{product} on {name}: {error}")
-                continue
-            image_of(program, cache)
-            for one in program.before:
-                image_of(one.program, cache)
+            for backend in PRODUCT_PROGRAMS:  # the GPU's machine may lack a compiler
+                try:
+                    program = program_for(product, target(name), cache, backend)
+                except ls.LegalSatError as error:
+                    made.append(f"{product} on {name} by {backend}: {error}")
+                    continue
+                image_of(program, cache)
+                for one in program.before:
+                    image_of(one.program, cache)
     (folder / "prepared.json").write_text(json.dumps({"sources": sources(), "refused": made}))
     print(f"prepared {len(PRODUCTS) + len(MOVEMENTS)} plans; refused: {made}")
 

@@ -64,7 +64,7 @@ def _key(product: Gemm, target: Target) -> str:
 def measured(
     found: Sequence[tuple[float, str, Program]], run: Callable[[Kernel], None], torch: Any, cache: Cache
 ) -> list[Timed]:
-    """Return the kernels that can be built, fastest first.
+    """Return the kernels that can be built and loaded, fastest first.
 
     Args:
         found: what `candidates` returns.
@@ -73,13 +73,13 @@ def measured(
         cache: of images.
 
     Raises:
-        LegalSatError: none can be built; the last one's reason.
+        LegalSatError: none can; the last one's reason.
     """
     kernels: dict[int, Kernel] = {}
     refusal: LegalSatError | None = None
     for number, (_, _, program) in enumerate(found):
         try:
-            kernels[number] = Kernel(program, cache=cache).build()
+            kernels[number] = Kernel(program, cache=cache).load(torch.cuda.current_device())
         except LegalSatError as error:
             refusal = error
     if not kernels:

@@ -27,6 +27,7 @@ _MOST_DYNAMIC_SHARED, _ANY_CLUSTER_SIZE = 8, 14
 _POINTER_DEVICE = 9
 _EVENT_WITHOUT_TIME = 2
 _MAP_ALIGNMENT = 64
+_NEEDED, _NEEDED_CUDA = ("cuLaunchKernelEx", "cuTensorMapEncodeTiled"), 12  # the youngest functions that are called
 
 
 class NoDriver(LegalSatError, OSError):
@@ -103,7 +104,7 @@ class Driver:
         """Load the driver.
 
         Raises:
-            NoDriver: there is no such library, or no GPU.
+            NoDriver: there is no such library, one that is too old, or no GPU.
         """
         try:
             self._cuda = ctypes.CDLL(library)
@@ -111,6 +112,8 @@ class Driver:
             raise NoDriver(
                 f"no NVIDIA driver was found ({library}); run where a GPU is, or in a container that is given one"
             ) from None
+        if missing := [name for name in _NEEDED if not hasattr(self._cuda, name)]:
+            raise NoDriver(f"{library} lacks {', '.join(missing)}; install a driver of CUDA {_NEEDED_CUDA} or later")
         self.launch = self._cuda.cuLaunchKernelEx
         self.current = self._cuda.cuCtxGetCurrent
         self._devices: dict[int, Device] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable
@@ -12,10 +13,10 @@ from typing import Any
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.runtime.cache import Cache, key_of
 from legalsat.runtime.driver import Driver, the_driver
-from legalsat.runtime.kept import Kept
+from legalsat.runtime.kept import KEPT, Kept
 from legalsat.runtime.loaded import Loaded
 from legalsat.runtime.memory import DriverMemory, TorchMemory
-from legalsat.runtime.program import Image, InvalidProgram, Program, span_bytes
+from legalsat.runtime.program import Image, InvalidProgram, Program, Relayout, span_bytes
 from legalsat.runtime.views import TORCH_NAMES, Mismatch, View, check, same_strides, stream_of, torch_or_none, view_of
 from legalsat.tensor import plain
 
@@ -26,6 +27,11 @@ def _builder(program: Program) -> Any:
     from legalsat.backends import builder_of  # noqa: PLC0415 - backends make programs
 
     return builder_of(program)
+
+
+def _name_of(relayout: Relayout) -> str:
+    """Return what a relayout's copies are kept under, "" for those that are not."""
+    return key_of("relayout", json.dumps(relayout.program.to_json())) if relayout.constant else ""
 
 
 def image_of(program: Program, cache: Cache) -> Image:
@@ -74,8 +80,9 @@ class Kernel:
     element type and alignment that was planned for. The call returns at once; its kernels run in torch's current
     stream, or in `stream`. With TRITON_INTERPRET=1 in the environment, kernels of Triton run on the host's arrays.
 
-    A call may be captured into a CUDA graph after one that was not. The graph needs the kernel kept for as long as it
-    is replayed, if operands are constant and laid out anew.
+    A call may be captured into a CUDA graph after one that was not, or after `load`. The graph needs constant operands
+    that are laid out anew kept for as long as it is replayed. No gradient flows through a call:
+    `legalsat.torch.matmul` has them.
 
     Attributes:
         program: what is launched, and how.
@@ -97,14 +104,21 @@ class Kernel:
         self._position = {name: i for i, name in enumerate(self._names)}
         self._image: Image | None = None
         self._interpreter: Callable[..., None] | None = None
+        self._relayouts = [_name_of(one) for one in program.before]
         self._loaded: dict[int, Loaded] = {}
-        self._kept: dict[int, Kept] = {}
         self._memory: dict[int, TorchMemory] = {}
         self._torch: tuple[Any, ...] | None = None
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
-        return f"<Kernel: {self.program.subject}, for {self.program.architecture}>"
+        return f"<Kernel: {self.program.subject}, for {self.program.architecture}, by {self.backend}>"
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend that printed the program."""
+        from legalsat.backends import backend_of  # noqa: PLC0415 - backends make programs
+
+        return backend_of(self.program)
 
     def build(self) -> Kernel:
         """Compile what is not in the cache yet, for any call to come; needs no GPU.
@@ -122,10 +136,26 @@ class Kernel:
                 self._image = image_of(self.program, self._cache or Cache.default())
         return self
 
+    def load(self, device: int = 0) -> Kernel:
+        """Load onto a GPU what calls on it need, compiled if need be, so that what its driver refuses is told now.
+
+        Args:
+            device: the GPU's number.
+
+        Raises:
+            NoDriver: there is no such GPU.
+            LegalSatError: as `build`, the kernel is for another GPU, or the driver refuses the image.
+        """
+        for one in (*self._before, self):
+            one._load(device)
+        return self
+
     def forget(self) -> None:
-        """Forget what was made of constant operands, as after a change that torch does not count (`.data`)."""
-        for kept in self._kept.values():
-            kept.forget()
+        """Forget what was made of constant operands, as after a change that torch does not count (`.data`).
+
+        Kernels that lay the same operands out alike share that, so it is forgotten for them as well.
+        """
+        KEPT.forget(self._relayouts)
 
     def __call__(self, *arrays: Any, out: Any = None, stream: Any = None) -> Any:
         """Run on arrays.
@@ -148,8 +178,12 @@ class Kernel:
             raise InvalidInput(f"kernel was given {len(arrays)} arrays; give {len(self._inputs)}: {names}")
         torch = torch_or_none()
         if stream is None and torch is not None and self._fits(torch, arrays, out):
-            return self.run(torch, arrays, out)
-        return self._call(arrays, out, stream)
+            result = self.run(torch, arrays, out)
+        else:
+            result = self._call(arrays, out, stream)
+        if torch is not None and isinstance(out, torch.Tensor):
+            torch.autograd.graph.increment_version(out)  # so that copies kept of it, and autograd, see the change
+        return result
 
     # The usual way: torch's tensors in torch's stream, a few microseconds.
 
@@ -238,7 +272,8 @@ class Kernel:
             if out is None:
                 expected = self._expected(torch) if isinstance(memory, TorchMemory) else ()
                 if not expected or isinstance(memory, DriverMemory):
-                    raise InvalidInput("there is no torch to make the result with; pass out=, an array for it")
+                    dtype = self.program.result.tensor.dtype
+                    raise InvalidInput(f"no torch with CUDA and {dtype} is imported to make the result; pass out=")
                 out = memory.result(*expected[-1][:3])
             place = view_of(out, driver, number)
             check(self.program.result, place, index)
@@ -274,7 +309,6 @@ class Kernel:
                 if self._image is None:
                     raise LegalSatError(f"{INTERPRET} is 1, so nothing was compiled for a GPU; unset it")
                 self._loaded[index] = Loaded(device, self._image, self.program.architecture)
-                self._kept[index] = Kept()
             return self._loaded[index]
 
     def _run(self, loaded: Loaded, call: _Call) -> None:
@@ -298,29 +332,29 @@ class Kernel:
         mover = kernel._loaded.get(index) or kernel._load(index)
         size = span_bytes(relayout.program.result.tensor)
         array, source = call.arrays[position], call.addresses[position]
-        kept = self._kept[index]
+        name = self._relayouts[number]
         if not relayout.constant or not isinstance(memory, TorchMemory) or not Kept.trackable(array):
             address = call.take(size)
             mover.launch(kernel._names, (source, address, call.stream))
             return address
-        found = kept.find(number, array)
+        found = KEPT.find(name, array)
         if found is not None and found[1]:
             return found[0]
         if memory.captures():  # the graph does it at each replay
             address = call.take(size)
             mover.launch(kernel._names, (source, address, call.stream))
             return address
-        with self._lock:
-            found = kept.find(number, array)  # another thread may have been here
+        with KEPT.lock:
+            found = KEPT.find(name, array)  # another thread may have been here
             # The same memory again, since graphs may hold its address.
             address, owner = memory.take(size) if found is None else (found[0], None)
             if found is None or not found[1]:
                 mover.launch(kernel._names, (source, address, call.stream))
                 memory.wait()  # once, so that any stream may use it from now on
             if found is None:
-                kept.keep(number, array, address, owner)
+                KEPT.keep(name, array, address, owner)
             else:
-                kept.renew(number, array)
+                KEPT.renew(name, array)
         return address
 
     def _interpret(self, arrays: tuple[Any, ...], out: Any) -> Any:

@@ -27,7 +27,6 @@ from legalsat.runtime.program import (
     NumberArgument,
     Recipe,
 )
-from legalsat.tensor_map import TensorMap
 
 MOST_PACKED = 512  # sets of addresses; the memory of each is about a kilobyte
 _SPREAD = 1  # CU_CLUSTER_SCHEDULING_POLICY_SPREAD
@@ -65,7 +64,6 @@ class Loaded:
             device.function(module, recipe.entry, shared=recipe.shared, cluster=_blocks(recipe))
             for recipe in image.recipes
         ]
-        self._maps: dict[TensorMap, dict[str, Any]] = {}
         self._packed: dict[tuple[int, ...], tuple[Any, ...]] = {}
 
     def launch(self, names: tuple[str, ...], key: tuple[int, ...]) -> None:

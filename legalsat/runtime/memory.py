@@ -45,12 +45,13 @@ class TorchMemory:
         found = self._torch.empty(size, dtype=self._torch.uint8, device=self._place)
         return found.data_ptr(), found
 
-    def give(self, size: int) -> None:
+    def give(self, kept: Any) -> None:
         """Take nothing back: dropping what keeps bytes is enough."""
 
     def captures(self) -> bool:
-        """Whether the current stream is being captured into a graph."""
-        found: bool = self._torch.cuda.is_current_stream_capturing()
+        """Whether this GPU's current stream is being captured into a graph."""
+        with self._torch.cuda.device(self._place):  # torch asks of the current GPU, which may be another one
+            found: bool = self._torch.cuda.is_current_stream_capturing()
         return found
 
     def wait(self) -> None:

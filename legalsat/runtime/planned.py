@@ -1,4 +1,4 @@
-"""From a product to its kernel: the program that was made for it before, from disk, or a new plan."""
+"""From a product to its kernel: a program that was chosen or kept, or a new plan's, by the first backend that can."""
 
 from __future__ import annotations
 
@@ -39,38 +39,57 @@ def target_of(name: str, capability: tuple[int, ...]) -> Target:
     return found
 
 
-def program_for(product: Gemm, target: Target, cache: Cache) -> Program:
-    """Return the program of a product: of the kernel that won a measurement, else of its plan, kept in the cache.
+def program_for(product: Gemm, target: Target, cache: Cache, backend: str) -> Program:
+    """Return a backend's program of a product.
+
+    It is that of the kernel that won a measurement, or is the cheapest of the list, if this backend prints those: they
+    need no solver. Else it is the plan's, and kept in the cache.
+
+    Args:
+        product: what to compute.
+        target: the GPU.
+        cache: of winners and programs.
+        backend: one of `legalsat.backends.PRODUCT_PROGRAMS`.
 
     Raises:
-        LegalSatError: nothing is legal for it, or no backend prints its plan.
+        LegalSatError: nothing is legal for it, or the backend does not print its plan.
     """
-    if (winner := kept(product, target, cache)) is not None:
-        return winner
-    if cheapest := candidates(product, target, 1):  # which needs no solver
-        return cheapest[0][2]
-    key = key_of("program", legalsat.__version__, sources(), target.name, repr(product))
+    from legalsat.backends import PRODUCT_PROGRAMS, program  # noqa: PLC0415 - backends import plans
+
+    chosen = kept(product, target, cache) or next((made for _, _, made in candidates(product, target, 1)), None)
+    if chosen is not None and chosen.builder == PRODUCT_PROGRAMS[backend]:
+        return chosen
+    key = key_of("program", legalsat.__version__, sources(), target.name, backend, repr(product))
     if (found := read_program(cache, key)) is not None:
         return found
     try:
         from legalsat.api import synthesize  # noqa: PLC0415 - what plans stands above, and needs the solvers
     except ImportError as error:
         raise LegalSatError(f"no plan of {product} is kept, and planning needs {error.name}; install it") from None
-    from legalsat.backends import program  # noqa: PLC0415
-
-    planned = program(synthesize(product, target))
+    planned = program(synthesize(product, target), backend)
     write_program(cache, key, planned)
     return planned
 
 
-def kernel_for(product: Gemm, target: Target) -> Kernel:
-    """Return a product's kernel, built.
+def kernel_for(product: Gemm, target: Target, device: int) -> tuple[Kernel, str]:
+    """Return a product's kernel, loaded, and why no better backend's is there, "" where there is no better one.
+
+    Args:
+        product: what to compute.
+        target: the GPU.
+        device: its number.
 
     Raises:
-        LegalSatError: as `program_for`, or what compiles the text is missing.
+        LegalSatError: of no backend is there a program, what compiles it, and a driver that takes that.
     """
+    from legalsat.backends import PRODUCT_PROGRAMS, first_of  # noqa: PLC0415 - backends import plans
+
     cache = Cache.default()
-    return Kernel(program_for(product, target, cache), cache=cache).build()
+
+    def loaded(backend: str) -> Kernel:
+        return Kernel(program_for(product, target, cache, backend), cache=cache).load(device)
+
+    return first_of(PRODUCT_PROGRAMS, loaded, "runs")
 
 
 @lru_cache(maxsize=1)

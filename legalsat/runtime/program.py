@@ -231,6 +231,12 @@ def needed(tensor: Tensor, bytes: int) -> Tensor:
     return Tensor(tensor.shape, tensor.dtype, tensor.strides, align, tensor.offset % align)
 
 
+def with_operand(program: Program, name: str, tensor: Tensor) -> Program:
+    """Return the program whose operand of this name is another tensor, as where a relayout reads it."""
+    operands = tuple(Operand(name, tensor) if one.name == name else one for one in program.operands)
+    return replace(program, operands=operands)
+
+
 def span_bytes(tensor: Tensor) -> int:
     """Return the bytes from a tensor's first to its last, rounded up."""
     return -(-tensor.span_bits // 8)
@@ -341,9 +347,3 @@ def _text(data: Any) -> str:
     if not isinstance(data, str):
         raise InvalidProgram(f"program has {data!r} for a text; make it again from its plan")
     return data
-
-
-def with_operand(program: Program, name: str, tensor: Tensor) -> Program:
-    """Return the program whose operand of this name is another tensor, as where a relayout reads it."""
-    operands = tuple(Operand(name, tensor) if one.name == name else one for one in program.operands)
-    return replace(program, operands=operands)

@@ -117,9 +117,9 @@ def check(operand: Operand, view: View, device: int | None) -> None:
             f"{name} starts {view.address % tensor.align} bytes past a multiple of {tensor.align}, this kernel is for "
             f"{tensor.offset}; copy it to memory of its own, or plan for that (legalsat.Tensor.from_array)"
         )
-    lazy = [flag for flag in ("is_conj", "is_neg") if getattr(view.owner, flag, bool)()]
-    if lazy:
-        raise Mismatch(f"{name} is a lazy conjugate or negative; resolve it first")
+    for lazy in ("conj", "neg"):
+        if getattr(view.owner, f"is_{lazy}", bool)():
+            raise Mismatch(f"{name} is a lazy view of other numbers; resolve it first, with resolve_{lazy}()")
 
 
 def same_strides(shape: tuple[int, ...], one: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -1,0 +1,46 @@
+"""Relayouts in front of a product, as its plan has them, for backends whose kernels read legal layouts alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from legalsat.backends.triton.program import program_of
+from legalsat.errors import LegalSatError
+from legalsat.gemm_plan import GemmPlan
+from legalsat.plan import Plan
+from legalsat.runtime.program import Program, Relayout, with_operand
+
+PRINTED_MEANS = ("tma", "threads")  # by which triton's movements travel
+
+
+def with_relayouts(program: Program, plan: GemmPlan) -> Program:
+    """Return a product's program with the movements in front that lay its operands out anew.
+
+    Args:
+        program: reads A and B where the plan's relayouts put them; what is returned reads them as they were given.
+        plan: the product's.
+
+    Raises:
+        LegalSatError: triton prints no plan of a relayout.
+    """
+    before: list[Relayout] = []
+    for name, one in (("a", plan.a), ("b", plan.b)):
+        constant = getattr(one.operator, "constant", False)
+        movements = [_movement(first) for first in one.before]
+        if movements:
+            program = with_operand(program, name, movements[0].operands[0].tensor)
+        before += (Relayout(name, movement, constant) for movement in movements)
+    return replace(program, before=(*program.before, *before))
+
+
+def _movement(plan: Plan) -> Program:
+    """Return the program of a relayout, which may go by any means, so by those that are printed if need be.
+
+    It is Triton's, which is installed with what compiles it.
+    """
+    try:
+        return program_of(plan)
+    except LegalSatError:
+        from legalsat.extract.planner import cached_plan  # noqa: PLC0415 - needs the solvers
+
+        return program_of(cached_plan(plan.operator, plan.target, PRINTED_MEANS))
