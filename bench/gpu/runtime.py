@@ -25,6 +25,7 @@ from typing import Any
 
 TARGETS = ("h200", "h100")
 # The last two are the first one's gradients.
+TUNED_SHAPES = ((4096, 4096, 4095), (128, 4096, 4096))
 TORCH_SHAPES = ((256, 512, 128), (100, 136, 64), (64, 4096, 4095), (512, 4095, 4096), (256, 128, 512), (128, 512, 256))
 BACKENDS = {"relaid": "ptx", "relaid once": "ptx"}  # which lays operands out anew where cute realigns them
 PRODUCTS: dict[str, dict[str, Any]] = {
@@ -323,6 +324,30 @@ class Checks:
                 raise
             except Exception as error:  # no compiler on the machine, say
                 said[mode] = f"{type(error).__name__}: {str(error)[:200]}"
+        return said
+
+    def tuning(self) -> Any:
+        """`legalsat.torch.tune`, whose winner is taken from then on; needs nvcc and CuTe's headers here."""
+        import legalsat.torch as ours  # noqa: PLC0415
+        from legalsat.errors import LegalSatError  # noqa: PLC0415
+
+        torch, said = self.torch, {}
+        for m, n, k in TUNED_SHAPES:
+            x = torch.randint(-2, 3, (m, k), device="cuda").bfloat16()
+            w = torch.randint(-2, 3, (n, k), device="cuda").bfloat16()
+            begin = time.perf_counter()
+            try:
+                timed = ours.tune(x, w.t())
+            except LegalSatError as error:
+                return f"not run: {error}"
+            seconds = time.perf_counter() - begin
+            winner = ours.way(x, w.t()).kernel
+            assert winner is not None and winner.program.text == timed[0].program.text, "another kernel is taken"
+            self.same(ours.matmul(x, w.t()), x, w, f"tuned {m} {n} {k}")
+            said[f"{m} x {n} x {k}"] = {
+                "seconds": round(seconds, 1),
+                "timed": [[one.kernel, round(one.microseconds, 2), round(one.predicted, 2)] for one in timed],
+            }
         return said
 
     def two_gpus(self) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,9 +79,11 @@ def measured(
     """
     kernels: dict[int, Kernel] = {}
     refusal: LegalSatError | None = None
-    for number, (_, _, program) in enumerate(found):
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # compilers are processes of their own
+        built = [pool.submit(Kernel(program, cache=cache).build) for _, _, program in found]
+    for number, one in enumerate(built):
         try:
-            kernels[number] = Kernel(program, cache=cache).load(torch.cuda.current_device())
+            kernels[number] = one.result().load(torch.cuda.current_device())
         except LegalSatError as error:
             refusal = error
     if not kernels:
