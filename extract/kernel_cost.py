@@ -1,6 +1,6 @@
 """What a persistent kernel of a product is predicted to take, relayouts in front included.
 
-Rates were fitted to 3,028 times of 112 products on an H200. How far predictions are off, and how much of the fastest
+Rates were fitted to 3,085 times of 112 products on an H200. How far predictions are off, and how much of the fastest
 kernel's speed the first choice has: `python -m bench.gpu.gemm judge`.
 """
 
@@ -14,22 +14,23 @@ from legalsat.gemm import Gemm
 from legalsat.product_kernel import ProductKernel
 from legalsat.targets import Target
 
-LAUNCH = 4270.0  # nanoseconds of a launch, its first loads and its last stores
-STEP_CYCLES = 11.8  # besides the multiplication, of each turn along k
-CLOCK = 1.669  # cycles a nanosecond under load
-CLUSTERED = 1.015  # blocks that wait for each other
-REALIGNED = 0.806  # A through registers: shared memory is busier, the more so the narrower the tile
-REALIGNED_COLUMNS = 112.6
-CACHE_BYTES = 10500.0  # a nanosecond from L2, of all processors
-STORED_BYTES = 36.5  # of C a cycle and processor, while its warps do not multiply
-LOAD_BYTES = 61.6  # a cycle and processor, from L2
-DRAM_SHARE = 0.906  # of the datasheet's bandwidth
-RELAYOUT_SHARE = 0.88
-RELAYOUT_LAUNCH = 6180.0
-SPLIT = 809.0  # nanoseconds in which a cluster meets twice
-ROUND = 2926.0  # nanoseconds until blocks that compute one tile each have made room for the next
-SPLIT_BYTES = 0.0461  # nanoseconds a byte of sums, to write them and to add up what others wrote
-OVERLAP = 3.5  # the norm in which what happens at once adds up
+LAUNCH = 4180.0  # nanoseconds of a launch, its first loads and its last stores
+STEP_CYCLES = 12.0  # besides the multiplication, of each turn along k
+CLOCK = 1.747  # cycles a nanosecond under load
+REALIGNED = 0.78  # A through registers: shared memory is busier, the more so the narrower the tile
+REALIGNED_COLUMNS = 108.7
+LITTLE_BYTES = 4 << 20  # of an operand that all processors read at about the same time
+LITTLE_SHARE = 0.627  # of what loads cost otherwise, of such an operand
+CACHE_BYTES = 12760.0  # a nanosecond from L2, of all processors
+STORED_BYTES = 36.7  # of C a cycle and processor, while its warps do not multiply
+LOAD_BYTES = 75.0  # a cycle and processor, from L2
+DRAM_SHARE = 0.94  # of the datasheet's bandwidth
+RELAYOUT_SHARE = 0.856
+RELAYOUT_LAUNCH = 5730.0
+SPLIT = 827.0  # nanoseconds in which a cluster meets twice
+ROUND = 2828.0  # nanoseconds until blocks that compute one tile each have made room for the next
+SPLIT_BYTES = 0.0511  # nanoseconds a byte of sums, to write them and to add up what others wrote
+OVERLAP = 2.26  # the norm in which what happens at once adds up
 
 
 def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> float:
@@ -60,7 +61,10 @@ def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> flo
         store *= 0.1 + 0.9 / rounds
     elif rounds > 1:
         store *= 0.8
-    from_cache = tiles * steps * loaded / CACHE_BYTES
+    # Processors that read the same little get it sooner than the cache could give each something else.
+    shares = (rows / kernel.cluster[1], m), (columns / kernel.cluster[0], n)
+    weighed = sum(share * (LITTLE_SHARE if extent * k * size < LITTLE_BYTES else 1) for share, extent in shares)
+    from_cache = tiles * steps * weighed * depth * size / CACHE_BYTES
     compute = rounds * (steps * max(turn, latency) + store * resident) / CLOCK
     moved = ((m + n) * k * size + m * n * gemm.out_dtype.bits / 8) / (bandwidth * DRAM_SHARE)
     total = math.pow(compute**OVERLAP + moved**OVERLAP + from_cache**OVERLAP, 1 / OVERLAP) + LAUNCH
@@ -74,6 +78,4 @@ def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> flo
     ):
         if first != "none" and not (constant and gemm.constant_b):
             total += 2 * extent * k * size / (bandwidth * RELAYOUT_SHARE) + RELAYOUT_LAUNCH
-    if kernel.cluster != (1, 1):
-        total *= CLUSTERED
     return round(total, 1)
