@@ -26,10 +26,11 @@ def with_relayouts(program: Program, plan: GemmPlan) -> Program:
     before: list[Relayout] = []
     for name, one in (("a", plan.a), ("b", plan.b)):
         constant = getattr(one.operator, "constant", False)
-        movements = [_movement(first) for first in one.before]
-        if movements:
-            program = with_operand(program, name, movements[0].operands[0].tensor)
-        before += (Relayout(name, movement, constant) for movement in movements)
+        if one.before:
+            (first,) = one.before  # plans have one at most, as a copy that is kept goes by what it was made from
+            movement = _movement(first)
+            program = with_operand(program, name, movement.operands[0].tensor)
+            before.append(Relayout(name, movement, constant))
     return replace(program, before=(*program.before, *before))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from legalsat.access import Access
 from legalsat.dtypes import DType
@@ -77,8 +78,8 @@ def views_of(access: Access, margins: Sequence[Margin] = ()) -> tuple[View, View
     spread, other = ([g for g, tile in zip(v.groups, v.tile, strict=True) if tile > 1] for v in (load, store))
     if spread != other or set(load.groups) != set(store.groups):
         # Threads turn the tile, so that either side may merge alone.
-        load, store = (view_of(access, side, whole=True, margins=margins) for side in ("source", "target"))
-        return load, store
+        whole = partial(view_of, access, whole=True, margins=margins)
+        return whole("source"), whole("target")
     at = [store.groups.index(group) for group in load.groups]
     if store.stride[at[0]] != access.word:
         return load, store

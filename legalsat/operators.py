@@ -322,7 +322,9 @@ class Pad:
         if source.dims:
             raise InvalidInput(f"source is {source}; bind its dims first")
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidInput(f"value is {value!r}; give a number")
+            raise InvalidInput(
+                f"value is {value!r}; give a plain int or float, as 1 for True or value.item() of an array"
+            )
         put = object.__setattr__
         put(self, "source", source)
         put(self, "padding", paddings(padding, source.rank))

@@ -101,6 +101,9 @@ class Tcgen05Limits:
     kinds: tuple[str, ...] = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")
 
 
+_GPC = 16  # processors, of which cards have two more at times
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """A product that carries the chip: what speed predictions need, by its datasheet.
@@ -120,8 +123,14 @@ class Device:
     clusters: tuple[int, ...] = ()
 
     def clusters_at_once(self, blocks: int) -> int:
-        """Return how many clusters of so many blocks, each of which fills a processor, run at once."""
-        return self.clusters[blocks - 1] if blocks <= len(self.clusters) else self.processors // blocks
+        """Return how many clusters of so many blocks, each of which fills a processor, run at once.
+
+        Where that was not measured, GPCs are taken to have 16 processors, which pairs of blocks do not notice.
+        """
+        if blocks <= len(self.clusters):
+            return self.clusters[blocks - 1]
+        whole = self.processors // blocks if blocks <= 2 else self.processors // _GPC * (_GPC // blocks)
+        return max(1, whole)
 
 
 @dataclass(frozen=True, slots=True)

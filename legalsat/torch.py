@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,7 @@ SCHEMA = "(Tensor a, Tensor b, bool constant_b) -> Tensor"
 SCALED_SCHEMA = (
     "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, *, ScalarType out_dtype, bool constant_b) -> Tensor"
 )
+SCALED_FALLBACK = "torch._scaled_mm"
 _HALF = (torch.bfloat16, torch.float16)
 _EIGHT = (torch.float8_e4m3fn, torch.float8_e5m2)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -48,15 +49,17 @@ class Way:
     """How a product is computed.
 
     Attributes:
-        kernel: the kernel, None for torch.matmul.
+        kernel: the kernel, None where torch computes the product.
         reason: why there is none, or why backends that would be better have none; "" where the best one has.
+        fallback: what computes it without one.
     """
 
     kernel: Kernel | None
     reason: str = ""
+    fallback: str = "torch.matmul"
 
     def __str__(self) -> str:
-        by = "torch.matmul" if self.kernel is None else repr(self.kernel)
+        by = self.fallback if self.kernel is None else repr(self.kernel)
         return f"{by}, since {self.reason}" if self.reason else by
 
 
@@ -102,13 +105,17 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> tor
 def way(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> Way:
     """Return how `matmul` computes the product of two matrices; makes its kernel if that was not done yet."""
     a, b = a.resolve_neg(), b.resolve_neg()  # as they reach the operator
-    key = _class_of(a, b, constant_b)
+    return _remembered(_class_of(a, b, constant_b), lambda: _planned(a, b, constant_b), a, b)
+
+
+def _remembered(key: tuple[Any, ...], plan: Callable[[], Way], a: torch.Tensor, b: torch.Tensor) -> Way:
+    """Return the way of a class of operands, planned when it is first seen."""
     found = _ways.get(key)
     if found is None:
         with _lock:
             found = _ways.get(key)
             if found is None:
-                found = _planned(a, b, constant_b)
+                found = plan()
                 if found.reason:
                     LOG.info("%s x %s by %s", tuple(a.shape), tuple(b.shape), found)
                 if len(_ways) >= MOST_WAYS:
@@ -327,24 +334,6 @@ def scaled_mm(
     return found
 
 
-def _scaled_way(
-    a: torch.Tensor, b: torch.Tensor, scales: tuple[torch.Tensor, ...], out_dtype: torch.dtype, constant_b: bool
-) -> Way:
-    key = (*_class_of(a, b, constant_b), out_dtype, *((one.dtype, one.numel(), one.get_device()) for one in scales))
-    found = _ways.get(key)
-    if found is None:
-        with _lock:
-            found = _ways.get(key)
-            if found is None:
-                found = _planned_scaled(a, b, scales, out_dtype, constant_b)
-                if found.kernel is None:
-                    LOG.info("%s x %s by torch._scaled_mm: %s", tuple(a.shape), tuple(b.shape), found.reason)
-                if len(_ways) >= MOST_WAYS:
-                    _ways.clear()
-                _ways[key] = found
-    return found
-
-
 def _planned_scaled(
     a: torch.Tensor, b: torch.Tensor, scales: tuple[torch.Tensor, ...], out_dtype: torch.dtype, constant_b: bool
 ) -> Way:
@@ -354,16 +343,16 @@ def _planned_scaled(
     if not reason and any(one.device != a.device for one in scales):
         reason = f"scales are on {scales[0].device} and {scales[1].device}; move both to {a.device}"
     if reason:
-        return Way(None, reason)
+        return Way(None, reason, SCALED_FALLBACK)
     try:
         plain = product_of(a, b, constant_b=constant_b)
         product = Gemm(
             plain.m, plain.n, plain.k, plain.dtype, out_dtype=out_dtype, a=plain.a, b=plain.b, constant_b=constant_b,
             scaled=True,
         )  # fmt: skip
-        return Way(*kernel_for(product, _target(a), a.get_device()))
+        return Way(*kernel_for(product, _target(a), a.get_device()), SCALED_FALLBACK)
     except LegalSatError as error:
-        return Way(None, str(error))
+        return Way(None, str(error), SCALED_FALLBACK)
 
 
 def _compute_scaled(
@@ -375,12 +364,19 @@ def _compute_scaled(
     out_dtype: torch.dtype,
     constant_b: bool,
 ) -> torch.Tensor:
-    found = _scaled_way(a, b, (scale_a, scale_b), out_dtype, constant_b)
+    scales = scale_a, scale_b
+    key = (*_class_of(a, b, constant_b), out_dtype, *((one.dtype, one.numel(), one.get_device()) for one in scales))
+    found = _remembered(key, lambda: _planned_scaled(a, b, scales, out_dtype, constant_b), a, b)
     product: torch.Tensor
-    if found.kernel is None:
-        product = torch._scaled_mm(a, b, scale_a, scale_b, out_dtype=out_dtype, use_fast_accum=True)
-    else:
-        product = found.kernel.run(torch, (a, b, scale_a, scale_b))
+    if found.kernel is not None:
+        product = found.kernel.run(torch, (a, b, *scales))
+        return product
+    try:
+        product = torch._scaled_mm(a, b, *scales, out_dtype=out_dtype, use_fast_accum=True)
+    except RuntimeError as error:
+        raise LegalSatError(
+            f"torch._scaled_mm refuses these operands, and no kernel is there: {found.reason}; cute alone scales"
+        ) from error
     return product
 
 

@@ -68,13 +68,16 @@ def cases() -> Iterator[tuple[Launch, Side, Side, Any]]:
     rng = np.random.default_rng(6)
     problems = [*PROBLEMS, *(random_problem(rng) for _ in range(20))]
     for number, (element, shape, strides, offset, steps, shift, usual) in enumerate(problems):
-        source, to = Side(element, shape, strides, offset, rng), Side(element, shape, steps, shift, None)
+        source = Side(element, shape, strides, offset, rng)
         aligns = (math.gcd(256, start or 256) for start in (offset, shift))
         source_align, target_align = aligns
         moved = movement(element, shape, strides, steps, source_align=source_align, target_align=target_align)
         tile = None if usual else (LONG if number % 3 == 0 else SMALL)[element]
         tuning = Tuning(tile, joins=(None, None, True, False)[number % 4])
-        yield launch_of(moved, tuning), source, to, source.bytes_of(source.memory).copy()
+        launch = launch_of(moved, tuning)
+        late = int(rng.integers(0, 256 // launch.target_align)) if number % 2 else 0  # at any address that it takes
+        to = Side(element, shape, steps, shift + late * launch.target_align, None)
+        yield launch, source, to, source.bytes_of(source.memory).copy()
 
 
 def random_problem(rng: np.random.Generator) -> Problem:
@@ -107,16 +110,22 @@ def paddings() -> Iterator[tuple[Launch, Side, Side, Any]]:
         ("fp32", 4, (20, 31), (33, 1), ((2, 0), (1, 32)), -1.5, 0xBFC00000),
         ("fp64", 8, (1, 9), (9, 1), ((1, 1), (3, 3)), 2.0, 0x4000000000000000),
         ("fp16", 2, (64, 64), (64, 1), ((0, 0), (0, 64)), 0.5, 0x3800),
+        ("bf16", 2, (4, 8, 2), (64, 4, 1), ((0, 0), (1, 1), (0, 0)), 1.0, 0x3F80),
+        ("bf16", 2, (4, 8, 8), (256, 16, 1), ((0, 0), (1, 1), (0, 0)), 1.0, 0x3F80),
+        ("bf16", 2, (33, 11), (11, 1), ((0, 0), (0, 1)), 1.0, 0x3F80),
+        ("e4m3", 1, (257, 8), (9, 1), ((0, 0), (0, 1)), 0, 0),
     ):
         operator = ls.Pad(ls.Tensor(shape, dtype, strides), padding, value)
         source = Side(element, shape, strides, 0, rng)
         result = plain(operator.target.shape)
-        to = Side(element, result, plain(operator.target.strides), 0, None)
+        launch = launch_of(movement_of(operator))
+        shift = int(rng.integers(0, 256 // launch.target_align)) * launch.target_align  # any address that it takes
+        to = Side(element, result, plain(operator.target.strides), shift, None)
         expected = np.empty((*result, element), np.uint8)
         expected[...] = np.frombuffer(bits.to_bytes(element, "little"), np.uint8)
         inside = tuple(slice(before, before + n) for (before, _), n in zip(padding, shape, strict=True))
         expected[inside] = source.bytes_of(source.memory)
-        yield launch_of(movement_of(operator)), source, to, expected
+        yield launch, source, to, expected
 
 
 def relaid_matrices() -> Iterator[tuple[Launch, Side, Side, Any]]:

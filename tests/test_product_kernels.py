@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
+from legalsat.extract.kernel_cost import kernel_nanoseconds
 from legalsat.extract.product_kernels import product_kernels, side_of
 from legalsat.extract.product_maps import Placed, laid, result_map, sides, source_maps
 from legalsat.gemm import Gemm
@@ -186,3 +189,25 @@ def test_kernels_are_plain_values() -> None:
     one: ProductKernel = product_kernels(Gemm(64, 64, 64, "bf16"), H200)[0][1]
     assert one == product_kernels(Gemm(64, 64, 64, "bf16"), H200)[0][1]
     assert "stages" in str(one)
+
+
+def test_a_cluster_too_many_takes_another_round() -> None:
+    assert H200.device is not None
+    product = ls.Gemm(128, 4096, 7168, "bf16")  # 32 tiles of 128 x 128
+    for split in (3, 4):
+        kernel = next(
+            one for _, one in product_kernels(product, H200) if one.split == split and one.tile[:2] == (128, 128)
+        )
+        fitting = H200.device.clusters[split - 1] * 128
+        times = [
+            kernel_nanoseconds(ls.Gemm(128, n, 7168, "bf16"), kernel, H200)
+            for n in (fitting - 128, fitting, fitting + 128)
+        ]
+        assert times[1] < 1.1 * times[0] < 0.9 * times[2]
+
+
+def test_clusters_of_gpus_that_nobody_asked_stay_within_gpcs() -> None:
+    h100 = target("h100").device
+    assert h100 is not None and not h100.clusters
+    assert [h100.clusters_at_once(blocks) for blocks in (1, 2, 3, 4, 8)] == [132, 66, 40, 32, 16]
+    assert replace(h100, processors=3).clusters_at_once(8) == 1

@@ -434,9 +434,20 @@ def test_scaled_products_are_planned_with_scales_in_the_gpus_memory(monkeypatch:
         True, "fp16", "fp16", True,
     )  # fmt: skip
     assert (product.m, product.n, product.k, product.b.strides) == (16, 48, 32, (32, 1))
-    refused = ours._scaled_way(a, b, (scale_a.expand(16, 1), scale_b), torch.float16, True)
+    refused = ours._planned_scaled(a, b, (scale_a.expand(16, 1), scale_b), torch.float16, True)
     assert refused.kernel is None and "one element of float32" in refused.reason
+    assert str(refused).startswith("torch._scaled_mm, since")
     ours._ways.clear()
+
+
+def test_what_torch_refuses_too_says_why_there_is_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("Expected trailing dimension of mat1 to be divisible by 16")
+
+    monkeypatch.setattr(torch, "_scaled_mm", refuse)
+    ours.forget()
+    with pytest.raises(ls.LegalSatError, match="no kernel is there: operands are on cpu"):
+        ours.scaled_mm(*scaled_operands())
 
 
 def test_compilation_keeps_one_call_of_a_scaled_product() -> None:

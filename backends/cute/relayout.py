@@ -198,7 +198,8 @@ def _widened(moved: Movement) -> Movement:
     numbers = [moved.source_align, moved.target_align, *(n for axis in axes[1:] for n in (axis.source, axis.target))]
     if len(axes) < 3 or size not in EVEN_TILES or any(number % size for number in numbers):
         return moved
-    return replace(moved, element=size, axes=tuple(axes[1:]))
+    pattern = int.from_bytes(moved.pattern.to_bytes(moved.element, "little") * axes[0].extent, "little")
+    return replace(moved, element=size, axes=tuple(axes[1:]), pattern=pattern)
 
 
 def _fastest(moved: Movement, side: str) -> Axis | None:
@@ -242,15 +243,14 @@ def _rows(moved: Movement, fast: Axis | None, tuning: Tuning) -> Launch:
     _require_countable(max(units, blocks) + THREADS)
     numbers = [bytes_, units, *divisor(parts), *_axis_numbers(outer)]
     if fills:
-        pattern = int.from_bytes(
-            moved.pattern.to_bytes(moved.element, "little") * (8 // min(8, moved.element)), "little"
-        )
-        numbers += [head, source_length, pattern]
+        # As the kernel has it, 8 bytes long; elements of 16 are 8 bytes twice, since no type is wider.
+        repeated = moved.pattern.to_bytes(moved.element, "little") * (8 // min(8, moved.element))
+        numbers += [head, source_length, int.from_bytes(repeated[:8], "little")]
         numbers += [axis.first if axis.pads else 0 for axis in outer]
         numbers += [axis.count if axis.pads else axis.extent for axis in outer]
     if joined:
         numbers += [*divisor(length), (joined.source - length) % 2**32]
-    aligned = GRANULE if targets % GRANULE == 0 else element  # granules are counted for rows that start so
+    aligned = math.gcd(GRANULE, targets)  # granules are counted for rows that start so
     return Launch(kernel, blocks, 0, tuple(numbers), element, max(element, aligned))
 
 

@@ -153,7 +153,8 @@ class Kernel:
     def forget(self) -> None:
         """Forget what was made of constant operands, as after a change that torch does not count (`.data`).
 
-        Kernels that lay the same operands out alike share that, so it is forgotten for them as well.
+        Kernels that lay the same operands out alike share that, so it is forgotten for them as well. Call it when
+        streams that still read it are done.
         """
         KEPT.forget(self._relayouts)
 
