@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from legalsat.backends.triton.tiled import Tiled
 from legalsat.checks import integer, integers
 from legalsat.errors import InvalidInput
 from legalsat.margins import Margin
@@ -60,7 +61,7 @@ class TensorMapShape:
 
 
 @dataclass(frozen=True)
-class CopyKernel:
+class CopyKernel(Tiled):
     """One kernel that copies `source` into `target`, word by word, through the tensor copy engine.
 
     Attributes:
@@ -123,29 +124,9 @@ class CopyKernel:
         return self.word_bits // 8
 
     @property
-    def source_extent(self) -> tuple[int, ...]:
-        """Words of every joint mode that the source has."""
-        return tuple(margin.held for margin in self.margins) or self.extent
-
-    @property
-    def before(self) -> tuple[int, ...]:
-        """Words of every joint mode in front of the source's."""
-        return tuple(margin.before for margin in self.margins) or (0,) * len(self.extent)
-
-    @property
-    def pads(self) -> bool:
-        """Whether zeros are written around the source's words."""
-        return self.source_extent != self.extent
-
-    @property
     def direct(self) -> bool:
         """Whether the store reads the very buffer that the load wrote."""
         return self.target_groups == self.source_groups
-
-    @property
-    def tiles(self) -> tuple[int, ...]:
-        """Tiles along every joint mode."""
-        return tuple(-(-n // t) for n, t in zip(self.extent, self.tile, strict=True))
 
     @property
     def tile_words(self) -> int:

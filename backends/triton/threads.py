@@ -14,6 +14,7 @@ from textwrap import indent
 
 from legalsat.backends.triton.kernel import INT32_MAX, Operand
 from legalsat.backends.triton.text import RUN_CHECKS, around, copied, mode_table
+from legalsat.backends.triton.tiled import Tiled
 from legalsat.checks import integer, integers
 from legalsat.errors import InvalidInput
 from legalsat.margins import Margin
@@ -38,7 +39,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class VectorKernel:
+class VectorKernel(Tiled):
     """One kernel that threads carry out, as `CopyKernel` is one of the copy engine's.
 
     Attributes:
@@ -74,26 +75,6 @@ class VectorKernel:
                 raise InvalidInput(f"tile[{mode}] is {tile}; give a power of two, which may overhang the extent")
         if math.prod(self.tiles) > INT32_MAX:
             raise InvalidInput(f"{math.prod(self.tiles)} tiles overflow 32 bits; widen the tile")
-
-    @property
-    def source_extent(self) -> tuple[int, ...]:
-        """Words of every joint mode that the source has."""
-        return tuple(margin.held for margin in self.margins) or self.extent
-
-    @property
-    def before(self) -> tuple[int, ...]:
-        """Words of every joint mode in front of the source's."""
-        return tuple(margin.before for margin in self.margins) or (0,) * len(self.extent)
-
-    @property
-    def pads(self) -> bool:
-        """Whether something is written around the source's words."""
-        return self.source_extent != self.extent
-
-    @property
-    def tiles(self) -> tuple[int, ...]:
-        """Tiles along every joint mode."""
-        return tuple(-(-n // t) for n, t in zip(self.extent, self.tile, strict=True))
 
     def vector(self, side: Side) -> int:
         """Words that one instruction moves."""
