@@ -97,6 +97,8 @@ if TYPE_CHECKING:
     from legalsat.tcgen05 import InstructionDescriptor as InstructionDescriptor
     from legalsat.tensor import Tensor as Tensor
     from legalsat.tensor_map import TensorMap as TensorMap
+    from legalsat.tensor_map_bytes import decode as decode
+    from legalsat.tensor_map_bytes import encode_blob as encode_blob
     from legalsat.wgmma import Wgmma as Wgmma
 
 __version__ = "0.1.0"
@@ -142,6 +144,7 @@ _MODULES = {
     "legalsat.tcgen05": "InstructionDescriptor",
     "legalsat.tensor": "Tensor",
     "legalsat.tensor_map": "TensorMap",
+    "legalsat.tensor_map_bytes": "decode encode_blob",
     "legalsat.wgmma": "Wgmma",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}

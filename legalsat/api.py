@@ -173,7 +173,7 @@ def violations(
             "tensors and plans"
         )
     if gpu.tma is None:
-        return list(no_tensor_memory_accelerator.check(Movement(8), gpu))
+        return list(no_tensor_memory_accelerator.check(Movement(8, by="tma"), gpu))
     return _broken(TmaCopy.of(subject), TENSOR_MAP_RULES, gpu)
 
 
@@ -187,12 +187,15 @@ def explain(
     """Return what is wrong with a tensor, array, tensor map, operator or plan, who says so, and what to change.
 
     Args:
-        subject: a `Tensor` or array, a `TensorMap`, an operator, or a `Plan`.
+        subject: a `Tensor` or array, a `TensorMap`, an operator, or a `Plan`; or a text as programs print it when
+            something failed: the fields of a tensor map, an error of Triton, TileLang or CUTLASS, a tensor's shape,
+            strides and dtype, a CUresult by number or name, a matrix descriptor as a 64-bit word.
         target: a GPU; a plan is judged on it whatever it was made for.
         tile: elements of a tile along each axis; for tensors and arrays only.
         consumer: who reads the tile in shared memory; for tensors and arrays only.
 
     Raises:
+        InvalidInput: nothing in a text is understood, or an argument has no meaning.
         InvalidPlan: a plan does not hold even on the target that it was made for.
     """
     gpu = as_target(target)
@@ -200,8 +203,12 @@ def explain(
         raise InvalidInput(
             "products are planned whole; synthesize says what forbids one, `legalsat explain --gemm` judges operands"
         )
-    if isinstance(subject, TensorMap | Plan) and (tile is not None or consumer is not None):
+    if isinstance(subject, TensorMap | Plan | str) and (tile is not None or consumer is not None):
         raise InvalidInput("tile and consumer belong to tensors and arrays; leave them out")
+    if isinstance(subject, str):
+        from legalsat.pasted import explain_pasted  # noqa: PLC0415 - few explain texts, and it calls violations
+
+        return explain_pasted(subject, gpu)
     if isinstance(subject, TensorMap):
         return explain_tensor_map(subject, gpu, violations(subject, gpu))
     if isinstance(subject, Plan):

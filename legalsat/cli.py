@@ -51,14 +51,28 @@ examples:
   legalsat synthesize pad --shape 4096x4095 --padding 0x0:1 --dtype bf16 --target h200 --emit triton
   legalsat explain --shape 4096x4095 --dtype bf16 --tile 128x64 --target h200
   legalsat explain --target h200 --tensor-map dtype=bf16 global_dim=64,64 global_stride=128 box=64,8 swizzle=128B
+  legalsat explain --target h200 --text "Failed to initialize the TMA descriptor 715"
   legalsat rule TMA005
   legalsat targets h200
+"""
+_DECODE_EXAMPLES = """\
+examples:
+  legalsat decode 00000000000100004000000000000000...   256 hex digits, the bytes in order
+  legalsat decode 0x0000010000000000 0x0000000000006550 ...   16 words, as `x/16gx &map` in cuda-gdb prints them
+  legalsat decode map.bin   a file that holds the 128 bytes, or such text
+
+exit codes: 0 read, and legal on --target; 1 read, and refused there, with the reasons; 2 no map's bytes
 """
 _MAP_NOTATION = """\
 tensor maps (--tensor-map): the driver's arguments as FIELD=VALUE, fastest dimension first:
   dtype=bf16 global_dim=64,64 global_stride=128 (bytes) box=64,8 element_stride=1,1 address=0x1000
   interleave=none|16B|32B  swizzle=none|32B|64B|128B  l2_promotion=none|64B|128B|256B  oob_fill=zero|nan
   mode=tiled|im2col, with lower_corner= upper_corner= channels= pixels= for im2col
+"""
+_TEXT_NOTATION = """\
+texts (FILE, - or --text), with --target:
+  what CUTLASS, TileLang, TensorRT-LLM or Triton print when a tensor map is refused, or their error texts alone; a
+  tensor's shape, strides and dtype; a CUresult, 715 or CUDA_ERROR_ILLEGAL_INSTRUCTION; a matrix descriptor 0x4000...
 """
 
 
@@ -189,6 +203,7 @@ def _parser() -> _Parser:
     _add_synthesize(commands)
     _add_explain(commands)
     _add_check(commands)
+    _add_decode(commands)
     rule = commands.add_parser("rule", help="one rule's page, or the list of all", epilog=_EXIT_CODES)
     rule.add_argument("code", nargs="?", metavar="CODE", help="such as TMA003, or its name box_extent_out_of_range")
     rule.add_argument("--all", action="store_true", help="list every rule")
@@ -249,10 +264,16 @@ def _add_synthesize(commands: Any) -> None:
 def _add_explain(commands: Any) -> None:
     parser = commands.add_parser(
         "explain",
-        help="what is wrong with a tensor, tensor map or plan, who says so, and what to change",
-        epilog=f"{_NOTATION}\n{_MAP_NOTATION}\n{_EXIT_CODES}",
+        help="what is wrong with a tensor, tensor map, error text or plan, who says so, and what to change",
+        epilog=f"{_NOTATION}\n{_MAP_NOTATION}\n{_TEXT_NOTATION}\n{_EXIT_CODES}",
     )
-    parser.add_argument("plan", nargs="?", metavar="PLAN", help="a plan that `synthesize --json --output PLAN` wrote")
+    parser.add_argument(
+        "plan",
+        nargs="?",
+        metavar="FILE",
+        help="a plan that `synthesize --json --output FILE` wrote, or pasted text; - for text on standard input",
+    )
+    parser.add_argument("--text", help="pasted text itself, such as 715 or the dump of a tensor map")
     parser.add_argument("--tensor-map", nargs="+", metavar="FIELD=VALUE", help="a tensor map, field by field")
     _add_tensor(parser, required=False)
     _add_consumer(parser)
@@ -289,6 +310,22 @@ def _add_check(commands: Any) -> None:
     parser.add_argument("--output", metavar="FILE", help="write there instead of to standard output")
     _finish(parser, "legalsat.cli_check", "check")
     parser.add_argument("--target", help="what the text must be for, such as sm_90a; its own when left out")
+
+
+def _add_decode(commands: Any) -> None:
+    parser = commands.add_parser(
+        "decode",
+        help="the fields in a CUtensorMap's 128 bytes, and what `explain` says of them",
+        epilog=_DECODE_EXAMPLES,
+    )
+    parser.add_argument("blob", nargs="+", metavar="HEX|FILE", help="the bytes as hex, or a file of them; - reads them")
+    parser.add_argument(
+        "--hardware-only",
+        action="store_true",
+        help="read the first 64 bytes alone: for maps changed after their encoding",
+    )
+    parser.add_argument("--target", default="h200", help="the GPU that the map is judged for; h200")
+    _finish(parser, "legalsat.cli_decode", "decode")
 
 
 def _add_tensor(parser: argparse.ArgumentParser, *, required: bool, tiled: bool = True) -> None:

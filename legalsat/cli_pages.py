@@ -8,6 +8,7 @@ from typing import Any
 
 from legalsat.cli import Answer
 from legalsat.errors import InvalidInput
+from legalsat.pasted_results import RESULT_RULES
 from legalsat.rule import Rule
 from legalsat.rules import RULES
 from legalsat.show import Look, byte_count, table
@@ -50,7 +51,7 @@ def rule(args: Namespace) -> Answer:
     if args.all:
         return Answer([_rule_json(one) for one in RULES], _rule_list)
     wanted = args.code.lower()
-    found = next((one for one in RULES if wanted in (one.code.lower(), one.name)), None)
+    found = next((one for one in (*RULES, *RESULT_RULES) if wanted in (one.code.lower(), one.name)), None)
     if found is None:
         raise InvalidInput(f"rule {args.code!r} is unknown; list the rules with `legalsat rule --all`")
     return Answer(_rule_json(found), lambda look: _rule_page(found, look))

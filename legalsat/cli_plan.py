@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -41,19 +42,22 @@ def synthesize(args: Namespace) -> Answer:
 
 
 def explain(args: Namespace) -> Answer:
-    """Say what is wrong with one subject: a plan file, a tensor map, or a tensor with its operator."""
+    """Say what is wrong with one subject: a plan file, a pasted text, a tensor map, or a tensor with its operator."""
     tensor = [f"--{option}" for option in _TENSOR_OPTIONS if getattr(args, option) is not None]
     if args.gemm is not None:
         tensor = ["--gemm", *(option for option in tensor if option != "--dtype")]
     given = [
-        *([f"the plan {args.plan}"] if args.plan is not None else []),
+        *([f"the file {args.plan}"] if args.plan is not None else []),
+        *(["--text"] if args.text is not None else []),
         *(["--tensor-map"] if args.tensor_map else []),
         *(tensor if args.gemm is not None else tensor[:1]),
     ]
     if len(given) != 1:
         what = f"{' and '.join(given)} are given" if given else "nothing to explain is given"
-        raise InvalidInput(f"{what}; give one of PLAN, --tensor-map, --gemm and --dtype, or --shape and --dtype")
-    if args.target is None and args.plan is None:
+        raise InvalidInput(
+            f"{what}; give one of FILE, --text, --tensor-map, --gemm and --dtype, or --shape and --dtype"
+        )
+    if args.target is None and args.plan in (None, "-"):
         raise InvalidInput("--target is missing; give a GPU such as h200")
     if args.gemm is not None:
         return explain_gemm(args)
@@ -63,9 +67,14 @@ def explain(args: Namespace) -> Answer:
 
 def _subject(args: Namespace) -> tuple[Any, Target]:
     """Return what to explain, and for which target."""
+    if args.text is not None or args.plan == "-":
+        return args.text if args.text is not None else sys.stdin.read(), as_target(args.target)
     if args.plan is not None:
-        if not Path(args.plan).is_file():
-            raise InvalidInput(f"{args.plan} is no file; give a plan that `synthesize --json --output` wrote")
+        text = _text_of(args.plan)
+        if text is not None and args.target is not None:
+            return text, as_target(args.target)
+        if text is not None:
+            raise InvalidPlan(f"{args.plan} is no plan; if it is pasted text, give --target, a GPU such as h200")
         try:
             plan = Plan.load(args.plan)
         except InvalidInput as error:
@@ -80,6 +89,17 @@ def _subject(args: Namespace) -> tuple[Any, Target]:
     if args.order is not None and args.consumer is not None:
         raise InvalidInput("--order makes it a transpose, whose consumer are threads; leave out --consumer or --order")
     return operator_of(args, "copy" if args.order is None else "transpose"), target
+
+
+def _text_of(file: str) -> str | None:
+    """Return what a file holds if that is text for people; None for a plan, which is a JSON object."""
+    if not Path(file).is_file():
+        raise InvalidInput(f"{file} is no file; give a plan that `synthesize --json --output` wrote, or pasted text")
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None  # reading it as a plan says what is wrong
+    return None if text.lstrip().startswith("{") else text
 
 
 def _headline(found: Explanation) -> str:

@@ -79,7 +79,7 @@ def test_every_example_in_the_help_works(capsys: Run) -> None:
     for example in examples:
         code, out, _ = run(capsys, *shlex.split(example)[1:])
         assert out
-        assert code == ("explain --shape 4096x4095" in example)  # the one that shows a refusal
+        assert code == any(shown in example for shown in ("explain --shape 4096x4095", "--text"))  # refusals
 
 
 # Notations
@@ -212,7 +212,7 @@ def test_no_text_crashes_a_tensor_map(field: str, text: str, capsys: Run) -> Non
         (["explain", "no_such_plan.json"], "no_such_plan.json is no file"),
         (["explain", "--shape", "64", "--target", "h200"], "--dtype is missing"),
         (["explain", "--shape", "64", "--dtype", "bf16"], "--target is missing"),
-        (["explain", "--shape", "64", "--target", "h200", "--tensor-map", *LEGAL_MAP], "give one of PLAN"),
+        (["explain", "--shape", "64", "--target", "h200", "--tensor-map", *LEGAL_MAP], "give one of FILE"),
         (["explain", *RAGGED, "--order", "1,0", "--consumer", "threads"], "leave out --consumer or --order"),
         (["explain", "--target", "h200", "--tensor-map", "dtype=bf16"], "lacks global_dim"),
         (["explain", "--target", "h200", "--tensor-map", "dtype=bf16", "dtype=bf16"], "gives dtype twice"),

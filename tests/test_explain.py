@@ -98,7 +98,7 @@ def test_symbolic_tensors_are_explained() -> None:
     assert not ls.explain(Copy(T((rows, columns), "bf16", (columns, 2)), tile=(64, 64)), "h200").legal
 
 
-@pytest.mark.parametrize("subject", [None, 3, "x", [1], object()])
+@pytest.mark.parametrize("subject", [None, 3, b"x", [1], object()])
 def test_what_cannot_be_explained_is_refused(subject: object) -> None:
     with pytest.raises(ls.InvalidInput, match="give a numpy array"):
         ls.explain(subject, "h200")
@@ -107,3 +107,13 @@ def test_what_cannot_be_explained_is_refused(subject: object) -> None:
 def test_violations_judges_tensor_maps_alone() -> None:
     with pytest.raises(ls.InvalidInput, match="use explain"):
         ls.violations(T((4,), "u8"), "h200")  # type: ignore[arg-type]
+
+
+def test_outer_dimensions_in_any_order_overlap_only_where_memory_does() -> None:
+    """Batch, heads and rows as FlashAttention lists them: a head's rows lie 8 heads apart, in any order of the map."""
+    head, row, batch = 128 * 2, 8 * 128 * 2, 1024 * 8 * 128 * 2
+    box = (64, 64, 1, 1)
+    apart = ls.TensorMap("bf16", (128, 1024, 8, 2), (row, head, batch), box, swizzle="128B")
+    assert not [d for d in ls.violations(apart, "h200") if d.code == "TMA023"]
+    shared = ls.TensorMap("bf16", (128, 1024, 8, 2), (row, head // 2, batch), box, swizzle="128B")
+    assert [d for d in ls.violations(shared, "h200") if d.code == "TMA023"]

@@ -38,7 +38,7 @@ LAYERS = (
     ("legalsat.rules", "legalsat.analyses"),
     ("legalsat.extract",),
     ("legalsat.backends",),
-    ("legalsat.api",),
+    ("legalsat.api", "legalsat.pasted"),
     ("legalsat.cli", "legalsat.show", "legalsat.demo", "legalsat.__main__"),
 )
 

@@ -1,0 +1,348 @@
+"""CUresults: what each usually means for kernels that use the copy engine and the matrix units.
+
+One rule a result, so that they say and quote like all others; `legalsat rule CUDA700` shows one's page. No site of a
+plan meets them: they judge a call that has failed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from legalsat.diagnostics import Diagnostic
+from legalsat.errors import InvalidInput
+from legalsat.rule import Requirements, Source, Unit, require, rules_in
+from legalsat.targets import Target
+
+DRIVER = Unit("driver", lambda target: target)
+SUCCESS, INVALID_VALUE, NOT_SUPPORTED = 0, 1, 801
+
+
+class Result(NamedTuple):
+    """One CUresult: its names in the driver and in the runtime, and what cuGetErrorString says.
+
+    And how compute-sanitizer and cuda-gdb report the same thing, as a regular expression; empty if they do not.
+    """
+
+    number: int
+    name: str
+    runtime_name: str
+    text: str
+    tools_say: str = ""
+
+
+RESULTS = (
+    Result(1, "CUDA_ERROR_INVALID_VALUE", "cudaErrorInvalidValue", "invalid argument"),
+    Result(2, "CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "out of memory"),
+    Result(
+        700,
+        "CUDA_ERROR_ILLEGAL_ADDRESS",
+        "cudaErrorIllegalAddress",
+        "an illegal memory access was encountered",
+        r"Invalid __global__ (?:read|write)|Warp (?:Illegal|Out-of-range) Address",
+    ),
+    Result(702, "CUDA_ERROR_LAUNCH_TIMEOUT", "cudaErrorLaunchTimeout", "the launch timed out and was terminated"),
+    Result(
+        715,
+        "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+        "cudaErrorIllegalInstruction",
+        "an illegal instruction was encountered",
+        "Warp Illegal Instruction",
+    ),
+    Result(
+        716,
+        "CUDA_ERROR_MISALIGNED_ADDRESS",
+        "cudaErrorMisalignedAddress",
+        "misaligned address",
+        "Warp Misaligned Address",
+    ),
+    Result(719, "CUDA_ERROR_LAUNCH_FAILED", "cudaErrorLaunchFailure", "unspecified launch failure"),
+    Result(801, "CUDA_ERROR_NOT_SUPPORTED", "cudaErrorNotSupported", "operation not supported"),
+    Result(999, "CUDA_ERROR_UNKNOWN", "cudaErrorUnknown", "unknown error"),
+)
+_BY_NUMBER = {result.number: result for result in RESULTS}
+_SAME_ERROR = "any further CUDA work will return the same error"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FailedCall:
+    """A call that returned a CUresult; `encodes` if it was to encode a tensor map, whose `address` may be known."""
+
+    result: int
+    encodes: bool = False
+    address: int | None = None
+
+    @property
+    def call(self) -> str:
+        """What was called, in words."""
+        return "the encode call" if self.encodes else "the call"
+
+    @property
+    def blame(self) -> str:
+        """Who is to blame for a result that kernels leave behind."""
+        return "an earlier kernel, not the encode call," if self.encodes else "a kernel that ran before the call"
+
+    def __str__(self) -> str:
+        return f"{self.call}, which returned {_BY_NUMBER[self.result].name}"
+
+
+def _source(number: int, quote: str) -> Source:
+    return Source(f"cuda.h 13.0, {_BY_NUMBER[number].name}", "result").saying(quote)
+
+
+@DRIVER.rule(
+    "CUDA001",
+    _source(1, "one or more of the parameters passed to the API call is not within an acceptable range of values"),
+    refused_by="driver",
+)
+def invalid_value(call: FailedCall, target: Target) -> Requirements:
+    """CUDA_ERROR_INVALID_VALUE, 1: an argument is out of range, and the driver does not say which.
+
+    From the encode call it means the tensor map's own fields; no other call and no kernel is to blame. Give the fields
+    to `legalsat explain`, and it names the one. A null address for an operand that is absent is a common cause: drivers
+    of CUDA 13.0 accept it, and public reports have it refused by older ones. From a launch it means more shared
+    memory, threads or blocks of a cluster than the kernel's limits allow.
+    """
+    accepted = call.result != INVALID_VALUE
+    if call.address is None:
+        yield require(
+            accepted,
+            "an argument of {call} is out of range",
+            help="paste the tensor map's fields too, which programs print beside the error; of a launch, check shared "
+            "memory, threads and cluster against their limits",
+            call=call.call,
+        )
+    elif call.address == 0:
+        yield require(
+            accepted,
+            "the encode call was given the null address, and its other fields are what drivers accept",
+            help="encode no map for an operand that is absent or empty, or pass the address of one that is there",
+        )
+    else:
+        yield require(
+            accepted,
+            "the encode call refused the map, and its fields are what the driver of {target} accepts",
+            help="explain it for the GPU that refused it, and make sure that what was printed is what was passed",
+            target=target,
+        )
+
+
+@DRIVER.rule("CUDA002", _source(2, "unable to allocate enough memory or other resources"), refused_by="driver")
+def out_of_memory(call: FailedCall, target: Target) -> Requirements:
+    """CUDA_ERROR_OUT_OF_MEMORY, 2: an allocation failed.
+
+    The encode call allocates nothing; there it is left over from an earlier call (FACTS M-20), such as the creation of
+    a context or the loading of a kernel on a GPU that is full.
+    """
+    yield require(
+        call.result != 2,
+        "memory ran out{encode}",
+        help="free memory or take smaller batches, and check the result of every call before this one",
+        encode=" in an earlier call: encoding a map allocates none" * call.encodes,
+    )
+
+
+@DRIVER.rule(
+    "CUDA700",
+    _source(700, f"a load or store instruction on an invalid memory address ... {_SAME_ERROR}"),
+    refused_by="hardware",
+)
+def illegal_address(call: FailedCall, target: Target) -> Requirements:
+    """CUDA_ERROR_ILLEGAL_ADDRESS, 700: a kernel touched memory that is not there; every later call repeats it.
+
+    The call that reports it, such as the next encode call, is innocent. In kernels that use tensor maps look for a
+    tensor that was freed while a map still held its address, a map made for another tensor's shape or strides, offsets
+    that overflow 32 bits, a CUtensorMap in host memory that the kernel was given by pointer, and loads by threads
+    beside the copies, as of scales, that run past the end in the last tile: nothing clips those.
+    """
+    yield require(
+        call.result != 700,
+        "{blame} read or wrote an invalid address, and every call since returns this",
+        help="find the kernel with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer; check that tensors outlive their maps, "
+        "that each map's address and strides are its tensor's, that no offset overflows 32 bits, and that loads which "
+        "the copy engine does not clip, as of scales, stop where their array ends",
+        blame=call.blame,
+    )
+
+
+@DRIVER.rule(
+    "CUDA702", _source(702, f"the device kernel took too long to execute ... {_SAME_ERROR}"), refused_by="hardware"
+)
+def launch_timeout(call: FailedCall, target: Target) -> Requirements:
+    """CUDA_ERROR_LAUNCH_TIMEOUT, 702: a kernel was ended because it ran too long, most often because it hung.
+
+    A kernel hangs at a barrier whose bytes or arrivals never come: the copy counts other bytes than were expected, a
+    role arrives too rarely, or waits for the wrong phase.
+    """
+    yield require(
+        call.result != 702,
+        "{blame} ran until it was ended, as one does that waits at a barrier for ever",
+        help="check its barriers with `legalsat check kernel.ptx` (PIPE004, PIPE006, PIPE007)",
+        blame=call.blame,
+    )
+
+
+@DRIVER.rule(
+    "CUDA715", _source(715, f"the device encountered an illegal instruction ... {_SAME_ERROR}"), refused_by="hardware"
+)
+def illegal_instruction(call: FailedCall, target: Target) -> Requirements:
+    """CUDA_ERROR_ILLEGAL_INSTRUCTION, 715: a kernel executed what the hardware refuses; every later call repeats it.
+
+    It is how the copy engine reports a bad request. Measured on an H200 (FACTS M-12): an innermost coordinate whose
+    bytes are no multiple of 16, in loads and stores alike, and a negative coordinate of a store. Reported besides: a
+    reduction of a type that the copy engine does not add, such as 16-bit integers, and a tensor map that was
+    overwritten or edited into an illegal one.
+    """
+    yield require(
+        call.result != 715,
+        "{blame} executed an instruction that the hardware refuses, and every call since returns this",
+        help="check the coordinates of its copies: the innermost times the element size is a multiple of 16 bytes, and "
+        "none is negative in a store; then whether its reductions and its maps' types exist on {target}",
+        blame=call.blame,
+        target=target,
+    )
+
+
+@DRIVER.rule(
+    "CUDA716",
+    _source(716, f"a load or store instruction on a memory address which is not aligned ... {_SAME_ERROR}"),
+    refused_by="hardware",
+)
+def misaligned_address(call: FailedCall, target: Target) -> Requirements:
+    """CUDA_ERROR_MISALIGNED_ADDRESS, 716: a kernel used an address that is not aligned; every later call repeats it.
+
+    Measured on an H200 (FACTS M-11): a box whose shared memory does not begin at a multiple of 128 bytes, whatever the
+    swizzle (rule TMA027). Others are barriers at no multiple of 8 bytes (PIPE025) and vectors at no multiple of their
+    size (VEC002), 16 bytes for cp.async.bulk.
+    """
+    yield require(
+        call.result != 716,
+        "{blame} used an address that is not aligned, and every call since returns this",
+        help="begin each buffer of a box at a multiple of 128 bytes of shared memory, each barrier at one of 8, and "
+        "each vector or bulk copy at one of its size, 16 bytes at most",
+        blame=call.blame,
+    )
+
+
+@DRIVER.rule(
+    "CUDA719",
+    _source(719, f"An exception occurred on the device while executing a kernel ... {_SAME_ERROR}"),
+    refused_by="hardware",
+)
+def launch_failed(call: FailedCall, target: Target) -> Requirements:
+    """CUDA_ERROR_LAUNCH_FAILED, 719: a kernel raised an exception of no other name; every later call repeats it.
+
+    Public reports have it of barriers that were used before they were initialised (rule PIPE001), of tensor memory
+    freed before the peer block had allocated (TMEM018, TMEM019), and of shared memory accessed out of bounds.
+    """
+    yield require(
+        call.result != 719,
+        "{blame} raised an exception, and every call since returns this",
+        help="check that every barrier is initialised before its use and that tensor memory is allocated and freed by "
+        "both blocks of a pair in step, with `legalsat check kernel.ptx`; find the kernel with compute-sanitizer",
+        blame=call.blame,
+    )
+
+
+@DRIVER.rule("CUDA801", _source(801, "not supported on the current system or device"), refused_by="driver")
+def not_supported(call: FailedCall, target: Target) -> Requirements:
+    """CUDA_ERROR_NOT_SUPPORTED, 801: the GPU or its driver lacks what was asked for.
+
+    The encode call returns it where there is no tensor memory accelerator, so before compute capability 9.0 (rule
+    UNIT001): the program chose a kernel for another GPU.
+    """
+    yield require(
+        call.result != NOT_SUPPORTED,
+        "{call} needs what the GPU or its driver lacks{encode}",
+        help="choose a kernel for the GPU that is there: maps need compute capability 9.0, wgmma sm_90a, tcgen05 "
+        "sm_100a",
+        call=call.call,
+        encode=": a tensor memory accelerator" * call.encodes,
+    )
+
+
+@DRIVER.rule("CUDA999", _source(999, "an unknown internal error has occurred"), refused_by="hardware")
+def unknown_error(call: FailedCall, target: Target) -> Requirements:
+    """CUDA_ERROR_UNKNOWN, 999: the driver has no name for what happened; it is usually left by an earlier kernel.
+
+    Public reports have it from encode calls whose arguments were all in range (FACTS M-20).
+    """
+    yield require(
+        call.result != 999,
+        "{blame} most likely left an error without a name behind",
+        help="find the kernel with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer, and look for the GPU's messages (Xid) "
+        "in the system log",
+        blame=call.blame,
+    )
+
+
+RESULT_RULES = rules_in(sys.modules[__name__])
+
+_LEFT_BEHIND = frozenset(_BY_NUMBER) - {INVALID_VALUE, NOT_SUPPORTED}
+_NUMBERED = re.compile(
+    r"(?P<encodes>TMA descriptor(?:,? error code:?)?)\s+(?P<encoded>\d{1,5})\b"
+    r"|\b(?:CUresult|cudaError(?:_t)?|CUDA(?: driver)? error|error code)\s*[:=#(]?\s*(?P<number>\d{1,5})\b",
+    re.IGNORECASE,
+)
+_ENCODES = re.compile(r"TMA descriptor|tensor map")
+_OF_CUDA = re.compile(r"cuda|tma|tensor ?map", re.IGNORECASE)
+
+
+class Returned(NamedTuple):
+    """A CUresult in a text: its number, whether an encode call returned it, and where it stands."""
+
+    number: int
+    encodes: bool
+    at: int
+
+
+def left_behind(number: int) -> bool:
+    """Whether an encode call that returns this is innocent: something before it failed (FACTS M-20)."""
+    return number in _LEFT_BEHIND
+
+
+def returned_results(text: str) -> list[Returned]:
+    """Return the CUresults that a text names: by number, by the driver's or the runtime's name, or in words.
+
+    A number counts alone or where the text says that it is a result; words count alone or on a line about CUDA.
+
+    Raises:
+        InvalidInput: a number is no result that is known here.
+    """
+    alone = text.strip()
+    if re.fullmatch(r"\d{1,5}", alone):
+        return [Returned(_known(int(alone)), False, 0)]
+    found = [
+        Returned(_known(int(match["encoded"] or match["number"])), match["encodes"] is not None, match.start())
+        for match in _NUMBERED.finditer(text)
+    ]
+    for result in RESULTS:
+        sure = "|".join(filter(None, (result.name, result.runtime_name, result.tools_say)))
+        places = [match.start() for match in re.finditer(rf"\b(?:{sure})\b", text)]
+        for match in re.finditer(re.escape(result.text), text, re.IGNORECASE):
+            if match[0].lower() == alone.lower() or _OF_CUDA.search(_line(text, match.start())):
+                places.append(match.start())
+        found += [Returned(result.number, bool(_ENCODES.search(_line(text, at))), at) for at in places]
+    return sorted(found, key=lambda returned: returned.at)
+
+
+def _line(text: str, at: int) -> str:
+    return text[text.rfind("\n", 0, at) + 1 : at] + text[at:].split("\n", 1)[0]
+
+
+def _known(number: int) -> int:
+    if number in _BY_NUMBER:
+        return number
+    numbers = ", ".join(map(str, _BY_NUMBER))
+    if number == SUCCESS:
+        raise InvalidInput("CUresult 0 is success; give one that a failed call returned")
+    raise InvalidInput(f"CUresult {number} is none of those that are explained; give one of {numbers}")
+
+
+def explain_result(call: FailedCall, target: Target) -> Iterator[Diagnostic]:
+    """Yield what a failed call's result means; one diagnostic."""
+    for rule in RESULT_RULES:
+        yield from rule.check(call, target)
