@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint slow clean
+.PHONY: demo test lint slow docs browser clean
 
 demo: $(VENV)/.base
 	$(BIN)/python -m legalsat.demo
@@ -19,8 +19,14 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+browser: $(VENV)/.browser
+	$(BIN)/python -m pytest -q -m site tests/test_site.py
+
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) build/site
 
 $(VENV)/.venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "LegalSAT needs Python 3.11 or later; set PYTHON=")'
@@ -34,3 +40,11 @@ $(VENV)/.base: $(VENV)/.venv pyproject.toml
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@ $(VENV)/.base
+
+$(VENV)/.docs: $(VENV)/.venv pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@ $(VENV)/.base
+
+$(VENV)/.browser: $(VENV)/.venv pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[browser]'
+	touch $@ $(VENV)/.base $(VENV)/.dev $(VENV)/.docs

@@ -1,5 +1,8 @@
 """What must hold (legality rules, in `RULES`) and what may be rewritten (`legalsat.rules.rewrites`)."""
 
+from typing import Any
+
+from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.rule import rules_in
 from legalsat.rules import (
     matrix,
@@ -20,6 +23,8 @@ from legalsat.rules import (
     wgmma_shapes,
     windows,
 )
+from legalsat.targets import Target
+from legalsat.targets import target as as_target
 
 TENSOR_MAP_RULES = rules_in(tma, tma_tiled, tma_im2col, tma_packed, tma_unenforced)
 RULES = rules_in(
@@ -52,3 +57,9 @@ REGISTER_RULES = tuple(rule for rule in RULES if rule.site == "RegisterTile")
 MATRIX_RULES = tuple(rule for rule in RULES if rule.site == "MatrixRead")
 PRODUCT_RULES = tuple(rule for rule in RULES if rule.site == "ProductTypes")
 WGMMA_RULES = tuple(rule for rule in RULES if rule.site == "WgmmaMultiply")
+
+
+def judge(site: Any, target: str | Target) -> list[Diagnostic]:
+    """Return what the rules of its kind say of one of `legalsat.sites` on a target, errors first; empty if all hold."""
+    gpu, kind = as_target(target), type(site).__name__
+    return worst_first(said for rule in RULES if rule.site == kind for said in rule.check(site, gpu))

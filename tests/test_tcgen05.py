@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tcgen05_examples import mma
 
 from legalsat.backends.ptx.assemble import AssemblyFailed, assemble
 from legalsat.errors import InvalidInput
 from legalsat.extract.fields import Conflict
 from legalsat.extract.tensor_memory import Instruction, choose_instruction
 from legalsat.rules import TENSOR_MEMORY_RULES
+from legalsat.rules.examples.tcgen05 import mma
 from legalsat.targets import target
 from legalsat.tcgen05 import (
     KINDS,

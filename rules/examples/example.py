@@ -1,0 +1,14 @@
+"""What an example of a rule is."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Example(NamedTuple):
+    """A site that the rule `code` refuses on a target, and the same site repaired, which no rule refuses there."""
+
+    code: str
+    refused: Any
+    repaired: Any
+    target: str = "h200"

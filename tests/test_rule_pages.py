@@ -1,0 +1,125 @@
+"""The pages of rules: complete, linked, and their Python runs and prints what they say; values as Python."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from legalsat.errors import LegalSatError
+from legalsat.pasted_results import RESULT_RULES
+from legalsat.python_source import change, expression, subject
+from legalsat.rule import Rule
+from legalsat.rules import RULES
+from legalsat.rules.examples import EXAMPLES, Example
+from legalsat.show_rules import FAMILIES, INDEX, families, pages, title
+from legalsat.sites import Movement, TmaCopy
+from legalsat.tensor_map import TensorMap
+
+ALL_RULES = (*RULES, *RESULT_RULES)
+PAGES = pages()
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """Return the fenced blocks of a page in a language."""
+    return re.findall(rf"```{language}\n(.*?)\n```", page, re.DOTALL)
+
+
+def as_site(value: Any) -> Any:
+    """Return the site that is judged for a value on a page."""
+    return TmaCopy.of(value) if isinstance(value, TensorMap) else value
+
+
+def words(text: str) -> list[str]:
+    """Return what a reader sees of Markdown, word by word."""
+    return re.sub(r"\[([A-Z]+\d+)\]\([A-Z]+\d+\.md\)", r"\1", re.sub(r"\\(.)", r"\1", text)).split()
+
+
+def test_there_is_a_page_for_each_rule_and_an_index() -> None:
+    assert set(PAGES) == {INDEX} | {f"{rule.code}.md" for rule in ALL_RULES}
+
+
+@pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.code)
+def test_a_page_says_all_that_a_rule_does(rule: Rule) -> None:
+    page = PAGES[f"{rule.code}.md"]
+    assert page.startswith(f"# {rule.code}: ")
+    read = " ".join(words(page))
+    for text in (rule.docs, rule.source.quote, rule.source.document):
+        assert " ".join(text.split()) in read
+    assert f"| level | {rule.level} |" in page
+    assert re.search(rf"\| refused by \| the {rule.refused_by}:|\| refused by \| a {rule.refused_by}:", page)
+    assert ("| measured: no document says so |" in page) == rule.source.measured
+
+
+@pytest.mark.parametrize("name", sorted(set(PAGES) - {INDEX}))
+def test_the_python_of_a_page_prints_what_the_page_says(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    for block in blocks(PAGES[name], "python"):
+        exec(compile(block, name, "exec"), names)
+    (said,) = blocks(PAGES[name], "text")
+    assert capsys.readouterr().out.rstrip("\n") == said
+    assert f"[{name.removesuffix('.md')}]: " in said
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.code)
+def test_the_python_of_a_page_makes_the_example(example: Example) -> None:
+    names: dict[str, Any] = {}
+    for block in blocks(PAGES[f"{example.code}.md"], "python"):
+        exec(compile(re.sub(r"(?m)^(for|assert) .*\n?( .*\n?)*", "", block), example.code, "exec"), names)
+    assert repr(as_site(names["refused"])) == repr(example.refused)
+    assert repr(as_site(names["repaired"])) == repr(example.repaired)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES.values():
+        assert set(re.findall(r"\]\(([^)]*)\)", page)) <= set(PAGES)
+    assert "[TMA021](TMA021.md)" in PAGES["TMA017.md"]
+    assert "[TMA017](" not in PAGES["TMA017.md"]
+
+
+def test_the_index_lists_every_rule_once_under_its_family() -> None:
+    family, listed = "", {}
+    for line in PAGES[INDEX].splitlines():
+        if line.startswith("## "):
+            family = line.removeprefix("## ")
+        elif match := re.match(r"\| \[(\w+)\]\(\1\.md\)", line):
+            assert match[1] not in listed
+            listed[match[1]] = family
+    assert set(listed) == {rule.code for rule in ALL_RULES}
+    assert all(listed[code] == FAMILIES[code.rstrip("0123456789")] for code in listed)
+
+
+def test_a_family_without_a_title_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(FAMILIES, "MDESC")
+    with pytest.raises(LegalSatError, match="MDESC001 belongs to no family"):
+        families()
+
+
+def test_titles_are_names_in_words() -> None:
+    by_code = {rule.code: rule for rule in RULES}
+    assert title(by_code["TMA018"]) == "TMA018: global extent beyond 2^31"
+
+
+def test_numbers_near_powers_of_two_are_written_as_such() -> None:
+    for power in (19, 20, 31, 32, 40):
+        for beyond in range(-80, 81):
+            number = 2**power + beyond
+            text = expression(number).text
+            assert eval(text) == number
+            assert ("**" in text) == (power >= 20 and abs(beyond) <= 64)
+
+
+def test_what_is_as_usual_is_left_out() -> None:
+    assert expression(Movement(8)).text == "Movement(word=8)"
+    tm = TensorMap(dtype="bf16", global_dim=(64,), box=(64,), element_stride=(1,), swizzle=3)
+    assert expression(tm).text == 'ls.TensorMap(dtype="bf16", global_dim=(64,), box=(64,), swizzle="128B")'
+    assert expression(("a", 'say "b"')).text == '("a", "say \\"b\\"")'
+
+
+def test_only_what_differs_is_changed() -> None:
+    assert change("x", Movement(8), Movement(16)).text == "replace(x, word=16)"
+    assert change("x", 8, Movement(16)).text == "Movement(word=16)"
+    stores = TmaCopy.of(TensorMap("bf16", (64,), box=(64,)), stores=True)
+    assert subject(stores) is stores
+    assert subject(TmaCopy.of(TensorMap("bf16", (64,), box=(64,)))) == TensorMap("bf16", (64,), box=(64,))
