@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from legalsat.checks import number, one_of
@@ -174,7 +175,8 @@ def violations(
         )
     if gpu.tma is None:
         return list(no_tensor_memory_accelerator.check(Movement(8, by="tma"), gpu))
-    return _broken(TmaCopy.of(subject), TENSOR_MAP_RULES, gpu)
+    outer = sorted(range(1, subject.rank), key=lambda axis: subject.global_stride[axis - 1])
+    return _broken(replace(TmaCopy.of(subject), by_stride=(0, *outer)), TENSOR_MAP_RULES, gpu)
 
 
 def _broken(site: Any, rules: Iterable[Rule], gpu: Target) -> list[Diagnostic]:

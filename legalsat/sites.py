@@ -79,7 +79,6 @@ class TmaCopy:
             upper_corner=tm.upper_corner,
             channels=tm.channels,
             pixels=tm.pixels,
-            by_stride=(0, *sorted(range(1, tm.rank), key=lambda axis: tm.global_stride[axis - 1])),
         )
 
     @property
