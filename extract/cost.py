@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 from legalsat.access import Access
 from legalsat.plan import Cost, View
-from legalsat.targets import Target
+from legalsat.targets import MIB, Device, Target
 
 # A chip without a product name is taken for a middling one; only ratios between candidates matter.
-NOMINAL_BANDWIDTH = 3e12  # bytes a second
-NOMINAL_PROCESSORS = 132
+NOMINAL = Device(processors=132, memory_bandwidth=3e12, l2_bytes=50 * MIB, bf16_flops=500e12)
 SHARED_BYTES_PER_NANOSECOND = 200.0  # one processor: 128 bytes a clock at about 1.6 GHz
 SHARED_BYTES_PER_WAVEFRONT = 128
 NANOSECONDS_PER_BOX = 8.0  # one processor's copy engine, from one box to the next
@@ -67,10 +66,9 @@ def cost_of(access: Access, views: tuple[View, View], work: Work, target: Target
     again = (work.times - 1) / L2_FACTOR  # what is delivered again comes from L2
     read = math.prod(views[0].extent) / elements  # less than all of a padding
     waste = read * (1 + again) * _waste(access, views[0]) + work.store_factor * _waste(access, views[1])
-    device = target.device
-    bandwidth = device.memory_bandwidth if device else NOMINAL_BANDWIDTH
-    processors = device.processors if device else NOMINAL_PROCESSORS
-    memory = payload * waste / bandwidth * 1e9
+    device = target.device or NOMINAL
+    processors = device.processors
+    memory = payload * waste / device.memory_bandwidth * 1e9
     engine = tiles * work.boxes * NANOSECONDS_PER_BOX / processors
     shared = tiles * tile_bytes * work.passes * work.conflicts / SHARED_BYTES_PER_NANOSECOND / processors
     issue = tiles * work.instructions * NANOSECONDS_PER_INSTRUCTION / processors

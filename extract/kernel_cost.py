@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from legalsat.extract.cost import NOMINAL_BANDWIDTH, NOMINAL_PROCESSORS
+from legalsat.extract.cost import NOMINAL
 from legalsat.extract.product_maps import extents
 from legalsat.gemm import Gemm
 from legalsat.product_kernel import ProductKernel
@@ -35,23 +35,25 @@ OVERLAP = 2.26  # the norm in which what happens at once adds up
 
 def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> float:
     """Return nanoseconds."""
-    device = target.device
-    processors = device.processors if device else NOMINAL_PROCESSORS
-    bandwidth = (device.memory_bandwidth if device else NOMINAL_BANDWIDTH) / 1e9
+    device = target.device or NOMINAL
+    processors, bandwidth = device.processors, device.memory_bandwidth / 1e9
     (m, n), k, size = extents(gemm, kernel), gemm.k, gemm.dtype.bytes
     rows, columns, depth = kernel.tile
     blocks = kernel.cluster_blocks
     tiles = math.prod(kernel.clusters(m, n)) * blocks
     steps = -(-k // (depth * kernel.split)) + (1 if kernel.realign == "registers" else 0)
-    groups = device.clusters_at_once(blocks) if device else processors // blocks
-    at_once = groups * blocks * kernel.blocks
+    at_once = device.clusters_at_once(blocks) * blocks * kernel.blocks
     rounds = -(-tiles // at_once)
     resident = min(kernel.blocks, -(-tiles // processors))
     busy = min(tiles, processors)
     cycles = rows * columns * depth * size / 4096
     if kernel.realign == "registers":
         cycles *= REALIGNED + REALIGNED_COLUMNS / columns
-    loaded = (rows / kernel.cluster[1] + columns / kernel.cluster[0]) * depth * size
+    shares = (
+        (rows / kernel.cluster[1], m),
+        (columns / kernel.cluster[0], n),
+    )  # lines that a block loads, and of how many
+    loaded = sum(share for share, _ in shares) * depth * size
     turn = max(cycles * resident, loaded * resident / LOAD_BYTES * (0.5 + 0.5 * busy / processors)) + STEP_CYCLES
     latency = 1100.0 * CLOCK / kernel.stages  # of a stage, from released to full
     store = rows * columns * (gemm.out_dtype.bits // 8) / STORED_BYTES
@@ -62,7 +64,6 @@ def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> flo
     elif rounds > 1:
         store *= 0.8
     # Processors that read the same little get it sooner than the cache could give each something else.
-    shares = (rows / kernel.cluster[1], m), (columns / kernel.cluster[0], n)
     weighed = sum(share * (LITTLE_SHARE if extent * k * size < LITTLE_BYTES else 1) for share, extent in shares)
     from_cache = tiles * steps * weighed * depth * size / CACHE_BYTES
     compute = rounds * (steps * max(turn, latency) + store * resident) / CLOCK

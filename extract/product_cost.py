@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from legalsat.extract.cost import NANOSECONDS_PER_INSTRUCTION, NOMINAL_BANDWIDTH, NOMINAL_PROCESSORS
+from legalsat.extract.cost import NANOSECONDS_PER_INSTRUCTION, NOMINAL
 from legalsat.gemm import Gemm
 from legalsat.gemm_plan import GemmCost
 from legalsat.targets import Target
 
-NOMINAL_FLOPS = 500e12  # of a chip without a datasheet
 LAUNCH_NANOSECONDS = 3150.0
 MATRIX_EFFICIENCY = 0.93  # of the datasheet's rate
 DRAM_EFFICIENCY = 0.53
@@ -38,10 +37,9 @@ class Rates:
 
 def rates(operator: Gemm, target: Target) -> Rates:
     """Return the rates of a target for a product's type."""
-    device = target.device
-    processors = device.processors if device else NOMINAL_PROCESSORS
-    bandwidth = device.memory_bandwidth if device else NOMINAL_BANDWIDTH
-    flops = (device.bf16_flops if device else NOMINAL_FLOPS) * dict(target.multiplies)[operator.dtype.name]
+    device = target.device or NOMINAL
+    processors, bandwidth = device.processors, device.memory_bandwidth
+    flops = device.bf16_flops * dict(target.multiplies)[operator.dtype.name]
     return Rates(processors, flops * MATRIX_EFFICIENCY / processors, bandwidth * DRAM_EFFICIENCY, bandwidth * L2_FACTOR)
 
 

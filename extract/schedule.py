@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from legalsat.access import Access
-from legalsat.extract.cost import NOMINAL_PROCESSORS
+from legalsat.extract.cost import NOMINAL
 from legalsat.extract.views import box_of, turned
 from legalsat.plan import Launch, SharedTile, View
 from legalsat.sites import SWIZZLE_SPANS
@@ -84,7 +84,7 @@ def launch(access: Access, views: tuple[View, ...], stages: int, target: Target)
     A tile that only passes through needs a single warp; one that threads take in hand, a warp for each 2048 words.
     """
     tiles = math.prod(-(-m.extent // m.tile) for m in access.modes)
-    processors = target.device.processors if target.device else NOMINAL_PROCESSORS
+    processors = (target.device or NOMINAL).processors
     words = math.prod(m.tile for m in access.modes)
     warps = max(1, min(MAX_WARPS, words // WORDS_PER_WARP)) if through_registers(views) else 1
     return Launch(warps=1 << (warps.bit_length() - 1), programs=min(processors, tiles) if stages > 1 else 0)

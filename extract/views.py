@@ -120,8 +120,5 @@ def _mergeable(dims: list[_Dimension], at: int) -> bool:
 def _merge(dims: list[_Dimension], at: int) -> None:
     inner, outer = dims[at], dims.pop(at + 1)
     dims[at] = _Dimension(
-        inner.modes + outer.modes,
-        inner.extent * outer.extent,
-        inner.stride,
-        inner.extent * outer.tile,
+        inner.modes + outer.modes, inner.extent * outer.extent, inner.stride, inner.extent * outer.tile
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from legalsat.checks import number, one_of
-from legalsat.diagnostics import Diagnostic, worst_first
+from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.extract.explain import Explanation, explain_plan, explain_tensor, explain_tensor_map
@@ -18,8 +18,7 @@ from legalsat.gemm_plan import GemmPlan
 from legalsat.matrix_descriptor import MatrixDescriptor, MatrixOperand
 from legalsat.operators import Copy, Operator, as_tensor
 from legalsat.plan import Plan
-from legalsat.rule import Rule
-from legalsat.rules import MATRIX_RULES, TENSOR_MAP_RULES, TENSOR_MEMORY_RULES, WGMMA_RULES
+from legalsat.rules import TENSOR_MAP_RULES, judge
 from legalsat.rules.movement import no_tensor_memory_accelerator
 from legalsat.sites import Movement, TmaCopy, WgmmaMultiply, descriptor_site
 from legalsat.targets import Target
@@ -160,14 +159,13 @@ def violations(
     if isinstance(subject, MatrixDescriptor):
         if operand is None or dtype is None:
             raise InvalidInput("a matrix descriptor is judged beside its tile; give operand= and dtype= too")
-        return _broken(descriptor_site(subject, operand, as_dtype(dtype).bits), MATRIX_RULES, gpu)
+        return judge(descriptor_site(subject, operand, as_dtype(dtype).bits), gpu)
     if operand is not None or dtype is not None:
         raise InvalidInput(f"operand and dtype belong to a matrix descriptor, not to {type(subject).__name__}")
     if isinstance(subject, WgmmaMultiply):
-        return _broken(subject, WGMMA_RULES, gpu)
+        return judge(subject, gpu)
     if isinstance(subject, InstructionDescriptor):
-        site = Tcgen05Mma(subject)
-        return _broken(site, [rule for rule in TENSOR_MEMORY_RULES if rule.site == type(site).__name__], gpu)
+        return judge(Tcgen05Mma(subject), gpu)
     if not isinstance(subject, TensorMap):
         raise InvalidInput(
             f"violations judges tensor maps and matrix instructions, not {type(subject).__name__}; use explain for "
@@ -176,11 +174,7 @@ def violations(
     if gpu.tma is None:
         return list(no_tensor_memory_accelerator.check(Movement(8, by="tma"), gpu))
     outer = sorted(range(1, subject.rank), key=lambda axis: subject.global_stride[axis - 1])
-    return _broken(replace(TmaCopy.of(subject), by_stride=(0, *outer)), TENSOR_MAP_RULES, gpu)
-
-
-def _broken(site: Any, rules: Iterable[Rule], gpu: Target) -> list[Diagnostic]:
-    return worst_first(d for rule in rules for d in rule.check(site, gpu))
+    return judge(replace(TmaCopy.of(subject), by_stride=(0, *outer)), gpu, TENSOR_MAP_RULES)
 
 
 def explain(

@@ -7,6 +7,7 @@ from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 from legalsat.cli import Answer
+from legalsat.diagnostics import CONSEQUENCES
 from legalsat.errors import InvalidInput
 from legalsat.pasted_results import RESULT_RULES
 from legalsat.rule import Rule
@@ -15,11 +16,6 @@ from legalsat.show import Look, byte_count, table
 from legalsat.targets import TARGETS, Target
 from legalsat.targets import target as as_target
 
-_CONSEQUENCE = {
-    "driver": "driver: the encode or launch call fails",
-    "hardware": "hardware: it faults or corrupts memory at run time",
-    "document": "document: nobody enforces it, results are undefined",
-}
 _UNITS = {
     "bytes": "bytes",
     "lanes": "threads of a warp",
@@ -57,11 +53,6 @@ def rule(args: Namespace) -> Answer:
     return Answer(_rule_json(found), lambda look: _rule_page(found, look))
 
 
-def _applies_to(one: Rule) -> list[str]:
-    """Return the targets that have the unit which imposes the rule."""
-    return [name for name, target in TARGETS.items() if one.unit.limits(target) is not None]
-
-
 def _rule_json(one: Rule) -> dict[str, Any]:
     return {
         "code": one.code,
@@ -74,7 +65,7 @@ def _rule_json(one: Rule) -> dict[str, Any]:
         "quote": one.source.quote,
         "measured": one.source.measured,
         "docs": one.docs,
-        "targets": _applies_to(one),
+        "targets": one.targets,
     }
 
 
@@ -84,10 +75,10 @@ def _rule_page(one: Rule, look: Look) -> str:
         lines += ["", look.wrap(" ".join(paragraph.split()))]
     facts = (
         ("level", one.level),
-        ("refused by", _CONSEQUENCE[one.refused_by]),
+        ("refused by", f"{one.refused_by}: {CONSEQUENCES[one.refused_by]}"),
         ("unit", one.unit.name),
         ("source", str(one.source)),
-        ("targets", ", ".join(_applies_to(one))),
+        ("targets", ", ".join(one.targets)),
     )
     widest = max(len(label) for label, _ in facts)
     return "\n".join([*lines, "", *(look.wrap(text, f"  {label.ljust(widest)}   ") for label, text in facts)])

@@ -8,6 +8,12 @@ from typing import Any, Literal
 
 Level = Literal["error", "warning"]
 Authority = Literal["driver", "hardware", "document"]
+# What becomes of a violation, by who enforces the rule.
+CONSEQUENCES: dict[Authority, str] = {
+    "driver": "the encode or launch call fails",
+    "hardware": "it faults or corrupts memory at run time",
+    "document": "nobody enforces it, results are undefined",
+}
 
 
 @dataclass(frozen=True, slots=True)

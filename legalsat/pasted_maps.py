@@ -12,13 +12,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from legalsat.blobs import MAP_BYTES
 from legalsat.checks import integer
 from legalsat.errors import InvalidInput
 from legalsat.tensor_map import TensorMap
 
 _VALUE = r"\(nil\)|nullptr|[(\[{][^()\[\]{}]*[)\]}]|0[xX][0-9a-fA-F]+|-?\d+(?:[ \t]+\d+)*"
 _NULL = ("(nil)", "nullptr")
-_MAP_BYTES = 128
 
 
 class Dialect(NamedTuple):
@@ -174,7 +174,7 @@ def _read(block: list[tuple[str, re.Match[str]]], dialect: Dialect) -> PrintedMa
     lengths = {"global_stride": rank - 1, "lower_corner": rank - 2, "upper_corner": rank - 2}
     for field in _LISTS & set(values):
         values[field] = values[field][: max(lengths.get(field, rank), 0)]
-    printed = TensorMap(**values, mode="im2col" if columns else "tiled", map_offset=object_address % _MAP_BYTES)
+    printed = TensorMap(**values, mode="im2col" if columns else "tiled", map_offset=object_address % MAP_BYTES)
     return PrintedMap(printed, block[0][1].start(), block[-1][1].end())
 
 

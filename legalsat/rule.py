@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from legalsat.diagnostics import Authority, Diagnostic, Level
 from legalsat.errors import LegalSatError
 from legalsat.logic import Condition
-from legalsat.targets import Target
+from legalsat.targets import TARGETS, Target
 
 
 class Requirement(NamedTuple):
@@ -87,6 +87,11 @@ class Rule:
     docs: str
     site: str
     requirements: Callable[[Any, Any], Requirements]
+
+    @property
+    def targets(self) -> list[str]:
+        """The names of the targets that have the unit which imposes it."""
+        return [name for name, target in TARGETS.items() if self.unit.limits(target) is not None]
 
     def __call__(self, site: Any, target: Target) -> Requirements:
         """Yield the requirements at `site`; none where the target lacks the unit or the unit lacks the limit."""

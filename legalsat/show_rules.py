@@ -6,13 +6,13 @@ import re
 from typing import NamedTuple
 
 import legalsat
+from legalsat.diagnostics import CONSEQUENCES
 from legalsat.errors import LegalSatError
 from legalsat.pasted_results import RESULT_RULES
 from legalsat.python_source import Expression, change, expression, subject
 from legalsat.rule import Rule
 from legalsat.rules import RULES, judge
 from legalsat.rules.examples import EXAMPLES, Example
-from legalsat.targets import TARGETS
 
 INDEX = "index.md"
 # By the letters that codes begin with, in the order of the index.
@@ -34,11 +34,7 @@ FAMILIES = {
     "PIPE": "Pipelines and barriers",
     "CUDA": "Results of failed calls",
 }
-_REFUSED_BY = {
-    "driver": "the driver: the encode or launch call fails",
-    "hardware": "the hardware: it faults or corrupts memory at run time",
-    "document": "a document: nobody enforces it, results are undefined",
-}
+_ARTICLES = {"driver": "the", "hardware": "the", "document": "a"}
 _EXAMPLES = {example.code: example for example in EXAMPLES}
 
 
@@ -99,14 +95,14 @@ def index() -> str:
 
 def page(rule: Rule) -> str:
     """Return the Markdown of one rule's page; its Python blocks run one after the other."""
-    source = rule.source
+    source, by = rule.source, rule.refused_by
     facts = (
         ("level", rule.level),
-        ("refused by", _REFUSED_BY[rule.refused_by]),
+        ("refused by", f"{_ARTICLES[by]} {by}: {CONSEQUENCES[by]}"),
         ("authority", "measured: no document says so" if source.measured else "written in a document"),
         ("unit", rule.unit.name),
         ("field", f"`{source.field}`"),
-        ("targets", ", ".join(name for name, target in TARGETS.items() if rule.unit.limits(target) is not None)),
+        ("targets", ", ".join(rule.targets)),
     )
     lines = [f"# {title(rule)}", "", _linked(rule.docs, rule.code)]
     lines += ["", "| | |", "|---|---|", *(f"| {label} | {_cell(text)} |" for label, text in facts)]

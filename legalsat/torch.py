@@ -38,7 +38,6 @@ SCHEMA = "(Tensor a, Tensor b, bool constant_b) -> Tensor"
 SCALED_SCHEMA = (
     "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, *, ScalarType out_dtype, bool constant_b) -> Tensor"
 )
-SCALED_FALLBACK = "torch._scaled_mm"
 _HALF = (torch.bfloat16, torch.float16)
 _EIGHT = (torch.float8_e4m3fn, torch.float8_e5m2)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -213,14 +212,22 @@ def _tf32_allowed() -> bool:
     return bool(torch.get_float32_matmul_precision() != "highest" if said is None else said == "tf32")
 
 
-def _planned(a: torch.Tensor, b: torch.Tensor, constant_b: bool) -> Way:
-    reason = _unsuitable(a, b)
+def _planned(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    constant_b: bool,
+    reason: str = "",
+    fallback: str = "torch.matmul",
+    **more: Any,
+) -> Way:
+    """Return the way of a product, `more` being arguments of its `Gemm`; none if there is a reason against it."""
+    reason = _unsuitable(a, b) or reason
     if reason:
-        return Way(None, reason)
+        return Way(None, reason, fallback)
     try:
-        return Way(*kernel_for(product_of(a, b, constant_b=constant_b), _target(a), a.get_device()))
+        return Way(*kernel_for(product_of(a, b, constant_b=constant_b, **more), _target(a), a.get_device()), fallback)
     except LegalSatError as error:
-        return Way(None, str(error))
+        return Way(None, str(error), fallback)
 
 
 def _target(one: torch.Tensor) -> Target:
@@ -254,13 +261,13 @@ def _objections(a: torch.Tensor, b: torch.Tensor) -> Iterator[str]:
             yield f"{name} repeats elements; copy it, with contiguous()"
 
 
-def product_of(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> Gemm:
-    """Return the product of two matrices as what is planned: b is (K, N) here, and (N, K) there."""
+def product_of(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False, **more: Any) -> Gemm:
+    """Return the product of two matrices as what is planned, b (K, N) here being (N, K) there; `more` is of `Gemm`."""
     element = as_dtype(a.dtype)
     (m, k), n = a.shape, b.shape[1]
     first = Tensor((m, k), element, a.stride(), GRANULE, a.data_ptr() % GRANULE)
     second = Tensor((n, k), element, b.stride()[::-1], GRANULE, b.data_ptr() % GRANULE)
-    return Gemm(m, n, k, element, a=first, b=second, constant_b=constant_b)
+    return Gemm(m, n, k, element, a=first, b=second, constant_b=constant_b, **more)
 
 
 def _result_type(kind: torch.dtype) -> torch.dtype:
@@ -337,22 +344,12 @@ def scaled_mm(
 def _planned_scaled(
     a: torch.Tensor, b: torch.Tensor, scales: tuple[torch.Tensor, ...], out_dtype: torch.dtype, constant_b: bool
 ) -> Way:
-    reason = _unsuitable(a, b)
-    if not reason and any(one.numel() != 1 or one.dtype != torch.float32 for one in scales):
+    reason = ""
+    if any(one.numel() != 1 or one.dtype != torch.float32 for one in scales):
         reason = "a scale is not one element of float32; give one for each operand as a whole"
-    if not reason and any(one.device != a.device for one in scales):
+    elif any(one.device != a.device for one in scales):
         reason = f"scales are on {scales[0].device} and {scales[1].device}; move both to {a.device}"
-    if reason:
-        return Way(None, reason, SCALED_FALLBACK)
-    try:
-        plain = product_of(a, b, constant_b=constant_b)
-        product = Gemm(
-            plain.m, plain.n, plain.k, plain.dtype, out_dtype=out_dtype, a=plain.a, b=plain.b, constant_b=constant_b,
-            scaled=True,
-        )  # fmt: skip
-        return Way(*kernel_for(product, _target(a), a.get_device()), SCALED_FALLBACK)
-    except LegalSatError as error:
-        return Way(None, str(error), SCALED_FALLBACK)
+    return _planned(a, b, constant_b, reason, "torch._scaled_mm", out_dtype=out_dtype, scaled=True)
 
 
 def _compute_scaled(

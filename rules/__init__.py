@@ -1,9 +1,10 @@
 """What must hold (legality rules, in `RULES`) and what may be rewritten (`legalsat.rules.rewrites`)."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from legalsat.diagnostics import Diagnostic, worst_first
-from legalsat.rule import rules_in
+from legalsat.rule import Rule, rules_in
 from legalsat.rules import (
     matrix,
     movement,
@@ -59,7 +60,7 @@ PRODUCT_RULES = tuple(rule for rule in RULES if rule.site == "ProductTypes")
 WGMMA_RULES = tuple(rule for rule in RULES if rule.site == "WgmmaMultiply")
 
 
-def judge(site: Any, target: str | Target) -> list[Diagnostic]:
+def judge(site: Any, target: str | Target, rules: Iterable[Rule] = RULES) -> list[Diagnostic]:
     """Return what the rules of its kind say of one of `legalsat.sites` on a target, errors first; empty if all hold."""
     gpu, kind = as_target(target), type(site).__name__
-    return worst_first(said for rule in RULES if rule.site == kind for said in rule.check(site, gpu))
+    return worst_first(said for rule in rules if rule.site == kind for said in rule.check(site, gpu))

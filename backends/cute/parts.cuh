@@ -141,13 +141,13 @@ CUTLASS_DEVICE uint32_t packed(float low, float high) {
     return pair;
 }
 
-
 // A block's sums as C's type: pairs of two bytes each, or one of four, in the order of the sums.
-using Kept = uint32_t[plan::tile_n * int(sizeof(plan::Result)) / 8];
+constexpr int kept_words = plan::tile_n * int(sizeof(plan::Result)) / 8;
+using Kept = uint32_t[kept_words];
 
 CUTLASS_DEVICE void keep(Sums const &sums, Kept &kept) {
 #pragma unroll
-    for (int i = 0; i < plan::tile_n * int(sizeof(plan::Result)) / 8; ++i) {
+    for (int i = 0; i < kept_words; ++i) {
         if constexpr (sizeof(plan::Result) == 2) {
             kept[i] = packed(sums[2 * i], sums[2 * i + 1]);
         } else {

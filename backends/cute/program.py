@@ -7,7 +7,7 @@ from legalsat.backends.cute.product import ENTRY, emit
 from legalsat.backends.cute.relayout import matrix_relayout
 from legalsat.backends.host.maps import map_lines
 from legalsat.errors import LegalSatError
-from legalsat.extract.cost import NOMINAL_PROCESSORS
+from legalsat.extract.cost import NOMINAL
 from legalsat.extract.product_maps import Placed, by_rows, extents, laid, result_lies, result_map, sides, source_maps
 from legalsat.gemm import Gemm
 from legalsat.gemm_plan import GemmPlan
@@ -138,7 +138,7 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target, reads: tuple[str,
     m, n = extents(gemm, kernel)
     tiles_m, tiles_n = kernel.clusters(m, n)
     blocks = kernel.cluster_blocks
-    processors = target.device.processors if target.device else NOMINAL_PROCESSORS
+    processors = (target.device or NOMINAL).processors
     clusters = tiles_m * tiles_n
     if kernel.store != "sums":  # whose blocks compute one tile each
         clusters = min(clusters, processors * kernel.blocks // blocks)

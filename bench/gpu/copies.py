@@ -49,15 +49,9 @@ RINGS: dict[str, dict[str, Any]] = {
 def random_operator(rng: random.Random) -> Any:
     """Return a random Copy or Transpose, or one with symbolic extents and the values to bind."""
     import legalsat as ls  # noqa: PLC0415 - the GPU's machine has no LegalSAT
-    from legalsat.dtypes import DTYPES  # noqa: PLC0415
 
-    element = DTYPES[rng.choice(list(DTYPES))]
-    rank = rng.randint(1, 5)
-    shape = [rng.choice(EXTENTS + LONG_EXTENTS if rank < 3 else EXTENTS) for _ in range(rank)]
-    while math.prod(shape) > MAX_ELEMENTS:
-        at = max(range(rank), key=lambda i: shape[i])
-        shape[at] = max(1, shape[at] // 2 + rng.randint(0, 1))
-    granule = 128 // math.gcd(element.bits, 128)  # elements that fill 16 bytes
+    element, shape, granule = _drawn(rng)
+    rank = len(shape)
     layout = rng.choice(("dense", "pitched", "permuted", "symbolic"))
     if layout in {"permuted", "symbolic"} or rng.random() < 0.5:
         shape[-1] = max(1, shape[-1] // granule) * granule  # else most tensors of odd pitch would have no map
@@ -82,6 +76,22 @@ def random_operator(rng: random.Random) -> Any:
 def random_pad(rng: random.Random) -> Any:
     """Return a random Pad, in front often by whole granules, so that boxes and threads both come to it."""
     import legalsat as ls  # noqa: PLC0415
+
+    element, shape, granule = _drawn(rng)
+    aligned = rng.random() < 0.6
+    if aligned:
+        shape[-1] = max(1, shape[-1] // granule) * granule
+    around = [(rng.choice((0, 0, 1, 2, 3, 7)), rng.choice((0, 0, 1, 2, 5))) for _ in shape[1:]]
+    row = (0, granule, 2 * granule) if aligned else (0, 1, 2, 3, granule)
+    around.append((rng.choice(row), rng.choice((*row, 1))))
+    known = element.kind != "float" or element.bits > 8
+    value = rng.choice((1, 3)) if known and element.bits >= 8 and element.kind != "bool" and rng.random() < 0.3 else 0
+    strides = _strides(shape, rng.choice((1, granule)))
+    return ls.Pad(ls.Tensor(shape, element, strides), around, value)
+
+
+def _drawn(rng: random.Random) -> tuple[Any, list[int], int]:
+    """Return a random element type, a shape, and how many elements fill 16 bytes or a multiple of them."""
     from legalsat.dtypes import DTYPES  # noqa: PLC0415
 
     element = DTYPES[rng.choice(list(DTYPES))]
@@ -90,17 +100,7 @@ def random_pad(rng: random.Random) -> Any:
     while math.prod(shape) > MAX_ELEMENTS:
         at = max(range(rank), key=lambda i: shape[i])
         shape[at] = max(1, shape[at] // 2 + rng.randint(0, 1))
-    granule = 128 // math.gcd(element.bits, 128)
-    aligned = rng.random() < 0.6
-    if aligned:
-        shape[-1] = max(1, shape[-1] // granule) * granule
-    around = [(rng.choice((0, 0, 1, 2, 3, 7)), rng.choice((0, 0, 1, 2, 5))) for _ in range(rank - 1)]
-    row = (0, granule, 2 * granule) if aligned else (0, 1, 2, 3, granule)
-    around.append((rng.choice(row), rng.choice((*row, 1))))
-    known = element.kind != "float" or element.bits > 8
-    value = rng.choice((1, 3)) if known and element.bits >= 8 and element.kind != "bool" and rng.random() < 0.3 else 0
-    strides = _strides(shape, rng.choice((1, granule)))
-    return ls.Pad(ls.Tensor(shape, element, strides), around, value)
+    return element, shape, 128 // math.gcd(element.bits, 128)
 
 
 def _strides(shape: list[int], granule: int) -> list[int]:

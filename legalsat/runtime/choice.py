@@ -16,6 +16,7 @@ from legalsat.runtime.kernel import Kernel
 from legalsat.runtime.program import Program, read_program, write_program
 from legalsat.targets import Target
 
+BACKEND = "cute"  # which prints them
 MOST = 16  # kernels of a product that are timed
 FLUSH_BYTES = 256 << 20  # written before each launch, so that L2 is cold
 QUICK, FINAL, FINALISTS = 5, 15, 3  # launches of each, and of the best few once more

@@ -11,7 +11,7 @@ import legalsat
 from legalsat.errors import LegalSatError
 from legalsat.gemm import Gemm
 from legalsat.runtime.cache import Cache, key_of
-from legalsat.runtime.choice import candidates, kept
+from legalsat.runtime.choice import BACKEND, candidates, kept
 from legalsat.runtime.kernel import Kernel
 from legalsat.runtime.program import Program, read_program, write_program
 from legalsat.targets import TARGETS, Target
@@ -42,8 +42,8 @@ def target_of(name: str, capability: tuple[int, ...]) -> Target:
 def program_for(product: Gemm, target: Target, cache: Cache, backend: str) -> Program:
     """Return a backend's program of a product.
 
-    It is that of the kernel that won a measurement, or is the cheapest of the list, if this backend prints those: they
-    need no solver. Else it is the plan's, and kept in the cache.
+    It is that of the kernel that won a measurement, or is the cheapest of the list, of the backend that prints those:
+    they need no solver. Else it is the plan's, and kept in the cache.
 
     Args:
         product: what to compute.
@@ -54,11 +54,12 @@ def program_for(product: Gemm, target: Target, cache: Cache, backend: str) -> Pr
     Raises:
         LegalSatError: nothing is legal for it, or the backend does not print its plan.
     """
-    from legalsat.backends import PRODUCT_PROGRAMS, program  # noqa: PLC0415 - backends import plans
+    from legalsat.backends import program  # noqa: PLC0415 - backends import plans
 
-    chosen = kept(product, target, cache) or next((made for _, _, made in candidates(product, target, 1)), None)
-    if chosen is not None and chosen.builder == PRODUCT_PROGRAMS[backend]:
-        return chosen
+    if backend == BACKEND:
+        chosen = kept(product, target, cache) or next((made for _, _, made in candidates(product, target, 1)), None)
+        if chosen is not None:
+            return chosen
     key = key_of("program", legalsat.__version__, sources(), target.name, backend, repr(product))
     if (found := read_program(cache, key)) is not None:
         return found
