@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError
+from legalsat.explanation import Explanation, Repair
 from legalsat.extract.planner import BOXES, NoLegalLayout, cached_plan
 from legalsat.extract.recheck import recheck
-from legalsat.extract.region import guard_in_words
 from legalsat.extract.symbolic import symbolic_plan
 from legalsat.operators import Im2col, Operator, Transpose
 from legalsat.plan import Plan
@@ -22,62 +21,9 @@ from legalsat.tensor_map import TensorMap
 GRANULE_BITS = 8 * GRANULE_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """A change that makes the tensor legal; it was planned, so it works.
-
-    Attributes:
-        kind: "align" (copy to an aligned allocation), "pad" (longer row pitch), "dense" (a packed copy).
-        message: what to do, with the numbers.
-        tensor: the tensor's layout after it.
-        bytes_added: bytes that the new layout spans more than the old one.
-        nanoseconds: predicted time of the movement after it, the repair itself not counted.
-    """
-
-    kind: str
-    message: str
-    tensor: Tensor
-    bytes_added: int
-    nanoseconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Diagnostics, worst first, and repairs, cheapest first; `legal` if the copy engine takes boxes of it as it is.
-
-    `plan` says how it is done as it is: by boxes if that is legal, else by the best of the other means, if any.
-    """
-
-    subject: str
-    target: str
-    legal: bool
-    diagnostics: tuple[Diagnostic, ...]
-    repairs: tuple[Repair, ...]
-    plan: Plan | None = None
-
-    def __str__(self) -> str:
-        from legalsat.show import show_explanation  # noqa: PLC0415 - showing needs explanations
-
-        return show_explanation(self)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the explanation as plain values; a plan is left to `Plan.to_json`, but for where it is legal."""
-        region = {}
-        if self.plan is not None and self.plan.guard:
-            region["legal_region"] = {"set": self.plan.guard, "sentence": guard_in_words(self.plan)[0]}
-        return {
-            "subject": self.subject,
-            "target": self.target,
-            "legal": self.legal,
-            "diagnostics": [d.to_json() for d in self.diagnostics],
-            "repairs": [{**asdict(r), "tensor": str(r.tensor)} for r in self.repairs],
-            **region,
-        }
-
-
 def explain_tensor_map(tm: TensorMap, target: Target, found: list[Diagnostic]) -> Explanation:
     """Return the explanation of a tensor map from its violations."""
-    return Explanation(str(tm), str(target), not any(d.level == "error" for d in found), tuple(found), ())
+    return Explanation(str(tm), str(target), not any(d.level == "error" for d in found), tuple(found), of=tm)
 
 
 def explain_plan(plan: Plan, target: Target) -> Explanation:

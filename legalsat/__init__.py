@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from legalsat.dtypes import DType as DType
     from legalsat.errors import InvalidInput as InvalidInput
     from legalsat.errors import LegalSatError as LegalSatError
+    from legalsat.explanation import Explanation as Explanation
+    from legalsat.explanation import Obligation as Obligation
+    from legalsat.explanation import Repair as Repair
+    from legalsat.explanation import Snippet as Snippet
     from legalsat.extract.bank_repair import BankRepair as BankRepair
     from legalsat.extract.bank_repair import repair_banks as repair_banks
     from legalsat.extract.check_pipeline import PipelineCheck as PipelineCheck
     from legalsat.extract.check_pipeline import check_pipeline as check_pipeline
-    from legalsat.extract.explain import Explanation as Explanation
-    from legalsat.extract.explain import Repair as Repair
     from legalsat.extract.planner import NoLegalLayout as NoLegalLayout
     from legalsat.extract.proof import Proof as Proof
     from legalsat.extract.region import LegalRegion as LegalRegion
@@ -115,9 +117,9 @@ _MODULES = {
     "legalsat.dims": "Dim",
     "legalsat.dtypes": "DType",
     "legalsat.errors": "InvalidInput LegalSatError",
+    "legalsat.explanation": "Explanation Obligation Repair Snippet",
     "legalsat.extract.bank_repair": "BankRepair repair_banks",
     "legalsat.extract.check_pipeline": "PipelineCheck check_pipeline",
-    "legalsat.extract.explain": "Explanation Repair",
     "legalsat.extract.solver": "SolverGaveUp",
     "legalsat.extract.planner": "NoLegalLayout",
     "legalsat.extract.proof": "Proof",

@@ -11,7 +11,8 @@ from legalsat.checks import number, one_of
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
-from legalsat.extract.explain import Explanation, explain_plan, explain_tensor, explain_tensor_map
+from legalsat.explanation import Explanation
+from legalsat.extract.explain import explain_plan, explain_tensor, explain_tensor_map
 from legalsat.extract.planner import BOXES, EVERY_MEANS, Limits, cached_plan, plan
 from legalsat.gemm import Gemm
 from legalsat.gemm_plan import GemmPlan

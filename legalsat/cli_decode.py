@@ -13,8 +13,9 @@ from legalsat import api
 from legalsat.analyses.copy_engine import smem_bytes, tx_bytes
 from legalsat.cli import DONE, REFUSED, Answer
 from legalsat.errors import InvalidInput
-from legalsat.extract.explain import Explanation
-from legalsat.show import Look, show_explanation, table
+from legalsat.explanation import Explanation
+from legalsat.show import Look, table
+from legalsat.show_explanation import show_explanation
 from legalsat.tensor_map import TensorMap
 from legalsat.tensor_map_bytes import DecodedMap, decode_with_notes
 

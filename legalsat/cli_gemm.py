@@ -12,7 +12,7 @@ from legalsat.cli import DONE, REFUSED, Answer
 from legalsat.cli_arguments import whole, wholes
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import InvalidInput
-from legalsat.extract.explain import Explanation
+from legalsat.explanation import Explanation
 from legalsat.extract.planner import NoLegalLayout
 from legalsat.gemm import Gemm, gemm_operands
 from legalsat.gemm_plan import GemmPlan

@@ -12,10 +12,11 @@ from legalsat.cli import DONE, REFUSED, Answer
 from legalsat.cli_arguments import operator_of, tensor_map_of
 from legalsat.cli_gemm import explain as explain_gemm
 from legalsat.errors import InvalidInput
-from legalsat.extract.explain import Explanation
+from legalsat.explanation import Explanation
 from legalsat.extract.planner import NoLegalLayout
 from legalsat.plan import InvalidPlan, Plan
-from legalsat.show import show_explanation, show_plan
+from legalsat.show import show_plan
+from legalsat.show_explanation import show_explanation
 from legalsat.targets import Target
 from legalsat.targets import target as as_target
 

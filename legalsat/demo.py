@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import legalsat as ls
 from legalsat.gemm import gemm_operands
-from legalsat.show import show_explanation, show_plan
+from legalsat.show import show_plan
+from legalsat.show_explanation import show_explanation
 from legalsat.targets import target
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def main() -> int:
     matrix = ls.Tensor(SHOWN, DTYPE)
     explanation = ls.explain(ls.Transpose(matrix), TARGET)
     print(show_explanation(explanation))
-    repaired = ls.Transpose(explanation.repairs[0].tensor)
+    repaired = ls.Transpose(explanation.repairs[0].after)
     plan = ls.synthesize(repaired, TARGET)
     print(f"\nThe repaired tensor, planned in full\n\n{show_plan(plan)}\n")
     text, outcome = plan.emit("triton"), ""

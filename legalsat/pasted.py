@@ -9,7 +9,8 @@ from dataclasses import replace
 from legalsat.api import violations
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import InvalidInput
-from legalsat.extract.explain import Explanation, explain_tensor, explain_tensor_map
+from legalsat.explanation import Explanation
+from legalsat.extract.explain import explain_tensor, explain_tensor_map
 from legalsat.pasted_maps import PrintedMap, printed_maps
 from legalsat.pasted_results import (
     FailedCall,

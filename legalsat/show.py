@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from legalsat.access import ANY, Access, Mode
 from legalsat.diagnostics import Diagnostic
@@ -14,9 +13,6 @@ from legalsat.operators import Pad, margins_of
 from legalsat.pipeline_text import role_lines
 from legalsat.plan import Candidate, Plan
 from legalsat.tensor_map import TensorMap
-
-if TYPE_CHECKING:
-    from legalsat.extract.explain import Explanation
 
 _STYLES = {"error": "1;31", "warning": "1;33", "good": "1;32", "title": "1", "faint": "2", "help": "36"}
 # What a tiled map is made of, in the driver's order: field, and the unit of its numbers.
@@ -110,47 +106,14 @@ def show_diagnostic(found: Diagnostic, look: Look = PLAIN) -> str:
     return "\n".join(lines)
 
 
-def show_explanation(found: Explanation, look: Look = PLAIN) -> str:
-    """Return the verdict, the reasons for it and the repairs, or how the plan does it where there is one."""
-    verdict = look.paint("legal", "good") if found.legal else look.paint("refused", "error")
-    lines = [f"{look.paint(f'{found.subject} on {found.target}', 'title')}: {verdict}"]
-    for diagnostic in found.diagnostics:
-        lines += ["", show_diagnostic(diagnostic, look)]
-    if not found.legal and not found.diagnostics:
-        advice = "no extents in the given range satisfy the rules; widen the range, or explain one value to see why"
-        lines += ["", look.wrap(advice)]
-    if found.repairs:
-        lines += ["", look.paint("repairs that work, cheapest first", "title")]
-        for number, repair in enumerate(found.repairs, start=1):
-            predicted = f"; then predicted at {duration(repair.nanoseconds)}"
-            lines.append(look.wrap(repair.message + predicted, f"  {number}. "))
-    if found.plan is not None:
-        lines += ["", *_in_short(found.plan, look)]
-    return "\n".join(lines)
-
-
-def _in_short(plan: Plan, look: Look) -> list[str]:
-    boxed = plan.access.by in {"tma", "im2col"}
-    lines = [] if boxed else [f"as it is, without a tensor map for its rows: by {plan.access.by}"]
-    lines += [look.wrap(line, first) for line, first in zip(_region(plan), ("legal region: ", "  "), strict=False)]
-    laws = ", ".join(step.law for step in plan.derivation)
-    lines += [look.wrap(laws, "derivation: ")] if laws else []
-    lines += [look.wrap(str(tm), f"{side}: ") for side, tm in _sides(plan)]
-    if plan.phases:
-        lines.append(_phases(plan))
-    lines += [f"{copy.side}: {copy.instruction}, {copy.bytes} bytes each" for copy in plan.copies]
-    if plan.store == "threads" and not plan.copies:
-        lines.append("target: stored from registers")
-    return [*lines, f"predicted: {duration(plan.cost.nanoseconds)}"]
-
-
-def _sides(plan: Plan) -> list[tuple[str, TensorMap]]:
+def map_sides(plan: Plan) -> list[tuple[str, TensorMap]]:
     """Return the maps with the side that each describes; of the phases', which differ little, the first."""
     maps = plan.tensor_maps[:1] if plan.phases else plan.tensor_maps
     return [(view.side, tm) for view, tm in zip(plan.views, maps, strict=False)]
 
 
-def _phases(plan: Plan) -> str:
+def phases_line(plan: Plan) -> str:
+    """Return how many maps of rows a plan has, and how far in their rows begin."""
     count = len(plan.phases)
     shifts = ", ".join(str(phase.shift) for phase in plan.phases)
     return f"source: {count} such maps, each for every {count}th row; rows begin {shifts} bytes in"
@@ -176,7 +139,7 @@ def show_plan(plan: Plan, look: Look = PLAIN) -> str:
     if plan.guard:
         names = ", ".join(dim.name for dim in plan.operator.source.dims)
         sample = f"numbers below that depend on {names} are those of one sample"
-        sections.insert(0, ("legal region", [look.wrap(line, "  ") for line in (*_region(plan), sample)]))
+        sections.insert(0, ("legal region", [look.wrap(line, "  ") for line in (*region_lines(plan), sample)]))
     lines = [look.paint(look.wrap(f"{plan.operator} on {target}{product}"), "title")]
     for title, body in sections:
         if body:
@@ -247,7 +210,7 @@ def _modes(access: Access) -> str:
 
 
 def _maps(plan: Plan) -> list[str]:
-    sides = _sides(plan)
+    sides = map_sides(plan)
     if not sides:
         return []
     rows = [("", *(_ROLES[side] for side, _ in sides), "")]
@@ -260,7 +223,7 @@ def _maps(plan: Plan) -> list[str]:
     rows.append(("address", *(f"multiple of {aligned[side]}" for side, _ in sides), "bytes"))
     lines = table(rows)
     if plan.phases:
-        lines.append("  " + _phases(plan))
+        lines.append("  " + phases_line(plan))
     if plan.store == "threads":
         lines.append("  no map for the target: threads store it from registers")
     return lines
@@ -365,7 +328,7 @@ def _tile(modes: Sequence[Mode]) -> str:
     return " x ".join(str(mode.tile) for mode in modes)
 
 
-def _region(plan: Plan) -> list[str]:
+def region_lines(plan: Plan) -> list[str]:
     """Return for which values of its dims a plan is legal, in words and in isl's notation."""
     if not plan.guard:
         return []

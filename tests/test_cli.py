@@ -24,7 +24,8 @@ from legalsat.dims import Extent, times
 from legalsat.operators import CONSUMERS
 from legalsat.pipeline_text import role_lines
 from legalsat.rules import RULES
-from legalsat.show import Look, byte_count, duration, show_diagnostic, show_explanation, show_plan, table
+from legalsat.show import Look, byte_count, duration, show_diagnostic, show_plan, table
+from legalsat.show_explanation import show_explanation
 from legalsat.targets import TARGETS
 
 HEAVY = ("z3", "egglog", "islpy", "numpy", "triton", "torch")

@@ -39,10 +39,10 @@ def test_the_verdict_is_the_planners_and_repairs_work(operator: Operator) -> Non
     assert [r.bytes_added for r in found.repairs] == sorted(r.bytes_added for r in found.repairs)
     for repair in found.repairs:
         assert repair.kind in ("align", "pad", "dense")
-        assert repair.tensor.shape == operator.source.shape
-        assert repair.bytes_added == max(repair.tensor.span_bits - operator.source.span_bits, 0) // 8
+        assert repair.after.shape == operator.source.shape
+        assert repair.bytes_added == max(repair.after.span_bits - operator.source.span_bits, 0) // 8
         assert not set("{}") & set(repair.message)
-        made = ls.synthesize(with_source(operator, repair.tensor), "h200", means=("tma",))
+        made = ls.synthesize(with_source(operator, repair.after), "h200", means=("tma",))
         assert made.cost.nanoseconds == repair.nanoseconds
         recheck(made)
     text = str(found)
@@ -55,7 +55,7 @@ def test_an_odd_matrix_is_told_to_pad_its_rows() -> None:
     found = ls.explain(Copy(T((4096, 4095), "bf16"), tile=(128, 64)), "sm_90a")
     assert [d.code for d in found.diagnostics] == ["TMA005"]
     pad = next(r for r in found.repairs if r.kind == "pad")
-    assert pad.tensor.strides == (4096, 1)
+    assert pad.after.strides == (4096, 1)
     assert pad.bytes_added == (4096 - 4095) * 2 * 4095
     assert "8192 bytes (now 8190)" in pad.message
 

@@ -27,7 +27,7 @@ def repaired_pitch() -> int:
         explanation = ls.explain(ls.Tensor((M, K), "bf16"), "h200", tile=(128, 64))
     except ImportError:
         return PITCH
-    return int(explanation.repairs[0].tensor.strides[0])  # type: ignore[arg-type]
+    return int(explanation.repairs[0].after.strides[0])
 
 
 def measure() -> dict[str, Any]:

@@ -1,0 +1,67 @@
+"""Explanations as text for a person: verdict, reasons, what else must hold, repairs with source text to paste."""
+
+from __future__ import annotations
+
+from legalsat.explanation import Explanation, Repair
+from legalsat.plan import Plan
+from legalsat.show import PLAIN, Look, duration, map_sides, phases_line, region_lines, show_diagnostic
+
+_HEADS = {
+    "fault": "faults",
+    "wrong": "silently wrong",
+    "clobber": "overwrites neighbours",
+    "conflict": "bank conflicts",
+    "overflow": "overflows shared memory",
+    "hang": "hangs",
+    "slow": "slow",
+}
+
+
+def show_explanation(found: Explanation, look: Look = PLAIN) -> str:
+    """Return the verdict, the reasons for it and the repairs, or how the plan does it where there is one."""
+    verdict = look.paint("legal", "good") if found.legal else look.paint("refused", "error")
+    lines = [f"{look.paint(f'{found.subject} on {found.target}', 'title')}: {verdict}"]
+    for diagnostic in found.diagnostics:
+        lines += ["", show_diagnostic(diagnostic, look)]
+    if not found.legal and not found.diagnostics:
+        advice = "no extents in the given range satisfy the rules; widen the range, or explain one value to see why"
+        lines += ["", look.wrap(advice)]
+    if found.obligations:
+        lines += ["", look.paint("what the encode call cannot see", "title")]
+        lines += [
+            look.wrap(f"{_HEADS[o.consequence]}: {o.message} ({o.note})", "  ", "    ") for o in found.obligations
+        ]
+    lines += ["", *(look.wrap(sentence) for sentence in found.values)] if found.values else []
+    if found.repairs:
+        lines += ["", look.paint("repairs that work, cheapest first", "title")]
+        for number, repair in enumerate(found.repairs, start=1):
+            lines += _repair(repair, f"  {number}. ", look, with_text=number == 1)
+    if found.plan is not None:
+        lines += ["", *_in_short(found.plan, look)]
+    return "\n".join(lines)
+
+
+def _repair(repair: Repair, first: str, look: Look, *, with_text: bool) -> list[str]:
+    """Return what a repair does and costs, and how to apply it if wanted."""
+    costs = [] if repair.nanoseconds is None else [f"then predicted at {duration(repair.nanoseconds)}"]
+    costs += [f"applying it takes {duration(repair.once)}"] if repair.once else []
+    lines = [look.wrap("; ".join([repair.message, *costs]), first)]
+    for snippet in repair.snippets if with_text else ():
+        lines += ["", look.paint(f"     # {snippet.terms}", "faint")]
+        lines += [f"     {line}".rstrip() for line in snippet.text.splitlines()]
+    return lines
+
+
+def _in_short(plan: Plan, look: Look) -> list[str]:
+    boxed = plan.access.by in {"tma", "im2col"}
+    lines = [] if boxed else [f"as it is, without a tensor map for its rows: by {plan.access.by}"]
+    lines += [look.wrap(line, first) for line, first in zip(region_lines(plan), ("legal region: ", "  "), strict=False)]
+    laws = ", ".join(step.law for step in plan.derivation)
+    lines += [look.wrap(laws, "derivation: ")] if laws else []
+    lines += [look.wrap(str(tm), f"{side}: ") for side, tm in map_sides(plan)]
+    if plan.phases:
+        lines.append(phases_line(plan))
+    lines += [f"{copy.side}: {copy.instruction}, {copy.bytes} bytes each" for copy in plan.copies]
+    if plan.store == "threads" and not plan.copies:
+        lines.append("target: stored from registers")
+    return [*lines, f"predicted: {duration(plan.cost.nanoseconds)}"]
