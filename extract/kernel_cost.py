@@ -1,4 +1,4 @@
-"""What a persistent kernel of a product is predicted to take, relayouts in front included.
+"""What persistent kernels of products are predicted to take, relayouts in front included.
 
 Rates were fitted to 3,085 times of 112 products on an H200. How far predictions are off, and how much of the fastest
 kernel's speed the first choice has: `python -m bench.gpu.gemm judge`.
@@ -6,10 +6,14 @@ kernel's speed the first choice has: `python -m bench.gpu.gemm judge`.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from legalsat.extract.cost import NOMINAL
-from legalsat.extract.product_maps import extents
 from legalsat.gemm import Gemm
 from legalsat.product_kernel import ProductKernel
 from legalsat.targets import Target
@@ -32,51 +36,85 @@ ROUND = 2828.0  # nanoseconds until blocks that compute one tile each have made 
 SPLIT_BYTES = 0.0511  # nanoseconds a byte of sums, to write them and to add up what others wrote
 OVERLAP = 2.26  # the norm in which what happens at once adds up
 
+Numbers = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Products that differ in extents alone: arrays of m, n, k; bytes of elements; whether B is constant."""
+
+    m: Numbers
+    n: Numbers
+    k: Numbers
+    size: int
+    result_size: int
+    constant_b: bool
+
+    @staticmethod
+    def like(gemm: Gemm, m: ArrayLike, n: ArrayLike, k: ArrayLike) -> Products:
+        """Return products of `gemm`'s types, of these extents."""
+        extents = (np.atleast_1d(np.asarray(extent, dtype=np.float64)) for extent in (m, n, k))
+        return Products(*extents, gemm.dtype.bytes, gemm.out_dtype.bits // 8, gemm.constant_b)
+
 
 def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> float:
     """Return nanoseconds."""
+    return float(kernel_times(Products.like(gemm, gemm.m, gemm.n, gemm.k), [kernel], target)[0, 0])
+
+
+def kernel_times(products: Products, kernels: Sequence[ProductKernel], target: Target) -> NDArray[np.float64]:
+    """Return nanoseconds, one row for each product and one column for each kernel."""
+
+    def column(values: list[Any]) -> Numbers:
+        return np.array(values)[None, :]
+
     device = target.device or NOMINAL
     processors, bandwidth = device.processors, device.memory_bandwidth / 1e9
-    (m, n), k, size = extents(gemm, kernel), gemm.k, gemm.dtype.bytes
-    rows, columns, depth = kernel.tile
-    blocks = kernel.cluster_blocks
-    tiles = math.prod(kernel.clusters(m, n)) * blocks
-    steps = -(-k // (depth * kernel.split)) + (1 if kernel.realign == "registers" else 0)
-    at_once = device.clusters_at_once(blocks) * blocks * kernel.blocks
-    rounds = -(-tiles // at_once)
-    resident = min(kernel.blocks, -(-tiles // processors))
-    busy = min(tiles, processors)
+    size, result_size = products.size, products.result_size
+    swapped = column([one.swapped for one in kernels])
+    m, n, k = (extent[:, None] for extent in (products.m, products.n, products.k))
+    m, n = np.where(swapped, n, m), np.where(swapped, m, n)
+    rows, columns, depth = (column([one.tile[axis] for one in kernels]) for axis in range(3))
+    down, across = (column([one.cluster[axis] for one in kernels]) for axis in range(2))
+    split, stages, own = (column([getattr(one, name) for one in kernels]) for name in ("split", "stages", "blocks"))
+    in_registers = column([one.realign == "registers" for one in kernels])
+    phases = column([one.phases if one.realign == "tiles" else 1 for one in kernels])
+    together = column([one.cluster_blocks for one in kernels])
+    at_once = column([device.clusters_at_once(one.cluster_blocks) * one.cluster_blocks * one.blocks for one in kernels])
+
+    clusters = phases * _ceil(_ceil(m, phases), rows * down) * _ceil(n, columns * across)
+    tiles = clusters * together
+    steps = _ceil(k, depth * split) + in_registers
+    rounds = _ceil(tiles, at_once)
+    resident = np.minimum(own, _ceil(tiles, processors))
+    busy = np.minimum(tiles, processors)
     cycles = rows * columns * depth * size / 4096
-    if kernel.realign == "registers":
-        cycles *= REALIGNED + REALIGNED_COLUMNS / columns
-    shares = (
-        (rows / kernel.cluster[1], m),
-        (columns / kernel.cluster[0], n),
-    )  # lines that a block loads, and of how many
+    cycles = cycles * np.where(in_registers, REALIGNED + REALIGNED_COLUMNS / columns, 1.0)
+    shares = ((rows / across, m), (columns / down, n))  # lines that a block loads, and of how many
     loaded = sum(share for share, _ in shares) * depth * size
-    turn = max(cycles * resident, loaded * resident / LOAD_BYTES * (0.5 + 0.5 * busy / processors)) + STEP_CYCLES
-    latency = 1100.0 * CLOCK / kernel.stages  # of a stage, from released to full
-    store = rows * columns * (gemm.out_dtype.bits // 8) / STORED_BYTES
-    if kernel.alternate:
-        store *= 0.15
-    elif kernel.deferred:
-        store *= 0.1 + 0.9 / rounds
-    elif rounds > 1:
-        store *= 0.8
+    turn = np.maximum(cycles * resident, loaded * resident / LOAD_BYTES * (0.5 + 0.5 * busy / processors)) + STEP_CYCLES
+    latency = 1100.0 * CLOCK / stages  # of a stage, from released to full
+    hidden = np.select(
+        [column([one.alternate for one in kernels]), column([one.deferred > 0 for one in kernels]), rounds > 1],
+        [0.15, 0.1 + 0.9 / rounds, 0.8],
+        1.0,
+    )
+    store = rows * columns * result_size / STORED_BYTES * hidden
     # Processors that read the same little get it sooner than the cache could give each something else.
-    weighed = sum(share * (LITTLE_SHARE if extent * k * size < LITTLE_BYTES else 1) for share, extent in shares)
+    weighed = sum(share * np.where(extent * k * size < LITTLE_BYTES, LITTLE_SHARE, 1.0) for share, extent in shares)
     from_cache = tiles * steps * weighed * depth * size / CACHE_BYTES
-    compute = rounds * (steps * max(turn, latency) + store * resident) / CLOCK
-    moved = ((m + n) * k * size + m * n * gemm.out_dtype.bits / 8) / (bandwidth * DRAM_SHARE)
-    total = math.pow(compute**OVERLAP + moved**OVERLAP + from_cache**OVERLAP, 1 / OVERLAP) + LAUNCH
-    if kernel.split > 1:
-        total += rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES)
-    if kernel.store == "sums":
-        total += (rounds - 1) * ROUND
-    for extent, first, constant in (
-        (m, kernel.relayouts[0], kernel.swapped),
-        (n, kernel.relayouts[1], not kernel.swapped),
-    ):
-        if first != "none" and not (constant and gemm.constant_b):
-            total += 2 * extent * k * size / (bandwidth * RELAYOUT_SHARE) + RELAYOUT_LAUNCH
-    return round(total, 1)
+    compute = rounds * (steps * np.maximum(turn, latency) + store * resident) / CLOCK
+    moved = ((m + n) * k * size + m * n * result_size) / (bandwidth * DRAM_SHARE)
+    total = (compute**OVERLAP + moved**OVERLAP + from_cache**OVERLAP) ** (1 / OVERLAP) + LAUNCH
+    total = total + np.where(split > 1, rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES), 0.0)
+    total = total + np.where(column([one.store == "sums" for one in kernels]), (rounds - 1) * ROUND, 0.0)
+    for side, extent in enumerate((m, n)):
+        # A weight is B, which a kernel that computes C^T takes for its A.
+        spared = (swapped if side == 0 else ~swapped) & products.constant_b
+        passes = column([one.relayouts[side] != "none" for one in kernels]) & ~spared
+        total = total + passes * (2 * extent * k * size / (bandwidth * RELAYOUT_SHARE) + RELAYOUT_LAUNCH)
+    return np.round(total, 1)
+
+
+def _ceil(value: Numbers, by: Any) -> Numbers:
+    return np.ceil(value / by)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import islice, product
 
 from legalsat.analyses.matrix_layout import matrix_operand, tile_layout
-from legalsat.extract.kernel_cost import kernel_nanoseconds
+from legalsat.extract.kernel_cost import Products, kernel_times
 from legalsat.extract.product_maps import ROW_BYTES, STORE_ROWS, by_rows, extents, result_map, source_maps
 from legalsat.gemm import Gemm
 from legalsat.logic import round_up
@@ -102,8 +102,12 @@ def product_kernels(gemm: Gemm, target: Target, most: int | None = None) -> list
     """
     if target.wgmma is None or gemm.dtype.name not in TYPES or gemm.out_dtype.name not in RESULTS:
         return []
-    timed = [(kernel_nanoseconds(gemm, one, target), number, one) for number, one in enumerate(_kernels(gemm, target))]
-    legal = ((time, one) for time, _, one in sorted(timed, key=lambda row: row[:2]) if _legal(gemm, one, target))
+    kernels = list(_kernels(gemm, target))
+    if not kernels:
+        return []
+    times = kernel_times(Products.like(gemm, gemm.m, gemm.n, gemm.k), kernels, target)[0].tolist()
+    cheapest = sorted(range(len(kernels)), key=times.__getitem__)
+    legal = ((times[one], kernels[one]) for one in cheapest if _legal(gemm, kernels[one], target))
     return list(islice(legal, most))
 
 
