@@ -53,8 +53,8 @@ class Products:
     @staticmethod
     def like(gemm: Gemm, m: ArrayLike, n: ArrayLike, k: ArrayLike) -> Products:
         """Return products of `gemm`'s types, of these extents."""
-        extents = (np.atleast_1d(np.asarray(extent, dtype=np.float64)) for extent in (m, n, k))
-        return Products(*extents, gemm.dtype.bytes, gemm.out_dtype.bits // 8, gemm.constant_b)
+        rows, columns, depth = (np.atleast_1d(np.asarray(extent, dtype=np.float64)) for extent in (m, n, k))
+        return Products(rows, columns, depth, gemm.dtype.bytes, gemm.out_dtype.bytes, gemm.constant_b)
 
 
 def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> float:
@@ -113,8 +113,9 @@ def kernel_times(products: Products, kernels: Sequence[ProductKernel], target: T
         spared = (swapped if side == 0 else ~swapped) & products.constant_b
         passes = column([one.relayouts[side] != "none" for one in kernels]) & ~spared
         total = total + passes * (2 * extent * k * size / (bandwidth * RELAYOUT_SHARE) + RELAYOUT_LAUNCH)
-    return np.round(total, 1)
+    rounded: NDArray[np.float64] = np.round(total, 1)
+    return rounded
 
 
 def _ceil(value: Numbers, by: Any) -> Numbers:
-    return np.ceil(value / by)
+    return np.asarray(np.ceil(value / by))

@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, product
 
+import numpy as np
+from numpy.typing import NDArray
+
 from legalsat.analyses.matrix_layout import matrix_operand, tile_layout
+from legalsat.dtypes import DType
 from legalsat.extract.kernel_cost import Products, kernel_times
-from legalsat.extract.product_maps import ROW_BYTES, STORE_ROWS, by_rows, extents, result_map, source_maps
+from legalsat.extract.product_maps import ROW_BYTES, STORE_ROWS, by_rows, result_map, source_maps
 from legalsat.gemm import Gemm
 from legalsat.logic import round_up
 from legalsat.matrix_descriptor import MatrixOperand
@@ -43,7 +47,7 @@ MOST_NARROW_TILES = 512  # of 128 x 128: what is larger has work for all without
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """An operand's fast axis, "K" or "MN"; bytes from line to line; whether a tensor map describes it."""
+    """An operand's fast axis, "K" or "MN"; what divides bytes from line to line; whether a tensor map describes it."""
 
     major: str
     pitch: int
@@ -92,6 +96,54 @@ SHARED_CUTS = tuple(  # tiles that are worth a cluster, as measured
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ProductClass:
+    """Products that the same kernels compute: what decides which there are, without the extents themselves.
+
+    Attributes:
+        dtype, result: element types of the operands and of C.
+        a, b: the operands, their pitches as the greatest divisor of a granule.
+        lines: whether C's neighbours in memory lie in a row of a tile, of C and of C^T.
+        by_map: whether boxes may store C, and C^T.
+        m, n: extents up to the widest narrow tile.
+        turns: along k, as far as they limit stages.
+        much: whether narrow tiles are not worth a thought.
+    """
+
+    dtype: DType
+    result: DType
+    a: Side | None
+    b: Side | None
+    lines: tuple[bool, bool]
+    by_map: tuple[bool, bool]
+    m: int
+    n: int
+    turns: int
+    much: bool
+
+
+def class_of(gemm: Gemm) -> ProductClass:
+    """Return the class of a product."""
+    strides = plain(gemm.c.strides)
+    return ProductClass(
+        gemm.dtype,
+        gemm.out_dtype,
+        side_of(gemm.a),
+        side_of(gemm.b),
+        (strides[1] == 1, strides[0] == 1),
+        (_by_map(gemm, swapped=False), _by_map(gemm, swapped=True)),
+        _narrow(gemm.m),
+        _narrow(gemm.n),
+        min(-(-gemm.k // (ROW_BYTES // gemm.dtype.bytes)), MOST_STAGES),
+        -(-gemm.m // 128) * -(-gemm.n // 128) > MOST_NARROW_TILES and min(gemm.m, gemm.n) > 256,
+    )
+
+
+def _narrow(extent: int) -> int:
+    """Return the narrowest tile that spans an extent, or one more than the widest of them."""
+    return next((one for one in NARROW if one >= extent), NARROW[-1] + 1)
+
+
 def product_kernels(gemm: Gemm, target: Target, most: int | None = None) -> list[tuple[float, ProductKernel]]:
     """Return predicted nanoseconds and the kernel, cheapest first; none where wgmma cannot multiply such operands.
 
@@ -100,14 +152,12 @@ def product_kernels(gemm: Gemm, target: Target, most: int | None = None) -> list
         target: a GPU with wgmma.
         most: how many to return; all when left out.
     """
-    if target.wgmma is None or gemm.dtype.name not in TYPES or gemm.out_dtype.name not in RESULTS:
-        return []
-    kernels = list(_kernels(gemm, target))
+    kernels = kernels_of(class_of(gemm), target)
     if not kernels:
         return []
-    times = kernel_times(Products.like(gemm, gemm.m, gemm.n, gemm.k), kernels, target)[0].tolist()
-    cheapest = sorted(range(len(kernels)), key=times.__getitem__)
-    legal = ((times[one], kernels[one]) for one in cheapest if _legal(gemm, kernels[one], target))
+    times = times_of(kernels, Products.like(gemm, gemm.m, gemm.n, gemm.k), target)[0]
+    cheapest = (one for one in np.argsort(times, kind="stable").tolist() if times[one] < np.inf)
+    legal = ((float(times[one]), kernels[one]) for one in cheapest if _legal(gemm, kernels[one], target))
     return list(islice(legal, most))
 
 
@@ -119,7 +169,28 @@ def best_kernel(gemm: Gemm, target: Target) -> ProductKernel | None:
 
 def is_kernel(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
     """Return whether a kernel is one of those that compute a product, all of its maps legal."""
-    return kernel in _kernels(gemm, target) and _legal(gemm, kernel, target)
+    listed = kernel in kernels_of(class_of(gemm), target)
+    extents = Products.like(gemm, gemm.m, gemm.n, gemm.k)
+    return listed and bool(times_of((kernel,), extents, target)[0, 0] < np.inf) and _legal(gemm, kernel, target)
+
+
+def times_of(kernels: tuple[ProductKernel, ...], products: Products, target: Target) -> NDArray[np.float64]:
+    """Return predicted nanoseconds, a row for each product; infinite where its tiles need no split of k, or rows lack.
+
+    Args:
+        kernels: some that `kernels_of` lists.
+        products: of their class.
+        target: the GPU.
+    """
+    times = kernel_times(products, kernels, target)
+    rows, columns = (np.array([one.tile[axis] for one in kernels]) for axis in range(2))
+    split, swapped = (np.array([getattr(one, name) for one in kernels]) for name in ("split", "swapped"))
+    phases = np.array([one.phases if one.realign == "tiles" else 1 for one in kernels])
+    m, n = products.m[:, None], products.n[:, None]
+    m, n = np.where(swapped, n, m), np.where(swapped, m, n)
+    crowded = (split > 1) & (np.ceil(m / rows) * np.ceil(n / columns) * split > MOST_SPLIT_TILES)
+    times[crowded | (m < phases)] = np.inf  # each phase's map needs a row
+    return times
 
 
 def side_of(tensor: Tensor) -> Side | None:
@@ -131,23 +202,29 @@ def side_of(tensor: Tensor) -> Side | None:
         major, lines, pitch = "MN", depth, along
     else:
         return None
-    pitch *= tensor.dtype.bytes
-    aligned = pitch % GRANULE_BYTES == 0 or lines == 1  # a single line may lie at any pitch
+    pitch = math.gcd(pitch * tensor.dtype.bytes, GRANULE_BYTES)
+    aligned = pitch == GRANULE_BYTES or lines == 1  # a single line may lie at any pitch
     return Side(major, pitch, aligned and tensor.address % GRANULE_BYTES == 0)
 
 
-def _kernels(gemm: Gemm, target: Target) -> Iterator[ProductKernel]:
-    sides, strides = (side_of(gemm.a), side_of(gemm.b)), plain(gemm.c.strides)
-    if 1 not in strides:
+@lru_cache(maxsize=4096)
+def kernels_of(products: ProductClass, target: Target) -> tuple[ProductKernel, ...]:
+    """Return the kernels that compute products of a class, if they are large enough for them."""
+    if target.wgmma is None or products.dtype.name not in TYPES or products.result.name not in RESULTS:
+        return ()
+    return tuple(_kernels(products, target))
+
+
+def _kernels(products: ProductClass, target: Target) -> Iterator[ProductKernel]:
+    if not any(products.lines):
         return
     for swapped in (False, True):
-        a, b = reversed(sides) if swapped else sides
+        a, b = (products.b, products.a) if swapped else (products.a, products.b)
         if a is None or b is None:
             return
-        lines = strides[0 if swapped else 1] == 1  # C's neighbours in memory lie in a row of the tile
-        for way in _ways(a, b, gemm.dtype.bytes):
-            for cut in _cuts(gemm, way, swapped=swapped, lines=lines):
-                kernel = _filled(gemm, way, cut, target, swapped=swapped)
+        for way in _ways(a, b, products.dtype.bytes):
+            for cut in _cuts(products, way, swapped=swapped):
+                kernel = _filled(products, way, cut, target, swapped=swapped)
                 if kernel is not None:
                     yield kernel
 
@@ -164,7 +241,7 @@ def _ways(a: Side, b: Side, size: int) -> Iterator[Way]:
         if not realigned:
             yield Way(majors, relayouts)
         elif a.major == "K":
-            alike = GRANULE_BYTES // math.gcd(GRANULE_BYTES, a.pitch)  # rows after which starts lie alike
+            alike = GRANULE_BYTES // a.pitch  # rows after which starts lie alike
             yield Way(majors, relayouts, "registers", max(8, alike))
             if majors[1] == "MN":
                 yield Way(majors, relayouts, "tiles", alike)
@@ -179,27 +256,24 @@ def _layouts(side: Side, size: int) -> list[tuple[str, str]]:
     return [one for one in found if size == 2 or one[1] == "K"]
 
 
-def _cuts(gemm: Gemm, way: Way, *, swapped: bool, lines: bool) -> Iterator[Cut]:
-    m, n = (gemm.n, gemm.m) if swapped else (gemm.m, gemm.n)
+def _cuts(products: ProductClass, way: Way, *, swapped: bool) -> Iterator[Cut]:
+    lines, n = products.lines[swapped], products.m if swapped else products.n
     if lines and way.realign == "registers":  # which shared memory pays for, the less the wider the tile
         yield from (one for one in PLAIN_CUTS if one.columns >= 192 and not one.alternate)
     elif lines:
         yield from (*PLAIN_CUTS, *SHARED_CUTS)
-    if way.realign == "tiles" or (-(-m // 128) * -(-n // 128) > MOST_NARROW_TILES and min(m, n) > 256):
+    if way.realign == "tiles" or products.much:
         return
-    fitting = next((one for one in NARROW if one >= n), NARROW[-1])
-    widths = {fitting, min(fitting, 64), *((96, 160, 192) if n > 128 else ())}
+    fitting = min(n, NARROW[-1])
+    widths = {fitting, min(fitting, 64), *((96, 160, 192) if n > NARROW[-1] else ())}
     for columns, (rows, warpgroups), split, blocks in product(sorted(widths), ((128, 2), (64, 1)), SPLITS, (1, 2)):
-        tiles = -(-m // rows) * -(-n // columns)
-        if split == 1 or tiles * split <= MOST_SPLIT_TILES:
-            yield Cut(rows, columns, warpgroups, split=split, blocks=blocks, narrow=True)
+        yield Cut(rows, columns, warpgroups, split=split, blocks=blocks, narrow=True)
 
 
-def _filled(gemm: Gemm, way: Way, cut: Cut, target: Target, *, swapped: bool) -> ProductKernel | None:
+def _filled(products: ProductClass, way: Way, cut: Cut, target: Target, *, swapped: bool) -> ProductKernel | None:
     """Return the kernel with as many stages as fit; None where tiles do not suit, or fewer than two fit."""
-    rows, columns, size = cut.rows, cut.columns, gemm.dtype.bytes
-    depth = ROW_BYTES // size
-    turns = -(-gemm.k // depth)
+    rows, columns, size, result_size = cut.rows, cut.columns, products.dtype.bytes, products.result.bytes
+    depth, turns = ROW_BYTES // size, products.turns
     uneven = [
         extent % unit or extent // unit % shared  # whole boxes, as many for each block that shares them
         for extent, shared, unit in zip(
@@ -211,11 +285,11 @@ def _filled(gemm: Gemm, way: Way, cut: Cut, target: Target, *, swapped: bool) ->
         return None
     if way.realign == "registers" and rows % (8 * way.phases):
         return None
-    by_map = way.realign != "registers" and _by_map(gemm, swapped=swapped)
-    if by_map and not cut.narrow and columns * gemm.out_dtype.bytes % 32:
+    by_map = way.realign != "registers" and products.by_map[swapped]
+    if by_map and not cut.narrow and columns * result_size % 32:
         return None  # boxes of C have a swizzle
     store = "sums" if cut.narrow else "tma" if by_map else "rows"
-    stage, output = (rows + columns) * ROW_BYTES, round_up(_output_bytes(store, cut, gemm), 8)
+    stage, output = (rows + columns) * ROW_BYTES, round_up(_output_bytes(store, cut, result_size), 8)
     room = min(target.shared_bytes_per_block, target.shared_bytes_per_processor // cut.blocks - SYSTEM_BYTES)
     stages = min(MOST_STAGES, (room - output) // (stage + 16))
     if cut.narrow:
@@ -237,7 +311,7 @@ def _filled(gemm: Gemm, way: Way, cut: Cut, target: Target, *, swapped: bool) ->
         realign=way.realign,
         phases=way.phases,
         store=store,
-        deferred=_deferred(gemm, way, cut, store, turns, handed[0]),
+        deferred=_deferred(cut, way, store, turns, result_size, handed[0]),
         registers=handed,
         a=None if way.realign == "registers" else _operand(rows, depth, 8 * size, way.majors[0], BLOCK_ROWS),
         b=_operand(columns, depth, 8 * size, way.majors[1], columns),
@@ -245,21 +319,21 @@ def _filled(gemm: Gemm, way: Way, cut: Cut, target: Target, *, swapped: bool) ->
     )
 
 
-def _deferred(gemm: Gemm, way: Way, cut: Cut, store: str, turns: int, handed: int) -> int:  # noqa: PLR0917
+def _deferred(cut: Cut, way: Way, store: str, turns: int, result_size: int, handed: int) -> int:  # noqa: PLR0917
     """Return during how many of a tile's stages the tile before is stored, as far as registers hold it until then."""
-    kept = cut.sums * gemm.out_dtype.bytes // 4
+    kept = cut.sums * result_size // 4
     fits = cut.sums + kept + KEPT_REGISTERS <= handed
     apart = cut.alternate or store == "sums" or way.realign == "registers"
     return DEFERRED_STAGES if fits and not apart and turns > DEFERRED_STAGES else 0
 
 
-def _output_bytes(store: str, cut: Cut, gemm: Gemm) -> int:
+def _output_bytes(store: str, cut: Cut, result_size: int) -> int:
     """Return the bytes of shared memory through which C leaves."""
     warps = cut.warpgroups * WARPS
     if store == "tma":
         return warps * 2 * STORE_ROWS * ROW_BYTES
     if store == "rows":
-        return warps * 8 * (cut.columns * gemm.out_dtype.bytes + GRANULE_BYTES)
+        return warps * 8 * (cut.columns * result_size + GRANULE_BYTES)
     # Sums lie along either axis, in a pitch that spreads them over the banks.
     return 4 * max(cut.rows * (cut.columns + 4), cut.columns * (cut.rows + 4))
 
@@ -288,8 +362,6 @@ def _by_map(gemm: Gemm, *, swapped: bool) -> bool:
 
 
 def _legal(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
-    if kernel.realign == "tiles" and extents(gemm, kernel)[0] < kernel.phases:
-        return False  # each phase's map needs a row
     maps = [one for found in source_maps(gemm, kernel) for one in found]
     maps += result_map(gemm, kernel) if kernel.store == "tma" else []
     return not any(
