@@ -90,7 +90,7 @@ def _operations(pipeline: Pipeline) -> Iterator[Operation]:
 def _processes(pipeline: Pipeline) -> Iterator[Process]:
     for cta in range(pipeline.cluster):
         for role in pipeline.roles:
-            for i in range(role.instances):
+            for i in range(role.instances if role.runs_in(cta) else 0):
                 label = role.name + (f" {i}" if role.instances > 1 else "")
                 yield Process(role, i, cta, f"cta {cta} {label}" if pipeline.cluster > 1 else label)
 

@@ -48,9 +48,10 @@ KINDS = {
     "pipeline_unit_lacking": "the chip that the text is for lacks a unit",
     "initialisation_not_fenced": "no fence follows the init of a barrier that asynchronous units complete on",
     "overwrite_not_fenced": "the copy engine overwrites ordinary writes without a proxy fence",
+    "reads_not_fenced": "the copy engine overwrites what threads have read without a proxy fence",
 }
 # What documents ask for, but neither hardware nor the compilers at large (FACTS FN-04, FN-05): no error.
-WARNINGS = frozenset({"initialisation_not_fenced", "overwrite_not_fenced"})
+WARNINGS = frozenset({"initialisation_not_fenced", "overwrite_not_fenced", "reads_not_fenced"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ _HELP = {
     "arrivals_in_excess": "let the initial count equal the arrivals of a phase, and wait between those of two phases",
     "arrival_count_out_of_range": "expect 1 to 1048575 arrivals",
     "bytes_differ": "expect the bytes of the boxes that complete on the barrier in this phase",
-    "phase_missed": "let an arrival of the next phase follow this wait",
+    "phase_missed": "let an arrival of the next phase follow this wait, and count its parity by this barrier's turns",
     "stage_overwritten": "wait until the readers have released the memory",
     "read_before_full": "wait for the write first",
     "write_not_fenced": "put fence.proxy.async after the writes, before the barrier that the reader waits at",
@@ -108,6 +109,7 @@ _HELP = {
     "pipeline_unit_lacking": "compile for a chip that has it, or use other means",
     "initialisation_not_fenced": "give fence.mbarrier_init.release.cluster after the init, before the block meets",
     "overwrite_not_fenced": "give fence.proxy.async after the writes, before what the load's issuer waits for",
+    "reads_not_fenced": "give fence.proxy.async.shared::cta between the wait for the readers and the load",
 }
 
 
@@ -291,6 +293,13 @@ class Order:
             access = self.accesses[number]
             if not self.ordered(access, worker, agent):
                 self._overwritten(access, kind, line)
+            elif kind == "load" and access.kind == "ld" and worker.fenced[access.agent] <= access.epoch:
+                self.find(
+                    "reads_not_fenced",
+                    line,
+                    "a load writes where threads have read, with no proxy fence between",
+                    f"read at line {access.line}",
+                )
         number = self._add(agent, epoch, kind, line)
         memory.wrote(cells, number)
         return number

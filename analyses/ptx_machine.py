@@ -281,9 +281,12 @@ class Run:
                 raise Undecided(self.program.lines[ready[0].pc], "lanes of a warp are apart where all must meet")
             first = together[0]
         for other in [p for p in ready if p is not first and p.pc == first.pc]:
+            predicates = self.program.predicates
             first.registers = [
-                a if a is b or (type(a) is int and type(b) is int and a == b) else _joined(a, b, first.mask)
-                for a, b in zip(first.registers, other.registers, strict=True)
+                a
+                if a is b or (type(a) is int and type(b) is int and a == b)
+                else blend(a, b, first.mask, lanewise=place in predicates)
+                for place, (a, b) in enumerate(zip(first.registers, other.registers, strict=True))
             ]
             first.mask |= other.mask
             parts.remove(other)
@@ -417,7 +420,3 @@ class Run:
         value = np.zeros(LANES, dtype=np.uint64)
         value[[i for i in range(LANES) if mask >> i & 1]] = found
         return even(value) if mask == FULL else value
-
-
-def _joined(first: Value, other: Value, mask: int) -> Value:
-    return blend(first, other, mask)

@@ -40,10 +40,15 @@ def lane_values(value: Value, mask: int) -> list[int]:
     return [int(v) for v in value[lanes_of(mask)]]
 
 
-def blend(new: Value, old: Value, mask: int) -> Value:
-    """Return `new` in the lanes of a mask and `old` in the others; unknown where the two differ and one is unknown."""
+def blend(new: Value, old: Value, mask: int, *, lanewise: bool = False) -> Value:
+    """Return `new` in the lanes of a mask and `old` in the others; unknown where the two differ and one is unknown.
+
+    `lanewise`: they are predicates, which hold a bit a lane.
+    """
     if new is None or old is None:
         return None
+    if lanewise and isinstance(new, int) and isinstance(old, int):
+        return (new & mask) | (old & ~mask)
     if isinstance(new, int) and isinstance(old, int) and new == old:
         return new
     new_lanes = new if not isinstance(new, int) else np.uint64(new)

@@ -42,7 +42,7 @@ def compute(program: Any, i: Instruction) -> Operation:
     sources = [program.source(one, width, line) for one, width in zip(i.operands[1:], widths, strict=False)]
     place = program.slot(results[0], line)
     second = program.slot(results[1], line) if base == "setp" and len(results) > 1 else -1
-    plain = guard[0] < 0
+    plain, predicate = guard[0] < 0, base == "setp" or parts[-1] == "pred"
     if second < 0 and len(sources) == 2:
         a, b = sources
 
@@ -52,7 +52,7 @@ def compute(program: Any, i: Instruction) -> Operation:
             if plain:
                 registers[place] = value
             else:
-                assign(part, place, value, guard, line)
+                assign(part, place, value, guard, line, predicate=predicate)
             return None
 
         return of_two
@@ -63,9 +63,9 @@ def compute(program: Any, i: Instruction) -> Operation:
         if plain:
             registers[place] = value
         else:
-            assign(part, place, value, guard, line)
+            assign(part, place, value, guard, line, predicate=predicate)
         if second >= 0:
-            assign(part, second, None if value is None else value ^ FULL, guard, line)
+            assign(part, second, None if value is None else value ^ FULL, guard, line, predicate=True)
         return None
 
     return operation

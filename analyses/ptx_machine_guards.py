@@ -25,8 +25,8 @@ def active(part: Part, guard: tuple[int, int], line: int) -> int:
     return int(held ^ guard[1]) & part.mask
 
 
-def assign(part: Part, place: int, value: Value, guard: tuple[int, int], line: int) -> None:
-    """Write a result in the lanes for which an instruction's predicate holds."""
+def assign(part: Part, place: int, value: Value, guard: tuple[int, int], line: int, *, predicate: bool = False) -> None:
+    """Write a result, which may be a predicate itself, in the lanes for which an instruction's predicate holds."""
     held = FULL if guard[0] < 0 else part.registers[guard[0]]
     if held is None:
         part.registers[place] = None
@@ -35,4 +35,4 @@ def assign(part: Part, place: int, value: Value, guard: tuple[int, int], line: i
     if active == part.mask:
         part.registers[place] = value
     elif active:
-        part.registers[place] = blend(value, part.registers[place], active)
+        part.registers[place] = blend(value, part.registers[place], active, lanewise=predicate)

@@ -109,6 +109,15 @@ class Program:
         """Shared memory in regions, which the runs of a kernel share."""
         return Regions(SHARED_BYTES // self.granule + 1)
 
+    @cached_property
+    def predicates(self) -> frozenset[int]:
+        """Places of predicates, which hold a bit a lane."""
+        names = {i.guard for i in self.kernel.instructions}
+        for i in self.kernel.instructions:
+            if i.base == "setp" or i.parts[-1] == "pred":
+                names.update(results_of(i))
+        return frozenset(self.slots[name] for name in names if name in self.slots)
+
     # Operands.
 
     def slot(self, operand: str, line: int) -> int:

@@ -120,6 +120,17 @@ _NAME = re.compile(r"[%\w$]+")
 _OPERAND_NAME = re.compile(r"[%A-Za-z_$][\w$@]*(?:\.[xyzw]\b)?")
 
 
+def is_ptx(text: str) -> bool:
+    """Whether a text is PTX, by its `.version` and `.target`."""
+    return bool(chip_of(text)) and re.search(r"^\s*\.version\s+\d", text, re.M) is not None
+
+
+def chip_of(text: str) -> str:
+    """Return the chip that a PTX text is for, such as "sm_90a"; "" where it names none."""
+    found = re.search(r"^\s*\.target\s+(sm_\w+)", text, re.M)
+    return "" if found is None else found[1]
+
+
 def parse(text: str) -> PtxText:
     """Return the kernels of a PTX text.
 

@@ -84,8 +84,9 @@ def start(run: Run, actor: Actor, p: Process, op: Start) -> bool:
         if b.by >= 0:
             run.violate(BarrierUse(run.where(actor, f"start of {op.barrier}"), op.barrier, again=True))
         b.by = actor.number
-        b.marks = {mark: run.state.event() for mark in ("start", "met", "fence")}
-        p.known |= b.marks["start"]
+        if (actor.cta, op.barrier) in run.machine.used_barriers:
+            b.marks = {mark: run.state.event() for mark in ("start", "met", "fence")}
+            p.known |= b.marks["start"]
     return True
 
 

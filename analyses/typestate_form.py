@@ -33,6 +33,8 @@ class View:
         classes = machine.classes
         for cta in range(machine.pipeline.cluster):
             for name, ring in machine.barriers.items():
+                if (cta, name) not in machine.used_barriers:
+                    continue
                 base = bases.get(classes.get(("barrier", name), -1), 0)
                 self.barriers += _turned(base, ring.stages, machine.barrier_at[cta, name])
             for name, buffer in machine.buffers.items():

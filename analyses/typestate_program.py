@@ -190,7 +190,7 @@ class Machine:
         self.actors: list[Actor] = []
         for cta in range(pipeline.cluster):
             for program in self.programs:
-                for instance in range(program.role.instances):
+                for instance in range(program.role.instances if program.role.runs_in(cta) else 0):
                     self.actors.append(Actor(len(self.actors), cta, program, instance, self._parts_of(program)))
         self.families = [tuple(name for name in a.parts if name in FAMILIES) for a in self.actors]
         self.first_part = len(self.users)  # of barriers; barrier i has the part first_part + i
@@ -206,6 +206,7 @@ class Machine:
             for name, ring in self.buffers.items()
         }
         self.meetings = self._meetings()
+        self.used_barriers = self._used_barriers()
         self.users_of = self._users_of()
         self.waiters = {
             name: frozenset(a.number for a in self.actors if name in a.program.waits) for name in self.barriers
@@ -266,6 +267,20 @@ class Machine:
                 if isinstance(op, Sync):
                     found.setdefault(meeting(actor.cta, op.name), set()).add(actor.number)
         return {key: frozenset(members) for key, members in found.items()}
+
+    def _used_barriers(self) -> frozenset[tuple[int, str]]:
+        """Return the barriers that anybody uses, by CTA and name: a block may leave those of another one alone."""
+        cluster = self.pipeline.cluster
+        found = set()
+        for actor in self.actors:
+            for op in walk(actor.program.role.body):
+                if isinstance(op, Load):
+                    found |= {((actor.cta + far) % cluster, op.barrier) for far in range(cluster) if op.mask >> far & 1}
+                elif isinstance(op, Arrive):
+                    found.add(((actor.cta + op.cta) % cluster, op.barrier))
+                elif isinstance(op, Wait | Expect | CopyArrive | CommitTo):
+                    found.add((actor.cta, op.barrier))
+        return frozenset(found)
 
     def _users_of(self) -> dict[tuple[int, str, str], list[tuple[int, str, int]]]:
         """Return who uses a ring (by CTA, kind and name): the actor, its cursor, and the least offset."""
@@ -366,6 +381,11 @@ def _validate(machine: Machine) -> None:
         raise InvalidPipeline(f"a cluster of {pipeline.cluster} blocks; give at least 1")
     held = {n for role in pipeline.roles for op in walk(role.body) if isinstance(op, Allocate) for n in op.holds}
     for role in pipeline.roles:
+        for cta in role.ctas:
+            if not 0 <= cta < pipeline.cluster:
+                raise InvalidPipeline(
+                    f"role {role.name} runs in CTA {cta}; the cluster has 0 to {pipeline.cluster - 1}"
+                )
         for op in walk(role.body):
             for kind, name, _ in uses(op):
                 if name not in known[kind] and not (kind == "buffer" and name in held):

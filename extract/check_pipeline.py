@@ -94,7 +94,7 @@ def _of_text(
     names = ", ".join(kernel.name for kernel in found.kernels)
     return PipelineCheck(
         f"{names} on {found.target}",
-        tuple(map(_diagnostic, (*found.findings, *found.warnings))),
+        tuple(map(diagnostic_of, (*found.findings, *found.warnings))),
         found.proven,
         tuple(f"line {one.line}: {one.reason}" if one.line else one.reason for one in found.unproven),
         tuple(one for kernel in found.kernels for one in assumptions_of(kernel)),
@@ -111,7 +111,7 @@ def code_of(finding: Finding) -> str:
     return _RULES[finding.kind].code
 
 
-def _diagnostic(finding: Finding) -> Diagnostic:
+def diagnostic_of(finding: Finding) -> Diagnostic:
     """Return a finding in PTX as what the rule of its name says."""
     rule = _RULES[finding.kind]
     return Diagnostic(

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError
 from legalsat.explanation import Explanation, Repair
-from legalsat.extract.planner import BOXES, NoLegalLayout, cached_plan
+from legalsat.extract.map_repair import as_repair, map_repairs
+from legalsat.extract.obligations import obligations
+from legalsat.extract.planner import NoLegalLayout, cached_plan
 from legalsat.extract.recheck import recheck
 from legalsat.extract.symbolic import symbolic_plan
-from legalsat.operators import Im2col, Operator, Transpose
+from legalsat.extract.tensor_repair import boxes_of, repairs
+from legalsat.extract.tensor_values import tensor_values
+from legalsat.operators import Copy, Operator
 from legalsat.plan import Plan
-from legalsat.rules.windows import COLUMNS
-from legalsat.targets import GRANULE_BYTES, Target
-from legalsat.tensor import Tensor, plain
+from legalsat.targets import Target
 from legalsat.tensor_map import TensorMap
-
-GRANULE_BITS = 8 * GRANULE_BYTES
 
 
 def explain_tensor_map(tm: TensorMap, target: Target, found: list[Diagnostic]) -> Explanation:
     """Return the explanation of a tensor map from its violations."""
-    return Explanation(str(tm), str(target), not any(d.level == "error" for d in found), tuple(found), of=tm)
+    legal = not any(d.level == "error" for d in found)
+    more = obligations(tm, target) if legal else ()
+    tried = () if legal else tuple(as_repair(one, tm, target) for one in map_repairs(tm, target))
+    return Explanation(str(tm), str(target), legal, tuple(found), repairs=tried, obligations=more, of=tm)
 
 
 def explain_plan(plan: Plan, target: Target) -> Explanation:
@@ -33,37 +35,61 @@ def explain_plan(plan: Plan, target: Target) -> Explanation:
     return explain_tensor(plan.operator, target)
 
 
-def explain_tensor(operator: Operator, target: Target) -> Explanation:
-    """Return whether an operator has a plan, and if not why and which layouts of its source would."""
-    symbolic = bool(operator.source.dims or operator.target.dims)
-    try:
-        plan = symbolic_plan(operator, target) if symbolic else cached_plan(operator, target, _boxes(operator))
-    except NoLegalLayout as refusal:
-        if symbolic:  # a repair is planned, which takes plain numbers
-            return Explanation(str(operator), str(target), False, refusal.diagnostics, ())
-        slow = _without_boxes(operator, target)
-        return Explanation(str(operator), str(target), False, refusal.diagnostics, repairs(operator, target), slow)
-    return Explanation(str(operator), str(target), True, (), (), plan)
+def explain_tensor(operator: Operator, target: Target, *, alone: bool = False) -> Explanation:
+    """Return whether boxes of a tensor map do an operator, and if not why and what would make them.
 
-
-def repairs(operator: Operator, target: Target) -> tuple[Repair, ...]:
-    """Return the layouts of the source that make `operator` legal, fewest added bytes first."""
-    if target.tma is None:
-        return ()
-    found: dict[Tensor, Repair] = {}
-    for kind, message, tensor in _changes(operator.source):
+    Args:
+        operator: a movement.
+        target: the GPU.
+        alone: whether its source was asked about and the rest of it was added, so that repairs are tensors as well,
+            but for those that change the tile.
+    """
+    of = operator.source if alone else operator
+    if operator.source.dims or operator.target.dims:  # a repair is planned, which takes plain numbers
         try:
-            plan = cached_plan(_with_source(operator, tensor), target, _boxes(operator))
-        except LegalSatError:
-            continue
-        added = max(tensor.span_bits - operator.source.span_bits, 0) // 8
-        found.setdefault(tensor, Repair(kind, message.format(added=added), tensor, added, plan.cost.nanoseconds))
-    return tuple(sorted(found.values(), key=lambda r: (r.bytes_added, r.nanoseconds)))
+            plan = symbolic_plan(operator, target)
+        except NoLegalLayout as refusal:
+            return Explanation(str(operator), str(target), False, refusal.diagnostics, of=of)
+        values = _by_means(operator, target)
+        return Explanation(str(operator), str(target), True, (), (), plan, values=values, of=of)
+    try:
+        plan = cached_plan(operator, target, boxes_of(operator))
+    except NoLegalLayout as refusal:
+        slow, why = _without_boxes(operator, target), reasons(operator, target, refusal)
+        found = repairs(operator, target, slow, why)
+        offered = tuple(_of_tensor(repair, operator) for repair in found) if alone else found
+        values = tensor_values(operator, target, why, found)
+        return Explanation(str(operator), str(target), False, why, offered, slow, (), values, of)
+    return Explanation(str(operator), str(target), True, (), (), plan, (), tensor_values(operator, target), of)
 
 
-def _boxes(operator: Operator) -> tuple[str, ...]:
-    """Return the means by which boxes of a map bring tiles: those of windows may be columns of pixels."""
-    return (*BOXES, COLUMNS) if isinstance(operator, Im2col) else BOXES
+def reasons(operator: Operator, target: Target, refusal: NoLegalLayout) -> tuple[Diagnostic, ...]:
+    """Return why boxes do not do an operator: where no rule says it for its reader, what speaks against any."""
+    if refusal.diagnostics or not isinstance(operator, Copy) or operator.consumer is None:
+        return refusal.diagnostics
+    try:
+        cached_plan(replace(operator, consumer="threads"), target, boxes_of(operator))
+    except NoLegalLayout as other:
+        return other.diagnostics
+    return ()
+
+
+def _by_means(operator: Operator, target: Target) -> tuple[str, ...]:
+    """Return for which values of its dims an operator goes by which means, a sentence each, boxes first."""
+    from legalsat.extract.region import legal_region  # noqa: PLC0415 - isl is not needed without dims
+
+    try:
+        region = legal_region(operator, target)
+    except LegalSatError:
+        return ()
+    return tuple(f"{'else ' if place else ''}{one}" for place, one in enumerate(region.family))
+
+
+def _of_tensor(repair: Repair, operator: Operator) -> Repair:
+    """Return a repair of an operator as one of its source; other options are the operator's, which then stays."""
+    after = repair.after
+    asked = isinstance(operator, Copy) and (after.tile, after.consumer) == (operator.tile, operator.consumer)
+    return replace(repair, after=after.source) if asked else repair
 
 
 def _without_boxes(operator: Operator, target: Target) -> Plan | None:
@@ -72,41 +98,3 @@ def _without_boxes(operator: Operator, target: Target) -> Plan | None:
         return cached_plan(operator, target)
     except LegalSatError:
         return None
-
-
-def _with_source(operator: Operator, tensor: Tensor) -> Operator:
-    if isinstance(operator, Transpose):
-        return Transpose(tensor, operator.order, operator.target, tile=operator.tile)
-    return replace(operator, source=tensor)
-
-
-def _alignment(tensor: Tensor) -> int:
-    """Return the largest power of two that the base is surely a multiple of, in bytes."""
-    return tensor.address & -tensor.address
-
-
-def _changes(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:
-    """Yield changes of layout worth trying: (kind, message, tensor)."""
-    shape, strides, bits = plain(tensor.shape), plain(tensor.strides), tensor.dtype.bits
-    if tensor.address % GRANULE_BYTES:
-        yield (
-            "align",
-            f"copy the tensor to an allocation aligned to {GRANULE_BYTES} bytes (now {_alignment(tensor)})",
-            Tensor(shape, tensor.dtype, strides),
-        )
-    order = sorted((a for a in range(tensor.rank) if shape[a] > 1 and strides[a]), key=lambda a: strides[a])
-    pitch, covered = list(strides), 1
-    for position, axis in enumerate(order):
-        # No axis moves closer than it was or than the axes inside it reach; all but the fastest start at a granule.
-        wanted = max(strides[axis], covered) * bits
-        pitch[axis] = (-(-wanted // GRANULE_BITS) * GRANULE_BITS if position else wanted) // bits
-        covered = pitch[axis] * shape[axis]
-    moved = [axis for axis in order if pitch[axis] != strides[axis]]
-    if moved and strides[order[0]] == 1:
-        was, now = strides[moved[0]] * bits // 8, pitch[moved[0]] * bits // 8
-        yield (
-            "pad",
-            f"pad axis {moved[0]} to a pitch of {now} bytes (now {was}), adding {{added}} bytes",
-            Tensor(shape, tensor.dtype, pitch),
-        )
-    yield "dense", "copy the tensor to dense row-major memory", Tensor(shape, tensor.dtype)

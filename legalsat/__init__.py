@@ -87,6 +87,14 @@ if TYPE_CHECKING:
     from legalsat.operators import Im2col as Im2col
     from legalsat.operators import Pad as Pad
     from legalsat.operators import Transpose as Transpose
+    from legalsat.pictures_box import draw_box as draw_box
+    from legalsat.pictures_box import draw_pixels as draw_pixels
+    from legalsat.pictures_box import draw_rows as draw_rows
+    from legalsat.pictures_grid import draw_layout as draw_layout
+    from legalsat.pictures_grid import draw_owners as draw_owners
+    from legalsat.pictures_shared import ColumnRead as ColumnRead
+    from legalsat.pictures_shared import column_read as column_read
+    from legalsat.pictures_shared import draw_shared as draw_shared
     from legalsat.pipeline import Pipeline as Pipeline
     from legalsat.pipeline_chart import gantt as gantt
     from legalsat.plan import InvalidPlan as InvalidPlan
@@ -98,6 +106,8 @@ if TYPE_CHECKING:
     from legalsat.targets import UnknownTarget as UnknownTarget
     from legalsat.tcgen05 import InstructionDescriptor as InstructionDescriptor
     from legalsat.tensor import Tensor as Tensor
+    from legalsat.tensor_copy import BulkCopy as BulkCopy
+    from legalsat.tensor_copy import TensorCopy as TensorCopy
     from legalsat.tensor_map import TensorMap as TensorMap
     from legalsat.tensor_map_bytes import decode as decode
     from legalsat.tensor_map_bytes import encode_blob as encode_blob
@@ -137,6 +147,9 @@ _MODULES = {
     "legalsat.linear_layout": "LinearLayout",
     "legalsat.matrix_descriptor": "MatrixDescriptor MatrixOperand",
     "legalsat.operators": "Copy Im2col Pad Transpose",
+    "legalsat.pictures_box": "draw_box draw_pixels draw_rows",
+    "legalsat.pictures_grid": "draw_layout draw_owners",
+    "legalsat.pictures_shared": "ColumnRead column_read draw_shared",
     "legalsat.pipeline": "Pipeline",
     "legalsat.pipeline_chart": "gantt",
     "legalsat.plan": "InvalidPlan Plan",
@@ -145,6 +158,7 @@ _MODULES = {
     "legalsat.targets": "Target UnknownTarget",
     "legalsat.tcgen05": "InstructionDescriptor",
     "legalsat.tensor": "Tensor",
+    "legalsat.tensor_copy": "BulkCopy TensorCopy",
     "legalsat.tensor_map": "TensorMap",
     "legalsat.tensor_map_bytes": "decode encode_blob",
     "legalsat.wgmma": "Wgmma",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from legalsat.checks import number, one_of
-from legalsat.diagnostics import Diagnostic
+from legalsat.diagnostics import Diagnostic, worst_first
+from legalsat.driver_arguments import from_fields
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
-from legalsat.extract.explain import explain_plan, explain_tensor, explain_tensor_map
+from legalsat.extract.explain import explain_tensor
 from legalsat.extract.planner import BOXES, EVERY_MEANS, Limits, cached_plan, plan
 from legalsat.gemm import Gemm
 from legalsat.gemm_plan import GemmPlan
@@ -20,12 +21,14 @@ from legalsat.matrix_descriptor import MatrixDescriptor, MatrixOperand
 from legalsat.operators import Copy, Operator, as_tensor
 from legalsat.plan import Plan
 from legalsat.rules import TENSOR_MAP_RULES, judge
+from legalsat.rules.causes import FOLLOWS
 from legalsat.rules.movement import no_tensor_memory_accelerator
 from legalsat.sites import Movement, TmaCopy, WgmmaMultiply, descriptor_site
 from legalsat.targets import Target
 from legalsat.targets import target as as_target
 from legalsat.tcgen05 import InstructionDescriptor
 from legalsat.tcgen05_sites import Tcgen05Mma
+from legalsat.tensor_copy import BulkCopy, TensorCopy
 from legalsat.tensor_map import TensorMap
 
 if TYPE_CHECKING:
@@ -135,20 +138,23 @@ def legal_region(
 
 
 def violations(
-    subject: TensorMap | MatrixDescriptor | InstructionDescriptor | WgmmaMultiply,
+    subject: TensorMap | TensorCopy | BulkCopy | MatrixDescriptor | InstructionDescriptor | WgmmaMultiply,
     target: str | Target,
     *,
     operand: MatrixOperand | None = None,
     dtype: Any = None,
 ) -> list[Diagnostic]:
-    """Return every rule that a tensor map or a matrix instruction violates on a target, errors first; empty if none.
+    """Return every rule that a tensor map, copy or matrix instruction violates on a target, worst first; empty if none.
+
+    What follows from another violation alone is left out: one cause, one error.
 
     `d.refused_by == "driver"` marks those for which the encode call fails; "hardware" those that fault or corrupt
     later; "document" those that nobody enforces.
 
     Args:
-        subject: a `TensorMap`; a `MatrixDescriptor` beside the tile that it is to describe; a `WgmmaMultiply`; or
-            the `InstructionDescriptor` of a tcgen05 multiply by one CTA.
+        subject: a `TensorMap`; a `TensorCopy` or a `BulkCopy`, which is one execution; a `MatrixDescriptor` beside the
+            tile that it is to describe; a `WgmmaMultiply`; or the `InstructionDescriptor` of a tcgen05 multiply by one
+            CTA.
         target: a GPU, such as "h200".
         operand: for a matrix descriptor, how its tile really lies: what `matrix_operand` returns.
         dtype: for a matrix descriptor, the tile's element type.
@@ -167,13 +173,22 @@ def violations(
         return judge(subject, gpu)
     if isinstance(subject, InstructionDescriptor):
         return judge(Tcgen05Mma(subject), gpu)
-    if not isinstance(subject, TensorMap):
+    if not isinstance(subject, TensorMap | TensorCopy | BulkCopy):
         raise InvalidInput(
-            f"violations judges tensor maps and matrix instructions, not {type(subject).__name__}; use explain for "
-            "tensors and plans"
+            f"violations judges tensor maps, copies and matrix instructions, not {type(subject).__name__}; use explain "
+            "for tensors and plans"
         )
+    return _copied(subject, gpu)
+
+
+def _copied(subject: TensorMap | TensorCopy | BulkCopy, gpu: Target) -> list[Diagnostic]:
+    """Return what a tensor map or an execution violates."""
     if gpu.tma is None:
         return list(no_tensor_memory_accelerator.check(Movement(8, by="tma"), gpu))
+    if isinstance(subject, BulkCopy):
+        return judge(subject, gpu)
+    if isinstance(subject, TensorCopy):
+        return worst_first([*_copied(subject.tensor_map, gpu), *judge(subject, gpu)], FOLLOWS)
     outer = sorted(range(1, subject.rank), key=lambda axis: subject.global_stride[axis - 1])
     return judge(replace(TmaCopy.of(subject), by_stride=(0, *outer)), gpu, TENSOR_MAP_RULES)
 
@@ -181,12 +196,17 @@ def violations(
 def explain(
     subject: Any, target: str | Target, *, tile: Iterable[int] | None = None, consumer: str | None = None
 ) -> Explanation:
-    """Return what is wrong with a tensor, array, tensor map, operator or plan, who says so, and what to change.
+    """Return what is wrong with a tensor, tensor map, plan, pipeline or text, who says so, and what to change.
 
     Args:
-        subject: a `Tensor` or array, a `TensorMap`, an operator, or a `Plan`; or a text as programs print it when
-            something failed: the fields of a tensor map, an error of Triton, TileLang or CUTLASS, a tensor's shape,
-            strides and dtype, a CUresult by number or name, a matrix descriptor as a 64-bit word.
+        subject: a `Tensor` or array, an operator, a `TensorMap`, one execution of a copy as a `TensorCopy` or
+            `BulkCopy`, or a mapping of the fields of one of these, under our names or those of the driver's call; a
+            `Plan`, a `Gemm`, a `Pipeline` or the `GemmPlan` that has one, a matrix or instruction descriptor, a
+            `WgmmaMultiply`, a `tensor_memory.Program`; PTX; a text as programs print it when something failed: the
+            fields of a tensor map, an error of Triton, TileLang or CUTLASS, a tensor's shape, strides and dtype, a
+            CUresult by number or name, a descriptor's word; an exception that has such a text; a CUresult or a word as
+            an int; the 128 bytes of a CUtensorMap as `bytes`, `bytearray` or cuda-python's object. An array is always a
+            tensor, one of 128 bytes too: give `array.tobytes()` for a map.
         target: a GPU; a plan is judged on it whatever it was made for.
         tile: elements of a tile along each axis; for tensors and arrays only.
         consumer: who reads the tile in shared memory; for tensors and arrays only.
@@ -195,22 +215,17 @@ def explain(
         InvalidInput: nothing in a text is understood, or an argument has no meaning.
         InvalidPlan: a plan does not hold even on the target that it was made for.
     """
-    gpu = as_target(target)
-    if isinstance(subject, Gemm | GemmPlan):
-        raise InvalidInput(
-            "products are planned whole; synthesize says what forbids one, `legalsat explain --gemm` judges operands"
-        )
-    if isinstance(subject, TensorMap | Plan | str) and (tile is not None or consumer is not None):
-        raise InvalidInput("tile and consumer belong to tensors and arrays; leave them out")
-    if isinstance(subject, str):
-        from legalsat.pasted import explain_pasted  # noqa: PLC0415 - few explain texts, and it calls violations
+    from legalsat.subjects import subject_of  # noqa: PLC0415 - its rows call violations
 
-        return explain_pasted(subject, gpu)
-    if isinstance(subject, TensorMap):
-        return explain_tensor_map(subject, gpu, violations(subject, gpu))
-    if isinstance(subject, Plan):
-        return explain_plan(subject, gpu)
-    return explain_tensor(_operator(subject, tile, consumer), gpu)
+    gpu = as_target(target)
+    if isinstance(subject, Mapping):
+        subject = from_fields(subject)
+    row = subject_of(subject)
+    if row is not None:
+        if tile is not None or consumer is not None:
+            raise InvalidInput("tile and consumer belong to tensors and arrays; leave them out")
+        return row.explain(subject, gpu)
+    return explain_tensor(_operator(subject, tile, consumer), gpu, alone=not isinstance(subject, Operator))
 
 
 def _operator(problem: Any, tile: Iterable[int] | None, consumer: str | None) -> Operator:

@@ -51,6 +51,7 @@ examples:
   legalsat synthesize pad --shape 4096x4095 --padding 0x0:1 --dtype bf16 --target h200 --emit triton
   legalsat explain --shape 4096x4095 --dtype bf16 --tile 128x64 --target h200
   legalsat explain --target h200 --tensor-map dtype=bf16 global_dim=64,64 global_stride=128 box=64,8 swizzle=128B
+  legalsat explain --target h200 --tensor-map dtype=u8 global_dim=464,32 global_stride=512 box=128,32 --copy stores=true
   legalsat explain --target h200 --text "Failed to initialize the TMA descriptor 715"
   legalsat rule TMA005
   legalsat targets h200
@@ -68,11 +69,21 @@ tensor maps (--tensor-map): the driver's arguments as FIELD=VALUE, fastest dimen
   dtype=bf16 global_dim=64,64 global_stride=128 (bytes) box=64,8 element_stride=1,1 address=0x1000
   interleave=none|16B|32B  swizzle=none|32B|64B|128B  l2_promotion=none|64B|128B|256B  oob_fill=zero|nan
   mode=tiled|im2col, with lower_corner= upper_corner= channels= pixels= for im2col
+  The driver's own names do too: tensorDataType=CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 globalDim=64,64 boxDim=64,8
+"""
+_COPY_NOTATION = """\
+executions (--copy): what a copy with --tensor-map does, as FIELD=VALUE; what is left out is not judged:
+  stores=true reduces=add coordinate=8,0 (elements, fastest dimension first) shared_address=0x400
+  shared_bytes=8192 (its buffer)  transaction_bytes=8192 (what the barrier expects of copies=1)
+  read_as=128B (the swizzle that readers assume)  by_address=true (of absolute addresses)  map_pitch=128
+  --shape, --dtype, --strides and --align describe the tensor that the map is meant for
+  Without --tensor-map, a bulk copy: bytes=4096 global_address=16 shared_address=0x80 stores= reduces= swizzle=
 """
 _TEXT_NOTATION = """\
 texts (FILE, - or --text), with --target:
   what CUTLASS, TileLang, TensorRT-LLM or Triton print when a tensor map is refused, or their error texts alone; a
   tensor's shape, strides and dtype; a CUresult, 715 or CUDA_ERROR_ILLEGAL_INSTRUCTION; a matrix descriptor 0x4000...
+  or an instruction descriptor, kind::f16 0x8040490; PTX, whose file names its chip itself
 """
 
 
@@ -134,7 +145,7 @@ def _drop_output() -> None:
 
 
 def _run(words: list[str]) -> int:
-    as_json = "--json" in words or ("--sarif" in words and words[:1] == ["check"])
+    as_json = "--json" in words or ("--sarif" in words and words[0] in {"check", "explain", "decode"})
     output = None
     try:
         args = _parser().parse_args(words)
@@ -245,7 +256,7 @@ def _add_synthesize(commands: Any) -> None:
         "gemm",
         help="plan C = A B^T: tile, stages, matrix descriptors, epilogue",
         description="Plans the product of A (M x K) and B (N x K) into C (M x N), all dense and C row-major.\n"
-        "`explain --gemm` judges the operands one by one.",
+        "`explain --gemm` says what is wrong with operands, and what to change.",
         epilog=_EXIT_CODES,
     )
     for extent in "mnk":
@@ -265,7 +276,7 @@ def _add_explain(commands: Any) -> None:
     parser = commands.add_parser(
         "explain",
         help="what is wrong with a tensor, tensor map, error text or plan, who says so, and what to change",
-        epilog=f"{_NOTATION}\n{_MAP_NOTATION}\n{_TEXT_NOTATION}\n{_EXIT_CODES}",
+        epilog=f"{_NOTATION}\n{_MAP_NOTATION}\n{_COPY_NOTATION}\n{_TEXT_NOTATION}\n{_EXIT_CODES}",
     )
     parser.add_argument(
         "plan",
@@ -275,11 +286,13 @@ def _add_explain(commands: Any) -> None:
     )
     parser.add_argument("--text", help="pasted text itself, such as 715 or the dump of a tensor map")
     parser.add_argument("--tensor-map", nargs="+", metavar="FIELD=VALUE", help="a tensor map, field by field")
+    parser.add_argument("--copy", nargs="+", metavar="FIELD=VALUE", help="an execution of it, or of a bulk copy")
     _add_tensor(parser, required=False)
     _add_consumer(parser)
     parser.add_argument("--order", help="judge the transpose to this order of axes instead of a copy")
-    parser.add_argument("--gemm", metavar="MxNxK", help="judge the operands of a product of --dtype one by one")
-    _finish(parser, "legalsat.cli_plan", "explain")
+    parser.add_argument("--gemm", metavar="MxNxK", help="explain a product of --dtype, operands dense and row-major")
+    _add_forms(parser)
+    _finish(parser, "legalsat.cli_plan", "explain", output=True)
     parser.add_argument("--target", help="a GPU; a plan's own when left out")
 
 
@@ -325,7 +338,8 @@ def _add_decode(commands: Any) -> None:
         help="read the first 64 bytes alone: for maps changed after their encoding",
     )
     parser.add_argument("--target", default="h200", help="the GPU that the map is judged for; h200")
-    _finish(parser, "legalsat.cli_decode", "decode")
+    _add_forms(parser)
+    _finish(parser, "legalsat.cli_decode", "decode", output=True)
 
 
 def _add_tensor(parser: argparse.ArgumentParser, *, required: bool, tiled: bool = True) -> None:
@@ -335,6 +349,11 @@ def _add_tensor(parser: argparse.ArgumentParser, *, required: bool, tiled: bool 
     parser.add_argument("--align", metavar="BYTES", help="what the address is a multiple of; 256 when left out")
     if tiled:
         parser.add_argument("--tile", help="elements of a tile along each axis, such as 128x64; chosen when left out")
+
+
+def _add_forms(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--html", action="store_true", help="answer with a page of pictures in HTML")
+    parser.add_argument("--sarif", action="store_true", help="answer in SARIF 2.1.0, for code hosts and editors")
 
 
 def _add_consumer(parser: argparse.ArgumentParser) -> None:

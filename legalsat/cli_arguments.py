@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from legalsat.dims import Dim, Extent, times
+from legalsat.driver_arguments import ARGUMENTS, from_fields
 from legalsat.errors import InvalidInput
 from legalsat.operators import Copy, Operator, Pad, Transpose
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor
+from legalsat.tensor_copy import BulkCopy, TensorCopy
 from legalsat.tensor_map import TensorMap
 
 _NUMBER = re.compile(r"[0-9]{1,30}")
 _SIGNED = re.compile(r"-?[0-9]{1,30}|0[xX][0-9a-fA-F]{1,30}")
 _DIM = re.compile(r"(?P<name>[A-Za-z_]\w*)(%(?P<multiple>\d{1,30}))?(:(?P<low>\d{0,30})\.\.(?P<high>\d{0,30}))?", re.A)
-_TUPLES = ("global_dim", "global_stride", "box", "element_stride", "lower_corner", "upper_corner")
-_NUMBERS = ("address", "channels", "pixels", "map_offset")
+_TUPLES = ("global_dim", "global_stride", "box", "element_stride", "lower_corner", "upper_corner", "coordinate")
+_NUMBERS = (
+    *("address", "channels", "pixels", "map_offset"),
+    *("shared_address", "shared_bytes", "transaction_bytes", "copies", "map_pitch", "global_address", "bytes"),
+)
+_FLAGS = ("stores", "by_address")
 
 
 def whole(text: str, option: str) -> int:
@@ -89,23 +96,48 @@ def number(text: str) -> float:
 
 
 def tensor_map_of(assignments: list[str]) -> TensorMap:
-    """Return the tensor map that FIELD=VALUE words describe; tuples are written with commas, 64,64 or 64x64."""
-    known = [f.name for f in fields(TensorMap)]
-    values: dict[str, Any] = {}
-    for assignment in assignments:
-        field, equals, text = assignment.partition("=")
-        if not equals or field not in known:
-            raise InvalidInput(f"--tensor-map has {assignment!r}; write FIELD=VALUE with FIELD one of {_list(known)}")
-        if field in values:
-            raise InvalidInput(f"--tensor-map gives {field} twice; give it once")
-        values[field] = _map_value(field, text)
+    """Return the tensor map that FIELD=VALUE words describe; tuples are written with commas, 64,64 or 64x64.
+
+    Fields may bear the names of the driver's parameters too, and its enumerators.
+    """
+    values = _assigned(assignments, "--tensor-map", [f.name for f in fields(TensorMap)], ARGUMENTS)
     for field in ("dtype", "global_dim"):
         if field not in values:
             raise InvalidInput(f"--tensor-map lacks {field}; add {field}={'bf16' if field == 'dtype' else '64,64'}")
-    return TensorMap(**values)
+    tensor_map = from_fields(values)
+    assert isinstance(tensor_map, TensorMap), "these are fields of a map alone"
+    return tensor_map
 
 
-def _map_value(field: str, text: str) -> Any:
+def copy_of(assignments: list[str], tensor_map: TensorMap | None, tensor: Tensor | None) -> TensorCopy | BulkCopy:
+    """Return the execution that FIELD=VALUE words describe: of a copy with the tensor map, or of a bulk copy."""
+    kind = BulkCopy if tensor_map is None else TensorCopy
+    known = [f.name for f in fields(kind) if f.name not in ("tensor_map", "tensor")]
+    values = _assigned(assignments, "--copy", known, {})
+    if tensor_map is None:
+        return BulkCopy(**values)
+    return TensorCopy(tensor_map, tensor=tensor, **values)
+
+
+def _assigned(assignments: list[str], option: str, known: list[str], other: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of FIELD=VALUE words by field; fields may bear `other` names."""
+    values: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        field = other.get(name, name)
+        if not equals or field not in known:
+            raise InvalidInput(f"{option} has {assignment!r}; write FIELD=VALUE with FIELD one of {_list(known)}")
+        if field in values:
+            raise InvalidInput(f"{option} gives {field} twice; give it once")
+        values[field] = _value(field, text)
+    return values
+
+
+def _value(field: str, text: str) -> Any:
+    if field in _FLAGS:
+        if text not in ("true", "false"):
+            raise InvalidInput(f"{field} is {text!r}; give true or false")
+        return text == "true"
     if field in _TUPLES:
         return tuple(_signed(part, field) for part in _parts(text, field)) if text else ()
     # Enums go by name or by the driver's value, so digits mean the value.

@@ -6,12 +6,14 @@ import re
 import sys
 from argparse import Namespace
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from legalsat import api
 from legalsat.analyses.copy_engine import smem_bytes, tx_bytes
-from legalsat.cli import DONE, REFUSED, Answer
+from legalsat.cli import Answer
+from legalsat.cli_explanation import explained, path_of
 from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
 from legalsat.show import Look, table
@@ -45,7 +47,9 @@ def decode(args: Namespace) -> Answer:
         "notes": list(found.notes),
         "explanation": explanation.to_json(),
     }
-    return Answer(data, lambda look: _page(found, counts, explanation, look), DONE if explanation.legal else REFUSED)
+    page = partial(_page, found, counts, explanation)
+    file = path_of(args.blob[0]) if len(args.blob) == 1 else None
+    return explained(explanation, args, data=data, text=page, file=file)
 
 
 def _blob(words: list[str]) -> bytes | str:

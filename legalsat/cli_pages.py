@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
 from dataclasses import asdict, fields, is_dataclass
+from textwrap import indent
 from typing import Any
 
 from legalsat.cli import Answer
 from legalsat.diagnostics import CONSEQUENCES
 from legalsat.errors import InvalidInput
-from legalsat.pasted_results import RESULT_RULES
 from legalsat.rule import Rule
-from legalsat.rules import RULES
 from legalsat.show import Look, byte_count, table
+from legalsat.show_rules import Family, cases, families, rules_by_code
 from legalsat.targets import TARGETS, Target
 from legalsat.targets import target as as_target
 
@@ -45,12 +46,13 @@ def rule(args: Namespace) -> Answer:
     if args.all == (args.code is not None):
         raise InvalidInput("give either a rule's code, such as TMA003, or --all")
     if args.all:
-        return Answer([_rule_json(one) for one in RULES], _rule_list)
+        return Answer([_rule_json(one) for family in families() for one in family.rules], _rule_list)
     wanted = args.code.lower()
-    found = next((one for one in (*RULES, *RESULT_RULES) if wanted in (one.code.lower(), one.name)), None)
+    found = next((one for one in rules_by_code().values() if wanted in (one.code.lower(), one.name)), None)
     if found is None:
         raise InvalidInput(f"rule {args.code!r} is unknown; list the rules with `legalsat rule --all`")
-    return Answer(_rule_json(found), lambda look: _rule_page(found, look))
+    examples = {case.heading: {"python": case.python, "printed": case.printed} for case in cases(found)}
+    return Answer({**_rule_json(found), "examples": examples}, lambda look: _rule_page(found, look))
 
 
 def _rule_json(one: Rule) -> dict[str, Any]:
@@ -81,18 +83,37 @@ def _rule_page(one: Rule, look: Look) -> str:
         ("targets", ", ".join(one.targets)),
     )
     widest = max(len(label) for label, _ in facts)
-    return "\n".join([*lines, "", *(look.wrap(text, f"  {label.ljust(widest)}   ") for label, text in facts)])
+    lines += ["", *(look.wrap(text, f"  {label.ljust(widest)}   ") for label, text in facts)]
+    for case in cases(one):
+        lines += ["", look.paint(case.heading, "title"), "", indent(case.python, "  ")]
+        lines += ["", look.paint("  which prints", "faint"), "", _printed(case.printed, look)] if case.printed else []
+    return "\n".join(lines)
+
+
+def _printed(text: str, look: Look) -> str:
+    """Return diagnostics as they are printed, wrapped to the look's width."""
+    lines = []
+    for line in text.splitlines():
+        blanks = "  " + " " * (len(line) - len(line.lstrip()))
+        lines.append(look.wrap(line.strip(), blanks, blanks + "  "))
+    return "\n".join(lines)
 
 
 def _rule_list(look: Look) -> str:
+    """Return one table of all rules, with a line above each family."""
+    found = families()
     rows = [("code", "level", "refused by", "name")]
-    rows += [(one.code, one.level, one.refused_by, one.name) for one in RULES]
+    rows += [(one.code, one.level, one.refused_by, one.name) for family in found for one in family.rules]
     head, *lines = table(rows, indent="")
-    painted = (
-        line.replace(f" {one.level} ", f" {look.paint(one.level, one.level)} ", 1)
-        for line, one in zip(lines, RULES, strict=True)
-    )
-    return "\n".join([look.paint(head, "title"), *painted])
+    listed = iter(lines)
+    blocks = ["\n".join(_painted(family, listed, look)) for family in found]
+    return "\n\n".join([look.paint(head, "title"), *blocks])
+
+
+def _painted(family: Family, lines: Iterator[str], look: Look) -> Iterator[str]:
+    yield look.paint(f"{family.title}:", "title")
+    for one, line in zip(family.rules, lines, strict=False):
+        yield line.replace(f" {one.level} ", f" {look.paint(one.level, one.level)} ", 1)
 
 
 def targets(args: Namespace) -> Answer:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from legalsat import api
-from legalsat.cli import DONE, REFUSED, Answer
-from legalsat.cli_arguments import operator_of, tensor_map_of
+from legalsat.analyses.ptx_text import chip_of
+from legalsat.cli import REFUSED, Answer
+from legalsat.cli_arguments import copy_of, operator_of, tensor_map_of, tensor_of
+from legalsat.cli_explanation import explained, path_of
 from legalsat.cli_gemm import explain as explain_gemm
 from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
@@ -20,7 +22,8 @@ from legalsat.show_explanation import show_explanation
 from legalsat.targets import Target
 from legalsat.targets import target as as_target
 
-_TENSOR_OPTIONS = ("shape", "dtype", "strides", "align", "tile", "consumer", "order")
+_LAYOUT_OPTIONS = ("shape", "dtype", "strides", "align")
+_TENSOR_OPTIONS = (*_LAYOUT_OPTIONS, "tile", "consumer", "order")
 # A tile of 128 rows, each as long as the widest swizzle, is what a warpgroup's matrix instructions are fed with.
 
 
@@ -43,27 +46,30 @@ def synthesize(args: Namespace) -> Answer:
 
 
 def explain(args: Namespace) -> Answer:
-    """Say what is wrong with one subject: a plan file, a pasted text, a tensor map, or a tensor with its operator."""
+    """Say what is wrong with one subject: a plan file, a pasted text, a tensor map or copy, or a tensor."""
     tensor = [f"--{option}" for option in _TENSOR_OPTIONS if getattr(args, option) is not None]
+    if args.copy and args.tensor_map:  # a tensor beside them is what the map is to describe
+        tensor = [option for option in tensor if option.removeprefix("--") not in _LAYOUT_OPTIONS]
     if args.gemm is not None:
         tensor = ["--gemm", *(option for option in tensor if option != "--dtype")]
     given = [
         *([f"the file {args.plan}"] if args.plan is not None else []),
         *(["--text"] if args.text is not None else []),
-        *(["--tensor-map"] if args.tensor_map else []),
+        *(["--tensor-map"] if args.tensor_map else ["--copy"] if args.copy else []),
         *(tensor if args.gemm is not None else tensor[:1]),
     ]
     if len(given) != 1:
         what = f"{' and '.join(given)} are given" if given else "nothing to explain is given"
         raise InvalidInput(
-            f"{what}; give one of FILE, --text, --tensor-map, --gemm and --dtype, or --shape and --dtype"
+            f"{what}; give one of FILE, --text, --tensor-map and --copy, --gemm and --dtype, or --shape and --dtype"
         )
     if args.target is None and args.plan in (None, "-"):
         raise InvalidInput("--target is missing; give a GPU such as h200")
     if args.gemm is not None:
         return explain_gemm(args)
     found = api.explain(*_subject(args))
-    return Answer(found.to_json(), lambda look: show_explanation(found, look), DONE if found.legal else REFUSED)
+    file = path_of(args.plan)
+    return explained(found, args, data=found.to_json(), text=lambda look: show_explanation(found, look), file=file)
 
 
 def _subject(args: Namespace) -> tuple[Any, Target]:
@@ -71,25 +77,41 @@ def _subject(args: Namespace) -> tuple[Any, Target]:
     if args.text is not None or args.plan == "-":
         return args.text if args.text is not None else sys.stdin.read(), as_target(args.target)
     if args.plan is not None:
-        text = _text_of(args.plan)
-        if text is not None and args.target is not None:
-            return text, as_target(args.target)
-        if text is not None:
-            raise InvalidPlan(f"{args.plan} is no plan; if it is pasted text, give --target, a GPU such as h200")
+        return _in_file(args)
+    target = as_target(args.target)
+    tensor_map = tensor_map_of(args.tensor_map) if args.tensor_map else None
+    if args.copy:
+        described = any(getattr(args, option) is not None for option in _LAYOUT_OPTIONS)
+        return copy_of(args.copy, tensor_map, tensor_of(_with_layout(args)) if described else None), target
+    if tensor_map is not None:
+        return tensor_map, target
+    _with_layout(args)
+    if args.order is not None and args.consumer is not None:
+        raise InvalidInput("--order makes it a transpose, whose consumer are threads; leave out --consumer or --order")
+    return operator_of(args, "copy" if args.order is None else "transpose"), target
+
+
+def _with_layout(args: Namespace) -> Namespace:
+    """Return the arguments if they describe a tensor."""
+    for option in ("shape", "dtype"):
+        if getattr(args, option) is None:
+            raise InvalidInput(f"--{option} is missing; a tensor needs --shape and --dtype")
+    return args
+
+
+def _in_file(args: Namespace) -> tuple[Any, Target]:
+    """Return what a file holds: pasted text, PTX, which names its chip, or a plan, which has its target."""
+    text = _text_of(args.plan)
+    if text is None:
         try:
             plan = Plan.load(args.plan)
         except InvalidInput as error:
             raise InvalidPlan(f"{args.plan} garbles a field: {error}; synthesise it again") from None
         return plan, plan.target if args.target is None else as_target(args.target)
-    target = as_target(args.target)
-    if args.tensor_map:
-        return tensor_map_of(args.tensor_map), target
-    for option in ("shape", "dtype"):
-        if getattr(args, option) is None:
-            raise InvalidInput(f"--{option} is missing; a tensor needs --shape and --dtype")
-    if args.order is not None and args.consumer is not None:
-        raise InvalidInput("--order makes it a transpose, whose consumer are threads; leave out --consumer or --order")
-    return operator_of(args, "copy" if args.order is None else "transpose"), target
+    wanted = args.target or chip_of(text)
+    if not wanted:
+        raise InvalidPlan(f"{args.plan} is no plan; if it is pasted text, give --target, a GPU such as h200")
+    return text, as_target(wanted)
 
 
 def _text_of(file: str) -> str | None:

@@ -124,8 +124,7 @@ def main() -> int:
     matrix = ls.Tensor(SHOWN, DTYPE)
     explanation = ls.explain(ls.Transpose(matrix), TARGET)
     print(show_explanation(explanation))
-    repaired = ls.Transpose(explanation.repairs[0].after)
-    plan = ls.synthesize(repaired, TARGET)
+    plan = ls.synthesize(explanation.repairs[0].after, TARGET)
     print(f"\nThe repaired tensor, planned in full\n\n{show_plan(plan)}\n")
     text, outcome = plan.emit("triton"), ""
     if sys.platform == "linux":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 Level = Literal["error", "warning"]
@@ -14,6 +15,7 @@ CONSEQUENCES: dict[Authority, str] = {
     "hardware": "it faults or corrupts memory at run time",
     "document": "nobody enforces it, results are undefined",
 }
+_SPEAKERS = tuple(CONSEQUENCES)  # in the order in which they get to see a request
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,20 @@ class Diagnostic:
         return asdict(self)
 
 
-def worst_first(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Return the diagnostics with errors before warnings, otherwise in the given order."""
-    return sorted(diagnostics, key=lambda d: d.level != "error")
+def worst_first(
+    diagnostics: Iterable[Diagnostic], follows: Mapping[str, Collection[str]] = MappingProxyType({})
+) -> list[Diagnostic]:
+    """Return the diagnostics with errors before warnings, and in the order in which who enforces them speaks.
+
+    The driver refuses a request before the hardware sees it, and what documents alone forbid comes last. Otherwise the
+    order is the given one.
+
+    Args:
+        diagnostics: what was found.
+        follows: codes of consequences, each with those of its causes. A consequence is left out where one of its
+            causes is among the errors.
+    """
+    found = list(diagnostics)
+    errors = {d.code for d in found if d.level == "error"}
+    kept = [d for d in found if errors.isdisjoint(follows.get(d.code, ()))]
+    return sorted(kept, key=lambda d: (d.level != "error", _SPEAKERS.index(d.refused_by)))

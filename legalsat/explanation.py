@@ -24,10 +24,13 @@ class Repair:
     """A change that makes the subject legal; it was applied and judged again, so it works.
 
     Attributes:
-        kind: what is changed: "align" (an aligned allocation), "pad" (a longer pitch), "dense" (a packed copy),
-            "relayout" (a copy made each time), "split", "fall back" (no tensor map), or the field of a tensor map.
+        kind: what is changed: "align" (an aligned allocation), "pad" (a longer pitch), "dense" (a packed copy), "order"
+            or "major" (another axis the fastest), "relayout" (a copy made each time), "repack" (one of a weight, made
+            once), "tile", "consumer", "padding", "split" (parts, each with a map), "fall back" (nothing: no tensor
+            map), or the field of a tensor map.
         message: what to do, with the numbers.
-        after: the subject after it, of the subject's own kind; what falls back stays as it was.
+        after: the subject after it, of the subject's own kind; what falls back stays as it was. Of a tensor whose tile
+            or consumer changes it is the `Copy` with the new one.
         bytes_added: bytes that the layout spans more than the old one.
         nanoseconds: predicted time of the movement or product after it, what `once` names not counted; None if nothing
             says how it is used.
@@ -81,7 +84,9 @@ class Explanation:
         repairs: changes that work, cheapest first.
         plan: how it is done as it is: by boxes if that is legal, else by the best of the other means, if any.
         obligations: what must hold besides, that no call checks.
-        values: for which extents it works, a sentence each.
+        values: what else is to be said, a sentence each: for which extents it works, what is proven and what is not.
+        parts: of a product, its operands A, B and C, each explained alone.
+        way: how a product is computed as it is, and its predicted time, in words.
     """
 
     subject: str
@@ -93,11 +98,19 @@ class Explanation:
     obligations: tuple[Obligation, ...] = ()
     values: tuple[str, ...] = ()
     of: Any = None
+    parts: tuple[Explanation, ...] = ()
+    way: str = ""
 
     def __str__(self) -> str:
         from legalsat.show_explanation import show_explanation  # noqa: PLC0415 - showing needs explanations
 
         return show_explanation(self)
+
+    def _repr_html_(self) -> str:
+        """Return the explanation with its pictures for a notebook."""
+        from legalsat.show_html import explanation_html  # noqa: PLC0415 - showing needs explanations
+
+        return explanation_html(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as plain values; a plan is left to `Plan.to_json`, but for where it is legal."""
@@ -114,5 +127,7 @@ class Explanation:
             "obligations": [o.to_json() for o in self.obligations],
             "values": list(self.values),
             "repairs": [r.to_json() for r in self.repairs],
+            **({"parts": [part.to_json() for part in self.parts]} if self.parts else {}),
+            **({"way": self.way} if self.way else {}),
             **region,
         }

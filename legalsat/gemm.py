@@ -142,7 +142,16 @@ def gemm_operands(m: int, n: int, k: int, dtype: Any, target: Target) -> dict[st
         dtype: element type of A and B.
         target: the GPU, which decides who reads A and B: wgmma where it has it, else threads.
     """
-    product = Gemm(m, n, k, dtype)
+    return judged_operands(Gemm(m, n, k, dtype), target)
+
+
+def judged_operands(product: Gemm, target: Target) -> dict[str, Copy]:
+    """Return the operands of a product in the tiles that they are judged in: 128 rows, or 128 bytes, along each axis.
+
+    Args:
+        product: with A, B and C in any strides.
+        target: the GPU, which decides who reads A and B.
+    """
     columns = ROW_BITS // product.dtype.bits
     operands = product.operands((TILE_ROWS, TILE_ROWS, columns), readers_on(target))
     return {**operands, "C": product.operands((TILE_ROWS, columns, columns), readers_on(target))["C"]}

@@ -165,6 +165,12 @@ class GemmPlan:
 
         return show_gemm_plan(self)
 
+    def _repr_html_(self) -> str:
+        """Return the plan with pictures of its operands' maps for a notebook."""
+        from legalsat.show_html import plan_html  # noqa: PLC0415 - showing needs plans
+
+        return plan_html(self)
+
 
 def from_json(data: Any) -> GemmPlan:
     """Return the plan that `GemmPlan.to_json` wrote; it is not checked against the rules here."""

@@ -170,6 +170,12 @@ class Layout:
     def __repr__(self) -> str:
         return f"Layout('{self}')"
 
+    def _repr_html_(self) -> str | None:
+        """Return the layout as a grid of offsets, coloured by bank, for a notebook; None where it cannot be drawn."""
+        from legalsat.show_html import pictures_html  # noqa: PLC0415 - showing needs layouts and maps
+
+        return pictures_html(self)
+
 
 def make_layout(*modes: Layout) -> Layout:
     """Return the layout whose modes are `modes`; of one layout, the rank-1 tuple around it, as in CuTe."""

@@ -262,6 +262,12 @@ class LinearLayout:
         lines = [f"{name}: {' '.join(map(str, vectors)) or '-'}" for name, vectors in self.ins]
         return "\n".join([*lines, "-> " + " ".join(f"{name}:{size}" for name, size in self.outs)])
 
+    def _repr_html_(self) -> str | None:
+        """Return who holds which element, if it has lanes, as a grid for a notebook; None where it cannot be drawn."""
+        from legalsat.show_html import pictures_html  # noqa: PLC0415 - showing needs layouts and maps
+
+        return pictures_html(self)
+
 
 def blocked(
     shape: Sequence[int],

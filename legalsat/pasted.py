@@ -21,7 +21,16 @@ from legalsat.pasted_results import (
 )
 from legalsat.pasted_sentences import explain_sentences
 from legalsat.pasted_tensors import printed_copy
-from legalsat.pasted_words import describe, explain_word, pasted_word, read_word
+from legalsat.pasted_words import (
+    InstructionWord,
+    describe,
+    explain_word,
+    pasted_instruction,
+    pasted_word,
+    read_instruction,
+    read_word,
+    unit_lacking,
+)
 from legalsat.targets import Target
 from legalsat.tensor_map import TensorMap
 from legalsat.tensor_map_bytes import decode
@@ -31,7 +40,7 @@ FORMS = (
     "an error text of Triton, TileLang, CUTLASS or PyTorch about one",
     "a tensor's shape, strides and dtype",
     "a CUresult or cudaError, by number or name",
-    "a 64-bit matrix descriptor of wgmma or tcgen05",
+    "a 64-bit matrix descriptor of wgmma or tcgen05, or a 32-bit instruction descriptor of tcgen05",
     "the 128 bytes of a CUtensorMap as hex",
 )
 _BETWEEN_DIGITS = re.compile(r"0[xX]|[\s,]")
@@ -50,17 +59,16 @@ def explain_pasted(text: str, target: Target) -> Explanation:
     if _MAP_DIGITS.fullmatch(_BETWEEN_DIGITS.sub("", readable)):
         decoded = decode(readable)
         return explain_tensor_map(decoded, target, violations(decoded, target))
-    word = pasted_word(readable)
-    if word is not None:
-        descriptor = read_word(word, target)
-        return _explanation(describe(descriptor), target, explain_word(descriptor, target))
+    of_a_word = _explain_word(readable, target)
+    if of_a_word is not None:
+        return of_a_word
     results, sentences = returned_results(readable), list(explain_sentences(readable, target))
     maps = printed_maps(readable)
     if maps:
         return _explain_maps(maps, results, sentences, target)
     copy = printed_copy(readable)
     if copy is not None:
-        found = explain_tensor(copy, target)
+        found = explain_tensor(copy, target, alone=True)
         more = _unsaid(sentences, found.diagnostics)
         return replace(found, legal=found.legal and not more, diagnostics=(*found.diagnostics, *more))
     if sentences:
@@ -73,6 +81,32 @@ def explain_pasted(text: str, target: Target) -> Explanation:
 def _explanation(subject: str, target: Target, found: Iterable[Diagnostic]) -> Explanation:
     diagnostics = tuple(worst_first(found))
     return Explanation(subject, str(target), not any(d.level == "error" for d in diagnostics), diagnostics, ())
+
+
+def _explain_word(text: str, target: Target) -> Explanation | None:
+    """Return the explanation of a descriptor's word; None if the text is none."""
+    instruction = pasted_instruction(text)
+    if instruction is not None:
+        return _explain_instruction(instruction, target)
+    word = pasted_word(text)
+    if word is None:
+        return None
+    descriptor = read_word(word, target)
+    return replace(_explanation(describe(descriptor), target, explain_word(descriptor, target)), of=descriptor)
+
+
+def _explain_instruction(pasted: InstructionWord, target: Target) -> Explanation:
+    """Return the explanation of an instruction descriptor as the kind that breaks the fewest rules, if none is said."""
+    lacking = list(unit_lacking("tcgen05", target))
+    judged = [(one, [*lacking, *violations(one, target)]) for one in read_instruction(pasted)]
+    descriptor, found = min(judged, key=lambda one: sum(d.level == "error" for d in one[1]))
+    others = [str(other.table) for other, _ in judged if other is not descriptor]
+    says: tuple[str, ...] = ()
+    if pasted.kind is None:
+        names = f"; it fits {' and '.join(others)} too" if others else ", and it fits no other"
+        says = (f"the word does not say its kind: {descriptor.table} is taken{names}; write the kind before the word",)
+    said = f"tcgen05 instruction descriptor {pasted.word:#010x}: {descriptor}"
+    return replace(_explanation(said, target, found), values=says, of=descriptor)
 
 
 def _explain_results(results: list[Returned], target: Target) -> list[Diagnostic]:
@@ -100,7 +134,12 @@ def _explain_maps(
     ]
     found += _unsaid(sentences, found)
     first = next(iter(asked))[0]
-    return _explanation(str(first) if len(asked) == 1 else f"{len(asked)} tensor maps", target, found)
+    if len(asked) > 1:
+        return _explanation(f"{len(asked)} tensor maps", target, found)
+    alone = explain_tensor_map(first, target, [d for d in found if d in violations(first, target)])
+    told = tuple(worst_first(found))
+    legal = not any(d.level == "error" for d in told)
+    return replace(alone, legal=legal, diagnostics=told, obligations=alone.obligations if legal else ())
 
 
 def _explain_map(tensor_map: TensorMap, number: int | None, target: Target) -> list[Diagnostic]:

@@ -42,7 +42,7 @@ RESULTS = (
         "CUDA_ERROR_ILLEGAL_ADDRESS",
         "cudaErrorIllegalAddress",
         "an illegal memory access was encountered",
-        r"Invalid __global__ (?:read|write)|Warp (?:Illegal|Out-of-range) Address",
+        r"Warp (?:Illegal|Out-of-range) Address",
     ),
     Result(702, "CUDA_ERROR_LAUNCH_TIMEOUT", "cudaErrorLaunchTimeout", "the launch timed out and was terminated"),
     Result(

@@ -312,9 +312,10 @@ SENTENCES = (
         r"cutlass.{0,200}Invalid status",
         "TMA005",
         "can_implement refused the problem; with copy engine kernels it is most often a leading dimension of A, B, C "
-        "or D that is no multiple of 16 bytes",
+        "or D that is no multiple of 16 bytes, and with block scales an N or K that is no multiple of the scale block",
         "run with CUTLASS_DEBUG_TRACE_LEVEL=1, which prints the condition; pad leading dimensions to multiples of 16 "
-        "bytes, or choose an epilogue without the copy engine",
+        "bytes, or choose an epilogue without the copy engine; pad N and K to whole scale blocks, such as 128, or "
+        "choose a kernel without block scales",
     ),
     Sentence(
         "CuTe DSL",
@@ -336,6 +337,15 @@ SENTENCES = (
         "PIPE017",
         "a copy or an arrival names a block that the cluster does not have",
         "name ranks below the cluster's size alone in multicast masks and remote addresses",
+    ),
+    Sentence(
+        "compute-sanitizer",
+        r"Invalid __global__ (?P<access>read|write) of size (?P<bytes>\d+)",
+        "CUDA700",
+        "threads of this kernel {access} {bytes} bytes where no allocation is; what they access does not end where its "
+        "array does, as boxes of a tensor map would",
+        "mask what threads load and store in the tiles that overhang, scales and biases of a row or a column too, or "
+        "allocate these arrays in whole tiles, a cluster's tiles together",
     ),
     Sentence(
         "PyTorch", r"strides should be multiple of 16 bytes", "TMA005", "a stride is no multiple of 16 bytes", _PAD

@@ -1,7 +1,7 @@
-"""Matrix descriptors pasted as words: 64 bits that tell wgmma or tcgen05 where a tile lies in shared memory.
+"""Descriptors pasted as words: 64 bits say where a tile lies in shared memory, 32 bits what tcgen05 multiplies.
 
-A word alone does not say what the tile is, so what is certain is an error and what most likely is none is a warning;
-`legalsat.violations` judges a descriptor beside its tile.
+A matrix descriptor alone does not say what the tile is, so what is certain is an error and what most likely is none is
+a warning; `legalsat.violations` judges a descriptor beside its tile. An instruction descriptor does not say its kind.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import InvalidInput
@@ -22,8 +23,16 @@ from legalsat.rules.matrix import (
 from legalsat.rules.movement import no_tensor_memory, no_warpgroup_matrix_multiply
 from legalsat.sites import Movement
 from legalsat.targets import Target
+from legalsat.tcgen05 import KINDS, InstructionDescriptor
 
+INSTRUCTION_BITS = 32
+LEAST_INSTRUCTION = 1 << 24  # with fewer bits it would have no rows
 _WORD = re.compile(r"(?:\w*desc\w*\s*[:=]?\s*)?(?P<word>0[xX][0-9a-fA-F]{9,16}|[0-9a-fA-F]{16}|[1-9]\d{9,19})[uUlL]*;?")
+_INSTRUCTION = re.compile(
+    r"(?:\.?(?:kind::)?(?P<kind>"
+    + "|".join(sorted(KINDS, key=len, reverse=True))
+    + r")\b[\s,:;]*)?(?:\w*desc\w*\s*[:=]?\s*)?(?P<word>0[xX][0-9a-fA-F]{7,8}|[1-9]\d{7,9})[uU]?;?"
+)
 _CORE_BYTES = 128  # of the 8 rows of 16 bytes that a matrix unit reads as one
 _UNIT_RULES = {"wgmma": no_warpgroup_matrix_multiply, "tcgen05": no_tensor_memory}
 
@@ -36,6 +45,39 @@ def pasted_word(text: str) -> int | None:
     word = match["word"]
     decimal = word.isdigit() and len(word) != 16 and word[:1] != "0"
     return int(word, 10 if decimal else 16)
+
+
+class InstructionWord(NamedTuple):
+    """A 32-bit instruction descriptor, and its kind if anybody says it."""
+
+    word: int
+    kind: str | None
+
+
+def pasted_instruction(text: str) -> InstructionWord | None:
+    """Return the 32-bit word that the text is, after its kind and `idesc =` or alone; None if it is none."""
+    match = _INSTRUCTION.fullmatch(text.strip())
+    if match is None:
+        return None
+    word = int(match["word"], 0)
+    return InstructionWord(word, match["kind"]) if LEAST_INSTRUCTION <= word < 1 << INSTRUCTION_BITS else None
+
+
+def read_instruction(pasted: InstructionWord) -> list[InstructionDescriptor]:
+    """Return what the word is to an instruction of its kind, or of each kind that it fits, in the order of `KINDS`.
+
+    Raises:
+        InvalidInput: it fits none.
+    """
+    found, refusals = [], []
+    for kind in [pasted.kind] if pasted.kind else list(KINDS):
+        try:
+            found.append(InstructionDescriptor.from_word(kind, pasted.word))
+        except InvalidInput as error:
+            refusals.append(f"of kind::{kind}, {error}")
+    if not found:
+        raise InvalidInput(f"{pasted.word:#010x} is no instruction descriptor: {'; '.join(refusals)}")
+    return found
 
 
 def read_word(word: int, target: Target) -> MatrixDescriptor:
@@ -63,10 +105,15 @@ def describe(descriptor: MatrixDescriptor) -> str:
     )
 
 
+def unit_lacking(unit: str, target: Target) -> Iterator[Diagnostic]:
+    """Yield an error where the target has no such matrix unit, "wgmma" or "tcgen05"."""
+    if getattr(target, unit) is None:
+        yield from _UNIT_RULES[unit].check(Movement(8, consumer=f"{unit}.a"), target)
+
+
 def explain_word(descriptor: MatrixDescriptor, target: Target) -> Iterator[Diagnostic]:
     """Yield what is wrong with a descriptor, whatever the tile, and what is suspicious."""
-    if getattr(target, descriptor.unit) is None:
-        yield from _UNIT_RULES[descriptor.unit].check(Movement(8, consumer=f"{descriptor.unit}.a"), target)
+    yield from unit_lacking(descriptor.unit, target)
     limit = target.shared_bytes_per_block
     yield from _told(
         matrix_start_misaligned,

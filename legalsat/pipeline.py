@@ -343,12 +343,18 @@ class Role:
     Attributes:
         name: such as "producer". warps: of one instance. instances: that run it side by side.
         body: what each instance does, in order. Roles start together and have not met before their first `Sync`.
+        ctas: blocks of the cluster that have it, by rank, as where the first one alone issues; all where none is named.
     """
 
     name: str
     warps: int
     body: tuple[Operation, ...]
     instances: int = 1
+    ctas: tuple[int, ...] = ()
+
+    def runs_in(self, cta: int) -> bool:
+        """Whether the block of this rank has the role."""
+        return not self.ctas or cta in self.ctas
 
 
 @dataclass(frozen=True, slots=True)

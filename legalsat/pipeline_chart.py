@@ -8,21 +8,11 @@ from typing import TYPE_CHECKING
 
 from legalsat.errors import InvalidInput
 from legalsat.pipeline import Pipeline
+from legalsat.svg import HUES
 
 if TYPE_CHECKING:
     from legalsat.analyses.pipeline_timing import Span, Tick, Timing
 
-# Colours of stages: Okabe and Ito's, which colour-blind people can tell apart, with text that reads on each.
-_STAGES = (
-    ("#0072B2", "#fff"),
-    ("#E69F00", "#000"),
-    ("#009E73", "#fff"),
-    ("#CC79A7", "#000"),
-    ("#56B4E9", "#000"),
-    ("#D55E00", "#fff"),
-    ("#F0E442", "#000"),
-    ("#7A5195", "#fff"),
-)
 _WIDTH, _LEFT, _RIGHT, _ROW, _BAR, _GAP, _TOP = 1120, 130, 20, 24, 16, 10, 46
 _LETTER = 6.2  # width of a letter of the labels
 
@@ -131,7 +121,7 @@ class _Chart:
         if span.kind == "wait":
             y = top + _BAR / 2
             return f'<line class="wait" x1="{x:.1f}" x2="{x + width:.1f}" y1="{y}" y2="{y}">{told}</line>'
-        fill, ink = _STAGES[span.stage % len(_STAGES)] if span.stage >= 0 else ("", "")
+        fill, ink = HUES[span.stage % len(HUES)] if span.stage >= 0 else ("", "")
         look = f'fill="{fill}"' if fill else 'class="none"'
         bar = f'<rect {look} x="{x:.1f}" y="{top}" width="{max(width, 1):.1f}" height="{_BAR}" rx="2">{told}</rect>'
         fits = [text for text in _labels(span.text) if len(text) * _LETTER <= width - 4]
@@ -149,8 +139,8 @@ class _Chart:
 
     def legend(self) -> Iterable[str]:
         x, y = float(_LEFT), self.bottom + 12
-        for stage in range(min(self.timing.stages, len(_STAGES))):
-            yield f'<rect fill="{_STAGES[stage][0]}" x="{x}" y="{y}" width="12" height="12" rx="2"/>'
+        for stage in range(min(self.timing.stages, len(HUES))):
+            yield f'<rect fill="{HUES[stage].fill}" x="{x}" y="{y}" width="12" height="12" rx="2"/>'
             yield f'<text x="{x + 17}" y="{y + 10}">stage {stage}</text>'
             x += 70
         yield f'<polygon class="pass" points="{x},{y + 3} {x + 8},{y + 3} {x + 4},{y + 10}"/>'

@@ -105,7 +105,8 @@ class PhaseWait:
 class StageWrite:
     """A stage is written; whether its `user` (threads, copies, wgmma, tcgen05 or stores) is done with it before.
 
-    `fenced`: what ordinary instructions have written there is fenced before an asynchronous unit writes.
+    `fenced`: what ordinary instructions have written there is fenced before an asynchronous unit writes;
+    `reads_fenced`: so is what they have read.
     """
 
     where: str
@@ -113,6 +114,7 @@ class StageWrite:
     user: str
     done: bool
     fenced: bool = True
+    reads_fenced: bool = True
 
     def __str__(self) -> str:
         return self.where

@@ -43,7 +43,8 @@ def role_lines(pipeline: Pipeline) -> Iterator[tuple[str, list[str]]]:
     for role in pipeline.roles:
         warps = f"{role.warps} warp{'s' * (role.warps != 1)}" if role.warps else "one thread"
         several = f", {role.instances} times" if role.instances > 1 else ""
-        yield f"{role.name}, {warps}{several}", list(_lines(role.body, ""))
+        where = f", in CTA {' and '.join(map(str, role.ctas))} alone" if role.ctas else ""
+        yield f"{role.name}, {warps}{several}{where}", list(_lines(role.body, ""))
 
 
 def _lines(body: tuple[Operation, ...], indent: str) -> Iterator[str]:

@@ -238,6 +238,12 @@ class Plan:
 
         return show_plan(self)
 
+    def _repr_html_(self) -> str:
+        """Return the plan with pictures of its maps for a notebook."""
+        from legalsat.show_html import plan_html  # noqa: PLC0415 - showing needs plans
+
+        return plan_html(self)
+
     @property
     def source(self) -> Tensor:
         """The tensor that this plan's kernel reads: the operator's, or what a relayout made of it."""

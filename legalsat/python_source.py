@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from inspect import signature
 from typing import Any
 
 import legalsat
+from legalsat.dtypes import DType
 from legalsat.errors import LegalSatError
 from legalsat.sites import TmaCopy
 from legalsat.tcgen05 import Kind
@@ -32,7 +34,8 @@ def subject(value: Any) -> Any:
 
 
 def expression(value: Any) -> Expression:
-    """Return Python that makes a value of numbers, texts, tuples and dataclasses of these."""
+    """Return Python that makes a value of numbers, texts, tuples and dataclasses of these; element types by name."""
+    value = value.name if isinstance(value, DType) else value
     if isinstance(value, Kind):
         return Expression(f'KINDS["{value.name}"]', frozenset({f"from {Kind.__module__} import KINDS"}))
     if isinstance(value, TmaCopy):
@@ -86,9 +89,9 @@ def _differences(old: Any, new: Any) -> dict[str, Any]:
 def _needed(value: Any) -> dict[str, Any]:
     """Return the arguments without which another value would be made."""
     given = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-    for field in fields(value):
-        if field.init and field.default is not MISSING:
-            fewer = {name: part for name, part in given.items() if name != field.name}
+    for argument, parameter in signature(type(value)).parameters.items():
+        if parameter.default is not parameter.empty:
+            fewer = {name: part for name, part in given.items() if name != argument}
             if _makes(fewer, value):
                 given = fewer
     return given

@@ -1,14 +1,16 @@
-"""Findings about a file as SARIF 2.1.0, the format in which code hosts and editors read them."""
+"""Findings as SARIF 2.1.0, the format in which code hosts and editors read them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 from urllib.parse import quote
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 VERSION = "2.1.0"
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,32 +23,43 @@ class Result:
         level: "error" for a break, "warning" for what only a document asks for, "note" for what could not be decided or
             is taken for granted.
         message: what is wrong here, with numbers.
-        line: of the file, from 1; 0 where it is about the whole file.
+        line: of the file, from 1; 0 where it is about the whole file, or there is none.
+        markdown: the message at more length; empty for none.
+        about: what it is about, where that is no place in a file, such as "TMA copy, box 64 x 8".
+        properties: more about it, as plain values.
     """
 
     rule: str
     summary: str
     level: Literal["error", "warning", "note"]
     message: str
-    line: int
+    line: int = 0
+    markdown: str = ""
+    about: str = ""
+    properties: Mapping[str, Any] = field(default_factory=dict)
 
 
-def sarif(results: Iterable[Result], path: str, tool: str, version: str) -> dict[str, Any]:
+def sarif(
+    results: Iterable[Result], path: str | None, tool: str, version: str, *, rules: Mapping[str, Any] = _NONE
+) -> dict[str, Any]:
     """Return a SARIF log with one run: plain values for JSON.
 
     Args:
         results: what was found.
-        path: of the file, as a URI reference relative to where readers look.
+        path: of the file, as a URI reference relative to where readers look; None where there is no file.
         tool: name of the program.
         version: of the program.
+        rules: for rules by name, more fields of their reportingDescriptor, such as "help".
     """
     listed = list(results)
-    rules = {one.rule: one.summary for one in listed}
-    index = {name: n for n, name in enumerate(rules)}
+    named = {one.rule: one.summary for one in listed}
+    index = {name: n for n, name in enumerate(named)}
     driver = {
         "name": tool,
         "version": version,
-        "rules": [{"id": name, "shortDescription": {"text": text}} for name, text in rules.items()],
+        "rules": [
+            {"id": name, "shortDescription": {"text": text}, **rules.get(name, {})} for name, text in named.items()
+        ],
     }
     return {
         "$schema": SCHEMA,
@@ -55,14 +68,20 @@ def sarif(results: Iterable[Result], path: str, tool: str, version: str) -> dict
     }
 
 
-def _result(one: Result, index: int, path: str) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": quote(path)}}
-    if one.line > 0:
-        place["region"] = {"startLine": one.line}
-    return {
-        "ruleId": one.rule,
-        "ruleIndex": index,
-        "level": one.level,
-        "message": {"text": one.message},
-        "locations": [{"physicalLocation": place}],
-    }
+def _result(one: Result, index: int, path: str | None) -> dict[str, Any]:
+    place: dict[str, Any] = {}
+    if path is not None:
+        place["physicalLocation"] = {"artifactLocation": {"uri": quote(path)}}
+        if one.line > 0:
+            place["physicalLocation"]["region"] = {"startLine": one.line}
+    if one.about:
+        place["logicalLocations"] = [{"fullyQualifiedName": one.about}]
+    message = {"text": one.message}
+    if one.markdown:
+        message["markdown"] = one.markdown
+    found: dict[str, Any] = {"ruleId": one.rule, "ruleIndex": index, "level": one.level, "message": message}
+    if place:
+        found["locations"] = [place]
+    if one.properties:
+        found["properties"] = dict(one.properties)
+    return found

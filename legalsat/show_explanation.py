@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from legalsat.explanation import Explanation, Repair
 from legalsat.plan import Plan
-from legalsat.show import PLAIN, Look, duration, map_sides, phases_line, region_lines, show_diagnostic
+from legalsat.show import PLAIN, Look, duration, map_sides, phases_line, region_lines, show_diagnostic, table
 
-_HEADS = {
+CONSEQUENCE_HEADS = {
     "fault": "faults",
     "wrong": "silently wrong",
     "clobber": "overwrites neighbours",
@@ -21,6 +21,8 @@ def show_explanation(found: Explanation, look: Look = PLAIN) -> str:
     """Return the verdict, the reasons for it and the repairs, or how the plan does it where there is one."""
     verdict = look.paint("legal", "good") if found.legal else look.paint("refused", "error")
     lines = [f"{look.paint(f'{found.subject} on {found.target}', 'title')}: {verdict}"]
+    rows = part_rows(found)
+    lines += ["", *table([("operand", "tensor", "verdict", ""), *rows])] if rows else []
     for diagnostic in found.diagnostics:
         lines += ["", show_diagnostic(diagnostic, look)]
     if not found.legal and not found.diagnostics:
@@ -29,7 +31,8 @@ def show_explanation(found: Explanation, look: Look = PLAIN) -> str:
     if found.obligations:
         lines += ["", look.paint("what the encode call cannot see", "title")]
         lines += [
-            look.wrap(f"{_HEADS[o.consequence]}: {o.message} ({o.note})", "  ", "    ") for o in found.obligations
+            look.wrap(f"{CONSEQUENCE_HEADS[o.consequence]}: {o.message} ({o.note})", "  ", "    ")
+            for o in found.obligations
         ]
     lines += ["", *(look.wrap(sentence) for sentence in found.values)] if found.values else []
     if found.repairs:
@@ -37,22 +40,43 @@ def show_explanation(found: Explanation, look: Look = PLAIN) -> str:
         for number, repair in enumerate(found.repairs, start=1):
             lines += _repair(repair, f"  {number}. ", look, with_text=number == 1)
     if found.plan is not None:
-        lines += ["", *_in_short(found.plan, look)]
+        lines += ["", *in_short(found.plan, look)]
+    lines += ["", look.wrap(found.way, "as it is: ")] if found.way and not found.repairs else []
     return "\n".join(lines)
+
+
+def part_rows(found: Explanation) -> list[tuple[str, str, str, str]]:
+    """Return what a subject is made of: each part's name, tensor, verdict, and how it travels or what it breaks."""
+    rows = []
+    for part in found.parts:
+        name, _, what = part.subject.partition(": ")
+        codes = ", ".join(dict.fromkeys(d.code for d in part.diagnostics))
+        rows.append((name, what, "legal" if part.legal else "refused", _travels(part.plan) if part.plan else codes))
+    return rows
+
+
+def _travels(plan: Plan) -> str:
+    """Return how an operand's tiles come by boxes, or how a result's leave."""
+    if plan.operator.consumer == "threads" and plan.store != "tma":
+        return "stored from registers, no legal map"
+    swizzle = f"swizzle {plan.tensor_maps[0].swizzle}"
+    return f"stored by the copy engine, {swizzle}" if plan.operator.consumer == "threads" else f"by boxes, {swizzle}"
 
 
 def _repair(repair: Repair, first: str, look: Look, *, with_text: bool) -> list[str]:
     """Return what a repair does and costs, and how to apply it if wanted."""
-    costs = [] if repair.nanoseconds is None else [f"then predicted at {duration(repair.nanoseconds)}"]
+    then = "" if repair.kind == "fall back" else "then "
+    costs = [] if repair.nanoseconds is None else [f"{then}predicted at {duration(repair.nanoseconds)}"]
     costs += [f"applying it takes {duration(repair.once)}"] if repair.once else []
     lines = [look.wrap("; ".join([repair.message, *costs]), first)]
-    for snippet in repair.snippets if with_text else ():
+    for snippet in repair.snippets[:1] if with_text else ():  # the others are in `snippets`, and in --json
         lines += ["", look.paint(f"     # {snippet.terms}", "faint")]
-        lines += [f"     {line}".rstrip() for line in snippet.text.splitlines()]
+        lines += [*(f"     {line}".rstrip() for line in snippet.text.splitlines()), ""]
     return lines
 
 
-def _in_short(plan: Plan, look: Look) -> list[str]:
+def in_short(plan: Plan, look: Look = PLAIN) -> list[str]:
+    """Return how a plan does it, line by line: its maps or what moves without them, and its predicted time."""
     boxed = plan.access.by in {"tma", "im2col"}
     lines = [] if boxed else [f"as it is, without a tensor map for its rows: by {plan.access.by}"]
     lines += [look.wrap(line, first) for line, first in zip(region_lines(plan), ("legal region: ", "  "), strict=False)]

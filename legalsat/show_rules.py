@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 import legalsat
@@ -18,6 +19,8 @@ INDEX = "index.md"
 # By the letters that codes begin with, in the order of the index.
 FAMILIES = {
     "TMA": "Tensor maps",
+    "COPY": "Executions of copies with a tensor map",
+    "BULK": "Executions of copies without a tensor map",
     "VEC": "Vectors moved by threads",
     "WORD": "Words that can be moved",
     "UNIT": "Units that a chip lacks",
@@ -36,6 +39,14 @@ FAMILIES = {
 }
 _ARTICLES = {"driver": "the", "hardware": "the", "document": "a"}
 _EXAMPLES = {example.code: example for example in EXAMPLES}
+
+
+class Case(NamedTuple):
+    """A case on a rule's page: what becomes of it, Python that shows it, and what that prints, if anything."""
+
+    heading: str
+    python: str
+    printed: str = ""
 
 
 class Family(NamedTuple):
@@ -58,6 +69,12 @@ def families() -> tuple[Family, ...]:
             raise LegalSatError(f"rule {rule.code} belongs to no family; add {letters} to show_rules.FAMILIES")
         found[letters].append(rule)
     return tuple(Family(FAMILIES[letters], tuple(rules)) for letters, rules in found.items() if rules)
+
+
+@cache
+def rules_by_code() -> dict[str, Rule]:
+    """Return all rules by their codes, those of failed calls too."""
+    return {rule.code: rule for family in families() for rule in family.rules}
 
 
 def title(rule: Rule) -> str:
@@ -87,7 +104,7 @@ def index() -> str:
     for family in families():
         lines += ["", f"## {family.title}", "", "| rule | what must hold | refused by |", "|---|---|---|"]
         lines += [
-            f"| [{rule.code}]({rule.code}.md) | {_cell(_summary(rule.docs))} | {_weight(rule)} |"
+            f"| [{rule.code}]({rule.code}.md) | {_cell(summary(rule.docs))} | {_weight(rule)} |"
             for rule in family.rules
         ]
     return "\n".join(lines) + "\n"
@@ -107,12 +124,22 @@ def page(rule: Rule) -> str:
     lines = [f"# {title(rule)}", "", _linked(rule.docs, rule.code)]
     lines += ["", "| | |", "|---|---|", *(f"| {label} | {_cell(text)} |" for label, text in facts)]
     lines += ["", "## Source", "", f"> {_escaped(source.quote)}", "", f"{source.document}, `{source.field}`"]
-    example = _EXAMPLES.get(rule.code)
-    lines += _judged(example) if example else _failed_call(rule)
+    for case in cases(rule):
+        lines += ["", f"## {case.heading.capitalize()}", "", *_fenced("python", case.python)]
+        lines += ["", *_fenced("text", case.printed)] if case.printed else []
     return "\n".join(lines) + "\n"
 
 
-def _judged(example: Example) -> list[str]:
+def cases(rule: Rule) -> tuple[Case, ...]:
+    """Return what a rule's page shows: a refused and a repaired case, or how the result of a failed call is explained.
+
+    Their Python runs, one after the other.
+    """
+    example = _EXAMPLES.get(rule.code)
+    return _judged(example) if example else (_failed_call(rule),)
+
+
+def _judged(example: Example) -> tuple[Case, ...]:
     refused, repaired = subject(example.refused), subject(example.repaired)
     made, changed = expression(refused), change("refused", refused, repaired)
     public = getattr(legalsat, type(refused).__name__, None) is type(refused)
@@ -123,38 +150,39 @@ def _judged(example: Example) -> list[str]:
     )
     said = "\n".join(map(str, judge(example.refused, example.target)))
     imports = made.imports | judging.imports
-    return [
-        "",
-        "## Refused",
-        "",
-        *_python(imports, f"refused = {made.text}", f"for said in {judging.text.format('refused')}:\n    print(said)"),
-        "",
-        *_fenced("text", said),
-        "",
-        "## Repaired",
-        "",
-        *_python(
-            changed.imports - imports,
-            f"repaired = {changed.text}",
-            f"assert not {judging.text.format('repaired')}",
+    return (
+        Case(
+            "refused",
+            _python(
+                imports, f"refused = {made.text}", f"for said in {judging.text.format('refused')}:\n    print(said)"
+            ),
+            said,
         ),
-    ]
+        Case(
+            "repaired",
+            _python(
+                changed.imports - imports,
+                f"repaired = {changed.text}",
+                f"assert not {judging.text.format('repaired')}",
+            ),
+        ),
+    )
 
 
-def _failed_call(rule: Rule) -> list[str]:
+def _failed_call(rule: Rule) -> Case:
     number = rule.code.removeprefix("CUDA").lstrip("0")
     said = "\n".join(map(str, legalsat.explain(number, "h200").diagnostics))
     asked = f'for said in ls.explain("{number}", "h200").diagnostics:\n    print(said)'
-    return ["", "## Explained", "", *_python(frozenset({"import legalsat as ls"}), asked), "", *_fenced("text", said)]
+    return Case("explained", _python(frozenset({"import legalsat as ls"}), asked), said)
 
 
-def _python(imports: frozenset[str], *statements: str) -> list[str]:
+def _python(imports: frozenset[str], *statements: str) -> str:
     standard = sorted(line for line in imports if "legalsat" not in line)
     ours = sorted(
         (line for line in imports if "legalsat" in line), key=lambda line: (line.split()[0] != "import", line)
     )
     blocks = ["\n".join(lines) for lines in (standard, ours) if lines]
-    return _fenced("python", "\n\n".join([*blocks, "\n".join(statements)]))
+    return "\n\n".join([*blocks, "\n".join(statements)])
 
 
 def _fenced(language: str, text: str) -> list[str]:
@@ -165,14 +193,14 @@ def _weight(rule: Rule) -> str:
     return rule.refused_by if rule.level == "error" else f"{rule.refused_by}, a {rule.level}"
 
 
-def _summary(docs: str) -> str:
-    """Return the first paragraph on one line."""
+def summary(docs: str) -> str:
+    """Return the first paragraph of a help page on one line."""
     return " ".join(docs.split("\n\n", 1)[0].split())
 
 
 def _linked(docs: str, code: str) -> str:
     """Return a help page with the other rules that it names as links."""
-    codes = {rule.code for family in families() for rule in family.rules} - {code}
+    codes = rules_by_code().keys() - {code}
     return re.sub(r"\b[A-Z]+\d{3}\b", lambda m: f"[{m[0]}]({m[0]}.md)" if m[0] in codes else m[0], _escaped(docs))
 
 

@@ -252,6 +252,12 @@ class ComposedLayout:
     def __str__(self) -> str:
         return f"{self.outer} o {self.offset} o {self.inner}"
 
+    def _repr_html_(self) -> str | None:
+        """Return the layout as a grid of offsets, coloured by bank, for a notebook; None where it cannot be drawn."""
+        from legalsat.show_html import pictures_html  # noqa: PLC0415 - showing needs layouts and maps
+
+        return pictures_html(self)
+
 
 AnyLayout: TypeAlias = Layout | ComposedLayout
 

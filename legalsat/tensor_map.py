@@ -181,3 +181,9 @@ class TensorMap:
 
         shape = f"box {by(self.box)}" if self.mode == "tiled" else f"{self.pixels} pixels of {self.channels} channels"
         return f"{self.mode} {self.dtype} map of {by(self.global_dim)}, {shape}, swizzle {self.swizzle}"
+
+    def _repr_html_(self) -> str | None:
+        """Return pictures of the map's box for a notebook; None where it cannot be drawn."""
+        from legalsat.show_html import pictures_html  # noqa: PLC0415 - showing needs layouts and maps
+
+        return pictures_html(self)

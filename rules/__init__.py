@@ -13,6 +13,7 @@ from legalsat.rules import (
     products,
     tcgen05,
     tcgen05_tiles,
+    tensor_copy,
     tensor_memory,
     tma,
     tma_im2col,
@@ -24,6 +25,7 @@ from legalsat.rules import (
     wgmma_shapes,
     windows,
 )
+from legalsat.rules.causes import FOLLOWS
 from legalsat.targets import Target
 from legalsat.targets import target as as_target
 
@@ -46,6 +48,7 @@ RULES = rules_in(
     wgmma_shapes,
     products,
     pipeline,
+    tensor_copy,
 )
 PIPELINE_RULES = rules_in(pipeline)
 TENSOR_MEMORY_RULES = rules_in(tcgen05, tensor_memory)
@@ -61,6 +64,9 @@ WGMMA_RULES = tuple(rule for rule in RULES if rule.site == "WgmmaMultiply")
 
 
 def judge(site: Any, target: str | Target, rules: Iterable[Rule] = RULES) -> list[Diagnostic]:
-    """Return what the rules of its kind say of one of `legalsat.sites` on a target, errors first; empty if all hold."""
+    """Return what the rules of its kind say of one of `legalsat.sites` on a target, worst first; empty if all hold.
+
+    What follows from another violation is left out: one cause, one error.
+    """
     gpu, kind = as_target(target), type(site).__name__
-    return worst_first(said for rule in rules if rule.site == kind for said in rule.check(site, gpu))
+    return worst_first((said for rule in rules if rule.site == kind for said in rule.check(site, gpu)), FOLLOWS)

@@ -508,12 +508,35 @@ def pipeline_address_misaligned(aligned: Aligned, target: Target) -> Requirement
 def overwrite_not_fenced(write: StageWrite, target: Target) -> Requirements:
     """What threads wrote is fenced by them before the copy engine writes over it.
 
-    The ordinary write might land last otherwise. No GPU is known to let it, and reads of a stage before its next load
-    are not asked for: no library fences those.
+    The ordinary write might land last otherwise. No GPU is known to let it.
     """
     yield require(
         write.fenced,
         "stage {stage} was written by threads and is written by the async proxy without a fence",
         help="give fence.proxy.async after the writes and before the writers arrive or meet",
+        stage=write.stage,
+    )
+
+
+@CHIP.rule(
+    "PIPE027",
+    Source("PTX ISA 9.1, 8.6", "fence").saying(
+        "A proxy fence is required to synchronize memory operations across different proxies"
+    ),
+    refused_by="document",
+    level="warning",
+)
+def reads_not_fenced(write: StageWrite, target: Target) -> Requirements:
+    """What threads read with ordinary instructions is fenced before the copy engine writes over it.
+
+    The copy might overtake the read otherwise. CUTLASS and DeepGEMM leave it to the arrival on a barrier and the wait
+    for it (FACTS FN-04), and mostly nothing happens; a public report has wrong data on an NVL72 without the fence
+    (deepseek-ai/DeepEP 642), and Triton gives it since 2025 (triton-lang/triton 7262). Reads by the matrix units need
+    none. Judged in PTX texts alone.
+    """
+    yield require(
+        write.reads_fenced,
+        "stage {stage} was read by threads and is written by the async proxy without a fence",
+        help="give fence.proxy.async.shared::cta between the wait for the readers and the load",
         stage=write.stage,
     )

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,12 @@ from legalsat.backends import BACKENDS
 from legalsat.cli import main
 from legalsat.dims import Extent, times
 from legalsat.operators import CONSUMERS
+from legalsat.pasted_results import RESULT_RULES
 from legalsat.pipeline_text import role_lines
 from legalsat.rules import RULES
 from legalsat.show import Look, byte_count, duration, show_diagnostic, show_plan, table
 from legalsat.show_explanation import show_explanation
+from legalsat.show_rules import families
 from legalsat.targets import TARGETS
 
 HEAVY = ("z3", "egglog", "islpy", "numpy", "triton", "torch")
@@ -433,7 +436,7 @@ def test_explain_judges_a_transpose_by_its_order(capsys: Run) -> None:
 # Pages
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+@pytest.mark.parametrize("rule", (*RULES, *RESULT_RULES), ids=lambda rule: rule.code)
 def test_every_rule_has_a_page(capsys: Run, rule: Any) -> None:
     code, data = as_json(capsys, "rule", rule.name)
     assert code == 0
@@ -443,12 +446,23 @@ def test_every_rule_has_a_page(capsys: Run, rule: Any) -> None:
     flat = " ".join(out.split())
     for part in (rule.code, rule.name, " ".join(rule.docs.split()), rule.source.quote, rule.refused_by, rule.level):
         assert part in flat
+    names: dict[str, Any] = {}
+    assert list(data["examples"]) in (["refused", "repaired"], ["explained"])
+    for heading, example in data["examples"].items():
+        assert f"\n{heading}\n\n" in out and textwrap.indent(example["python"], "  ") in out
+        exec(compile(example["python"], rule.code, "exec"), names)
+        printed = capsys.readouterr().out.rstrip("\n")
+        assert printed == example["printed"] and " ".join(printed.split()) in flat
 
 
 def test_rule_list_has_them_all(capsys: Run) -> None:
     out = run(capsys, "rule", "--all")[1]
-    assert [line.split()[0] for line in out.splitlines()[1:]] == [rule.code for rule in RULES]
-    assert [entry["code"] for entry in as_json(capsys, "rule", "--all")[1]] == [rule.code for rule in RULES]
+    codes = [rule.code for family in families() for rule in family.rules]
+    assert set(codes) == {rule.code for rule in (*RULES, *RESULT_RULES)}
+    listed = [line.split()[0] for line in out.splitlines()[1:] if line and not line.endswith(":")]
+    assert listed == codes
+    assert all(f"\n{family.title}:\n{family.rules[0].code} " in out for family in families())
+    assert [entry["code"] for entry in as_json(capsys, "rule", "--all")[1]] == codes
 
 
 def test_targets_has_them_all(capsys: Run) -> None:

@@ -266,7 +266,7 @@ def test_explain_names_the_rule_and_the_way_that_is_left() -> None:
     assert not found.legal and [d.code for d in found.diagnostics] == ["TMA029"]
     assert found.plan is not None and found.plan.access.by == "threads"
     legal = ls.explain(NAMED["odd rows"][0], "h200").repairs[0]
-    assert legal.after.strides == (256, 1), "rows at whole granules have a map"
+    assert legal.after.source.strides == (256, 1), "rows at whole granules have a map"
 
 
 def test_other_gpus_pad_by_threads() -> None:

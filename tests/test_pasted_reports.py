@@ -31,13 +31,14 @@ NAMED = {
     "file-te-major": (REFUSED, "TMA024"),
     "file-tl-stack8": (REFUSED, "TMA019"),
 }
-# Where the text is a result alone, the help lists what to look at; these are the words for the cause of each.
+# Where the text is a result alone, the help lists what to look at; these are the words for the cause of each. Those
+# that are replayed from their numbers too (test_reported_*.py) name it alone.
 LISTED = {
     "triton-7385": ("CUDA715", "innermost times the element size is a multiple of 16 bytes"),
     "tilelang-2583": ("CUDA715", "reductions"),
     "cutlass-2364": ("CUDA719", "every barrier is initialised"),
     "cutlass-3435": ("CUDA719", "allocated and freed by both blocks of a pair"),
-    "pytorch-133334": ("CUDA700", "does not clip, as of scales"),
+    "pytorch-133334": ("CUDA700", "scales and biases of a row"),
 }
 # Reports without a program's text, whose tensor is known.
 TENSORS = {

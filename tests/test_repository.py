@@ -38,8 +38,8 @@ LAYERS = (
     ("legalsat.rules", "legalsat.analyses"),
     ("legalsat.extract",),
     ("legalsat.backends",),
-    ("legalsat.api", "legalsat.pasted"),
-    ("legalsat.cli", "legalsat.show", "legalsat.demo", "legalsat.__main__"),
+    ("legalsat.api", "legalsat.pasted", "legalsat.subjects"),
+    ("legalsat.cli", "legalsat.show", "legalsat.pictures", "legalsat.demo", "legalsat.__main__"),
 )
 
 

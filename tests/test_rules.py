@@ -20,6 +20,7 @@ from legalsat.rules import (
     products,
     tcgen05,
     tcgen05_tiles,
+    tensor_copy,
     tensor_memory,
     tma,
     tma_tiled,
@@ -153,6 +154,7 @@ def test_rules_of_movements_are_no_tensor_map_rules() -> None:
             tensor_memory,
             products,
             pipeline,
+            tensor_copy,
         )
     }
     assert not codes & extra

@@ -5,23 +5,19 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium import PHONE, chromium_browser, page_opener  # noqa: F401 - fixtures
 
 ROOT = Path(__file__).parents[1]
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
     pytest.mark.site,
     pytest.mark.skipif(importlib.util.find_spec("material") is None, reason="no mkdocs-material; see `make browser`"),
 ]
-WIDE, PHONE = (1280, 900), (390, 844)
-_SECONDS = 20
 
 
 def mkdocs(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -38,42 +34,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = mkdocs("--site-dir", str(folder))
     assert done.returncode == 0, done.stderr
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Return Chromium, driven by Playwright."""
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on the path; install one, such as Debian's package chromium")
-    driver = pytest.importorskip("playwright.sync_api", reason="no playwright; see `make browser`")
-    with driver.sync_playwright() as playwright:
-        unconfined = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium confines no process of root's
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=unconfined)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def open_page(browser: Any) -> Iterator[Any]:
-    """Return a function that opens a page of a size; a script that fails or asks for what is not on disk fails."""
-    asked: list[str] = []
-    faults: list[str] = []
-    contexts = []
-
-    def opened(size: tuple[int, int] = WIDE, scheme: str = "light") -> Any:
-        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(1000 * _SECONDS)
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert asked and not [url for url in asked if not url.startswith("file:")]
-    assert not faults
 
 
 def test_searching_a_code_leads_to_its_page(site: Path, open_page: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from legalsat.backends.host.maps import (
     LAST_QUIRKY_DRIVER,
@@ -55,6 +55,20 @@ def encode_cpp(tm: TensorMap, name: str) -> str:
     return _header([f"Tensor map {name}"], [_function(tm, name)])
 
 
+def encode_cpp_in_place_of(tm: TensorMap, before: TensorMap, name: str) -> str:
+    """Return the includes and the function of `encode_cpp` alone; lines that differ from `before`'s say what they were.
+
+    Raises:
+        InvalidInput: `tm` has a rank or an enum value that no call can carry, or `name` is no part of a name.
+    """
+    fields = ("dtype", "rank", "interleave", "swizzle", "l2_promotion", "oob_fill", "channels", "pixels")
+    arrays = ("global_dim", "global_stride", "box", "element_stride", "lower_corner", "upper_corner")
+    was = {field: str(getattr(before, field)) for field in fields}
+    was |= {field: f"{{{', '.join(map(str, getattr(before, field)))}}}" for field in arrays}
+    changed = {field: text for field, text in was.items() if getattr(tm, field) != getattr(before, field)}
+    return "\n".join(["#include <cuda.h>", "", "#include <cstdint>", "", _function(tm, name, changed)])
+
+
 def _header(about: list[str], functions: list[str]) -> str:
     start = [_comment([*about, *_USE]), "#pragma once", "", "#include <cuda.h>", "", "#include <cstdint>", ""]
     return "\n".join([*start, *functions])
@@ -64,10 +78,12 @@ def _comment(lines: Iterable[str], indent: str = "") -> str:
     return "\n".join(f"{indent}// {line}".rstrip() for line in lines)
 
 
-def _function(tm: TensorMap, name: str) -> str:
+def _function(tm: TensorMap, name: str, was: Mapping[str, str] | None = None) -> str:
+    """Return the function for one map; `was` holds old values of changed fields, for remarks where they stand."""
     require_encodable(tm, name)
-    call, arrays, arguments = _tiled(tm) if tm.mode == "tiled" else _im2col(tm)
-    about = [f"{name}: {tm}", *map_lines(tm), f"`address` is a multiple of {alignment(tm)} bytes."]
+    old = was or {}
+    call, arrays, arguments = _tiled(tm, old) if tm.mode == "tiled" else _im2col(tm, old)
+    about = [f"{name}: {tm}", *([] if old else map_lines(tm)), f"`address` is a multiple of {alignment(tm)} bytes."]
     return "\n".join(
         [
             _comment(about),
@@ -77,10 +93,17 @@ def _function(tm: TensorMap, name: str) -> str:
             "    }",
             *arrays,
             f"    const CUresult encoded = {call}(",
-            f"        map, {enumerator(tm, 'dtype')}, {tm.rank}, address,",
-            f"        {arguments},",
-            f"        {enumerator(tm, 'interleave')}, {enumerator(tm, 'swizzle')},",
-            f"        {enumerator(tm, 'l2_promotion')}, {enumerator(tm, 'oob_fill')});",
+            _remarked(f"        map, {enumerator(tm, 'dtype')}, {tm.rank}, address,", old, "dtype", "rank"),
+            _remarked(f"        {arguments},", old, "channels", "pixels"),
+            _remarked(
+                f"        {enumerator(tm, 'interleave')}, {enumerator(tm, 'swizzle')},", old, "interleave", "swizzle"
+            ),
+            _remarked(
+                f"        {enumerator(tm, 'l2_promotion')}, {enumerator(tm, 'oob_fill')});",
+                old,
+                "l2_promotion",
+                "oob_fill",
+            ),
             *(_clear_bit(tm) if span_bytes(tm) < SMALL_SPAN else ["    return encoded;"]),
             "}",
             "",
@@ -88,34 +111,40 @@ def _function(tm: TensorMap, name: str) -> str:
     )
 
 
-def _tiled(tm: TensorMap) -> tuple[str, list[str], str]:
+def _remarked(line: str, was: Mapping[str, str], *fields: str) -> str:
+    """Return the line, with what its fields were where they changed."""
+    remarks = [f"{field} was {was[field]}" for field in fields if field in was]
+    return f"{line}  // {', '.join(remarks)}" if remarks else line
+
+
+def _tiled(tm: TensorMap, was: Mapping[str, str]) -> tuple[str, list[str], str]:
     """Return the driver's function, the arrays that it is given, and the arguments between address and interleave."""
-    arrays = [*_global_arrays(tm), _array("cuuint32_t", "box", tm.box), _element_stride(tm)]
+    arrays = [*_global_arrays(tm, was), _array("cuuint32_t", "box", tm.box, was), _element_stride(tm, was)]
     return "cuTensorMapEncodeTiled", arrays, "global_dim, global_stride, box, element_stride"
 
 
-def _im2col(tm: TensorMap) -> tuple[str, list[str], str]:
-    corners = [_array("int", name, getattr(tm, name)) for name in ("lower_corner", "upper_corner")]
-    arrays = [*_global_arrays(tm), *corners, _element_stride(tm)]
+def _im2col(tm: TensorMap, was: Mapping[str, str]) -> tuple[str, list[str], str]:
+    corners = [_array("int", name, getattr(tm, name), was) for name in ("lower_corner", "upper_corner")]
+    arrays = [*_global_arrays(tm, was), *corners, _element_stride(tm, was)]
     column = f"{tm.channels}, {tm.pixels}"
     arguments = f"global_dim, global_stride, lower_corner, upper_corner, {column}, element_stride"
     return "cuTensorMapEncodeIm2col", arrays, arguments
 
 
-def _global_arrays(tm: TensorMap) -> list[str]:
+def _global_arrays(tm: TensorMap, was: Mapping[str, str]) -> list[str]:
     # An array needs an element; the driver reads no stride of a map of rank 1.
     strides = tm.global_stride or (0,)
-    return [_array("cuuint64_t", "global_dim", tm.global_dim), _array("cuuint64_t", "global_stride", strides)]
+    return [_array("cuuint64_t", "global_dim", tm.global_dim, was), _array("cuuint64_t", "global_stride", strides, was)]
 
 
-def _element_stride(tm: TensorMap) -> str:
-    return _array("cuuint32_t", "element_stride", tm.element_stride)
+def _element_stride(tm: TensorMap, was: Mapping[str, str]) -> str:
+    return _array("cuuint32_t", "element_stride", tm.element_stride, was)
 
 
-def _array(kind: str, name: str, values: tuple[int, ...]) -> str:
+def _array(kind: str, name: str, values: tuple[int, ...], was: Mapping[str, str]) -> str:
     # No signed type holds a decimal literal of 2^63 or more.
     literals = (f"{value}u" if value >= 2**63 else str(value) for value in values)
-    return f"    constexpr {kind} {name}[] = {{{', '.join(literals)}}};"
+    return _remarked(f"    constexpr {kind} {name}[] = {{{', '.join(literals)}}};", was, name)
 
 
 def _clear_bit(tm: TensorMap) -> list[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from legalsat.backends import require_bound
+from legalsat.driver_arguments import ENUMERATORS
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.plan import Plan
 from legalsat.tensor_map import TensorMap, driver_value
@@ -16,29 +17,16 @@ SMALL_SPAN = 128 * 1024
 QUIRK_BIT = 21
 """Of the second 64-bit word of an encoded map."""
 
-# The driver's enumerators in the order of their values (FACTS VER-07), less the prefix of their enum.
-_ENUMERATORS = {
-    "dtype": (
-        "CU_TENSOR_MAP_DATA_TYPE_",
-        "UINT8 UINT16 UINT32 INT32 UINT64 INT64 FLOAT16 FLOAT32 FLOAT64 BFLOAT16 FLOAT32_FTZ TFLOAT32 TFLOAT32_FTZ "
-        "16U4_ALIGN8B 16U4_ALIGN16B 16U6_ALIGN16B",
-    ),
-    "interleave": ("CU_TENSOR_MAP_INTERLEAVE_", "NONE 16B 32B"),
-    "swizzle": ("CU_TENSOR_MAP_SWIZZLE_", "NONE 32B 64B 128B 128B_ATOM_32B 128B_ATOM_32B_FLIP_8B 128B_ATOM_64B"),
-    "l2_promotion": ("CU_TENSOR_MAP_L2_PROMOTION_", "NONE L2_64B L2_128B L2_256B"),
-    "oob_fill": ("CU_TENSOR_MAP_FLOAT_OOB_FILL_", "NONE NAN_REQUEST_ZERO_FMA"),
-}
 _SLICE_BYTES = {"16B": 16, "32B": 32}
 
 
 def enumerator(tm: TensorMap, field: str) -> str:
     """Return cuda.h's name for the value of an enum field of `tm`; raises `InvalidInput` if cuda.h has none."""
-    prefix, names = _ENUMERATORS[field]
-    known = names.split()
+    known = ENUMERATORS[field]
     value = driver_value(field, getattr(tm, field))
     if value >= len(known):
         raise InvalidInput(f"{field} {value} has no name in cuda.h; give 0 to {len(known) - 1}")
-    return prefix + known[value]
+    return known[value]
 
 
 def alignment(tm: TensorMap) -> int:

@@ -81,4 +81,9 @@ EXAMPLES = (
         StageWrite(_WHERE, "A[c]", "threads", done=True, fenced=False),
         StageWrite(_WHERE, "A[c]", "threads", done=True),
     ),
+    Example(
+        "PIPE027",
+        StageWrite(_WHERE, "A[c]", "threads", done=True, reads_fenced=False),
+        StageWrite(_WHERE, "A[c]", "threads", done=True),
+    ),
 )
