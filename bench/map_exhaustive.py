@@ -27,6 +27,7 @@ from legalsat.tensor_map import MAP_TYPES, TensorMap, driver_value
 Size = tuple[int, ...]
 _Term = tuple[tuple[str, ...], list[int]]  # the axes that a number hangs on, and the number over all their values
 MOST_BOXES = 30_000
+MOST_STRIDES, MOST_VECTORS = 4_000, 20_000  # of one order of the dimensions, and of all together
 LARGEST = 2**58
 DATA_PARTS = {"pad", "extent", "address"}
 
@@ -62,6 +63,7 @@ class Search:
 
     tm: TensorMap
     target: Target
+    most_boxes: int = MOST_BOXES
     found: dict[Parts, Smallest] = field(default_factory=dict)
     tried: int = 0
 
@@ -104,10 +106,18 @@ class Search:
             self._judge(seen, {**axes, "memory": memory}, order)
 
     def _judge(self, seen: Dimensions, axes: dict[str, _Axis], order: tuple[int, ...]) -> None:
+        few = {name: _Axis(axis.values[:2], axis.parts[:2]) for name, axis in axes.items()}
+        refused = [
+            {i for i, extent in enumerate(condition.shape) if extent > 1}
+            for condition in self._conditions(seen, few, order)
+            if not condition.flat[0]
+        ]  # the axes of each condition that the map as it is does not meet: some value of them must change
         kinds = itertools.product(*(axis.kinds for axis in axes.values()))
         for changes in sorted(kinds, key=lambda parts: len(frozenset().union(*parts))):
             parts = seen.parts.union(*changes)
             if not parts or any(fewer < parts for fewer in self.found):
+                continue
+            if any(all(changes[i] == NOTHING for i in needed) for needed in refused):
                 continue
             chosen = {
                 name: _Axis([a.values[i] for i in a.of(p)], [p])
@@ -309,7 +319,7 @@ class Search:
             _extents_to_try(own, step, top, MAP_TYPES[seen.code].bits if d == 0 else 0)
             for d, (own, step, top) in enumerate(zip(seen.box, steps, tops, strict=True))
         ]
-        while math.prod(map(len, together)) > MOST_BOXES:
+        while math.prod(map(len, together)) > self.most_boxes:
             longest = max(together, key=len)
             del longest[len(longest) // 2]
         for extents in itertools.product(*together):
@@ -346,11 +356,16 @@ class Search:
         packed = MAP_TYPES[seen.code].is_packed
         inners = {seen.dims[0]: None, **{-(-seen.dims[0] // g) * g: None for g in (2, 64, 128, 256) if packed}}
         granule = 32 if seen.interleave == 2 or MAP_TYPES[seen.code].name in ("16u4_align16b", "16u6_align16b") else 16
+        rank = len(seen.dims)
+        cuttable = range(rank) if self.tm.mode == "tiled" else (0, rank - 1)  # windows lie across pixels
         for inner in inners:
             whole = (inner, *seen.dims[1:])
             ragged = packed and inner % (2 if MAP_TYPES[seen.code].name == "16u4_align8b" else 128)
             for cut in itertools.product(
-                *(_cuts(n, seen, granule) if d == 0 else _cuts(n) for d, n in enumerate(whole))
+                *(
+                    _cuts(n, seen, granule) if d == 0 else _cuts(n) if d in cuttable else [n]
+                    for d, n in enumerate(whole)
+                )
             ):
                 if ragged and cut[0] != inner:
                     continue  # the last piece would not be whole groups
@@ -419,36 +434,44 @@ def _memories(seen: Dimensions) -> _Axis:
     inners = {inner} | {
         -(-(-(-seen.dims[0] // g) * g) * seen.bits // 8) for g in (2, 128) if MAP_TYPES[seen.code].is_packed
     }
+    sorted_dims = sorted(moving, key=lambda d: (seen.strides[d - 1], d))
 
-    def grow(at: int, strides: list[int], covered: int) -> Iterator[list[int]]:
-        ordered = sorted(moving, key=lambda d: (seen.strides[d - 1], d))
-        if at == len(ordered):
+    def grow(at: int, order: Sequence[int], strides: list[int], covered: int) -> Iterator[list[int]]:
+        if at == len(order):
             yield strides
             return
-        d = ordered[at]
+        d = order[at]
         old = seen.strides[d - 1]
         options = {old}
         for granule in (16, 32):
             for base in (old, max(old, covered), covered):
                 first = -(-base // granule) * granule
-                options |= {first, first + granule}
+                options |= {first, first + granule} if order is sorted_dims else {first}
         for stride in sorted(options if old else {0}):
-            yield from grow(
-                at + 1, [*strides[: d - 1], stride, *strides[d:]], stride * seen.dims[d] if stride else covered
-            )
+            reach = stride * seen.dims[d] if stride else covered
+            yield from grow(at + 1, order, [*strides[: d - 1], stride, *strides[d:]], reach)
 
+    reach, crowded = inner, False
+    for d in sorted_dims:
+        crowded |= seen.strides[d - 1] < reach or seen.strides[d - 1] >= 2**40
+        reach = seen.strides[d - 1] * seen.dims[d]
+    orders = [sorted_dims, *(list(order) for order in itertools.permutations(moving) if crowded)]
     idle = [d for d in range(1, len(seen.dims)) if seen.dims[d] == 1]
     choices = []
     for d in idle:
         old = seen.strides[d - 1]
         choices.append({old, *(old // g * g + more for g in (16, 32) for more in (0, g)), 2**40 - 16, 2**40 - 32, 128})
-    for covered in sorted(inners):
-        for strides in itertools.islice(grow(0, [*seen.strides], covered), 4000):
-            for free in itertools.product(*choices):
-                for d, stride in zip(idle, free, strict=True):
-                    strides[d - 1] = stride
-                if len(found) < 20_000:
-                    found[tuple(strides)] = None
+    ways = itertools.chain.from_iterable(
+        itertools.islice(grow(0, order, [*seen.strides], covered), MOST_STRIDES)
+        for covered in inners
+        for order in orders
+    )
+    for strides in ways:
+        for free in itertools.product(*choices):
+            for d, stride in zip(idle, free, strict=True):
+                strides[d - 1] = stride
+            if len(found) < MOST_VECTORS:
+                found[tuple(strides)] = None
     vectors = [*found]
     return _Axis(vectors, [_memory_parts(strides, seen) for strides in vectors])
 

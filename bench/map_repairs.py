@@ -25,7 +25,7 @@ from typing import Any
 
 import legalsat as ls
 from bench.machine import write
-from bench.map_exhaustive import Search, Smallest
+from bench.map_exhaustive import MOST_BOXES, Search, Smallest
 from bench.map_ways import Parts
 from bench.random_maps import Request, requests
 from legalsat.extract.map_repair import MapRepair, map_repairs
@@ -129,8 +129,8 @@ def _verdicts(asked: Request, repair: MapRepair, smallest: Smallest | None) -> I
         yield LARGER if flat(repair) > smallest.size else SMALLER
 
 
-def measure(count: int, seed: int = SEED, *, progress: bool = False) -> Report:
-    """Judge the repairs of `count` random requests."""
+def measure(count: int, seed: int = SEED, *, boxes: int = MOST_BOXES, progress: bool = False) -> Report:
+    """Judge the repairs of `count` random requests; the search tries about so many `boxes`."""
     report, times = Report(seed), []
     for asked in itertools.islice(requests(Random(seed)), count):
         found = map_repairs(asked.map, target(asked.target))
@@ -138,7 +138,7 @@ def measure(count: int, seed: int = SEED, *, progress: bool = False) -> Report:
         ls.explain(asked.map, asked.target)
         times.append(1e3 * (time.perf_counter() - start))
         start = time.perf_counter()
-        search = Search(asked.map, target(asked.target))
+        search = Search(asked.map, target(asked.target), boxes)
         report.add(asked, found, search.run())
         report.search_seconds += time.perf_counter() - start
         report.tried += search.tried

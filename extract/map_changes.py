@@ -11,7 +11,7 @@ A repair of a tensor map changes some of these parts, and what it describes stay
 - `rank`: neighbours merged where memory continues and the box stays the same one; dimensions of one element dropped
   where there are too many, added where interleave wants three.
 - `global_dim`: a dimension of too many elements is cut into several maps with an address each.
-- `global_stride`: strides of dimensions of one element, which nothing steps over.
+- `global_stride`: strides of dimensions of one element, to the nearest that is legal: nothing steps over them.
 - `pad`: strides of the others; data lie anew, so that nothing overlaps but what stride 0 repeats.
 - `extent`: the innermost extent of packed types, rounded up to whole groups; the tensor gets more elements.
 - `address`: the tensor moves.
@@ -176,7 +176,8 @@ def stepped(shape: Shape, interleave: int, tma: TmaLimits) -> Shape | None:
             shape = shape.changed(
                 "element_stride",
                 f"fold element stride {step} of dimension {d} into the tensor: a stride of {stride} bytes (now "
-                f"{shape.strides[d - 1]}), {extent} elements (now {shape.dims[d]}), box {box} (now {shape.box[d]})",
+                f"{shape.strides[d - 1]}), an extent of {extent} (now {shape.dims[d]}), a box of {box} (now "
+                f"{shape.box[d]})",
                 steps=steps,
                 dims=(*shape.dims[:d], extent, *shape.dims[d + 1 :]),
                 strides=(*shape.strides[: d - 1], stride, *shape.strides[d:]),
@@ -215,7 +216,7 @@ def recast(shape: Shape, code: int, dtype: int) -> Shape:
         return shape.changed("dtype", said)
     extent = shape.dims[0] * own.bits // new.bits
     inner = shape.box[0] * own.bits // new.bits
-    said += f", so that dimension 0 has {extent} (now {shape.dims[0]})"
+    said += f", so that dimension 0 counts {extent} (now {shape.dims[0]})"
     said += f" and the box {inner} (now {shape.box[0]})" if shape.tiled else f", {inner} of them channels"
     return shape.changed("dtype", said, dims=(extent, *shape.dims[1:]), box=(inner, *shape.box[1:]))
 
@@ -251,8 +252,16 @@ def _options(extent: int, step: int, most: int) -> list[Rows]:
     return found
 
 
-def covers(shape: Shape, target: Target) -> list[Rows]:
-    """Return the ways to cover the box's outer dimensions of which no other has fewer copies and fewer rows."""
+def least_row(interleave: int, tma: TmaLimits) -> int:
+    """Return the fewest bytes that a row of a box may have (TMA008)."""
+    return tma.alignment if tma.measured or interleave == INTERLEAVE_NONE else 1
+
+
+def covers(shape: Shape, least: int, target: Target) -> list[Rows]:
+    """Return the ways to cover the box's outer dimensions of which no other has fewer copies and fewer rows.
+
+    A row takes at least `least` bytes of shared memory.
+    """
     tma = target.tma
     assert tma is not None
     most = tma.max_box_extent if shape.tiled else tma.max_pixels
@@ -260,7 +269,7 @@ def covers(shape: Shape, target: Target) -> list[Rows]:
     options = [_options(extent, step, most) for extent, step in zip(shape.box[1:], steps, strict=True)]
     if math.prod(column[0].rows for column in options) * _WIDEST_ROW <= target.shared_bytes_per_block:
         options = [column[:1] for column in options]  # the usual case: as few pieces as each dimension's limit asks
-    most_rows = target.shared_bytes_per_block // tma.alignment
+    most_rows = target.shared_bytes_per_block // least
     found = [Rows(1, 1, (), ())]
     for column in options:
         pairs = sorted(
@@ -286,8 +295,8 @@ def boxes(shape: Shape, outer: Sequence[Rows], choice: Choice, target: Target) -
     assert tma is not None
     bits, own = MAP_TYPES[choice.dtype].bits, shape.box[0]
     narrow = choice.swizzle != 0 and choice.interleave == INTERLEAVE_NONE
-    whole = tma.measured or choice.interleave == INTERLEAVE_NONE  # granules (TMA008)
-    granule = math.lcm(bits, BYTE * tma.alignment) // bits if whole else 1
+    least = least_row(choice.interleave, tma)
+    granule = math.lcm(bits, BYTE * least) // bits if least > 1 else 1
     span = SWIZZLE_SPANS[choice.swizzle]
     most = tma.max_box_extent if shape.tiled else tma.max_channels
     most = min(most, BYTE * span // bits) if narrow else most
@@ -367,22 +376,56 @@ def _memory(shape: Shape, inner: int, choice: Choice, tma: TmaLimits, *, anew: b
             strides[d - 1] = strides[d - 1] - shorter_by if near else longer
             changes.add("global_stride")
     if anew or inner != shape.dims[0] or any(shape.dims[d] != 1 for d in wrong):
-        order = sorted((s, d) for d, s in enumerate(strides, start=1) if s and shape.dims[d] != 1)
-        covered = ceil_div(inner * bits, BYTE)
-        for stride, d in order:
-            wanted = round_up(max(stride, covered), granule)
-            if wanted >= tma.max_stride:
-                wanted = round_up(covered, granule)
-            if wanted >= tma.max_stride:
-                return None
+        rows = [(stride, d) for d, stride in enumerate(strides, start=1) if stride and shape.dims[d] != 1]
+        lies = _apart(shape, rows, ceil_div(inner * bits, BYTE), granule, tma)
+        if lies is None:
+            return None
+        for (stride, d), wanted in lies.items():
             shorter += wanted < stride
             if wanted != stride:
                 strides[d - 1] = wanted
                 changes.add("pad")
-            covered = wanted * shape.dims[d]
     now = _span(shape.dims, shape.strides, bits)
     added = _span((inner, *shape.dims[1:]), strides, bits) - now if changes or inner != shape.dims[0] else 0
     return Memory(tuple(strides), frozenset(changes), shorter, added)
+
+
+def _apart(
+    shape: Shape, rows: list[tuple[int, int]], inner: int, granule: int, tma: TmaLimits
+) -> dict[tuple[int, int], int] | None:
+    """Return strides for which nothing overlaps: the fewest shorter, then spanning the least, then nearest the old.
+
+    Where data overlapped or come closer, any dimension may become the outer one.
+
+    Args:
+        shape: the dimensions.
+        rows: old strides in bytes, with the dimension of each.
+        inner: bytes of a row, which all strides step over.
+        granule: of which strides are multiples.
+        tma: the target's limits.
+    """
+    ordered = sorted(rows)
+    covered, overlapped = inner, False
+    for stride, d in ordered:
+        overlapped |= stride < covered
+        covered = stride * shape.dims[d]
+    best: tuple[tuple[int, int, int], dict[tuple[int, int], int]] | None = None
+    for count in range(len(rows) + 1):
+        free = overlapped or count > 0
+        for close in itertools.combinations(rows, count):
+            for order in itertools.permutations(ordered) if free else (ordered,):
+                lies, covered = {}, inner
+                for stride, d in order:
+                    lies[stride, d] = round_up(covered if (stride, d) in close else max(stride, covered), granule)
+                    covered = lies[stride, d] * shape.dims[d]
+                if all(new < tma.max_stride for new in lies.values()):
+                    gaps = [new - old for (old, _), new in lies.items()]
+                    span = sum(new * (shape.dims[d] - 1) for (_, d), new in lies.items())
+                    key = (sum(gap < 0 for gap in gaps), span, sum(map(abs, gaps)))
+                    best = (key, lies) if best is None or key < best[0] else best
+        if best is not None:
+            return best[1]
+    return None
 
 
 def _span(dims: Sequence[int], strides: Sequence[int], bits: int) -> int:
@@ -396,14 +439,17 @@ def moved_address(address: int, granule: int) -> int:
     return up if up <= UINT64_MAX else up - granule
 
 
-def pieces(dims: tuple[int, ...], choice: Choice, tma: TmaLimits) -> tuple[tuple[int, ...], int]:
+def pieces(shape: Shape, dims: tuple[int, ...], choice: Choice, tma: TmaLimits) -> tuple[tuple[int, ...], int]:
     """Return extents of each of several tensors, none of them empty, and how many tensors there are.
+
+    Of im2col only channels and images are cut, since windows lie across pixels.
 
     They are as few as can be, and as short as so many can be. All but the first begin at an address that is legal.
     """
     cut, count = [], 1
     for d, extent in enumerate(dims):
-        parts = ceil_div(extent, tma.max_extent)
+        whole = not shape.tiled and 0 < d < shape.rank - 1
+        parts = 1 if whole else ceil_div(extent, tma.max_extent)
         each = ceil_div(extent, parts)
         if parts > 1 and d == 0 and choice.interleave == INTERLEAVE_NONE:
             bits = choice.bits

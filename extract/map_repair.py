@@ -29,6 +29,7 @@ from legalsat.extract.map_changes import (
     covers,
     extent_of,
     granule_of,
+    least_row,
     memories,
     moved_address,
     pieces,
@@ -223,7 +224,7 @@ def _drafts(base: _Base, tm: TensorMap, target: Target, found: frozenset[frozens
     filled = _ZERO_FILL if fill >= len(OOB_FILLS) or unfit else fill
     promoted = promotion if promotion < len(L2_PROMOTIONS) else _NO_PROMOTION
     address = moved_address(tm.address, granule_of(choice.dtype, choice.interleave))
-    dims, maps = pieces(whole_groups, choice, tma)
+    dims, maps = pieces(shape, whole_groups, choice, tma)
     changed = {
         "interleave": choice.interleave != own.interleave,
         "oob_fill": filled != fill,
@@ -253,9 +254,10 @@ def _candidates(
     for draft in drafts:
         if _needless(draft.parts, found):
             continue
-        outer_box, own = (draft.shape.box[1:], draft.shape.steps[1:]), draft.choice.swizzle
+        least, own = least_row(draft.choice.interleave, tma), draft.choice.swizzle
+        outer_box = (draft.shape.box[1:], draft.shape.steps[1:], least)
         if outer_box not in covered:
-            covered[outer_box] = covers(draft.shape, target)
+            covered[outer_box] = covers(draft.shape, least, target)
         by_span: dict[int, Boxes | None] = {}
         for swizzle in range(tma.swizzles):
             parts = draft.parts if swizzle == own else draft.parts | {"swizzle"}

@@ -152,13 +152,18 @@ def product_kernels(gemm: Gemm, target: Target, most: int | None = None) -> list
         target: a GPU with wgmma.
         most: how many to return; all when left out.
     """
-    kernels = kernels_of(class_of(gemm), target)
+    kernels = kernels_of(class_of(gemm), target) if _multiplied(gemm, target) else ()
     if not kernels:
         return []
     times = times_of(kernels, Products.like(gemm, gemm.m, gemm.n, gemm.k), target)[0]
     cheapest = (one for one in np.argsort(times, kind="stable").tolist() if times[one] < np.inf)
     legal = ((float(times[one]), kernels[one]) for one in cheapest if _legal(gemm, kernels[one], target))
     return list(islice(legal, most))
+
+
+def _multiplied(gemm: Gemm, target: Target) -> bool:
+    """Return whether these kernels multiply a product's types on a target."""
+    return target.wgmma is not None and gemm.dtype.name in TYPES and gemm.out_dtype.name in RESULTS
 
 
 def best_kernel(gemm: Gemm, target: Target) -> ProductKernel | None:
@@ -169,7 +174,7 @@ def best_kernel(gemm: Gemm, target: Target) -> ProductKernel | None:
 
 def is_kernel(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
     """Return whether a kernel is one of those that compute a product, all of its maps legal."""
-    listed = kernel in kernels_of(class_of(gemm), target)
+    listed = _multiplied(gemm, target) and kernel in kernels_of(class_of(gemm), target)
     extents = Products.like(gemm, gemm.m, gemm.n, gemm.k)
     return listed and bool(times_of((kernel,), extents, target)[0, 0] < np.inf) and _legal(gemm, kernel, target)
 
@@ -210,8 +215,6 @@ def side_of(tensor: Tensor) -> Side | None:
 @lru_cache(maxsize=4096)
 def kernels_of(products: ProductClass, target: Target) -> tuple[ProductKernel, ...]:
     """Return the kernels that compute products of a class, if they are large enough for them."""
-    if target.wgmma is None or products.dtype.name not in TYPES or products.result.name not in RESULTS:
-        return ()
     return tuple(_kernels(products, target))
 
 

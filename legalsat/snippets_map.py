@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from legalsat.errors import InvalidInput
 from legalsat.explanation import Snippet
 from legalsat.logic import ceil_div
 from legalsat.snippets import cute_tensor, in_torch, torch_allocation, torch_copy, triton_descriptor
@@ -53,18 +54,23 @@ def _driver_call(tm: TensorMap, after: TensorMap) -> str:
 
 def _torch(tm: TensorMap, after: TensorMap, parts: frozenset[str]) -> Iterator[str]:
     """Yield torch's copy to new memory, where it can make one: elements that share bytes are copied as bytes."""
-    if tm.interleave != "none" or ("pad" in parts and parts & _REMADE):
+    remade = bool(parts & _REMADE)
+    if tm.interleave != "none" or (remade and parts & {"pad", "extent"}):
         return
     bits = tm.map_type.bits
     unit, name = (1, "u8") if bits < _BYTE else (bits // _BYTE, f"u{bits}")
-    strides = after.global_stride if "pad" in parts or "extent" in parts else tm.global_stride
     inner = ceil_div(tm.global_dim[0] * bits, _BYTE) // unit
     room = ceil_div(after.global_dim[0] * after.map_type.bits, _BYTE) // unit if "extent" in parts else inner
-    if any(stride % unit for stride in strides):
+    lie = tm.global_stride if remade else after.global_stride
+    if any(stride % unit for stride, extent in zip(lie, tm.global_dim[1:], strict=True) if extent > 1):
         return
-    steps = (*(stride // unit for stride in reversed(strides)), 1)
-    tensor = Tensor((*reversed(tm.global_dim[1:]), room), name, steps)
-    if not in_torch(tensor):
+    steps, reach = [1], room
+    for stride, extent in zip(lie, tm.global_dim[1:], strict=True):
+        steps.append(stride // unit if extent > 1 else reach)  # no stride of one element reserves memory
+        reach = steps[-1] * extent
+    steps.reverse()
+    tensor = _laid((*reversed(tm.global_dim[1:]), room), name, steps)
+    if tensor is None or not in_torch(tensor):
         return
     if room == inner:
         yield torch_copy(tensor, "y")
@@ -80,7 +86,15 @@ def _tensor(tm: TensorMap) -> Tensor | None:
         return None
     size = tm.map_type.bits // _BYTE
     strides = (*(stride // size for stride in reversed(tm.global_stride)), 1)
-    return Tensor(tuple(reversed(tm.global_dim)), _ELEMENTS[str(tm.dtype)][0], strides)
+    return _laid(tuple(reversed(tm.global_dim)), _ELEMENTS[str(tm.dtype)][0], strides)
+
+
+def _laid(shape: Sequence[int], dtype: str, strides: Sequence[int]) -> Tensor | None:
+    """Return a tensor; None for one that no memory holds."""
+    try:
+        return Tensor(tuple(shape), dtype, tuple(strides))
+    except InvalidInput:
+        return None
 
 
 def _row_bytes(tm: TensorMap) -> int:
@@ -115,6 +129,6 @@ def _cute(tm: TensorMap, tensor: Tensor) -> Iterator[str]:
             f"// x_ptr points to {element}; using namespace cute.",
             cute_tensor(tensor),
             f"auto shared = {shared};",
-            "auto load_x = make_tma_copy(SM90_TMA_LOAD{}, x, shared);",
+            "auto load_x = make_tma_copy(SM90_TMA_LOAD{}, x, shared);  // asks for L2 promotion 128B, as always",
         ]
     )
