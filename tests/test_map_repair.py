@@ -145,7 +145,8 @@ def test_a_stride_that_is_too_long_finds_its_place_between_the_others() -> None:
 
 
 def test_images_of_im2col_are_cut_and_rows_are_not() -> None:
-    common: dict[str, Any] = {"mode": "im2col", "lower_corner": (0, 0), "upper_corner": (0, 0), "channels": 64, "pixels": 8}
+    corners = {"lower_corner": (0, 0), "upper_corner": (0, 0)}
+    common: dict[str, Any] = {"mode": "im2col", **corners, "channels": 64, "pixels": 8}
     (repair,) = found(T("bf16", (64, 8, 8, 2**32 + 2), (128, 1024, 8192), **common))
     assert repair.parts == {"global_dim"} and repair.after.global_dim == (64, 8, 8, 2**31 + 1)
     assert repair.size.copies == 2
