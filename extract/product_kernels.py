@@ -7,7 +7,7 @@ shared memory, or tiles that are not full. Every map of a kernel returned is leg
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, product
@@ -43,6 +43,10 @@ NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
 SPLITS = (1, 2, 3, 4, 5, 6, 8)
 MOST_SPLIT_TILES = 320  # blocks, with k split; more fill any GPU without
 MOST_NARROW_TILES = 512  # of 128 x 128: what is larger has work for all without
+
+
+MOST_REMEMBERED = 65_536
+_known_legal: dict[tuple[ProductClass, ProductKernel, Target], bool] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +174,38 @@ def best_kernel(gemm: Gemm, target: Target) -> ProductKernel | None:
     """Return the kernel that is predicted to be fastest, if there is one."""
     found = product_kernels(gemm, target, 1)
     return found[0][1] if found else None
+
+
+def best_kernels(gemms: Sequence[Gemm], target: Target) -> list[tuple[float, ProductKernel] | None]:
+    """Return what `product_kernels` lists first, with its time, for each of many products; None where it lists none.
+
+    Products of one class are timed together, which takes about 20 us each.
+    """
+    found: list[tuple[float, ProductKernel] | None] = [None] * len(gemms)
+    members: dict[tuple[ProductClass, bool], list[int]] = {}
+    for place, gemm in enumerate(gemms):
+        if _multiplied(gemm, target):
+            members.setdefault((class_of(gemm), gemm.constant_b), []).append(place)
+    for (one, _), places in members.items():
+        kernels = kernels_of(one, target)
+        extents = ([getattr(gemms[place], axis) for place in places] for axis in "mnk")
+        times = times_of(kernels, Products.like(gemms[places[0]], *extents), target) if kernels else np.empty((0, 0))
+        while times.size:
+            best = np.argmin(times, axis=1)
+            # Maps of a class are legal or not together, so one product stands for all that take the kernel.
+            illegal = {
+                kernel
+                for kernel, first in zip(*np.unique(best, return_index=True), strict=True)
+                if times[first, kernel] < np.inf and not _legal_in(one, gemms[places[first]], kernels[kernel], target)
+            }
+            if not illegal:
+                break
+            times[:, list(illegal)] = np.inf
+        for place, row in zip(places, times, strict=False):
+            kernel = int(np.argmin(row))
+            if row[kernel] < np.inf:
+                found[place] = (float(row[kernel]), kernels[kernel])
+    return found
 
 
 def is_kernel(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
@@ -364,9 +400,18 @@ def _by_map(gemm: Gemm, *, swapped: bool) -> bool:
     )
 
 
+def _legal_in(one: ProductClass, member: Gemm, kernel: ProductKernel, target: Target) -> bool:
+    """Return whether a kernel's maps are legal for products of a class, of which `member` is one."""
+    key = (one, kernel, target)
+    if key not in _known_legal:
+        if len(_known_legal) >= MOST_REMEMBERED:
+            _known_legal.clear()
+        _known_legal[key] = _legal(member, kernel, target)
+    return _known_legal[key]
+
+
 def _legal(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
     maps = [one for found in source_maps(gemm, kernel) for one in found]
     maps += result_map(gemm, kernel) if kernel.store == "tma" else []
-    return not any(
-        d.level == "error" for one in maps for rule in COPY_RULES for d in rule.check(TmaCopy.of(one.map), target)
-    )
+    sites = [TmaCopy.of(one.map) for one in maps]
+    return not any(d.level == "error" for site in sites for rule in COPY_RULES for d in rule.check(site, target))

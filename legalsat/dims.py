@@ -88,6 +88,8 @@ def _parts(extent: Extent) -> tuple[int, tuple[Dim, ...]]:
 
 def times(one: Extent, other: Extent) -> Extent:
     """Return the product of two extents in canonical form."""
+    if isinstance(one, int) and isinstance(other, int):
+        return one * other
     (a, some), (b, more) = _parts(one), _parts(other)
     dims = tuple(sorted(some + more))
     if not dims or a * b == 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from legalsat.arrays import describe
 from legalsat.checks import INT64_MAX, integer, integers
@@ -73,7 +73,7 @@ class Tensor:
         put(self, "strides", steps)
         put(self, "align", alignment)
         put(self, "offset", integer(offset, "offset", low=0, high=alignment - 1))
-        if not self.dims and self.span_bits > INT64_MAX:
+        if all(isinstance(n, int) for n in (*extents, *steps)) and self.span_bits > INT64_MAX:
             raise InvalidInput(f"tensor spans {self.span_bits} bits, beyond 2^63 - 1; give smaller extents or strides")
 
     @staticmethod
@@ -149,15 +149,17 @@ def permutation(order: Any, rank: int) -> tuple[int, ...]:
 
 def plain(extents: Iterable[Extent]) -> tuple[int, ...]:
     """Return the extents as ints; raises `InvalidInput` where one is symbolic."""
-    numbers = []
-    for extent in extents:
-        if not isinstance(extent, int):
-            raise InvalidInput(f"extent {extent} is symbolic; bind its dims first")
-        numbers.append(extent)
-    return tuple(numbers)
+    numbers = tuple(extents)
+    symbolic = next((extent for extent in numbers if not isinstance(extent, int)), None)
+    if symbolic is not None:
+        raise InvalidInput(f"extent {symbolic} is symbolic; bind its dims first")
+    return cast("tuple[int, ...]", numbers)
 
 
 def _extents(values: Any, what: str, *, low: int) -> tuple[Extent, ...]:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise InvalidInput(f"{what} is {values!r}; give a sequence of integers or dims")
-    return tuple(as_extent(v, f"{what}[{i}]", low=low) for i, v in enumerate(values))
+    given = tuple(values)
+    if all(type(v) is int and low <= v <= INT64_MAX for v in given):  # as most are
+        return given
+    return tuple(as_extent(v, f"{what}[{i}]", low=low) for i, v in enumerate(given))
