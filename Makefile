@@ -23,7 +23,7 @@ docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 browser: $(VENV)/.browser
-	$(BIN)/python -m pytest -q -m site tests/test_site.py tests/test_show_html.py
+	$(BIN)/python -m pytest -q -m site tests/test_site.py tests/test_show_html.py tests/test_sweep_report.py
 
 clean:
 	rm -rf $(VENV) build/site

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from legalsat.api import legal_region as legal_region
     from legalsat.api import synthesize as synthesize
     from legalsat.api import violations as violations
+    from legalsat.attention import Attention as Attention
     from legalsat.diagnostics import Diagnostic as Diagnostic
     from legalsat.dims import Dim as Dim
     from legalsat.dtypes import DType as DType
@@ -100,6 +101,8 @@ if TYPE_CHECKING:
     from legalsat.plan import InvalidPlan as InvalidPlan
     from legalsat.plan import Plan as Plan
     from legalsat.sites import WgmmaMultiply as WgmmaMultiply
+    from legalsat.sweeps.engine import Sweep as Sweep
+    from legalsat.sweeps.engine import sweep as sweep
     from legalsat.swizzle import ComposedLayout as ComposedLayout
     from legalsat.swizzle import Swizzle as Swizzle
     from legalsat.targets import Target as Target
@@ -154,8 +157,10 @@ _MODULES = {
     "legalsat.pipeline_chart": "gantt",
     "legalsat.plan": "InvalidPlan Plan",
     "legalsat.sites": "WgmmaMultiply",
+    "legalsat.sweeps.engine": "Sweep sweep",
     "legalsat.swizzle": "ComposedLayout Swizzle",
     "legalsat.targets": "Target UnknownTarget",
+    "legalsat.attention": "Attention",
     "legalsat.tcgen05": "InstructionDescriptor",
     "legalsat.tensor": "Tensor",
     "legalsat.tensor_copy": "BulkCopy TensorCopy",

@@ -64,6 +64,20 @@ examples:
 
 exit codes: 0 read, and legal on --target; 1 read, and refused there, with the reasons; 2 no map's bytes
 """
+_SWEEP_EXAMPLES = """\
+examples:
+  legalsat sweep shapes.csv --target h200 --out answers.parquet --report report.html
+  legalsat sweep --from answers.parquet --report report.html
+  legalsat sweep --compare old.parquet new.parquet
+  legalsat sweep tritonbench --target h200 --table
+  legalsat sweep llama-3-8b --target h200 --table markdown
+
+columns: operator (gemm, attention, conv, copy, transpose, pad), name, count, measured_ns, and the operator's numbers:
+  gemm m n k; attention batch heads queries keys head; conv batch height width channels kernel_h kernel_w;
+  copy and transpose shape (4096x4095); pad shape padding; each with dtype, and more as docs/sweep.md lists
+
+exit codes: 0 done; 1 done, but some rows are no problems; 2 wrong usage; 130 interrupted, the file holds what was done
+"""
 _MAP_NOTATION = """\
 tensor maps (--tensor-map): the driver's arguments as FIELD=VALUE, fastest dimension first:
   dtype=bf16 global_dim=64,64 global_stride=128 (bytes) box=64,8 element_stride=1,1 address=0x1000
@@ -215,6 +229,7 @@ def _parser() -> _Parser:
     _add_explain(commands)
     _add_check(commands)
     _add_decode(commands)
+    _add_sweep(commands)
     rule = commands.add_parser("rule", help="one rule's page, or the list of all", epilog=_EXIT_CODES)
     rule.add_argument("code", nargs="?", metavar="CODE", help="such as TMA003, or its name box_extent_out_of_range")
     rule.add_argument("--all", action="store_true", help="list every rule")
@@ -340,6 +355,33 @@ def _add_decode(commands: Any) -> None:
     parser.add_argument("--target", default="h200", help="the GPU that the map is judged for; h200")
     _add_forms(parser)
     _finish(parser, "legalsat.cli_decode", "decode", output=True)
+
+
+def _add_sweep(commands: Any) -> None:
+    parser = commands.add_parser(
+        "sweep",
+        help="plan every operator of a model or a suite, and show where the fast path is lost",
+        epilog=_SWEEP_EXAMPLES,
+    )
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE|NAME", help="problems as CSV, JSON, JSON lines or Parquet, or a catalogue"
+    )
+    parser.add_argument("--target", help="a GPU such as h200 or sm_90a; see `legalsat targets`")
+    parser.add_argument("--out", metavar="FILE", help="Parquet file to write the answers to")
+    parser.add_argument("--workers", metavar="N", help="processes; as many as there are cores when left out")
+    parser.add_argument("--ray", metavar="ADDRESS", help="answer on a Ray cluster: its address, or auto")
+    parser.add_argument("--store", metavar="FOLDER", help="keep answers there, for other sweeps too")
+    parser.add_argument("--report", metavar="FILE", help="write a page there that shows the answers: one HTML file")
+    parser.add_argument("--from", dest="answers", metavar="ANSWERS", help="report on these answers of an earlier sweep")
+    parser.add_argument(
+        "--table",
+        nargs="?",
+        const="text",
+        choices=("text", "markdown"),
+        help="show what is legal, after a repair or never, by operator or layer",
+    )
+    parser.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"), help="show what differs between two answers")
+    _finish(parser, "legalsat.cli_sweep", "sweep")
 
 
 def _add_tensor(parser: argparse.ArgumentParser, *, required: bool, tiled: bool = True) -> None:

@@ -39,7 +39,15 @@ LAYERS = (
     ("legalsat.extract",),
     ("legalsat.backends",),
     ("legalsat.api", "legalsat.pasted", "legalsat.subjects"),
-    ("legalsat.cli", "legalsat.show", "legalsat.pictures", "legalsat.demo", "legalsat.__main__"),
+    ("legalsat.sweeps", "legalsat.torch"),
+    (
+        "legalsat.cli",
+        "legalsat.sweeps.report",
+        "legalsat.show",
+        "legalsat.pictures",
+        "legalsat.demo",
+        "legalsat.__main__",
+    ),
 )
 
 

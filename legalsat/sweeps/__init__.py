@@ -1,0 +1,1 @@
+"""Many problems at once: read, grouped by class, planned, written, reported."""

@@ -1,0 +1,194 @@
+"""What a sweep says about each problem: verdict, reasons, repair, predicted times; the same on every machine.
+
+A few thousand problems are answered at once, so that products of one class are timed together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from legalsat.attention import Attention
+from legalsat.errors import LegalSatError
+from legalsat.extract.cost import NOMINAL
+from legalsat.extract.product_kernels import best_kernels
+from legalsat.gemm import ROW_BITS, TILE_ROWS, Gemm, readers_on
+from legalsat.operators import Copy, Im2col, Pad, Transpose, padded
+from legalsat.sweeps.classes import Judged, judged, smallest_equal
+from legalsat.sweeps.columns import BAD, COLUMNS, LEGAL, REFUSED, REPAIRED
+from legalsat.sweeps.problem import BadRow, Operator, Problem
+from legalsat.sweeps.products import Products
+from legalsat.targets import Target
+from legalsat.tensor import Tensor, plain
+
+Movement = Copy | Im2col | Pad
+
+
+# Repairs in words, those that change least first; a longer pitch is said with its numbers.
+_REPAIRS = {
+    "align": "copy to an aligned allocation",
+    "pad": "copy to rows of whole granules",
+    "order": "store another axis fastest",
+    "dense": "copy to dense row-major memory",
+    "tile": "take other tiles",
+    "split": "split it",
+    "relayout": "copy it to a legal layout before each use",
+}
+
+
+class Sides(NamedTuple):
+    """The operands of a problem, as movements by name, and the operands that a repair stores anew."""
+
+    operands: Mapping[str, Movement]
+    stored: Mapping[str, Tensor]
+
+
+def answer(rows: Sequence[Problem | BadRow], target: Target) -> list[dict[str, Any]]:
+    """Return a dictionary of `COLUMNS` for each row, in order."""
+    answers = [_answer(row, target) for row in rows]
+    asked: list[tuple[dict[str, Any], str, Gemm]] = []
+    for row, found in zip(rows, answers, strict=True):
+        mended = found.pop("mended", None)
+        if isinstance(row, Problem) and isinstance(row.operator, Gemm) and found["verdict"] != BAD:
+            asked.append((found, "predicted_ns", row.operator))
+            asked += [(found, "repaired_ns", mended)] if mended is not None else []
+    timed = best_kernels([gemm for _, _, gemm in asked], target)
+    for (found, column, _), best in zip(asked, timed, strict=True):
+        if best is not None:
+            found[column] = best[0]
+            found["kernel"] = found["kernel"] or _words(best[1])
+    return answers
+
+
+def _answer(row: Problem | BadRow, target: Target) -> dict[str, Any]:
+    if isinstance(row, BadRow):
+        return _bad(row)
+    try:
+        return _verdict(row, target)
+    except LegalSatError as error:
+        return {**_bad(BadRow(row.line, str(row.operator), str(error))), "name": row.name, "count": row.count}
+
+
+def _bad(row: BadRow) -> dict[str, Any]:
+    empty = {name: "" if kind == "string" else 0 for name, kind in COLUMNS}
+    return {**empty, "line": row.line, "problem": row.text, "verdict": BAD, "error": row.error}
+
+
+def _verdict(row: Problem, target: Target) -> dict[str, Any]:
+    """Return a problem's answer but for the times of kernels; with "mended", the product after its repair."""
+    operator = row.operator
+    sides = operands_of(operator, target)
+    found = {name: judged(_class(one), target) for name, one in sides.operands.items()}
+    illegal = {name: one for name, one in found.items() if not one.legal}
+    repairable = all(one.repairs for one in illegal.values())
+    verdict = LEGAL if not illegal else REPAIRED if repairable else REFUSED
+    repair, added, mended = "", 0, None
+    if verdict == REPAIRED:
+        stored = {name: padded(sides.stored[name]) for name in illegal}
+        repair = "; ".join(_repair(name, sides.stored[name], stored[name], illegal[name]) for name in illegal)
+        added = sum(max(stored[name].span_bits - sides.stored[name].span_bits, 0) // 8 for name in illegal)
+        mended = _with(operator, stored) if isinstance(operator, Gemm) else None
+    flops, size, bound = roofline(operator, target)
+    return {
+        "line": row.line,
+        "name": row.name,
+        "operator": dict(row.fields)["operator"],
+        "problem": str(operator),
+        "dtype": _dtype(operator),
+        "count": row.count,
+        "verdict": verdict,
+        "codes": ", ".join(dict.fromkeys(code for one in illegal.values() for code in one.codes)),
+        "operands": ", ".join(illegal),
+        "reason": "; ".join(dict.fromkeys(reason for one in illegal.values() for reason in one.reasons)),
+        "repair": repair,
+        "bytes_added": added,
+        "kernel": "",
+        "predicted_ns": 0.0,
+        "repaired_ns": 0.0,
+        "bound_ns": bound,
+        "measured_ns": row.measured,
+        "flops": flops,
+        "bytes": size,
+        "fields": " ".join(f"{name}={_cell(value)}" for name, value in row.fields),
+        "error": "",
+        "mended": mended,
+    }
+
+
+def _cell(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _class(operand: Movement) -> Movement:
+    return smallest_equal(operand) if isinstance(operand, Copy) else operand
+
+
+def operands_of(operator: Operator, target: Target) -> Sides:
+    """Return what of an operator has to travel, each as tiles by boxes of a tensor map.
+
+    Results are judged as if they were read, since a plan that stores them by threads where no map reaches them is one.
+    """
+    if isinstance(operator, Gemm):
+        width, across = ROW_BITS // operator.dtype.bits, ROW_BITS // operator.out_dtype.bits
+        reads = operator.operands((TILE_ROWS, TILE_ROWS, width), readers_on(target))
+        operands = {
+            "A": reads["A"],
+            "B": reads["B"],
+            "C": Copy(operator.c, tile=(TILE_ROWS, across), consumer="threads"),
+        }
+        return Sides(operands, {"A": operator.a, "B": operator.b, "C": operator.c})
+    if isinstance(operator, Products):
+        return Sides(operator.operands(target), {"A": operator.a, "B": operator.b, "C": operator.c})
+    if isinstance(operator, Attention):
+        tensors = {"Q": operator.q, "K": operator.k, "V": operator.v, "O": operator.out}
+        operands = operator.operands(target)
+        operands["O"] = Copy(operator.out, tile=operands["O"].tile, consumer="threads")
+        return Sides(operands, tensors)
+    if isinstance(operator, Transpose):
+        back = tuple(operator.order.index(axis) for axis in range(operator.source.rank))
+        return Sides({"x": Copy(operator.source, operator.target.transposed(back))}, {"x": operator.source})
+    return Sides({"x": operator}, {"x": operator.source})
+
+
+def _with(gemm: Gemm, stored: dict[str, Tensor]) -> Gemm:
+    """Return a product with some operands stored in other ways."""
+    a, b, c = (stored.get(name, getattr(gemm, name.lower())) for name in "ABC")
+    return Gemm(gemm.m, gemm.n, gemm.k, gemm.dtype, out_dtype=gemm.out_dtype, a=a, b=b, c=c, constant_b=gemm.constant_b)
+
+
+def _repair(name: str, was: Tensor, now: Tensor, found: Judged) -> str:
+    if "pad" in found.repairs:
+        axis = next((a for a, (s, t) in enumerate(zip(was.strides, now.strides, strict=True)) if s != t), None)
+        if axis is not None:
+            bits = was.dtype.bits
+            before, after = (plain(one.strides)[axis] * bits // 8 for one in (was, now))
+            return f"{name}: pad axis {axis} to a pitch of {after} bytes (now {before})"
+    return f"{name}: {next((_REPAIRS[kind] for kind in _REPAIRS if kind in found.repairs), found.repairs[0])}"
+
+
+@lru_cache(maxsize=65536)
+def _words(kernel: Any) -> str:
+    return str(kernel)
+
+
+def roofline(operator: Operator, target: Target) -> tuple[float, float, float]:
+    """Return operations, bytes that must move at least, and nanoseconds that nothing is below."""
+    device = target.device or NOMINAL
+    tensors: Iterable[Tensor]
+    if isinstance(operator, Gemm):
+        flops, tensors = 2.0 * operator.m * operator.n * operator.k, (operator.a, operator.b, operator.c)
+    elif isinstance(operator, Products):
+        flops, tensors = operator.flops, (operator.a, operator.b, operator.c)
+    elif isinstance(operator, Attention):
+        flops, tensors = operator.flops, (operator.q, operator.k, operator.v, operator.out)
+    else:
+        flops, tensors = 0.0, (operator.source, operator.target)
+    size = sum(tensor.size * tensor.dtype.bits / 8 for tensor in tensors)
+    rate = device.bf16_flops * dict(target.multiplies).get(_dtype(operator), 0)
+    computing = flops / rate if rate else 0.0
+    return flops, size, round(max(computing, size / device.memory_bandwidth) * 1e9, 1)
+
+
+def _dtype(operator: Operator) -> str:
+    return (operator.dtype if isinstance(operator, Gemm | Products | Attention) else operator.source.dtype).name

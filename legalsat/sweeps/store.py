@@ -1,0 +1,93 @@
+"""A folder of answers by what they answer: safe against several writers, and never stale.
+
+A name is a digest of the question, of the package's sources and of the packages that decide with it, so that another
+version finds nothing. A file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+
+import legalsat
+from legalsat.errors import InvalidInput
+
+DECIDING = ("egglog", "islpy", "z3-solver", "numpy")
+
+
+@lru_cache
+def version_digest() -> str:
+    """Return a digest of every source file of the package, and of the versions of what it decides with."""
+    digest = hashlib.sha256()
+    root = Path(legalsat.__file__).parent
+    sources = {path.resolve() for path in root.rglob("*.py")}
+    for folder in (path for path in root.iterdir() if path.is_dir()):  # committed links, which rglob passes over
+        sources |= {path.resolve() for path in folder.resolve().rglob("*.py")}
+    for path in sorted(sources, key=lambda path: (path.name, path.parent.name)):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for name in DECIDING:
+        digest.update(f"{name} {metadata.version(name)}\n".encode())
+    return digest.hexdigest()
+
+
+def key_of(*parts: str) -> str:
+    """Return the name of an answer to a question in these parts."""
+    digest = hashlib.sha256(version_digest().encode())
+    for part in parts:
+        digest.update(b"\0" + part.encode("utf-8", "backslashreplace"))
+    return digest.hexdigest()
+
+
+class Store:
+    """Answers in a folder, which is made when the first one comes.
+
+    Raises:
+        InvalidInput: the folder's path is a file.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InvalidInput(f"store {self.folder} is a file; give a folder")
+
+    def get(self, key: str) -> bytes | None:
+        """Return an answer, None if there is none."""
+        try:
+            return self._path(key).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def put(self, key: str, answer: bytes) -> None:
+        """Keep an answer; what another writer kept meanwhile is the same."""
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(answer)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    def clear(self) -> None:
+        """Drop everything that a store writes, and the folder if nothing else is in it."""
+        for folder in [path for path in self.folder.glob("??") if path.is_dir()]:
+            for path in [*folder.glob("*.arrow"), *folder.glob(".*.part")]:
+                path.unlink(missing_ok=True)
+            _remove(folder)
+        _remove(self.folder)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}.arrow"
+
+
+def _remove(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return  # another writer is at work there, or something else lies in it

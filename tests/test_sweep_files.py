@@ -1,0 +1,140 @@
+"""Files of problems, good and bad: a row that is no problem is said with its line, and loses no other row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import legalsat as ls
+from legalsat.sweeps.problem import FIELDS, KINDS, BadRow, Problem, row_or_error
+from legalsat.sweeps.reading import Row, read
+
+GOOD = "m,n,k,dtype\n64,64,64,bf16\n128,64,63,fp16\n"
+
+
+def problems_of(path: Path) -> list[Problem | BadRow]:
+    return [row_or_error(row.values, row.line) if isinstance(row, Row) else row for row in read(path)]
+
+
+def written(path: Path, data: str | bytes) -> Path:
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+def test_every_kind_of_file_holds_the_same_problems(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    values = [{"m": 64, "n": 64, "k": 64, "dtype": "bf16"}, {"m": 128, "n": 64, "k": 63, "dtype": "fp16"}]
+    files = [
+        written(tmp_path / "p.csv", GOOD),
+        written(tmp_path / "p.tsv", GOOD.replace(",", "\t")),
+        written(tmp_path / "p.json", json.dumps(values)),
+        written(tmp_path / "q.json", json.dumps({"problems": values})),
+        written(tmp_path / "p.jsonl", "\n\n".join(map(json.dumps, values))),
+        tmp_path / "p.parquet",
+    ]
+    pytest.importorskip("pyarrow.parquet").write_table(arrow.Table.from_pylist(values), files[-1])
+    found = [[one.operator for one in problems_of(file) if isinstance(one, Problem)] for file in files]
+    assert found == [[ls.Gemm(64, 64, 64, "bf16"), ls.Gemm(128, 64, 63, "fp16")]] * len(files)
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ("64,64,,bf16", "k of the gemm is missing"),
+        ("64,64,x,bf16", "k is 'x'; give a whole number"),
+        ("64,64,1e400,bf16", "give a whole number"),
+        ("64,64,nan,bf16", "give a whole number"),
+        ("64,64,1000000000000000000,bf16", "k is 1000000000000000000"),
+        ("64,64,10000000000000000000000000,bf16", "at most 2^63 - 1"),
+        ("64,64,0,bf16", "k is 0"),
+        ("64,64,-3,bf16", "k is -3"),
+        ("64,64,2.5,bf16", "k is '2.5'"),
+        ("64,64,64,bf17", "bf17"),
+        ("64,64,64,bf16,5", "row has 5 cells, but the header 4"),
+        ('64,64,"64,bf16', "cannot be read"),
+    ],
+)
+def test_a_bad_row_is_said_with_its_line(tmp_path: Path, cells: str, words: str) -> None:
+    last = "" if cells.count('"') % 2 else "32,32,32,bf16\n"
+    found = problems_of(written(tmp_path / "p.csv", GOOD + cells + "\n" + last))
+    bad = [one for one in found if isinstance(one, BadRow)]
+    assert [one.line for one in bad] == [4] and words in bad[0].error
+    assert len(found) - len(bad) == (3 if last else 2), "no other row is lost"
+
+
+def test_bytes_that_are_no_utf_8_stay_in_their_row(tmp_path: Path) -> None:
+    found = problems_of(written(tmp_path / "p.csv", GOOD.encode() + b"64,64,64,bf\xff16\n1,1,1,bf16\n"))
+    assert [type(one) for one in found] == [Problem, Problem, BadRow, Problem]
+    assert isinstance(found[2], BadRow) and "UTF-8" in found[2].error
+    json.dumps([one.error for one in found if isinstance(one, BadRow)]).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("p.csv", "", "holds no problems"),
+        ("p.csv", "m,n,k\n", "holds no problems"),
+        ("p.csv", "m,n,q\n1,2,3\n", "columns that are no fields: 'q'"),
+        ("p.csv", "m,n\n1,2\n", "make no operator; give m, n, k for gemm"),
+        ("p.csv", "m,n,k,k\n1,2,3,4\n", "column 'k' twice"),
+        ("p.csv", "m,n,k\n1,2,3\n".encode("utf-16"), "no UTF-8 text"),
+        ("p.json", "{", "is no JSON"),
+        ("p.json", "[" * 100000, "is no JSON"),
+        ("p.json", "3", "holds no list"),
+        ("p.json", "[]", "holds no problems"),
+        ("p.json", b"\xff\xfe\x00", "is no JSON"),
+        ("p.parquet", b"PAR1", "is no Parquet file"),
+        ("p.xlsx", "", "known kind"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused_once(tmp_path: Path, name: str, data: str | bytes, words: str) -> None:
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    with pytest.raises(ls.InvalidInput, match=words):
+        problems_of(written(tmp_path / name, data))
+
+
+def test_lines_of_json_are_judged_one_by_one(tmp_path: Path) -> None:
+    text = '{"m": 1, "n": 2, "k": 3}\nnonsense\n[1, 2]\n{"m": 1, "n": 2, "k": 3, "q": 4}\n{"m": true, "n": 1, "k": 1}\n'
+    found = problems_of(written(tmp_path / "p.jsonl", text))
+    assert [type(one) for one in found] == [Problem, BadRow, BadRow, BadRow, BadRow]
+    assert [one.line for one in found] == [1, 2, 3, 4, 5]
+
+
+def test_equal_rows_are_all_kept(tmp_path: Path) -> None:
+    assert len(problems_of(written(tmp_path / "p.csv", "m,n,k\n" + "1,2,3\n" * 5))) == 5
+
+
+CELLS = st.one_of(
+    st.none(), st.text(max_size=8), st.integers(), st.floats(), st.booleans(), st.lists(st.integers(), max_size=4)
+)
+
+
+@given(st.dictionaries(st.one_of(st.sampled_from(FIELDS), st.text(max_size=6)), CELLS, max_size=8))
+def test_any_row_is_a_problem_or_says_why_not(values: dict[str, Any]) -> None:
+    found = row_or_error(values, 7)
+    assert found.line == 7
+    if isinstance(found, BadRow):
+        assert found.error and found.error.encode() and len(found.text) <= 200
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.binary(max_size=200), st.sampled_from((".csv", ".json", ".jsonl")))
+def test_any_bytes_are_read_or_refused(tmp_path: Path, data: bytes, suffix: str) -> None:
+    file = written(tmp_path / f"p{suffix}", data)
+    try:
+        found = problems_of(file)
+    except ls.InvalidInput as error:
+        assert file.name in str(error)
+    else:
+        assert found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_of_an_operator_has_a_column(kind: str) -> None:
+    assert {*KINDS[kind].required, *KINDS[kind].optional} <= set(FIELDS)
