@@ -3,6 +3,8 @@
     import legalsat.torch
     c = legalsat.torch.matmul(a, b)            # a (..., K), b (K, N), any strides: x @ w.t() is matmul(x, w.t())
     print(legalsat.torch.way(a, b))            # which kernel that is, or why torch's is used
+    with legalsat.torch.record() as shapes:    # what a model computes, for a sweep
+        model(x)
 
 A kernel is made when a class of operands is first seen (seconds; then it is on disk): extents, strides, element type,
 the 16 bytes within which each address lies, the GPU. The first backend makes it whose compiler is there. Autograd,
@@ -30,7 +32,9 @@ from legalsat.runtime.kernel import Kernel
 from legalsat.runtime.planned import kernel_for, target_of
 from legalsat.targets import Target
 from legalsat.tensor import Tensor
+from legalsat.torch_record import Recording, record
 
+__all__ = ["Recording", "Timed", "Way", "forget", "matmul", "product_of", "record", "scaled_mm", "tune", "way"]
 LOG = logging.getLogger("legalsat.torch")
 GRANULE = 16  # bytes; to multiples of more, no plan cares where an operand lies
 MOST_WAYS = 4096
