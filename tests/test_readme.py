@@ -22,8 +22,11 @@ def test_python_examples_run(block: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_answer(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(shlex.split(command)) in {0, 1}
+def test_commands_answer(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(command, comments=True)) in {0, 1}
     assert capsys.readouterr().out
 
 
