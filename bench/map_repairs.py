@@ -35,6 +35,7 @@ SEED = 1
 REQUESTS = 5000
 RESULT = Path(__file__).parent / "results" / "map_repairs.json"
 MOST_DESCRIBED = 20
+WARM_UP = 20  # requests that are explained before any is timed
 EQUAL, LARGER, SMALLER, UNKNOWN, MISSED = "equal", "larger", "smaller", "unknown to the search", "missed"
 NOT_LEGAL, WARNS_ANEW, FIRST_LARGER = "not legal", "warns anew", "first larger"
 FAULTS = (LARGER, UNKNOWN, MISSED, NOT_LEGAL, WARNS_ANEW, FIRST_LARGER)
@@ -132,6 +133,8 @@ def _verdicts(asked: Request, repair: MapRepair, smallest: Smallest | None) -> I
 def measure(count: int, seed: int = SEED, *, boxes: int = MOST_BOXES, progress: bool = False) -> Report:
     """Judge the repairs of `count` random requests; the search tries about so many `boxes`."""
     report, times = Report(seed), []
+    for asked in itertools.islice(requests(Random(seed + 1)), WARM_UP):
+        ls.explain(asked.map, asked.target)
     for asked in itertools.islice(requests(Random(seed)), count):
         found = map_repairs(asked.map, target(asked.target))
         start = time.perf_counter()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, product
 
@@ -251,21 +251,25 @@ def side_of(tensor: Tensor) -> Side | None:
 @lru_cache(maxsize=4096)
 def kernels_of(products: ProductClass, target: Target) -> tuple[ProductKernel, ...]:
     """Return the kernels that compute products of a class, if they are large enough for them."""
-    return tuple(_kernels(products, target))
+    if not any(products.lines) or products.a is None or products.b is None:
+        return ()
+    return (
+        *_either_way(replace(products, m=0), target, swapped=False),
+        *_either_way(replace(products, n=0), target, swapped=True),
+    )
 
 
-def _kernels(products: ProductClass, target: Target) -> Iterator[ProductKernel]:
-    if not any(products.lines):
-        return
-    for swapped in (False, True):
-        a, b = (products.b, products.a) if swapped else (products.a, products.b)
-        if a is None or b is None:
-            return
-        for way in _ways(a, b, products.dtype.bytes):
-            for cut in _cuts(products, way, swapped=swapped):
-                kernel = _filled(products, way, cut, target, swapped=swapped)
-                if kernel is not None:
-                    yield kernel
+@lru_cache(maxsize=4096)
+def _either_way(products: ProductClass, target: Target, *, swapped: bool) -> tuple[ProductKernel, ...]:
+    """Return the kernels that compute C, or C^T if swapped; what is 0 of the class does not matter to them."""
+    a, b = (products.b, products.a) if swapped else (products.a, products.b)
+    assert a is not None and b is not None
+    found = (
+        _filled(products, way, cut, target, swapped=swapped)
+        for way in _ways(a, b, products.dtype.bytes)
+        for cut in _cuts(products, way, swapped=swapped)
+    )
+    return tuple(kernel for kernel in found if kernel is not None)
 
 
 def _ways(a: Side, b: Side, size: int) -> Iterator[Way]:
@@ -401,8 +405,8 @@ def _by_map(gemm: Gemm, *, swapped: bool) -> bool:
 
 
 def _legal_in(one: ProductClass, member: Gemm, kernel: ProductKernel, target: Target) -> bool:
-    """Return whether a kernel's maps are legal for products of a class, of which `member` is one."""
-    key = (one, kernel, target)
+    """Return whether a kernel's maps are legal for products of a class, of which `member` is one; not by extents."""
+    key = (replace(one, m=0, n=0, turns=0, much=False), kernel, target)
     if key not in _known_legal:
         if len(_known_legal) >= MOST_REMEMBERED:
             _known_legal.clear()

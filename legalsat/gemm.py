@@ -66,7 +66,7 @@ class Gemm:
         for name, extent in (("m", m), ("n", n), ("k", k)):
             put(self, name, integer(extent, name, low=1, high=2**31 - 1))
         put(self, "dtype", as_dtype(dtype))
-        put(self, "out_dtype", _sums_as(self.dtype) if out_dtype is None else as_dtype(out_dtype))
+        put(self, "out_dtype", result_of(self.dtype) if out_dtype is None else as_dtype(out_dtype))
         shapes = {"a": (self.m, self.k), "b": (self.n, self.k), "c": (self.m, self.n)}
         for name, given in (("a", a), ("b", b), ("c", c)):
             element = self.out_dtype if name == "c" else self.dtype
@@ -125,7 +125,7 @@ def sums_of(element: DType) -> DType:
     return element if element.bits > 32 else as_dtype("fp32")
 
 
-def _sums_as(element: DType) -> DType:
+def result_of(element: DType) -> DType:
     """Return the type of C where none is named: the narrow types keep little of a sum."""
     if element.bits > 8:
         return element

@@ -18,7 +18,7 @@ from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
 from legalsat.margins import Margin, Padded, padded_modes
 from legalsat.targets import GRANULE_BYTES
-from legalsat.tensor import Tensor, permutation, plain, row_major
+from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, permutation, plain, row_major
 from legalsat.windows import MAX_PIXELS, Sweep, paddings, per_axis, sides, spread_over
 
 WGMMA_CONSUMERS = ("wgmma.a", "wgmma.b")
@@ -52,7 +52,8 @@ def dense_like(tensor: Tensor) -> Tensor:
     steps: list[Extent] = [1] * tensor.rank
     for axis, step in zip(reversed(order), row_major(tensor.shape[a] for a in reversed(order)), strict=True):
         steps[axis] = step
-    return Tensor(tensor.shape, tensor.dtype, steps)
+    plainly = tensor.align == ALLOCATOR_ALIGNMENT and not tensor.offset
+    return tensor if plainly and tuple(steps) == tensor.strides else Tensor(tensor.shape, tensor.dtype, steps)
 
 
 def padded(tensor: Tensor) -> Tensor:

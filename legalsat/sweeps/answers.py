@@ -131,10 +131,10 @@ def operands_of(operator: Operator, target: Target) -> Sides:
     """
     if isinstance(operator, Gemm):
         width, across = ROW_BITS // operator.dtype.bits, ROW_BITS // operator.out_dtype.bits
-        reads = operator.operands((TILE_ROWS, TILE_ROWS, width), readers_on(target))
+        first, second = readers_on(target)
         operands = {
-            "A": reads["A"],
-            "B": reads["B"],
+            "A": Copy(operator.a, tile=(TILE_ROWS, width), consumer=first),
+            "B": Copy(operator.b, tile=(TILE_ROWS, width), consumer=second, constant=operator.constant_b),
             "C": Copy(operator.c, tile=(TILE_ROWS, across), consumer="threads"),
         }
         return Sides(operands, {"A": operator.a, "B": operator.b, "C": operator.c})

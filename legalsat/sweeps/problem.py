@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from legalsat.attention import Attention
+from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.gemm import Gemm
+from legalsat.gemm import Gemm, result_of
 from legalsat.operators import Copy, Im2col, Pad, Transpose
 from legalsat.sweeps.products import Products
 from legalsat.tensor import Tensor
@@ -68,7 +69,7 @@ def _gemm(row: Mapping[str, Any]) -> Gemm | Products:
     tensors: dict[str, Any] = {
         "a": _matrix(row, "a", (*many, m, k), "KM", dtype),
         "b": _matrix(row, "b", (*many, n, k), "KN", other),
-        "c": _matrix(row, "c", (*many, m, n), "NM", out or Gemm(1, 1, 1, dtype).out_dtype),
+        "c": _matrix(row, "c", (*many, m, n), "NM", out or result_of(as_dtype(dtype))),
     }
     if many:
         return Products(batch, m, n, k, dtype, b_dtype=other, out_dtype=out, constant_b=constant, **tensors)
