@@ -99,8 +99,8 @@ def _bar(total: int | None) -> Iterator[Callable[[Progress], None] | None]:
     with tqdm(total=total, unit=" problems", dynamic_ncols=True, leave=False) as bar:
 
         def show(progress: Progress) -> None:
-            bar.set_postfix({name: progress.verdicts[name] for name in _MEANINGS if progress.verdicts[name]})
             bar.update(progress.rows - bar.n)
+            bar.set_postfix({name: progress.verdicts[name] for name in _MEANINGS if progress.verdicts[name]})
 
         yield show
 
