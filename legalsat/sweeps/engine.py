@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import time
@@ -233,12 +234,32 @@ def answer_chunk(asked: tuple[list[Row | Problem | BadRow], Target, str | None, 
     return answers
 
 
+def _drop_drafts(path: Path) -> None:
+    """Remove what sweeps that were killed left of a file; those that still run keep theirs."""
+    for draft in path.parent.glob(f".{glob.escape(path.name)}.*.draft"):
+        owner = draft.name.split(".")[-2]
+        if owner.isdigit() and not _runs(int(owner)):
+            draft.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # somebody else's
+    return True
+
+
 class _Writer:
     """A Parquet file that takes its name when it is closed, so that no reader sees half of it."""
 
     def __init__(self, path: Path | None, target: Target) -> None:
         self._path, self._pending, self._file = path, [], None  # type: tuple[Path | None, list[Any], Any]
         self._draft = None if path is None else path.with_name(f".{path.name}.{os.getpid()}.draft")
+        if path is not None:
+            _drop_drafts(path)
         self._metadata = {"legalsat": legalsat.__version__, "target": str(target)}
 
     def __enter__(self) -> _Writer:
