@@ -73,7 +73,8 @@ class Tensor:
         put(self, "strides", steps)
         put(self, "align", alignment)
         put(self, "offset", integer(offset, "offset", low=0, high=alignment - 1))
-        if all(isinstance(n, int) for n in (*extents, *steps)) and self.span_bits > INT64_MAX:
+        symbolic = not all(isinstance(n, int) for n in (*extents, *steps)) and dims_of(*extents, *steps)
+        if not symbolic and self.span_bits > INT64_MAX:
             raise InvalidInput(f"tensor spans {self.span_bits} bits, beyond 2^63 - 1; give smaller extents or strides")
 
     @staticmethod
