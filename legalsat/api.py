@@ -194,7 +194,13 @@ def _copied(subject: TensorMap | TensorCopy | BulkCopy, gpu: Target) -> list[Dia
 
 
 def explain(
-    subject: Any, target: str | Target, *, tile: Iterable[int] | None = None, consumer: str | None = None
+    subject: Any,
+    target: str | Target,
+    *,
+    tile: Iterable[int] | None = None,
+    consumer: str | None = None,
+    layout: Any = None,
+    dtype: Any = None,
 ) -> Explanation:
     """Return what is wrong with a tensor, tensor map, plan, pipeline or text, who says so, and what to change.
 
@@ -209,7 +215,12 @@ def explain(
             tensor, one of 128 bytes too: give `array.tobytes()` for a map.
         target: a GPU; a plan is judged on it whatever it was made for.
         tile: elements of a tile along each axis; for tensors and arrays only.
-        consumer: who reads the tile in shared memory; for tensors and arrays only.
+        consumer: who reads the tile in shared memory; for tensors, arrays, and descriptors beside a layout only.
+        layout: for a matrix descriptor or its word: how the tile lies in shared memory that it is to describe, rows of
+            A or columns of B first and K second. A `Layout` without a swizzle, CuTe's text with one, such as
+            "Sw<3,4,3> o smem_ptr[16b] o (64,64):(64,1)", or words such as "128x64 bf16 K-major 128B" for a tile that
+            the copy engine brings by boxes with that swizzle.
+        dtype: the layout's element type; may be left out where the text says it.
 
     Raises:
         InvalidInput: nothing in a text is understood, or an argument has no meaning.
@@ -220,6 +231,12 @@ def explain(
     gpu = as_target(target)
     if isinstance(subject, Mapping):
         subject = from_fields(subject)
+    if layout is not None or dtype is not None:
+        if tile is not None:
+            raise InvalidInput("tile belongs to tensors and arrays; leave it out beside a layout")
+        from legalsat.pasted_layouts import explain_beside  # noqa: PLC0415 - few explain descriptors
+
+        return explain_beside(subject, gpu, layout, dtype, consumer)
     row = subject_of(subject)
     if row is not None:
         if tile is not None or consumer is not None:

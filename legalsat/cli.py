@@ -53,6 +53,7 @@ examples:
   legalsat explain --target h200 --tensor-map dtype=bf16 global_dim=64,64 global_stride=128 box=64,8 swizzle=128B
   legalsat explain --target h200 --tensor-map dtype=u8 global_dim=464,32 global_stride=512 box=128,32 --copy stores=true
   legalsat explain --target h200 --text "Failed to initialize the TMA descriptor 715"
+  legalsat explain --target h200 --text 0x4000002000010000 --layout '128x64 bf16 K-major 128B' --consumer wgmma.a
   legalsat rule TMA005
   legalsat targets h200
 """
@@ -98,6 +99,9 @@ texts (FILE, - or --text), with --target:
   what CUTLASS, TileLang, TensorRT-LLM or Triton print when a tensor map is refused, or their error texts alone; a
   tensor's shape, strides and dtype; a CUresult, 715 or CUDA_ERROR_ILLEGAL_INSTRUCTION; a matrix descriptor 0x4000...
   or an instruction descriptor, kind::f16 0x8040490; PTX, whose file names its chip itself
+descriptors beside their tile (--text WORD --layout ... [--dtype bf16] [--consumer wgmma.a]), rows of A or columns of B
+  first, K second: '128x64 bf16 K-major 128B' for boxes of that swizzle side by side, or as CuTe prints a layout,
+  'Sw<3,4,3> o smem_ptr[16b] o (64,64):(64,1)'
 """
 
 
@@ -300,6 +304,10 @@ def _add_explain(commands: Any) -> None:
         help="a plan that `synthesize --json --output FILE` wrote, or pasted text; - for text on standard input",
     )
     parser.add_argument("--text", help="pasted text itself, such as 715 or the dump of a tensor map")
+    parser.add_argument(
+        "--layout",
+        help="how the tile lies that a descriptor's word in --text is to describe: '128x64 bf16 K-major 128B'",
+    )
     parser.add_argument("--tensor-map", nargs="+", metavar="FIELD=VALUE", help="a tensor map, field by field")
     parser.add_argument("--copy", nargs="+", metavar="FIELD=VALUE", help="an execution of it, or of a bulk copy")
     _add_tensor(parser, required=False)

@@ -50,6 +50,10 @@ def explain(args: Namespace) -> Answer:
     tensor = [f"--{option}" for option in _TENSOR_OPTIONS if getattr(args, option) is not None]
     if args.copy and args.tensor_map:  # a tensor beside them is what the map is to describe
         tensor = [option for option in tensor if option.removeprefix("--") not in _LAYOUT_OPTIONS]
+    if args.layout is not None:  # which has a type and a reader
+        tensor = [option for option in tensor if option not in ("--dtype", "--consumer")]
+        if args.text is None and args.plan != "-":
+            raise InvalidInput("--layout goes with a matrix descriptor; give its word as --text")
     if args.gemm is not None:
         tensor = ["--gemm", *(option for option in tensor if option != "--dtype")]
     given = [
@@ -67,7 +71,8 @@ def explain(args: Namespace) -> Answer:
         raise InvalidInput("--target is missing; give a GPU such as h200")
     if args.gemm is not None:
         return explain_gemm(args)
-    found = api.explain(*_subject(args))
+    beside = {} if args.layout is None else {name: getattr(args, name) for name in ("layout", "dtype", "consumer")}
+    found = api.explain(*_subject(args), **beside)
     file = path_of(args.plan)
     return explained(found, args, data=found.to_json(), text=lambda look: show_explanation(found, look), file=file)
 

@@ -26,8 +26,8 @@ class Repair:
     Attributes:
         kind: what is changed: "align" (an aligned allocation), "pad" (a longer pitch), "dense" (a packed copy), "order"
             or "major" (another axis the fastest), "relayout" (a copy made each time), "repack" (one of a weight, made
-            once), "tile", "consumer", "padding", "split" (parts, each with a map), "fall back" (nothing: no tensor
-            map), or the field of a tensor map.
+            once), "tile", "consumer", "padding", "split" (parts, each with a map), "descriptor" (a descriptor's
+            word), "fall back" (nothing: no tensor map), or the field of a tensor map.
         message: what to do, with the numbers.
         after: the subject after it, of the subject's own kind; what falls back stays as it was. Of a tensor whose tile
             or consumer changes it is the `Copy` with the new one.

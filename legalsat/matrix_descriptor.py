@@ -23,8 +23,11 @@ _CODES = {
     "tcgen05": {"none": 0, "128B_atom_32B": 1, "128B": 2, "64B": 4, "32B": 6},
 }
 _SWIZZLE_BIT = {"wgmma": 62, "tcgen05": 61}
-_FIXED = {"wgmma": 0, "tcgen05": 1 << 46}
 _FIELDS = 0x000E_3FFF_3FFF_3FFF  # base offset, SBO, LBO, start
+_VERSION_BIT, _VERSIONS = 46, {"wgmma": 0, "tcgen05": 1}  # three bits, which tell the units' words apart
+_VERSION_BITS = 7 << _VERSION_BIT
+_FIXED = {unit: version << _VERSION_BIT for unit, version in _VERSIONS.items()}
+_ABSOLUTE = 1 << 52  # LBO is an address (TC-12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,9 @@ class MatrixDescriptor:
             names.add("stride")
         if block and major == "MN" and block * element_bits <= 8 * SPANS[self.swizzle]:
             names.add("stride" if self.swizzle == "none" else "leading")
+        # One instruction reads 32 bytes of K, which elements of 32 bits fill with the 8 rows of one group.
+        if block and major == "MN" and self.swizzle != "128B_atom_32B" and element_bits >= 32:
+            names.add("leading" if self.swizzle == "none" else "stride")
         return tuple(sorted(names))
 
     def reads_like(self, other: MatrixDescriptor, major: str, *, block: int = 0, element_bits: int = 0) -> bool:
@@ -135,6 +141,74 @@ class MatrixDescriptor:
             return False
         unread: dict[str, Any] = dict.fromkeys(self.ignored(major, block=block, element_bits=element_bits), 0)
         return replace(self, **unread) == replace(other, **unread)
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixWord:
+    """Any 64 bits as a matrix unit takes them, a descriptor of it or not (FACTS WG-08, TC-09).
+
+    Attributes:
+        unit: "wgmma" or "tcgen05".
+        word: the 64 bits.
+
+    Raises:
+        InvalidInput: no such unit, or more than 64 bits.
+    """
+
+    unit: str
+    word: int
+
+    def __post_init__(self) -> None:
+        one_of(self.unit, "unit", UNITS)
+        object.__setattr__(self, "word", integer(self.word, "word of a matrix descriptor", low=0, high=2**64 - 1))
+
+    @property
+    def version(self) -> int:
+        """Bits 46 to 48: 0 in descriptors of wgmma, 1 in those of tcgen05."""
+        return self.word >> _VERSION_BIT & 7
+
+    @property
+    def wanted_version(self) -> int:
+        """What the unit wants there."""
+        return _VERSIONS[self.unit]
+
+    @property
+    def swizzle_code(self) -> int:
+        """The swizzle's field: bits 62 and 63 of wgmma, 61 to 63 of tcgen05."""
+        return self.word >> _SWIZZLE_BIT[self.unit]
+
+    @property
+    def swizzle(self) -> str:
+        """The swizzle's name; "" where the code names none."""
+        return next((name for name, code in _CODES[self.unit].items() if code == self.swizzle_code), "")
+
+    @property
+    def swizzle_codes(self) -> dict[str, int]:
+        """The unit's swizzles and their codes."""
+        return dict(_CODES[self.unit])
+
+    @property
+    def absolute(self) -> bool:
+        """Whether the leading offset is an address (bit 52 of tcgen05, sm_103a)."""
+        return self.unit == "tcgen05" and bool(self.word & _ABSOLUTE)
+
+    @property
+    def reserved(self) -> tuple[int, ...]:
+        """The bits that are set and that the unit keeps 0, lowest first."""
+        known = _FIELDS | _VERSION_BITS | (_ABSOLUTE if self.unit == "tcgen05" else 0)
+        rest = self.word & ~known & (1 << _SWIZZLE_BIT[self.unit]) - 1
+        return tuple(bit for bit in range(64) if rest >> bit & 1)
+
+    @property
+    def descriptor(self) -> MatrixDescriptor | None:
+        """What its fields say, other bits left out of account; None where the swizzle's code names none."""
+        if not self.swizzle:
+            return None
+        high = self.swizzle_code << _SWIZZLE_BIT[self.unit]
+        return MatrixDescriptor.from_word(self.unit, self.word & _FIELDS | _FIXED[self.unit] | high)
+
+    def __str__(self) -> str:
+        return f"{self.unit} matrix descriptor {self.word:#018x}"
 
 
 @dataclass(frozen=True, slots=True)

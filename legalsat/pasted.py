@@ -11,6 +11,7 @@ from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
 from legalsat.extract.explain import explain_tensor, explain_tensor_map
+from legalsat.extract.explain_word import explain_word, unit_lacking, word_of
 from legalsat.pasted_maps import PrintedMap, printed_maps
 from legalsat.pasted_results import (
     FailedCall,
@@ -21,17 +22,10 @@ from legalsat.pasted_results import (
 )
 from legalsat.pasted_sentences import explain_sentences
 from legalsat.pasted_tensors import printed_copy
-from legalsat.pasted_words import (
-    InstructionWord,
-    describe,
-    explain_word,
-    pasted_instruction,
-    pasted_word,
-    read_instruction,
-    read_word,
-    unit_lacking,
-)
+from legalsat.pasted_words import InstructionWord, pasted_instruction, pasted_word, read_instruction
+from legalsat.rules import judge
 from legalsat.targets import Target
+from legalsat.tcgen05_sites import InstructionBits
 from legalsat.tensor_map import TensorMap
 from legalsat.tensor_map_bytes import decode
 
@@ -89,23 +83,25 @@ def _explain_word(text: str, target: Target) -> Explanation | None:
     if instruction is not None:
         return _explain_instruction(instruction, target)
     word = pasted_word(text)
-    if word is None:
-        return None
-    descriptor = read_word(word, target)
-    return replace(_explanation(describe(descriptor), target, explain_word(descriptor, target)), of=descriptor)
+    return None if word is None else explain_word(word_of(word, target), target)
 
 
 def _explain_instruction(pasted: InstructionWord, target: Target) -> Explanation:
     """Return the explanation of an instruction descriptor as the kind that breaks the fewest rules, if none is said."""
-    lacking = list(unit_lacking("tcgen05", target))
-    judged = [(one, [*lacking, *violations(one, target)]) for one in read_instruction(pasted)]
+    readings, refusals = read_instruction(pasted)
+    bits = InstructionBits(pasted.word, "" if readings else "; ".join(refusals))
+    lacking = list(unit_lacking("tcgen05", target, str(bits)))
+    says = () if not lacking else ("32 bits are read as an instruction descriptor; a matrix descriptor has 64",)
+    if not readings:
+        return replace(_explanation(f"tcgen05 {bits}", target, lacking or judge(bits, target)), values=says)
+    judged = [(one, lacking or violations(one, target)) for one in readings]
     descriptor, found = min(judged, key=lambda one: sum(d.level == "error" for d in one[1]))
     others = [str(other.table) for other, _ in judged if other is not descriptor]
-    says: tuple[str, ...] = ()
     if pasted.kind is None:
         names = f"; it fits {' and '.join(others)} too" if others else ", and it fits no other"
-        says = (f"the word does not say its kind: {descriptor.table} is taken{names}; write the kind before the word",)
-    said = f"tcgen05 instruction descriptor {pasted.word:#010x}: {descriptor}"
+        kinds = f"the word does not say its kind: {descriptor.table} is taken{names}; write the kind before the word"
+        says = (kinds, *says)
+    said = f"tcgen05 {bits}: {descriptor}"
     return replace(_explanation(said, target, found), values=says, of=descriptor)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from legalsat.analyses.ptx_text import is_ptx
 from legalsat.api import violations
-from legalsat.diagnostics import Diagnostic, worst_first
+from legalsat.diagnostics import Diagnostic
 from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
 from legalsat.extract.explain import explain_plan, explain_tensor_map
@@ -102,17 +102,17 @@ def _gemm_plan(subject: GemmPlan, target: Target) -> Explanation:
 
 
 def _instruction(subject: InstructionDescriptor | WgmmaMultiply, target: Target) -> Explanation:
-    from legalsat.pasted_words import unit_lacking  # noqa: PLC0415 - few explain instructions
+    from legalsat.extract.explain_word import unit_lacking  # noqa: PLC0415 - few explain instructions
 
     unit = "wgmma" if isinstance(subject, WgmmaMultiply) else "tcgen05"
-    found = [*unit_lacking(unit, target), *violations(subject, target)]
+    found = [*unit_lacking(unit, target, str(subject)), *violations(subject, target)]
     return _explanation(str(subject), target, found, subject)
 
 
 def _matrix_descriptor(subject: MatrixDescriptor, target: Target) -> Explanation:
-    from legalsat.pasted_words import describe, explain_word  # noqa: PLC0415 - few explain descriptors
+    from legalsat.extract.explain_word import explain_word  # noqa: PLC0415 - few explain descriptors
 
-    return _explanation(describe(subject), target, worst_first(explain_word(subject, target)), subject)
+    return explain_word(subject, target)
 
 
 def _tensor_memory(subject: Program, target: Target) -> Explanation:

@@ -91,6 +91,7 @@ class Tcgen05Limits:
         lanes, columns: of tensor memory; a column is 32 bits of every lane.
         allocation_columns: the fewest that can be allocated.
         wide_k: whether kinds of 4-bit elements multiply 96 of them at once too.
+        absolute_leading: whether a matrix descriptor may hold an address for its leading offset (TC-12).
         kinds: names of `legalsat.tcgen05.KINDS` that the chip has.
     """
 
@@ -98,6 +99,7 @@ class Tcgen05Limits:
     columns: int = 512
     allocation_columns: int = 32
     wide_k: bool = False
+    absolute_leading: bool = False
     kinds: tuple[str, ...] = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")
 
 

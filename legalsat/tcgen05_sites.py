@@ -43,6 +43,17 @@ class Tcgen05Mma:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class InstructionBits:
+    """A 32-bit word that is to be an instruction descriptor, and why it is none; "" where it is one."""
+
+    word: int
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"instruction descriptor {self.word:#010x}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Tcgen05Tile:
     """A tile of m, n and k elements that instructions of a kind in so many CTAs are to fill."""
 

@@ -7,7 +7,7 @@ from legalsat.rule import Requirements, Source, require
 from legalsat.rules.tcgen05_tiles import TCGEN05
 from legalsat.targets import Tcgen05Limits
 from legalsat.tcgen05 import WIDE_K, legal_m, legal_n, legal_transposed_n, scale_ids
-from legalsat.tcgen05_sites import IssuedOnce, Tcgen05Mma, Tcgen05Tile
+from legalsat.tcgen05_sites import InstructionBits, IssuedOnce, Tcgen05Mma, Tcgen05Tile
 
 _PTX = "PTX ISA 9.1, 9.7.16.10, tcgen05.mma"
 _SHAPES = "PTX ISA 9.1, 9.7.16.2.1, table 39"
@@ -425,3 +425,24 @@ def tile_of_no_instructions(tile: Tcgen05Tile, tcgen05: Tcgen05Limits) -> Requir
             name=name,
             step=" or ".join(str(s) for s in steps if not any(s % t == 0 for t in steps if t < s)),
         )
+
+
+@TCGEN05.rule(
+    "TCGEN019",
+    Source("PTX ISA 9.1, 9.7.16.4.2, table 42", "word").saying(
+        "Instruction descriptor format for .kind::tf32, .kind::f16, .kind::f8f6f4 and .kind::i8"
+    ),
+    refused_by="hardware",
+)
+def instruction_word_unknown(bits: InstructionBits, tcgen05: Tcgen05Limits) -> Requirements:
+    """An instruction descriptor sets no bit that its kind keeps 0, and holds codes that the kind has.
+
+    The word does not say its kind, and the kinds lay it out differently, so a word that is right for one is none for
+    another.
+    """
+    yield require(
+        not bits.reason,
+        "{reason}",
+        help="set the fields as the instruction's own .kind lays them out, and name that kind before the word",
+        reason=bits.reason,
+    )

@@ -426,7 +426,8 @@ def test_a_word_says_its_fields(unit: str) -> None:
         assert found.legal and not found.diagnostics
         for field in (unit, "start 2048", "leading offset 16", "stride offset 1024", "swizzle 128B"):
             assert field in found.subject
-        assert codes(text, other) == [{"wgmma": "UNIT002", "tcgen05": "UNIT004"}[unit]]
+        assert codes(text, other) == ["MDESC007"], "the target's unit reads the word, and misses its version"
+        assert codes(text, "a100") == [{"wgmma": "UNIT002", "tcgen05": "UNIT004"}[unit]]
 
 
 @pytest.mark.parametrize(
@@ -444,9 +445,9 @@ def test_doubtful_words_are_told(told: MatrixDescriptor, expected: tuple[str, st
 
 
 @pytest.mark.parametrize("word", ["0xffffffffffffffff", "0x0123456789abcdef"])
-def test_a_word_of_no_unit_is_refused(word: str) -> None:
-    with pytest.raises(ls.InvalidInput, match="is no matrix descriptor"):
-        ls.explain(word, "h200")
+def test_bits_beyond_the_fields_of_a_word_are_told(word: str) -> None:
+    found = ls.explain(word, "h200")
+    assert not found.legal and "MDESC008" in {d.code for d in found.diagnostics}
 
 
 def test_the_bytes_of_a_map_are_decoded() -> None:

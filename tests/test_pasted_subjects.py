@@ -134,11 +134,12 @@ def test_an_instruction_word_is_read_with_its_kind(word: int) -> None:
     assert ls.explain(f"{word:#010x}", "b200") == guessed == ls.explain(str(word), "b200")
 
 
-def test_an_instruction_word_of_no_kind_is_refused() -> None:
-    with pytest.raises(ls.InvalidInput, match="is no instruction descriptor"):
-        ls.explain(0xFFFFFFFF, "b200")
-    with pytest.raises(ls.InvalidInput, match="of kind::i8"):
-        ls.explain("kind::i8 0x08040490", "b200")
+def test_an_instruction_word_of_no_kind_says_why() -> None:
+    (found,) = ls.explain(0xFFFFFFFF, "b200").diagnostics
+    assert found.code == "TCGEN019" and all(f"kind::{kind}" in found.message for kind in KINDS)
+    (found,) = ls.explain("kind::i8 0x08040490", "b200").diagnostics
+    assert (found.code, found.message) == ("TCGEN019", "as kind::i8 it has type of D 1, which it lacks")
+    assert codes("kind::i8 0x08040490") == ["UNIT004"]
 
 
 def test_an_instruction_word_needs_the_unit() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from legalsat.matrix_descriptor import MatrixWord
 from legalsat.rules.examples.example import Example
 from legalsat.rules.examples.tensor_maps import tiled
+from legalsat.shared_tile import UnreadTile
 from legalsat.sites import MatrixRead, Movement, ProductTypes, WgmmaMultiply
 
 
@@ -44,6 +46,32 @@ EXAMPLES = (
     ),
     Example("MDESC005", matrix_read(pattern=1280), matrix_read(pattern=1280, base_offset=2)),
     Example("MDESC006", matrix_read(major="MN"), matrix_read()),
+    # The same fields: of wgmma, and with the version of tcgen05.
+    Example(
+        "MDESC007",
+        MatrixWord("tcgen05", 0x4000004000010000),
+        MatrixWord("tcgen05", 0x4000404000010000),
+        "b200",
+    ),
+    # An address that was not masked: its bits 18 and 19 reach bits 14 and 15 of the word.
+    Example("MDESC008", MatrixWord("wgmma", 0x400000400001C080), MatrixWord("wgmma", 0x4000004000010080)),
+    Example(
+        "MDESC009",
+        MatrixWord("tcgen05", 0x6000404000010000),
+        MatrixWord("tcgen05", 0x4000404000010000),
+        "b200",
+    ),
+    Example(
+        "MDESC010",
+        MatrixWord("tcgen05", 0x4010404000010000),
+        MatrixWord("tcgen05", 0x4000404000010000),
+        "b200",
+    ),
+    Example(
+        "MDESC011",
+        UnreadTile("wgmma", "(64,64):(72,1)", "rows are 144 bytes apart, inside the pattern of swizzle 128B"),
+        UnreadTile("wgmma", "(64,64):(64,1)"),
+    ),
     Example("PROD001", ProductTypes("e4m3", "fp32", "bf16"), ProductTypes("bf16", "fp32", "bf16"), "a100"),
     Example("PROD002", ProductTypes("bf16", "fp32", "fp64"), ProductTypes("bf16", "fp32", "fp32")),
     Example(

@@ -10,6 +10,7 @@ from legalsat.tcgen05 import KINDS, InstructionDescriptor, Scales
 from legalsat.tcgen05_sites import (
     Accumulator,
     Executed,
+    InstructionBits,
     IssuedOnce,
     KernelGroups,
     PeerUse,
@@ -80,6 +81,11 @@ EXAMPLES = tuple(
         ("TCGEN016", mma(shifts_a=True), mma(shifts_a=True, a_in_tensor_memory=True)),
         ("TCGEN017", IssuedOnce("tcgen05.commit", 32), IssuedOnce("tcgen05.commit", 1)),
         ("TCGEN018", Tcgen05Tile(KINDS["f16"], (192, 100, 64)), Tcgen05Tile(KINDS["f16"], (192, 104, 64))),
+        (
+            "TCGEN019",
+            InstructionBits(0x08200030, "kind::f16 has no type of D 3 in bits 4 and 5"),
+            InstructionBits(0x08200010),
+        ),
         ("TMEM001", TensorMemoryAllocation(48), TensorMemoryAllocation(64)),
         ("TMEM002", TensorMemoryAllocation(256, 512, 512), TensorMemoryAllocation(256, 256, 256)),
         ("TMEM003", TensorMemoryAllocation(128, 64, 64), TensorMemoryAllocation(64, 128, 128)),
