@@ -21,6 +21,7 @@ from legalsat.targets import Target
 LAUNCH = 4180.0  # nanoseconds of a launch, its first loads and its last stores
 STEP_CYCLES = 12.0  # besides the multiplication, of each turn along k
 CLOCK = 1.747  # cycles a nanosecond under load
+FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rates were fitted on
 REALIGNED = 0.78  # A through registers: shared memory is busier, the more so the narrower the tile
 REALIGNED_COLUMNS = 108.7
 LITTLE_BYTES = 4 << 20  # of an operand that all processors read at about the same time
@@ -88,7 +89,8 @@ def kernel_times(products: Products, kernels: Sequence[ProductKernel], target: T
     rounds = _ceil(tiles, at_once)
     resident = np.minimum(own, _ceil(tiles, processors))
     busy = np.minimum(tiles, processors)
-    cycles = rows * columns * depth * size / 4096
+    slower = FLOPS * processors / target.device.bf16_flops if target.device else 1.0
+    cycles = rows * columns * depth * size / 4096 * slower
     cycles = cycles * np.where(in_registers, REALIGNED + REALIGNED_COLUMNS / columns, 1.0)
     shares = ((rows / across, m), (columns / down, n))  # lines that a block loads, and of how many
     loaded = sum(share for share, _ in shares) * depth * size

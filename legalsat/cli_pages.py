@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, fields, is_dataclass
 from textwrap import indent
 from typing import Any
@@ -80,7 +80,7 @@ def _rule_page(one: Rule, look: Look) -> str:
         ("refused by", f"{one.refused_by}: {CONSEQUENCES[one.refused_by]}"),
         ("unit", one.unit.name),
         ("source", str(one.source)),
-        ("targets", ", ".join(one.targets)),
+        ("targets", ", ".join(one.architectures)),
     )
     widest = max(len(label) for label, _ in facts)
     lines += ["", *(look.wrap(text, f"  {label.ljust(widest)}   ") for label, text in facts)]
@@ -125,7 +125,7 @@ def targets(args: Namespace) -> Answer:
 
 
 def _target_list(look: Look) -> str:
-    rows = [("target", "architecture", "shared/block", "tma", "wgmma", "tcgen05", "processors", "memory")]
+    rows = [("target", "architecture", "shared/block", "tma", "wgmma", "tcgen05", "processors", "memory", "numbers")]
     for target in TARGETS.values():
         device = target.device
         rows.append(
@@ -138,6 +138,7 @@ def _target_list(look: Look) -> str:
                 _unit(target.tcgen05),
                 str(device.processors) if device else "-",
                 _bandwidth(device.memory_bandwidth) if device else "-",
+                target.basis,
             )
         )
     head, *lines = table(rows, indent="")
@@ -149,7 +150,7 @@ def _unit(limits: Any) -> str:
 
 
 def _bandwidth(bytes_a_second: float) -> str:
-    return f"{bytes_a_second / 1e12:g} TB/s"
+    return f"{bytes_a_second / 1e12:.3g} TB/s"
 
 
 def _target_page(target: Target, look: Look) -> str:
@@ -165,15 +166,24 @@ def _target_page(target: Target, look: Look) -> str:
     return "\n".join([look.paint(target.name, "title"), *table(rows)])
 
 
+_SHOWN: dict[str, Callable[[Any], str]] = {
+    "toolkit": lambda version: "CUDA " + ".".join(map(str, version)),
+    "multiplies": lambda rates: ", ".join(f"{element} {rate:g}" for element, rate in rates) + " (speed beside bf16)",
+    "measured": lambda measured: "yes, on an H200" if measured else "no",
+    "memory_bandwidth": _bandwidth,
+    "bf16_flops": lambda operations: f"{operations / 1e12:g} TFLOP/s",
+}
+
+
 def _value(name: str, value: Any) -> str:
     if value is None:
         return "none"
+    if name in _SHOWN:
+        return _SHOWN[name](value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
-        return ".".join(map(str, value))
-    if name == "memory_bandwidth":
-        return _bandwidth(value)
+        return ", ".join(map(str, value)) or "not measured"
     if "bytes" in name and isinstance(value, int) and value >= 1024:
         return f"{byte_count(value)} ({value} bytes)"
     return f"{value} {_UNITS[name]}" if name in _UNITS else str(value)

@@ -93,6 +93,11 @@ class Rule:
         """The names of the targets that have the unit which imposes it."""
         return [name for name, target in TARGETS.items() if self.unit.limits(target) is not None]
 
+    @property
+    def architectures(self) -> list[str]:
+        """Those of `targets` that are architectures; products have what theirs has."""
+        return [name for name in self.targets if TARGETS[name].device is None]
+
     def __call__(self, site: Any, target: Target) -> Requirements:
         """Yield the requirements at `site`; none where the target lacks the unit or the unit lacks the limit."""
         limits = self.unit.limits(target)

@@ -110,6 +110,7 @@ def _amd(*known: SharedAccess) -> dict[str, SharedAccess]:
 ACCESSES: dict[str, dict[str, SharedAccess]] = {
     "sm_80": _nvidia(stmatrix=False),  # AM-02
     "sm_90": _nvidia(stmatrix=True),
+    "gfx90a": _amd(),
     "gfx942": _amd(
         SharedAccess("ds_read_b128", 16, _EIGHTS),
         SharedAccess("ds_write_b128", 16, _by(8, 64), stores=True),

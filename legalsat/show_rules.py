@@ -119,7 +119,7 @@ def page(rule: Rule) -> str:
         ("authority", "measured: no document says so" if source.measured else "written in a document"),
         ("unit", rule.unit.name),
         ("field", f"`{source.field}`"),
-        ("targets", ", ".join(rule.targets)),
+        ("targets", ", ".join(rule.architectures)),
     )
     lines = [f"# {title(rule)}", "", _linked(rule.docs, rule.code)]
     lines += ["", "| | |", "|---|---|", *(f"| {label} | {_cell(text)} |" for label, text in facts)]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from legalsat.errors import InvalidInput
+from legalsat.target_names import table_named, unknown_name
 
 # Limits that every tensor memory accelerator shares so far.
 MAX_RANK = 5
@@ -151,6 +152,7 @@ class Target:
         toolkit: CUDA version that the documents and the driver were read at.
         device: the product's speed, None for a bare architecture.
         multiplies: element types that the matrix units multiply, and how fast beside bf16, by the datasheets.
+        basis: what its numbers rest on: "measured", documents and datasheets, or a sibling that it is taken as.
     """
 
     name: str
@@ -170,6 +172,7 @@ class Target:
     toolkit: tuple[int, int] | None = None
     device: Device | None = None
     multiplies: tuple[tuple[str, float], ...] = ()
+    basis: str = "documents"
 
     def __str__(self) -> str:
         return self.name
@@ -181,7 +184,7 @@ _FP8 = (("e4m3", 2.0), ("e5m2", 2.0))
 _HOPPER_TMA = TmaLimits(map_types=13, swizzles=4, measured=True, max_box_bytes=228 * KIB)  # M-02, M-05
 _BLACKWELL_TMA = TmaLimits(map_types=16, swizzles=7, measured=False)  # TM-22; nobody measured the driver here
 
-_ARCHITECTURES = (
+_WRITTEN = (
     Target(
         "sm_80",
         "sm_80",
@@ -207,6 +210,7 @@ _ARCHITECTURES = (
         max_cluster=8,  # HW-05
         toolkit=(13, 0),
         multiplies=(*_AMPERE_TYPES, *_FP8),
+        basis="measured on an H200",
     ),
     Target(
         "sm_100a",
@@ -260,39 +264,113 @@ _ARCHITECTURES = (
         multiplies=(*_HALVES, *_FP8, ("i8", 2.0), ("fp32", 1 / 16), ("fp64", 1 / 32)),
     ),
 )
-_BY_ARCHITECTURE = {t.name: t for t in _ARCHITECTURES}
+_BY_ARCHITECTURE = {t.name: t for t in _WRITTEN}
 
 
-def _product(name: str, architecture: str, device: Device) -> Target:
-    return replace(_BY_ARCHITECTURE[architecture], name=name, device=device)
+def _like(base: str, name: str, **differs: Any) -> Target:
+    """Return the table of an architecture that differs from a written one in so much, as far as documents go."""
+    return replace(_BY_ARCHITECTURE[base], name=name, architecture=name, basis=f"as {base}, not measured", **differs)
+
+
+_BLACKWELL_KINDS = ("f16", "tf32", "f8f6f4", "mxf8f6f4", "mxf4", "mxf4nvf4")
+_SMALL = {"shared_bytes_per_block": 99 * KIB, "shared_bytes_per_processor": 100 * KIB}  # HW-01
+_SIBLINGS = (
+    _like("sm_80", "sm_86", multiplies=_AMPERE_TYPES, **_SMALL),
+    _like("sm_80", "sm_87", multiplies=_AMPERE_TYPES),
+    _like("sm_80", "sm_89", multiplies=(*_AMPERE_TYPES, *_FP8), **_SMALL),
+    # TC-02, TC-07, TC-12; its i8 is left to threads' instructions.
+    _like(
+        "sm_100a",
+        "sm_103a",
+        tcgen05=Tcgen05Limits(wide_k=True, absolute_leading=True, kinds=_BLACKWELL_KINDS),
+        multiplies=(*_HALVES, ("tf32", 0.5), ("fp32", 0.5), *_FP8),
+    ),
+    _like("sm_100a", "sm_110a"),  # HW-01, TC-01; sm_101a until CUDA 12.9
+    _like("sm_120a", "sm_121a"),
+    # AMD-01; 383 TFLOP/s of bf16 and of i8, 96 of fp32 and of fp64 by the datasheet. How its LDS serves lanes was not
+    # found.
+    _like(
+        "gfx942",
+        "gfx90a",
+        banks=BankModel(32, accesses="gfx90a"),
+        multiplies=(*_HALVES, ("i8", 1.0), ("fp32", 1 / 4), ("fp64", 1 / 4)),
+    ),
+)
+_ARCHITECTURES = (*_WRITTEN, *_SIBLINGS)
+_BY_ARCHITECTURE |= {t.name: t for t in _SIBLINGS}
+
+
+def _product(name: str, architecture: str, device: Device, basis: str = "") -> Target:
+    wgmma = _BY_ARCHITECTURE[architecture].wgmma is not None
+    basis = basis or ("as h200, not measured" if wgmma else "datasheet, not measured")
+    return replace(_BY_ARCHITECTURE[architecture], name=name, device=device, basis=basis)
 
 
 # HW-06, HW-07, AMD-01; the H200's processors and L2 were read off the device. So were its clusters, by
 # cuOccupancyMaxActiveClusters with 220,000 bytes of shared memory (2026-11-22, driver 580.159.04): they cannot leave a
 # GPC, and other chips of the product may have other GPCs.
 _H200_CLUSTERS = (132, 66, 39, 30, 22, 17, 15, 15)
+# The others by datasheets and architecture whitepapers: dense bf16 with sums of fp32, of which consumers' cards have
+# half; a superchip's or module's numbers are those of one GPU, an MI250X's those of one of its two dies, which is what
+# programs see. No datasheet has the processors of GB200, GB300 and B300 (public runs print 152, 152 and 148), the L2 of
+# GH200 and H20 (public runs print 60 MiB), of GB10 (24 MiB) and of Thor (32 MiB), and bf16 of GB10 and Thor, which are
+# an eighth of their sparse 4-bit rates.
 _PRODUCTS = (
     _product("a100", "sm_80", Device(108, 1.55e12, 40 * MIB, 312e12)),
+    _product("a100-80gb", "sm_80", Device(108, 2.04e12, 40 * MIB, 312e12)),
+    _product("a800", "sm_80", Device(108, 2.04e12, 40 * MIB, 312e12)),
+    _product("a30", "sm_80", Device(56, 933e9, 24 * MIB, 165e12)),
+    _product("a10", "sm_86", Device(72, 600e9, 6 * MIB, 125e12)),
+    _product("a40", "sm_86", Device(84, 696e9, 6 * MIB, 149.7e12)),
+    _product("a6000", "sm_86", Device(84, 768e9, 6 * MIB, 154.8e12)),
+    _product("rtx3090", "sm_86", Device(82, 936e9, 6 * MIB, 71e12)),
+    _product("orin", "sm_87", Device(16, 204.8e9, 4 * MIB, 42.5e12)),
+    _product("l4", "sm_89", Device(58, 300e9, 48 * MIB, 121e12)),
+    _product("l40", "sm_89", Device(142, 864e9, 96 * MIB, 181e12)),
+    _product("l40s", "sm_89", Device(142, 864e9, 96 * MIB, 362e12)),
+    _product("rtx4090", "sm_89", Device(128, 1.008e12, 72 * MIB, 165e12)),
+    _product("rtx6000ada", "sm_89", Device(142, 960e9, 96 * MIB, 364e12)),
     _product("h100", "sm_90a", Device(132, 3.35e12, 50 * MIB, 989e12)),
-    _product("h200", "sm_90a", Device(132, 4.8e12, 60 * MIB, 989e12, _H200_CLUSTERS)),
+    _product("h100-pcie", "sm_90a", Device(114, 2.0e12, 50 * MIB, 756e12)),
+    _product("h100-nvl", "sm_90a", Device(132, 3.9e12, 50 * MIB, 835e12)),
+    _product("h800", "sm_90a", Device(132, 3.35e12, 50 * MIB, 989e12)),
+    _product("h20", "sm_90a", Device(78, 4.0e12, 60 * MIB, 148e12)),
+    _product("h200", "sm_90a", Device(132, 4.8e12, 60 * MIB, 989e12, _H200_CLUSTERS), "measured"),
+    _product("h200-nvl", "sm_90a", Device(132, 4.8e12, 60 * MIB, 835e12)),
+    _product("gh200", "sm_90a", Device(132, 4.0e12, 60 * MIB, 989e12)),
     _product("b200", "sm_100a", Device(148, 8.0e12, 126 * MIB, 2250e12)),
+    _product("gb200", "sm_100a", Device(152, 8.0e12, 126 * MIB, 2500e12)),
+    _product("b300", "sm_103a", Device(148, 8.0e12, 126 * MIB, 2250e12)),
+    _product("gb300", "sm_103a", Device(152, 8.0e12, 126 * MIB, 2500e12)),
+    _product("thor", "sm_110a", Device(20, 273e9, 32 * MIB, 258e12)),
     _product("rtx5090", "sm_120a", Device(170, 1.79e12, 96 * MIB, 209e12)),
+    _product("rtx5080", "sm_120a", Device(84, 960e9, 64 * MIB, 112e12)),
+    _product("rtxpro6000", "sm_120a", Device(188, 1.79e12, 128 * MIB, 503e12)),
+    _product("gb10", "sm_121a", Device(48, 273e9, 24 * MIB, 125e12)),
+    _product("mi210", "gfx90a", Device(104, 1.6e12, 8 * MIB, 181e12)),
+    _product("mi250", "gfx90a", Device(104, 1.6e12, 8 * MIB, 181e12)),
+    _product("mi250x", "gfx90a", Device(110, 1.6e12, 8 * MIB, 191e12)),
+    _product("mi300a", "gfx942", Device(228, 5.3e12, 256 * MIB, 981e12)),
     _product("mi300x", "gfx942", Device(304, 5.3e12, 256 * MIB, 1307e12)),
+    _product("mi325x", "gfx942", Device(304, 6.0e12, 256 * MIB, 1307e12)),
+    _product("mi350x", "gfx950", Device(256, 8.0e12, 256 * MIB, 2300e12)),
     _product("mi355x", "gfx950", Device(256, 8.0e12, 256 * MIB, 2500e12)),
 )
 TARGETS: dict[str, Target] = {t.name: t for t in (*_ARCHITECTURES, *_PRODUCTS)}
 
 
 def target(name: Any) -> Target:
-    """Return the target called `name` (a `Target` passes through; case does not matter; "sm_90" means "sm_90a").
+    """Return the target called `name`: an architecture or a product, as people and drivers write it.
+
+    Args:
+        name: such as "sm_90a", "sm_90", "h200", "H100 PCIe" or "NVIDIA GeForce RTX 4090"; a `Target` passes through.
 
     Raises:
-        UnknownTarget: no such target.
+        UnknownTarget: no such target; the message says which names are near, or which table is.
     """
     if isinstance(name, Target):
         return name
-    key = name.lower() if isinstance(name, str) else ""
-    found = TARGETS.get(key) or TARGETS.get(f"{key}a")
+    found = table_named(name, TARGETS) if isinstance(name, str) else None
     if found is None:
-        raise UnknownTarget(f"target {name!r} is unknown; give one of {', '.join(TARGETS)}")
-    return found
+        raise UnknownTarget(unknown_name(name, TARGETS))
+    return TARGETS[found]

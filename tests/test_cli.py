@@ -195,7 +195,7 @@ def test_no_text_crashes_a_tensor_map(field: str, text: str, capsys: Run) -> Non
         ([], "required: COMMAND"),
         (["frob"], "invalid choice: 'frob'"),
         (["targets", "--js"], "unrecognized arguments: --js"),
-        (["targets", "h300"], "target 'h300' is unknown; give one of"),
+        (["targets", "h300"], "target 'h300' is unknown; did you mean h"),
         (["synthesize"], "required: OPERATOR"),
         ([*COPY, "--emit", "ptx"], "invalid choice: 'ptx'"),
         ([*COPY, "--consumer", "nobody"], "invalid choice: 'nobody'"),

@@ -107,6 +107,16 @@ def test_the_targets_unit_reads_a_word() -> None:
     assert codes(ls.explain(MatrixDescriptor("wgmma", 16, 1024, "128B"), "b200")) == ["UNIT002"], "it says its unit"
 
 
+@pytest.mark.parametrize("target", ["sm_103a", "b300"])
+def test_an_absolute_leading_offset_is_for_one_chip(target: str) -> None:
+    absolute = B_WORD | 1 << 52
+    assert codes(ls.explain(absolute, "b200")) == ["MDESC010"]
+    found = ls.explain(absolute, target)
+    assert found.legal and "leading address 16" in found.subject
+    for other in (MatrixDescriptor("tcgen05", 16, 512, "64B"), MatrixDescriptor("tcgen05", 16, 1024, "128B", 0, 3)):
+        assert codes(ls.explain(other.word | 1 << 52, target)) == ["MDESC010"]
+
+
 # What the offsets count
 
 

@@ -14,6 +14,7 @@ from legalsat.runtime.cache import Cache, key_of
 from legalsat.runtime.choice import BACKEND, candidates, kept
 from legalsat.runtime.kernel import Kernel
 from legalsat.runtime.program import Program, read_program, write_program
+from legalsat.target_names import table_named
 from legalsat.targets import TARGETS, Target
 
 
@@ -28,11 +29,9 @@ def target_of(name: str, capability: tuple[int, ...]) -> Target:
         LegalSatError: no table describes such a GPU.
     """
     architecture = "sm_" + "".join(map(str, capability))
-    words = name.lower().replace("-", " ").replace("geforce rtx ", "rtx").split()
-    for target in TARGETS.values():
-        same = target.architecture in {architecture, f"{architecture}a"}
-        if same and target.device is not None and target.name in words:
-            return target
+    named = table_named(name, TARGETS)
+    if named is not None and TARGETS[named].architecture in {architecture, f"{architecture}a"}:
+        return TARGETS[named]
     found = TARGETS.get(f"{architecture}a") or TARGETS.get(architecture)
     if found is None:
         raise LegalSatError(f"{name} is {architecture}, which no table describes; use one of {', '.join(TARGETS)}")
