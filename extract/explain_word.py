@@ -120,21 +120,22 @@ def _meaning(told: MatrixDescriptor, major: str) -> str:
         f"the stride offset (SBO), {told.stride} bytes,",
     )
     span, rows = SPANS[told.swizzle], PERIODS[told.swizzle] // SPANS[told.swizzle]
+    groups, chunks = f"one group of 8 {_MN} to the next", f"one chunk of 16 bytes along the {_MN} to the next"
     match major, told.swizzle:
         case "K", "none":
-            counts = f"{leading} leads from 16 bytes of K to the next 16; {stride} from 8 {_MN} to the next 8"
+            counts = f"{leading} counts from one chunk of 16 bytes along K to the next; {stride} from {groups}"
         case "K", "128B_atom_32B":
             counts = "swizzle 128B_atom_32B has no meaning"
         case "K", _:
-            counts = f"{leading} is ignored; {stride} leads from 8 {_MN} to the next 8"
+            counts = f"{leading} is ignored; {stride} counts from {groups}"
         case _, "none":
-            counts = f"{leading} leads from 8 elements of K to the next 8; {stride} from 16 bytes of {_MN} to the next"
+            counts = f"{leading} counts from one group of 8 elements of K to the next; {stride} from {chunks}"
         case _:
             counts = (
-                f"{leading} leads from {span} bytes of {_MN} to the next {span}, and is ignored where one instruction "
-                f"reads no more of them; {stride} leads from {rows} elements of K to the next {rows}"
+                f"{leading} counts from one run of {span} bytes along the {_MN} to the next, and is ignored where one "
+                f"instruction reads a single run; {stride} counts from one group of {rows} elements of K to the next"
             )
-    return f"of a {major}-major tile {counts}"
+    return f"{major}-major tile: {counts}"
 
 
 # Alone

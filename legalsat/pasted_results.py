@@ -65,6 +65,21 @@ RESULTS = (
 )
 _BY_NUMBER = {result.number: result for result in RESULTS}
 _SAME_ERROR = "any further CUDA work will return the same error"
+# What a map can have to do with any of them. The driver checks the maps that it encodes; nobody checks those that a
+# kernel makes or edits, nor whether a map still is its tensor's.
+_MAPS = (
+    "tensor maps, above all those that the device made, which nobody checks: base pointer and strides are multiples of "
+    "16 bytes, those of axes of one element too; no extent is 0; none is stale, of a tensor that was freed, moved or "
+    "reshaped since; the CUtensorMap itself lies at a multiple of 64 bytes, and is a __grid_constant__ parameter, no "
+    "copy of one, or fenced (fence.proxy.tensormap) once it was made, changed or copied"
+)
+_OPERANDS = "operands of wgmma and tcgen05: the majors, swizzles and offsets that these are told are their tiles' own"
+
+
+def _look_at(*causes: str) -> str:
+    """Return the help of a result that a kernel left behind: what to look at, the most frequent first."""
+    listed = "; ".join(f"({number}) {cause}" for number, cause in enumerate(causes, start=1))
+    return f"find the kernel with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer, then check its {listed}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,15 +170,21 @@ def illegal_address(call: FailedCall, target: Target) -> Requirements:
 
     The call that reports it, such as the next encode call, is innocent. In kernels that use tensor maps look for a
     tensor that was freed while a map still held its address, a map made for another tensor's shape or strides, offsets
-    that overflow 32 bits, a CUtensorMap in host memory that the kernel was given by pointer, and loads by threads
-    beside the copies, as of scales, that run past the end in the last tile: nothing clips those.
+    that overflow 32 bits, a CUtensorMap in host memory that the kernel was given by pointer, one that was copied into a
+    local variable, and loads by threads beside the copies, as of scales, that run past the end in the last tile:
+    nothing clips those. A map that the device makes is checked by nobody: an extent of 0 or the stride of an axis of
+    one element, which frameworks leave at anything, goes to the hardware as it is.
     """
     yield require(
         call.result != 700,
         "{blame} read or wrote an invalid address, and every call since returns this",
-        help="find the kernel with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer; check that tensors outlive their maps, "
-        "that each map's address and strides are its tensor's, that no offset overflows 32 bits, and that loads which "
-        "the copy engine does not clip, as of scales, stop where their array ends",
+        help=_look_at(
+            "addresses: tensors outlive their maps, and no offset overflows 32 bits",
+            _MAPS,
+            "loads by threads, as of scales and biases, which the copy engine does not clip: these "
+            "stop where their array ends",
+            "shared memory: boxes and barriers stay inside of what the launch asked for",
+        ),
         blame=call.blame,
     )
 
@@ -193,14 +214,19 @@ def illegal_instruction(call: FailedCall, target: Target) -> Requirements:
 
     It is how the copy engine reports a bad request. Measured on an H200 (FACTS M-12): an innermost coordinate whose
     bytes are no multiple of 16, in loads and stores alike, and a negative coordinate of a store. Reported besides: a
-    reduction of a type that the copy engine does not add, such as 16-bit integers, and a tensor map that was
-    overwritten or edited into an illegal one.
+    reduction of a type that the copy engine does not add, such as 16-bit integers; a tensor map that was overwritten,
+    made or edited on the device into an illegal one, or not fenced after that; and tcgen05 with an instruction
+    descriptor that its kind has not.
     """
     yield require(
         call.result != 715,
         "{blame} executed an instruction that the hardware refuses, and every call since returns this",
-        help="check the coordinates of its copies: the innermost times the element size is a multiple of 16 bytes, and "
-        "none is negative in a store; then whether its reductions and its maps' types exist on {target}",
+        help=_look_at(
+            "coordinates: the innermost times the element size is a multiple of 16 bytes; none is negative in stores",
+            _MAPS,
+            "types: those of its maps and of its reductions exist on {target}, for which it was built",
+            _OPERANDS,
+        ),
         blame=call.blame,
         target=target,
     )
@@ -216,13 +242,18 @@ def misaligned_address(call: FailedCall, target: Target) -> Requirements:
 
     Measured on an H200 (FACTS M-11): a box whose shared memory does not begin at a multiple of 128 bytes, whatever the
     swizzle (rule TMA027). Others are barriers at no multiple of 8 bytes (PIPE025) and vectors at no multiple of their
-    size (VEC002), 16 bytes for cp.async.bulk.
+    size (VEC002), 16 bytes for cp.async.bulk; a CUtensorMap at no multiple of 64 bytes, as on a stack; and public
+    reports have it of tcgen05.mma and tcgen05.cp whose operands do not lie as their descriptors say.
     """
     yield require(
         call.result != 716,
         "{blame} used an address that is not aligned, and every call since returns this",
-        help="begin each buffer of a box at a multiple of 128 bytes of shared memory, each barrier at one of 8, and "
-        "each vector or bulk copy at one of its size, 16 bytes at most",
+        help=_look_at(
+            "alignments: each buffer of a box begins at a multiple of 128 bytes of shared memory, each barrier at one "
+            "of 8, each vector or bulk copy at one of its size, 16 bytes at most, in global memory too",
+            _MAPS,
+            _OPERANDS,
+        ),
         blame=call.blame,
     )
 
@@ -235,14 +266,21 @@ def misaligned_address(call: FailedCall, target: Target) -> Requirements:
 def launch_failed(call: FailedCall, target: Target) -> Requirements:
     """CUDA_ERROR_LAUNCH_FAILED, 719: a kernel raised an exception of no other name; every later call repeats it.
 
-    Public reports have it of barriers that were used before they were initialised (rule PIPE001), of tensor memory
-    freed before the peer block had allocated (TMEM018, TMEM019), and of shared memory accessed out of bounds.
+    Public reports have it of barriers that were used before they were initialised (rule PIPE001) or got more arrivals
+    than they count, as after a wait for the wrong phase (PIPE005, PIPE007), of tensor memory freed before the peer
+    block had allocated (TMEM018, TMEM019), and of shared memory accessed out of bounds.
     """
     yield require(
         call.result != 719,
         "{blame} raised an exception, and every call since returns this",
-        help="check that every barrier is initialised before its use and that tensor memory is allocated and freed by "
-        "both blocks of a pair in step, with `legalsat check kernel.ptx`; find the kernel with compute-sanitizer",
+        help=_look_at(
+            "barriers, with `legalsat check kernel.ptx`: every barrier is initialised before its use, gets as many "
+            "arrivals as it counts, and is waited for by the parity of its phase, which flips each time round the ring",
+            "tensor memory, allocated and freed by both blocks of a pair in step; clusters: no block ends while "
+            "another still writes to it",
+            _MAPS,
+            _OPERANDS,
+        ),
         blame=call.blame,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -94,6 +95,9 @@ def table(rows: Iterable[Sequence[str]], *, indent: str = "  ", gap: str = "   "
     ]
 
 
+_HELP_INDENT = " " * len("  = help: ")
+
+
 def show_diagnostic(found: Diagnostic, look: Look = PLAIN) -> str:
     """Return what is wrong, where, who says so and what to change; the words are those of `str(found)`."""
     severity = f"{found.level}[{found.code}]"
@@ -102,7 +106,9 @@ def show_diagnostic(found: Diagnostic, look: Look = PLAIN) -> str:
     if found.where:
         lines.append(look.wrap(found.where, "  --> "))
     lines.append(look.wrap(found.note, "  = note: "))
-    lines.append(look.wrap(found.help, "  = help: ").replace("help", look.paint("help", "help"), 1))
+    first, *listed = re.split(r" (?=\(\d\) )", found.help)
+    lines.append(look.wrap(first, "  = help: ").replace("help", look.paint("help", "help"), 1))
+    lines += [look.wrap(one, _HELP_INDENT, f"{_HELP_INDENT}    ") for one in listed]
     return "\n".join(lines)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,7 @@ def test_the_offset_that_is_said_to_be_ignored_is(unit: str, swizzle: str) -> No
         if "has no meaning" in sentence:
             assert swizzle == "128B_atom_32B" and "K-major" in sentence
             continue
-        major = "K" if "of a K-major" in sentence else "MN"
+        major = sentence.partition("-major tile: ")[0]
         mn, k = 256, 64  # of one byte: longer than any step
         there = read_addresses(told, major, mn, k, 8)
         leading, _, stride = sentence.partition("; ")
@@ -142,10 +143,10 @@ def test_the_offset_that_is_said_to_be_ignored_is(unit: str, swizzle: str) -> No
             moved = other != there
             assert ("is ignored" in part.partition(", and ")[0]) == (not moved.any())
             if moved.any():
-                words = part.split()
-                step = int(words[words.index("from") + 1])  # 8 rows, 16 bytes: of elements of one byte alike
-                axis = 1 if "of K" in part else 0
-                assert np.array_equal(np.flatnonzero(moved.any(axis=1 - axis)), np.arange(step, (mn, k)[axis]))
+                step = re.search(r"one (?:group|run|chunk) of (\d+)", part)  # of rows or bytes: of one byte each
+                assert step is not None
+                axis = 1 if re.search(r"(?:of|along) K", part) else 0
+                assert np.array_equal(np.flatnonzero(moved.any(axis=1 - axis)), np.arange(int(step[1]), (mn, k)[axis]))
 
 
 def test_a_base_offset_is_told_where_it_counts() -> None:

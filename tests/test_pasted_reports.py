@@ -66,6 +66,54 @@ def test_a_result_alone_lists_the_reports_root_cause(name: str) -> None:
     assert words_for_it in found.help
 
 
+# What public threads name as the cause of each result, and which only its text was printed for.
+CAUSES = {
+    700: (
+        "tensors outlive their maps",  # sglang-16327, vllm-13961: freed or moved
+        "no copy of one",  # NVIDIA/cutlass#2081: the map was copied into a local variable
+        "the device made",  # maps that kernels make: no driver sees their fields
+        "stale",
+        "stop where their array ends",  # pytorch#133334
+        "axes of one element too",
+        "no extent is 0",  # tilelang#1697, recsys-examples#86
+    ),
+    715: (
+        "innermost times the element size is a multiple of 16 bytes",  # triton#7385
+        "reductions",  # tilelang#2583
+        "base pointer",  # pytorch#184563
+        "axes of one element too",  # flashinfer#2232
+        "no extent is 0",
+        "fence.proxy.tensormap",  # fast.cu#8, llvm-project#133218
+        "multiple of 64 bytes",
+        "majors",
+    ),
+    716: (
+        "multiple of 128 bytes of shared memory",  # Fuser#3023
+        "CUtensorMap itself lies at a multiple of 64 bytes",  # triton#9499
+        "base pointer",
+        "operands of wgmma and tcgen05",  # cutlass#2968, triton#10309
+    ),
+    719: (
+        "every barrier is initialised",  # cutlass#2364
+        "as many arrivals as it counts",  # tilelang#972
+        "parity of its phase",
+        "allocated and freed by both blocks of a pair",  # cutlass#3435
+        "majors",
+        "stale",
+    ),
+}
+
+
+@pytest.mark.parametrize("number", CAUSES)
+def test_the_help_of_a_result_lists_its_causes(number: int) -> None:
+    found = ls.explain(number, "h200")
+    for cause in CAUSES[number]:
+        assert cause in found.diagnostics[0].help
+    lines = str(found).splitlines()
+    starts = [line.strip()[:3] for line in lines if line.strip().startswith("(")]
+    assert starts == [f"({n})" for n in range(1, len(starts) + 1)] and len(starts) >= 3, "a cause a line"
+
+
 @pytest.mark.parametrize("name", TENSORS)
 def test_a_reports_tensor_is_judged(name: str) -> None:
     text, code = TENSORS[name]
