@@ -151,8 +151,8 @@ def _alone(told: MatrixDescriptor) -> Iterator[Diagnostic]:
                 require(
                     offset >= _CORE_BYTES,
                     "{name} offset of {offset} bytes, less than the {core} bytes of a core matrix",
-                    help="set it to the distance of core matrices in bytes over 16, unless one instruction takes no "
-                    "step of it",
+                    help="set its field to the distance of core matrices in bytes divided by 16, unless one "
+                    "instruction takes no step of it",
                     name=name,
                     offset=offset,
                     core=_CORE_BYTES,
@@ -164,7 +164,8 @@ def _alone(told: MatrixDescriptor) -> Iterator[Diagnostic]:
         require(
             told.stride >= period or told.swizzle == "128B_atom_32B",
             "stride offset of {stride} bytes, less than the {period} bytes of 8 rows of swizzle {swizzle}",
-            help="set it to the distance of groups of 8 rows in bytes over 16: {field} where they lie side by side",
+            help="set its field to the distance of groups of 8 rows in bytes divided by 16: {field} where they are "
+            "neighbours",
             stride=told.stride,
             period=period,
             swizzle=told.swizzle,

@@ -22,7 +22,13 @@ from legalsat.pasted_results import (
 )
 from legalsat.pasted_sentences import explain_sentences
 from legalsat.pasted_tensors import printed_copy
-from legalsat.pasted_words import InstructionWord, pasted_instruction, pasted_word, read_instruction
+from legalsat.pasted_words import (
+    INSTRUCTION_BITS,
+    InstructionWord,
+    pasted_instruction,
+    pasted_word,
+    read_instruction,
+)
 from legalsat.rules import judge
 from legalsat.targets import Target
 from legalsat.tcgen05_sites import InstructionBits
@@ -83,7 +89,14 @@ def _explain_word(text: str, target: Target) -> Explanation | None:
     if instruction is not None:
         return _explain_instruction(instruction, target)
     word = pasted_word(text)
-    return None if word is None else explain_word(word_of(word, target), target)
+    if word is None:
+        return None
+    found = explain_word(word_of(word, target), target)
+    upper = InstructionWord(word >> INSTRUCTION_BITS, None)
+    if found.legal or word % (1 << INSTRUCTION_BITS) or not read_instruction(upper)[0]:
+        return found
+    said = f"its upper half, {upper.word:#010x}, is an instruction descriptor of tcgen05: explain that half alone"
+    return replace(found, values=(said,), repairs=())
 
 
 def _explain_instruction(pasted: InstructionWord, target: Target) -> Explanation:

@@ -10,17 +10,32 @@ from legalsat.tcgen05 import KINDS, InstructionDescriptor
 
 INSTRUCTION_BITS = 32
 LEAST_INSTRUCTION = 1 << 24  # with fewer bits it would have no rows
-_WORD = re.compile(r"(?:\w*desc\w*\s*[:=]?\s*)?(?P<word>0[xX][0-9a-fA-F]{9,16}|[0-9a-fA-F]{16}|[1-9]\d{9,19})[uUlL]*;?")
+_MOST = 1000  # characters of a text that is a word and little else
+_NAME = r"(?:(?:wgmma|tcgen05|gmma|umma)[\s:.]+)?(?:[\w:.]*desc\w*\s*[:=]?\s*)?"
+_WORD = re.compile(_NAME + r"(?P<word>0x[0-9a-f]{9,16}|[0-9a-f]{16}|[1-9]\d{9,19})[ul]*;?", re.IGNORECASE)
 _INSTRUCTION = re.compile(
     r"(?:\.?(?:kind::)?(?P<kind>"
     + "|".join(sorted(KINDS, key=len, reverse=True))
-    + r")\b[\s,:;]*)?(?:\w*desc\w*\s*[:=]?\s*)?(?P<word>0[xX][0-9a-fA-F]{7,8}|[1-9]\d{7,9})[uU]?;?"
+    + r")\b[\s,:;]*)?"
+    + _NAME
+    + r"(?P<word>0x[0-9a-f]{7,8}|[1-9]\d{7,9})u?;?",
+    re.IGNORECASE,
 )
+# What CuTe prints below a descriptor's word, whose fields it is.
+_FIELDS = re.compile(r"^[ \t]*(?:start_addr|leading_off|stride_off|base_offset|layout_type)[ \t]*:.*$", re.MULTILINE)
+_GROUPED = re.compile(r"0x[0-9a-f]+(?:[_'][0-9a-f]+)+", re.IGNORECASE)
+
+
+def _bare(text: str) -> str:
+    """Return a text that may be a word without what stands around and within one; "" if it is too long."""
+    if len(text) > _MOST:
+        return ""
+    return _GROUPED.sub(lambda found: re.sub("[_']", "", found[0]), _FIELDS.sub("", text)).strip()
 
 
 def pasted_word(text: str) -> int | None:
     """Return the 64-bit word that the text is, in hexadecimal or decimal, after `desc =` or alone; None if none."""
-    match = _WORD.fullmatch(text.strip())
+    match = _WORD.fullmatch(_bare(text))
     if match is None:
         return None
     word = match["word"]
@@ -37,11 +52,12 @@ class InstructionWord(NamedTuple):
 
 def pasted_instruction(text: str) -> InstructionWord | None:
     """Return the 32-bit word that the text is, after its kind and `idesc =` or alone; None if it is none."""
-    match = _INSTRUCTION.fullmatch(text.strip())
+    match = _INSTRUCTION.fullmatch(_bare(text))
     if match is None:
         return None
     word = int(match["word"], 0)
-    return InstructionWord(word, match["kind"]) if LEAST_INSTRUCTION <= word < 1 << INSTRUCTION_BITS else None
+    kind = match["kind"] and match["kind"].lower()
+    return InstructionWord(word, kind) if LEAST_INSTRUCTION <= word < 1 << INSTRUCTION_BITS else None
 
 
 def read_instruction(pasted: InstructionWord) -> tuple[list[InstructionDescriptor], list[str]]:

@@ -296,7 +296,7 @@ _SIBLINGS = (
         multiplies=(*_HALVES, ("i8", 1.0), ("fp32", 1 / 4), ("fp64", 1 / 4)),
     ),
 )
-_ARCHITECTURES = (*_WRITTEN, *_SIBLINGS)
+_ARCHITECTURES = sorted((*_WRITTEN, *_SIBLINGS), key=lambda t: (t.vendor != "nvidia", len(t.name.rstrip("a")), t.name))
 _BY_ARCHITECTURE |= {t.name: t for t in _SIBLINGS}
 
 

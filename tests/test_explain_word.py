@@ -118,6 +118,31 @@ def test_an_absolute_leading_offset_is_for_one_chip(target: str) -> None:
         assert codes(ls.explain(other.word | 1 << 52, target)) == ["MDESC010"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0x4000_0040_0001_0000",
+        "0x40000040'00010000",
+        "0x4000004000010000ULL;",
+        "wgmma desc: 0x4000004000010000",
+        "UMMA::SmemDescriptor 0X4000004000010000",
+        "desc_a = 4611686293305360384",
+        # As CuTe prints one.
+        "GmmaDescriptor: 0x4000004000010000\n  start_addr :  0x0000\n  leading_off:  0x0001 (1)\n"
+        "  stride_off :  0x0040 (64)\n  base_offset:  0x0\n  layout_type:  0x1 (B128)\n",
+    ],
+)
+def test_forms_in_which_people_have_a_word(text: str) -> None:
+    assert ls.explain(text, "h200") == ls.explain(K_WORD, "h200")
+
+
+def test_an_instruction_descriptor_in_the_upper_half_is_told() -> None:
+    """CUTLASS hands out instruction descriptors of 64 bits, whose lower half is 0."""
+    found = ls.explain(0x08200010 << 32, "b200")
+    assert not found.legal and found.repairs == ()
+    assert "0x08200010, is an instruction descriptor" in found.values[0]
+
+
 # What the offsets count
 
 
