@@ -38,6 +38,7 @@ _UNITS = {
     "columns": "columns of 32 bits",
     "allocation_columns": "columns of 32 bits",
     "max_cluster": "blocks",
+    "processors": "SMs (AMD: CUs)",
 }
 
 
@@ -125,7 +126,7 @@ def targets(args: Namespace) -> Answer:
 
 
 def _target_list(look: Look) -> str:
-    rows = [("target", "architecture", "shared/block", "tma", "wgmma", "tcgen05", "processors", "memory", "numbers")]
+    rows = [("target", "architecture", "shared/block", "tma", "wgmma", "tcgen05", "SMs/CUs", "memory", "numbers from")]
     for target in TARGETS.values():
         device = target.device
         rows.append(

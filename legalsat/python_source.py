@@ -136,4 +136,4 @@ def _number(value: int) -> str:
         beyond = value - 2**power
         if power >= 20 and abs(beyond) <= _NEAR:
             return f"2**{power}" + (f" {'-' if beyond < 0 else '+'} {abs(beyond)}" if beyond else "")
-    return str(value)
+    return hex(value) if value >= 2**40 else str(value)  # a descriptor's word
