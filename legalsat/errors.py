@@ -6,13 +6,30 @@ is enough; those that a plain Python mistake would raise as `ValueError` or `Typ
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class LegalSatError(Exception):
-    """Something that LegalSAT was asked cannot be done; the message says what and what to do."""
+    """Something that LegalSAT was asked cannot be done; the message says what and what to do.
+
+    Every one can be copied and pickled, so that it reaches who waits for a worker process.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Python would call the class with the message alone, which is not what every class takes.
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[LegalSatError], args: tuple[Any, ...]) -> LegalSatError:
+    return kind.__new__(kind, *args)
 
 
 class InvalidInput(LegalSatError, ValueError):
     """An argument has no meaning: a negative extent, an unknown name, a stride that overflows."""
+
+
+class MissingExtra(LegalSatError, ImportError):
+    """A package is not installed that only some need; the message names the extra of legalsat that brings it."""
 
 
 class NoSuchLayout(LegalSatError, ValueError):

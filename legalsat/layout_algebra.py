@@ -255,7 +255,11 @@ def complement(layout: Layout, cotarget: AnyLayout | IntTuple | None = None) -> 
 @overload
 def complement(layout: ComposedLayout, cotarget: AnyLayout | IntTuple | None = None) -> Layout: ...
 def complement(layout: AnyLayout, cotarget: AnyLayout | IntTuple | None = None) -> Layout:
-    """Return the ordered layout of the offsets that repeat `layout` without overlap until `cotarget` is covered.
+    """Return the ordered layout of the offsets that repeat `layout` without overlap up to `cotarget`.
+
+    All offsets below `cotarget` are covered where each stride, from the smallest on, is a multiple of what the modes
+    before it span. Elsewhere, as in CuTe, as many repeats fit as leave none overlapping, and gaps remain: that of
+    (3,4):(3,16) in 64 is 3:1, which covers 36.
 
     Args:
         layout: the layout; no negative strides.

@@ -86,14 +86,21 @@ def nullspace(layout: Layout) -> Layout:
 
 
 def max_common_layout(one: Layout, other: Layout) -> Layout:
-    """Return the longest layout R with `one(R(i)) == i == other(R(i))`: elements that lie together in both."""
+    """Return the longest layout R with `one(R(i)) == i == other(R(i))`: elements that lie together in both.
+
+    As in CuTe, `other` bounds R; where `one` has fewer elements it goes on along its last mode, as a call does.
+    """
     inverse = right_inverse(other)
     extent, stride = flat_modes(coalesce(composition(one, inverse)))[0]
     return composition(inverse, extent) if stride == 1 else Layout(1, 0)
 
 
 def max_common_vector(one: Layout, other: Layout) -> int:
-    """Return how many elements, from the first, lie together in memory in both layouts."""
+    """Return how many elements, from the first, lie together in memory in both layouts: `max_common_layout`'s size.
+
+    As in CuTe, `other` bounds it, since `one` goes on along its last mode: of 2:1 and 4:1 it is 4, exchanged 2. Give
+    layouts of one size where the count is to be of elements of both.
+    """
     extent, stride = flat_modes(coalesce(composition(one, right_inverse(other))))[0]
     return extent if stride == 1 else 1
 
