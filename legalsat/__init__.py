@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from legalsat.dtypes import DType as DType
     from legalsat.errors import InvalidInput as InvalidInput
     from legalsat.errors import LegalSatError as LegalSatError
+    from legalsat.errors import MissingExtra as MissingExtra
+    from legalsat.errors import SolverGaveUp as SolverGaveUp
     from legalsat.explanation import Explanation as Explanation
     from legalsat.explanation import Obligation as Obligation
     from legalsat.explanation import Repair as Repair
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from legalsat.extract.region import LegalRegion as LegalRegion
     from legalsat.extract.region import Specialisation as Specialisation
     from legalsat.extract.search import SearchGaveUp as SearchGaveUp
-    from legalsat.extract.solver import SolverGaveUp as SolverGaveUp
     from legalsat.extract.tensor_memory import tensor_memory_placement as tensor_memory_placement
     from legalsat.extract.tensor_memory import tensor_memory_violations as tensor_memory_violations
     from legalsat.gemm import Gemm as Gemm
@@ -129,11 +130,10 @@ _MODULES = {
     "legalsat.diagnostics": "Diagnostic",
     "legalsat.dims": "Dim",
     "legalsat.dtypes": "DType",
-    "legalsat.errors": "InvalidInput LegalSatError",
+    "legalsat.errors": "InvalidInput LegalSatError MissingExtra SolverGaveUp",
     "legalsat.explanation": "Explanation Obligation Repair Snippet",
     "legalsat.extract.bank_repair": "BankRepair repair_banks",
     "legalsat.extract.check_pipeline": "PipelineCheck check_pipeline",
-    "legalsat.extract.solver": "SolverGaveUp",
     "legalsat.extract.planner": "NoLegalLayout",
     "legalsat.extract.proof": "Proof",
     "legalsat.extract.region": "LegalRegion Specialisation",

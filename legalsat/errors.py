@@ -38,3 +38,7 @@ class NoSuchLayout(LegalSatError, ValueError):
 
 class NotLinear(LegalSatError, ValueError):
     """A layout is no linear map of bits: an extent that is no power of two, strides whose bits carry, an offset."""
+
+
+class SolverGaveUp(LegalSatError):
+    """The solver ran out of time, so neither a plan nor a refusal is known; give it longer or a smaller tile."""

@@ -193,8 +193,8 @@ class Type(str, enum.Enum):
     HALF = "fp16"
 engine.CHUNK = 2
 print("once")
-print(engine.sweep([{"m": 512, "n": 512, "k": k, "dtype": "fp16", "x_seen": Type.HALF} for k in (64, 128, 192, 256, 1001)],
-                   "h200", workers=2).verdicts)
+rows = [{"m": 512, "n": 512, "k": k, "x_of": Type.HALF} for k in (64, 128, 192, 256, 1001)]
+print(engine.sweep(rows, "h200", workers=2).verdicts)
 """
 
 

@@ -180,9 +180,7 @@ def _answered(
 ) -> Iterator[tuple[Any, bool]]:
     """Yield tables of answers in the order of the rows, a chunk each, and whether they were in the store.
 
-    Args:
-        rows, target, store: what is asked, for which GPU, and where answers are kept.
-        workers: who answers, told how many chunks there are at least, of two: one needs no other process.
+    `workers` are who answers, told how many chunks there are, two for several: one needs no other process.
     """
     chunks: Iterator[list[Row | Problem | BadRow]] = iter(lambda: list(islice(rows, CHUNK)), [])
     first = list(islice(chunks, 2))

@@ -153,14 +153,14 @@ def serve(parent: int) -> None:
 def _answer(message: bytes) -> bytes:
     try:
         task, asked = pickle.loads(message)
-    except Exception:  # noqa: BLE001 - whatever a class of the script that asks, which is not imported here, raises
+    except Exception:
         return pickle.dumps((_UNKNOWN, None))
     try:
         return pickle.dumps((_ANSWER, task(asked)))
-    except Exception as error:  # noqa: BLE001 - the parent raises it
+    except Exception as error:
         try:
             return pickle.dumps((_ERROR, error))
-        except Exception:  # noqa: BLE001 - an error that holds what cannot be pickled
+        except Exception:
             return pickle.dumps((_ERROR, LegalSatError(f"a worker failed: {type(error).__name__}: {error}")))
 
 
