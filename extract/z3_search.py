@@ -17,6 +17,7 @@ from legalsat.extract.solver import SATISFIED, Domains, Values
 from legalsat.extract.z3_logic import Z3Number, formula, variable
 from legalsat.logic import among
 
+MOST_SECONDS = 1_000_000  # what Z3's 32 bits of milliseconds hold
 EFFORT = 20_000_000  # Z3's resource units; the hardest problems seen take a hundredth
 
 
@@ -83,7 +84,7 @@ def _check(solver: Any, deadline: float | None, *assumptions: Any) -> Any:
         left = deadline - time.monotonic()
         if left <= 0:
             raise SolverGaveUp("time was up before the solver was asked; give more of it")
-        solver.set(timeout=max(1, int(1000 * left)))
+        solver.set(timeout=max(1, int(1000 * min(left, MOST_SECONDS))))
     answer = solver.check(*assumptions)
     if answer == z3.unknown:
         raise SolverGaveUp("solver found no answer within its limits; give a smaller tile or more time")

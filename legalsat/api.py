@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
-from legalsat.checks import number, one_of
+from legalsat.checks import number, one_of, sequence
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.driver_arguments import from_fields
 from legalsat.dtypes import dtype as as_dtype
@@ -102,9 +102,8 @@ def synthesize(
 
 
 def _means(means: Any) -> tuple[str, ...]:
-    if isinstance(means, str) or not isinstance(means, Iterable):
-        raise InvalidInput(f"means is {means!r}; give a sequence of names such as ('tma',)")
-    wanted = {one_of(name, "means", EVERY_MEANS) for name in means}
+    given = means if isinstance(means, Set) else sequence(means, "means", "names such as ('tma',)")
+    wanted = {one_of(name, "means", EVERY_MEANS) for name in given}
     if not wanted:
         raise InvalidInput(f"means is empty; give at least one of {', '.join(EVERY_MEANS)}")
     return tuple(name for name in EVERY_MEANS if name in wanted)

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from legalsat.printable import printable
+
 
 class LegalSatError(Exception):
     """Something that LegalSAT was asked cannot be done; the message says what and what to do.
 
     Every one can be copied and pickled, so that it reaches who waits for a worker process.
     """
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Python would call the class with the message alone, which is not what every class takes.

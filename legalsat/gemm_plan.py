@@ -12,6 +12,7 @@ from legalsat.operators import Copy, Operator
 from legalsat.pipeline import Pipeline
 from legalsat.plan import PLAN_VERSION, Launch, Plan, plain_value, read_plan, reading, value_of, write_plan
 from legalsat.plan import from_json as plan_from_json
+from legalsat.printable import printable
 from legalsat.product_kernel import ProductKernel
 from legalsat.targets import Target, target
 from legalsat.tensor import plain
@@ -163,7 +164,7 @@ class GemmPlan:
     def __str__(self) -> str:
         from legalsat.show_gemm import show_gemm_plan  # noqa: PLC0415 - showing needs plans
 
-        return show_gemm_plan(self)
+        return printable(show_gemm_plan(self))
 
     def _repr_html_(self) -> str:
         """Return the plan with pictures of its operands' maps for a notebook."""

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from legalsat.access import Access, Mode
-from legalsat.checks import integer, integers, one_of
+from legalsat.checks import flag, integer, integers, one_of
 from legalsat.dims import Extent
 from legalsat.dtypes import pattern_of
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
 from legalsat.margins import Margin, Padded, padded_modes
+from legalsat.printable import shown
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, permutation, plain, row_major
 from legalsat.windows import MAX_PIXELS, Sweep, paddings, per_axis, sides, spread_over
@@ -111,7 +112,7 @@ class Copy:
         source = as_tensor(source)
         put = object.__setattr__
         put(self, "passes", integer(passes, "passes", low=1, high=2**31))
-        put(self, "constant", bool(constant))
+        put(self, "constant", flag(constant, "constant"))
         put(self, "source", source)
         put(self, "target", _same(source, dense_like(source) if target is None else target))
         put(self, "tile", _tile(tile, source))
@@ -324,7 +325,7 @@ class Pad:
             raise InvalidInput(f"source is {source}; bind its dims first")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidInput(
-                f"value is {value!r}; give a plain int or float, as 1 for True or value.item() of an array"
+                f"value is {shown(value)}; give a plain int or float, as 1 for True or value.item() of an array"
             )
         put = object.__setattr__
         put(self, "source", source)

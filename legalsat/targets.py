@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from legalsat.checks import meant
 from legalsat.errors import InvalidInput
+from legalsat.printable import shown
 
 # Limits that every tensor memory accelerator shares so far.
 MAX_RANK = 5
@@ -292,5 +294,5 @@ def target(name: Any) -> Target:
     key = name.lower() if isinstance(name, str) else ""
     found = TARGETS.get(key) or TARGETS.get(f"{key}a")
     if found is None:
-        raise UnknownTarget(f"target {name!r} is unknown; give one of {', '.join(TARGETS)}")
+        raise UnknownTarget(f"target {shown(name)} is unknown; give one of {', '.join(TARGETS)}{meant(name, TARGETS)}")
     return found
