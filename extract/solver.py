@@ -103,7 +103,8 @@ def _descend(
     if _fits(dict(domains), *conditions, objective):
         with suppress(ArithmeticError), np.errstate(all="raise"):  # a divisor may be 0 where no value is allowed
             return _tabled(dict(domains), conditions, objective)
-    return _z3_search().descend(dict(domains), conditions, objective, deadline)
+    best: tuple[tuple[str, int], ...] | None = _z3_search().descend(dict(domains), conditions, objective, deadline)
+    return best
 
 
 def _z3_search() -> Any:
@@ -173,4 +174,5 @@ def core(
     if _fits(domains, *given, *(condition for _, condition in tracked)):
         with suppress(ArithmeticError), np.errstate(all="raise"):
             return _tabled_core(domains, given, tracked)
-    return _z3_search().core(domains, given, tracked, deadline)
+    names: set[str] = _z3_search().core(domains, given, tracked, deadline)
+    return names

@@ -19,6 +19,7 @@ from legalsat.gemm import Gemm
 from legalsat.gemm_plan import GemmPlan
 from legalsat.matrix_descriptor import MatrixDescriptor, MatrixOperand
 from legalsat.operators import Copy, Operator, as_tensor
+from legalsat.options import Consumer, Means
 from legalsat.plan import Plan
 from legalsat.rules import TENSOR_MAP_RULES, judge
 from legalsat.rules.causes import FOLLOWS
@@ -45,8 +46,8 @@ def synthesize(
     target: str | Target,
     *,
     tile: Iterable[int] | None = None,
-    consumer: str | None = None,
-    means: Iterable[str] | None = None,
+    consumer: Consumer | None = None,
+    means: Iterable[Means] | None = None,
     seconds: float | None = None,
 ) -> Plan: ...
 
@@ -56,8 +57,8 @@ def synthesize(
     target: str | Target,
     *,
     tile: Iterable[int] | None = None,
-    consumer: str | None = None,
-    means: Iterable[str] | None = None,
+    consumer: Consumer | None = None,
+    means: Iterable[Means] | None = None,
     seconds: float | None = None,
 ) -> Plan | GemmPlan:
     """Return the cheapest legal plan.
@@ -110,7 +111,7 @@ def _means(means: Any) -> tuple[str, ...]:
 
 
 def legal_region(
-    problem: Any, target: str | Target, *, tile: Iterable[int] | None = None, consumer: str | None = None
+    problem: Any, target: str | Target, *, tile: Iterable[int] | None = None, consumer: Consumer | None = None
 ) -> LegalRegion:
     """Return for exactly which values of its dims a problem's plan is legal, as an isl set and in words.
 
@@ -193,7 +194,7 @@ def _copied(subject: TensorMap | TensorCopy | BulkCopy, gpu: Target) -> list[Dia
 
 
 def explain(
-    subject: Any, target: str | Target, *, tile: Iterable[int] | None = None, consumer: str | None = None
+    subject: Any, target: str | Target, *, tile: Iterable[int] | None = None, consumer: Consumer | None = None
 ) -> Explanation:
     """Return what is wrong with a tensor, tensor map, plan, pipeline or text, who says so, and what to change.
 
@@ -227,7 +228,7 @@ def explain(
     return explain_tensor(_operator(subject, tile, consumer), gpu, alone=not isinstance(subject, Operator))
 
 
-def _operator(problem: Any, tile: Iterable[int] | None, consumer: str | None) -> Operator:
+def _operator(problem: Any, tile: Iterable[int] | None, consumer: Consumer | None) -> Operator:
     if not isinstance(problem, Operator):
         return Copy(as_tensor(problem), tile=tile, consumer=consumer)
     if tile is not None or consumer is not None:

@@ -8,12 +8,13 @@ import numbers
 import operator
 from collections.abc import Iterable, Mapping, Set
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from legalsat.errors import InvalidInput
 from legalsat.printable import shown
 
 INT64_MAX = 2**63 - 1
+Name = TypeVar("Name", bound=str)
 MOST_ENTRIES = 2**16  # of a sequence, which may not end
 
 
@@ -92,12 +93,12 @@ def integers(
     return numbers
 
 
-def one_of(value: Any, what: str, names: Iterable[str]) -> str:
+def one_of(value: Any, what: str, names: Iterable[Name]) -> Name:
     """Return `value` if it is one of `names`, else raise `InvalidInput` that lists them."""
     known = tuple(names)
     if not isinstance(value, str) or value not in known:
         raise InvalidInput(f"{what} is {shown(value)}; give one of {', '.join(known)}{meant(value, known)}")
-    return value
+    return known[known.index(value)]  # the plain name, where the value is of a class of its own
 
 
 def meant(value: Any, names: Iterable[str]) -> str:

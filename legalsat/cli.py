@@ -11,10 +11,11 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO, get_args
 
 import legalsat
 from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.options import Backend, Consumer, Means
 
 if TYPE_CHECKING:
     from legalsat.show import Look
@@ -23,9 +24,9 @@ DONE, REFUSED, USAGE = 0, 1, 2
 INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell reports for SIGINT and SIGPIPE
 _MAX_WIDTH = 120
 # The library's own tables, spelled out because importing them takes too long; tests compare the two.
-_CONSUMERS = ("threads", "wgmma.a", "wgmma.b", "tcgen05.a", "tcgen05.b")
-_MEANS = ("tma", "tma.phases", "im2col", "bulk", "cp.async", "threads", "fragments")
-_BACKENDS = ("triton", "cute", "host", "host-python")
+_CONSUMERS = get_args(Consumer)
+_MEANS = get_args(Means)
+_BACKENDS = get_args(Backend)
 _PRODUCT_BACKENDS = ("ptx",)
 
 _NOTATION = """\

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from legalsat.access import Access, Mode
 from legalsat.checks import flag, integer, integers, one_of
@@ -17,15 +17,16 @@ from legalsat.dtypes import pattern_of
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
 from legalsat.margins import Margin, Padded, padded_modes
+from legalsat.options import Consumer
 from legalsat.printable import shown
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, permutation, plain, row_major
 from legalsat.windows import MAX_PIXELS, Sweep, paddings, per_axis, sides, spread_over
 
-WGMMA_CONSUMERS = ("wgmma.a", "wgmma.b")
-TCGEN05_CONSUMERS = ("tcgen05.a", "tcgen05.b")
+WGMMA_CONSUMERS: tuple[Consumer, Consumer] = ("wgmma.a", "wgmma.b")
+TCGEN05_CONSUMERS: tuple[Consumer, Consumer] = ("tcgen05.a", "tcgen05.b")
 MATRIX_CONSUMERS = (*WGMMA_CONSUMERS, *TCGEN05_CONSUMERS)
-CONSUMERS = ("threads", *MATRIX_CONSUMERS)
+CONSUMERS: tuple[Consumer, ...] = get_args(Consumer)
 # Bits from the first to the last element; the e-graph multiplies extents and strides in 64-bit integers.
 MAX_SPAN_BITS = 2**61
 SPATIAL_RANKS = (3, 4, 5)  # of batches of images with 1, 2 or 3 spatial axes
@@ -95,7 +96,7 @@ class Copy:
     source: Tensor
     target: Tensor
     tile: tuple[int, ...] | None
-    consumer: str | None
+    consumer: Consumer | None
     passes: int
     constant: bool
 
@@ -105,7 +106,7 @@ class Copy:
         target: Tensor | None = None,
         *,
         tile: Iterable[int] | None = None,
-        consumer: str | None = None,
+        consumer: Consumer | None = None,
         passes: int = 1,
         constant: bool = False,
     ) -> None:
@@ -210,7 +211,7 @@ class Im2col:
     dilation: tuple[int, ...]
     target: Tensor
     tile: tuple[int, ...] | None
-    consumer: str | None
+    consumer: Consumer | None
 
     def __init__(
         self,
@@ -222,7 +223,7 @@ class Im2col:
         dilation: Any = 1,
         target: Tensor | None = None,
         tile: Iterable[int] | None = None,
-        consumer: str | None = None,
+        consumer: Consumer | None = None,
     ) -> None:
         source = as_tensor(source)
         if source.dims:

@@ -12,6 +12,7 @@ from legalsat.analyses.bank_wavefronts import bank_wavefronts
 from legalsat.analyses.copy_engine import FILLED, smem_image, tx_bytes
 from legalsat.checks import instance, integer, one_of
 from legalsat.errors import InvalidInput
+from legalsat.options import ColumnReadName
 from legalsat.pictures_box import corner
 from legalsat.svg import GREEN, HUES, RED, Canvas, Drawing, fits
 from legalsat.targets import Target
@@ -21,7 +22,7 @@ LINE_BYTES = 128  # of all 32 banks
 CHUNK_BYTES = 16
 _CHUNKS = LINE_BYTES // CHUNK_BYTES
 # Instructions whose lanes can read down a column: rows that they take, and bytes of each.
-COLUMN_READS = {"ldmatrix.x1": (8, 16), "ld.b32": (32, 4)}
+COLUMN_READS: dict[ColumnReadName, tuple[int, int]] = {"ldmatrix.x1": (8, 16), "ld.b32": (32, 4)}
 _MOST_LINES = 2048  # 256 KiB, more than any block has
 LINES = 8  # shown: the swizzles repeat after as many
 
@@ -47,7 +48,7 @@ class ColumnRead:
 
 
 def column_read(
-    tm: TensorMap, op: str = "ldmatrix.x1", *, column: int = 0, base: int = 0, target: str | Target = "h200"
+    tm: TensorMap, op: ColumnReadName = "ldmatrix.x1", *, column: int = 0, base: int = 0, target: str | Target = "h200"
 ) -> ColumnRead:
     """Return what one warp pays to read down a column of a box: rows 0, 1, 2, ... at the same place in each.
 
@@ -102,7 +103,7 @@ def draw_shared(
     tm: TensorMap,
     coordinate: Any = None,
     *,
-    op: str = "ldmatrix.x1",
+    op: ColumnReadName = "ldmatrix.x1",
     column: int = 0,
     base: int = 0,
     target: str | Target = "h200",

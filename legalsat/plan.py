@@ -15,6 +15,7 @@ from legalsat.checks import flag, integer, integers, number, one_of
 from legalsat.dtypes import dtype
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose
+from legalsat.options import Backend, RunBackend
 from legalsat.pipeline import Operation, Pipeline
 from legalsat.printable import printable, shown
 from legalsat.targets import TARGETS, Target, target
@@ -250,13 +251,13 @@ class Plan:
         """The tensor that this plan's kernel reads: the operator's, or what a relayout made of it."""
         return self.before[-1].operator.target if self.before else self.operator.source
 
-    def emit(self, backend: str) -> str:
+    def emit(self, backend: Backend) -> str:
         """Return source text that needs LegalSAT no more: "triton", "cute", "host" (C++) or "host-python"."""
         from legalsat.backends import emit  # noqa: PLC0415 - backends import plans
 
         return emit(self, backend)
 
-    def compile(self, backend: str | None = None) -> Kernel:
+    def compile(self, backend: RunBackend | None = None) -> Kernel:
         """Return a kernel: `y = kernel(x)`, `kernel(x, out=y)`, with torch tensors or any DLPack arrays.
 
         Args:

@@ -8,6 +8,7 @@ from typing import Any
 from legalsat.checks import flag, integer, integers, one_of
 from legalsat.errors import InvalidInput
 from legalsat.operators import as_tensor
+from legalsat.options import SwizzleName
 from legalsat.printable import shown
 from legalsat.swizzle import Swizzle
 from legalsat.tensor import Tensor
@@ -110,7 +111,7 @@ class BulkCopy:
     shared_address: int | None = None
     stores: bool = False
     reduces: str | None = None
-    swizzle: str | int = "none"
+    swizzle: SwizzleName | int = "none"
 
     def __post_init__(self) -> None:
         """Check every number and name."""
