@@ -47,6 +47,12 @@ class PipelineCheck:
         lines += [f"not proven: {reason}" for reason in self.unproven]
         return printable("\n".join([*lines, *(f"assumes that {one}" for one in self.assumptions)]))
 
+    def _repr_html_(self) -> str:
+        """Return the check for a notebook."""
+        from legalsat.show_html import check_html  # noqa: PLC0415 - showing needs checks
+
+        return check_html(self)
+
 
 def check_pipeline(
     subject: Plan | GemmPlan | Pipeline | str,

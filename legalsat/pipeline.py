@@ -388,6 +388,12 @@ class Pipeline:
             object.__setattr__(self, name, parts)
         integer(self.cluster, "cluster", low=1)
 
+    def _repr_html_(self) -> str:
+        """Return the pipeline with a chart for a notebook."""
+        from legalsat.show_html import pipeline_html  # noqa: PLC0415 - showing needs pipelines
+
+        return pipeline_html(self)
+
     @property
     def sums_stages(self) -> dict[str, int]:
         """How many of each accumulator there are."""
