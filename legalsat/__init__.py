@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from legalsat.plan import InvalidPlan as InvalidPlan
     from legalsat.plan import Plan as Plan
     from legalsat.sites import WgmmaMultiply as WgmmaMultiply
+    from legalsat.svg import Drawing as Drawing
     from legalsat.sweeps.engine import Sweep as Sweep
     from legalsat.sweeps.engine import sweep as sweep
     from legalsat.swizzle import ComposedLayout as ComposedLayout
@@ -158,6 +159,7 @@ _MODULES = {
     "legalsat.plan": "InvalidPlan Plan",
     "legalsat.sites": "WgmmaMultiply",
     "legalsat.sweeps.engine": "Sweep sweep",
+    "legalsat.svg": "Drawing",
     "legalsat.swizzle": "ComposedLayout Swizzle",
     "legalsat.targets": "Target UnknownTarget",
     "legalsat.attention": "Attention",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.checks import integer, integers
+from legalsat.checks import integer, integers, sequence
 from legalsat.errors import InvalidInput
 from legalsat.layout import Layout
 from legalsat.linear_layout import LinearLayout
@@ -94,7 +94,8 @@ def draw_owners(
         InvalidInput: no such layout, a shape that does not go with it, or too many elements.
     """
     most = [integer(n, what, low=1, high=256) for n, what in ((rows, "rows"), (columns, "columns"))]
-    if isinstance(layout, LinearLayout) and not len(shape):
+    shape = sequence(shape, "shape", "integers")
+    if isinstance(layout, LinearLayout) and not shape:
         owned = _linearly_owned(layout)
     elif isinstance(layout, Layout):
         owned = _owned(layout, shape)

@@ -109,7 +109,7 @@ DRAWN: tuple[Callable[[], Any], ...] = (
 @pytest.mark.parametrize("draw", DRAWN)
 def test_a_drawing_shows_in_a_notebook_and_saves(draw: Callable[[], Any], tmp_path: Path) -> None:
     drawn = draw()
-    assert isinstance(drawn, str) and drawn._repr_svg_() == str(drawn) and drawn.startswith("<svg")
+    assert isinstance(drawn, ls.Drawing) and drawn._repr_svg_() == str(drawn) and drawn.startswith("<svg")
     assert repr(drawn).startswith("<drawing: ") and len(repr(drawn)) < 300
     drawn.save(tmp_path / "drawn.svg")
     assert (tmp_path / "drawn.svg").read_text(encoding="utf-8").strip() == drawn.strip()
