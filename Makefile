@@ -34,7 +34,7 @@ $(VENV)/.venv:
 	touch $@
 
 $(VENV)/.base: $(VENV)/.venv pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[triton]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml

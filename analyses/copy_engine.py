@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from legalsat.checks import INT64_MAX, integer, integers
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
+from legalsat.printable import shown
 from legalsat.tensor_map import INT32_MAX, INT32_MIN, MAP_TYPES, TensorMap
 
 FILLED = -1
@@ -82,7 +83,7 @@ def _look_up(tm: TensorMap, field: str, table: dict[str, int]) -> int:
 def _shape(tm: TensorMap) -> _Shape:
     """Read `tm` as the engine does; raises `InvalidInput` where the map has no meaning to it."""
     if not isinstance(tm, TensorMap):
-        raise InvalidInput(f"{tm!r} is no tensor map; give a TensorMap")
+        raise InvalidInput(f"{shown(tm)} is no tensor map; give a TensorMap")
     slice_bytes = _look_up(tm, "interleave", _SLICE_BYTES)
     span = _look_up(tm, "swizzle", _SPAN_BYTES)
     if tm.map_type.is_packed:

@@ -25,6 +25,7 @@ from legalsat.int_tuple import Basis
 from legalsat.layout import Layout, Offsets, flat_modes, from_modes
 from legalsat.layout_algebra import composition
 from legalsat.linear_layout import LinearLayout
+from legalsat.printable import shown
 from legalsat.shared_access import SharedAccess
 from legalsat.swizzle import AnyLayout, ComposedLayout, Swizzle
 from legalsat.targets import BankModel, Target
@@ -172,7 +173,7 @@ class _Tile:
                 _require_few(shared.size, "the shared layout")
                 table = shared.offsets()
         else:
-            raise InvalidInput(f"shared is {shared!r}; give a Layout, a ComposedLayout or a LinearLayout")
+            raise InvalidInput(f"shared is {shown(shared)}; give a Layout, a ComposedLayout or a LinearLayout")
         if plain is not None and any(isinstance(d, Basis) for _, d in flat_modes(plain)):
             raise InvalidInput(f"shared layout {shared} yields coordinates; give one that yields offsets")
         if math.prod(sizes) > MOST_ELEMENTS:
@@ -266,7 +267,7 @@ def _patterns(registers: RegisterLayout, tile: _Tile, lanes: int, per_lane: int)
         held = _linear_registers(registers, tile)
         threads, values = _checked(held.shape[0], held.shape[1], lanes, per_lane)
     else:
-        raise InvalidInput(f"registers are {registers!r}; give a Layout of (thread, value) or a LinearLayout")
+        raise InvalidInput(f"registers are {shown(registers)}; give a Layout of (thread, value) or a LinearLayout")
     bits = tile.bits(held)
     each = bits.reshape(threads // lanes, lanes, values // per_lane, per_lane).swapaxes(1, 2)
     yield each.reshape(-1, lanes, per_lane), [1] * (threads * values // lanes // per_lane)

@@ -25,6 +25,7 @@ from legalsat.checks import choice, integer, one_of
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.layout import Layout
 from legalsat.matrix_descriptor import CHUNK_BYTES, MAJORS, PERIODS, REACH, SPANS, MatrixDescriptor, MatrixOperand
+from legalsat.printable import shown
 from legalsat.swizzle import Swizzle
 
 ELEMENT_BITS = (4, 8, 16, 32)
@@ -54,7 +55,7 @@ def read_addresses(descriptor: MatrixDescriptor, major: str, mn: int, k: int, el
         InvalidInput: an argument has no meaning, or there are more elements than that.
     """
     if not isinstance(descriptor, MatrixDescriptor):
-        raise InvalidInput(f"descriptor is {descriptor!r}; give a MatrixDescriptor")
+        raise InvalidInput(f"descriptor is {shown(descriptor)}; give a MatrixDescriptor")
     mn, k = integer(mn, "mn", low=1), integer(k, "k", low=1)
     if mn * k > MOST_LISTED:
         raise InvalidInput(f"mn and k name {mn * k} elements; give at most {MOST_LISTED}, or one instruction's")

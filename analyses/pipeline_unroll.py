@@ -40,6 +40,7 @@ from legalsat.pipeline import (
     Write,
     walk,
 )
+from legalsat.printable import shown
 
 
 def unroll(pipeline: Pipeline, values: Mapping[str, int]) -> Unrolled:
@@ -55,7 +56,7 @@ def unroll(pipeline: Pipeline, values: Mapping[str, int]) -> Unrolled:
     for name in pipeline.symbols:
         value: Any = values[name]
         if isinstance(value, bool) or not hasattr(value, "__index__") or value < 0:
-            raise InvalidInput(f"{name} is {value!r}; give a whole number from 0 on")
+            raise InvalidInput(f"{name} is {shown(value)}; give a whole number from 0 on")
     tensor = {op.sums for op in _operations(pipeline) if isinstance(op, Multiply) and op.unit == "tcgen05"}
     tensor |= {name for op in _operations(pipeline) if isinstance(op, Allocate) for name in op.holds}
     processes = tuple(_processes(pipeline))

@@ -115,7 +115,7 @@ def planned(entry: dict[str, Any]) -> Plan:
     tensor = ls.Tensor(shape, dtype, strides)
     consumer = "threads" if "swizzle" in entry["smem"] else None
     ends = (ls.Tensor(shape, dtype), tensor) if entry["op"] == "store" else (tensor, None)
-    return ls.synthesize(Copy(*ends, tile=tile, consumer=consumer), TARGET, means=("tma",))
+    return ls.synthesize(Copy(*ends, tile=tile, consumer=consumer), TARGET, means=("tma",))  # type: ignore[arg-type]
 
 
 def cutes_map(encode: dict[str, Any]) -> ls.TensorMap:

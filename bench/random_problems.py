@@ -61,7 +61,7 @@ def _operand(random: Random, rank: int, consumer: str) -> Problem:
     source = _source(random, rank, random.choice(WGMMA_DTYPES))
     tile = (*(1,) * (rank - 2), random.choice((64, 64, 128)), random.choice((8, 16, 32, 64, 128)))[-rank:]
     target = "h200" if random.random() < 0.9 else random.choice(TARGETS)
-    return Problem(Copy(source, _result(random, source), tile=tile, consumer=consumer), target)
+    return Problem(Copy(source, _result(random, source), tile=tile, consumer=consumer), target)  # type: ignore[arg-type]
 
 
 def _source(random: Random, rank: int, name: str) -> Tensor:

@@ -50,7 +50,7 @@ class Case:
     @property
     def operator(self) -> Copy:
         """What is explained."""
-        return Copy(self.tensor, tile=self.tile, consumer=self.consumer)
+        return Copy(self.tensor, tile=self.tile, consumer=self.consumer)  # type: ignore[arg-type]
 
     @property
     def options(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def smaller(case: Case, pitch: tuple[int, ...]) -> tuple[tuple[int, ...] | None,
     base = {"align": tensor.align, "offset": tensor.offset} if tensor.address % 16 == 0 else {}
     for number, rival in enumerate(rivals[:MOST_PADDINGS], start=1):
         other = Tensor(tensor.shape, tensor.dtype, rival, **base)
-        if boxed(Copy(other, tile=case.tile, consumer=case.consumer), target(TARGET)) is not None:
+        if boxed(Copy(other, tile=case.tile, consumer=case.consumer), target(TARGET)) is not None:  # type: ignore[arg-type]
             return rival, number, True
     return None, min(len(rivals), MOST_PADDINGS), len(rivals) <= MOST_PADDINGS
 
@@ -164,14 +164,14 @@ def outcome(case: Case) -> Outcome | None:
             result.misses.append(f"{repair.kind} is not legal: {repair.message}")
         if repair.kind == "align":
             less = Tensor(case.tensor.shape, case.tensor.dtype, case.tensor.strides, repair.after.align // 2)
-            if boxed(Copy(less, tile=case.tile, consumer=case.consumer), chip) is not None:
+            if boxed(Copy(less, tile=case.tile, consumer=case.consumer), chip) is not None:  # type: ignore[arg-type]
                 result.misses.append(f"align to {less.align} would do")
         if repair.kind == "pad" and case.small:
             rival, result.tried, result.exhausted = smaller(case, plain(repair.after.strides))
             if rival is not None:
                 result.misses.append(f"strides {rival} would do instead of {repair.after.strides}")
     if all(kind == "fall back" for kind in result.kinds):
-        suited = Copy(padded(case.tensor), tile=case.tile, consumer=case.consumer)
+        suited = Copy(padded(case.tensor), tile=case.tile, consumer=case.consumer)  # type: ignore[arg-type]
         if boxed(suited, chip) is not None:
             result.misses.append("a padded copy would do, and nothing is offered")
     return result

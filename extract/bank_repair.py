@@ -18,6 +18,7 @@ from legalsat.dtypes import dtype as element_type
 from legalsat.errors import InvalidInput
 from legalsat.layout import Layout
 from legalsat.operators import MATRIX_CONSUMERS, TCGEN05_CONSUMERS, WGMMA_CONSUMERS
+from legalsat.printable import shown
 from legalsat.sites import SWIZZLE_SPANS
 from legalsat.swizzle import Swizzle
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, Target
@@ -289,12 +290,12 @@ def _problem(
     one_of(read_by, "read_by", READERS)
     if isinstance(accesses, str) or not isinstance(accesses, Sequence) or not accesses:
         raise InvalidInput(
-            f"accesses are {accesses!r}; give at least one (instruction, registers): threads touch no tile else"
+            f"accesses are {shown(accesses)}; give at least one (instruction, registers): threads touch no tile else"
         )
     pairs = []
     for pair in accesses:
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise InvalidInput(f"access is {pair!r}; give an instruction and a register layout")
+            raise InvalidInput(f"access is {shown(pair)}; give an instruction and a register layout")
         shared_access(pair[0], chip)
         pairs.append(pair)
     if columns * bits % 8:

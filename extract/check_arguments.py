@@ -7,6 +7,7 @@ from typing import Any
 
 from legalsat.analyses.ptx_text import PtxText
 from legalsat.errors import InvalidInput
+from legalsat.printable import shown
 
 _BLOCK = ("%ctaid.x", "%ctaid.y", "%ctaid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z")
 BOX_GRANULE = 16  # bytes that every box is a multiple of (FACTS TM-10)
@@ -46,9 +47,9 @@ def _numbers(given: object, what: str) -> dict[str, int]:
     name: Any
     for name, value in given.items():
         if not isinstance(name, str):
-            raise InvalidInput(f"{what} names {name!r}; give the name of a kernel's parameter as a string")
+            raise InvalidInput(f"{what} names {shown(name)}; give the name of a kernel's parameter as a string")
         if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise InvalidInput(f"{what} has {value!r} for {name}; give a whole number")
+            raise InvalidInput(f"{what} has {shown(value)} for {name}; give a whole number")
         found[name] = int(value)
     return found
 

@@ -13,6 +13,7 @@ from legalsat.extract.check_ptx import KernelCheck, check_ptx
 from legalsat.gemm_plan import GemmPlan
 from legalsat.pipeline import Pipeline
 from legalsat.plan import Plan
+from legalsat.printable import printable
 from legalsat.rules import PIPELINE_RULES
 from legalsat.targets import Target
 from legalsat.targets import target as as_target
@@ -44,7 +45,13 @@ class PipelineCheck:
         state = "proven" if self.proven else "wrong" if wrong else "not proven"
         lines = [f"pipeline of {self.subject}: {state}", *map(str, self.diagnostics)]
         lines += [f"not proven: {reason}" for reason in self.unproven]
-        return "\n".join([*lines, *(f"assumes that {one}" for one in self.assumptions)])
+        return printable("\n".join([*lines, *(f"assumes that {one}" for one in self.assumptions)]))
+
+    def _repr_html_(self) -> str:
+        """Return the check for a notebook."""
+        from legalsat.show_html import check_html  # noqa: PLC0415 - showing needs checks
+
+        return check_html(self)
 
 
 def check_pipeline(

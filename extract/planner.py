@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from legalsat.access import ANY, MEANS, Access
 from legalsat.diagnostics import Diagnostic
-from legalsat.errors import LegalSatError
+from legalsat.errors import LegalSatError, SolverGaveUp
 from legalsat.extract import by_boxes, by_phases, by_vectors, search
 from legalsat.extract.columns import column_of, suits, walked, window_of
 from legalsat.extract.cost import dominates, in_a_row, order
@@ -20,7 +20,6 @@ from legalsat.extract.fields import Conflict
 from legalsat.extract.movement_pipeline import movement_pipeline
 from legalsat.extract.recheck import CHOSEN_TILE, RELAID, recheck
 from legalsat.extract.schedule import launch
-from legalsat.extract.solver import SolverGaveUp
 from legalsat.extract.tiles import proposals, window_proposals
 from legalsat.extract.views import map_type
 from legalsat.law import Law

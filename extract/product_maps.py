@@ -6,9 +6,11 @@ Where an operand is laid out anew first, its map describes the copy: rows in a p
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from legalsat.gemm import Gemm
 from legalsat.logic import round_up
+from legalsat.options import SwizzleName
 from legalsat.product_kernel import ProductKernel
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import Tensor, plain
@@ -115,7 +117,7 @@ def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
                 global_stride=(phases * pitch,),
                 box=box,
                 element_stride=(1, 1),
-                swizzle=f"{box[0] * size}B",
+                swizzle=cast("SwizzleName", f"{box[0] * size}B"),
                 l2_promotion="none",
             ),
             number * pitch,

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 
 from legalsat.analyses.regions import Span, corners, declared, domain, holds, pieces_of, read, spans
 from legalsat.dims import Dim
-from legalsat.errors import InvalidInput
+from legalsat.errors import InvalidInput, SolverGaveUp
 from legalsat.extract.planner import AS_IT_IS, ONE_AT_A_TIME, NoLegalLayout, plan
 from legalsat.extract.region import LegalRegion
-from legalsat.extract.solver import SolverGaveUp
 from legalsat.extract.structure import Structure, name_of, products_of, requirements
-from legalsat.extract.z3_logic import counterexample, variable
 from legalsat.logic import Condition, Value, all_of, any_of, implies, multiple_of, within
 
 TIMEOUT_MS = 10_000
@@ -146,6 +144,8 @@ def _differs(region: LegalRegion, structure: Structure) -> dict[str, int] | None
     Raises:
         SolverGaveUp: Z3 ran out of time, or too little is known of products of dims.
     """
+    from legalsat.extract.z3_logic import counterexample, variable  # noqa: PLC0415 - samples need no Z3
+
     products = products_of(structure)
     numbers = {name: variable(name) for name in (*(d.name for d in region.dims), *map(name_of, products))}
     inside = holds(pieces_of(region.set), [numbers[dim.name] for dim in region.dims])

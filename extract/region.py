@@ -113,6 +113,12 @@ class LegalRegion:
             lines += [f"  {one}" for one in self.family if one.plan is not self.plan]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """Return the region for a notebook."""
+        from legalsat.show_html import region_html  # noqa: PLC0415 - showing needs regions
+
+        return region_html(self)
+
     def to_json(self) -> dict[str, Any]:
         """Return the region as plain values; plans are left to `Plan.to_json`."""
         return {

@@ -8,9 +8,9 @@ does not depend on the machine.
 
 from __future__ import annotations
 
+import importlib
 import math
 import operator
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, reduce
@@ -18,24 +18,16 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 import numpy as np
-import z3
 
 from legalsat.errors import LegalSatError
 from legalsat.extract.recorded import Record, at, names, reach
-from legalsat.extract.z3_logic import Z3Number, formula, variable
-from legalsat.logic import among
 
 MOST_TABLED = 2**18  # combinations that are judged in arrays, 2 MiB of 64-bit numbers
 MOST_REACHED = 2**62  # where numbers beyond this may turn up, 64-bit arrays are not used
-EFFORT = 20_000_000  # Z3's resource units; the hardest problems seen take a hundredth
 SATISFIED = "conditions hold together, so they have no core; ask for the optimum"
 
 Domains: TypeAlias = Mapping[str, Sequence[int]]
 Values: TypeAlias = dict[str, int]
-
-
-class SolverGaveUp(LegalSatError):
-    """The solver ran out of time, so neither a plan nor a refusal is known; give it longer or a smaller tile."""
 
 
 def optimum(
@@ -111,21 +103,13 @@ def _descend(
     if _fits(dict(domains), *conditions, objective):
         with suppress(ArithmeticError), np.errstate(all="raise"):  # a divisor may be 0 where no value is allowed
             return _tabled(dict(domains), conditions, objective)
-    known: dict[str, Any] = {name: values[0] if len(values) == 1 else variable(name) for name, values in domains}
-    solver = z3.SimpleSolver()
-    for name, values in domains:
-        solver.add(formula(among(known[name], values)))
-    for condition in conditions:
-        solver.add(formula(at(condition, known)))
-    wanted = at(objective, known)
-    best: Values | None = None
-    while _check(solver, deadline) == z3.sat:
-        model = solver.model()
-        best = {name: _number(model, known[name]) for name, _ in domains}
-        if not isinstance(wanted, Z3Number):
-            break
-        solver.add(formula(wanted < at(objective, best)))
-    return None if best is None else tuple(best.items())
+    best: tuple[tuple[str, int], ...] | None = _z3_search().descend(dict(domains), conditions, objective, deadline)
+    return best
+
+
+def _z3_search() -> Any:
+    """Return `legalsat.extract.z3_search`, which few questions need and which takes long to load."""
+    return importlib.import_module("legalsat.extract.z3_search")
 
 
 def _fits(domains: Domains, *records: Record) -> bool:
@@ -179,25 +163,6 @@ def _tabled_core(domains: Domains, given: Iterable[Record], tracked: Sequence[tu
     return needed
 
 
-def _number(model: Any, number: Any) -> int:
-    if not isinstance(number, Z3Number):
-        return int(number)
-    return int(model.eval(number.expression, model_completion=True).as_long())
-
-
-def _check(solver: Any, deadline: float | None, *assumptions: Any) -> Any:
-    solver.set(rlimit=EFFORT)
-    if deadline is not None:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise SolverGaveUp("time was up before the solver was asked; give more of it")
-        solver.set(timeout=max(1, int(1000 * left)))
-    answer = solver.check(*assumptions)
-    if answer == z3.unknown:
-        raise SolverGaveUp("solver found no answer within its limits; give a smaller tile or more time")
-    return answer
-
-
 def core(
     domains: Domains, given: Iterable[Record], tracked: Sequence[tuple[str, Record]], deadline: float | None = None
 ) -> set[str]:
@@ -209,22 +174,5 @@ def core(
     if _fits(domains, *given, *(condition for _, condition in tracked)):
         with suppress(ArithmeticError), np.errstate(all="raise"):
             return _tabled_core(domains, given, tracked)
-    known: dict[str, Any] = {name: variable(name) for name in domains}
-    solver = z3.SimpleSolver()
-    for name, values in domains.items():
-        solver.add(formula(among(known[name], values)))
-    for condition in given:
-        solver.add(formula(at(condition, known)))
-    markers = {}
-    for i, (name, condition) in enumerate(tracked):
-        marker = z3.Bool(f"{name}.{i}")
-        solver.add(z3.Implies(marker, formula(at(condition, known))))
-        markers[marker] = name
-    if _check(solver, deadline, *markers) == z3.sat:
-        raise LegalSatError(SATISFIED)
-    needed = list(solver.unsat_core())
-    for marker in list(needed):
-        rest = [m for m in needed if m is not marker]
-        if _check(solver, deadline, *rest) == z3.unsat:
-            needed = rest
-    return {markers[m] for m in needed}
+    names: set[str] = _z3_search().core(domains, given, tracked, deadline)
+    return names

@@ -21,6 +21,7 @@ from legalsat.errors import InvalidInput
 from legalsat.extract.fields import Conflict
 from legalsat.extract.planner import NoLegalLayout
 from legalsat.mma import Columns
+from legalsat.printable import shown
 from legalsat.rule import Rule
 from legalsat.rules import TENSOR_MEMORY_RULES
 from legalsat.rules.tensor_memory import allocation_sizes
@@ -90,7 +91,7 @@ def tensor_memory_violations(program: Program, target: str | Target) -> list[Dia
     gpu = target_called(target)
     _check(gpu)
     if not isinstance(program, Program):
-        raise InvalidInput(f"program is {program!r}; give a tensor_memory.Program of events")
+        raise InvalidInput(f"program is {shown(program)}; give a tensor_memory.Program of events")
     return worst_first(_said(sites(program), gpu))
 
 
@@ -330,9 +331,9 @@ def choose_instruction(
         ("majors", majors, "A's and B's"),
     ):
         if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2 + (what == "types"):
-            raise InvalidInput(f"{what} are {given!r}; give {wanted}")
+            raise InvalidInput(f"{what} are {shown(given)}; give {wanted}")
     if not isinstance(scales, Scales | None):
-        raise InvalidInput(f"scales are {scales!r}; give Scales, or None for none")
+        raise InvalidInput(f"scales are {shown(scales)}; give Scales, or None for none")
     kind = kind_of(types[0], types[1], scales)
     found: list[tuple[tuple[int, int, int], Instruction]] = []
     refused: tuple[Diagnostic, ...] = ()

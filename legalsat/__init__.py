@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from legalsat.dtypes import DType as DType
     from legalsat.errors import InvalidInput as InvalidInput
     from legalsat.errors import LegalSatError as LegalSatError
+    from legalsat.errors import MissingExtra as MissingExtra
+    from legalsat.errors import SolverGaveUp as SolverGaveUp
     from legalsat.explanation import Explanation as Explanation
     from legalsat.explanation import Obligation as Obligation
     from legalsat.explanation import Repair as Repair
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from legalsat.extract.region import LegalRegion as LegalRegion
     from legalsat.extract.region import Specialisation as Specialisation
     from legalsat.extract.search import SearchGaveUp as SearchGaveUp
-    from legalsat.extract.solver import SolverGaveUp as SolverGaveUp
     from legalsat.extract.tensor_memory import tensor_memory_placement as tensor_memory_placement
     from legalsat.extract.tensor_memory import tensor_memory_violations as tensor_memory_violations
     from legalsat.gemm import Gemm as Gemm
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from legalsat.plan import InvalidPlan as InvalidPlan
     from legalsat.plan import Plan as Plan
     from legalsat.sites import WgmmaMultiply as WgmmaMultiply
+    from legalsat.svg import Drawing as Drawing
     from legalsat.sweeps.engine import Sweep as Sweep
     from legalsat.sweeps.engine import sweep as sweep
     from legalsat.swizzle import ComposedLayout as ComposedLayout
@@ -129,11 +131,10 @@ _MODULES = {
     "legalsat.diagnostics": "Diagnostic",
     "legalsat.dims": "Dim",
     "legalsat.dtypes": "DType",
-    "legalsat.errors": "InvalidInput LegalSatError",
+    "legalsat.errors": "InvalidInput LegalSatError MissingExtra SolverGaveUp",
     "legalsat.explanation": "Explanation Obligation Repair Snippet",
     "legalsat.extract.bank_repair": "BankRepair repair_banks",
     "legalsat.extract.check_pipeline": "PipelineCheck check_pipeline",
-    "legalsat.extract.solver": "SolverGaveUp",
     "legalsat.extract.planner": "NoLegalLayout",
     "legalsat.extract.proof": "Proof",
     "legalsat.extract.region": "LegalRegion Specialisation",
@@ -158,6 +159,7 @@ _MODULES = {
     "legalsat.plan": "InvalidPlan Plan",
     "legalsat.sites": "WgmmaMultiply",
     "legalsat.sweeps.engine": "Sweep sweep",
+    "legalsat.svg": "Drawing",
     "legalsat.swizzle": "ComposedLayout Swizzle",
     "legalsat.targets": "Target UnknownTarget",
     "legalsat.attention": "Attention",

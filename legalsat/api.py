@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
-from legalsat.checks import number, one_of
+from legalsat.checks import number, one_of, sequence
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.driver_arguments import from_fields
 from legalsat.dtypes import dtype as as_dtype
@@ -19,6 +19,7 @@ from legalsat.gemm import Gemm
 from legalsat.gemm_plan import GemmPlan
 from legalsat.matrix_descriptor import MatrixDescriptor, MatrixOperand
 from legalsat.operators import Copy, Operator, as_tensor
+from legalsat.options import Consumer, Means
 from legalsat.plan import Plan
 from legalsat.rules import TENSOR_MAP_RULES, judge
 from legalsat.rules.causes import FOLLOWS
@@ -45,8 +46,8 @@ def synthesize(
     target: str | Target,
     *,
     tile: Iterable[int] | None = None,
-    consumer: str | None = None,
-    means: Iterable[str] | None = None,
+    consumer: Consumer | None = None,
+    means: Iterable[Means] | None = None,
     seconds: float | None = None,
 ) -> Plan: ...
 
@@ -56,8 +57,8 @@ def synthesize(
     target: str | Target,
     *,
     tile: Iterable[int] | None = None,
-    consumer: str | None = None,
-    means: Iterable[str] | None = None,
+    consumer: Consumer | None = None,
+    means: Iterable[Means] | None = None,
     seconds: float | None = None,
 ) -> Plan | GemmPlan:
     """Return the cheapest legal plan.
@@ -102,16 +103,15 @@ def synthesize(
 
 
 def _means(means: Any) -> tuple[str, ...]:
-    if isinstance(means, str) or not isinstance(means, Iterable):
-        raise InvalidInput(f"means is {means!r}; give a sequence of names such as ('tma',)")
-    wanted = {one_of(name, "means", EVERY_MEANS) for name in means}
+    given = means if isinstance(means, Set) else sequence(means, "means", "names such as ('tma',)")
+    wanted = {one_of(name, "means", EVERY_MEANS) for name in given}
     if not wanted:
         raise InvalidInput(f"means is empty; give at least one of {', '.join(EVERY_MEANS)}")
     return tuple(name for name in EVERY_MEANS if name in wanted)
 
 
 def legal_region(
-    problem: Any, target: str | Target, *, tile: Iterable[int] | None = None, consumer: str | None = None
+    problem: Any, target: str | Target, *, tile: Iterable[int] | None = None, consumer: Consumer | None = None
 ) -> LegalRegion:
     """Return for exactly which values of its dims a problem's plan is legal, as an isl set and in words.
 
@@ -198,7 +198,7 @@ def explain(
     target: str | Target,
     *,
     tile: Iterable[int] | None = None,
-    consumer: str | None = None,
+    consumer: Consumer | None = None,
     layout: Any = None,
     dtype: Any = None,
 ) -> Explanation:
@@ -245,7 +245,7 @@ def explain(
     return explain_tensor(_operator(subject, tile, consumer), gpu, alone=not isinstance(subject, Operator))
 
 
-def _operator(problem: Any, tile: Iterable[int] | None, consumer: str | None) -> Operator:
+def _operator(problem: Any, tile: Iterable[int] | None, consumer: Consumer | None) -> Operator:
     if not isinstance(problem, Operator):
         return Copy(as_tensor(problem), tile=tile, consumer=consumer)
     if tile is not None or consumer is not None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from legalsat.dtypes import DType, dtype
 from legalsat.errors import InvalidInput
+from legalsat.printable import shown
 
 MAX_ALIGNMENT = 256
 
@@ -33,7 +34,8 @@ def describe(array: Any) -> Description:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(
-            f"{type(array).__name__} does not describe itself as an array does ({error!r}); copy it to one that does"
+            f"{type(array).__name__} does not describe itself as an array does ({shown(error)}); "
+            "copy it to one that does"
         ) from None
     negative = [s for s in found.strides or () if s < 0]
     if negative:

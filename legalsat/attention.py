@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from legalsat.checks import integer, one_of
 from legalsat.dtypes import DType
@@ -11,10 +11,11 @@ from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.gemm import ROW_BITS, TILE_ROWS, readers_on
 from legalsat.operators import Copy, as_tensor
+from legalsat.options import AttentionLayout
 from legalsat.targets import Target
 from legalsat.tensor import Tensor
 
-LAYOUTS = ("bhsd", "bshd")  # axes as they are stored: batch, heads, sequence, elements of a head
+LAYOUTS = get_args(AttentionLayout)  # axes as they are stored: batch, heads, sequence, elements of a head
 MOST = 2**31 - 1
 
 
@@ -59,7 +60,7 @@ class Attention:
         *,
         kv_heads: int | None = None,
         v_head: int | None = None,
-        layout: str = "bshd",
+        layout: AttentionLayout = "bshd",
         q: Any = None,
         k: Any = None,
         v: Any = None,

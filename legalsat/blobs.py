@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from legalsat.checks import sequence
 from legalsat.errors import InvalidInput
+from legalsat.printable import shown
 
 MAP_BYTES = 128
 HARDWARE_BYTES = 64
@@ -42,13 +44,15 @@ def bytes_of(blob: Any) -> bytes:
     if view is not None and view.nbytes in (MAP_BYTES, HARDWARE_BYTES):
         if view.format.strip("<=@|") in tuple("bBcxhHiIlLqQ") or view.itemsize == view.nbytes:
             return view.tobytes()
-        raise InvalidInput(f"blob is an array of format {view.format!r}; give native integers, such as numpy's uint8")
+        raise InvalidInput(
+            f"blob is an array of format {shown(view.format)}; give native integers, such as numpy's uint8"
+        )
     if isinstance(blob, bytes | bytearray):
         return bytes(blob)
     if not isinstance(blob, Iterable):
         raise InvalidInput(f"blob is {type(blob).__name__}; give the {MAP_BYTES} bytes of a CUtensorMap, or hex text")
     try:
-        return _packed([operator.index(number) for number in blob])
+        return _packed([operator.index(number) for number in sequence(blob, "blob", "numbers")])
     except TypeError:
         raise InvalidInput("blob holds something else than integers; give bytes, or words of 32 or 64 bits") from None
 
@@ -75,7 +79,7 @@ def _from_text(text: str) -> bytes:
     digits = "".join(token.removeprefix("0x").removeprefix("0X") for token in tokens)
     if not _HEX.fullmatch(digits):
         odd = next((c for c in digits if not _HEX.fullmatch(c)), "")
-        what = f"it has {odd!r}" if odd else "it is empty"
+        what = f"it has {shown(odd)}" if odd else "it is empty"
         raise InvalidInput(f"the text is no hex: {what}; give {2 * MAP_BYTES} hex digits, as `xxd -p` prints them")
     if len(digits) % 2:
         raise no_map(f"there are {len(digits)} hex digits; give {2 * MAP_BYTES}")

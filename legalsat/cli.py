@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import json
 import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO, get_args
 
 import legalsat
 from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.options import Backend, Consumer, Means
 
 if TYPE_CHECKING:
     from legalsat.show import Look
@@ -22,9 +24,9 @@ DONE, REFUSED, USAGE = 0, 1, 2
 INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell reports for SIGINT and SIGPIPE
 _MAX_WIDTH = 120
 # The library's own tables, spelled out because importing them takes too long; tests compare the two.
-_CONSUMERS = ("threads", "wgmma.a", "wgmma.b", "tcgen05.a", "tcgen05.b")
-_MEANS = ("tma", "tma.phases", "im2col", "bulk", "cp.async", "threads", "fragments")
-_BACKENDS = ("triton", "cute", "host", "host-python")
+_CONSUMERS = get_args(Consumer)
+_MEANS = get_args(Means)
+_BACKENDS = get_args(Backend)
 _PRODUCT_BACKENDS = ("ptx",)
 
 _NOTATION = """\
@@ -142,6 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the words after the program's name; those of the process when left out.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    _never_unwritable()
     try:
         code = _run(words)
         _flush()
@@ -179,7 +182,7 @@ def _run(words: list[str]) -> int:
     if output is not None and not answer.failed:
         from legalsat.show import PLAIN  # noqa: PLC0415 - it loads what plans are made of
 
-        text = json.dumps(answer.data, indent=1) if as_json else answer.text(PLAIN)
+        text = json.dumps(answer.data, indent=1) if as_json else PLAIN.clean(answer.text(PLAIN))
         try:
             Path(output).write_text(text.rstrip("\n") + "\n", encoding="utf-8")
         except OSError as error:
@@ -204,7 +207,8 @@ def _print(answer: Answer, *, as_json: bool) -> None:
         print(json.dumps(answer.data, indent=1))
         return
     stream = sys.stderr if answer.failed else sys.stdout
-    print(answer.text(_look(stream)), file=stream)
+    look = _look(stream)
+    print(look.clean(answer.text(look)), file=stream)
 
 
 def _look(stream: TextIO) -> Look:
@@ -213,6 +217,13 @@ def _look(stream: TextIO) -> Look:
     terminal = stream is not None and stream.isatty()
     colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Look(min(shutil.get_terminal_size((100, 24)).columns, _MAX_WIDTH), colour)
+
+
+def _never_unwritable() -> None:
+    """Let the streams write what their encoding lacks as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _flush() -> None:

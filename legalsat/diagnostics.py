@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
+from legalsat.printable import printable
+
 Level = Literal["error", "warning"]
 Authority = Literal["driver", "hardware", "document"]
 # What becomes of a violation, by who enforces the rule.
@@ -50,7 +52,7 @@ class Diagnostic:
             lines.append(f"  --> {self.where}")
         lines.append(f"  = note: {self.note}")
         lines.append(f"  = help: {self.help}")
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a dictionary of plain values."""

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from legalsat.checks import INT64_MAX, integer
 from legalsat.errors import InvalidInput
+from legalsat.printable import shown
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -28,7 +29,7 @@ class Dim:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
-            raise InvalidInput(f"dim name is {self.name!r}; give an identifier such as M")
+            raise InvalidInput(f"dim name is {shown(self.name)}; give an identifier such as M")
         for field, low in (("multiple_of", 1), ("min", 1), ("max", 1)):
             object.__setattr__(self, field, integer(getattr(self, field), f"{field} of dim {self.name}", low=low))
         if self.smallest > self.max:
@@ -75,6 +76,7 @@ class Scaled:
         return "*".join(factors)
 
 
+MOST_FACTOR = 2**4096  # of products of extents; what is bound is below 2^63
 Extent: TypeAlias = int | Dim | Scaled
 
 
@@ -83,7 +85,7 @@ def _parts(extent: Extent) -> tuple[int, tuple[Dim, ...]]:
         return 1, (extent,)
     if isinstance(extent, Scaled):
         return extent.coefficient, extent.dims
-    return integer(extent, "factor of an extent", low=0, high=None), ()
+    return integer(extent, "factor of an extent", low=0, high=MOST_FACTOR), ()
 
 
 def times(one: Extent, other: Extent) -> Extent:
@@ -115,7 +117,7 @@ def bind(extent: Extent, values: Mapping[str, int]) -> int:
     """Return the extent's value at `values`, which must name every dim in it."""
     coefficient, dims = _parts(extent)
     if not isinstance(values, Mapping):
-        raise InvalidInput(f"values of dims are {values!r}; give a mapping from names to integers")
+        raise InvalidInput(f"values of dims are {shown(values)}; give a mapping from names to integers")
     missing = [d.name for d in dims if d.name not in values]
     if missing:
         raise InvalidInput(f"dim {missing[0]} has no value; bind {missing[0]}=...")

@@ -12,7 +12,9 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+from legalsat.checks import meant
 from legalsat.errors import InvalidInput
+from legalsat.printable import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +130,16 @@ def dtype(name: Any) -> DType:
     if isinstance(name, DType):
         return name
     # str() of torch's is "torch.bfloat16", of numpy's "float32"; a numpy scalar class has __name__ only.
-    text = name if isinstance(name, str) else getattr(name, "__name__", None) or str(name)
-    key = text.removeprefix("torch.").lower()
+    try:
+        text = name if isinstance(name, str) else getattr(name, "__name__", None) or str(name)
+    except Exception:
+        text = ""
+    key = text.removeprefix("torch.").lower() if isinstance(text, str) else ""
     found = DTYPES.get(_ALIASES.get(key, key))
     if found is None:
         if key[:1] == ">":
-            raise InvalidInput(f"dtype {name!r} is big-endian; convert the array to native byte order")
-        raise InvalidInput(f"dtype {name!r} is unknown; give one of {', '.join(DTYPES)}")
+            raise InvalidInput(f"dtype {shown(name)} is big-endian; convert the array to native byte order")
+        raise InvalidInput(f"dtype {shown(name)} is unknown; give one of {', '.join(DTYPES)}{meant(key, DTYPES)}")
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.plan import Plan
+from legalsat.printable import printable
 
 Consequence = Literal["fault", "wrong", "clobber", "conflict", "overflow", "hang", "slow"]
 
@@ -104,7 +105,7 @@ class Explanation:
     def __str__(self) -> str:
         from legalsat.show_explanation import show_explanation  # noqa: PLC0415 - showing needs explanations
 
-        return show_explanation(self)
+        return printable(show_explanation(self))
 
     def _repr_html_(self) -> str:
         """Return the explanation with its pictures for a notebook."""

@@ -9,7 +9,8 @@ from legalsat.checks import integer
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
-from legalsat.operators import Copy, as_tensor
+from legalsat.operators import TCGEN05_CONSUMERS, WGMMA_CONSUMERS, Copy, as_tensor
+from legalsat.options import Consumer
 from legalsat.targets import Target
 from legalsat.tensor import Tensor
 
@@ -83,7 +84,7 @@ class Gemm:
         wider = f" to {self.out_dtype}" if self.out_dtype != self.dtype else ""
         return f"{'scaled ' if self.scaled else ''}gemm of {self.dtype}{wider}, {self.m} x {self.n} x {self.k}"
 
-    def operands(self, tile: tuple[int, int, int], readers: tuple[str, str]) -> dict[str, Copy]:
+    def operands(self, tile: tuple[int, int, int], readers: tuple[Consumer, Consumer]) -> dict[str, Copy]:
         """Return A, B and C as movements in tiles of m, n and k elements.
 
         Args:
@@ -107,10 +108,11 @@ class Gemm:
         }
 
 
-def readers_on(target: Target) -> tuple[str, str]:
+def readers_on(target: Target) -> tuple[Consumer, Consumer]:
     """Return who reads A and B on a target: its matrix unit where that reads shared memory, else threads."""
     unit = matrix_unit(target)
-    return (f"{unit}.a", f"{unit}.b") if unit else ("threads", "threads")
+    found: dict[str, tuple[Consumer, Consumer]] = {"wgmma": WGMMA_CONSUMERS, "tcgen05": TCGEN05_CONSUMERS}
+    return found.get(unit, ("threads", "threads"))
 
 
 def matrix_unit(target: Target) -> str:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from legalsat.gemm import Gemm
 from legalsat.mma import Epilogue, Mma
 from legalsat.operators import Copy, Operator
+from legalsat.options import ProductBackend
 from legalsat.pipeline import Pipeline
 from legalsat.plan import PLAN_VERSION, Launch, Plan, plain_value, read_plan, reading, value_of, write_plan
 from legalsat.plan import from_json as plan_from_json
+from legalsat.printable import printable
 from legalsat.product_kernel import ProductKernel
 from legalsat.targets import Target, target
 from legalsat.tensor import plain
@@ -103,13 +105,13 @@ class GemmPlan:
 
         return product_pipeline(self)
 
-    def emit(self, backend: str) -> str:
+    def emit(self, backend: ProductBackend) -> str:
         """Return source text that needs LegalSAT no more: "cute", "ptx" or "triton"."""
         from legalsat.backends import emit  # noqa: PLC0415 - backends import plans
 
         return emit(self, backend)
 
-    def compile(self, backend: str | None = None) -> Kernel:
+    def compile(self, backend: ProductBackend | None = None) -> Kernel:
         """Return a kernel: `c = kernel(a, b)`, `kernel(a, b, out=c)`, with torch tensors or any DLPack arrays.
 
         A has shape (m, k) and B (n, k), each with the strides that were planned for; what the plan lays out anew is
@@ -163,7 +165,7 @@ class GemmPlan:
     def __str__(self) -> str:
         from legalsat.show_gemm import show_gemm_plan  # noqa: PLC0415 - showing needs plans
 
-        return show_gemm_plan(self)
+        return printable(show_gemm_plan(self))
 
     def _repr_html_(self) -> str:
         """Return the plan with pictures of its operands' maps for a notebook."""

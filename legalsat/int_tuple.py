@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from legalsat.checks import INT64_MAX, integer, integers
 from legalsat.errors import InvalidInput
+from legalsat.printable import shown
 
 IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
 StrideTuple: TypeAlias = "int | Basis | tuple[StrideTuple, ...]"
@@ -51,11 +52,11 @@ def parse(text: str, what: str) -> StrideTuple:
     """Return the nested tuple that `text` writes, such as "((8,16),64)"; a leading "_" on a number is CuTe's static."""
     tokens = _TOKEN.findall(text)
     if "".join(tokens) != re.sub(r"\s", "", text) or not tokens:
-        raise InvalidInput(f"{what} is {text!r}; write integers, commas and parentheses such as (4,(2,8))")
+        raise InvalidInput(f"{what} is {shown(text)}; write integers, commas and parentheses such as (4,(2,8))")
     tokens.append("")
     value, end = _parse(tokens, 0, what, 0)
     if tokens[end]:
-        raise InvalidInput(f"{what} {text!r} goes on after its end; write one number or one parenthesised tuple")
+        raise InvalidInput(f"{what} {shown(text)} goes on after its end; write one number or one parenthesised tuple")
     return value
 
 

@@ -30,7 +30,9 @@ from legalsat.int_tuple import (
     product,
     show,
 )
+from legalsat.printable import shown
 
+MOST_OFFSETS = 2**27
 Offsets: TypeAlias = NDArray[np.int64]
 
 
@@ -65,17 +67,19 @@ class Layout:
         if isinstance(shape, str):
             shape, stride = _split(shape, stride)
         elif isinstance(stride, str):
-            raise InvalidInput(f"stride is {stride!r}; give integers, or one text as in Layout('(4,8):(8,1)')")
+            raise InvalidInput(f"stride is {shown(stride)}; give integers, or one text as in Layout('(4,8):(8,1)')")
         checked = as_shape(shape)
         if product(checked) > INT64_MAX:
-            raise InvalidInput(f"shape {show(checked)} has {product(checked)} elements; give at most {INT64_MAX}")
+            raise InvalidInput(
+                f"shape {show(checked)} has {shown(product(checked))} elements; give at most {INT64_MAX}"
+            )
         strides = compact_strides(checked) if stride is None else as_stride(stride)
         if not congruent(checked, strides):
             raise InvalidInput(f"stride {show(strides)} is not nested like shape {show(checked)}; give one per extent")
         object.__setattr__(self, "shape", checked)
         object.__setattr__(self, "stride", strides)
         if self.cosize > INT64_MAX:
-            raise InvalidInput(f"layout {self} spans {self.cosize} offsets; give at most {INT64_MAX}")
+            raise InvalidInput(f"layout {self} spans {shown(self.cosize)} offsets; give at most {INT64_MAX}")
 
     @classmethod
     def from_json(cls, fields: Any) -> Layout:
@@ -84,7 +88,7 @@ class Layout:
         A `Basis` is written `{"basis": [1, 0], "scale": 2}`.
         """
         if not isinstance(fields, Mapping) or not {"shape", "stride"} <= fields.keys():
-            raise InvalidInput(f"layout is {fields!r}; give an object with shape and stride")
+            raise InvalidInput(f"layout is {shown(fields)}; give an object with shape and stride")
         return cls(fields["shape"], _stride_from_json(fields["stride"]))
 
     def to_json(self) -> dict[str, Any]:
@@ -157,8 +161,12 @@ class Layout:
         return _offset(at, self.shape, self.stride, "coordinate")
 
     def offsets(self) -> Offsets:
-        """Return the offset of every flat index in order, shape (size,)."""
-        return self(np.arange(self.size, dtype=np.int64))
+        """Return the offset of every flat index in order, shape (size,).
+
+        Raises:
+            InvalidInput: there are more than 2^27, which take a gigabyte.
+        """
+        return self(flat_indices(self.size))
 
     def coordinate(self, index: int) -> IntTuple:
         """Return the natural coordinate of a flat index within the size."""
@@ -181,7 +189,7 @@ def make_layout(*modes: Layout) -> Layout:
     """Return the layout whose modes are `modes`; of one layout, the rank-1 tuple around it, as in CuTe."""
     for mode in modes:
         if not isinstance(mode, Layout):
-            raise InvalidInput(f"mode is {mode!r}; give layouts")
+            raise InvalidInput(f"mode is {shown(mode)}; give layouts")
     return Layout(tuple(m.shape for m in modes), tuple(m.stride for m in modes))
 
 
@@ -198,9 +206,18 @@ def from_modes(modes: list[tuple[int, Any]]) -> Layout:
     return Layout(int_tuple.unwrapped(shape), int_tuple.unwrapped(stride))
 
 
+def flat_indices(count: int) -> Offsets:
+    """Return the indices below `count`; raise `InvalidInput` beyond 2^27."""
+    if count > MOST_OFFSETS:
+        raise InvalidInput(f"layout has {count} offsets; list at most {MOST_OFFSETS}, or call it on some indices")
+    return np.arange(count, dtype=np.int64)
+
+
 def _split(text: str, stride: Any) -> tuple[StrideTuple, StrideTuple | None]:
     if stride is not None:
-        raise InvalidInput(f"shape is the text {text!r} and a stride is given too; write both in the text or neither")
+        raise InvalidInput(
+            f"shape is the text {shown(text)} and a stride is given too; write both in the text or neither"
+        )
     shape, colon, rest = text.partition(":")
     return int_tuple.parse(shape, "shape"), int_tuple.parse(rest, "stride") if colon else None
 
@@ -208,7 +225,7 @@ def _split(text: str, stride: Any) -> tuple[StrideTuple, StrideTuple | None]:
 def _stride_from_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         if value.keys() != {"basis", "scale"}:
-            raise InvalidInput(f"stride is {value!r}; give an integer, a list or an object with basis and scale")
+            raise InvalidInput(f"stride is {shown(value)}; give an integer, a list or an object with basis and scale")
         return Basis(value["scale"], value["basis"])
     return [_stride_from_json(v) for v in value] if isinstance(value, list | tuple) else value
 

@@ -13,9 +13,10 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast, overl
 
 from legalsat.checks import integer
 from legalsat.errors import InvalidInput, NoSuchLayout
-from legalsat.int_tuple import Basis, IntTuple, as_shape, extents, product
+from legalsat.int_tuple import MAX_DEPTH, Basis, IntTuple, as_shape, extents, product
 from legalsat.layout import Layout, flat_modes, from_modes, make_layout
 from legalsat.layout_composition import compose
+from legalsat.printable import shown
 from legalsat.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 Tiler: TypeAlias = "Layout | int | tuple[Tiler, ...] | None"
@@ -49,7 +50,9 @@ def on_domain(operation: Callable[Concatenate[Layout, _P], Layout]) -> OnLayouts
 
 def size(layout: AnyLayout | IntTuple) -> int:
     """Return the number of coordinates of a layout or shape."""
-    return layout.size if isinstance(layout, Layout | ComposedLayout) else product(as_shape(layout))
+    if isinstance(layout, Layout | ComposedLayout):
+        return layout.size
+    return integer(product(as_shape(layout)), "size")
 
 
 def cosize(layout: AnyLayout) -> int:
@@ -139,7 +142,9 @@ def coalesced(modes: list[tuple[int, Any]], *, endless: bool = False) -> list[tu
     return [(1, 0)] if done == [(1, done[0][1])] else done[::-1]
 
 
-def by_mode(layout: Layout, profile: Any, operation: Callable[[Layout, Any], Layout], *, rest: bool = True) -> Layout:
+def by_mode(
+    layout: Layout, profile: Any, operation: Callable[[Layout, Any], Layout], *, rest: bool = True, level: int = 0
+) -> Layout:
     """Return the layout with `operation(mode, leaf)` done at the leaves of `profile`.
 
     Args:
@@ -147,13 +152,16 @@ def by_mode(layout: Layout, profile: Any, operation: Callable[[Layout, Any], Lay
         profile: nested tuple whose leaves are no tuples, at most as many modes as the layout.
         operation: what to do with a mode and the leaf that stands for it.
         rest: keep the modes that the profile has no entry for.
+        level: of nesting, from the outermost.
     """
     if not isinstance(profile, tuple):
         return operation(layout, profile)
+    if level >= MAX_DEPTH:
+        raise InvalidInput(f"tiler is nested more than {MAX_DEPTH} deep; flatten it")
     modes = tuple(layout)
     if not 0 < len(profile) <= len(modes):
         raise InvalidInput(f"tiler has {len(profile)} modes for layout {layout}; give 1 to {len(modes)}")
-    changed = (by_mode(m, p, operation, rest=rest) for m, p in zip(modes, profile, strict=False))
+    changed = (by_mode(m, p, operation, rest=rest, level=level + 1) for m, p in zip(modes, profile, strict=False))
     return make_layout(*changed, *(modes[len(profile) :] if rest else ()))
 
 
@@ -255,7 +263,11 @@ def complement(layout: Layout, cotarget: AnyLayout | IntTuple | None = None) -> 
 @overload
 def complement(layout: ComposedLayout, cotarget: AnyLayout | IntTuple | None = None) -> Layout: ...
 def complement(layout: AnyLayout, cotarget: AnyLayout | IntTuple | None = None) -> Layout:
-    """Return the ordered layout of the offsets that repeat `layout` without overlap until `cotarget` is covered.
+    """Return the ordered layout of the offsets that repeat `layout` without overlap up to `cotarget`.
+
+    All offsets below `cotarget` are covered where each stride, from the smallest on, is a multiple of what the modes
+    before it span. Elsewhere, as in CuTe, as many repeats fit as leave none overlapping, and gaps remain: that of
+    (3,4):(3,16) in 64 is 3:1, which covers 36.
 
     Args:
         layout: the layout; no negative strides.
@@ -308,7 +320,7 @@ def forward_modes(layout: Layout, what: str) -> list[tuple[int, Any]]:
 def checked_layout(value: Any, what: str) -> Layout:
     """Return `value` if it is a `Layout`, else raise `InvalidInput`."""
     if not isinstance(value, Layout):
-        raise InvalidInput(f"{what} is {value!r}; give a Layout")
+        raise InvalidInput(f"{what} is {shown(value)}; give a Layout")
     return value
 
 

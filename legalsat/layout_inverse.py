@@ -11,6 +11,7 @@ from legalsat.errors import InvalidInput, NoSuchLayout
 from legalsat.int_tuple import IntTuple, as_shape, as_tuple, compact_strides, extents
 from legalsat.layout import Layout, flat_modes, from_modes
 from legalsat.layout_algebra import checked_layout, coalesce, coalesced, composition, forward_modes, stride_of
+from legalsat.printable import shown
 from legalsat.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 
@@ -69,7 +70,7 @@ def _inverse(layout: Swizzle | ComposedLayout, invert: Callable[[Any], Any]) -> 
     if isinstance(layout, Swizzle):
         return layout
     if not isinstance(layout, ComposedLayout):
-        raise InvalidInput(f"layout is {layout!r}; give a layout or a swizzle")
+        raise InvalidInput(f"layout is {shown(layout)}; give a layout or a swizzle")
     inner, outer = invert(layout.inner), invert(layout.outer)
     if layout.offset == 0 and isinstance(outer, Swizzle):
         found: Swizzle | AnyLayout = composition(inner, outer)
@@ -86,15 +87,23 @@ def nullspace(layout: Layout) -> Layout:
 
 
 def max_common_layout(one: Layout, other: Layout) -> Layout:
-    """Return the longest layout R with `one(R(i)) == i == other(R(i))`: elements that lie together in both."""
-    inverse = right_inverse(other)
-    extent, stride = flat_modes(coalesce(composition(one, inverse)))[0]
+    """Return the longest layout R with `one(R(i)) == i == other(R(i))`: elements that lie together in both.
+
+    As in CuTe, `other` bounds R; where `one` has fewer elements it goes on along its last mode, as a call does.
+    """
+    inverse = right_inverse(checked_layout(other, "other"))
+    extent, stride = flat_modes(coalesce(composition(checked_layout(one, "one"), inverse)))[0]
     return composition(inverse, extent) if stride == 1 else Layout(1, 0)
 
 
 def max_common_vector(one: Layout, other: Layout) -> int:
-    """Return how many elements, from the first, lie together in memory in both layouts."""
-    extent, stride = flat_modes(coalesce(composition(one, right_inverse(other))))[0]
+    """Return how many elements, from the first, lie together in memory in both layouts: `max_common_layout`'s size.
+
+    As in CuTe, `other` bounds it, since `one` goes on along its last mode: of 2:1 and 4:1 it is 4, exchanged 2. Give
+    layouts of one size where the count is to be of elements of both.
+    """
+    inverse = right_inverse(checked_layout(other, "other"))
+    extent, stride = flat_modes(coalesce(composition(checked_layout(one, "one"), inverse)))[0]
     return extent if stride == 1 else 1
 
 

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from legalsat.bit_columns import Vector, check_disjoint, flat, pivots, power_extents, split, strided_columns
-from legalsat.checks import integer, integers
+from legalsat.checks import integer, integers, sequence
 from legalsat.errors import InvalidInput, NoSuchLayout
 from legalsat.layout import Layout, Offsets, from_modes, make_layout
 from legalsat.layout_algebra import coalesced
+from legalsat.printable import shown
 from legalsat.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 MAX_BITS = 62
@@ -50,13 +51,14 @@ class LinearLayout:
             outs: sizes of the output dimensions, or just their names: the sizes are then the smallest that fit.
         """
         if not isinstance(bases, Mapping):
-            raise InvalidInput(f"bases are {bases!r}; give basis vectors by name of input dimension")
-        if isinstance(outs, str) or not isinstance(outs, Mapping | Sequence):
-            raise InvalidInput(f"outs are {outs!r}; give sizes by name of output dimension, or a list of names")
-        names = _names([*bases], "input dimension"), _names([*outs], "output dimension")
+            raise InvalidInput(f"bases are {shown(bases)}; give basis vectors by name of input dimension")
+        if isinstance(outs, str):
+            raise InvalidInput(f"outs are {shown(outs)}; give sizes by name of output dimension, or a list of names")
+        names = _names([*bases], "input dimension"), _names(outs, "output dimension")
+        given = {name: sequence(found, f"bases of {name}", "basis vectors") for name, found in bases.items()}
         vectors = tuple(
             (name, tuple(integers(v, f"basis {i} of {name}", low=0, length=len(names[1])) for i, v in enumerate(found)))
-            for name, found in zip(names[0], bases.values(), strict=True)
+            for name, found in given.items()
         )
         reach = [0] * len(names[1])
         for _, found in vectors:
@@ -78,11 +80,13 @@ class LinearLayout:
     def identity(cls, size: int, in_dim: str, out_dim: str) -> LinearLayout:
         """Return the map of `in_dim` onto `out_dim`, both of `size`, a power of two."""
         bits = _power(size, "size").bit_length() - 1
+        _names((in_dim,), "input dimension"), _names((out_dim,), "output dimension")
         return cls({in_dim: [(1 << i,) for i in range(bits)]}, {out_dim: size})
 
     @classmethod
     def zeros(cls, size: int, in_dim: str, out_dim: str) -> LinearLayout:
         """Return the map of `in_dim` of `size` to coordinate 0: every index holds the same element."""
+        _names((in_dim,), "input dimension"), _names((out_dim,), "output dimension")
         return cls({in_dim: [(0,)] * (_power(size, "size").bit_length() - 1)}, {out_dim: 1})
 
     @classmethod
@@ -106,7 +110,7 @@ class LinearLayout:
         if isinstance(layout, Swizzle):
             layout = ComposedLayout(layout, 0, Layout(layout.period))
         if not isinstance(layout, Layout | ComposedLayout):
-            raise InvalidInput(f"layout is {layout!r}; give a layout or a swizzle")
+            raise InvalidInput(f"layout is {shown(layout)}; give a layout or a swizzle")
         names = _names(in_dims, "input dimension")
         if len(names) not in {1, layout.rank}:
             raise InvalidInput(f"{len(names)} names for the {layout.rank} modes of {layout}; give 1 or {layout.rank}")
@@ -160,7 +164,7 @@ class LinearLayout:
             InvalidInput: names differ, or an output is larger than the input that takes it.
         """
         if not isinstance(outer, LinearLayout):
-            raise InvalidInput(f"outer is {outer!r}; give a LinearLayout")
+            raise InvalidInput(f"outer is {shown(outer)}; give a LinearLayout")
         sizes = outer.in_sizes
         if self.out_sizes.keys() != sizes.keys():
             raise InvalidInput(f"outputs {', '.join(self.out_sizes)} feed inputs {', '.join(sizes)}; name them alike")
@@ -310,12 +314,13 @@ def blocked(
     return LinearLayout(bases, {f"dim{axis}": n for axis, n in enumerate(extents)})
 
 
-def _names(names: Sequence[str], what: str) -> list[str]:
+def _names(names: Any, what: str) -> list[str]:
     if isinstance(names, str):
-        raise InvalidInput(f"names of {what}s are the text {names!r}; give a list of names")
+        raise InvalidInput(f"names of {what}s are the text {shown(names)}; give a list of names")
+    names = sequence(tuple(names) if isinstance(names, Mapping) else names, f"names of {what}s", "names")
     for name in names:
         if not isinstance(name, str) or not name:
-            raise InvalidInput(f"name of {what} is {name!r}; give a word")
+            raise InvalidInput(f"name of {what} is {shown(name)}; give a word")
     if len(set(names)) < len(names):
         raise InvalidInput(f"two of {what}s {', '.join(names)} are called alike; rename one")
     return list(names)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from legalsat.checks import integer, one_of
+from legalsat.checks import instance, integer, integers, one_of, sequence
 from legalsat.errors import InvalidInput
+from legalsat.printable import shown
 
 UNITS = ("wgmma", "tcgen05")
 MAJORS = ("K", "MN")
@@ -136,7 +137,7 @@ class MatrixDescriptor:
             InvalidInput: an argument has no meaning; they are those of `ignored`.
         """
         if not isinstance(other, MatrixDescriptor):
-            raise InvalidInput(f"other is {other!r}; give a MatrixDescriptor")
+            raise InvalidInput(f"other is {shown(other)}; give a MatrixDescriptor")
         if (self.unit, self.swizzle) != (other.unit, other.swizzle):
             return False
         unread: dict[str, Any] = dict.fromkeys(self.ignored(major, block=block, element_bits=element_bits), 0)
@@ -226,6 +227,14 @@ class MatrixOperand:
     block: int
     descriptor: MatrixDescriptor
     offsets: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        one_of(self.major, "major", ("K", "MN"))
+        integer(self.block, "block", low=1)
+        instance(self.descriptor, "descriptor", MatrixDescriptor)
+        rows = sequence(self.offsets, "offsets", "rows of offsets")
+        steps = tuple(integers(row, f"offsets[{i}]") for i, row in enumerate(rows))
+        object.__setattr__(self, "offsets", steps)
 
     @property
     def alignment(self) -> int:

@@ -8,23 +8,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from legalsat.access import Access, Mode
-from legalsat.checks import integer, integers, one_of
+from legalsat.checks import flag, integer, integers, one_of
 from legalsat.dims import Extent
 from legalsat.dtypes import pattern_of
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
 from legalsat.margins import Margin, Padded, padded_modes
+from legalsat.options import Consumer
+from legalsat.printable import shown
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, permutation, plain, row_major
 from legalsat.windows import MAX_PIXELS, Sweep, paddings, per_axis, sides, spread_over
 
-WGMMA_CONSUMERS = ("wgmma.a", "wgmma.b")
-TCGEN05_CONSUMERS = ("tcgen05.a", "tcgen05.b")
+WGMMA_CONSUMERS: tuple[Consumer, Consumer] = ("wgmma.a", "wgmma.b")
+TCGEN05_CONSUMERS: tuple[Consumer, Consumer] = ("tcgen05.a", "tcgen05.b")
 MATRIX_CONSUMERS = (*WGMMA_CONSUMERS, *TCGEN05_CONSUMERS)
-CONSUMERS = ("threads", *MATRIX_CONSUMERS)
+CONSUMERS: tuple[Consumer, ...] = get_args(Consumer)
 # Bits from the first to the last element; the e-graph multiplies extents and strides in 64-bit integers.
 MAX_SPAN_BITS = 2**61
 SPATIAL_RANKS = (3, 4, 5)  # of batches of images with 1, 2 or 3 spatial axes
@@ -94,7 +96,7 @@ class Copy:
     source: Tensor
     target: Tensor
     tile: tuple[int, ...] | None
-    consumer: str | None
+    consumer: Consumer | None
     passes: int
     constant: bool
 
@@ -104,14 +106,14 @@ class Copy:
         target: Tensor | None = None,
         *,
         tile: Iterable[int] | None = None,
-        consumer: str | None = None,
+        consumer: Consumer | None = None,
         passes: int = 1,
         constant: bool = False,
     ) -> None:
         source = as_tensor(source)
         put = object.__setattr__
         put(self, "passes", integer(passes, "passes", low=1, high=2**31))
-        put(self, "constant", bool(constant))
+        put(self, "constant", flag(constant, "constant"))
         put(self, "source", source)
         put(self, "target", _same(source, dense_like(source) if target is None else target))
         put(self, "tile", _tile(tile, source))
@@ -209,7 +211,7 @@ class Im2col:
     dilation: tuple[int, ...]
     target: Tensor
     tile: tuple[int, ...] | None
-    consumer: str | None
+    consumer: Consumer | None
 
     def __init__(
         self,
@@ -221,7 +223,7 @@ class Im2col:
         dilation: Any = 1,
         target: Tensor | None = None,
         tile: Iterable[int] | None = None,
-        consumer: str | None = None,
+        consumer: Consumer | None = None,
     ) -> None:
         source = as_tensor(source)
         if source.dims:
@@ -324,7 +326,7 @@ class Pad:
             raise InvalidInput(f"source is {source}; bind its dims first")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidInput(
-                f"value is {value!r}; give a plain int or float, as 1 for True or value.item() of an array"
+                f"value is {shown(value)}; give a plain int or float, as 1 for True or value.item() of an array"
             )
         put = object.__setattr__
         put(self, "source", source)

@@ -12,6 +12,7 @@ from legalsat.gemm_plan import GemmPlan
 from legalsat.layout import Layout
 from legalsat.linear_layout import LinearLayout
 from legalsat.operators import Operator
+from legalsat.options import SwizzleName
 from legalsat.pictures_box import draw_box, draw_pixels, draw_rows, granule_bytes
 from legalsat.pictures_grid import draw_layout, draw_owners
 from legalsat.pictures_shared import column_read, draw_shared, shared_places
@@ -24,7 +25,7 @@ from legalsat.tensor import Tensor, plain
 from legalsat.tensor_copy import TensorCopy
 from legalsat.tensor_map import TensorMap
 
-_SPANS = (32, 64, 128)  # bytes of a row that a swizzle is made for
+_SPANS: dict[int, SwizzleName] = {32: "32B", 64: "64B", 128: "128B"}  # bytes of a row that a swizzle is made for
 _BOX_BYTES, _BOX_ROWS = 128, 64  # of the box that stands for any, where a tensor alone is drawn
 _MOST_RANK = 5
 _ROWS = "where rows start"
@@ -179,7 +180,7 @@ def _otherwise(tm: TensorMap, gpu: Target) -> TensorMap | None:
         span = next((span for span in _SPANS if row <= span), None)
         if span is None:
             return None
-        other = replace(tm, swizzle=f"{span}B")
+        other = replace(tm, swizzle=_SPANS[span])
         return other if column_read(other, target=gpu).wavefronts < read.wavefronts else None
     except InvalidInput:
         return None

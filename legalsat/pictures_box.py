@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from legalsat.checks import integers
+from legalsat.checks import instance, integer, integers
 from legalsat.errors import InvalidInput
-from legalsat.svg import BLUE, GREEN, HUES, RED, Canvas
+from legalsat.svg import BLUE, GREEN, HUES, RED, Canvas, Drawing
 from legalsat.tensor_map import INT32_MAX, INT32_MIN, TensorMap
 
 GRANULE_BYTES = 16
 _WIDTH, _LEFT, _TOP = 360, 38, 34
 _BREAK = 22  # units that what is left out takes
+_MOST_ROWS = 256
 _MOST_PIXELS = 1024  # as many as the hardware takes
 _THIN = 7  # units that the thinnest piece takes, however few elements it has
 
@@ -40,7 +41,7 @@ def filled_elements(tm: TensorMap, coordinate: tuple[int, ...]) -> int:
     )
 
 
-def draw_box(tm: TensorMap, coordinate: Any = None) -> str:
+def draw_box(tm: TensorMap, coordinate: Any = None) -> Drawing:
     """Return the two fastest dimensions of a tensor with the box of a map in it, as SVG.
 
     Boxes lie side by side from the first element on; of many, those at both ends and around the coordinate are shown.
@@ -53,6 +54,7 @@ def draw_box(tm: TensorMap, coordinate: Any = None) -> str:
     Raises:
         InvalidInput: an im2col map, no dimensions, one or a box of no elements, or a coordinate of another length.
     """
+    instance(tm, "tm", TensorMap)
     if tm.mode != "tiled":
         raise InvalidInput("an im2col map has no box; draw its pixels")
     if not tm.rank:
@@ -264,7 +266,7 @@ def _outside_words(tm: TensorMap, start: tuple[int, ...], filled: int) -> str:
     return f"of the box at {_tuple(start)}, {filled} of {every} elements lie outside, and are filled with {value}"
 
 
-def draw_rows(tm: TensorMap, *, rows: int = 8, dimension: int = 1) -> str:
+def draw_rows(tm: TensorMap, *, rows: int = 8, dimension: int = 1) -> Drawing:
     """Return where the first rows start, against granules of 16 bytes, as SVG.
 
     The copy engine takes rows that start at granules. Each line of the picture shows the granule in which a row starts
@@ -272,18 +274,20 @@ def draw_rows(tm: TensorMap, *, rows: int = 8, dimension: int = 1) -> str:
 
     Args:
         tm: a map with at least two dimensions.
-        rows: how many to draw.
+        rows: how many to draw, 256 at most.
         dimension: whose neighbours to draw, from 1 on.
 
     Raises:
-        InvalidInput: no such dimension.
+        InvalidInput: no map, no such dimension, or too many rows.
     """
-    if not 1 <= dimension < tm.rank:
-        raise InvalidInput(f"dimension is {dimension}; give one of 1 to {tm.rank - 1}")
+    if instance(tm, "tm", TensorMap).rank < 2:
+        raise InvalidInput(f"the map has {tm.rank} dimensions, so no rows; give one of at least 2")
+    integer(dimension, "dimension", low=1, high=tm.rank - 1)
+    integer(rows, "rows", low=1, high=_MOST_ROWS)
     stride, granule = tm.global_stride[dimension - 1], granule_bytes(tm)
     what = "rows" if dimension == 1 else f"neighbours in dimension {dimension}"
     period = granule // math.gcd(stride, granule)
-    starts = [(tm.address + row * stride) % granule for row in range(max(rows, 1))]
+    starts = [(tm.address + row * stride) % granule for row in range(rows)]
     # The starts repeat with the period, whose rows all start elsewhere: one of them at most at a granule.
     reached = any((tm.address + row * stride) % granule == 0 for row in range(period))
     if not reached:
@@ -321,7 +325,7 @@ def granule_bytes(tm: TensorMap) -> int:
     return 32 if tm.interleave == "32B" or tm.dtype in {"16u4_align16b", "16u6_align16b"} else GRANULE_BYTES
 
 
-def draw_pixels(tm: TensorMap, coordinate: Any = None) -> str:
+def draw_pixels(tm: TensorMap, coordinate: Any = None) -> Drawing:
     """Return the pixels that one load by an im2col map takes, numbered in order, in one image, as SVG.
 
     The load walks the pixel box, from its first pixel along a row, then row by row, and image by image.
@@ -334,7 +338,7 @@ def draw_pixels(tm: TensorMap, coordinate: Any = None) -> str:
         InvalidInput: a tiled map, another rank, more pixels than the hardware takes, an empty pixel box, or a
             coordinate outside it.
     """
-    if tm.mode != "im2col" or not 3 <= tm.rank <= 5:
+    if instance(tm, "tm", TensorMap).mode != "im2col" or not 3 <= tm.rank <= 5:
         raise InvalidInput("pixels are those of an im2col map of rank 3 to 5; draw the box of a tiled one")
     if tm.pixels > _MOST_PIXELS:
         raise InvalidInput(f"one load takes {tm.pixels} pixels; draw at most {_MOST_PIXELS}")

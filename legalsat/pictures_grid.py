@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.checks import integer, integers
+from legalsat.checks import integer, integers, sequence
 from legalsat.errors import InvalidInput
 from legalsat.layout import Layout
 from legalsat.linear_layout import LinearLayout
-from legalsat.svg import HUES, Canvas, fits
+from legalsat.svg import HUES, Canvas, Drawing, fits
 from legalsat.swizzle import AnyLayout, ComposedLayout
 
 ROWS, COLUMNS = 16, 16  # shown of a grid: as many as a phone has room for
@@ -35,7 +35,7 @@ def owner_look(thread: int) -> tuple[str, float]:
     return HUES[thread % len(HUES)].fill, 0.3
 
 
-def draw_layout(layout: AnyLayout, *, element_bits: int = 32, rows: int = ROWS, columns: int = COLUMNS) -> str:
+def draw_layout(layout: AnyLayout, *, element_bits: int = 32, rows: int = ROWS, columns: int = COLUMNS) -> Drawing:
     """Return a grid of a layout's offsets, each cell coloured by the bank of shared memory that it falls into, as SVG.
 
     Mode 0 runs down and mode 1 across, as CuTe prints layouts; of one mode the indices run along the lines.
@@ -80,7 +80,7 @@ def draw_layout(layout: AnyLayout, *, element_bits: int = 32, rows: int = ROWS, 
 
 def draw_owners(
     layout: LinearLayout | Layout, shape: Sequence[int] = (), *, rows: int = ROWS, columns: int = COLUMNS
-) -> str:
+) -> Drawing:
     """Return a grid of elements, each coloured by the thread that holds it and naming thread and value, as SVG.
 
     Args:
@@ -94,7 +94,8 @@ def draw_owners(
         InvalidInput: no such layout, a shape that does not go with it, or too many elements.
     """
     most = [integer(n, what, low=1, high=256) for n, what in ((rows, "rows"), (columns, "columns"))]
-    if isinstance(layout, LinearLayout) and not len(shape):
+    shape = sequence(shape, "shape", "integers")
+    if isinstance(layout, LinearLayout) and not shape:
         owned = _linearly_owned(layout)
     elif isinstance(layout, Layout):
         owned = _owned(layout, shape)

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from legalsat.analyses.bank_wavefronts import bank_wavefronts
 from legalsat.analyses.copy_engine import FILLED, smem_image, tx_bytes
-from legalsat.checks import integer
+from legalsat.checks import instance, integer, one_of
 from legalsat.errors import InvalidInput
+from legalsat.options import ColumnReadName
 from legalsat.pictures_box import corner
-from legalsat.svg import GREEN, HUES, RED, Canvas, fits
+from legalsat.svg import GREEN, HUES, RED, Canvas, Drawing, fits
 from legalsat.targets import Target
 from legalsat.tensor_map import TensorMap
 
@@ -21,7 +22,8 @@ LINE_BYTES = 128  # of all 32 banks
 CHUNK_BYTES = 16
 _CHUNKS = LINE_BYTES // CHUNK_BYTES
 # Instructions whose lanes can read down a column: rows that they take, and bytes of each.
-COLUMN_READS = {"ldmatrix.x1": (8, 16), "ld.b32": (32, 4)}
+COLUMN_READS: dict[ColumnReadName, tuple[int, int]] = {"ldmatrix.x1": (8, 16), "ld.b32": (32, 4)}
+_MOST_LINES = 2048  # 256 KiB, more than any block has
 LINES = 8  # shown: the swizzles repeat after as many
 
 _LEFT, _TOP, _CELL, _TALL = 40, 44, 40, 24
@@ -46,7 +48,7 @@ class ColumnRead:
 
 
 def column_read(
-    tm: TensorMap, op: str = "ldmatrix.x1", *, column: int = 0, base: int = 0, target: str | Target = "h200"
+    tm: TensorMap, op: ColumnReadName = "ldmatrix.x1", *, column: int = 0, base: int = 0, target: str | Target = "h200"
 ) -> ColumnRead:
     """Return what one warp pays to read down a column of a box: rows 0, 1, 2, ... at the same place in each.
 
@@ -60,8 +62,7 @@ def column_read(
     Raises:
         InvalidInput: another instruction, a column outside the row, fewer rows than are read, or no such map.
     """
-    if op not in COLUMN_READS:
-        raise InvalidInput(f"instruction is {op!r}; give one of {', '.join(COLUMN_READS)}")
+    one_of(op, "instruction", COLUMN_READS)
     rows, size = COLUMN_READS[op]
     places = shared_places(tm, base)
     if len(places) < rows:
@@ -81,7 +82,7 @@ def shared_places(tm: TensorMap, base: int = 0) -> NDArray[np.int64]:
     Raises:
         InvalidInput: a map with interleave, or one that the copy engine has no meaning for.
     """
-    if tm.interleave != "none":
+    if instance(tm, "tm", TensorMap).interleave != "none":
         raise InvalidInput("boxes with interleave hold slices instead of rows; give a map with interleave none")
     if not tm.rank:
         raise InvalidInput("the map has no dimensions, so no box; give it 1 to 5")
@@ -102,12 +103,12 @@ def draw_shared(
     tm: TensorMap,
     coordinate: Any = None,
     *,
-    op: str = "ldmatrix.x1",
+    op: ColumnReadName = "ldmatrix.x1",
     column: int = 0,
     base: int = 0,
     target: str | Target = "h200",
     lines: int = LINES,
-) -> str:
+) -> Drawing:
     """Return the box of a map in shared memory, 128 bytes a line so that banks run across, as SVG.
 
     Each chunk of 16 bytes is coloured by the columns of the box that it holds and says its row and chunk; what one
@@ -125,11 +126,13 @@ def draw_shared(
     Raises:
         InvalidInput: as `shared_places` and `column_read`.
     """
+    one_of(op, "instruction", COLUMN_READS)
+    integer(lines, "lines", low=1, high=_MOST_LINES)
     places = shared_places(tm, base)
     try:
         read = column_read(tm, op, column=column, base=base, target=target)
     except InvalidInput:
-        if len(places) >= COLUMN_READS.get(op, (0, 0))[0]:
+        if len(places) >= COLUMN_READS[op][0]:
             raise
         read = None
     reach = max(read.addresses) // LINE_BYTES + 1 - base // LINE_BYTES if read else 0

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from legalsat.checks import instance, integer, sequence
+
 
 @dataclass(frozen=True, slots=True)
 class Trips:
@@ -372,6 +374,25 @@ class Pipeline:
     roles: tuple[Role, ...]
     sums: tuple[str | SumsRing, ...] = ()
     cluster: int = 1
+
+    def __post_init__(self) -> None:
+        for name, kinds in (
+            ("barriers", BarrierRing),
+            ("buffers", BufferRing),
+            ("roles", Role),
+            ("sums", (str, SumsRing)),
+        ):
+            parts = sequence(getattr(self, name), name, "what a pipeline is made of")
+            for i, part in enumerate(parts):
+                instance(part, f"{name}[{i}]", kinds)
+            object.__setattr__(self, name, parts)
+        integer(self.cluster, "cluster", low=1)
+
+    def _repr_html_(self) -> str:
+        """Return the pipeline with a chart for a notebook."""
+        from legalsat.show_html import pipeline_html  # noqa: PLC0415 - showing needs pipelines
+
+        return pipeline_html(self)
 
     @property
     def sums_stages(self) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from legalsat.errors import InvalidInput
 from legalsat.pipeline import Pipeline
-from legalsat.svg import HUES
+from legalsat.svg import HUES, Drawing
 
 if TYPE_CHECKING:
     from legalsat.analyses.pipeline_timing import Span, Tick, Timing
@@ -27,7 +27,7 @@ text{font:11px system-ui,sans-serif;fill:#1b1f24}.dim{fill:#57606a}.right{text-a
 """
 
 
-def gantt(pipeline: Pipeline, values: Mapping[str, int], latencies: Mapping[str, float] | None = None) -> str:
+def gantt(pipeline: Pipeline, values: Mapping[str, int], latencies: Mapping[str, float] | None = None) -> Drawing:
     """Return a chart of the course in which all happens as soon as it can, as an SVG document.
 
     A lane for each role instance and each engine; colours are stages of the rings, dotted lines waits, filled triangles
@@ -77,7 +77,7 @@ class _Chart:
     def x(self, time: float) -> float:
         return _LEFT + time * self.scale
 
-    def draw(self, subject: str) -> str:
+    def draw(self, subject: str) -> Drawing:
         height = self.bottom + 40 + 16 * len(self.timing.stuck)
         end = "never ends" if self.timing.stuck else f"ends after {self.timing.end:,.0f} ns"
         title = f"Pipeline{' of ' if subject else ''}{subject}, {end}"
@@ -94,7 +94,7 @@ class _Chart:
             *(self.stuck(number, text) for number, text in enumerate(self.timing.stuck)),
             "</svg>",
         ]
-        return "\n".join(parts) + "\n"
+        return Drawing("\n".join(parts) + "\n")
 
     def stuck(self, number: int, text: str) -> str:
         y = self.bottom + 46 + 16 * number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -11,11 +11,13 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from legalsat.access import MEANS, Access, Mode
-from legalsat.checks import integer, integers, one_of
+from legalsat.checks import flag, integer, integers, number, one_of
 from legalsat.dtypes import dtype
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose
+from legalsat.options import Backend, RunBackend
 from legalsat.pipeline import Operation, Pipeline
+from legalsat.printable import printable, shown
 from legalsat.targets import TARGETS, Target, target
 from legalsat.tensor import Tensor
 from legalsat.tensor_map import TensorMap
@@ -236,7 +238,7 @@ class Plan:
     def __str__(self) -> str:
         from legalsat.show import show_plan  # noqa: PLC0415 - showing needs plans
 
-        return show_plan(self)
+        return printable(show_plan(self))
 
     def _repr_html_(self) -> str:
         """Return the plan with pictures of its maps for a notebook."""
@@ -249,13 +251,13 @@ class Plan:
         """The tensor that this plan's kernel reads: the operator's, or what a relayout made of it."""
         return self.before[-1].operator.target if self.before else self.operator.source
 
-    def emit(self, backend: str) -> str:
+    def emit(self, backend: Backend) -> str:
         """Return source text that needs LegalSAT no more: "triton", "cute", "host" (C++) or "host-python"."""
         from legalsat.backends import emit  # noqa: PLC0415 - backends import plans
 
         return emit(self, backend)
 
-    def compile(self, backend: str | None = None) -> Kernel:
+    def compile(self, backend: RunBackend | None = None) -> Kernel:
         """Return a kernel: `y = kernel(x)`, `kernel(x, out=y)`, with torch tensors or any DLPack arrays.
 
         Args:
@@ -338,7 +340,7 @@ def reading(data: Any) -> Iterator[None]:
         yield
     except InvalidPlan:
         raise
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
         raise InvalidPlan(f"plan lacks or garbles a field ({error}); synthesise it again") from None
 
 
@@ -405,6 +407,9 @@ def from_json(data: Any) -> Plan:
         )
 
 
+_CHECKS: dict[Any, Callable[[Any, str], Any]] = {int: integer, float: number, bool: flag}
+
+
 def value_of(kind: Any, data: Any, what: str) -> Any:
     """Return JSON data as a value of `kind`: an int, float, str or bool, a tuple, a dataclass of these, or None.
 
@@ -415,11 +420,9 @@ def value_of(kind: Any, data: Any, what: str) -> Any:
         if kind == Operation:
             kinds = ({one.__name__: one for one in kinds}[data["op"]],)
         return None if data is None else value_of(kinds[0], data, what)
-    if kind is int:
-        return integer(data, what)
-    if kind is float and isinstance(data, int | float) and not isinstance(data, bool):
-        return float(data)
-    if kind in {str, bool} and isinstance(data, kind):
+    if kind in _CHECKS:
+        return _CHECKS[kind](data, what)
+    if kind is str and isinstance(data, str) and data == printable(data):
         return data
     if get_origin(kind) is tuple and isinstance(data, list):
         kinds = get_args(kind)
@@ -428,7 +431,7 @@ def value_of(kind: Any, data: Any, what: str) -> Any:
     if hasattr(kind, "__dataclass_fields__") and isinstance(data, dict):
         hints = get_type_hints(kind)
         return kind(**{field.name: value_of(hints[field.name], data[field.name], field.name) for field in fields(kind)})
-    raise InvalidPlan(f"{what} is {data!r}, which no plan has there; synthesise it again")
+    raise InvalidPlan(f"{what} is {shown(data)}, which no plan has there; synthesise it again")
 
 
 def _access(data: Mapping[str, Any]) -> Access:
@@ -446,7 +449,8 @@ def _operator(data: Mapping[str, Any]) -> Operator:
         Tensor(t["shape"], dtype(t["dtype"]), t["strides"], t["align"], t["offset"])
         for t in (data["source"], data["target"])
     )
-    if data["kind"] == "Im2col":
+    kind = one_of(data["kind"], "operator", ("Copy", "Transpose", "Pad", "Im2col"))
+    if kind == "Im2col":
         return Im2col(
             source,
             data["filter"],
@@ -457,9 +461,9 @@ def _operator(data: Mapping[str, Any]) -> Operator:
             tile=data["tile"],
             consumer=data["consumer"],
         )
-    if data["kind"] == "Pad":
+    if kind == "Pad":
         return Pad(source, data["padding"], data["value"], result)
-    if data["kind"] == "Transpose":
+    if kind == "Transpose":
         return Transpose(source, data["order"], result, tile=data["tile"])
     return Copy(
         source,

@@ -13,9 +13,11 @@ from legalsat.extract.columns import walked
 from legalsat.operators import Pad, margins_of
 from legalsat.pipeline_text import role_lines
 from legalsat.plan import Candidate, Plan
+from legalsat.printable import printable
 from legalsat.tensor_map import TensorMap
 
 _STYLES = {"error": "1;31", "warning": "1;33", "good": "1;32", "title": "1", "faint": "2", "help": "36"}
+_PAINTED = re.compile(rf"(\x1b\[(?:0|{'|'.join(_STYLES.values())})m)")
 # What a tiled map is made of, in the driver's order: field, and the unit of its numbers.
 _MAP_FIELDS = (
     ("dtype", ""),
@@ -50,6 +52,12 @@ class Look:
     def paint(self, text: str, style: str) -> str:
         """Return `text` in a style of `_STYLES`, or as it is without colours."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour and text else text
+
+    def clean(self, text: str) -> str:
+        """Return text that may hold foreign parts as it may go to a terminal: printable but for these colours."""
+        if not self.colour:
+            return printable(text)
+        return "".join(part if i % 2 else printable(part) for i, part in enumerate(_PAINTED.split(text)))
 
     def wrap(self, text: str, first: str = "", rest: str | None = None) -> str:
         """Return `text` wrapped, its first line after `first` and the others after `rest` (as many blanks)."""

@@ -11,18 +11,26 @@ from html import escape
 from typing import Any
 
 from legalsat.diagnostics import CONSEQUENCES, Diagnostic
+from legalsat.errors import LegalSatError
 from legalsat.explanation import Explanation, Obligation, Repair
+from legalsat.extract.check_pipeline import PipelineCheck
+from legalsat.extract.region import LegalRegion
 from legalsat.gemm_plan import GemmPlan
 from legalsat.pictures import Picture, pictures_of
+from legalsat.pipeline import Pipeline
+from legalsat.pipeline_chart import gantt
+from legalsat.pipeline_text import role_lines
 from legalsat.plan import Plan
 from legalsat.rule import Rule
 from legalsat.show import byte_count, duration
 from legalsat.show_explanation import CONSEQUENCE_HEADS, in_short, part_rows
 from legalsat.show_rules import rules_by_code, title
+from legalsat.svg import Drawing
 from legalsat.targets import TARGETS
 from legalsat.tensor_map import TensorMap
 
 _CLASS = "legalsat"
+_TURNS = 3  # of each loop of a pipeline that is drawn
 _TARGET = "h200"  # whose banks are drawn where the target has no name of ours
 
 # Every selector begins with the class, so that nothing else on a page changes. Colours are mixed with that of the text
@@ -89,6 +97,49 @@ def plan_html(plan: Plan | GemmPlan) -> str:
     text = f"<details><summary>the whole plan</summary><pre>{escape(rest.strip())}</pre></details>"
     cost = f"<p>predicted: {duration(plan.cost.nanoseconds)}</p>"
     return _fragment([f"<h1>{escape(head)}</h1>", cost, text, _pictures(pictures_of(plan, plan.target))])
+
+
+def region_html(found: LegalRegion) -> str:
+    """Return a region as a fragment of HTML: for which values, what they are planned as, and the set in isl's words."""
+    rows = (
+        f"<tr><td>{escape(one.sentence)}</td><td>{escape(one.plan.access.by if one.plan else 'no plan')}</td></tr>"
+        for one in found.family
+    )
+    return _fragment(
+        [
+            f"<h1>{escape(str(found.operator))} on {escape(str(found.target))}</h1>",
+            f'<p class="said">{escape(found.sentence)}</p>',
+            f"<table>{''.join(rows)}</table>" if found.plan is not None else "",
+            *map(_diagnostic, found.diagnostics),
+            f"<details><summary>as an isl set</summary><pre>{escape(found.set)}</pre></details>",
+        ]
+    )
+
+
+def check_html(found: PipelineCheck) -> str:
+    """Return the check of a pipeline as a fragment of HTML: the verdict, what is wrong, what is open or assumed."""
+    wrong = any(one.level == "error" for one in found.diagnostics)
+    state, look = ("proven", "good") if found.proven else ("wrong", "error") if wrong else ("not proven", "warning")
+    return _fragment(
+        [
+            f'<h1>pipeline of {escape(found.subject)} <span class="tag {look}">{state}</span></h1>',
+            *map(_diagnostic, found.diagnostics),
+            _list("ul", (f"not proven: {escape(one)}" for one in found.unproven)) if found.unproven else "",
+            _list("ul", (f"assumes that {escape(one)}" for one in found.assumptions)) if found.assumptions else "",
+        ]
+    )
+
+
+def pipeline_html(pipeline: Pipeline) -> str:
+    """Return a pipeline as a fragment of HTML: its roles in words, and a chart of a few turns of its loops."""
+    try:
+        chart = gantt(pipeline, dict.fromkeys(pipeline.symbols, _TURNS))
+    except LegalSatError:  # its operations wait for what never comes, or name what is not there
+        chart = Drawing()
+    roles = "\n".join("\n".join([who, *steps]) for who, steps in role_lines(pipeline))
+    text = f"<details open><summary>roles</summary><pre>{escape(roles)}</pre></details>"
+    said = f"a course of {_TURNS} turns" if pipeline.symbols else "a course"
+    return _fragment([text, _figures([Picture(said, chart)]) if chart else ""])
 
 
 def pictures_html(subject: Any) -> str | None:

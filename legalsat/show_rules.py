@@ -104,7 +104,7 @@ def index() -> str:
     for family in families():
         lines += ["", f"## {family.title}", "", "| rule | what must hold | refused by |", "|---|---|---|"]
         lines += [
-            f"| [{rule.code}]({rule.code}.md) | {_cell(summary(rule.docs))} | {_weight(rule)} |"
+            f"| [{rule.code}]({rule.code}.md) | {_with_facts(_cell(summary(rule.docs)))} | {_weight(rule)} |"
             for rule in family.rules
         ]
     return "\n".join(lines) + "\n"
@@ -123,7 +123,14 @@ def page(rule: Rule) -> str:
     )
     lines = [f"# {title(rule)}", "", _linked(rule.docs, rule.code)]
     lines += ["", "| | |", "|---|---|", *(f"| {label} | {_cell(text)} |" for label, text in facts)]
-    lines += ["", "## Source", "", f"> {_escaped(source.quote)}", "", f"{source.document}, `{source.field}`"]
+    lines += [
+        "",
+        "## Source",
+        "",
+        f"> {_escaped(source.quote)}",
+        "",
+        f"{_with_facts(source.document)}, `{source.field}`",
+    ]
     for case in cases(rule):
         lines += ["", f"## {case.heading.capitalize()}", "", *_fenced("python", case.python)]
         lines += ["", *_fenced("text", case.printed)] if case.printed else []
@@ -199,9 +206,15 @@ def summary(docs: str) -> str:
 
 
 def _linked(docs: str, code: str) -> str:
-    """Return a help page with the other rules that it names as links."""
+    """Return a help page with the other rules, and the facts, that it names as links."""
     codes = rules_by_code().keys() - {code}
-    return re.sub(r"\b[A-Z]+\d{3}\b", lambda m: f"[{m[0]}]({m[0]}.md)" if m[0] in codes else m[0], _escaped(docs))
+    text = re.sub(r"\b[A-Z]+\d{3}\b", lambda m: f"[{m[0]}]({m[0]}.md)" if m[0] in codes else m[0], _escaped(docs))
+    return _with_facts(text)
+
+
+def _with_facts(text: str) -> str:
+    """Return a text with the facts that it names as links to their page."""
+    return re.sub(r"\bFACTS ([A-Z]+-\d+)\b", lambda m: f"[{m[0]}](../facts.md#{m[1].lower()})", text)
 
 
 def _escaped(text: str) -> str:

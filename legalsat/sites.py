@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from legalsat.checks import integer
 from legalsat.logic import Value, ceil_div, pick, product
 from legalsat.matrix_descriptor import PERIODS, MatrixDescriptor, MatrixOperand
 from legalsat.operators import MATRIX_CONSUMERS, TCGEN05_CONSUMERS, WGMMA_CONSUMERS
@@ -240,6 +241,11 @@ class WgmmaMultiply:
     a_major: str = "K"
     b_major: str = "K"
     a_in_registers: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("m", "n", "k"):
+            if isinstance(given := getattr(self, name), int):  # else a number that is not known yet
+                integer(given, name, low=0, high=2**31)
 
     def __str__(self) -> str:
         return f"wgmma of {self.m} x {self.n} x {self.k}, {self.a} by {self.b}"

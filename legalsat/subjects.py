@@ -23,6 +23,7 @@ from legalsat.matrix_descriptor import MatrixDescriptor
 from legalsat.operators import Operator
 from legalsat.pipeline import Pipeline
 from legalsat.plan import Plan
+from legalsat.printable import shown
 from legalsat.sites import WgmmaMultiply
 from legalsat.targets import Target
 from legalsat.tcgen05 import InstructionDescriptor
@@ -137,7 +138,8 @@ def _number(subject: Any, target: Target) -> Explanation:
         return replace(explain_text(str(number), target), subject=f"CUresult {number}")
     if not LEAST_INSTRUCTION <= number < 2**64:
         raise InvalidInput(
-            f"{number} is neither a CUresult nor a descriptor's word; give one of these, a word with all its bits"
+            f"{shown(number)} is neither a CUresult nor a descriptor's word; give one of these, "
+            "a word with all its bits"
         )
     return explain_text(f"{number:#x}", target)
 

@@ -6,8 +6,12 @@ as that page does. Alone, as a file, it follows what the reader's system prefers
 
 from __future__ import annotations
 
-from html import escape
+from html import escape, unescape
+from pathlib import Path
 from typing import NamedTuple
+
+from legalsat.errors import InvalidInput
+from legalsat.printable import shown
 
 LETTER = 0.58  # width of a digit, in sizes of its font
 
@@ -49,6 +53,29 @@ def fits(text: str, size: float, width: float) -> bool:
 def number(value: float) -> str:
     """Return a coordinate without digits that nobody sees."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+class Drawing(str):
+    """A picture: its text is the SVG document, and a notebook shows it."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+    def __repr__(self) -> str:
+        return f"<drawing: {unescape(self.partition('<title>')[2].partition('</title>')[0])}>"
+
+    def save(self, path: str | Path) -> None:
+        """Write the picture to a file, which browsers open.
+
+        Raises:
+            InvalidInput: the file cannot be written.
+        """
+        try:
+            Path(path).write_text(self + "\n", encoding="utf-8")
+        except (OSError, TypeError, ValueError) as error:
+            raise InvalidInput(f"cannot write {shown(path)}: {error}; name another file") from None
 
 
 class Canvas:
@@ -149,10 +176,10 @@ class Canvas:
         self.text(x + 16, y, text)
         return x + 16 + len(text) * 10 * LETTER * 0.9 + 12
 
-    def svg(self, height: float) -> str:
+    def svg(self, height: float) -> Drawing:
         """Return the picture as an SVG document of this height, which also stands within HTML."""
         box = f'viewBox="0 0 {number(self.width)} {number(height)}" width="{number(self.width * _SCALE)}"'
-        return "\n".join(
+        document = "\n".join(
             [
                 f'<svg xmlns="http://www.w3.org/2000/svg" {box} role="img" style="max-width:100%;height:auto" '
                 f'fill="currentColor" font-family="{_FONT}" font-size="10">',
@@ -163,3 +190,4 @@ class Canvas:
                 "</svg>",
             ]
         )
+        return Drawing(document)

@@ -14,7 +14,8 @@ import numpy as np
 from legalsat.checks import INT64_MAX, integer, integers, one_of
 from legalsat.errors import InvalidInput, NoSuchLayout
 from legalsat.int_tuple import IntTuple, as_tuple
-from legalsat.layout import Layout, Offsets
+from legalsat.layout import Layout, Offsets, flat_indices
+from legalsat.printable import shown
 
 MAX_BIT = 62
 
@@ -169,7 +170,7 @@ class ComposedLayout:
         object.__setattr__(self, "offset", integer(self.offset, "offset", low=-INT64_MAX))
         for what, value in (("outer", self.outer), ("inner", self.inner)):
             if not isinstance(value, Swizzle | Layout | ComposedLayout):
-                raise InvalidInput(f"{what} is {value!r}; give a layout or a swizzle")
+                raise InvalidInput(f"{what} is {shown(value)}; give a layout or a swizzle")
 
     @classmethod
     def from_json(cls, fields: Any) -> AnyLayout:
@@ -243,7 +244,7 @@ class ComposedLayout:
 
     def offsets(self) -> Offsets:
         """Return the offset of every flat index in order, shape (size,)."""
-        return self(np.arange(self.size, dtype=np.int64))
+        return self(flat_indices(self.size))
 
     def coordinate(self, index: int) -> IntTuple:
         """Return the natural coordinate of a flat index within the size."""

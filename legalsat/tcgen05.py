@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from legalsat.checks import choice, flag, integer, one_of
+from legalsat.checks import choice, flag, instance, integer, one_of
 from legalsat.dtypes import dtype
 from legalsat.errors import InvalidInput
 
@@ -135,6 +135,7 @@ def legal_m(
     Raises:
         InvalidInput: `cta_group` is neither 1 nor 2.
     """
+    instance(kind, "kind", Kind)
     choice(cta_group, "cta_group", GROUPS)
     if ws:
         return () if kind.scales else (32, 64, 128)
@@ -145,6 +146,7 @@ def legal_m(
 
 def legal_n(kind: Kind, cta_group: int, *, ws: bool = False, sparse: bool = False) -> tuple[int, ...]:
     """Return the columns of D that an instruction may have (FACTS TC-04); arguments and errors are `legal_m`'s."""
+    instance(kind, "kind", Kind)
     choice(cta_group, "cta_group", GROUPS)
     if ws:
         return () if kind.scales else (64, 128) if sparse else (64, 128, 256)
@@ -168,7 +170,7 @@ def scale_ids(factors: int) -> tuple[int, ...]:
     Args:
         factors: scale factors of a row that one instruction reads: 1 (`scale_vec::1X`), 2 or 4; for K = 96, 3 or 6.
     """
-    return {1: (0, 1, 2, 3), 2: (0, 2), 3: (0, 2), 6: (0, 2)}.get(factors, (0,))
+    return {1: (0, 1, 2, 3), 2: (0, 2), 3: (0, 2), 6: (0, 2)}.get(integer(factors, "factors"), (0,))
 
 
 def scale_steps(kind: Kind, scales: Scales, steps: int) -> tuple[tuple[int, int], ...]:
@@ -185,7 +187,8 @@ def scale_steps(kind: Kind, scales: Scales, steps: int) -> tuple[tuple[int, int]
     Raises:
         InvalidInput: the kind takes no such scales.
     """
-    if scales not in kind.scales:
+    instance(kind, "kind", Kind)
+    if instance(scales, "scales", Scales) not in kind.scales:
         known = " or ".join(map(str, kind.scales))
         raise InvalidInput(f"{kind} takes no {scales}; give {known or 'a block-scaled kind'}")
     integer(steps, "steps", low=0, high=2**20)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from legalsat.arrays import describe
-from legalsat.checks import INT64_MAX, integer, integers
+from legalsat.checks import INT64_MAX, integer, integers, sequence
 from legalsat.dims import Dim, Extent, as_extent, bind, dims_of, times
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
@@ -158,9 +158,7 @@ def plain(extents: Iterable[Extent]) -> tuple[int, ...]:
 
 
 def _extents(values: Any, what: str, *, low: int) -> tuple[Extent, ...]:
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise InvalidInput(f"{what} is {values!r}; give a sequence of integers or dims")
-    given = tuple(values)
+    given = sequence(values, what, "integers or dims")
     if all(type(v) is int and low <= v <= INT64_MAX for v in given):  # as most are
         return given
     return tuple(as_extent(v, f"{what}[{i}]", low=low) for i, v in enumerate(given))

@@ -8,6 +8,8 @@ from typing import Any
 from legalsat.checks import flag, integer, integers, one_of
 from legalsat.errors import InvalidInput
 from legalsat.operators import as_tensor
+from legalsat.options import SwizzleName
+from legalsat.printable import shown
 from legalsat.swizzle import Swizzle
 from legalsat.tensor import Tensor
 from legalsat.tensor_map import INT32_MAX, INT32_MIN, UINT64_MAX, TensorMap, enum_name
@@ -56,7 +58,7 @@ class TensorCopy:
     def __post_init__(self) -> None:
         """Check every number and name."""
         if not isinstance(self.tensor_map, TensorMap):
-            raise InvalidInput(f"tensor_map is {self.tensor_map!r}; give a TensorMap")
+            raise InvalidInput(f"tensor_map is {shown(self.tensor_map)}; give a TensorMap")
         put = object.__setattr__
         put(self, "stores", _stores(self.stores, self.reduces))
         put(self, "copies", integer(self.copies, "copies", low=1))
@@ -109,7 +111,7 @@ class BulkCopy:
     shared_address: int | None = None
     stores: bool = False
     reduces: str | None = None
-    swizzle: str | int = "none"
+    swizzle: SwizzleName | int = "none"
 
     def __post_init__(self) -> None:
         """Check every number and name."""

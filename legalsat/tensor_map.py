@@ -7,13 +7,14 @@ rules' work (`legalsat.violations`). Names are ours, their order is the driver's
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from legalsat.checks import integer, integers, one_of
 from legalsat.dtypes import dtype as element_type
 from legalsat.errors import InvalidInput
+from legalsat.options import Interleave, L2Promotion, Mode, OobFill, SwizzleName
 
 UINT32_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
@@ -47,11 +48,11 @@ MAP_TYPES = (
     MapType("16u4_align16b", 4, is_packed=True),
     MapType("16u6_align16b", 6, is_packed=True),
 )
-MODES = ("tiled", "im2col")
-INTERLEAVES = ("none", "16B", "32B")
-SWIZZLES = ("none", "32B", "64B", "128B", "128B_atom_32B", "128B_atom_32B_flip_8B", "128B_atom_64B")
-L2_PROMOTIONS = ("none", "64B", "128B", "256B")
-OOB_FILLS = ("zero", "nan")
+MODES: tuple[Mode, ...] = get_args(Mode)
+INTERLEAVES: tuple[Interleave, ...] = get_args(Interleave)
+SWIZZLES: tuple[SwizzleName, ...] = get_args(SwizzleName)
+L2_PROMOTIONS: tuple[L2Promotion, ...] = get_args(L2Promotion)
+OOB_FILLS: tuple[OobFill, ...] = get_args(OobFill)
 
 
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -117,11 +118,11 @@ class TensorMap:
     box: tuple[int, ...] = ()
     element_stride: tuple[int, ...] = ()
     address: int = 0
-    interleave: str | int = "none"
-    swizzle: str | int = "none"
-    l2_promotion: str | int = "none"
-    oob_fill: str | int = "zero"
-    mode: str = "tiled"
+    interleave: Interleave | int = "none"
+    swizzle: SwizzleName | int = "none"
+    l2_promotion: L2Promotion | int = "none"
+    oob_fill: OobFill | int = "zero"
+    mode: Mode = "tiled"
     lower_corner: tuple[int, ...] = ()
     upper_corner: tuple[int, ...] = ()
     channels: int = 0

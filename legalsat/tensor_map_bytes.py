@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from legalsat.blobs import HARDWARE_BYTES, MAP_BYTES, bytes_of, no_map
+from legalsat.checks import flag
 from legalsat.dtypes import DTYPES
 from legalsat.errors import InvalidInput
 from legalsat.matrix_descriptor import PERIODS
@@ -132,6 +133,7 @@ def decode_with_notes(blob: Any, *, hardware_only: bool = False) -> DecodedMap:
     Raises:
         InvalidInput: as `decode`.
     """
+    flag(hardware_only, "hardware_only")
     data = bytes_of(blob)
     lengths = {MAP_BYTES, HARDWARE_BYTES} if hardware_only else {MAP_BYTES}
     if len(data) not in lengths:

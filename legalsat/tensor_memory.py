@@ -10,12 +10,12 @@ as a third CTA of a pair, are `InvalidInput`; those that it can and must not, su
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, get_args
 
-from legalsat.checks import choice, flag, integer, one_of
+from legalsat.checks import choice, flag, integer, one_of, sequence
 from legalsat.errors import InvalidInput
+from legalsat.printable import shown
 from legalsat.tcgen05 import GROUPS, InstructionDescriptor, Scales
 
 ADDRESSES = 1 << 16  # lanes, and columns, that an address of 32 bits can name
@@ -34,7 +34,7 @@ MULTICASTS = {"128x256b": ("",), "4x256b": ("",), "128x128b": ("",)} | {
 
 def _name(value: Any, what: str) -> None:
     if not isinstance(value, str) or not value:
-        raise InvalidInput(f"{what} is {value!r}; give a name")
+        raise InvalidInput(f"{what} is {shown(value)}; give a name")
 
 
 def _number(event: Any, name: str, most: int, *, of: str) -> None:
@@ -139,13 +139,13 @@ class Multiply:
     def __post_init__(self) -> None:
         _who(self)
         if not isinstance(self.instruction, InstructionDescriptor):
-            raise InvalidInput(f"instruction of a multiply is {self.instruction!r}; give an InstructionDescriptor")
+            raise InvalidInput(f"instruction of a multiply is {shown(self.instruction)}; give an InstructionDescriptor")
         for name in ("d", "a", "a_scales", "b_scales"):
             region = getattr(self, name)
             if not isinstance(region, Region) and (name == "d" or region is not None):
-                raise InvalidInput(f"{name} of a multiply is {region!r}; give a Region")
+                raise InvalidInput(f"{name} of a multiply is {shown(region)}; give a Region")
         if not isinstance(self.scales, Scales | None):
-            raise InvalidInput(f"scales of a multiply are {self.scales!r}; give Scales")
+            raise InvalidInput(f"scales of a multiply are {shown(self.scales)}; give Scales")
         _flags(self, "ws")
         _number(self, "threads", MOST_THREADS, of="a multiply")
 
@@ -204,7 +204,7 @@ class CopyIn:
         _who(self)
         _name(self.shape, "shape of a copy")
         if not isinstance(self.multicast, str):
-            raise InvalidInput(f"multicast of a copy is {self.multicast!r}; give a name, or '' for none")
+            raise InvalidInput(f"multicast of a copy is {shown(self.multicast)}; give a name, or '' for none")
         _name(self.allocation, "allocation of a copy")
         for name in ("column", "lane"):
             _number(self, name, ADDRESSES - 1, of="a copy")
@@ -259,13 +259,11 @@ class Program:
     cluster: int = 1
 
     def __post_init__(self) -> None:
-        if isinstance(self.events, str | bytes) or not isinstance(self.events, Iterable):
-            raise InvalidInput(f"events of a program are {self.events!r}; give a sequence of them")
-        object.__setattr__(self, "events", tuple(self.events))
+        object.__setattr__(self, "events", sequence(self.events, "events of a program", "them"))
         for i, event in enumerate(self.events):
             if not isinstance(event, get_args(Event)):
                 known = ", ".join(kind.__name__ for kind in get_args(Event))
-                raise InvalidInput(f"event {i} is {event!r}; give one of {known}")
+                raise InvalidInput(f"event {i} is {shown(event)}; give one of {known}")
         for cta in CTAS:
             if sum(event == Exit(cta) for event in self.events) > 1:
                 raise InvalidInput(f"CTA {cta} exits twice; give one Exit a CTA")

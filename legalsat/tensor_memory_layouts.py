@@ -146,7 +146,7 @@ TRANSFERS = {
 
 def repetitions(shape: str) -> tuple[int, ...]:
     """Return what `.num` may be for a shape of tcgen05.ld or .st; none for a shape that does not exist."""
-    known = TRANSFERS.get(shape)
+    known = TRANSFERS.get(shape) if isinstance(shape, str) else None
     return tuple(1 << i for i in range(8) if known and 1 << i <= known.most)
 
 

@@ -7,6 +7,7 @@ is `move`: its means, its word, its modes.
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from legalsat.access import Access, Mode
 from legalsat.law import Equation, Guard, Int, Law, Slot
 
 MOST_GRAPHS = 16
+# egglog tells its logger of every rule; only where nobody has said what is wanted of it.
+if logging.getLogger("egglog").level == logging.NOTSET:
+    logging.getLogger("egglog").setLevel(logging.WARNING)
 SORTS = """
 (sort Modes) (sort Movement) (sort Root)
 (constructor nil () Modes)

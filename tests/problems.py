@@ -59,7 +59,7 @@ def operators(draw: st.DrawFn) -> Operator:
         order = tuple(draw(st.permutations(range(source.rank))))
         return Transpose(source, order, draw(targets(source.transposed(order))), tile=tile)
     consumer = draw(st.sampled_from((None, None, "threads", "wgmma.a")))
-    return Copy(source, draw(targets(source)), tile=tile, consumer=consumer)
+    return Copy(source, draw(targets(source)), tile=tile, consumer=consumer)  # type: ignore[arg-type]
 
 
 @st.composite

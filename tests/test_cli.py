@@ -267,7 +267,7 @@ def test_pad_takes_what_is_around_and_a_value(capsys: Run) -> None:
     ):
         code, data = as_json(capsys, "synthesize", "pad", *words, *options)
         means = ("threads",) if "--means" in options else None
-        plan = ls.synthesize(operator, "h200", means=means)
+        plan = ls.synthesize(operator, "h200", means=means)  # type: ignore[arg-type]
         assert (code, data) == (0, json.loads(json.dumps(plan.to_json())))
         assert "\npadding\n" in show_plan(plan)
     for options, says in (
@@ -307,7 +307,7 @@ def test_plan_text_says_where_no_map_describes_the_target() -> None:
 
 @pytest.mark.parametrize("backend", sorted(BACKENDS))
 def test_emit_prints_the_source_text(capsys: Run, tmp_path: Path, backend: str) -> None:
-    text = ls.synthesize(ls.Transpose(ls.Tensor((256, 128), "bf16")), "h200").emit(backend)
+    text = ls.synthesize(ls.Transpose(ls.Tensor((256, 128), "bf16")), "h200").emit(backend)  # type: ignore[arg-type]
     assert run(capsys, *TRANSPOSE, "--emit", backend) == (0, text.rstrip("\n") + "\n", "")
     file = tmp_path / "source"
     assert run(capsys, *TRANSPOSE, "--emit", backend, "--output", str(file)) == (0, "", "")

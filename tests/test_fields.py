@@ -18,10 +18,10 @@ import legalsat as ls
 from legalsat.access import Access, Mode
 from legalsat.analyses.copy_engine import smem_image
 from legalsat.dtypes import dtype
+from legalsat.errors import SolverGaveUp
 from legalsat.extract import solver
 from legalsat.extract.fields import Conflict, Solution, solve
 from legalsat.extract.schedule import MAX_STAGES, PATTERN_ROWS
-from legalsat.extract.solver import SolverGaveUp
 from legalsat.extract.views import map_type, storable, view_of
 from legalsat.plan import View
 from legalsat.rules import COPY_RULES, SHARED_RULES

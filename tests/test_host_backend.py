@@ -207,10 +207,10 @@ def legal_maps() -> list[ls.TensorMap]:
 def plans() -> list[ls.Plan]:
     wide = ls.Tensor((4096, 2048), "bf16")
     return [
-        ls.synthesize(ls.Transpose(wide), "sm_90a", means=BOXES),
-        ls.synthesize(wide, "h200", tile=(128, 64), consumer="wgmma.a", means=BOXES),
-        ls.synthesize(ls.Tensor((24, 40), "fp32", align=16), "sm_90a", means=BOXES),
-        ls.synthesize(ls.Transpose(ls.Tensor((4095, 4096), "u8", align=64)), "sm_90a", means=BOXES),
+        ls.synthesize(ls.Transpose(wide), "sm_90a", means=BOXES),  # type: ignore[arg-type]
+        ls.synthesize(wide, "h200", tile=(128, 64), consumer="wgmma.a", means=BOXES),  # type: ignore[call-overload]
+        ls.synthesize(ls.Tensor((24, 40), "fp32", align=16), "sm_90a", means=BOXES),  # type: ignore[arg-type]
+        ls.synthesize(ls.Transpose(ls.Tensor((4095, 4096), "u8", align=64)), "sm_90a", means=BOXES),  # type: ignore[arg-type]
     ]
 
 
@@ -373,7 +373,7 @@ def check_map(case: Case, words: list[int], version: int) -> None:
 def test_small_tensors_end_below_128_kib(
     dtype: str, dims: tuple[int, ...], stride: tuple[int, ...], interleave: str, cleared: bool
 ) -> None:
-    tm = ls.TensorMap(dtype=dtype, global_dim=dims, global_stride=stride, box=(1,) * len(dims), interleave=interleave)
+    tm = ls.TensorMap(dtype=dtype, global_dim=dims, global_stride=stride, box=(1,) * len(dims), interleave=interleave)  # type: ignore[arg-type]
     assert ("cuDriverGetVersion" in encode_cpp(tm, "x")) == cleared
     assert ("cuDriverGetVersion" in encode_python(tm, "x")) == cleared
 
@@ -477,7 +477,7 @@ def test_texts_say_what_they_are() -> None:
         for number in (str(plan.operator), plan.target.name, buffer.bytes, buffer.stages, barrier.transaction_bytes):
             assert str(number) in head
         assert "encode_source_map" in text and "encode_target_map" in text
-    threads = ls.synthesize(ls.Transpose(ls.Tensor((4095, 4096), "u8")), "sm_90a", means=BOXES)
+    threads = ls.synthesize(ls.Transpose(ls.Tensor((4095, 4096), "u8")), "sm_90a", means=BOXES)  # type: ignore[arg-type]
     assert threads.store == "threads"
     assert "encode_target_map" not in emit_cpp(threads) and "stored by threads" in emit_cpp(threads)
 

@@ -238,7 +238,7 @@ def test_a_column_goes_on_from_row_to_row() -> None:
 @pytest.mark.parametrize("means", ["tma", "tma.phases", "bulk", "fragments"])
 def test_means_that_fill_nothing_in_are_refused_by_rule(means: str) -> None:
     with pytest.raises(ls.NoLegalLayout) as refusal:
-        ls.synthesize(NAMED["3x3"], "h200", means=(means,))
+        ls.synthesize(NAMED["3x3"], "h200", means=(means,))  # type: ignore[arg-type]
     assert "WIN001" in {d.code for d in refusal.value.diagnostics}
 
 
@@ -387,7 +387,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         "one tap at once",
     ),
     "tile of one number": (lambda: Im2col(T((1, 4, 4, 8), "u8"), 3, tile=(16,)), "give 2"),
-    "unknown consumer": (lambda: Im2col(T((1, 4, 4, 8), "u8"), 3, consumer="me"), "consumer"),
+    "unknown consumer": (lambda: Im2col(T((1, 4, 4, 8), "u8"), 3, consumer="me"), "consumer"),  # type: ignore[arg-type]
     "padding beyond all memory": (
         lambda: access_of(Im2col(T((1, 4, 4, 8), "u8"), 3, padding=2**31 - 2)),
         "span|spans|windows",

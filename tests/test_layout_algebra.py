@@ -211,6 +211,23 @@ def test_max_common_layout(one: Layout, other: Layout) -> None:
     assert max_common_vector(one, other) == found.size
 
 
+# What CuTe 4.2 prints for these, compiled by nvcc 13.0: layouts of unequal sizes, and strides that nothing divides.
+@pytest.mark.parametrize(
+    ("one", "other", "vector"),
+    [("2:1", "4:1", 4), ("4:1", "2:1", 2)],
+)
+def test_the_second_layout_bounds_what_is_common_as_in_cute(one: str, other: str, vector: int) -> None:
+    assert max_common_vector(Layout(one), Layout(other)) == vector
+    assert max_common_layout(Layout(one), Layout(other)) == Layout(vector)
+
+
+def test_a_complement_leaves_gaps_where_strides_do_not_divide_as_in_cute() -> None:
+    layout = Layout("(3,4):(3,16)")
+    assert complement(layout, 64) == Layout("3:1")
+    both = by_definition(make_layout(layout, complement(layout, 64)))
+    assert len(set(both) & set(range(64))) == 36
+
+
 @given(divisible(gaps=(1,)))
 def test_a_compact_layout_has_all_in_common_with_itself(layout: Layout) -> None:
     assert max_common_vector(layout, layout) == layout.size

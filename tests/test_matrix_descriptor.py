@@ -147,7 +147,7 @@ def image_of(mn: int, k: int, bits: int, swizzle: str, major: str) -> np.ndarray
         global_dim=(along, across),
         global_stride=(along * bits // 8,),
         box=(wide, tall),
-        swizzle=swizzle,
+        swizzle=swizzle,  # type: ignore[arg-type]
     )
     assert not [d for d in ls.violations(tm, "h200") if d.level == "error"]
     boxes: list[np.ndarray[Any, Any]] = []

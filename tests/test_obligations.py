@@ -32,7 +32,11 @@ def legal_maps(draw: st.DrawFn) -> ls.TensorMap:
     extent = draw(st.integers(1, 600))
     pitch = -(-extent * SIZES[dtype] // 16) * 16
     return ls.TensorMap(
-        dtype, (extent, 300), (pitch,), (row // SIZES[dtype], draw(st.integers(1, 64))), swizzle=swizzle
+        dtype,
+        (extent, 300),
+        (pitch,),
+        (row // SIZES[dtype], draw(st.integers(1, 64))),
+        swizzle=swizzle,  # type: ignore[arg-type]
     )
 
 
@@ -111,7 +115,7 @@ def test_bank_conflicts_are_those_of_the_image(tm: ls.TensorMap) -> None:
     instead = re.search(r"; (?:boxes of (\d+) bytes .*)?swizzle (\w+) takes? (\d+)", told[0])
     if instead is not None:
         width = int(instead[1] or tm.box[0] * tm.map_type.bits // 8)
-        other = replace(tm, box=(width * 8 // tm.map_type.bits, tm.box[1]), swizzle=instead[2])
+        other = replace(tm, box=(width * 8 // tm.map_type.bits, tm.box[1]), swizzle=instead[2])  # type: ignore[arg-type]
         assert worst_column(other) == int(instead[3]) < worst
 
 

@@ -369,7 +369,7 @@ def test_shared_memory_holds_what_the_picture_says(data: st.DataObject) -> None:
     steps = (1, *(data.draw(st.integers(1, 2)) for _ in range(rank - 1)))
     extents = tuple(data.draw(st.integers(1, 30)) for _ in range(rank))
     pitch = 512
-    tm = T(dtype, extents, (pitch, pitch * 64)[: rank - 1], box, element_stride=steps, swizzle=swizzle)
+    tm = T(dtype, extents, (pitch, pitch * 64)[: rank - 1], box, element_stride=steps, swizzle=swizzle)  # type: ignore[arg-type]
     start = (0, *(data.draw(st.integers(-4, 20)) for _ in range(rank - 1)))
     held(tm, start, 128 * data.draw(st.integers(0, 9)), data.draw(st.integers(1, 20)))
 
@@ -379,7 +379,7 @@ def test_shared_memory_holds_what_the_picture_says(data: st.DataObject) -> None:
     [("128B", 32, 1, 4), ("none", 32, 8, 32), ("64B", 16, 1, 4), ("32B", 8, 1, 4)],
 )
 def test_a_column_is_read_at_once_only_if_swizzled(swizzle: str, words: int, eight: int, all_lanes: int) -> None:
-    tm = T("f32", (4096, 4096), (16384,), (words, 64), swizzle=swizzle)
+    tm = T("f32", (4096, 4096), (16384,), (words, 64), swizzle=swizzle)  # type: ignore[arg-type]
     by_rows, by_words = ls.column_read(tm), ls.column_read(tm, "ld.b32", column=8)
     assert (by_rows.wavefronts, by_words.wavefronts) == (eight, all_lanes)
     for read in (by_rows, by_words):

@@ -22,10 +22,10 @@ from problems import operators
 
 import legalsat as ls
 from legalsat.access import Access
+from legalsat.errors import SolverGaveUp
 from legalsat.extract import planner
 from legalsat.extract.planner import BOXES, Limits, plan
 from legalsat.extract.recheck import recheck
-from legalsat.extract.solver import SolverGaveUp
 from legalsat.operators import Copy, Operator, Transpose, access_of
 from legalsat.pipeline import BarrierRing
 from legalsat.plan import InvalidPlan, Plan, Step, from_json

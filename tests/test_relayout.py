@@ -41,7 +41,7 @@ def test_an_operand_that_is_read_often_is_padded_first() -> None:
     assert found.source.strides == (128, 1) and found.access.by == "tma"
     assert found.cost.launches == 2 and found.cost.padding_bytes == 128 * 128 * 2 - 2 * 5
     run(found)
-    direct = ls.synthesize(ODD, "h200", means=WITHOUT)
+    direct = ls.synthesize(ODD, "h200", means=WITHOUT)  # type: ignore[arg-type]
     assert not direct.before and direct.cost.nanoseconds > found.cost.nanoseconds
 
 
@@ -60,7 +60,7 @@ def test_bytes_along_the_wrong_axis_are_turned_on_their_way() -> None:
     """wgmma reads 8-bit operands along K alone, so one stored along N is transposed first."""
     turned = ls.Copy(T((64, 96), "e4m3", (1, 64)), tile=(64, 32), consumer="wgmma.b")
     with pytest.raises(ls.NoLegalLayout, match="WGMMA003"):
-        ls.synthesize(turned, "h200", means=WITHOUT)
+        ls.synthesize(turned, "h200", means=WITHOUT)  # type: ignore[arg-type]
     found = ls.synthesize(turned, "h200")
     assert found.source.strides == (96, 1)
     run(found)
@@ -103,4 +103,4 @@ def test_padded_tensors_are_legal_and_keep_their_axes_order(shape: list[int], na
 
 def test_a_padded_tensor_has_a_plan_by_boxes() -> None:
     for shape, name in (((37, 123), "bf16"), ((5, 7, 11), "u8"), ((3, 3), "fp32")):
-        assert ls.synthesize(padded(T(shape, name)), "h200", means=BOXES).access.by == "tma"
+        assert ls.synthesize(padded(T(shape, name)), "h200", means=BOXES).access.by == "tma"  # type: ignore[arg-type]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import Any
 
 import pytest
+from test_repository import FOLDERS, ROOT
 
 from legalsat.errors import LegalSatError
 from legalsat.pasted_results import RESULT_RULES
@@ -33,7 +35,8 @@ def as_site(value: Any) -> Any:
 
 def words(text: str) -> list[str]:
     """Return what a reader sees of Markdown, word by word."""
-    return re.sub(r"\[([A-Z]+\d+)\]\([A-Z]+\d+\.md\)", r"\1", re.sub(r"\\(.)", r"\1", text)).split()
+    link = r"\[([A-Z]+\d+|FACTS [A-Z]+-\d+)\]\((?:[A-Z]+\d+\.md|\.\./facts\.md#[a-z]+-\d+)\)"
+    return re.sub(link, r"\1", re.sub(r"\\(.)", r"\1", text)).split()
 
 
 def test_there_is_a_page_for_each_rule_and_an_index() -> None:
@@ -73,7 +76,8 @@ def test_the_python_of_a_page_makes_the_example(example: Example) -> None:
 
 def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES.values():
-        assert set(re.findall(r"\]\(([^)]*)\)", page)) <= set(PAGES)
+        links = set(re.findall(r"\]\(([^)]*)\)", page))
+        assert {link for link in links if not link.startswith("../facts.md#")} <= set(PAGES)
     assert "[TMA021](TMA021.md)" in PAGES["TMA017.md"]
     assert "[TMA017](" not in PAGES["TMA017.md"]
 
@@ -123,3 +127,37 @@ def test_only_what_differs_is_changed() -> None:
     stores = TmaCopy.of(TensorMap("bf16", (64,), box=(64,)), stores=True)
     assert subject(stores) is stores
     assert subject(TmaCopy.of(TensorMap("bf16", (64,), box=(64,)))) == TensorMap("bf16", (64,), box=(64,))
+
+
+def said_facts() -> set[str]:
+    """Return the ids of facts in all text that may be shown: strings of the sources, of docstrings those of rules."""
+    found = set()
+    for path in [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]:
+        if any(part.is_symlink() for part in path.parents):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        quiet = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+            and not any("rule(" in ast.unparse(one) for one in getattr(node, "decorator_list", ()))
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in quiet:
+                found |= set(re.findall(r"FACTS ([A-Z]+-[0-9]+)", node.value))
+                if path.name == "obligations.py":  # where the ids fill in what says FACTS
+                    found |= set(re.findall(r"^([A-Z]+-[0-9]+)$", node.value))
+    return found
+
+
+def test_every_fact_that_is_cited_has_its_words_and_a_link() -> None:
+    text = (ROOT / "docs" / "facts.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^## ([A-Z]+-\d+)\n\n((?:.+\n)+)", text, re.MULTILINE))
+    said = said_facts()
+    assert len(said) >= 14 and said <= set(told)
+    linked = [match for page in PAGES.values() for match in re.findall(r"\(\.\./facts\.md#([a-z]+-\d+)\)", page)]
+    assert len(linked) >= 10 and {one.upper() for one in linked} <= set(told)
+    prose = [re.sub(r"```.*?```", "", page, flags=re.DOTALL) for page in PAGES.values()]
+    assert not [match for page in prose for match in re.findall(r"(?<!\[)FACTS [A-Z]+-\d+", page)]

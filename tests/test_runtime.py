@@ -417,9 +417,9 @@ def test_without_a_driver_a_call_says_so(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_backends_are_asked_in_order_and_by_name() -> None:
     with pytest.raises(ls.InvalidInput, match="backend is 'host'; give one of triton, cute"):
-        ls.synthesize(ls.Tensor((64, 64), "bf16"), "h200").compile("host")
+        ls.synthesize(ls.Tensor((64, 64), "bf16"), "h200").compile("host")  # type: ignore[arg-type]
     with pytest.raises(ls.InvalidInput, match="backend is 'host'; give one of cute, ptx, triton"):
-        ls.synthesize(LEGAL, "h200").compile("host")
+        ls.synthesize(LEGAL, "h200").compile("host")  # type: ignore[arg-type]
     order = r"; cute: cute prints .*; ptx: sm_80 has neither .*; triton: triton prints"
     with pytest.raises(ls.LegalSatError, match="no backend prints this plan" + order):
         program(ls.synthesize(LEGAL, "sm_80"))

@@ -19,7 +19,7 @@ import pytest
 import legalsat as ls
 from legalsat.extract.explain import explain_tensor
 from legalsat.extract.product_kernels import product_kernels
-from legalsat.sweeps import engine
+from legalsat.sweeps import engine, workers
 from legalsat.sweeps.answers import answer, operands_of
 from legalsat.sweeps.columns import COLUMNS
 from legalsat.sweeps.problem import Problem, problem_of
@@ -184,6 +184,60 @@ def test_a_stopped_sweep_goes_on(tmp_path: Path, way: signal.Signals) -> None:
     assert out.read_bytes() == whole.read_bytes()
     left = {path.name for path in tmp_path.iterdir()} - {"p.csv", "run.py", "out.parquet", "whole.parquet"}
     assert not left, "neither answers nor drafts stay behind"
+
+
+_UNGUARDED = """
+import enum
+from legalsat.sweeps import engine
+class Type(str, enum.Enum):
+    HALF = "fp16"
+engine.CHUNK = 2
+print("once")
+rows = [{"m": 512, "n": 512, "k": k, "x_of": Type.HALF} for k in (64, 128, 192, 256, 1001)]
+print(engine.sweep(rows, "h200", workers=2).verdicts)
+"""
+
+
+@pytest.mark.parametrize("told", ["file", "stdin"])
+def test_a_script_needs_no_guard_and_its_own_classes_may_be_asked(tmp_path: Path, told: str) -> None:
+    """What a worker would import of the script, it would run again."""
+    script = tmp_path / "run.py"
+    script.write_text(_UNGUARDED, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script) if told == "file" else "-"],
+        input=_UNGUARDED if told == "stdin" else "",
+        env={**os.environ, "PYTHONPATH": str(Path(ls.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["once", "{'legal': 4, 'repaired': 1}"] and not done.stderr
+
+
+def test_few_rows_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started() -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(workers, "_Process", started)
+    assert ls.sweep(rows(8), "h200", workers=8).rows == 8
+    monkeypatch.setattr(engine, "CHUNK", 4)
+    with pytest.raises(AssertionError, match="was started"):
+        ls.sweep(rows(8), "h200", workers=8)
+
+
+def _fail(_: object) -> bytes:
+    raise ls.NoLegalLayout("nothing fits", ())
+
+
+def _die(_: object) -> bytes:
+    os._exit(3)
+
+
+@pytest.mark.parametrize(("task", "error"), [(_fail, ls.NoLegalLayout), (_die, workers.WorkerDied)])
+def test_what_goes_wrong_in_a_worker_reaches_who_asked(task: workers.Task, error: type[Exception]) -> None:
+    with pytest.raises(error), workers.processes(2) as at_work:
+        at_work.submit(task, None).result()
 
 
 def test_operators_and_their_rows_are_answered_alike() -> None:

@@ -31,7 +31,7 @@ def operands(draw: st.DrawFn) -> Copy:
     elif kind == "attention":
         head = draw(st.sampled_from((33, 40, 64, 72, 80, 96, 100, 128)))
         layout = draw(st.sampled_from(("bhsd", "bshd")))
-        attention = Attention(draw(st.integers(1, 3)), 4, draw(EXTENTS), draw(EXTENTS), head, dtype, layout=layout)
+        attention = Attention(draw(st.integers(1, 3)), 4, draw(EXTENTS), draw(EXTENTS), head, dtype, layout=layout)  # type: ignore[arg-type]
         found = operands_of(attention, H200).operands
     else:
         rows, columns, more = draw(EXTENTS), draw(EXTENTS), draw(st.sampled_from((0, 1, 2, 4, 8)))

@@ -367,7 +367,7 @@ NO_OPERATORS: dict[str, tuple[Any, str]] = {
     "tile of another rank": (lambda: Copy(T((4, 4), "u8"), tile=(4,)), "give 2"),
     "empty tile": (lambda: Copy(T((4, 4), "u8"), tile=(0, 4)), "at least 1"),
     "huge tile": (lambda: Copy(T((4, 4), "u8"), tile=(2**31 + 1, 4)), "at most"),
-    "no such consumer": (lambda: Copy(T((4, 4), "u8"), consumer="wgmma"), "give one of threads"),
+    "no such consumer": (lambda: Copy(T((4, 4), "u8"), consumer="wgmma"), "give one of threads"),  # type: ignore[arg-type]
     "consumers": (lambda: Copy(T((4, 4), "u8"), consumer=np.arange(2)), "give one of"),  # type: ignore[arg-type]
     "transpose of a vector": (lambda: Transpose(T((4,), "u8")), "at least 2 axes"),
     "axis twice": (lambda: Transpose(T((4, 4), "u8"), (1, 1)), "twice"),

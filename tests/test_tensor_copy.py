@@ -95,7 +95,7 @@ def small_maps(draw: st.DrawFn) -> ls.TensorMap:
     extents = [draw(st.integers(1, 160 // size)), draw(st.integers(1, 12)), draw(st.integers(1, 3))]
     pitch = -(-extents[0] * size // 16) * 16 + 16 * draw(st.integers(0, 2))
     box = (row // size, draw(st.integers(1, 9)), draw(st.integers(1, 2)))
-    return ls.TensorMap(dtype, tuple(extents), (pitch, pitch * 16), box, swizzle=swizzle)
+    return ls.TensorMap(dtype, tuple(extents), (pitch, pitch * 16), box, swizzle=swizzle)  # type: ignore[arg-type]
 
 
 @settings(deadline=None, max_examples=150)
@@ -119,7 +119,7 @@ def test_stores_overwrite_as_many_elements_as_the_rule_says(
 @pytest.mark.parametrize("swizzle", ["none", "32B", "64B", "128B"])
 def test_a_tile_inside_the_pattern_is_one_that_readers_from_its_start_get_wrong(swizzle: str) -> None:
     span = {"none": 32}.get(swizzle) or int(swizzle.removesuffix("B"))
-    tm = ls.TensorMap("u8", (span, 40), (span,), (span, 40), swizzle=swizzle)
+    tm = ls.TensorMap("u8", (span, 40), (span,), (span, 40), swizzle=swizzle)  # type: ignore[arg-type]
     reader, offsets = ls.Swizzle.tma(swizzle), np.arange(40 * span, dtype=np.int64)
     for base in range(0, 4096, 128):
         image = ls.smem_image(tm, (0, 0), base)

@@ -25,9 +25,9 @@ def plans(means: str) -> list[ls.Plan]:
     """The first plans by these means of the benchmark's random movements, and some that must be there."""
     bf16 = ls.Tensor((4096, 4096), "bf16")
     found = [
-        ls.synthesize(ls.Transpose(bf16), "h200", means=(means,)),
-        ls.synthesize(ls.Transpose(ls.Tensor((101, 72), "fp64")), "h200", means=(means,)),
-        ls.synthesize(ls.Copy(ls.Tensor((8, 128, 256), "e2m1")), "h200", means=(means,)),
+        ls.synthesize(ls.Transpose(bf16), "h200", means=(means,)),  # type: ignore[arg-type]
+        ls.synthesize(ls.Transpose(ls.Tensor((101, 72), "fp64")), "h200", means=(means,)),  # type: ignore[arg-type]
+        ls.synthesize(ls.Copy(ls.Tensor((8, 128, 256), "e2m1")), "h200", means=(means,)),  # type: ignore[arg-type]
     ]
     if means == "tma":
         found.append(ls.synthesize(bf16, "h200", tile=(128, 64), consumer="wgmma.a"))
@@ -35,7 +35,7 @@ def plans(means: str) -> list[ls.Plan]:
     while len(found) < COUNT:
         operator, values = random_operator(rng)
         try:
-            plan = ls.synthesize(operator.bind(values), "h200", means=(means,))
+            plan = ls.synthesize(operator.bind(values), "h200", means=(means,))  # type: ignore[arg-type]
             plan.emit("triton")
         except ls.LegalSatError:
             continue

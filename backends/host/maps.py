@@ -9,6 +9,7 @@ from legalsat.backends import require_bound
 from legalsat.driver_arguments import ENUMERATORS
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.plan import Plan
+from legalsat.printable import shown
 from legalsat.tensor_map import TensorMap, driver_value
 
 # FACTS M-19, as in CUTLASS: drivers up to this version (13.1) may leave the bit set in maps of smaller tensors.
@@ -54,7 +55,7 @@ def require_encodable(tm: TensorMap, name: str) -> None:
     if not least <= tm.rank <= 5:
         raise InvalidInput(f"{tm.mode} map has {tm.rank} dimensions; give {least} to 5")
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9]+(_[A-Za-z0-9]+)*", name):
-        raise InvalidInput(f"name is {name!r}; give ASCII letters, digits and single underscores between them")
+        raise InvalidInput(f"name is {shown(name)}; give ASCII letters, digits and single underscores between them")
 
 
 def named_maps(plan: Plan) -> Iterator[tuple[TensorMap, str]]:

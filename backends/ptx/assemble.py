@@ -50,7 +50,7 @@ def tool_for(architecture: str) -> str:
         told = subprocess.run([tool, "--help"], capture_output=True, text=True, check=False).stdout
         if re.search(rf"\b{architecture}\b", told):
             return tool
-    raise AssemblyFailed(f"no ptxas for {architecture} is installed; install triton 3.6 or a CUDA 13 toolkit")
+    raise AssemblyFailed(f"no ptxas for {architecture} is installed; install legalsat[triton] or a CUDA 13 toolkit")
 
 
 def _tools() -> Iterator[str]:

@@ -16,6 +16,7 @@ from legalsat.backends.triton.text import emit
 from legalsat.backends.triton.threads import KERNEL, VectorKernel, emit_threads
 from legalsat.checks import integer
 from legalsat.errors import InvalidInput
+from legalsat.extras import extra
 from legalsat.targets import Target
 
 
@@ -71,7 +72,7 @@ def compile_vectors(kernel: VectorKernel, target: Target) -> CompiledVectors:
 
     The tensors' addresses are taken for any: what is known of them stands in the kernel's text.
     """
-    import triton  # noqa: PLC0415 - takes a second to import
+    triton = extra("triton", "triton")
     from triton.backends.compiler import GPUTarget  # noqa: PLC0415
     from triton.compiler import ASTSource  # noqa: PLC0415
 
@@ -96,7 +97,7 @@ def compile_kernel(kernel: CopyKernel, capability: int = 90) -> CompiledKernel:
     Raises:
         InvalidInput: the capability has no tensor copy engine.
     """
-    import triton  # noqa: PLC0415 - takes a second to import, and only this function needs it
+    triton = extra("triton", "triton")
     from triton.backends.compiler import GPUTarget  # noqa: PLC0415
     from triton.experimental.gluon._runtime import GluonASTSource  # noqa: PLC0415
 

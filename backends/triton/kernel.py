@@ -16,6 +16,7 @@ from legalsat.backends.triton.tiled import Tiled
 from legalsat.checks import integer, integers
 from legalsat.errors import InvalidInput
 from legalsat.margins import Margin
+from legalsat.printable import shown
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, MAX_RANK
 
 SHARED_LIMIT = 227 * 1024
@@ -219,7 +220,7 @@ def _check_operands(kernel: CopyKernel) -> None:
         ("target", kernel.target, kernel.extent, kernel.target_stride),
     ):
         if not isinstance(operand, Operand):
-            raise InvalidInput(f"{name} is {operand!r}; give an Operand")
+            raise InvalidInput(f"{name} is {shown(operand)}; give an Operand")
         if operand.element_bytes % kernel.word_bytes:
             raise InvalidInput(
                 f"{name} has elements of {operand.element_bytes} bytes, no multiple of the word's {kernel.word_bytes}"
@@ -243,7 +244,7 @@ def _check_groups(
 ) -> None:
     what = f"{side}_groups"
     if not isinstance(groups, tuple) or not all(isinstance(group, tuple) and group for group in groups):
-        raise InvalidInput(f"{what} is {groups!r}; give a tuple of non-empty tuples of modes")
+        raise InvalidInput(f"{what} is {shown(groups)}; give a tuple of non-empty tuples of modes")
     rank = len(kernel.extent)
     modes = integers(tuple(itertools.chain(*groups)), what, low=0)
     if sorted(modes) != list(range(rank)):

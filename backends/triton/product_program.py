@@ -18,6 +18,7 @@ from legalsat.backends.triton.product import LANES, TYPES, ProductKernel, produc
 from legalsat.backends.triton.product_text import KERNEL, emit
 from legalsat.backends.triton.program import launched, tools_of
 from legalsat.errors import LegalSatError
+from legalsat.extras import extra
 from legalsat.gemm_plan import GemmPlan
 from legalsat.runtime.program import (
     AddressArgument,
@@ -117,7 +118,7 @@ def compiled(text: str, signature: tuple[str, ...], architecture: str, warps: in
         architecture: such as "sm_90a".
         warps: that multiply.
     """
-    import triton  # noqa: PLC0415 - takes a second to import
+    triton = extra("triton", "triton")
     from triton.backends.compiler import GPUTarget  # noqa: PLC0415
     from triton.experimental.gluon._runtime import GluonASTSource  # noqa: PLC0415
 

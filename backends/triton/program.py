@@ -23,7 +23,8 @@ from legalsat.backends.triton.body import kernel_name, tile_grid
 from legalsat.backends.triton.compile import load_module
 from legalsat.backends.triton.kernel import CopyKernel, TensorMapShape
 from legalsat.backends.triton.threads import KERNEL
-from legalsat.errors import LegalSatError
+from legalsat.errors import LegalSatError, MissingExtra
+from legalsat.extras import extra
 from legalsat.plan import Plan
 from legalsat.runtime.program import (
     AddressArgument,
@@ -102,13 +103,13 @@ def tools_of(program: Program) -> str:
     """Return what makes the image: Triton with its version.
 
     Raises:
-        LegalSatError: Triton is not installed.
+        MissingExtra: Triton is not installed.
     """
     del program
     try:
         return f"triton {version('triton')}"
     except PackageNotFoundError:
-        raise LegalSatError("triton is not installed; install it, on Linux with `pip install triton`") from None
+        raise MissingExtra("triton is missing; install legalsat[triton], on Linux") from None
 
 
 def image_of(program: Program) -> Image:
@@ -117,7 +118,7 @@ def image_of(program: Program) -> Image:
     Raises:
         LegalSatError: Triton's interpreter takes its compiler's place, or this Triton passes other parameters.
     """
-    import triton  # noqa: PLC0415 - takes a second to import
+    triton = extra("triton", "triton")
     from triton.backends.compiler import GPUTarget  # noqa: PLC0415
     from triton.compiler import ASTSource  # noqa: PLC0415
     from triton.experimental.gluon._runtime import GluonASTSource, GluonJITFunction  # noqa: PLC0415

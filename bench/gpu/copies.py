@@ -127,7 +127,7 @@ def prepare(folder: Path, count: int = COUNT, pads: int = PADS) -> None:
             drawn += 1
             operator, values = draw(rng)
             try:
-                plan = ls.synthesize(operator.bind(values) if values else operator, "h200", means=PRINTED)
+                plan = ls.synthesize(operator.bind(values) if values else operator, "h200", means=PRINTED)  # type: ignore[arg-type]
                 text = plan.emit("triton")
             except ls.LegalSatError as error:
                 codes = ",".join(d.code for d in getattr(error, "diagnostics", ())) or type(error).__name__

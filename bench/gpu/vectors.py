@@ -32,7 +32,7 @@ def prepare(folder: Path) -> None:
     for means, size in [("tma", 16), *(("threads", size) for size in PITCHES)]:
         pitch = PITCHES[size]
         tensor = ls.Tensor((ROWS, COLUMNS), "bf16", (pitch, 1))
-        plan = ls.synthesize(ls.Copy(tensor, tensor), "h200", means=(means,))
+        plan = ls.synthesize(ls.Copy(tensor, tensor), "h200", means=(means,))  # type: ignore[arg-type]
         name = f"{means}_{size}"
         (folder / f"{name}.py").write_text(plan.emit("triton"))
         manifest[name] = {

@@ -93,7 +93,7 @@ def tile(element: str, major: str, swizzle: str, count: int, rows: int, *, odd: 
         global_dim=extent,
         global_stride=(extent[0] * bits // 8,),
         box=(span, across),
-        swizzle=swizzle,
+        swizzle=swizzle,  # type: ignore[arg-type]
     )
     refused = [d for d in ls.violations(tm, TARGET) if d.level == "error"]
     assert not refused, refused

@@ -11,6 +11,7 @@ from typing import Any
 from legalsat.checks import integer, one_of
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.plan import plain_value
+from legalsat.printable import shown
 from legalsat.runtime.cache import Cache
 from legalsat.tensor import Tensor, plain
 from legalsat.tensor_map import TensorMap
@@ -339,11 +340,11 @@ def _three(data: Any) -> tuple[int, int, int]:
 
 def _list(data: Any) -> list[Any]:
     if not isinstance(data, list):
-        raise InvalidProgram(f"program has {data!r} for a list; make it again from its plan")
+        raise InvalidProgram(f"program has {shown(data)} for a list; make it again from its plan")
     return data
 
 
 def _text(data: Any) -> str:
     if not isinstance(data, str):
-        raise InvalidProgram(f"program has {data!r} for a text; make it again from its plan")
+        raise InvalidProgram(f"program has {shown(data)} for a text; make it again from its plan")
     return data

@@ -11,6 +11,7 @@ from typing import Any
 
 from legalsat.arrays import Description, describe, read_capsule
 from legalsat.errors import InvalidInput
+from legalsat.printable import shown
 from legalsat.runtime.driver import Driver
 from legalsat.runtime.program import Operand
 from legalsat.tensor import plain
@@ -145,4 +146,4 @@ def stream_of(stream: Any) -> int:
             return found
     if hasattr(stream, "__cuda_stream__"):
         return int(stream.__cuda_stream__()[1])
-    raise InvalidInput(f"stream is {stream!r}; give the driver's handle as an int, or a torch.cuda.Stream")
+    raise InvalidInput(f"stream is {shown(stream)}; give the driver's handle as an int, or a torch.cuda.Stream")

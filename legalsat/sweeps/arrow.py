@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
-from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.errors import InvalidInput
+from legalsat.extras import extra
 from legalsat.sweeps.columns import COLUMNS
 
 COMPRESSION = "zstd"
 
 
-class MissingExtra(LegalSatError):
-    """A package of the extra `sweep` is not installed."""
-
-
 def arrow() -> Any:
     """Return pyarrow."""
-    return _extra("pyarrow")
+    return extra("pyarrow", "sweep")
 
 
 def parquet() -> Any:
     """Return pyarrow.parquet."""
-    arrow()
-    return _extra("pyarrow.parquet")
-
-
-def _extra(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingExtra(f"{name} is missing ({error}); install legalsat[sweep]") from error
+    return extra("pyarrow.parquet", "sweep")
 
 
 def schema(metadata: dict[str, str] | None = None) -> Any:

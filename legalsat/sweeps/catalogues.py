@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from legalsat.errors import InvalidInput
+from legalsat.printable import shown
 from legalsat.sweeps.models import layers
 from legalsat.sweeps.reading import Row
 
@@ -63,7 +64,7 @@ def entries(name: str) -> Iterator[Entry]:
         InvalidInput: there is no such set.
     """
     if name not in CATALOGUES:
-        raise InvalidInput(f"catalogue {name!r} is unknown; give one of {', '.join(CATALOGUES)}")
+        raise InvalidInput(f"catalogue {shown(name)} is unknown; give one of {', '.join(CATALOGUES)}")
     if name == MODELS:
         for model in _models():
             yield from (Entry(f"{model}/{one.name}", one.rows) for one in entries(model))

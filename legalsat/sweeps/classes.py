@@ -15,6 +15,7 @@ from legalsat.extract.explain import reasons
 from legalsat.extract.planner import NoLegalLayout, cached_plan
 from legalsat.extract.tensor_repair import boxes_of, repairs
 from legalsat.operators import Copy, Operator
+from legalsat.options import Consumer
 from legalsat.rules import RULES
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, plain
@@ -91,7 +92,7 @@ def smallest_equal(operand: Copy) -> Copy:
 @lru_cache(maxsize=65536)
 def _made(  # noqa: PLR0917 - what is remembered by
     tile: tuple[int, ...] | None,
-    consumer: str | None,
+    consumer: Consumer | None,
     constant: bool,
     dtype: DType,
     extents: tuple[int, ...],

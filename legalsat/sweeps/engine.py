@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ def sweep(
             dictionaries, of operators, or of `Problem`s.
         target: a GPU, such as "h200".
         out: the Parquet file to write, replaced when the sweep ends; none when left out.
-        workers: processes; as many as there are cores when left out. 1 works in this process.
+        workers: processes; as many as there are cores when left out. 1, and few rows, work in this process.
         ray: answer on a Ray cluster: its address, or True for the one that Ray finds. Needs `legalsat[ray]`.
         store: folder in which answers are kept for other sweeps; beside `out` and dropped at the end when left out.
         on_progress: called after each chunk.
@@ -118,11 +118,12 @@ def sweep(
     count = (os.cpu_count() or 1) if workers is None else integer(workers, "workers", low=1, high=4096)
     path = None if out is None else writable(Path(out))
     kept = None if path is None and store is None else Store(store if store is not None else f"{path}.parts")
-    chosen = ray_cluster(ray) if ray else processes(count)
     progress, complete = Progress(), True
     with _Writer(path, gpu) as writer:
         try:
-            for table, reused in _answered(_rows(problems), gpu, kept, chosen):
+            for table, reused in _answered(
+                _rows(problems), gpu, kept, lambda n: ray_cluster(ray) if ray else processes(count if n > 1 else 1)
+            ):
                 writer.write(table)
                 progress.add(table, reused=reused)
                 if on_progress is not None:
@@ -175,12 +176,17 @@ def _answered(
     rows: Iterator[Row | Problem | BadRow],
     target: Target,
     store: Store | None,
-    workers: AbstractContextManager[Workers],
+    workers: Callable[[int], AbstractContextManager[Workers]],
 ) -> Iterator[tuple[Any, bool]]:
-    """Yield tables of answers in the order of the rows, a chunk each, and whether they were in the store."""
-    with workers as at_work:
+    """Yield tables of answers in the order of the rows, a chunk each, and whether they were in the store.
+
+    `workers` are who answers, told how many chunks there are, two for several: one needs no other process.
+    """
+    chunks: Iterator[list[Row | Problem | BadRow]] = iter(lambda: list(islice(rows, CHUNK)), [])
+    first = list(islice(chunks, 2))
+    chunks = chain(first, chunks)
+    with workers(len(first)) as at_work:
         waiting: deque[tuple[Answering, bool]] = deque()
-        chunks = iter(lambda: list(islice(rows, CHUNK)), [])
         more = True
         while more or waiting:
             while more and len(waiting) < AHEAD * at_work.count:

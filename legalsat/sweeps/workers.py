@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import importlib
-import multiprocessing
 import os
-import signal
+import pickle
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from multiprocessing.spawn import get_executable
+from queue import Empty, SimpleQueue
+from typing import IO, Any
 
 from legalsat.errors import LegalSatError
+from legalsat.extras import extra
 
 Task = Callable[[Any], bytes]
 SECONDS_TO_REACH = 10.0  # a node of a cluster
+_ANSWER, _ERROR, _UNKNOWN = "answer", "error", "unknown"
 
 
 class WorkerDied(LegalSatError):
@@ -44,42 +47,121 @@ class Workers:
 
 @contextmanager
 def processes(count: int) -> Iterator[Workers]:
-    """Yield that many processes; one task after the other in this process if it is one."""
+    """Yield that many processes; one task after the other in this process if it is one.
+
+    They import this package alone and not the script that asks, which so needs no `__main__` guard.
+    """
     if count == 1:
         yield Workers(1, lambda task, asked: Answering(lambda: task(asked), lambda: False))
         return
-    context = multiprocessing.get_context("spawn")  # forked threads of solvers may hang
-    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_ignore_interrupts, initargs=(os.getpid(),))
+    started: list[_Process] = []
+    idle: SimpleQueue[_Process] = SimpleQueue()
+
+    def ask(task: Task, asked: Any) -> Any:
+        try:
+            process = idle.get_nowait()
+        except Empty:
+            process = _Process()
+            started.append(process)
+        answer = process.ask(task, asked)
+        idle.put(process)
+        return answer
 
     def submit(task: Task, asked: Any) -> Answering:
-        future = pool.submit(task, asked)
+        future = waiting.submit(ask, task, asked)
 
         def result() -> bytes:
-            try:
-                return future.result()
-            except BrokenProcessPool as error:
-                raise WorkerDied(
-                    "a worker process ended, perhaps for lack of memory; run the sweep again, it goes on where it "
-                    "stopped, or give fewer workers"
-                ) from error
+            kind, answer = future.result()
+            if kind == _ERROR:
+                raise answer
+            return bytes(answer) if kind == _ANSWER else task(asked)
 
-        return Answering(result, lambda: future.done() and future.exception() is None)
+        return Answering(result, lambda: future.done() and future.exception() is None and future.result()[0] == _ANSWER)
 
+    waiting = ThreadPoolExecutor(count)  # each thread waits for one process
     try:
         yield Workers(count, submit)
     except BaseException:
-        for process in list(pool._processes.values()):  # waiting for long tasks would hold Ctrl-C up
-            process.terminate()
+        for process in started:  # waiting for long tasks would hold Ctrl-C up
+            process.kill()
         raise
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        waiting.shutdown(wait=True, cancel_futures=True)
+        for process in started:
+            process.end()
 
 
-def _ignore_interrupts(parent: int) -> None:
-    """Leave Ctrl-C to the parent, and end with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+class _Process:
+    """A Python process that answers tasks: pickled, each after its length, through its standard input and output."""
+
+    def __init__(self) -> None:
+        path = [entry for entry in sys.path if isinstance(entry, str)]
+        code = f"import sys; sys.path[:] = {path!a}; from {__name__} import serve; serve({os.getpid()})"
+        command = [os.fsdecode(get_executable()), "-c", code]
+        # Its own group leaves Ctrl-C to the parent.
+        group: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
+        try:
+            self._popen = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **group)
+        except OSError as error:
+            raise WorkerDied(f"no worker process can be started: {error}; give workers=1") from error
+
+    def ask(self, task: Task, asked: Any) -> tuple[str, Any]:
+        """Return what came of a task: its answer, an error, or that the process does not know what it is about."""
+        assert self._popen.stdin is not None and self._popen.stdout is not None
+        try:
+            _send(self._popen.stdin, pickle.dumps((task, asked)))
+            answer: tuple[str, Any] = pickle.loads(_received(self._popen.stdout))
+        except (EOFError, OSError) as error:
+            raise WorkerDied(
+                "a worker process ended, perhaps for lack of memory; run the sweep again, it goes on where it "
+                "stopped, or give fewer workers"
+            ) from error
+        return answer
+
+    def kill(self) -> None:
+        self._popen.kill()
+
+    def end(self) -> None:
+        with suppress(OSError):
+            self._popen.communicate()  # the end of its input ends it
+
+
+def _send(stream: IO[bytes], data: bytes) -> None:
+    stream.write(len(data).to_bytes(8, "little") + data)
+    stream.flush()
+
+
+def _received(stream: IO[bytes]) -> bytes:
+    length = stream.read(8)
+    data = stream.read(int.from_bytes(length, "little"))
+    if len(length) < 8 or len(data) < int.from_bytes(length, "little"):
+        raise EOFError
+    return data
+
+
+def serve(parent: int) -> None:
+    """Answer the tasks that come through standard input until it ends, or the parent does."""
     if os.name == "posix":
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a task prints is no answer
+    with suppress(EOFError), answers:
+        while True:
+            _send(answers, _answer(_received(sys.stdin.buffer)))
+
+
+def _answer(message: bytes) -> bytes:
+    try:
+        task, asked = pickle.loads(message)
+    except Exception:
+        return pickle.dumps((_UNKNOWN, None))
+    try:
+        return pickle.dumps((_ANSWER, task(asked)))
+    except Exception as error:
+        try:
+            return pickle.dumps((_ERROR, error))
+        except Exception:
+            return pickle.dumps((_ERROR, LegalSatError(f"a worker failed: {type(error).__name__}: {error}")))
 
 
 def _end_with(parent: int) -> None:
@@ -93,12 +175,10 @@ def ray_cluster(address: str | bool) -> Iterator[Workers]:
     """Yield the cores of a Ray cluster: at an address, or the one that Ray finds or starts if True.
 
     Raises:
-        LegalSatError: ray is not installed, or there is no such cluster.
+        MissingExtra: ray is not installed.
+        LegalSatError: there is no such cluster.
     """
-    try:
-        ray = importlib.import_module("ray")
-    except ImportError as error:
-        raise LegalSatError(f"ray is missing ({error}); install legalsat[ray]") from error
+    ray = extra("ray", "ray")
     own = not ray.is_initialized()
     if own:
         try:

@@ -1,0 +1,26 @@
+"""The names that options take, as types: a type checker refuses a wrong one, and so does the call."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+# Who reads a tile in shared memory.
+Consumer: TypeAlias = Literal["threads", "wgmma.a", "wgmma.b", "tcgen05.a", "tcgen05.b"]
+# How tiles travel: `legalsat.access` says what each is.
+Means: TypeAlias = Literal["tma", "tma.phases", "im2col", "bulk", "cp.async", "threads", "fragments", "relayout"]
+# What prints, and what runs, the plan of a movement or of a product.
+Backend: TypeAlias = Literal["triton", "cute", "host", "host-python"]
+RunBackend: TypeAlias = Literal["triton", "cute"]
+ProductBackend: TypeAlias = Literal["cute", "ptx", "triton"]
+# The driver's enums, in its order; an int is the driver's value.
+Mode: TypeAlias = Literal["tiled", "im2col"]
+Interleave: TypeAlias = Literal["none", "16B", "32B"]
+SwizzleName: TypeAlias = Literal[
+    "none", "32B", "64B", "128B", "128B_atom_32B", "128B_atom_32B_flip_8B", "128B_atom_64B"
+]
+L2Promotion: TypeAlias = Literal["none", "64B", "128B", "256B"]
+OobFill: TypeAlias = Literal["zero", "nan"]
+# How an operand of an attention lies: batch, sequence, heads, head.
+AttentionLayout: TypeAlias = Literal["bshd", "bhsd"]
+# What reads down a column of a box.
+ColumnReadName: TypeAlias = Literal["ldmatrix.x1", "ld.b32"]
