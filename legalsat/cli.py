@@ -9,10 +9,10 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
 
 import legalsat
+from legalsat import files
 from legalsat.errors import InvalidInput, LegalSatError
 
 if TYPE_CHECKING:
@@ -181,9 +181,9 @@ def _run(words: list[str]) -> int:
 
         text = json.dumps(answer.data, indent=1) if as_json else answer.text(PLAIN)
         try:
-            Path(output).write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-        except OSError as error:
-            answer = _failure(InvalidInput(f"cannot write {output}: {error.strerror}; give another --output"), USAGE)
+            files.write(output, text.rstrip("\n") + "\n")
+        except InvalidInput as error:
+            answer = _failure(error, USAGE)
         else:
             return answer.code
     _print(answer, as_json=as_json)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import legalsat
+from legalsat import files
 from legalsat.checks import integer
 from legalsat.errors import InvalidInput
 from legalsat.sweeps.arrow import COMPRESSION, arrow, packed, parquet, schema, unpacked
@@ -116,7 +116,7 @@ def sweep(
     gpu = as_target(target)
     arrow()
     count = (os.cpu_count() or 1) if workers is None else integer(workers, "workers", low=1, high=4096)
-    path = None if out is None else writable(Path(out))
+    path = None if out is None else files.writable(out)
     kept = None if path is None and store is None else Store(store if store is not None else f"{path}.parts")
     chosen = ray_cluster(ray) if ray else processes(count)
     progress, complete = Progress(), True
@@ -144,17 +144,6 @@ def rows_in(problems: str) -> int | None:
         return None
     with file.open("rb") as lines:
         return max(sum(1 for line in lines if line.strip()) - (file.suffix.lower() in (".csv", ".tsv")), 0)
-
-
-def writable(path: Path) -> Path:
-    """Return the path of a file that is to be written, if its folder exists.
-
-    Raises:
-        InvalidInput: it does not, or the path is a folder.
-    """
-    if path.is_dir() or not path.parent.is_dir():
-        raise InvalidInput(f"cannot write {path}; name a file in a folder that exists")
-    return path
 
 
 def _rows(problems: Any) -> Iterator[Row | Problem | BadRow]:
@@ -190,7 +179,7 @@ def _answered(
                     break
                 key = _key(chunk, target)
                 known = None if store is None else store.get(key)
-                if known is not None and _whole(known):
+                if known is not None:
                     waiting.append((_kept(known), True))
                 else:
                     folder = None if store is None else str(store.folder)
@@ -213,15 +202,6 @@ def _key(chunk: list[Row | Problem | BadRow], target: Target) -> str:
     return key_of(repr(target), json.dumps(said, sort_keys=True, default=repr))
 
 
-def _whole(answers: bytes) -> bool:
-    """Return whether stored answers can be read; a disk that was full may have cut them."""
-    try:
-        unpacked(answers)
-    except (arrow().ArrowException, OSError, EOFError):
-        return False
-    return True
-
-
 def answer_chunk(asked: tuple[list[Row | Problem | BadRow], Target, str | None, str]) -> bytes:
     """Answer one chunk, in whatever process: rows, the GPU, the store's folder or None, and the key there."""
     from legalsat.sweeps.answers import answer  # noqa: PLC0415 - who only hands chunks out needs no planner
@@ -234,40 +214,22 @@ def answer_chunk(asked: tuple[list[Row | Problem | BadRow], Target, str | None, 
     return answers
 
 
-def _drop_drafts(path: Path) -> None:
-    """Remove what sweeps that were killed left of a file; those that still run keep theirs."""
-    for draft in path.parent.glob(f".{glob.escape(path.name)}.*.draft"):
-        owner = draft.name.split(".")[-2]
-        if owner.isdigit() and not _runs(int(owner)):
-            draft.unlink(missing_ok=True)
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True  # somebody else's
-    return True
-
-
 class _Writer:
     """A Parquet file that takes its name when it is closed, so that no reader sees half of it."""
 
     def __init__(self, path: Path | None, target: Target) -> None:
-        self._path, self._pending, self._file = path, [], None  # type: tuple[Path | None, list[Any], Any]
-        self._draft = None if path is None else path.with_name(f".{path.name}.{os.getpid()}.draft")
-        if path is not None:
-            _drop_drafts(path)
-        self._metadata = {"legalsat": legalsat.__version__, "target": str(target)}
+        self._path, self._metadata = path, {"legalsat": legalsat.__version__, "target": str(target)}
+        self._pending: list[Any] = []
+        self._file: Any = None
+        self._draft = ExitStack()
 
     def __enter__(self) -> _Writer:
-        if self._draft is not None:
-            try:
-                self._file = parquet().ParquetWriter(self._draft, schema(self._metadata), compression=COMPRESSION)
-            except OSError as error:
-                raise InvalidInput(f"cannot write {self._path}: {error}; name another file") from None
+        if self._path is not None:
+            files.drop_drafts(self._path.parent)
+            draft = self._draft.enter_context(files.replacing(self._path))
+            self._file = parquet().ParquetWriter(
+                draft, schema(self._metadata), compression=COMPRESSION, write_page_checksum=True
+            )
         return self
 
     def write(self, table: Any) -> None:
@@ -278,16 +240,25 @@ class _Writer:
     def _flush(self) -> None:
         if self._file is not None and self._pending:
             together = arrow().concat_tables(self._pending).combine_chunks()
-            self._file.write_table(together.cast(self._file.schema), row_group_size=CHUNK * CHUNKS_WRITTEN)
+            try:
+                self._file.write_table(together.cast(self._file.schema), row_group_size=CHUNK * CHUNKS_WRITTEN)
+            except OSError as error:
+                raise files.refusal(error, str(self._path)) from None
         self._pending = []
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._file is None or self._draft is None or self._path is None:
-            return
-        if kind is None:
-            self._flush()
-        self._file.close()
-        if kind is None:
-            self._draft.replace(self._path)
-        else:
-            self._draft.unlink(missing_ok=True)
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        with self._draft:
+            if error is None:
+                self._flush()
+            if self._file is not None:
+                self._close(loud=error is None)
+            if error is not None:
+                raise error  # which drops the draft
+
+    def _close(self, *, loud: bool) -> None:
+        try:
+            self._file.close()
+        except OSError as error:
+            self._file.is_open = False  # or it is closed once more when it is collected
+            if loud:
+                raise files.refusal(error, str(self._path)) from None
