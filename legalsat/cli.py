@@ -77,7 +77,7 @@ columns: operator (gemm, attention, conv, copy, transpose, pad), name, count, me
   gemm m n k; attention batch heads queries keys head; conv batch height width channels kernel_h kernel_w;
   copy and transpose shape (4096x4095); pad shape padding; each with dtype, and more as docs/sweep.md lists
 
-exit codes: 0 done; 1 done, but some rows are no problems; 2 wrong usage; 130 interrupted, the file holds what was done
+exit codes: 0 done; 1 done, but some rows are invalid; 2 wrong usage; 130 interrupted, the file holds what was done
 """
 _MAP_NOTATION = """\
 tensor maps (--tensor-map): the driver's arguments as FIELD=VALUE, fastest dimension first:

@@ -68,6 +68,11 @@ def as_path(path: str | Path) -> Path:
     raise InvalidInput(f"{_said(path)!r} is no path; name a file")
 
 
+def same(one: str | Path, other: str | Path) -> bool:
+    """Return whether two paths lead to one file."""
+    return os.path.realpath(as_path(one)) == os.path.realpath(as_path(other))
+
+
 def write(path: str | Path, data: str | bytes) -> None:
     """Write a file, text as UTF-8; readers see what was there before or all of it.
 

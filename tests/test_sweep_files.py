@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.sweeps.problem import FIELDS, KINDS, BadRow, Problem, row_or_error
-from legalsat.sweeps.reading import Row, read
+from legalsat.sweeps.problem import FIELDS, KINDS, Problem, row_or_error
+from legalsat.sweeps.reading import read
+from legalsat.sweeps.rows import BadRow, Row
 
 GOOD = "m,n,k,dtype\n64,64,64,bf16\n128,64,63,fp16\n"
 

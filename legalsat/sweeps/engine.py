@@ -17,10 +17,12 @@ import legalsat
 from legalsat import files
 from legalsat.checks import integer
 from legalsat.errors import InvalidInput
-from legalsat.sweeps.arrow import COMPRESSION, arrow, packed, parquet, schema, unpacked
+from legalsat.sweeps.arrow import COMPRESSION, arrow, packed, parquet, reading_arrow, schema, unpacked
 from legalsat.sweeps.catalogues import CATALOGUES, catalogue
-from legalsat.sweeps.problem import BadRow, Problem, as_problem, row_or_error
-from legalsat.sweeps.reading import Row, read
+from legalsat.sweeps.columns import BAD, FAILURES_FIRST
+from legalsat.sweeps.problem import Problem, as_problem, row_or_error
+from legalsat.sweeps.reading import read
+from legalsat.sweeps.rows import BadRow, Row, row_of
 from legalsat.sweeps.store import Store, key_of
 from legalsat.sweeps.workers import Answering, Workers, processes, ray_cluster
 from legalsat.targets import Target
@@ -28,23 +30,30 @@ from legalsat.targets import target as as_target
 
 CHUNK = 2048  # rows that one worker answers at once
 CHUNKS_WRITTEN = 8  # at once, as one row group
+MOST_NAMED = 20  # invalid rows that a sweep's result names; its file holds all
 AHEAD = 4  # chunks a worker that may wait, so that memory stays flat
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a sweep is: rows answered, of them from the store, and by verdict."""
+    """How far a sweep is: rows answered, of them from the store, and by verdict; and the first invalid rows."""
 
     rows: int = 0
     reused: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     begun: float = field(default_factory=time.monotonic)
+    invalid: list[BadRow] = field(default_factory=list)
 
     def add(self, answers: Any, *, reused: bool) -> None:
         """Count a table of answers."""
         self.rows += answers.num_rows
         self.reused += answers.num_rows if reused else 0
-        self.verdicts.update(answers.column("verdict").to_pylist())
+        found = Counter(answers.column("verdict").to_pylist())
+        self.verdicts.update(found)
+        if found[BAD] and len(self.invalid) < MOST_NAMED:
+            columns = [answers.column(name).to_pylist() for name in ("line", "problem", "error", "name", "verdict")]
+            bad = (BadRow(*said) for *said, verdict in zip(*columns, strict=True) if verdict == BAD)
+            self.invalid += islice(bad, MOST_NAMED - len(self.invalid))
 
     @property
     def rate(self) -> float:
@@ -60,7 +69,8 @@ class Sweep:
         path: the Parquet file of its answers, None where none was asked for.
         target: the GPU, by name.
         rows: answered, of which `reused` came from the store of a sweep before.
-        verdicts: how many rows have which: "legal", "repaired", "refused", "error".
+        verdicts: how many rows have which, those that fail first: "invalid", "refused", "repaired", "legal".
+        invalid: the first of the invalid rows, each with its line, its name and why.
         seconds: that it took.
         complete: whether every row was answered; False after Ctrl-C.
     """
@@ -70,6 +80,7 @@ class Sweep:
     rows: int
     reused: int
     verdicts: dict[str, int]
+    invalid: tuple[BadRow, ...]
     seconds: float
     complete: bool
 
@@ -81,7 +92,8 @@ class Sweep:
         """
         if self.path is None:
             raise InvalidInput("the sweep wrote no file; give it out=")
-        return parquet().read_table(self.path)
+        with reading_arrow(self.path):
+            return parquet().read_table(self.path)
 
 
 def sweep(
@@ -117,6 +129,8 @@ def sweep(
     arrow()
     count = (os.cpu_count() or 1) if workers is None else integer(workers, "workers", low=1, high=4096)
     path = None if out is None else files.writable(out)
+    if path is not None and isinstance(problems, str | Path) and files.same(path, problems):
+        raise InvalidInput(f"out is {path}, which holds the problems; name another file")
     kept = None if path is None and store is None else Store(store if store is not None else f"{path}.parts")
     chosen = ray_cluster(ray) if ray else processes(count)
     progress, complete = Progress(), True
@@ -132,18 +146,23 @@ def sweep(
     if complete and kept is not None and store is None:
         kept.clear()
     seconds = time.monotonic() - progress.begun
-    return Sweep(path, str(gpu), progress.rows, progress.reused, dict(progress.verdicts), seconds, complete)
+    verdicts = {verdict: progress.verdicts[verdict] for verdict in FAILURES_FIRST if progress.verdicts[verdict]}
+    named = tuple(progress.invalid)
+    return Sweep(path, str(gpu), progress.rows, progress.reused, verdicts, named, seconds, complete)
 
 
 def rows_in(problems: str) -> int | None:
     """Return about how many rows a file or a catalogue has; None where only reading it tells."""
     if problems in CATALOGUES:
         return sum(1 for _ in catalogue(problems))
-    file = Path(problems)
-    if not file.is_file() or file.suffix.lower() in (".json", ".parquet"):
+    file = files.as_path(problems)
+    if file.suffix.lower() in (".json", ".parquet"):
         return None
-    with file.open("rb") as lines:
-        return max(sum(1 for line in lines if line.strip()) - (file.suffix.lower() in (".csv", ".tsv")), 0)
+    try:
+        with file.open("rb") as lines:
+            return max(sum(1 for line in lines if line.strip()) - (file.suffix.lower() in (".csv", ".tsv")), 0)
+    except OSError:  # which the sweep itself says
+        return None
 
 
 def _rows(problems: Any) -> Iterator[Row | Problem | BadRow]:
@@ -155,7 +174,7 @@ def _rows(problems: Any) -> Iterator[Row | Problem | BadRow]:
     empty = True
     for place, one in enumerate(problems, start=1):
         empty = False
-        yield Row(place, one) if isinstance(one, Mapping) else as_problem(one, place)
+        yield row_of(place, one) if isinstance(one, Mapping) else as_problem(one, place)
     if empty:
         raise InvalidInput("problems are empty; give at least one row")
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from legalsat import files
 from legalsat.checks import integer
+from legalsat.errors import InvalidInput
 from legalsat.sweeps.columns import COLUMNS, LEGAL
 from legalsat.sweeps.report_explained import Explained, explained
 from legalsat.sweeps.report_numbers import Answers, Ints, read_answers
@@ -45,6 +46,8 @@ def report(
     rows = integer(most_rows, "most_rows", low=1, high=10**7)
     groups = integer(most_explained, "most_explained", low=0, high=10**5)
     path = files.writable(out)
+    if files.same(answers, path):
+        raise InvalidInput(f"{path} holds the answers; name another file for the report")
     found = read_answers(answers)
     why = explained(found, groups)
     kept = _kept(found, rows)
