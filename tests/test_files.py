@@ -51,7 +51,13 @@ def named_socket(path: Path) -> None:
         one.bind(str(path))
 
 
-STRANGE = {"FIFO": fifo, "link": link, "link to nothing": dangling, "socket": named_socket, "folder": Path.mkdir}
+STRANGE: dict[str, Callable[[Path], None]] = {
+    "FIFO": fifo,
+    "link": link,
+    "link to nothing": dangling,
+    "socket": named_socket,
+    "folder": Path.mkdir,
+}
 
 
 def saved_plan(path: Path) -> None:

@@ -112,7 +112,7 @@
   }
 
   function cell(column, row, opener) {
-    const value = column.isNumber ? WRITTEN[column.kind](numbers[column.name][row])
+    const value = column.name === "count" && isInvalid(row) ? "" : column.isNumber ? WRITTEN[column.kind](numbers[column.name][row])
                                   : text(column.kind === "codes" && isInvalid(row) ? "error" : column.name, row);
     const said = made("span", {}, ...(SHOWN[column.kind] || ((text) => [text]))(value));
     const one = made("td", { className: `${column.isNumber ? "number" : ""} ${value === "" ? "empty" : ""}`.trim() });
