@@ -82,21 +82,18 @@ def _stored(tensor: Tensor) -> Iterator[Tensor]:
         yield Tensor(tensor.shape, tensor.dtype, strides)
     granule = granule_of(tensor.dtype)
     order = sorted(range(tensor.rank), key=lambda axis: (strides[axis] == 0, strides[axis], -axis))
-    found = {}
-    for rounded in range(tensor.rank):  # the axis from which on steps are whole granules; the last one is for none
+    found: dict[tuple[int, ...], int] = {}
+    for rounded in range(tensor.rank):  # the axis whose end is a whole granule; of the last one it does not matter
         steps, step = [1] * tensor.rank, 1
         for position, axis in enumerate(order):
             steps[axis] = step
             step *= shape[axis]
             if position == rounded:
                 step = round_up(step, granule)
-        one = Tensor(tensor.shape, tensor.dtype, steps)
-        found[one.span_bits, rounded] = one
-    seen = {strides}
-    for _, one in sorted(found.items(), key=lambda item: item[0]):
-        if plain(one.strides) not in seen:
-            seen.add(plain(one.strides))
-            yield one
+        found[tuple(steps)] = sum((extent - 1) * pitch for extent, pitch in zip(shape, steps, strict=True))
+    found.pop(strides, None)
+    for steps_of in sorted(found, key=found.__getitem__):
+        yield Tensor(tensor.shape, tensor.dtype, steps_of)
 
 
 def _storage(row: Problem, name: str, was: Tensor, now: Tensor) -> str:
