@@ -37,7 +37,7 @@ def test_what_is_padded_is_said_in_the_words_of_the_row(seed: int) -> None:
         longer = ceil(sizes[name] * width / 16) * 16 // width
         return f"pad {name} {sizes[name]} to {longer}"
 
-    expected = {}
+    expected: dict[str, list[str]] = {}
     for operand, name, width in (("A", "k", BYTES[dtype]), ("B", "k", BYTES[dtype]), ("C", "n", 2)):
         if sizes[name] * width % 16:
             expected.setdefault(step(name, width), []).append(operand)
