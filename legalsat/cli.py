@@ -10,10 +10,10 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO, get_args
 
 import legalsat
+from legalsat import files
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.options import Backend, Consumer, Means
 
@@ -79,7 +79,7 @@ columns: operator (gemm, attention, conv, copy, transpose, pad), name, count, me
   gemm m n k; attention batch heads queries keys head; conv batch height width channels kernel_h kernel_w;
   copy and transpose shape (4096x4095); pad shape padding; each with dtype, and more as docs/sweep.md lists
 
-exit codes: 0 done; 1 done, but some rows are no problems; 2 wrong usage; 130 interrupted, the file holds what was done
+exit codes: 0 done; 1 done, but some rows are invalid; 2 wrong usage; 130 interrupted, the file holds what was done
 """
 _MAP_NOTATION = """\
 tensor maps (--tensor-map): the driver's arguments as FIELD=VALUE, fastest dimension first:
@@ -184,9 +184,9 @@ def _run(words: list[str]) -> int:
 
         text = json.dumps(answer.data, indent=1) if as_json else PLAIN.clean(answer.text(PLAIN))
         try:
-            Path(output).write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-        except OSError as error:
-            answer = _failure(InvalidInput(f"cannot write {output}: {error.strerror}; give another --output"), USAGE)
+            files.write(output, text.rstrip("\n") + "\n")
+        except InvalidInput as error:
+            answer = _failure(error, USAGE)
         else:
             return answer.code
     _print(answer, as_json=as_json)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 
-from legalsat import api
+from legalsat import api, files
 from legalsat.cli import REFUSED, Answer
 from legalsat.cli_arguments import whole, wholes
 from legalsat.cli_explanation import explained
@@ -50,10 +49,7 @@ def _draw(plan: GemmPlan, file: str) -> None:
     """Write the chart of a block's pipeline, of a dozen turns at most."""
     pipeline, turns = plan.pipeline, -(-plan.operator.k // plan.tile[2])
     chart = gantt(pipeline, dict.fromkeys(pipeline.symbols, min(turns, MOST_TURNS) - 1))
-    try:
-        Path(file).write_text(chart, encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(f"cannot write {file}: {error}; name a file in a folder that exists") from None
+    files.write(file, chart)
 
 
 def _refused(error: NoLegalLayout, look: Look) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
+import textwrap
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from legalsat import files
 from legalsat.cli import DONE, INTERRUPTED, REFUSED, Answer
 from legalsat.cli_arguments import whole
 from legalsat.errors import InvalidInput
@@ -17,15 +19,17 @@ from legalsat.show import Look, duration, table
 from legalsat.sweeps.columns import BAD, LEGAL, REPAIRED
 from legalsat.sweeps.columns import REFUSED as NO_WAY
 from legalsat.sweeps.compare import Change, Comparison, compare
-from legalsat.sweeps.engine import Progress, Sweep, rows_in, writable
+from legalsat.sweeps.engine import Progress, Sweep, rows_in
 from legalsat.sweeps.engine import sweep as run_sweep
+from legalsat.sweeps.rows import placed
 
 MOST_CHANGES = 20  # of a comparison that a terminal shows
+WIDTH = 100  # columns that no line is longer than
 _MEANINGS = {
-    LEGAL: "boxes of a tensor map reach every operand as it is",
-    REPAIRED: "they do after the repair that is named",
-    NO_WAY: "no layout of the same numbers makes them legal",
-    BAD: "the row is no problem; its error says why",
+    BAD: ("invalid rows", "could not be read; each is named below"),
+    NO_WAY: ("refused", "no layout of the same numbers makes them legal"),
+    REPAIRED: ("repaired", "legal after the repair that is named"),
+    LEGAL: ("legal", "boxes of a tensor map reach every operand as it is"),
 }
 
 
@@ -46,12 +50,14 @@ def sweep(args: Namespace) -> Answer:
         raise InvalidInput(
             "FILE or --target is missing; give a file of problems or a catalogue, and a GPU such as h200"
         )
-    if args.table is not None:
-        return _table(args)
     if args.report is not None:
         if args.out is None:
             raise InvalidInput("--report shows the answers that --out keeps; give --out too")
-        writable(Path(args.report))
+        files.writable(args.report)
+        if files.same(args.report, args.out):
+            raise InvalidInput("--report and --out name one file; give each its own")
+    if args.table is not None and args.out is None:
+        return _table(args, None)
     workers = None if args.workers is None else whole(args.workers, "--workers")
     ray = True if args.ray == "auto" else args.ray
     total = None if args.json or not sys.stderr.isatty() else rows_in(args.file)
@@ -69,24 +75,57 @@ def sweep(args: Namespace) -> Answer:
     page = args.report if done.complete else None
     if page is not None:
         _report(args.out, page)
+    if args.table is not None and done.complete:
+        return _table(args, done)
     return Answer(_json(done) | {"report": page}, lambda look: _summary(done, args.file, page, look), code)
 
 
-def _table(args: Namespace) -> Answer:
-    """Show a set of operators line by line."""
-    if args.out is not None or args.report is not None:
-        raise InvalidInput("--table shows answers and keeps none; leave out --out and --report")
+def _table(args: Namespace, done: Sweep | None) -> Answer:
+    """Show a set of operators line by line, as a sweep has answered it or as is answered now."""
     from legalsat.sweeps.tables import operator_table  # noqa: PLC0415 - it plans in this process
 
-    found = operator_table(args.file, args.target)
+    found = operator_table(args.file, args.target, None if done is None else done.table().to_pylist())
+    kept = {} if done is None else {**_json(done), "report": args.report}
 
     def shown(look: Look) -> str:
         if args.table == "markdown":
             return found.markdown().rstrip("\n")
         title = f"{Path(found.source).name} on {found.target}: what tensor maps take"
-        return "\n".join([look.paint(title, "title"), "", *table(found.rows())])
+        lines = [look.paint(cut(title), "title"), "", *fitted(found.rows())]
+        if done is not None:
+            lines += ["", *_written(done, args.report)]
+        return "\n".join(lines)
 
-    return Answer(found.to_json(), shown, REFUSED if found.total.errors else DONE)
+    return Answer({**kept, **found.to_json()}, shown, REFUSED if found.total.errors else DONE)
+
+
+def cut(text: str) -> str:
+    """Return a line of as many columns as fit."""
+    return text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."
+
+
+def fitted(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the rows as lines of `WIDTH` columns at most: the last cell goes on below itself, long first ones are cut.
+
+    A first cell that takes more than a third of the width is cut in its middle, since names differ at their ends.
+    """
+    most = WIDTH // 3
+    cells = [(_shortened(row[0], most), *row[1:]) for row in rows]
+    widths = [max(map(len, column)) for column in list(zip(*cells, strict=True))[:-1]]
+    begin = 2 + sum(widths) + 3 * len(widths)
+    lines: list[str] = []
+    for *first, last in cells:
+        head = "  " + "".join(cell.ljust(width) + "   " for cell, width in zip(first, widths, strict=True))
+        wrapped = textwrap.wrap(last, max(WIDTH - begin, 20), break_on_hyphens=False) or [""]
+        lines += [f"{head}{wrapped[0]}".rstrip(), *(" " * begin + line for line in wrapped[1:])]
+    return lines
+
+
+def _shortened(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    front = (most - 3) // 3
+    return f"{text[:front]}...{text[len(text) - (most - 3 - front) :]}"
 
 
 @contextmanager
@@ -113,6 +152,12 @@ def _tqdm() -> Any:
         return None
 
 
+def _written(done: Sweep, page: str | None) -> list[str]:
+    """Return what was written where; paths are never cut, since they are copied."""
+    found = [] if done.path is None else [f"answers: {done.path}"]
+    return found + ([] if page is None else [f"report: {page}"])
+
+
 def _report(answers: str | Path, page: str | Path) -> None:
     from legalsat.sweeps.report import report  # noqa: PLC0415 - it explains, which needs the planner
 
@@ -125,6 +170,7 @@ def _json(done: Sweep) -> dict[str, object]:
         "rows": done.rows,
         "reused": done.reused,
         "verdicts": done.verdicts,
+        "invalid_rows": [{"line": one.line, "name": one.name, "error": one.error} for one in done.invalid],
         "seconds": round(done.seconds, 3),
         "complete": done.complete,
         "path": None if done.path is None else str(done.path),
@@ -132,21 +178,21 @@ def _json(done: Sweep) -> dict[str, object]:
 
 
 def _summary(done: Sweep, source: str, page: str | None, look: Look) -> str:
-    title = f"{done.rows} problems of {Path(source).name} on {done.target}"
-    lines = [look.paint(title, "title"), ""]
-    rows = [
-        (name, str(done.verdicts[name]), f"{100 * done.verdicts[name] / max(done.rows, 1):.1f}%", meaning)
-        for name, meaning in _MEANINGS.items()
-        if done.verdicts.get(name)
-    ]
-    lines += table(rows)
+    title = f"{done.rows} {'row' if done.rows == 1 else 'rows'} of {Path(source).name} on {done.target}"
+    lines = [look.paint(cut(title), "title"), ""]
+    lines += fitted(
+        (named, str(done.verdicts[verdict]), f"{100 * done.verdicts[verdict] / max(done.rows, 1):.1f}%", meaning)
+        for verdict, (named, meaning) in _MEANINGS.items()
+        if done.verdicts.get(verdict)
+    )
+    if done.invalid:
+        lines += ["", *fitted((placed(one.line, one.name), one.error) for one in done.invalid)]
+        more = done.verdicts[BAD] - len(done.invalid)
+        lines += [f"  and {more} more"] if more > 0 else []
     rate = done.rows / max(done.seconds, 1e-9)
     reused = f", {done.reused} of them answered before" if done.reused else ""
     lines += ["", f"{done.seconds:.1f} s, {rate:.0f} problems a second{reused}"]
-    if done.path is not None:
-        lines.append(f"answers: {done.path}")
-    if page is not None:
-        lines.append(f"report: {page}")
+    lines += _written(done, page)
     if not done.complete:
         lines.append("interrupted; run the same command again, it goes on from here")
     return "\n".join(lines)
@@ -158,7 +204,7 @@ def _compared(found: Comparison, look: Look) -> str:
     lines += [f"only in the old one: {found.only_old}; only in the new one: {found.only_new}", ""]
     lines += table([(f"{a} -> {b}", str(count)) for (a, b), count in sorted(found.verdicts.items())])
     if found.changes:
-        lines += ["", look.paint("largest changes", "title"), *table(map(_row, found.changes[:MOST_CHANGES]))]
+        lines += ["", look.paint("largest changes", "title"), *fitted(map(_row, found.changes[:MOST_CHANGES]))]
         more = len(found.changes) - MOST_CHANGES
         lines += [f"  and {more} more; --json lists all"] if more > 0 else []
     return "\n".join(lines)
@@ -168,4 +214,4 @@ def _row(one: Change) -> tuple[str, ...]:
     verdict = one.verdicts[0] if one.verdicts[0] == one.verdicts[1] else " -> ".join(one.verdicts)
     times = " -> ".join(duration(time) if time else "-" for time in one.nanoseconds)
     codes = one.codes[0] if one.codes[0] == one.codes[1] else " -> ".join(code or "none" for code in one.codes)
-    return (one.problem, verdict, codes, times)
+    return (verdict, times, ": ".join(filter(None, (one.problem, codes))))

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
+from legalsat import files
 from legalsat.access import MEANS, Access, Mode
 from legalsat.checks import flag, integer, integers, number, one_of
 from legalsat.dtypes import dtype
@@ -321,7 +322,7 @@ def write_plan(data: dict[str, Any], on: Target, path: str | Path) -> None:
     """Write plain values of a plan as JSON; raise `LegalSatError` unless the tables have its target by that name."""
     if TARGETS.get(on.name) != on:
         raise LegalSatError(f"target {on} is not the one of that name in the tables; plan for a named one")
-    Path(path).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    files.write(path, json.dumps(data, indent=1) + "\n")
 
 
 def read_plan(path: str | Path, saver: str) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Any
 
+from legalsat.printable import shown
+
 _MOST = 80  # characters of a name; a longer one is no GPU's
 # Words about a card that do not change which table is its own, and of which memory it has.
 _WORDS = (
@@ -90,18 +92,18 @@ def table_named(name: str, tables: Collection[str]) -> str | None:
 
 def unknown_name(name: Any, tables: Collection[str]) -> str:
     """Return what to say of a name that means no table: what it is and what is nearest, or which names are near."""
-    shown = repr(name) if not isinstance(name, str) or len(name) <= _MOST else f"{name[:_MOST]!r}..."
+    said = shown(name)
     key = name.strip().lower() if isinstance(name, str) and len(name) <= _MOST else ""
     plain = _squash(_MEMORY.sub(" ", _NOISE.sub(" ", key.replace("_", " ")))) or _squash(key)
-    chips = ((re.compile(f"{_squash(chip)}a?"), *said) for chip, said in _NEAREST.items())
+    chips = ((re.compile(f"{_squash(chip)}a?"), *words) for chip, words in _NEAREST.items())
     for pattern, what, nearest in (*chips, *_SERIES):
         if pattern.fullmatch(plain):
-            return f"target {shown} is {what}, and has no table of its own; give the nearest, {nearest}"
+            return f"target {said} is {what}, and has no table of its own; give the nearest, {nearest}"
     squashed = {_squash(table): table for table in tables}
     near = [squashed[one] for one in get_close_matches(plain, squashed, n=3, cutoff=0.7)] if plain else []
     if near:
-        return f"target {shown} is unknown; did you mean {' or '.join(near)}? `legalsat targets` lists all"
-    return f"target {shown} is unknown; give one of {', '.join(tables)}"
+        return f"target {said} is unknown; did you mean {' or '.join(near)}? `legalsat targets` lists all"
+    return f"target {said} is unknown; give one of {', '.join(tables)}"
 
 
 def _squash(text: str) -> str:

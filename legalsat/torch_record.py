@@ -25,6 +25,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from legalsat import files
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.sweeps.problem import problem_of
 from legalsat.torch_rows import CannotSay, Reader, Row, attention, reader, storage_of
@@ -76,10 +77,7 @@ class Recording:
         if file.suffix.lower() != ".json":
             raise InvalidInput(f"{file.name} does not end in .json; name it so, since files are read by their suffix")
         text = "[\n" + ",\n".join(map(json.dumps, self)) + "\n]\n"
-        try:
-            file.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise InvalidInput(f"cannot write {file}: {error.strerror or error}; name another file") from error
+        files.write(file, text)
 
     def __str__(self) -> str:
         from legalsat.show import table  # noqa: PLC0415 - which stands above this module

@@ -62,18 +62,21 @@ def test_rows_say_what_explain_and_the_kernels_say() -> None:
         illegal = [name for name, one in alone.items() if not one.legal]
         assert found["operands"] == ", ".join(illegal)
         assert (found["verdict"] == "legal") == (not illegal)
-        assert found["verdict"] != "error"
+        assert found["verdict"] != "invalid"
         codes = {d.code for name in illegal for d in alone[name].diagnostics if d.level == "error"}
         assert set(filter(None, found["codes"].split(", "))) == codes
         if isinstance(problem.operator, ls.Gemm):
             best = product_kernels(problem.operator, H200, 1)
             assert found["predicted_ns"] == best[0][0] and found["kernel"] == str(best[0][1])
+        else:
+            assert found["predicted_ns"] is None, "nothing is predicted"
+        assert found["measured_ns"] is None, "nobody measured"
         assert set(found) == {name for name, _ in COLUMNS}
 
 
 def test_a_repaired_row_is_legal() -> None:
     (found,) = answer([problem_of({"m": 512, "n": 512, "k": 1001}, 1)], H200)
-    assert found["verdict"] == "repaired" and "2016 bytes (now 2002)" in found["repair"]
+    assert found["verdict"] == "repaired" and found["repair"] == "pad k 1001 to 1008 (A, B)"
     assert found["bytes_added"] == 2 * 511 * 14
     mended = {"m": 512, "n": 512, "k": 1001, "a_pitch": 1008, "b_pitch": 1008}
     (legal,) = answer([problem_of(mended, 1)], H200)
@@ -98,7 +101,7 @@ def test_what_no_unit_multiplies_is_refused_and_stops_nothing() -> None:
     types = ("fp64", "e2m1", "bf16")
     found = answer([problem_of({"m": 64, "n": 64, "k": 64, "dtype": name}, 1) for name in types], H200)
     assert [one["verdict"] for one in found] == ["refused", "refused", "legal"]
-    assert found[0]["codes"] == "WGMMA001" and found[1]["predicted_ns"] == 0
+    assert found[0]["codes"] == "WGMMA001" and found[1]["predicted_ns"] is None
 
 
 def test_the_order_of_rows_changes_no_answer() -> None:

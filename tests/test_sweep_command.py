@@ -39,10 +39,14 @@ def answers(file: Path) -> dict[str, Path]:
 def test_a_bad_row_is_counted_and_the_command_says_so(file: Path, capsys: Capture) -> None:
     assert main(["sweep", str(file), "--target", "h200", "--workers", "1", "--json"]) == 1
     said = json.loads(capsys.readouterr().out)
-    assert said["verdicts"] == {"repaired": 1, "legal": 1, "error": 1} and said["complete"]
+    assert said["verdicts"] == {"invalid": 1, "repaired": 1, "legal": 1} and said["complete"]
+    assert said["invalid_rows"] == [{"line": 4, "name": "bad", "error": "m is 0; give at least 1"}]
     assert main(["sweep", str(file), "--target", "h200", "--workers", "1"]) == 1
     text = capsys.readouterr().out
-    assert "3 problems of p.csv on h200" in text and "33.3%" in text
+    assert "3 rows of p.csv on h200" in text and "33.3%" in text
+    assert "line 4 (bad)" in text and "m is 0" in text
+    places = [text.index(word) for word in ("invalid rows", "repaired ", "legal ")]
+    assert places == sorted(places), "failures come first"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +91,7 @@ def test_a_change_of_time_counts_from_two_percent_on(answers: dict[str, Path], t
     table = pyarrow.parquet.read_table(answers["h200"])
     place = table.schema.get_field_index("predicted_ns")
     for factor, changes in ((1.01, 0), (1.5, 2)):
-        times = pyarrow.array([factor * time for time in table.column("predicted_ns").to_pylist()])
+        times = pyarrow.array([time and factor * time for time in table.column("predicted_ns").to_pylist()])
         slower = tmp_path / f"{factor}.parquet"
         pyarrow.parquet.write_table(table.set_column(place, "predicted_ns", times), slower)
         found = compare(answers["h200"], slower)
@@ -105,7 +109,7 @@ def test_what_no_sweep_wrote_is_refused(answers: dict[str, Path], tmp_path: Path
 def test_answers_open_in_a_database(answers: dict[str, Path]) -> None:
     duckdb: Any = pytest.importorskip("duckdb", reason="duckdb is not installed")
     counts = duckdb.sql(f"select verdict, count(*) from '{answers['h200']}' group by verdict").fetchall()
-    assert dict(counts) == {"repaired": 1, "legal": 1, "error": 1}
+    assert dict(counts) == {"repaired": 1, "legal": 1, "invalid": 1}
 
 
 def test_progress_counts_what_is_done(file: Path, capsys: Capture) -> None:

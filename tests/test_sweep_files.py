@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import pickle
+import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.sweeps.problem import FIELDS, KINDS, BadRow, Problem, row_or_error
-from legalsat.sweeps.reading import Row, read
+from legalsat.sweeps.problem import FIELDS, KINDS, Problem, row_or_error
+from legalsat.sweeps.reading import read
+from legalsat.sweeps.rows import BadRow, Row, row_of
 
 GOOD = "m,n,k,dtype\n64,64,64,bf16\n128,64,63,fp16\n"
 
@@ -133,6 +137,138 @@ def test_any_bytes_are_read_or_refused(tmp_path: Path, data: bytes, suffix: str)
         assert file.name in str(error)
     else:
         assert found
+
+
+def parquet_file(path: Path, columns: dict[str, Any], **options: Any) -> Path:
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is an extra")
+    pytest.importorskip("pyarrow.parquet").write_table(arrow.table({"m": [64, 65, 66], **columns}), path, **options)
+    return path
+
+
+def test_cells_that_python_cannot_say_are_invalid_rows(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is an extra")
+    sizes = {"n": [1, 2, 3], "k": [4, 5, 6], "name": ["a", "b", "c"]}
+    for kind in (arrow.timestamp("ns"), arrow.duration("ns"), arrow.time64("ns")):
+        times = arrow.array([None, 1, None], arrow.int64()).cast(kind)
+        found = problems_of(parquet_file(tmp_path / "p.parquet", {**sizes, "batch": times}))
+        assert [type(one) for one in found] == [Problem, BadRow, Problem]
+        assert isinstance(found[1], BadRow) and (found[1].line, found[1].name) == (2, "b")
+        assert found[1].error.startswith("batch is ")
+    columns = {**sizes, "x_seen": arrow.array([1, 2, 3], arrow.timestamp("ns")), "a_strides": [{"q": 1}, None, None]}
+    found = problems_of(parquet_file(tmp_path / "p.parquet", columns))
+    assert [type(one) for one in found] == [BadRow, Problem, Problem], "what x_ columns hold does not matter"
+
+
+def test_a_name_of_a_column_that_is_no_utf_8_is_refused(tmp_path: Path) -> None:
+    file = parquet_file(tmp_path / "p.parquet", {"zzzz": [1, 2, 3]}, store_schema=False)
+    file.write_bytes(file.read_bytes().replace(b"zzzz", b"\xff\xfe\xfd\xfc"))
+    with pytest.raises(ls.InvalidInput, match=r"p\.parquet"):
+        problems_of(file)
+
+
+def test_a_damaged_page_is_refused_with_the_name_of_its_file(tmp_path: Path) -> None:
+    values = list(range(20_000))
+    columns = {"m": values, "n": values, "k": values}
+    file = parquet_file(tmp_path / "p.parquet", columns, compression="none", use_dictionary=False, data_page_size=4096)
+    data = file.read_bytes()
+    place = data.index((15_000).to_bytes(8, "little"))
+    for options in ({}, {"write_page_checksum": True}):
+        parquet_file(file, columns, compression="zstd", **options)
+        data = file.read_bytes()
+        file.write_bytes(data[: place // 4] + bytes(200) + data[place // 4 + 200 :])
+        with pytest.raises(ls.InvalidInput, match=r"p\.parquet is no Parquet file that can be read"):
+            problems_of(file)
+
+
+SOUND = (
+    ("p.csv", b'name,m,n,k,dtype\na,1,2,3,bf16\n"b\nc",1,2,3,fp16\n,,,,\n'),
+    ("p.tsv", b"name\tm\tn\tk\na\t1\t2\t3\n"),
+    ("p.json", b'[{"m": 1, "n": 2, "k": 3, "name": "\\ud800"}, {"m": 1e400, "n": "x", "k": [1, [2]]}]'),
+    ("p.jsonl", b'{"m": 1, "n": 2, "k": 3}\n{"operator": "copy", "shape": [1, 2]}\n[1]\n'),
+    ("p.parquet", b""),
+)
+
+
+def damaged(data: bytes, rng: random.Random) -> bytes:
+    """Return bytes with a few of them flipped, dropped, repeated, or followed by what is deep or long."""
+    found = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        place = rng.randrange(len(found) or 1)
+        match rng.randrange(6):
+            case 0 | 1 | 2 if found:
+                found[place] ^= 1 << rng.randrange(8)
+            case 3:
+                del found[place : place + rng.randrange(1, 9)]
+            case 4:
+                found[place:place] = rng.choice((b"9" * 5000, b"[" * 2000, b'"', b"\0", b"\r", b"\xff"))
+            case _:
+                found += found[place : place + 50]
+    return bytes(found)
+
+
+@pytest.mark.parametrize("times", [150, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("name", "data"), SOUND)
+def test_damaged_files_are_invalid_rows_or_one_refusal(tmp_path: Path, name: str, data: bytes, times: int) -> None:
+    file, rng = tmp_path / name, random.Random(11)
+    if not data:
+        columns = {"n": [1, 2, 3], "k": [4, 5, 6], "name": ["a", "b", None], "dtype": ["bf16"] * 3}
+        data = parquet_file(file, columns, store_schema=False).read_bytes()
+    read_whole = 0
+    for _ in range(times):
+        file.write_bytes(damaged(data, rng))
+        try:
+            found = problems_of(file)
+        except ls.InvalidInput as error:
+            assert name in str(error)
+        else:
+            read_whole += 1
+            for one in found:
+                assert isinstance(one, Problem) or (one.error + one.text + one.name).encode()
+    assert read_whole
+
+
+def test_a_quote_that_does_not_end_says_how_far_it_reaches(tmp_path: Path) -> None:
+    found = problems_of(written(tmp_path / "p.csv", GOOD + '1,1,"1,bf16\n' + "1,1,1,bf16\n" * 3))
+    assert isinstance(found[-1], BadRow) and found[-1].line == 4 and "to line 7" in found[-1].error
+
+
+class Evil:
+    """A value that cannot be written."""
+
+    def __str__(self) -> str:
+        raise ValueError("no")
+
+    __repr__ = __str__
+
+
+STRANGE: dict[str, Any] = {
+    "long": 10**5000,
+    "negative": -(10**5000),
+    "evil": Evil(),
+    "function": lambda: 0,
+    "nested": [[1]],
+    "fields": {"a": 1},
+    "bytes": b"\xff",
+    "endless": range(10**9),
+    "object": object(),
+    "surrogate": "\ud800",
+    "evil within": [Evil()],
+}
+
+
+@pytest.mark.parametrize("value", STRANGE)
+@pytest.mark.parametrize("field", ["m", "a_strides", "dtype", "name", "measured_ns", "constant_b"])
+def test_any_value_becomes_one_that_can_be_sent_and_said(field: str, value: str) -> None:
+    row = row_of(3, {"m": 1, "n": 1, "k": 1, field: STRANGE[value]})
+    assert isinstance(row, Row) and pickle.dumps(row) and json.dumps(row.values)
+    found = row_or_error({"m": 1, "n": 1, "k": 1, field: STRANGE[value]}, 3)
+    assert isinstance(found, Problem) or (found.line == 3 and found.error.encode())
+
+
+def test_numbers_of_arrays_are_numbers() -> None:
+    row = row_of(1, {"operator": "copy", "shape": np.array([64, 32]), "count": np.int64(3), "x_own": Evil(), None: 5})
+    assert row == Row(1, {"operator": "copy", "shape": (64, 32), "count": 3})
+    assert isinstance(row_of(1, {5: 1}), BadRow)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -63,7 +63,7 @@ def test_odd_vocabularies_need_another_pitch() -> None:
         head = line(found, "lm_head")
         assert (head.shapes, head.legal, head.repaired) == (4, 1, 3), "a single row has no pitch"
         assert head.reasons == ("TMA005 stride misaligned of C",)
-        assert f"to a pitch of {-(-count // 8) * 16} bytes (now {count * 2})" in head.repair
+        assert head.repair == f"pad vocabulary {count} to {-(-count // 8) * 8} (C)"
         assert found.total.shapes == found.total.legal + 3
 
 
@@ -83,12 +83,42 @@ def test_a_file_is_grouped_by_name(tmp_path: Path) -> None:
     assert [(one.name, one.shapes, one.legal, one.repaired) for one in found.lines] == [
         ("a", 2, 1, 1),
         ("copy", 1, 1, 0),
-        ("(no problem)", 1, 0, 0),
+        ("(invalid rows)", 1, 0, 0),
     ]
     assert found.total.errors == 1
     assert "m is 0" in found.lines[2].cells[-1]
     with pytest.raises(ls.InvalidInput, match="is no file"):
         operator_table(tmp_path / "none.csv", "h200")
+
+
+def test_a_table_shows_what_it_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, page = tmp_path / "a.parquet", tmp_path / "r.html"
+    words = ["sweep", "gpt2", "--target", "h200", "--table", "--json"]
+    assert main(words) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert main([*words, "--workers", "1", "--out", str(out), "--report", str(page)]) == 0
+    kept = json.loads(capsys.readouterr().out)
+    assert {name: kept[name] for name in alone} == alone
+    assert kept["rows"] == alone["total"]["shapes"] and out.is_file() and page.is_file()
+
+
+def test_lines_fit_and_failures_come_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, long = tmp_path / "p.csv", "model." + "layers.11." * 12
+    file.write_text(
+        "name,operator,m,n,k,batch,heads,queries,keys,head\nfits/a,gemm,64,64,64,,,,,\n"
+        f"{long}up/a,gemm,64,64,63,,,,,\n{long}down/a,gemm,64,63,64,,,,,\nall/a,attention,,,,1,8,128,128,65\n"
+        f"{long}bad,gemm,{'9' * 200},1,1,,,,,\n",
+        "utf-8",
+    )
+    for more in (["--table"], [], ["--table", "--out", str(tmp_path / "a.parquet")]):
+        assert main(["sweep", str(file), "--target", "h200", "--workers", "1", *more]) == 1
+        lines = [one for one in capsys.readouterr().out.splitlines() if str(tmp_path) not in one]
+        assert max(map(len, lines)) <= 100
+        first = next(at for at, one in enumerate(lines) if "invalid rows" in one)
+        assert not any("64" in one or "legal " in one for one in lines[3:first] if "shapes" not in one)
+    text = " ".join(" ".join(lines).split())
+    for words in ("pad head 65 to 72", "pad k 63 to 64", "pad n 63 to 64", "up", "down"):
+        assert words in text
 
 
 def test_the_command_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,7 +133,6 @@ def test_the_command_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "gpt2", "--target", "h200", "--table", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["total"]["shapes"] == sum(one["shapes"] for one in said["lines"]) == 24
-    assert main(["sweep", "gpt2", "--target", "h200", "--table", "--out", "x.parquet"]) == 2
 
 
 def test_bars_in_cells_are_escaped() -> None:

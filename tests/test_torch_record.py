@@ -23,7 +23,8 @@ from legalsat.gemm import Gemm  # noqa: E402
 from legalsat.operators import Copy, Im2col, Pad, Transpose  # noqa: E402
 from legalsat.sweeps.problem import Operator, problem_of  # noqa: E402
 from legalsat.sweeps.products import Products  # noqa: E402
-from legalsat.sweeps.reading import Row, read  # noqa: E402
+from legalsat.sweeps.reading import read  # noqa: E402
+from legalsat.sweeps.rows import Row  # noqa: E402
 from legalsat.tensor import Tensor, plain  # noqa: E402
 
 Module: Any = torch.nn.Module

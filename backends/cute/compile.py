@@ -10,6 +10,7 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
+from legalsat import files
 from legalsat.errors import LegalSatError
 from legalsat.runtime.cache import Cache, key_of
 from legalsat.runtime.program import Image, Program
@@ -61,7 +62,7 @@ def _compiled(text: str, architecture: str) -> bytes:
     number = architecture.removeprefix("sm_")
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "kernel.cu"), Path(folder, "kernel.cubin")
-        source.write_text(text, encoding="utf-8")
+        files.write(source, text)
         command = [
             nvcc(), *OPTIONS, "-cubin", f"-gencode=arch=compute_{number},code=sm_{number}",
             *(["-I", str(headers())] if "<cute/" in text else []), "-o", str(target), str(source),

@@ -11,6 +11,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from legalsat import files
 from legalsat.errors import LegalSatError
 
 SECONDS = 120  # for one text; a kernel takes a few tenths
@@ -32,7 +33,7 @@ def assemble(ptx: str, architecture: str) -> bytes:
     """
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(ptx, encoding="utf-8")
+        files.write(source, ptx)
         command = [tool_for(architecture), f"-arch={architecture}", "-o", str(binary), str(source)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from legalsat import files
 from legalsat.backends.triton.body import kernel_name
 from legalsat.backends.triton.kernel import CopyKernel
 from legalsat.backends.triton.text import emit
@@ -42,7 +43,7 @@ class CompiledKernel:
 def load_module(text: str, folder: Path, name: str = "legalsat_kernel") -> ModuleType:
     """Write an emitted module to `folder` and import it; Triton reads a kernel's source back from its file."""
     path = folder / f"{name}.py"
-    path.write_text(text)
+    files.write(path, text)
     # Python takes the bytecode of a text of the same length, written in the same second, for this one's.
     Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
     spec = importlib.util.spec_from_file_location(name, path)

@@ -1,22 +1,23 @@
 """A folder of built images, so that a kernel is compiled once for all processes.
 
 Where: $LEGALSAT_CACHE; else legalsat/ in $XDG_CACHE_HOME; else in ~/.cache. LEGALSAT_CACHE=off means none. An entry is
-its key's hash, and holds the hash of what it should be, so that a damaged one is found and built anew. Writers write
-beside it and rename, so that a reader never sees half of one. A folder that cannot be written is no error.
+its key's hash, and holds the hash of key and content, so that a damaged or exchanged one is found and built anew. What
+another user owns or may write is not executed: it is built anew too. A folder that cannot be written is no error.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from legalsat import files
+from legalsat.errors import InvalidInput
+from legalsat.sealed import sealed, unsealed
+
 VARIABLE = "LEGALSAT_CACHE"
 OFF = "off"
-_MAGIC = b"legalsat cache 1\n"
-_HASH_BYTES = hashlib.sha256().digest_size
 
 
 def cache_folder() -> Path | None:
@@ -54,32 +55,22 @@ class Cache:
         return Cache(cache_folder())
 
     def read(self, key: str) -> bytes | None:
-        """Return what was written under a key; None if nothing was, or it is damaged."""
+        """Return what this user wrote under a key; None if nothing was, or it is damaged."""
         if self.folder is None:
             return None
         try:
-            data = self._path(key).read_bytes()
-        except OSError:
+            return unsealed(key, files.read(self._path(key), own=True))
+        except InvalidInput:
             return None
-        begin = len(_MAGIC) + _HASH_BYTES
-        whole = data.startswith(_MAGIC) and hashlib.sha256(data[begin:]).digest() == data[len(_MAGIC) : begin]
-        return data[begin:] if whole else None
 
     def write(self, key: str, data: bytes) -> None:
         """Keep bytes under a key, if the folder can be written."""
         if self.folder is None:
             return
         path = self._path(key)
-        with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".writing")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(_MAGIC + hashlib.sha256(data).digest() + data)
-                Path(name).replace(path)
-            except BaseException:
-                Path(name).unlink(missing_ok=True)
-                raise
+        with suppress(InvalidInput):
+            files.make_private(path.parent)
+            files.write(path, sealed(key, data))
 
     def _path(self, key: str) -> Path:
         assert self.folder is not None

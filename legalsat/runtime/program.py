@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from legalsat import files
 from legalsat.checks import integer, one_of
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.plan import plain_value
@@ -180,8 +181,12 @@ class Program:
         return {"version": PROGRAM_VERSION, **_plain(self)}
 
     def save(self, path: str | Path) -> None:
-        """Write the program as JSON."""
-        Path(path).write_text(json.dumps(self.to_json()) + "\n", encoding="utf-8")
+        """Write the program as JSON.
+
+        Raises:
+            InvalidInput: no file can be written there.
+        """
+        files.write(path, json.dumps(self.to_json()) + "\n")
 
     @staticmethod
     def load(path: str | Path) -> Program:

@@ -7,41 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from legalsat.attention import Attention
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost import NOMINAL
 from legalsat.extract.product_kernels import best_kernels
 from legalsat.gemm import ROW_BITS, TILE_ROWS, Gemm, readers_on
-from legalsat.operators import Copy, Im2col, Pad, Transpose, padded
-from legalsat.sweeps.classes import Judged, judged, smallest_equal
+from legalsat.operators import Copy, Transpose
+from legalsat.sweeps.classes import judged
 from legalsat.sweeps.columns import BAD, COLUMNS, LEGAL, REFUSED, REPAIRED
-from legalsat.sweeps.problem import BadRow, Operator, Problem
+from legalsat.sweeps.mending import Mended, Sides, class_of, mended
+from legalsat.sweeps.problem import Operator, Problem
 from legalsat.sweeps.products import Products
+from legalsat.sweeps.rows import BadRow
 from legalsat.targets import Target
-from legalsat.tensor import Tensor, plain
-
-Movement = Copy | Im2col | Pad
-
-
-# Repairs in words, those that change least first; a longer pitch is said with its numbers.
-_REPAIRS = {
-    "align": "copy to an aligned allocation",
-    "pad": "copy to rows of whole granules",
-    "order": "store another axis fastest",
-    "dense": "copy to dense row-major memory",
-    "tile": "take other tiles",
-    "split": "split it",
-    "relayout": "copy it to a legal layout before each use",
-}
-
-
-class Sides(NamedTuple):
-    """The operands of a problem, as movements by name, and the operands that a repair stores anew."""
-
-    operands: Mapping[str, Movement]
-    stored: Mapping[str, Tensor]
+from legalsat.tensor import Tensor
 
 
 def answer(rows: Sequence[Problem | BadRow], target: Target) -> list[dict[str, Any]]:
@@ -49,10 +30,10 @@ def answer(rows: Sequence[Problem | BadRow], target: Target) -> list[dict[str, A
     answers = [_answer(row, target) for row in rows]
     asked: list[tuple[dict[str, Any], str, Gemm]] = []
     for row, found in zip(rows, answers, strict=True):
-        mended = found.pop("mended", None)
+        product = found.pop("mended", None)
         if isinstance(row, Problem) and isinstance(row.operator, Gemm) and found["verdict"] != BAD:
             asked.append((found, "predicted_ns", row.operator))
-            asked += [(found, "repaired_ns", mended)] if mended is not None else []
+            asked += [(found, "repaired_ns", product)] if product is not None else []
     timed = best_kernels([gemm for _, _, gemm in asked], target)
     for (found, column, _), best in zip(asked, timed, strict=True):
         if best is not None:
@@ -67,28 +48,32 @@ def _answer(row: Problem | BadRow, target: Target) -> dict[str, Any]:
     try:
         return _verdict(row, target)
     except LegalSatError as error:
-        return {**_bad(BadRow(row.line, str(row.operator), str(error))), "name": row.name, "count": row.count}
+        return _bad(BadRow(row.line, str(row.operator), str(error), row.name))
 
 
 def _bad(row: BadRow) -> dict[str, Any]:
-    empty = {name: "" if kind == "string" else 0 for name, kind in COLUMNS}
-    return {**empty, "line": row.line, "problem": row.text, "verdict": BAD, "error": row.error}
+    empty = {name: "" if kind == "string" else None for name, kind in COLUMNS}
+    said = {"line": row.line, "name": row.name, "problem": row.text, "verdict": BAD, "error": row.error}
+    return {**empty, **said}
 
 
 def _verdict(row: Problem, target: Target) -> dict[str, Any]:
     """Return a problem's answer but for the times of kernels; with "mended", the product after its repair."""
     operator = row.operator
     sides = operands_of(operator, target)
-    found = {name: judged(_class(one), target) for name, one in sides.operands.items()}
+    found = {name: judged(class_of(one), target) for name, one in sides.operands.items()}
     illegal = {name: one for name, one in found.items() if not one.legal}
     repairable = all(one.repairs for one in illegal.values())
     verdict = LEGAL if not illegal else REPAIRED if repairable else REFUSED
-    repair, added, mended = "", 0, None
+    repair, added, product = "", 0, None
     if verdict == REPAIRED:
-        stored = {name: padded(sides.stored[name]) for name in illegal}
-        repair = "; ".join(_repair(name, sides.stored[name], stored[name], illegal[name]) for name in illegal)
-        added = sum(max(stored[name].span_bits - sides.stored[name].span_bits, 0) // 8 for name in illegal)
-        mended = _with(operator, stored) if isinstance(operator, Gemm) else None
+        steps = {name: mended(row, name, sides, one, target) for name, one in illegal.items()}
+        several = dict.fromkeys(one.words for one in steps.values())
+        repair = "; ".join(f"{words} ({_whose(steps, words)})" for words in several)
+        stored = {name: one.tensor for name, one in steps.items() if one.tensor is not None}
+        added = sum(max(one.span_bits - sides.stored[name].span_bits, 0) // 8 for name, one in stored.items())
+        if isinstance(operator, Gemm) and len(stored) == len(steps):
+            product = _with(operator, stored)
     flops, size, bound = roofline(operator, target)
     return {
         "line": row.line,
@@ -104,24 +89,20 @@ def _verdict(row: Problem, target: Target) -> dict[str, Any]:
         "repair": repair,
         "bytes_added": added,
         "kernel": "",
-        "predicted_ns": 0.0,
-        "repaired_ns": 0.0,
+        "predicted_ns": None,
+        "repaired_ns": None,
         "bound_ns": bound,
-        "measured_ns": row.measured,
+        "measured_ns": row.measured or None,
         "flops": flops,
         "bytes": size,
         "fields": " ".join(f"{name}={_cell(value)}" for name, value in row.fields),
         "error": "",
-        "mended": mended,
+        "mended": product,
     }
 
 
 def _cell(value: Any) -> str:
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _class(operand: Movement) -> Movement:
-    return smallest_equal(operand) if isinstance(operand, Copy) else operand
 
 
 def operands_of(operator: Operator, target: Target) -> Sides:
@@ -157,14 +138,8 @@ def _with(gemm: Gemm, stored: dict[str, Tensor]) -> Gemm:
     return Gemm(gemm.m, gemm.n, gemm.k, gemm.dtype, out_dtype=gemm.out_dtype, a=a, b=b, c=c, constant_b=gemm.constant_b)
 
 
-def _repair(name: str, was: Tensor, now: Tensor, found: Judged) -> str:
-    if "pad" in found.repairs:
-        axis = next((a for a, (s, t) in enumerate(zip(was.strides, now.strides, strict=True)) if s != t), None)
-        if axis is not None:
-            bits = was.dtype.bits
-            before, after = (plain(one.strides)[axis] * bits // 8 for one in (was, now))
-            return f"{name}: pad axis {axis} to a pitch of {after} bytes (now {before})"
-    return f"{name}: {next((_REPAIRS[kind] for kind in _REPAIRS if kind in found.repairs), found.repairs[0])}"
+def _whose(steps: Mapping[str, Mended], words: str) -> str:
+    return ", ".join(name for name, one in steps.items() if one.words == words)
 
 
 @lru_cache(maxsize=65536)

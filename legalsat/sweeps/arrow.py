@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from legalsat.errors import InvalidInput
+from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extras import extra
+from legalsat.files import as_path
 from legalsat.sweeps.columns import COLUMNS
+from legalsat.sweeps.rows import said
 
 COMPRESSION = "zstd"
 
@@ -36,16 +40,27 @@ def answers_in(path: str | Path) -> tuple[Any, dict[str, str]]:
         InvalidInput: the file is missing, or no sweep wrote it.
         MissingExtra: pyarrow is not installed.
     """
-    if not Path(path).is_file():
+    if not as_path(path).is_file():
         raise InvalidInput(f"{path} is no file; give one that `legalsat sweep --out` wrote")
-    try:
-        file = parquet().ParquetFile(path)
-    except (arrow().ArrowException, OSError) as error:
-        raise InvalidInput(f"{path} is no Parquet file: {error}; give one that `legalsat sweep --out` wrote") from None
-    about = {key.decode(): value.decode() for key, value in (file.schema_arrow.metadata or {}).items()}
-    if not {name for name, _ in COLUMNS} <= set(file.schema_arrow.names) or not {"target", "legalsat"} <= set(about):
+    with reading_arrow(path, "give one that `legalsat sweep --out` wrote"):
+        file = parquet().ParquetFile(path, page_checksum_verification=True)
+        there = {one.name: one.type for one in file.schema_arrow}
+        about = {key.decode(): value.decode() for key, value in (file.schema_arrow.metadata or {}).items()}
+    if any(there.get(one.name) != one.type for one in schema()) or not {"target", "legalsat"} <= set(about):
         raise InvalidInput(f"{path} holds no answers of a sweep; give one that `legalsat sweep --out` wrote")
     return file, about
+
+
+@contextmanager
+def reading_arrow(path: str | Path = "it", otherwise: str = "write it again") -> Iterator[None]:
+    """Raise `InvalidInput`, naming the file, for whatever Arrow raises in the block."""
+    try:
+        yield
+    except LegalSatError:
+        raise
+    except Exception as error:
+        why = said((str(error).splitlines() or [""])[0] or type(error).__name__)
+        raise InvalidInput(f"{Path(path).name} is no Parquet file that can be read: {why}; {otherwise}") from None
 
 
 def packed(rows: list[dict[str, Any]]) -> bytes:

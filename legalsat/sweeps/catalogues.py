@@ -16,7 +16,7 @@ from typing import Any
 from legalsat.errors import InvalidInput
 from legalsat.printable import shown
 from legalsat.sweeps.models import layers
-from legalsat.sweeps.reading import Row
+from legalsat.sweeps.rows import Row
 
 DATA = Path(__file__).parent / "data"
 MODELS = "models"

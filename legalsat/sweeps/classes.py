@@ -44,6 +44,16 @@ class Judged:
 
 
 @lru_cache(maxsize=65536)
+def is_legal(equal: Operator, target: Target) -> bool:
+    """Return whether boxes of a tensor map reach a class, given by its smallest operand."""
+    try:
+        cached_plan(equal, target, boxes_of(equal))
+    except NoLegalLayout:
+        return False
+    return True
+
+
+@lru_cache(maxsize=65536)
 def judged(equal: Operator, target: Target) -> Judged:
     """Return what is found about a class, given by its smallest operand."""
     try:
@@ -65,7 +75,7 @@ def smallest_equal(operand: Copy) -> Copy:
     if max(*shape, *sides[0], *sides[1]) >= LARGE or any(map(partial(_overlaps, shape), sides, orders)):
         return replace(operand, passes=1)
     tile = operand.tile or (SPAN,) * source.rank
-    granule = _granule(source.dtype)
+    granule = granule_of(source.dtype)
     # Rows that a tile spans may be one long row together, whose end counts; else the axis that is outermost on both
     # sides may end anywhere. A relayout makes the last axis the fastest one, so that its powers always count.
     spanned = any(order and shape[order[0]] <= tile[order[0]] for order in orders)
@@ -108,7 +118,7 @@ def _made(  # noqa: PLR0917 - what is remembered by
     return Copy(*ends, tile=tile, consumer=consumer, constant=constant)
 
 
-def _granule(dtype: DType) -> int:
+def granule_of(dtype: DType) -> int:
     """Return the elements of a granule; types of fewer than 8 bits come in 64 bytes."""
     return 8 * GRANULE_BYTES // dtype.bits if dtype.bits >= 8 else PACKED
 

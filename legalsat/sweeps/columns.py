@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-LEGAL, REPAIRED, REFUSED, BAD = "legal", "repaired", "refused", "error"
-# Name and type of every column, in order; types are those of Arrow.
+LEGAL, REPAIRED, REFUSED, BAD = "legal", "repaired", "refused", "invalid"
+FAILURES_FIRST = (BAD, REFUSED, REPAIRED, LEGAL)  # the order in which verdicts are shown
+# Name and type of every column, in order; types are those of Arrow. Texts are never null; numbers are where there is
+# none: a time that nobody predicted or measured, and everything of an invalid row but its line.
 COLUMNS = (
     ("line", "int64"),
     ("name", "string"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from legalsat.sweeps.arrow import answers_in
+from legalsat.sweeps.arrow import answers_in, reading_arrow
 
 _READ = ("problem", "fields", "name", "verdict", "codes", "predicted_ns", "count", "error")
 FASTER, SLOWER = 0.98, 1.02  # of the old time: less change than that is none
@@ -16,19 +16,22 @@ FASTER, SLOWER = 0.98, 1.02  # of the old time: less change than that is none
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A problem whose answer differs: what it is, and verdict, rules and predicted nanoseconds before and after."""
+    """A problem whose answer differs: what it is, and verdict, rules and predicted nanoseconds before and after.
+
+    Nanoseconds are None where nothing is predicted.
+    """
 
     problem: str
     name: str
     verdicts: tuple[str, str]
     codes: tuple[str, str]
-    nanoseconds: tuple[float, float]
+    nanoseconds: tuple[float | None, float | None]
 
     @property
     def ratio(self) -> float:
         """New time by old time; 1.0 where one is not known."""
         old, new = self.nanoseconds
-        return new / old if old > 0 and new > 0 else 1.0
+        return new / old if old and new else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def _change(old: dict[str, Any], new: dict[str, Any]) -> Change | None:
         old["name"],
         (old["verdict"], new["verdict"]),
         (old["codes"], new["codes"]),
-        (old["predicted_ns"], new["predicted_ns"]),
+        (old["predicted_ns"] or None, new["predicted_ns"] or None),  # older versions wrote 0.0
     )
     same = one.verdicts[0] == one.verdicts[1] and one.codes[0] == one.codes[1]
     return None if same and FASTER < one.ratio < SLOWER else one
@@ -111,9 +114,10 @@ def _change(old: dict[str, Any], new: dict[str, Any]) -> Change | None:
 def _read(path: str | Path) -> tuple[dict[tuple[str, str], dict[str, Any]], dict[str, str]]:
     """Return the answers of a file by what they answer, and what it says about itself."""
     file, metadata = answers_in(path)
-    return {(row["problem"], row["fields"]): row for row in _rows(file)}, metadata
+    return {(row["problem"], row["fields"]): row for row in _rows(file, path)}, metadata
 
 
-def _rows(file: Any) -> Iterator[dict[str, Any]]:
-    for batch in file.iter_batches(columns=list(_READ)):
-        yield from (row for row in batch.to_pylist() if not row["error"])
+def _rows(file: Any, path: str | Path) -> Iterator[dict[str, Any]]:
+    with reading_arrow(path):
+        for batch in file.iter_batches(columns=list(_READ)):
+            yield from (row for row in batch.to_pylist() if not row["error"])

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import legalsat
+from legalsat import files
 from legalsat.checks import integer
 from legalsat.errors import InvalidInput
-from legalsat.sweeps.arrow import COMPRESSION, arrow, packed, parquet, schema, unpacked
+from legalsat.sweeps.arrow import COMPRESSION, arrow, packed, parquet, reading_arrow, schema, unpacked
 from legalsat.sweeps.catalogues import CATALOGUES, catalogue
-from legalsat.sweeps.problem import BadRow, Problem, as_problem, row_or_error
-from legalsat.sweeps.reading import Row, read
+from legalsat.sweeps.columns import BAD, FAILURES_FIRST
+from legalsat.sweeps.problem import Problem, as_problem, row_or_error
+from legalsat.sweeps.reading import read
+from legalsat.sweeps.rows import BadRow, Row, row_of
 from legalsat.sweeps.store import Store, key_of
 from legalsat.sweeps.workers import Answering, Workers, processes, ray_cluster
 from legalsat.targets import Target
@@ -28,23 +30,30 @@ from legalsat.targets import target as as_target
 
 CHUNK = 2048  # rows that one worker answers at once
 CHUNKS_WRITTEN = 8  # at once, as one row group
+MOST_NAMED = 20  # invalid rows that a sweep's result names; its file holds all
 AHEAD = 4  # chunks a worker that may wait, so that memory stays flat
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a sweep is: rows answered, of them from the store, and by verdict."""
+    """How far a sweep is: rows answered, of them from the store, and by verdict; and the first invalid rows."""
 
     rows: int = 0
     reused: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     begun: float = field(default_factory=time.monotonic)
+    invalid: list[BadRow] = field(default_factory=list)
 
     def add(self, answers: Any, *, reused: bool) -> None:
         """Count a table of answers."""
         self.rows += answers.num_rows
         self.reused += answers.num_rows if reused else 0
-        self.verdicts.update(answers.column("verdict").to_pylist())
+        found = Counter(answers.column("verdict").to_pylist())
+        self.verdicts.update(found)
+        if found[BAD] and len(self.invalid) < MOST_NAMED:
+            columns = [answers.column(name).to_pylist() for name in ("line", "problem", "error", "name", "verdict")]
+            bad = (BadRow(*said) for *said, verdict in zip(*columns, strict=True) if verdict == BAD)
+            self.invalid += islice(bad, MOST_NAMED - len(self.invalid))
 
     @property
     def rate(self) -> float:
@@ -60,7 +69,8 @@ class Sweep:
         path: the Parquet file of its answers, None where none was asked for.
         target: the GPU, by name.
         rows: answered, of which `reused` came from the store of a sweep before.
-        verdicts: how many rows have which: "legal", "repaired", "refused", "error".
+        verdicts: how many rows have which, those that fail first: "invalid", "refused", "repaired", "legal".
+        invalid: the first of the invalid rows, each with its line, its name and why.
         seconds: that it took.
         complete: whether every row was answered; False after Ctrl-C.
     """
@@ -70,6 +80,7 @@ class Sweep:
     rows: int
     reused: int
     verdicts: dict[str, int]
+    invalid: tuple[BadRow, ...]
     seconds: float
     complete: bool
 
@@ -81,7 +92,8 @@ class Sweep:
         """
         if self.path is None:
             raise InvalidInput("the sweep wrote no file; give it out=")
-        return parquet().read_table(self.path)
+        with reading_arrow(self.path):
+            return parquet().read_table(self.path)
 
 
 def sweep(
@@ -116,7 +128,9 @@ def sweep(
     gpu = as_target(target)
     arrow()
     count = (os.cpu_count() or 1) if workers is None else integer(workers, "workers", low=1, high=4096)
-    path = None if out is None else writable(Path(out))
+    path = None if out is None else files.writable(out)
+    if path is not None and isinstance(problems, str | Path) and files.same(path, problems):
+        raise InvalidInput(f"out is {path}, which holds the problems; name another file")
     kept = None if path is None and store is None else Store(store if store is not None else f"{path}.parts")
     progress, complete = Progress(), True
     with _Writer(path, gpu) as writer:
@@ -133,29 +147,23 @@ def sweep(
     if complete and kept is not None and store is None:
         kept.clear()
     seconds = time.monotonic() - progress.begun
-    return Sweep(path, str(gpu), progress.rows, progress.reused, dict(progress.verdicts), seconds, complete)
+    verdicts = {verdict: progress.verdicts[verdict] for verdict in FAILURES_FIRST if progress.verdicts[verdict]}
+    named = tuple(progress.invalid)
+    return Sweep(path, str(gpu), progress.rows, progress.reused, verdicts, named, seconds, complete)
 
 
 def rows_in(problems: str) -> int | None:
     """Return about how many rows a file or a catalogue has; None where only reading it tells."""
     if problems in CATALOGUES:
         return sum(1 for _ in catalogue(problems))
-    file = Path(problems)
-    if not file.is_file() or file.suffix.lower() in (".json", ".parquet"):
+    file = files.as_path(problems)
+    if file.suffix.lower() in (".json", ".parquet"):
         return None
-    with file.open("rb") as lines:
-        return max(sum(1 for line in lines if line.strip()) - (file.suffix.lower() in (".csv", ".tsv")), 0)
-
-
-def writable(path: Path) -> Path:
-    """Return the path of a file that is to be written, if its folder exists.
-
-    Raises:
-        InvalidInput: it does not, or the path is a folder.
-    """
-    if path.is_dir() or not path.parent.is_dir():
-        raise InvalidInput(f"cannot write {path}; name a file in a folder that exists")
-    return path
+    try:
+        with file.open("rb") as lines:
+            return max(sum(1 for line in lines if line.strip()) - (file.suffix.lower() in (".csv", ".tsv")), 0)
+    except OSError:  # which the sweep itself says
+        return None
 
 
 def _rows(problems: Any) -> Iterator[Row | Problem | BadRow]:
@@ -167,7 +175,7 @@ def _rows(problems: Any) -> Iterator[Row | Problem | BadRow]:
     empty = True
     for place, one in enumerate(problems, start=1):
         empty = False
-        yield Row(place, one) if isinstance(one, Mapping) else as_problem(one, place)
+        yield row_of(place, one) if isinstance(one, Mapping) else as_problem(one, place)
     if empty:
         raise InvalidInput("problems are empty; give at least one row")
 
@@ -196,7 +204,7 @@ def _answered(
                     break
                 key = _key(chunk, target)
                 known = None if store is None else store.get(key)
-                if known is not None and _whole(known):
+                if known is not None:
                     waiting.append((_kept(known), True))
                 else:
                     folder = None if store is None else str(store.folder)
@@ -219,15 +227,6 @@ def _key(chunk: list[Row | Problem | BadRow], target: Target) -> str:
     return key_of(repr(target), json.dumps(said, sort_keys=True, default=repr))
 
 
-def _whole(answers: bytes) -> bool:
-    """Return whether stored answers can be read; a disk that was full may have cut them."""
-    try:
-        unpacked(answers)
-    except (arrow().ArrowException, OSError, EOFError):
-        return False
-    return True
-
-
 def answer_chunk(asked: tuple[list[Row | Problem | BadRow], Target, str | None, str]) -> bytes:
     """Answer one chunk, in whatever process: rows, the GPU, the store's folder or None, and the key there."""
     from legalsat.sweeps.answers import answer  # noqa: PLC0415 - who only hands chunks out needs no planner
@@ -240,40 +239,22 @@ def answer_chunk(asked: tuple[list[Row | Problem | BadRow], Target, str | None, 
     return answers
 
 
-def _drop_drafts(path: Path) -> None:
-    """Remove what sweeps that were killed left of a file; those that still run keep theirs."""
-    for draft in path.parent.glob(f".{glob.escape(path.name)}.*.draft"):
-        owner = draft.name.split(".")[-2]
-        if owner.isdigit() and not _runs(int(owner)):
-            draft.unlink(missing_ok=True)
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True  # somebody else's
-    return True
-
-
 class _Writer:
     """A Parquet file that takes its name when it is closed, so that no reader sees half of it."""
 
     def __init__(self, path: Path | None, target: Target) -> None:
-        self._path, self._pending, self._file = path, [], None  # type: tuple[Path | None, list[Any], Any]
-        self._draft = None if path is None else path.with_name(f".{path.name}.{os.getpid()}.draft")
-        if path is not None:
-            _drop_drafts(path)
-        self._metadata = {"legalsat": legalsat.__version__, "target": str(target)}
+        self._path, self._metadata = path, {"legalsat": legalsat.__version__, "target": str(target)}
+        self._pending: list[Any] = []
+        self._file: Any = None
+        self._draft = ExitStack()
 
     def __enter__(self) -> _Writer:
-        if self._draft is not None:
-            try:
-                self._file = parquet().ParquetWriter(self._draft, schema(self._metadata), compression=COMPRESSION)
-            except OSError as error:
-                raise InvalidInput(f"cannot write {self._path}: {error}; name another file") from None
+        if self._path is not None:
+            files.drop_drafts(self._path.parent)
+            draft = self._draft.enter_context(files.replacing(self._path))
+            self._file = parquet().ParquetWriter(
+                draft, schema(self._metadata), compression=COMPRESSION, write_page_checksum=True
+            )
         return self
 
     def write(self, table: Any) -> None:
@@ -284,16 +265,25 @@ class _Writer:
     def _flush(self) -> None:
         if self._file is not None and self._pending:
             together = arrow().concat_tables(self._pending).combine_chunks()
-            self._file.write_table(together.cast(self._file.schema), row_group_size=CHUNK * CHUNKS_WRITTEN)
+            try:
+                self._file.write_table(together.cast(self._file.schema), row_group_size=CHUNK * CHUNKS_WRITTEN)
+            except OSError as error:
+                raise files.refusal(error, str(self._path)) from None
         self._pending = []
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._file is None or self._draft is None or self._path is None:
-            return
-        if kind is None:
-            self._flush()
-        self._file.close()
-        if kind is None:
-            self._draft.replace(self._path)
-        else:
-            self._draft.unlink(missing_ok=True)
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        with self._draft:
+            if error is None:
+                self._flush()
+            if self._file is not None:
+                self._close(loud=error is None)
+            if error is not None:
+                raise error  # which drops the draft
+
+    def _close(self, *, loud: bool) -> None:
+        try:
+            self._file.close()
+        except OSError as error:
+            self._file.is_open = False  # or it is closed once more when it is collected
+            if loud:
+                raise files.refusal(error, str(self._path)) from None

@@ -13,11 +13,11 @@ from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.gemm import Gemm, result_of
 from legalsat.operators import Copy, Im2col, Pad, Transpose
 from legalsat.sweeps.products import Products
+from legalsat.sweeps.rows import LARGEST, BadRow, invalid, printable, row_of
 from legalsat.tensor import Tensor
 
 Operator = Gemm | Products | Attention | Im2col | Copy | Transpose | Pad
 DEFAULT_DTYPE = "bf16"
-LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,6 @@ class Problem:
     line: int
     measured: float
     fields: tuple[tuple[str, Any], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BadRow:
-    """A row that is no problem: where it stands, what it holds, and why."""
-
-    line: int
-    text: str
-    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,18 +224,15 @@ def _left_out(value: Any) -> bool:
     return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
-def row_or_error(row: Mapping[str, Any], line: int) -> Problem | BadRow:
+def row_or_error(row: Mapping[Any, Any], line: int) -> Problem | BadRow:
     """Return the problem of a row, or what is wrong with it."""
+    plain = row_of(line, row)
+    if isinstance(plain, BadRow):
+        return plain
     try:
-        return problem_of(row, line)
+        return problem_of(plain.values, line)
     except LegalSatError as error:
-        text = ",".join(f"{name}={value}" for name, value in row.items() if value not in (None, ""))
-        return BadRow(line, printable(text)[:200], printable(str(error)))
-
-
-def printable(text: str) -> str:
-    """Return a text without what no encoding can write."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+        return invalid(line, plain.values, str(error))
 
 
 def _value(name: str, value: Any) -> Any:

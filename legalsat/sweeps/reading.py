@@ -1,26 +1,22 @@
-"""Problems from files, a row at a time: CSV, JSON, JSON lines and Parquet. A bad row is an answer, not an end."""
+"""Problems from files, a row at a time: CSV, JSON, JSON lines and Parquet. An invalid row is an answer, not an end."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from legalsat.errors import InvalidInput
-from legalsat.sweeps.problem import FIELDS, KINDS, BadRow, printable
+from legalsat.files import as_path
+from legalsat.sweeps.arrow import reading_arrow
+from legalsat.sweeps.problem import FIELDS, KINDS
+from legalsat.sweeps.rows import BadRow, Row, invalid, printable, row_of, said
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
 ROWS_AT_ONCE = 4096  # of a Parquet file
 LONGEST_CELL = 1 << 20
-
-
-class Row(NamedTuple):
-    """A row as its file gives it: where it stands, and its values by field."""
-
-    line: int
-    values: Mapping[str, Any]
 
 
 def read(path: str | Path) -> Iterator[Row | BadRow]:
@@ -31,11 +27,15 @@ def read(path: str | Path) -> Iterator[Row | BadRow]:
     Raises:
         InvalidInput: the file cannot be opened, is of no known kind, or holds no table of problems.
     """
-    file = Path(path)
+    file = as_path(path)
     readers = {".csv": _csv, ".tsv": _csv, ".json": _json, ".jsonl": _lines, ".ndjson": _lines, ".parquet": _parquet}
     if file.suffix.lower() not in readers:
         raise InvalidInput(f"{file.name} is of no known kind; give a file that ends in {', '.join(SUFFIXES)}")
-    if not file.is_file():
+    try:
+        there = file.is_file()
+    except OSError:  # a name that is too long, a folder that may not be read
+        there = False
+    if not there:
         raise InvalidInput(f"{file} is no file; give one that exists")
     try:
         yield from _some(readers[file.suffix.lower()](file), file)
@@ -59,6 +59,7 @@ def _csv(file: Path) -> Iterator[Row | BadRow]:
         reader = csv.reader(text, delimiter="\t" if file.suffix.lower() == ".tsv" else ",", strict=True)
         header: list[str] | None = None
         while True:
+            line = reader.line_num + 1  # where the row begins; quoted cells may hold several lines
             try:
                 cells = next(reader)
             except StopIteration:
@@ -66,7 +67,9 @@ def _csv(file: Path) -> Iterator[Row | BadRow]:
             except csv.Error as error:
                 if header is None:
                     raise InvalidInput(f"{file.name} is no table: {error}; write it as CSV in UTF-8") from None
-                yield BadRow(reader.line_num, "", f"row cannot be read: {error}; write it as CSV")
+                last = reader.line_num
+                upto = f", to line {last} where a quoted cell ends" if last > line else ""
+                yield BadRow(line, "", f"row cannot be read{upto}: {error}; write it as CSV")
                 continue
             if not any(cell.strip() for cell in cells):
                 continue
@@ -74,10 +77,11 @@ def _csv(file: Path) -> Iterator[Row | BadRow]:
                 header = [cell.strip() for cell in cells]
                 _columns(header, file)
             elif len(cells) > len(header):
-                line, text_of = reader.line_num, printable(",".join(cells))[:200]
-                yield BadRow(line, text_of, f"row has {len(cells)} cells, but the header {len(header)}; quote commas")
+                error_text = f"row has {len(cells)} cells, but the header {len(header)}; quote commas"
+                name = dict(zip(header, cells, strict=False)).get("name", "")
+                yield BadRow(line, said(",".join(cells)), error_text, said(name))
             else:
-                yield Row(reader.line_num, dict(zip(header, cells, strict=False)))
+                yield Row(line, dict(zip(header, cells, strict=False)))
 
 
 def _columns(names: Iterable[str], file: Path) -> None:
@@ -132,20 +136,51 @@ def _lines(file: Path) -> Iterator[Row | BadRow]:
 
 def _object(value: Any, place: int) -> Row | BadRow:
     if isinstance(value, dict):
-        return Row(place, value)
-    return BadRow(place, printable(json.dumps(value))[:200], "entry is no object; give fields by name")
+        return row_of(place, value)
+    return BadRow(place, said(value), "entry is no object; give fields by name")
 
 
 def _parquet(file: Path) -> Iterator[Row | BadRow]:
-    from legalsat.sweeps.arrow import arrow, parquet  # noqa: PLC0415 - few files are of this kind
+    from legalsat.sweeps.arrow import parquet  # noqa: PLC0415 - few files are of this kind
 
-    try:
-        table = parquet().ParquetFile(file)
-    except arrow().ArrowException as error:
-        raise InvalidInput(f"{file.name} is no Parquet file: {error}; write it again") from None
-    _columns(table.schema_arrow.names, file)
+    with reading_arrow(file):
+        table = parquet().ParquetFile(file, page_checksum_verification=True)
+        names = table.schema_arrow.names
+    _columns(names, file)
+    used = [name for name in names if not name.startswith("x_")]
     place = 0
-    for batch in table.iter_batches(batch_size=ROWS_AT_ONCE):
-        for value in batch.to_pylist():
-            place += 1
-            yield Row(place, value)
+    with reading_arrow(file):
+        batches = table.iter_batches(batch_size=ROWS_AT_ONCE, columns=used)
+    while True:
+        with reading_arrow(file):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield from _rows(batch, place)
+        place += batch.num_rows
+
+
+def _rows(batch: Any, before: int) -> Iterator[Row | BadRow]:
+    """Yield the rows of a part of a Parquet file, that many rows from its begin."""
+    try:
+        with reading_arrow():
+            whole = batch.to_pylist()
+    except InvalidInput:  # a cell that Python cannot say
+        yield from (_row(batch, row, before + row + 1) for row in range(batch.num_rows))
+    else:
+        yield from (row_of(place, values) for place, values in enumerate(whole, start=before + 1))
+
+
+def _row(batch: Any, row: int, place: int) -> Row | BadRow:
+    values: dict[str, Any] = {}
+    wrong = ""
+    for name in batch.schema.names:
+        try:
+            with reading_arrow():
+                values[name] = batch.column(name)[row].as_py()
+        except InvalidInput:
+            wrong = wrong or name
+    found = row_of(place, values)
+    if wrong and isinstance(found, Row):
+        return invalid(place, found.values, f"{wrong} is neither a number nor text; write it as one")
+    return found

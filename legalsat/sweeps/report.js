@@ -1,7 +1,8 @@
 "use strict";
 (async () => {
   const AT_ONCE = 100;
-  const GLYPHS = { legal: "✓", repaired: "↻", refused: "✗", error: "!" };
+  const GLYPHS = { legal: "✓", repaired: "↻", refused: "✗", invalid: "!" };
+  const FAILURES_FIRST = ["invalid", "refused", "repaired", "legal"];
   const SEARCHED = ["problem", "name", "codes", "reason", "repair", "kernel", "fields", "error"];
   const byId = (id) => document.getElementById(id);
 
@@ -21,6 +22,8 @@
   const { words, numbers, group } = await unpacked("packed-rows");
   const count = group.length;
   const text = (name, row) => words[name].values[words[name].at[row]];
+
+  const isInvalid = (row) => text("verdict", row) === "invalid";
 
   // How values are written; 0 stands for "none" but among counts.
   function scaled(value, steps, digits) {
@@ -52,13 +55,14 @@
       return (keys[column.name] = column.kind === "count" ? values : values.map((value) => (value > 0 ? value : null)));
     }
     const { values, at } = words[column.name];
-    const order = values.map((_, place) => place).sort((a, b) => (values[a] < values[b] ? -1 : 1));
+    const sorts = column.kind === "verdict" ? (value) => FAILURES_FIRST.indexOf(value) : (value) => value;
+    const order = values.map((_, place) => place).sort((a, b) => (sorts(values[a]) < sorts(values[b]) ? -1 : 1));
     const rank = new Array(values.length);
     order.forEach((place, position) => { rank[place] = values[place] === "" ? null : position; });
     return (keys[column.name] = at.map((place) => rank[place]));
   }
 
-  let sorting = { column: columns[0], way: 1 };
+  let sorting = { column: columns.find((column) => column.kind === "verdict"), way: 1 };
   let rows = [];
   let first = 0;
 
@@ -108,7 +112,8 @@
   }
 
   function cell(column, row, opener) {
-    const value = column.isNumber ? WRITTEN[column.kind](numbers[column.name][row]) : text(column.name, row);
+    const value = column.name === "count" && isInvalid(row) ? "" : column.isNumber ? WRITTEN[column.kind](numbers[column.name][row])
+                                  : text(column.kind === "codes" && isInvalid(row) ? "error" : column.name, row);
     const said = made("span", {}, ...(SHOWN[column.kind] || ((text) => [text]))(value));
     const one = made("td", { className: `${column.isNumber ? "number" : ""} ${value === "" ? "empty" : ""}`.trim() });
     one.dataset.column = column.name;
@@ -161,7 +166,7 @@
     const flops = numbers.flops[row], size = numbers.bytes[row];
     const facts = [
       ["name", text("name", row)],
-      ["error", text("error", row)],
+      ["why invalid", text("error", row)],
       ["reasons", text("reason", row) && `${text("reason", row)} (${text("codes", row)})`],
       ["operands", text("operands", row)],
       ["repair", text("repair", row)],
@@ -184,7 +189,7 @@
 
   function explained({ pages, examples }, row) {
     if (group[row] < 0)
-      return text("verdict", row) === "error" ? [] : [made("p", { className: "note" }, "This row has no explanation.")];
+      return isInvalid(row) ? [] : [made("p", { className: "note" }, "This row has no explanation.")];
     const example = examples[group[row]];
     const same = example.line === numbers.line[row];
     const note = same ? [] : [made("p", { className: "note" },

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from legalsat import files
 from legalsat.checks import integer
 from legalsat.errors import InvalidInput
 from legalsat.sweeps.columns import COLUMNS, LEGAL
-from legalsat.sweeps.engine import writable
 from legalsat.sweeps.report_explained import Explained, explained
 from legalsat.sweeps.report_numbers import Answers, Ints, read_answers
 from legalsat.sweeps.report_page import page
@@ -45,7 +45,9 @@ def report(
     """
     rows = integer(most_rows, "most_rows", low=1, high=10**7)
     groups = integer(most_explained, "most_explained", low=0, high=10**5)
-    path = writable(Path(out))
+    path = files.writable(out)
+    if files.same(answers, path):
+        raise InvalidInput(f"{path} holds the answers; name another file for the report")
     found = read_answers(answers)
     why = explained(found, groups)
     kept = _kept(found, rows)
@@ -59,10 +61,7 @@ def report(
         style=_asset("report.css"),
         script=_asset("report.js"),
     )
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {error.strerror}; name another file") from None
+    files.write(path, text)
 
 
 def _asset(name: str) -> str:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from legalsat.api import explain
 from legalsat.errors import LegalSatError
-from legalsat.sweeps.answers import Movement, operands_of
+from legalsat.sweeps.answers import operands_of
+from legalsat.sweeps.mending import Movement
 from legalsat.sweeps.problem import problem_of
 from legalsat.sweeps.report_numbers import Answers
 from legalsat.targets import Target

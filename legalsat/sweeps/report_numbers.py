@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.sweeps.arrow import answers_in
-from legalsat.sweeps.columns import BAD, COLUMNS, LEGAL, REFUSED, REPAIRED
+from legalsat.sweeps.arrow import answers_in, reading_arrow
+from legalsat.sweeps.columns import COLUMNS, LEGAL, REFUSED, REPAIRED
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,7 +38,7 @@ class Answers:
 
     Attributes:
         target, version: the GPU by name, and the legalsat that wrote the file.
-        words: columns of texts. numbers: columns of whole numbers and of nanoseconds, operations and bytes.
+        words: columns of texts. numbers: columns of whole numbers and of nanoseconds, operations and bytes; 0 is none.
     """
 
     target: str
@@ -48,13 +48,13 @@ class Answers:
 
     @property
     def rows(self) -> int:
-        """How many there are, rows that are no problems among them."""
+        """How many there are, invalid ones among them."""
         return len(self.numbers["line"])
 
     @property
     def bad(self) -> Mask:
-        """Which rows are no problems."""
-        return self.words["verdict"].among([BAD])
+        """Which rows are invalid."""
+        return ~self.words["verdict"].among(VERDICTS)
 
     @property
     def has_prediction(self) -> Mask:
@@ -69,7 +69,7 @@ class Answers:
         return found
 
     def weights(self) -> dict[str, Floats]:
-        """Return what every row counts, by name of `WEIGHTS`; nothing where a row is no problem."""
+        """Return what every row counts, by name of `WEIGHTS`; nothing where a row is invalid."""
         good = ~self.bad
         runs = np.where(good, self.numbers["count"], 0).astype(np.float64)
         return {"problems": good.astype(np.float64), "runs": runs, "time": runs * self.times}
@@ -83,15 +83,16 @@ def read_answers(path: str | Path) -> Answers:
         MissingExtra: pyarrow is not installed.
     """
     file, about = answers_in(path)
-    table = file.read(columns=[name for name, _ in COLUMNS])
+    with reading_arrow(path):
+        table = file.read(columns=[name for name, _ in COLUMNS])
     words, numbers = {}, {}
     for name, kind in COLUMNS:
         column = table.column(name).combine_chunks()
         if kind == "string":
-            coded = column.dictionary_encode()
+            coded = column.fill_null("").dictionary_encode()
             words[name] = Words(tuple(coded.dictionary.to_pylist()), coded.indices.to_numpy().astype(np.int64))
         else:
-            numbers[name] = column.to_numpy(zero_copy_only=False)
+            numbers[name] = column.fill_null(0).to_numpy(zero_copy_only=False)
     return Answers(about["target"], about["legalsat"], words, numbers)
 
 

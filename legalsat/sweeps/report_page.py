@@ -56,7 +56,7 @@ _MEANINGS = {
     LEGAL: "boxes of a tensor map reach every operand as it lies",
     REPAIRED: "they do after the repair that its row names",
     REFUSED: "no layout of the same numbers makes them legal",
-    BAD: "the row is no problem; its error says why",
+    BAD: "the row could not be read; it says why",
 }
 _RULES = {rule.code: rule.name.replace("_", " ") for rule in RULES}
 
@@ -117,6 +117,10 @@ def page(
 def _shares(answers: Answers) -> Iterable[str]:
     everything = whole(answers) if answers.rows else Share("all", dict.fromkeys(WEIGHTS, (0.0, 0.0, 0.0)))
     yield "<section><h2>Share on the fast path</h2>"
+    bad = int(answers.bad.sum())
+    if bad:
+        words = "could not be read, and is not counted" if bad == 1 else "could not be read, and are not counted"
+        yield f'<p class="note invalid">{_many(bad, "invalid row")} {words}: {_link("verdict", BAD, "show")}</p>'
     yield _weigh(answers)
     yield '<div class="tiles">'
     for label, kinds, kind in (
@@ -130,10 +134,6 @@ def _shares(answers: Answers) -> Iterable[str]:
     yield "</div>"
     yield _weighed({w: _bar(everything.of[w], everything.total(w)) for w in WEIGHTS}, "div", "whole")
     yield f'<ul class="legend">{"".join(_key(kind, _MEANINGS[kind]) for kind in (LEGAL, REPAIRED, REFUSED))}</ul>'
-    bad = int(answers.bad.sum())
-    if bad:
-        words = "is no problem, and not counted" if bad == 1 else "are no problems, and not counted"
-        yield f'<p class="note">{_many(bad, "row")} {words}: {_link("verdict", BAD, "show")}</p>'
     yield '<div class="columns">'
     yield from _bars("operator", "operator", by_column(answers, "operator"))
     yield from _bars("type", "dtype", by_column(answers, "dtype"))

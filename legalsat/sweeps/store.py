@@ -1,20 +1,22 @@
 """A folder of answers by what they answer: safe against several writers, and never stale.
 
 A name is a digest of the question, of the package's sources and of the packages that decide with it, so that another
-version finds nothing. A file appears whole or not at all.
+version finds nothing. A file appears whole or not at all, and is sealed under its name: what was damaged or exchanged
+on disk counts as not answered.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
+from contextlib import suppress
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
 import legalsat
+from legalsat import files
 from legalsat.errors import InvalidInput
+from legalsat.sealed import sealed, unsealed
 
 DECIDING = ("egglog", "islpy", "z3-solver", "numpy")
 
@@ -43,42 +45,40 @@ def key_of(*parts: str) -> str:
 
 
 class Store:
-    """Answers in a folder, which is made when the first one comes.
+    """Answers in a folder, which is made when the first one comes, and is its user's alone.
 
     Raises:
-        InvalidInput: the folder's path is a file.
+        InvalidInput: here and in all methods, where there is no folder or no file under a name that is one's, or it
+            cannot be read or written; the message names it.
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        if self.folder.exists() and not self.folder.is_dir():
-            raise InvalidInput(f"store {self.folder} is a file; give a folder")
+        self.folder = files.require_folder(folder)
 
     def get(self, key: str) -> bytes | None:
-        """Return an answer, None if there is none."""
-        try:
-            return self._path(key).read_bytes()
-        except FileNotFoundError:
-            return None
+        """Return an answer, None if there is none or it is damaged."""
+        return unsealed(key, files.read(self._path(key)))
 
     def put(self, key: str, answer: bytes) -> None:
         """Keep an answer; what another writer kept meanwhile is the same."""
         path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(answer)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        for last in (False, True):
+            try:
+                files.make_private(path.parent)
+                files.write(path, sealed(key, answer))
+            except InvalidInput:
+                if last or path.parent.is_dir():
+                    raise  # else a sweep that ended has just dropped the folder
+            else:
+                return
 
     def clear(self) -> None:
         """Drop everything that a store writes, and the folder if nothing else is in it."""
         for folder in [path for path in self.folder.glob("??") if path.is_dir()]:
-            for path in [*folder.glob("*.arrow"), *folder.glob(".*.part")]:
-                path.unlink(missing_ok=True)
+            files.drop_drafts(folder)
+            for path in folder.glob("*.arrow"):
+                with suppress(OSError):
+                    path.unlink()
             _remove(folder)
         _remove(self.folder)
 

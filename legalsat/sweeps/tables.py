@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,14 @@ from typing import Any
 from legalsat.sweeps.answers import answer
 from legalsat.sweeps.catalogues import CATALOGUES, entries
 from legalsat.sweeps.columns import BAD, LEGAL, REFUSED, REPAIRED
-from legalsat.sweeps.problem import BadRow, Problem, row_or_error
-from legalsat.sweeps.reading import Row, read
+from legalsat.sweeps.problem import Problem, row_or_error
+from legalsat.sweeps.reading import read
+from legalsat.sweeps.rows import BadRow, Row, placed
 from legalsat.targets import Target
 from legalsat.targets import target as as_target
 
 AT_ONCE = 1024
+INVALID = "(invalid rows)"
 HEADER = ("operator", "shapes", "legal", "after repair", "refused", "reasons, and a repair")
 
 
@@ -29,7 +31,7 @@ class Line:
         legal: of them those whose operands all have tensor maps as they are.
         repaired: those whose operands have them when some are stored otherwise.
         refused: those of which an operand has none.
-        errors: rows that are no problems.
+        errors: rows that are invalid.
         reasons: the rules that are broken, in words, with their codes and operands; or why there are no shapes.
         repair: what makes the first of the repaired ones legal, "" where none needs it.
     """
@@ -48,8 +50,8 @@ class Line:
         """What `HEADER` names, as text; "-" where there are no shapes."""
         numbers = (self.shapes, self.legal, self.repaired, self.refused)
         said = "; ".join(self.reasons) + (f": {self.repair}" if self.repair else "")
-        wrong = f"{self.errors} rows are no problems" if self.errors else ""
-        return (self.name, *(str(n) if self.shapes else "-" for n in numbers), "; ".join(filter(None, (said, wrong))))
+        wrong = f"{self.errors} invalid {'row' if self.errors == 1 else 'rows'}" if self.errors else ""
+        return (self.name, *(str(n) if self.shapes else "-" for n in numbers), "; ".join(filter(None, (wrong, said))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,10 @@ class OperatorTable:
         return Line("all", shapes, legal, repaired, refused, errors, (), "")
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the header, the lines and the sums as cells of text."""
+        """Yield the header, the lines, those with failures first, and the sums as cells of text."""
         yield HEADER
-        yield from (line.cells for line in self.lines)
+        worst = sorted(self.lines, key=lambda line: (not line.errors, not line.refused, not line.repaired))
+        yield from (line.cells for line in worst)
         yield self.total.cells
 
     def markdown(self) -> str:
@@ -87,13 +90,16 @@ class OperatorTable:
         return {"source": self.source, "target": self.target, "lines": lines, "total": total}
 
 
-def operator_table(source: str | Path, target: str | Target) -> OperatorTable:
+def operator_table(
+    source: str | Path, target: str | Target, answers: Iterable[dict[str, Any]] | None = None
+) -> OperatorTable:
     """Return the table of a shipped set, or of a file of problems.
 
     Args:
         source: a name of `CATALOGUES`, whose entries are the lines, those without shapes too; or a file, with a line
             for all rows whose names are the same up to the last "/", or whose operators are where they have no names.
         target: a GPU, such as "h200".
+        answers: those of a sweep of the same source and target, in order; given here when left out.
 
     Raises:
         InvalidInput: there is no such file, or it holds no problems.
@@ -109,12 +115,16 @@ def operator_table(source: str | Path, target: str | Target) -> OperatorTable:
             missing[name] = reason
         else:
             asked.append((name, row))
-    for place in range(0, len(asked), AT_ONCE):
-        some = asked[place : place + AT_ONCE]
-        for (name, _), answered in zip(some, answer([row for _, row in some], gpu), strict=True):
-            found[name].append(answered)
+    given = _answered([row for _, row in asked], gpu) if answers is None else answers
+    for (name, _), answered in zip(asked, given, strict=True):
+        found[name].append(answered)
     lines = (_line(name, answers, missing.get(name, "")) for name, answers in found.items())
     return OperatorTable(str(source), str(gpu), tuple(lines))
+
+
+def _answered(rows: Sequence[Problem | BadRow], target: Target) -> Iterator[dict[str, Any]]:
+    for place in range(0, len(rows), AT_ONCE):
+        yield from answer(rows[place : place + AT_ONCE], target)
 
 
 def _listed(source: str | Path) -> Iterator[tuple[str, Problem | BadRow | None, str]]:
@@ -124,11 +134,11 @@ def _listed(source: str | Path) -> Iterator[tuple[str, Problem | BadRow | None, 
             if not entry.rows:
                 yield entry.name, None, entry.reason
             for place, values in enumerate(entry.rows, start=1):
-                yield entry.name, row_or_error(values, place), ""
+                yield entry.name, row_or_error({**values, "name": f"{entry.name}/{values['name']}"}, place), ""
         return
     for row in read(source):
         one = row_or_error(row.values, row.line) if isinstance(row, Row) else row
-        name = one.name if isinstance(one, Problem) else "(no problem)"
+        name = one.name if isinstance(one, Problem) else INVALID
         operator = dict(one.fields)["operator"] if isinstance(one, Problem) else name
         yield (name.rpartition("/")[0] or name or operator), one, ""
 
@@ -141,7 +151,7 @@ def _line(name: str, answers: Sequence[dict[str, Any]], missing: str) -> Line:
     for one in of(REPAIRED) + of(REFUSED):
         broken.setdefault((one["codes"], one["reason"]), set()).update(one["operands"].split(", "))
     reasons = tuple(f"{codes} {why} of {_and(sorted(whose))}" for (codes, why), whose in broken.items())
-    reasons += tuple(dict.fromkeys(one["error"] for one in of(BAD)))
+    reasons += tuple(dict.fromkeys(f"{placed(one['line'], one['name'])}: {one['error']}" for one in of(BAD)))
     repair = next((one["repair"] for one in of(REPAIRED)), "")
     legal, repaired, refused, errors = (len(of(verdict)) for verdict in (LEGAL, REPAIRED, REFUSED, BAD))
     said = reasons or ((missing,) if missing else ())
