@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from legalsat.analyses import ptx_machine_units as units
-from legalsat.analyses.ptx_machine_alu import immediate
+from legalsat.analyses.ptx_bounds import Bounds
+from legalsat.analyses.ptx_instruction import Instruction, immediate, names_in, results_of
 from legalsat.analyses.ptx_machine_conditions import keys_of_load
-from legalsat.analyses.ptx_text import Instruction, Kernel, names_in, results_of
+from legalsat.analyses.ptx_text import Kernel
 
 _DIRECT = {"mov", "cvta", "add", "sub", "selp", "or", "cvt", "shfl"}
 _GREATEST = 4096
@@ -30,9 +31,13 @@ class Roles:
     multiples: dict[str, int] = field(default_factory=dict)
 
 
-def roles_of(kernel: Kernel) -> Roles:
-    """Return what the parameters of a kernel are by their use."""
-    scales = _scales(kernel.instructions)
+def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
+    """Return what the parameters of a kernel are by their use.
+
+    Raises:
+        Undecided: it takes longer than the bounds allow.
+    """
+    scales = _scales(kernel.instructions, bounds)
     found = Roles({p.name for p in kernel.parameters if p.pointer})
     widths = _widths(kernel.instructions)
     for i in kernel.instructions:
@@ -62,7 +67,7 @@ def _widths(instructions: Iterable[Instruction]) -> dict[str, int]:
     return found
 
 
-def _scales(instructions: list[Instruction]) -> dict[str, dict[str, int]]:
+def _scales(instructions: list[Instruction], bounds: Bounds) -> dict[str, dict[str, int]]:
     """Return of each register the parameters of which it is a sum, with the power of two that each is multiplied by."""
     found: dict[str, dict[str, int]] = {}
     flows: list[tuple[str, str, int]] = []
@@ -74,6 +79,7 @@ def _scales(instructions: list[Instruction]) -> dict[str, dict[str, int]]:
             flows += [(i.operands[0], source, by) for source, by in _factors(i)]
     moved = True
     while moved:
+        bounds.check()
         moved = False
         for to, source, by in flows:
             for key, scale in found.get(source, {}).items():

@@ -12,6 +12,7 @@ from legalsat.analyses import ptx_machine_copies as copies
 from legalsat.analyses import ptx_machine_matrix as matrix
 from legalsat.analyses.ptx_contract import Undecided
 from legalsat.analyses.ptx_contract_values import agrees, lanes_agree
+from legalsat.analyses.ptx_instruction import Instruction, names_in, vector
 from legalsat.analyses.ptx_machine import (
     BLOCK,
     PARK,
@@ -26,7 +27,6 @@ from legalsat.analyses.ptx_machine import (
 from legalsat.analyses.ptx_machine_alu import FULL, Value, lanes_of
 from legalsat.analyses.ptx_machine_guards import active, assign, guard_of
 from legalsat.analyses.ptx_machine_places import Place, Places
-from legalsat.analyses.ptx_text import Instruction, names_in, vector
 
 EFFECTS = {"mbarrier", "cp", "wgmma", "tcgen05", "fence", "st", "ldmatrix", "stmatrix", "setmaxnreg", "tensormap",
            "atom", "red", "membar", "mapa", "getctarank", "clusterlaunchcontrol", "multimem"}  # fmt: skip

@@ -12,8 +12,11 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from legalsat.analyses.ptx_boxes import Boxes, boxes_of, idle_maps, mixed_operands
 from legalsat.analyses.ptx_contract import Finding, Undecided
+from legalsat.analyses.ptx_instruction import shortened
 from legalsat.analyses.ptx_machine import Run
 from legalsat.analyses.ptx_machine_alu import DividesByZero
 from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE
@@ -33,6 +36,8 @@ RUN_WORK = 150_000  # the same for one run
 MOST_TURNED = 6  # runs that try to turn one condition round
 MOST_FINDINGS = 20
 MAP_BYTES = 128  # of a tensor map among the parameters
+# What garbled text may end in; the message shows that something was garbled, and how.
+MISREAD = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 _NUMBERS = {"u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
 _LONG_NUMBERS = {"u64", "s64", "b64"}
 
@@ -98,9 +103,9 @@ class Sweep:
         except DividesByZero:
             self._shown[_key(values)] = None
             return None
-        except (LookupError, ValueError, TypeError, OverflowError) as error:
+        except MISREAD as error:
             # Text that no compiler prints; whatever it means, it is not proven.
-            open_[run.line, f"this is not understood ({error})"] = None
+            open_[run.line, not_understood(error)] = None
         finally:
             self.work += run.work
         if not run.cut and not run.endless:
@@ -159,7 +164,7 @@ class Sweep:
     @property
     def late(self) -> bool:
         """Has enough been done for this kernel?"""
-        return self.work > WORK or len(self.findings) > MOST_FINDINGS
+        return self.work > WORK or len(self.findings) > MOST_FINDINGS or bool(self.program.bounds.reason)
 
     def shown(self, values: Mapping[str, int], limit: int = RUN_WORK) -> _Shown | None:
         """Return what a run with these values shows of loops, None where it is none or too long."""
@@ -231,7 +236,8 @@ class Sweep:
         listed = {w.condition.name for w in self.program.watches if name in w.condition.keys}
         first = conditions.outcomes(listed, {**others, name: by})
         for power in range(GREATEST_POWER + 1):
-            if conditions.outcomes(listed, {**others, name: by * ((1 << power) + 1)}) != first:
+            found = conditions.outcomes(listed, {**others, name: by * ((1 << power) + 1)})
+            if not all(map(np.array_equal, found, first)):
                 return [power]
         return [GREATEST_POWER]
 
@@ -311,6 +317,8 @@ class Sweep:
         for watch in program.watches:
             if not self._half_seen(watch) or watch.condition.name in settled:
                 continue
+            if program.bounds.reason:
+                return
             free = program.conditions.keys_now(watch.condition) - set(self.fixed)
             if not free:
                 continue
@@ -345,7 +353,7 @@ def sweep_all(sweep: Sweep) -> None:
     names = steering(program, sweep.fixed)
     ones = {name: 0 if name.startswith("%") else program.multiple(name) for name in names}
     decisive = program.decisive
-    steps = {name: sweep.step_of(name, ones) if name in decisive else 0 for name in names}
+    steps = {name: sweep.step_of(name, ones) if name in decisive and not sweep.late else 0 for name in names}
     looped = {name: step for name, step in steps.items() if step}
     rest = {name: one for name, one in ones.items() if not steps[name]}
     several = [{**rest, **{n: rounds * s for n, s in looped.items()}} for rounds in ((1, 2) if looped else (1,))]
@@ -358,6 +366,8 @@ def sweep_all(sweep: Sweep) -> None:
     bases += [{**bases[0], name: 0} for name in looped]
     if not sweep.findings:
         sweep.turn(bases, looped)
+    if program.bounds.reason:
+        sweep.unproven[0, program.bounds.reason] = None
     if sweep.work > WORK:
         sweep.unproven[0, f"not all parameters are tried within {WORK} instructions"] = None
 
@@ -406,6 +416,11 @@ def steering(program: Program, fixed: Mapping[str, int]) -> list[str]:
         if swept or (name.startswith("%ctaid.") and f"%nctaid.{name[-1]}" not in program.steering):
             found.append(name)
     return found
+
+
+def not_understood(error: Exception) -> str:
+    """Return the reason why text that went wrong where it was looked into is not proven."""
+    return f"this is not understood ({type(error).__name__}: {shortened(str(error))})"
 
 
 def _growing(run: Run, few: _Shown | None, more: _Shown | None) -> list[tuple[int, int]]:

@@ -49,40 +49,79 @@ _WORDS = (
     *("%p1|%p2", "{%r1,%r2}", "{%r1}", "{}", "[%r1+", "[%r1+-4]", "[", "[]", "{,}", "{_,%r1}", "-%r1", "!%p1"),
 )
 _MODIFIERS = (".b3", ".b0", ".v3", ".v8", ".x3", ".x512", ".s128", ".pred", "")
-_OPERATIONS = _listed("""
-    ld.shared.b3 ld.shared.b0 ld.param.u64 ld.param.v4.b32 ld.global.b32 st.shared.v4.b2147483648 st.shared.v4.b32
-    st.shared.b8 st.async.b32 mov.b32 mov.b64 add.s32 sub.s64 mul.wide.u32 mad.lo.s32 div.u32 rem.s32 shl.b32
-    shr.s64 shr.u32 lop3.b32 bfe.u32 bfe.s64 bfi.b32 prmt.b32 selp.b32 setp.lt.s32 setp.ne.and.b32 setp.eq.f32
-    cvt.u64.u32 cvt.s8.s32 cvta.to.shared.u64 popc.b32 clz.b32 not.pred and.pred min.s32 abs.s64 neg.s32 mul.hi.u64
-    fns.b32 shfl.sync.idx.b32 vote.sync.ballot.b32 elect.sync activemask.b32 redux.sync.add.s32 match.any.sync.b32
-    bra bra.uni brx.idx ret exit trap call.uni bar.sync barrier.sync bar.arrive bar.red.popc.u32
-    barrier.cluster.arrive barrier.cluster.wait mapa.shared::cluster.u32 griddepcontrol.wait nanosleep.u32
-    mbarrier.init.shared::cta.b64 mbarrier.inval.shared.b64 mbarrier.arrive.shared::cta.b64
-    mbarrier.arrive.expect_tx.shared::cta.b64 mbarrier.expect_tx.relaxed.cta.shared.b64
-    mbarrier.arrive.noComplete.b64 mbarrier.try_wait.parity.shared::cta.b64 mbarrier.test_wait.b64
-    mbarrier.complete_tx.b64 cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes
-    cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
-    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes
-    cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 cp.async.bulk.commit_group
-    cp.async.bulk.wait_group.read cp.async.cg.shared.global cp.async.commit_group cp.async.wait_group
-    cp.async.wait_all cp.async.mbarrier.arrive.noinc.shared.b64 fence.proxy.async.shared::cta
-    fence.mbarrier_init.release.cluster fence.proxy.tensormap::generic.acquire.gpu membar.cta
-    tensormap.replace.tile.rank.global.b1024.b32 wgmma.fence.sync.aligned wgmma.commit_group.sync.aligned
-    wgmma.wait_group.sync.aligned wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16
-    wgmma.mma_async.sync.aligned.m64n99999999999k16.f32.bf16.bf16
-    tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32
-    tcgen05.dealloc.cta_group::1.sync.aligned.b32 tcgen05.ld.sync.aligned.32x32b.x16.b32
-    tcgen05.st.sync.aligned.16x64b.x1.b32 tcgen05.wait::ld.sync.aligned tcgen05.mma.cta_group::1.kind::f16
-    tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 tcgen05.cp.cta_group::1.128x256b
-    tcgen05.shift.cta_group::1.down tcgen05.fence::before_thread_sync ldmatrix.sync.aligned.m8n8.x4.shared.b16
-    stmatrix.sync.aligned.m8n8.x1.shared.b16 atom.shared.add.u32 red.shared.add.u32
-""")
+# What random kernels consist of: R, D, P for registers of 32, 64 bits and predicates, A, G for addresses in shared and
+# global memory, M for a box of a map, N for numbers, L for labels; V for four registers, W for a vector of two.
+_TEMPLATES = _listed(
+    """
+    ld.shared.b32 R, A   ld.shared.v4.b32 V, A   ld.param.u64 D, [k_param_0]
+    ld.param.u32 R, [k_param_1]   ld.param.v2.b32 W, [k_param_0]   ld.param.b64 D, [k_param_0+N]   ld.global.b32 R, G
+    st.shared.v4.b32 A, V   st.shared.b8 A, R
+    st.shared.b64 A, D   st.b32 G, R   st.async.b32 A, R, A   mov.b32 R, R   mov.b32 R, N   mov.b64 D, W   mov.b64 W, D
+    mov.u32 R, %tid.x   mov.u32 R, %ctaid.x   mov.b128 D, W   add.s32 R, R, N   add.s32 R, R, R   sub.s64 D, D, D
+    mul.wide.u32 D, R, N   mad.lo.s32 R, R, R, R   mul.hi.u64 D, D, D   div.u32 R, R, R   rem.s32 R, R, N
+    shl.b32 R, R, N   shr.s64 D, D, R   shr.u32 R, R, R   lop3.b32 R, R, R, R, N   bfe.u32 R, R, N, N
+    bfe.s64 D, D, R, N   bfi.b32 R, R, R, N, N   prmt.b32 R, R, R, N   selp.b32 R, R, R, P   setp.lt.s32 P, R, R
+    setp.eq.s32 P, R, N
+    setp.ne.and.b32 P, R, N, P   setp.eq.f32 P, R, R   setp.gt.u64 P, D, N   cvt.u64.u32 D, R   cvt.s8.s32 R, R
+    cvta.to.shared.u64 D, D   popc.b32 R, R   clz.b32 R, R   not.pred P, P   and.pred P, P, P   xor.pred P, P, N
+    min.s32 R, R, N   max.u64 D, D, D   abs.s64 D, D   neg.s32 R, R   and.b32 R, R, N   fns.b32 R, R, R, R
+    shfl.sync.idx.b32 R|P, R, N, N, -1   vote.sync.ballot.b32 R, P, -1   elect.sync R|P, -1   activemask.b32 R
+    redux.sync.add.s32 R, R, -1   match.any.sync.b32 R, R, -1   bra L   bra.uni L   brx.idx R, table   ret   exit   trap
+    call.uni L   bar.sync N   barrier.sync R, N   bar.sync 0   bar.arrive N, N   bar.red.popc.u32 R, N, P
+    bar.warp.sync N   barrier.cluster.arrive   barrier.cluster.wait   mapa.shared::cluster.u32 R, R, N
+    griddepcontrol.wait   nanosleep.u32 N   mbarrier.init.shared::cta.b64 A, N   mbarrier.init.shared::cta.b64 A, R
+    mbarrier.inval.shared.b64 A   mbarrier.arrive.shared::cta.b64 _, A   mbarrier.arrive.shared::cta.b64 D, A, N
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, A, N   mbarrier.expect_tx.relaxed.cta.shared.b64 A, N
+    mbarrier.arrive.noComplete.shared.b64 D, A, N   mbarrier.try_wait.parity.shared::cta.b64 P, A, R
+    mbarrier.try_wait.parity.shared::cta.b64 P, A, N   mbarrier.test_wait.shared.b64 P, A, D
+    mbarrier.complete_tx.shared.b64 A, N
+    cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes A, M, A
+    cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group M, A
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes A, G, N, A
+    cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 G, A, N
+    cp.async.bulk.commit_group   cp.async.bulk.wait_group.read N   cp.async.cg.shared.global A, G, 16
+    cp.async.ca.shared.global A, G, N   cp.async.commit_group   cp.async.wait_group N   cp.async.wait_all
+    cp.async.mbarrier.arrive.noinc.shared.b64 A   fence.proxy.async.shared::cta   membar.cta
+    fence.mbarrier_init.release.cluster   fence.proxy.tensormap::generic.acquire.gpu G, 128
+    tensormap.replace.tile.rank.global.b1024.b32 G, N   tensormap.replace.tile.box_dim.shared::cta.b1024.b32 A, N, R
+    tensormap.replace.tile.elemtype.shared::cta.b1024.b32 A, N
+    wgmma.fence.sync.aligned   wgmma.commit_group.sync.aligned   wgmma.wait_group.sync.aligned N
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 V, D, D, 1, 1, 1, 0, 0
+    wgmma.mma_async.sync.aligned.m64n99999999999k16.f32.bf16.bf16 V, D, D, P, 1, 1, 0, 0
+    tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 A, N   tcgen05.dealloc.cta_group::1.sync.aligned.b32 R, N
+    tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 A, 64   tcgen05.ld.sync.aligned.32x32b.x4.b32 V, [R]
+    tcgen05.st.sync.aligned.16x64b.x2.b32 [R], V   tcgen05.wait::ld.sync.aligned
+    tcgen05.mma.cta_group::1.kind::f16 [R], D, D, R, P
+    tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 A   tcgen05.cp.cta_group::1.128x256b [R], D
+    tcgen05.shift.cta_group::1.down [R]   tcgen05.fence::before_thread_sync
+    ldmatrix.sync.aligned.m8n8.x4.shared.b16 V, A   stmatrix.sync.aligned.m8n8.x1.shared.b16 A, {R}
+    atom.shared.add.u32 R, A, R   red.shared.add.u32 A, R   setmaxnreg.inc.sync.aligned.u32 N
+    """,
+    r"\s{2,}",
+)
+_GARBLED = _listed(
+    "ld.shared.b3 R, A   ld.shared.b0 R, A   ld.global.v4.b2147483648 V, G   st.shared.v4.b2147483648 A, V", r"\s{2,}"
+)
+_OPERATIONS = [one.split(" ", maxsplit=1)[0] for one in (*_TEMPLATES, *_GARBLED)]
+_CLASS = re.compile(r"(?<![%.:\w])[A-Z](?!\w)")
+_RIGHT = {
+    "R": ("%r1", "%r2", "%r3", "%r4"),
+    "D": ("%rd1", "%rd2", "%rd3"),
+    "P": ("%p1", "%p2"),
+    "A": ("[smem]", "[smem+8]", "[smem+1024]", "[%r1]", "[%r1+8]", "[%r2]", "[%rd2+16]"),
+    "G": ("[%rd1]", "[%rd1+64]", "[%rd3]"),
+    "M": ("[k_param_0, {%r1, %r2}]", "[%rd1, {%r1, %r2}]"),
+    "L": ("L1", "L2", "W"),
+    "V": ("{%r1, %r2, %r3, %r4}",),
+    "W": ("{%r1, %r2}",),
+    "N": ("0", "1", "1", "2", "4", "8", "16", "32", "64", "128", "512", "1024"),
+}
 _OPERANDS = _listed(
     """
     %r1   %r2   %r3   %rd1   %rd2   %p1   %p2   %tid.x   %ctaid.x   %laneid   smem   table   L1   k_param_0   [%r1]
     [%r1+8]   [%r1+-8]   [smem]   [smem+4]   [k_param_0]   [k_param_0+8]   [k_param_1]   [%rd1]   []   [%r9999]
     {%r1, %r2}   {%r1,%r2,%r3,%r1}   [%rd1, {%r1, %r2}]   [k_param_0, {%r1}]   {}   _   %p1|%p2   !%p1   -1
-""",
+    """,
     r"\s{2,}",
 )
 
@@ -197,31 +236,41 @@ _EDITS: tuple[Edit, ...] = (
 
 
 def _statement(rng: random.Random) -> str:
-    guard = rng.choice(("", "", "", "@%p1 ", "@!%p2 ", "@%r1 "))
-    operands = [rng.choice((*_OPERANDS, *_NUMBERS)) for _ in range(rng.choice((0, 1, 2, 2, 3, 3, 4, 5, 7)))]
-    return f"{guard}{rng.choice(_OPERATIONS)} {', '.join(operands)};"
+    guard = rng.choice(("", "", "", "", "@%p1 ", "@!%p2 ", "@%r1 " if rng.random() < 0.1 else ""))
+
+    def operand(found: re.Match[str]) -> str:
+        wild = rng.random() < 0.03
+        return rng.choice((*_OPERANDS, *_NUMBERS) if wild else _RIGHT[found[0]])
+
+    return f"{guard}{_CLASS.sub(operand, rng.choice(_GARBLED if rng.random() < 0.01 else _TEMPLATES))};"
 
 
 def _kernel(rng: random.Random) -> str:
-    """Return a kernel of random instructions, with a loop, a barrier and shared memory that they may mean."""
-    threads = rng.choice(("32", "128", "384", "1, 1, 1", "33, 2, 2", rng.choice(_NUMBERS)))
-    size = rng.choice(("1024", "", "230000", rng.choice(_NUMBERS)))
-    registers = rng.choice(("8", "8", "8", rng.choice(_NUMBERS)))
+    """Return a kernel of random instructions, with loops, a barrier and shared memory that they may mean."""
+    odd = rng.random() < 0.2
+    threads = rng.choice(_NUMBERS) if odd else rng.choice(("32", "128", "384", "1, 1, 1", "33, 2, 2"))
+    size = rng.choice(_NUMBERS) if odd else rng.choice(("1024", "4096", "230000"))
+    count = rng.choice(_NUMBERS) if odd else "8"
     lines = [_statement(rng) for _ in range(rng.choice((1, 3, 10, 40)))]
     for piece in rng.sample(_PIECES, rng.randrange(len(_PIECES))):
         at = rng.randrange(len(lines) + 1)
         lines[at:at] = piece
+    for label in ("L1", "L2", "W", "table"):
+        if rng.random() > 0.02 and f"{label}:" not in lines:
+            at = rng.randrange(len(lines) + 1)
+            lines[at:at] = [f"{label}:", *([".branchtargets L1, L2;"] if label == "table" else [])]
     body = "\n".join(lines)
     return f""".version 8.7
 .target {rng.choice(("sm_90a", "sm_100a", "sm_90", "sm_80", "sm_1"))}
 .address_size 64
-.visible .entry k(.param .u64 k_param_0, .param .{rng.choice(("u32", "b8", "f32", "b3"))} k_param_1)
-.{rng.choice(("reqntid", "reqntid", "reqntid", "maxntid", "explicitcluster", "reqnctapercluster"))} {threads}
+.visible .entry k(.param .u64 k_param_0, .param .{rng.choice(("u32", "u32", "b8", "f32", "b3"))} k_param_1)
+.{rng.choice(("reqntid", "reqntid", "reqntid", "maxntid"))} {threads}
+{rng.choice(("", "", "", ".explicitcluster", f".reqnctapercluster {rng.choice(_NUMBERS) if odd else 1}"))}
 {{
-.reg .pred %p<{registers}>;
-.reg .b32 %r<{registers}>;
+.reg .pred %p<{count}>;
+.reg .b32 %r<{count}>;
 .reg .b64 %rd<8>;
-.shared .align {rng.choice(("8", "16", "1024", "0", "3"))} .b8 smem[{size}];
+.shared .align {rng.choice(("8", "16", "1024", "0", "3") if odd else ("8", "1024"))} .b8 smem[{size}];
 {body}
 ret;
 }}
@@ -235,7 +284,9 @@ _PIECES: tuple[list[str], ...] = (
     ["mbarrier.init.shared::cta.b64 [smem], 1;", "bar.sync 0;"],
     ["W:", "mbarrier.try_wait.parity.shared::cta.b64 %p1, [smem], %r2;", "@!%p1 bra W;"],
     ["mov.u32 %r3, 0;", "L1:", "add.s32 %r3, %r3, 1;", "setp.lt.s32 %p2, %r3, %r2;", "@%p2 bra L1;"],
-    ["table:", ".branchtargets L1, L2;", "brx.idx %r2, table;", "L2:"],
+    ["table:", ".branchtargets L1, L2;", "brx.idx %r2, table;"],
+    ["and.b32 %r1, %r1, 1016;", "add.s32 %r1, %r1, smem;"],
+    ["mov.u32 %r4, %tid.x;", "setp.eq.s32 %p1, %r4, 0;"],
     ["{", ".reg .b32 %q<4>;", "mov.b32 %q1, %tid.x;", "mov.b32 %r1, %q1;", "}"],
     ["mbarrier.arrive.expect_tx.shared::cta.b64 _, [smem], 512;"],
     ["cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [smem+16], [%rd1], 512, [smem];"],

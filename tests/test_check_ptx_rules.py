@@ -15,7 +15,8 @@ from test_check_ptx import DATA, LOAD, SET_UP, kernel, ping_pong, two_loads, wai
 import legalsat as ls
 from bench.ptx_judged import answer, faults
 from legalsat.analyses.ptx_contract_units import lacking
-from legalsat.analyses.ptx_text import Instruction, Kernel, parse
+from legalsat.analyses.ptx_instruction import Instruction
+from legalsat.analyses.ptx_text import Kernel, parse
 from legalsat.cli import main
 from legalsat.errors import InvalidInput
 from legalsat.extract.check_ptx import check_ptx
