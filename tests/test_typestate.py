@@ -19,6 +19,7 @@ from legalsat.pipeline import (
     At,
     BarrierRing,
     Expect,
+    Fence,
     Guard,
     Load,
     Loop,
@@ -26,6 +27,7 @@ from legalsat.pipeline import (
     Pipeline,
     Read,
     Role,
+    Start,
     Sync,
     Trips,
     Wait,
@@ -242,3 +244,25 @@ def test_an_arrival_for_another_block_needs_that_block() -> None:
     consumer = ring.roles[1]
     body = (*consumer.body, Arrive("empty", FIRST, cta=1))
     assert codes(replace(ring, roles=(ring.roles[0], replace(consumer, body=body)), cluster=2))
+
+
+@pytest.mark.parametrize("name", ["block", "cluster", "named"])
+@pytest.mark.parametrize("comes", [True, False])
+@pytest.mark.parametrize("stays", [True, False])
+def test_barriers_of_the_block_and_of_the_cluster_wait_for_every_role(name: str, comes: bool, stays: bool) -> None:
+    """Both checkers let a role that has ended be missed there, and no other; a named barrier is of those who name it."""
+    starts: tuple[Operation, ...] = (Start("full"), Fence("mbarrier_init"), Sync("block"))
+    waits: tuple[Operation, ...] = (Sync(name),) * comes + (Wait("full", FIRST),) * stays
+    pipeline = Pipeline(
+        (BarrierRing("full", 1, 1),),
+        (),
+        (
+            Role("first", 1, (*starts, Sync(name), Arrive("full", FIRST), Wait("full", FIRST))),
+            Role("second", 1, (Sync("block"), *waits)),
+        ),
+        cluster=2,
+    )
+    hangs = stays and not comes and name != "named"
+    assert codes(pipeline) == ({"PIPE018"} if hangs else set())
+    assert judged(pipeline).proven != hangs
+    assert harmful(pipeline) == hangs
