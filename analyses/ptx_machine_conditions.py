@@ -137,6 +137,32 @@ class Conditions:
         keys = self.depends.get(i.guard) if i.guard else None
         return Condition(i.guard, i.line, keys, used=True) if keys else None
 
+    def counted(self) -> dict[str, tuple[int, frozenset[str]]]:
+        """Return registers that say how many arrive, meet or come, and where, if a launch decides that.
+
+        With each come a line, and the parameters from which it is computed, whatever the branches on the way.
+        """
+        found: dict[str, tuple[int, frozenset[str]]] = {}
+        for i in self.program.chosen:
+            for name in (n for one in units.counted_operands(i) for n in names_in(one)):
+                if name not in found:
+                    found[name] = i.line, self._computed_from(name)
+        return {name: (line, keys) for name, (line, keys) in found.items() if keys}
+
+    def _computed_from(self, name: str) -> frozenset[str]:
+        keys: set[str] = set()
+        seen, work = {name}, [name]
+        while work:
+            for i in self.definitions.get(work.pop(), ()):
+                if i.base == "ld":
+                    keys |= set(keys_of_load(i)) if units.space_of(i) == "param" else set()
+                    continue
+                more = {n for one in i.operands[1:] for n in names_in(one)} - seen
+                keys |= {n for n in more if n.startswith(_GRID)}
+                seen |= more
+                work += more
+        return frozenset(keys)
+
     # Turning conditions round.
 
     def flips(

@@ -16,6 +16,7 @@ from legalsat.analyses.ptx_machine_conditions import keys_of_load
 from legalsat.analyses.ptx_text import Kernel
 
 _DIRECT = {"mov", "cvta", "add", "sub", "selp", "or", "cvt", "shfl"}
+WARP = 32  # threads, of which barriers of the block take multiples
 _GREATEST = 4096
 
 
@@ -131,7 +132,9 @@ def _multiples(i: Instruction) -> list[tuple[str, int]]:
     """Return registers that must hold multiples of something: shared addresses, and bytes of bulk copies."""
     found = []
     places = [(n, names_in(one)[0]) for n, one in enumerate(i.operands) if one.startswith("[") and names_in(one)]
-    if i.base == "mbarrier":
+    if i.base in {"bar", "barrier"} and i.parts[1:2] not in {("warp",), ("cluster",)}:
+        found += [(name, WARP) for one in i.operands[1:2] for name in names_in(one)]
+    elif i.base == "mbarrier":
         found += [(name, 8) for _, name in places]
         if "expect_tx" in i.parts and not i.operands[-1].startswith("["):
             found.append((i.operands[-1], 16))

@@ -27,6 +27,7 @@ from legalsat.analyses.ptx_machine_watch import Watch
 LEAST_ROUNDS, MOST_ROUNDS = 4, 64  # of one loop that are tried one by one
 SPREAD = 8  # rounds between two runs that show how often a head is come to in each
 UNROLLED = 16  # rounds that a compiler may put into one
+COUNTS = (1, 2, 3, 15, 16, 17, 32, 64, 128, 4096)  # that a parameter takes which says how many arrive, or where
 SLACK = 64  # instructions by which a run must be longer to be another
 LONG = 1 << 20  # rounds that no run makes: it is cut when the states of its loops have repeated
 PAIRED = (0, 1, 3)
@@ -83,11 +84,17 @@ class Sweep:
     probing: bool = True
     unsized: list[tuple[Values, bool]] = field(default_factory=list)
     rounds: dict[str, list[dict[int, int]]] = field(default_factory=dict)
+    counted: set[str] = field(default_factory=set)
 
     # One run.
 
-    def run(self, values: Mapping[str, int], periods: Periods | None = None, limit: int = RUN_WORK) -> Run | None:
-        """Run once, and take over what it shows; None where these values are none that a launch has."""
+    def run(
+        self, values: Mapping[str, int], periods: Periods | None = None, limit: int = RUN_WORK, *, meant: bool = True
+    ) -> Run | None:
+        """Run once, and take over what it shows; None where these values are none that a launch has.
+
+        `meant`: nothing says that a launch never has these values. What breaks otherwise is not proven, no more.
+        """
         held = self._launch({**values, **self.fixed})
         if held is None:
             return None
@@ -110,7 +117,7 @@ class Sweep:
             self.work += run.work
         if not run.cut and not run.endless:
             self._shown[_key(values)] = _Shown(run.visits, len(run.order.accesses), run.work, run.closest)
-        self._take(run, values, held, open_)
+        self._take(run, values, held, open_, meant=meant)
         return run
 
     def _launch(self, values: Values) -> Values | None:
@@ -123,7 +130,9 @@ class Sweep:
                 values = {grid: values[block] + 1, **values}
         return values
 
-    def _take(self, run: Run, values: Mapping[str, int], held: Values, open_: dict[tuple[int, str], None]) -> None:
+    def _take(
+        self, run: Run, values: Mapping[str, int], held: Values, open_: dict[tuple[int, str], None], *, meant: bool
+    ) -> None:
         for line, started in run.barriers.late.items():
             open_[line, f"arrivals may still come when the barrier of line {started} is invalidated"] = None
         open_.update(run.notes)
@@ -145,7 +154,7 @@ class Sweep:
         for place, finding in run.order.findings.items():
             if finding.level != "error":
                 self.warnings.setdefault(finding.kind, finding)
-            elif rank[0]:
+            elif rank[0] or not meant:
                 self.unproven[finding.line, finding.message + said] = None
             elif rank < self._ranks.get(place, (1 << 62, 0)):
                 self._ranks[place] = rank
@@ -158,7 +167,7 @@ class Sweep:
 
     def _said(self, held: Mapping[str, int]) -> str:
         """Return the values of a run in words."""
-        told = [n for n in sorted(held) if n in self.program.decisive]
+        told = [n for n in sorted(held) if n in self.program.decisive or n in self.counted]
         return f", with {', '.join(f'{n} = {held[n]}' for n in told)}" if told else ""
 
     @property
@@ -308,6 +317,28 @@ class Sweep:
                 return False
         return found
 
+    def count(self, base: Values) -> None:
+        """Let parameters that say how many arrive or meet, and where, take other values that a launch may give them."""
+        conditions = self.program.conditions
+        for name, (line, keys) in conditions.counted().items():
+            for key in sorted(keys - self.fixed.keys()):
+                self.counted.add(key)
+                seen: set[int] = set()
+                for value in COUNTS:
+                    values = {**base, key: value * self.program.multiple(key)}
+                    (number,) = conditions.outcomes([name], values)
+                    if number is None:
+                        self.unproven[line, f"{name}, which {key} decides, is not followed"] = None
+                        break
+                    if self.late:
+                        return
+                    if isinstance(number, int) and number not in seen:
+                        seen.add(number)
+                        before = len(self.unproven)
+                        self.run(values, meant=False)
+                        if len(self.unproven) > before:
+                            break  # one example is enough
+
     def turn(self, bases: list[Values], steps: Values) -> None:
         """Try to let every condition that a launch decides turn out both ways; say where it does not."""
         program = self.program
@@ -366,6 +397,7 @@ def sweep_all(sweep: Sweep) -> None:
     bases += [{**bases[0], name: 0} for name in looped]
     if not sweep.findings:
         sweep.turn(bases, looped)
+        sweep.count(bases[0])
     if program.bounds.reason:
         sweep.unproven[0, program.bounds.reason] = None
     if sweep.work > WORK:

@@ -15,6 +15,7 @@ from legalsat.pipeline_sites import (
     Grouped,
     Meeting,
     Multicast,
+    NamedBarrier,
     PhaseWait,
     StageRead,
     StageWrite,
@@ -33,6 +34,7 @@ _MBARRIER = "PTX ISA 9.1, 9.7.13.15"
 _BULK = "PTX ISA 9.1, 9.7.9.25"
 _WGMMA = "PTX ISA 9.1, 9.7.15"
 _TCGEN05 = "PTX ISA 9.1, 9.7.16"
+MAX_NAMED, WARP = 15, 32  # FACTS HW-14
 MAX_COUNT = 2**20 - 1  # of arrivals and of bytes (FACTS MB-02)
 
 
@@ -539,4 +541,30 @@ def reads_not_fenced(write: StageWrite, target: Target) -> Requirements:
         "stage {stage} was read by threads and is written by the async proxy without a fence",
         help="give fence.proxy.async.shared::cta between the wait for the readers and the load",
         stage=write.stage,
+    )
+
+
+@CHIP.rule(
+    "PIPE028",
+    Source("PTX ISA 9.1, 9.7.13.1", "barrier").saying(
+        "specifies a logical barrier resource as an immediate constant or register with value 0 through 15"
+    ),
+    refused_by="hardware",
+)
+def named_barrier_out_of_range(barrier: NamedBarrier, target: Target) -> Requirements:
+    """A block has 16 barriers by number, and each waits for whole warps (FACTS HW-14)."""
+    yield require(
+        0 <= barrier.number <= MAX_NAMED,
+        "barrier {number} of the block is used, outside 0 to {limit}",
+        help="use the numbers 0 to {limit}, one for each group of warps that meets at a time",
+        number=barrier.number,
+        limit=MAX_NAMED,
+    )
+    yield require(
+        barrier.threads % WARP == 0,
+        "barrier {number} of the block waits for {threads} threads, no multiple of {warp}",
+        help="give the threads of all warps that meet there, {warp} each",
+        number=barrier.number,
+        threads=barrier.threads,
+        warp=WARP,
     )

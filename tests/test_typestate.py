@@ -250,7 +250,7 @@ def test_an_arrival_for_another_block_needs_that_block() -> None:
 @pytest.mark.parametrize("comes", [True, False])
 @pytest.mark.parametrize("stays", [True, False])
 def test_barriers_of_the_block_and_of_the_cluster_wait_for_every_role(name: str, comes: bool, stays: bool) -> None:
-    """Both checkers let a role that has ended be missed there, and no other; a named barrier is of those who name it."""
+    """Both checkers let only a role that has ended be missed there; a named barrier is of those who name it."""
     starts: tuple[Operation, ...] = (Start("full"), Fence("mbarrier_init"), Sync("block"))
     waits: tuple[Operation, ...] = (Sync(name),) * comes + (Wait("full", FIRST),) * stays
     pipeline = Pipeline(
