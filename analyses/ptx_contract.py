@@ -179,9 +179,9 @@ class Order:
         self.agents += 1
         return self.agents - 1
 
-    def find(self, kind: str, line: int, message: str, note: str = "") -> None:
+    def find(self, kind: str, line: int, message: str, note: str = "", help_: str = "") -> None:
         """Add a finding, once for each kind and line."""
-        self.findings.setdefault((kind, line), Finding(kind, line, message, note, _HELP[kind]))
+        self.findings.setdefault((kind, line), Finding(kind, line, message, note, help_ or _HELP[kind]))
 
     def meet_lanes(self, worker: Worker) -> None:
         """Let a warp's lanes meet: what each has done so far, all have."""
