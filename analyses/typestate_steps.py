@@ -68,6 +68,10 @@ def fence(run: Run, actor: Actor, p: Process, op: Fence) -> bool:
                 mine = part == own or users[part] == "cp.async"
                 if mine and not stage.writes.get(part, 0) & ~p.known:
                     p.known |= bit
+            for fences, done in ((stage.write_fences, stage.writes), (stage.read_fences, stage.reads)):
+                for part, bit in fences.items():
+                    if not done.get(part, 0) & ~p.known:
+                        p.known |= bit
     elif op.kind == "wgmma":
         p.touched = frozenset()
     elif op.kind == "tcgen05.before":

@@ -544,7 +544,7 @@ def reads_not_fenced(write: StageWrite, target: Target) -> Requirements:
     The copy might overtake the read otherwise. CUTLASS and DeepGEMM leave it to the arrival on a barrier and the wait
     for it (FACTS FN-04), and mostly nothing happens; a public report has wrong data on an NVL72 without the fence
     (deepseek-ai/DeepEP 642), and Triton gives it since 2025 (triton-lang/triton 7262). Reads by the matrix units need
-    none. Judged in PTX texts alone.
+    none.
     """
     yield require(
         write.reads_fenced,

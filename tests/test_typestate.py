@@ -18,6 +18,7 @@ from legalsat.pipeline import (
     Arrive,
     At,
     BarrierRing,
+    BufferRing,
     Expect,
     Fence,
     Guard,
@@ -31,12 +32,14 @@ from legalsat.pipeline import (
     Sync,
     Trips,
     Wait,
+    Write,
     walk,
 )
 from legalsat.targets import target
 
 EXAMPLES = pipelines.EXAMPLES
 C = At("c")
+K = Trips("K tiles")
 EVERY = 53  # of the mutants is compared with the model checker; bench.typestate_agreement compares all
 
 
@@ -266,3 +269,29 @@ def test_barriers_of_the_block_and_of_the_cluster_wait_for_every_role(name: str,
     assert codes(pipeline) == ({"PIPE018"} if hangs else set())
     assert judged(pipeline).proven != hangs
     assert harmful(pipeline) == hangs
+
+
+def by_threads(*, fence: str, writes: bool) -> Pipeline:
+    """A warp that loads a stage which another one has read, or written, fenced by either or by none."""
+    fenced = Fence("proxy.async")
+    empties: tuple[Operation, ...] = (Wait("empty", C, before=True), *(fenced,) * (fence == "loader"))
+    loads: tuple[Operation, ...] = (*empties, Expect("full", C, 64), Load("A", C, "full", 64), Advance("c"))
+    uses: list[Operation] = [Wait("full", C), Read("A", C), *([Write("A", C)] if writes else [])]
+    turn = (*uses, *(fenced,) * (fence == "user"), Arrive("empty", C), Advance("c"))
+    start: tuple[Operation, ...] = (Start("full"), Start("empty"), Fence("mbarrier_init"), Sync("block"))
+    return Pipeline(
+        (BarrierRing("full", 2, 1), BarrierRing("empty", 2, 1)),
+        (BufferRing("A", 2, 64),),
+        (Role("loader", 1, (*start, Loop(K, loads))), Role("user", 4, (Sync("block"), Loop(K, turn)))),
+    )
+
+
+@pytest.mark.parametrize("writes", [True, False])
+@pytest.mark.parametrize("fence", ["user", "loader", ""])
+def test_documents_want_a_fence_before_the_copy_engine_overwrites(fence: str, writes: bool) -> None:
+    """Warnings of the check of PTX, asked of programs too; nobody but a document is known to want them."""
+    found = judged(by_threads(fence=fence, writes=writes))
+    wanted = {"PIPE026", "PIPE027"} if writes else {"PIPE027"}
+    assert {d.code for d in found.diagnostics} == (set() if fence else wanted)
+    assert {d.level for d in found.diagnostics} <= {"warning"}
+    assert found.proven
