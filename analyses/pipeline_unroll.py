@@ -6,13 +6,14 @@ processes: that is `pipeline_machine`'s.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from legalsat.analyses.pipeline_tables import Access, Cell, Flight, FlightKind, Instruction, Process, Unrolled
 from legalsat.errors import InvalidInput
 from legalsat.pipeline import (
+    MEETINGS,
     Advance,
     Allocate,
     Arrive,
@@ -73,9 +74,11 @@ def unroll(pipeline: Pipeline, values: Mapping[str, int]) -> Unrolled:
         tuple(ring.arrivals for _, ring, _ in barriers),
         meetings,
     )
-    for number, process in enumerate(processes):
-        writer = _Writer(result, number, values)
-        writer.run(process.role.body)
+    writers = [_Writer(result, number, values) for number in range(len(processes))]
+    for writer in writers:
+        writer.run(writer.process.role.body)
+    for writer in writers:
+        writer.end(writers)
         result.programs.append(tuple(writer.program))
         result.left.append(writer.left())
     _match_frees(result)
@@ -331,10 +334,19 @@ class _Writer:
         present = sum(
             p.cta == self.cta or op.name == "cluster"
             for p in self.result.processes
-            if any(isinstance(o, Sync) and o.name == op.name for o in walk(p.role.body))
+            if op.name in MEETINGS or any(isinstance(o, Sync) and o.name == op.name for o in walk(p.role.body))
         )
         self.add(op, meeting=meeting)
         self.add(op, meeting=meeting, need=turn * present)
+
+    def end(self, writers: Sequence[_Writer]) -> None:
+        """Let barriers of the block and of the cluster wait no more for who has ended: it has arrived at all others."""
+        for name in sorted(MEETINGS):
+            meeting = self.meeting_numbers.get((0 if name == "cluster" else self.cta, name))
+            if meeting is not None:
+                most = max(writer.met.get(meeting, 0) for writer in writers)
+                for _ in range(most - self.met.get(meeting, 0)):
+                    self.add(Sync(name), meeting=meeting)
 
     def allocate(self, op: Allocate) -> None:
         held = [cell for name in op.holds for cell in self.held(name)]

@@ -49,6 +49,7 @@ KINDS = {
     "initialisation_not_fenced": "no fence follows the init of a barrier that asynchronous units complete on",
     "overwrite_not_fenced": "the copy engine overwrites ordinary writes without a proxy fence",
     "reads_not_fenced": "the copy engine overwrites what threads have read without a proxy fence",
+    "named_barrier_out_of_range": "a barrier of the block has another number than 0 to 15, or waits for parts of warps",
 }
 # What documents ask for, but neither hardware nor the compilers at large (FACTS FN-04, FN-05): no error.
 WARNINGS = frozenset({"initialisation_not_fenced", "overwrite_not_fenced", "reads_not_fenced"})
@@ -110,6 +111,7 @@ _HELP = {
     "initialisation_not_fenced": "give fence.mbarrier_init.release.cluster after the init, before the block meets",
     "overwrite_not_fenced": "give fence.proxy.async after the writes, before what the load's issuer waits for",
     "reads_not_fenced": "give fence.proxy.async.shared::cta between the wait for the readers and the load",
+    "named_barrier_out_of_range": "use the numbers 0 to 15, and give the threads of all warps that meet",
 }
 
 
@@ -177,9 +179,9 @@ class Order:
         self.agents += 1
         return self.agents - 1
 
-    def find(self, kind: str, line: int, message: str, note: str = "") -> None:
+    def find(self, kind: str, line: int, message: str, note: str = "", help_: str = "") -> None:
         """Add a finding, once for each kind and line."""
-        self.findings.setdefault((kind, line), Finding(kind, line, message, note, _HELP[kind]))
+        self.findings.setdefault((kind, line), Finding(kind, line, message, note, help_ or _HELP[kind]))
 
     def meet_lanes(self, worker: Worker) -> None:
         """Let a warp's lanes meet: what each has done so far, all have."""

@@ -372,6 +372,8 @@ class Barriers:
             barrier.expect_line or line,
             f"phase {barrier.phase} expects {barrier.expects} bytes and gets {barrier.expects - barrier.tx}",
             f"waited for at line {line}",
+            # To expect what comes would end the wait before data that are missing.
+            f"let the copies of the other {barrier.tx} bytes come, on which somebody relies" if barrier.tx > 0 else "",
         )
 
     def check_end(self, known: Clock) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from legalsat.analyses.ptx_contract import Finding
-from legalsat.analyses.ptx_text import Instruction, Kernel
+from legalsat.analyses.ptx_instruction import Instruction
+from legalsat.analyses.ptx_text import Kernel
 
 _TENSOR_MEMORY = {100, 101, 103, 110}  # compute capabilities, tenfold, that have tcgen05
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from legalsat.analyses.ptx_instruction import Instruction, names_in
 from legalsat.analyses.ptx_machine_alu import Value, lanes_of, whole_type
-from legalsat.analyses.ptx_text import Instruction, names_in
 
 _WHOLE = {"mov", "add", "sub", "mul", "mad", "and", "or", "xor", "not", "shl", "shr", "bfe", "bfi", "cvt", "selp"}
 _COMPARED = {"setp"}

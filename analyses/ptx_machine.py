@@ -241,6 +241,7 @@ class Run:
                     if self.steps < 0:
                         self.endless = True
                         raise Undecided(self.program.lines[pc], f"no end within {self.allowed} instructions")
+                    self.program.bounds.check()
                     if self.cut:
                         return moved
                     begin = part.pc

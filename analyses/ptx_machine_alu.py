@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 LANES = 32
 FULL = 2**LANES - 1
+MOST_BITS = 64  # of values that are followed
 Value: TypeAlias = Any  # int | NDArray[np.uint64] | None
 Lanes: TypeAlias = NDArray[np.bool_]
 _LANE = np.arange(LANES, dtype=np.uint64)
@@ -271,7 +272,7 @@ def arithmetic(parts: tuple[str, ...], operands: tuple[str, ...]) -> Work | None
     letter, bits = kind
     if letter == "p":
         return _of_predicates(base)
-    if "sat" in parts or "cc" in parts:
+    if "sat" in parts or "cc" in parts or bits > MOST_BITS:
         return None
     others: dict[str, Callable[[], Work | None]] = {
         "add": lambda: _bits_two(_add, bits),
@@ -376,17 +377,3 @@ def _of_predicates(base: str) -> Work | None:
 
 def _ones(bits: int) -> Any:
     return np.uint64((1 << bits) - 1)
-
-
-def immediate(text: str) -> int | None:
-    """Return a number as written in PTX, as bits; None if it is none. Floats come as 0f and 0d with their bits."""
-    floats = re.fullmatch(r"0[fFdD]([0-9a-fA-F]+)", text)
-    if floats is not None:
-        return int(floats[1], 16)
-    whole = re.fullmatch(r"(-?)(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?", text)
-    if whole is None:
-        return None
-    digits = whole[2]
-    octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
-    value = int(digits, 8 if octal else 0)
-    return -value if whole[1] else value

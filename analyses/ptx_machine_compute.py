@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses import ptx_machine_units as units
+from legalsat.analyses.ptx_instruction import Instruction, results_of, vector
 from legalsat.analyses.ptx_machine import Operation, Part, Run, Warp
-from legalsat.analyses.ptx_machine_alu import FULL, Value, arithmetic, blend, compare
+from legalsat.analyses.ptx_machine_alu import FULL, MOST_BITS, Value, arithmetic, blend, compare
 from legalsat.analyses.ptx_machine_guards import assign, guard_of
-from legalsat.analyses.ptx_text import Instruction, results_of, vector
 
 
 def compute(program: Any, i: Instruction) -> Operation:
@@ -20,13 +20,15 @@ def compute(program: Any, i: Instruction) -> Operation:
     results = results_of(i)
     if base == "ld":
         return units.make_load(program, i)
-    if base == "mov" and (i.operands[0].startswith("{") or i.operands[1].startswith("{")):
+    if (
+        base == "mov"
+        and _operand_bits(parts) <= MOST_BITS
+        and (i.operands[0].startswith("{") or i.operands[1].startswith("{"))
+    ):
         return _pack(program, i, guard)
     if base == "selp":
         return _select(program, i, guard)
-    work = compare(parts) if base in {"setp", "set"} else arithmetic(parts, i.operands)
-    if base == "set":
-        work = None
+    work = compare(parts) if base == "setp" else arithmetic(parts, i.operands)
     if work is None:
         return _unknown(program, results, guard, line)
     bits = _operand_bits(parts)

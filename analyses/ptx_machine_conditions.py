@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses import ptx_machine_units as units
-from legalsat.analyses.ptx_machine_alu import FULL, LANES, DividesByZero, Value, arithmetic, blend, compare, immediate
-from legalsat.analyses.ptx_text import Instruction, names_in, results_of, vector
+from legalsat.analyses.ptx_instruction import Instruction, immediate, names_in, results_of, vector
+from legalsat.analyses.ptx_machine_alu import FULL, LANES, DividesByZero, Value, arithmetic, blend, compare
 
 TRUE, FALSE = 1, 2  # outcomes of a condition, as bits
 LANES_DECIDE = frozenset({"elect", "activemask", "mbarrier"})  # their results depend on no launch
@@ -66,7 +66,7 @@ class Conditions:
         self.program = program
         self._narrowed = False
         self._left, self._budget = BUDGET, 8 * BUDGET
-        self._loops: dict[str, bool] = {}
+        self._loops: set[str] | None = None
         self.definitions: dict[str, list[Instruction]] = {}
         for i in program.chosen:
             for name in results_of(i):
@@ -92,6 +92,7 @@ class Conditions:
         nothing: frozenset[str] = frozenset()
         moved = True
         while moved:
+            self.program.bounds.check()
             moved = False
             for i in self.program.chosen:
                 to, keys = results_of(i), nothing
@@ -135,6 +136,32 @@ class Conditions:
         """Return the condition under which an instruction goes on, if a launch decides it."""
         keys = self.depends.get(i.guard) if i.guard else None
         return Condition(i.guard, i.line, keys, used=True) if keys else None
+
+    def counted(self) -> dict[str, tuple[int, frozenset[str]]]:
+        """Return registers that say how many arrive, meet or come, and where, if a launch decides that.
+
+        With each come a line, and the parameters from which it is computed, whatever the branches on the way.
+        """
+        found: dict[str, tuple[int, frozenset[str]]] = {}
+        for i in self.program.chosen:
+            for name in (n for one in units.counted_operands(i) for n in names_in(one)):
+                if name not in found:
+                    found[name] = i.line, self._computed_from(name)
+        return {name: (line, keys) for name, (line, keys) in found.items() if keys}
+
+    def _computed_from(self, name: str) -> frozenset[str]:
+        keys: set[str] = set()
+        seen, work = {name}, [name]
+        while work:
+            for i in self.definitions.get(work.pop(), ()):
+                if i.base == "ld":
+                    keys |= set(keys_of_load(i)) if units.space_of(i) == "param" else set()
+                    continue
+                more = {n for one in i.operands[1:] for n in names_in(one)} - seen
+                keys |= {n for n in more if n.startswith(_GRID)}
+                seen |= more
+                work += more
+        return frozenset(keys)
 
     # Turning conditions round.
 
@@ -200,12 +227,18 @@ class Conditions:
 
     def _carried(self, name: str) -> bool:
         """Does a register depend on one that is written in several places?"""
-        if name not in self._loops:
-            self._loops[name] = False
-            listed = self.definitions.get(name, [])
-            sources = {n for i in listed for one in i.operands[1:] for n in names_in(one)}
-            self._loops[name] = len(listed) > 1 or any(self._carried(n) for n in sorted(sources))
-        return self._loops[name]
+        if self._loops is None:
+            readers: dict[str, set[str]] = {}
+            for to, listed in self.definitions.items():
+                for n in {n for i in listed for one in i.operands[1:] for n in names_in(one)}:
+                    readers.setdefault(n, set()).add(to)
+            work = [to for to, listed in self.definitions.items() if len(listed) > 1]
+            self._loops = set(work)
+            while work:
+                more = readers.get(work.pop(), set()) - self._loops
+                self._loops |= more
+                work += more
+        return name in self._loops
 
     def same_for_blocks(self, condition: Condition, free: Set[str], seen: int, base: Mapping[str, int]) -> bool:
         """Does a condition that depends on the block's number alone turn out the same for each of the first blocks?"""

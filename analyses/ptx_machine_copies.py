@@ -8,10 +8,10 @@ from typing import Any
 
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.ptx_contract import Undecided
+from legalsat.analyses.ptx_instruction import Instruction
 from legalsat.analyses.ptx_machine import BLOCK, PARK, SHARED_BASE, SHARED_BYTES, LaneStores, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_guards import active, guard_of
 from legalsat.analyses.ptx_machine_places import Places
-from legalsat.analyses.ptx_text import Instruction
 
 UNKNOWN_BOX = 16  # bytes that every box has at least
 # Bits of an element by what tensormap.replace calls its type (FACTS TR-04).

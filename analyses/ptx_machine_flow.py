@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 
+from legalsat.analyses.ptx_bounds import Bounds
+from legalsat.analyses.ptx_instruction import Instruction
 from legalsat.analyses.ptx_machine_order import BRANCHES
-from legalsat.analyses.ptx_text import Instruction, Kernel
+from legalsat.analyses.ptx_text import Kernel
 
 # What a loop may spin on: another block or the host lets it go on, which no dependence shows.
 _SPINNING = ("acquire", "volatile", "relaxed", "mmio")
@@ -34,8 +37,12 @@ class Control:
     spins: frozenset[int]
 
 
-def control_of(kernel: Kernel) -> Control:
-    """Return the control flow of a kernel."""
+def control_of(kernel: Kernel, bounds: Bounds) -> Control:
+    """Return the control flow of a kernel.
+
+    Raises:
+        Undecided: it takes longer than the bounds allow.
+    """
     instructions, size = kernel.instructions, len(kernel.instructions)
     starts = {0, size, *kernel.labels.values()}
     starts.update(n + 1 for n, i in enumerate(instructions) if i.base in BRANCHES)
@@ -45,15 +52,16 @@ def control_of(kernel: Kernel) -> Control:
     number[size] = end
     follow = []
     spins = set()
+    spinning = [0, *accumulate(map(_may_spin, instructions))]  # how many before each instruction
     for n, begin in enumerate(begins):
         last = (begins[n + 1] if n + 1 < end else size) - 1
         targets = _targets(kernel, instructions[last])
         through = targets is None or bool(instructions[last].guard)
         follow.append([number[t] for t in targets or ()] + [number[last + 1]] * through)
         for target in targets or ():
-            if target <= begin and any(map(_may_spin, instructions[target : last + 1])):
+            if target <= begin and spinning[last + 1] > spinning[target]:
                 spins.add(last)
-    after = _postdominators(follow, end)
+    after = _postdominators(follow, end, bounds)
     depends: list[set[int]] = [set() for _ in begins]
     when: list[set[int]] = [set() for _ in begins]
     lasts = [(begins[n + 1] if n + 1 < end else size) - 1 for n in range(end)]
@@ -64,6 +72,7 @@ def control_of(kernel: Kernel) -> Control:
             continue
         for which, target in enumerate(targets_):
             at = target
+            bounds.check()
             while at not in {after[n], end}:
                 depends[at].add(lasts[n])
                 if not which:
@@ -91,27 +100,29 @@ def _may_spin(i: Instruction) -> bool:
     return i.base in {"atom", "nanosleep"} or (i.base == "ld" and any(p in _SPINNING for p in i.parts))
 
 
-def _postdominators(follow: list[list[int]], end: int) -> list[int]:
+def _postdominators(follow: list[list[int]], end: int, bounds: Bounds) -> list[int]:
     """Return of each block the next one that all its ways to the end go through (Cooper, Harvey and Kennedy)."""
     follow = [[*targets] for targets in follow]
-    while True:
-        before: list[list[int]] = [[] for _ in range(end + 1)]
-        for n, targets in enumerate(follow):
-            for t in targets:
-                before[t].append(n)
-            if not targets:
-                before[end].append(n)
-        order = _order(before, end)
-        lost = set(range(end)) - set(order)
-        if not lost:
-            break
-        follow[max(lost)].append(end)  # a loop that never ends is taken to end
+    before: list[list[int]] = [[] for _ in range(end + 1)]
+    for n, targets in enumerate(follow):
+        for t in targets or (end,):
+            before[t].append(n)
+    seen = {end}
+    _order(before, end, seen)
+    for n in reversed(range(end)):
+        if n not in seen:  # a loop that never ends is taken to end
+            follow[n].append(end)
+            before[end].append(n)
+            _order(before, n, seen)
+    order = _order(before, end, set())
     place = {n: p for p, n in enumerate(order)}
     found: dict[int, int] = {end: end}
     moved = True
     while moved:
         moved = False
-        for n in order[1:]:
+        for count, n in enumerate(order[1:]):
+            if not count % 256:
+                bounds.check()
             known = [t for t in (follow[n] or [end]) if t in found]
             best = known[0]
             for one in known[1:]:
@@ -131,9 +142,10 @@ def _meeting(first: int, second: int, found: dict[int, int], place: dict[int, in
     return first
 
 
-def _order(before: list[list[int]], end: int) -> list[int]:
-    """Return blocks in reverse postorder of the reversed graph, from the end."""
-    seen, found = {end}, []
+def _order(before: list[list[int]], end: int, seen: set[int]) -> list[int]:
+    """Return blocks in reverse postorder of the reversed graph, from the end, and add them to those that are seen."""
+    seen.add(end)
+    found = []
     work = [(end, iter(before[end]))]
     while work:
         node, rest = work[-1]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from legalsat.analyses.ptx_contract import Undecided
+from legalsat.analyses.ptx_instruction import Instruction
 from legalsat.analyses.ptx_machine import Part
 from legalsat.analyses.ptx_machine_alu import FULL, Value, blend
-from legalsat.analyses.ptx_text import Instruction
 
 
 def guard_of(program: Any, i: Instruction) -> tuple[int, int]:
@@ -20,9 +20,7 @@ def active(part: Part, guard: tuple[int, int], line: int) -> int:
     if guard[0] < 0:
         return part.mask
     held = part.registers[guard[0]]
-    if held is None:
-        raise Undecided(line, "a predicate depends on data")
-    return int(held ^ guard[1]) & part.mask
+    return _lanes(held, guard, line) & part.mask
 
 
 def assign(part: Part, place: int, value: Value, guard: tuple[int, int], line: int, *, predicate: bool = False) -> None:
@@ -31,8 +29,16 @@ def assign(part: Part, place: int, value: Value, guard: tuple[int, int], line: i
     if held is None:
         part.registers[place] = None
         return
-    active = (held ^ guard[1]) & part.mask
+    active = _lanes(held, guard, line) & part.mask
     if active == part.mask:
         part.registers[place] = value
     elif active:
         part.registers[place] = blend(value, part.registers[place], active, lanewise=predicate)
+
+
+def _lanes(held: Value, guard: tuple[int, int], line: int) -> int:
+    if held is None:
+        raise Undecided(line, "a predicate depends on data")
+    if not isinstance(held, int):
+        raise Undecided(line, "what stands before this instruction is no predicate")
+    return held ^ guard[1]

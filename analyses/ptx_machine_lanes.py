@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from legalsat.analyses.ptx_instruction import Instruction
 from legalsat.analyses.ptx_machine import PARK, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_alu import FULL, LANES, Value, even, lane_values, mask_of
 from legalsat.analyses.ptx_machine_guards import active, assign, guard_of
-from legalsat.analyses.ptx_text import Instruction
 
 
 def make_lanes(program: Any, i: Instruction) -> Operation:

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.analyses.ptx_contract import Undecided
+from legalsat.analyses.ptx_instruction import Instruction, immediate, vector
 from legalsat.analyses.ptx_machine import PARK, SHARED_BASE, TENSOR_COLUMNS, TENSOR_STRIPS, Operation, Part, Run, Warp
-from legalsat.analyses.ptx_machine_alu import immediate
 from legalsat.analyses.ptx_machine_guards import active, guard_of
-from legalsat.analyses.ptx_text import Instruction, vector
 from legalsat.errors import LegalSatError
 from legalsat.matrix_descriptor import MatrixDescriptor
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from legalsat.analyses.ptx_text import Instruction, names_in, results_of
+from legalsat.analyses.ptx_bounds import Bounds
+from legalsat.analyses.ptx_contract import Undecided
+from legalsat.analyses.ptx_instruction import Instruction, names_in, results_of
 
 BRANCHES = {"bra", "brx", "ret", "exit", "trap", "call"}
+MOST_NESTED = 100  # loops in loops
+MOST_ALIVE = 1 << 30  # registers at instructions, for which it is said whether they may still be read
 
 
 def ranks(program: Any, chosen: list[tuple[str, Instruction | None]], places: dict[str, int]) -> list[int]:
@@ -36,7 +40,7 @@ def ranks(program: Any, chosen: list[tuple[str, Instruction | None]], places: di
         if through and n + 1 < len(begins):
             targets.append(n + 1)
         follow.append(targets)
-    order = _loops_first(list(range(len(begins))), follow)
+    order = _loops_first(list(range(len(begins))), follow, program.bounds)
     position = {b: p for p, b in enumerate(order)}
     for n, targets in enumerate(follow):
         for t in targets:
@@ -55,24 +59,25 @@ def _spins(chosen: list[tuple[str, Instruction | None]], at: int) -> bool:
     return after is not None and after.base == "mbarrier" and after.parts[1] in {"try_wait", "test_wait"}
 
 
-def _loops_first(nodes: list[int], follow: list[list[int]]) -> list[int]:
-    """Order blocks: components in topological order, and inside a loop the same without the edges to its entry."""
+def _loops_first(nodes: list[int], follow: list[list[int]], bounds: Bounds, depth: int = 0) -> list[int]:
+    """Order blocks: components in topological order, and inside a loop the same without its entry."""
     if len(nodes) <= 1:
         return nodes
-    inside = set(nodes)
-    components = _components(nodes, follow, inside)
+    bounds.check()
+    if depth > MOST_NESTED:
+        raise Undecided(0, f"loops are nested deeper than {MOST_NESTED}")
+    components = _components(nodes, follow, set(nodes))
+    of = {n: number for number, component in enumerate(components) for n in component}
+    entries: dict[int, int] = {}
+    for n in nodes:
+        for t in follow[n]:
+            if of.get(t, of[n]) != of[n]:
+                entries.setdefault(of[t], t)
     found: list[int] = []
-    for component in components:
-        if len(component) == 1:
-            found += component
-            continue
-        members = set(component)
-        outside = [n for n in nodes if n not in members]
-        entered = [t for n in outside for t in follow[n] if t in members]
-        entry = entered[0] if entered else min(component)
-        rest = [n for n in component if n != entry]
+    for number, component in enumerate(components):
+        entry = entries.get(number, min(component))
         found.append(entry)
-        found += _loops_first(rest, [[t for t in ts if t != entry] for ts in follow])
+        found += _loops_first([n for n in component if n != entry], follow, bounds, depth + 1)
     return found
 
 
@@ -120,6 +125,8 @@ def _components(nodes: list[int], follow: list[list[int]], inside: set[int]) -> 
 def alive(program: Any, chosen: list[tuple[str, Instruction | None]], places: dict[str, int]) -> dict[int, list[int]]:
     """Return of each head of a loop the places of the registers that something may still read from there on."""
     size = len(chosen)
+    if size * len(program.slots) > MOST_ALIVE:
+        raise Undecided(0, f"more than {MOST_ALIVE} registers at instructions")
     reads, writes, follow = zip(
         *(_effect(program, i, places, at, size) for at, (_, i) in enumerate(chosen)), strict=True
     )
@@ -128,6 +135,8 @@ def alive(program: Any, chosen: list[tuple[str, Instruction | None]], places: di
     while moved:
         moved = False
         for at in range(size - 1, -1, -1):
+            if not at % 256:
+                program.bounds.check()
             after = 0
             for to in follow[at]:
                 after |= live[to]

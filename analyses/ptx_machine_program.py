@@ -14,7 +14,9 @@ from functools import cached_property
 import numpy as np
 
 from legalsat.analyses import ptx_machine_units as units
+from legalsat.analyses.ptx_bounds import Bounds
 from legalsat.analyses.ptx_contract import Undecided
+from legalsat.analyses.ptx_instruction import Instruction, immediate, results_of
 from legalsat.analyses.ptx_machine import (
     EXIT,
     JUMP,
@@ -33,7 +35,6 @@ from legalsat.analyses.ptx_machine_alu import (
     FULL,
     LANES,
     Value,
-    immediate,
 )
 from legalsat.analyses.ptx_machine_compute import compute
 from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE, Conditions
@@ -45,7 +46,7 @@ from legalsat.analyses.ptx_machine_roles import Roles, roles_of
 from legalsat.analyses.ptx_machine_shadow import Regions
 from legalsat.analyses.ptx_machine_slice import LANE_OPERATIONS, slice_of, touches
 from legalsat.analyses.ptx_machine_watch import Watch, watch_all, watching
-from legalsat.analyses.ptx_text import Instruction, Kernel, PtxText, results_of
+from legalsat.analyses.ptx_text import Kernel, PtxText
 
 _SPECIAL = ("%tid.", "%ntid.", "%ctaid.", "%nctaid.", "%laneid", "%warpid", "%nwarpid", "%cluster", "%nclusterid",
             "%smid", "%gridid", "%dynamic_smem_size", "%total_smem_size", "%is_explicit_cluster", "%lanemask_",
@@ -66,7 +67,8 @@ class Program:
         words: does what is stored in shared memory steer anything?
         flows: lines of stores, and of loads of what they stored.
         alive: of heads of loops, places of the registers that something may still read.
-        chosen: the instructions that are kept. watches: conditions whose outcomes are noted.
+        chosen: the instructions that are kept. watches: conditions whose outcomes are noted, `watches_at` by place.
+        bounds: of what the check may take.
         deciding: of instructions, by identity, the registers that decide the branches on which they depend.
         ways: of instructions, by identity, the outcomes of their predicates that must be seen, where not both.
         firm: registers that more than reads depend on.
@@ -96,6 +98,8 @@ class Program:
     alive: dict[int, list[int]] = field(default_factory=dict)
     chosen: list[Instruction] = field(default_factory=list)
     watches: list[Watch] = field(default_factory=list)
+    watches_at: dict[int, list[tuple[int, Watch]]] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=Bounds)
     deciding: dict[int, tuple[str, ...]] = field(default_factory=dict)
     ways: dict[int, int] = field(default_factory=dict)
     firm: set[str] = field(default_factory=set)
@@ -227,7 +231,7 @@ class Program:
     @cached_property
     def roles(self) -> Roles:
         """What the parameters are by their use."""
-        return roles_of(self.kernel)
+        return roles_of(self.kernel, self.bounds)
 
     @cached_property
     def conditions(self) -> Conditions:
@@ -275,7 +279,7 @@ class Program:
 
     def watch(self, at: int) -> None:
         """Let an operation note conditions that have not been seen both ways."""
-        listed = [(n, w) for n, w in enumerate(self.watches) if w.at == at and w.seen != TRUE | FALSE]
+        listed = [(n, w) for n, w in self.watches_at.get(at, ()) if w.seen != TRUE | FALSE]
         before = [(n, w) for n, w in listed if w.condition.used]
         after = [(n, w) for n, w in listed if not w.condition.used]
         self.code[at] = watching(self.bare[at], before, after) if listed else self.bare[at]
@@ -301,14 +305,15 @@ class Program:
         )
 
 
-def compile_kernel(text: PtxText, kernel: Kernel) -> Program:
+def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None) -> Program:
     """Make a kernel ready to run.
 
     Raises:
-        Undecided: it uses something that is not understood, such as calls or clusters.
+        Undecided: it uses something that is not understood, such as calls or clusters, or meets a bound.
     """
     x, y, z = kernel.threads
-    program = Program(kernel, x * y * z, _granule(kernel))
+    bounds = bounds or Bounds()
+    program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds)
     if not kernel.cluster:
         raise Undecided(kernel.line, "the launch decides how many blocks a cluster has; clusters are not followed")
     if kernel.cluster > 1:
@@ -321,7 +326,7 @@ def compile_kernel(text: PtxText, kernel: Kernel) -> Program:
     for i, parameter in enumerate(kernel.parameters):
         program.symbols[parameter.name] = MAP_BASE + i * 4096
         program.parameters[MAP_BASE + i * 4096] = parameter.name
-    control = control_of(kernel)
+    control = control_of(kernel, bounds)
     kept = slice_of(program, kernel.instructions, control)
     dropped = [n for n, i in enumerate(kernel.instructions) if is_choice(i) and not kept[n]]
     instructions, labels = without(kernel, dropped, control.joins)

@@ -10,11 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from legalsat.analyses import ptx_machine_units as units
-from legalsat.analyses.ptx_machine_alu import immediate
+from legalsat.analyses.ptx_bounds import Bounds
+from legalsat.analyses.ptx_instruction import Instruction, immediate, names_in, results_of
 from legalsat.analyses.ptx_machine_conditions import keys_of_load
-from legalsat.analyses.ptx_text import Instruction, Kernel, names_in, results_of
+from legalsat.analyses.ptx_text import Kernel
 
 _DIRECT = {"mov", "cvta", "add", "sub", "selp", "or", "cvt", "shfl"}
+WARP = 32  # threads, of which barriers of the block take multiples
 _GREATEST = 4096
 
 
@@ -30,9 +32,13 @@ class Roles:
     multiples: dict[str, int] = field(default_factory=dict)
 
 
-def roles_of(kernel: Kernel) -> Roles:
-    """Return what the parameters of a kernel are by their use."""
-    scales = _scales(kernel.instructions)
+def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
+    """Return what the parameters of a kernel are by their use.
+
+    Raises:
+        Undecided: it takes longer than the bounds allow.
+    """
+    scales = _scales(kernel.instructions, bounds)
     found = Roles({p.name for p in kernel.parameters if p.pointer})
     widths = _widths(kernel.instructions)
     for i in kernel.instructions:
@@ -62,7 +68,7 @@ def _widths(instructions: Iterable[Instruction]) -> dict[str, int]:
     return found
 
 
-def _scales(instructions: list[Instruction]) -> dict[str, dict[str, int]]:
+def _scales(instructions: list[Instruction], bounds: Bounds) -> dict[str, dict[str, int]]:
     """Return of each register the parameters of which it is a sum, with the power of two that each is multiplied by."""
     found: dict[str, dict[str, int]] = {}
     flows: list[tuple[str, str, int]] = []
@@ -74,6 +80,7 @@ def _scales(instructions: list[Instruction]) -> dict[str, dict[str, int]]:
             flows += [(i.operands[0], source, by) for source, by in _factors(i)]
     moved = True
     while moved:
+        bounds.check()
         moved = False
         for to, source, by in flows:
             for key, scale in found.get(source, {}).items():
@@ -125,7 +132,9 @@ def _multiples(i: Instruction) -> list[tuple[str, int]]:
     """Return registers that must hold multiples of something: shared addresses, and bytes of bulk copies."""
     found = []
     places = [(n, names_in(one)[0]) for n, one in enumerate(i.operands) if one.startswith("[") and names_in(one)]
-    if i.base == "mbarrier":
+    if i.base in {"bar", "barrier"} and i.parts[1:2] not in {("warp",), ("cluster",)}:
+        found += [(name, WARP) for one in i.operands[1:2] for name in names_in(one)]
+    elif i.base == "mbarrier":
         found += [(name, 8) for _, name in places]
         if "expect_tx" in i.parts and not i.operands[-1].startswith("["):
             found.append((i.operands[-1], 16))

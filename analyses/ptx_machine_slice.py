@@ -10,11 +10,11 @@ from typing import Any
 
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.ptx_contract_values import plain_numbers
+from legalsat.analyses.ptx_instruction import Instruction, names_in, results_of, vector
 from legalsat.analyses.ptx_machine_alu import arithmetic, compare
 from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE
 from legalsat.analyses.ptx_machine_flow import Control, is_choice
 from legalsat.analyses.ptx_machine_order import BRANCHES
-from legalsat.analyses.ptx_text import Instruction, names_in, results_of, vector
 
 LANE_OPERATIONS = {"shfl", "vote", "elect", "activemask", "redux", "match"}
 _ANY = {"selp", "and", "or", "shfl", "vote", "redux", "elect", "activemask", "mbarrier", "ld", "ldmatrix"}
@@ -45,8 +45,8 @@ def slice_of(program: Any, instructions: list[Instruction], control: Control) ->
     program.fetched = frozenset(
         name for i in instructions if i.base == "tcgen05" and i.parts[1] == "ld" for name in vector(i.operands[0])
     )
-    program.sums = _copied(instructions, program.sums, units.COPIES)
-    program.fetched = _copied(instructions, program.fetched, units.PACKS)
+    program.sums = _copied(program, instructions, program.sums, units.COPIES)
+    program.fetched = _copied(program, instructions, program.fetched, units.PACKS)
     written = program.sums | program.fetched
     touching = [touches(i, written) for i in instructions]
     roots = [
@@ -79,7 +79,7 @@ class _Slicer:
         for n, i in enumerate(instructions):
             for name in results_of(i):
                 self.definitions.setdefault(name, []).append(n)
-        self.unknown = _unknown(instructions)
+        self.unknown = _unknown(program, instructions)
 
     def live(self, roots: list[bool], touching: list[bool], names: list[str]) -> tuple[list[bool], set[str]]:
         """Return which instructions the roots and registers need, with themselves, and the registers that are needed.
@@ -152,11 +152,14 @@ class _Slicer:
         return found
 
 
-def _copied(instructions: list[Instruction], names: frozenset[str], bases: frozenset[str]) -> frozenset[str]:
+def _copied(
+    program: Any, instructions: list[Instruction], names: frozenset[str], bases: frozenset[str]
+) -> frozenset[str]:
     """Return registers with those that they are copied to, by instructions of these names."""
     moves = [(i.operands[0], units.sources_of(i)) for i in instructions if i.base in bases and units.is_copy(i)]
     found = set(names)
     while True:
+        program.bounds.check()
         more = {to for to, sources in moves if found.intersection(sources)} - found
         if not more:
             return frozenset(found)
@@ -168,7 +171,7 @@ def touches(instruction: Instruction, names: frozenset[str]) -> bool:
     return any(name in names for one in instruction.operands for name in names_in(one))
 
 
-def _unknown(instructions: Iterable[Instruction]) -> set[str]:
+def _unknown(program: Any, instructions: Iterable[Instruction]) -> set[str]:
     """Return the registers that are never known: what comes from data or floating point, and what follows from it."""
     listed = [(i, results_of(i)) for i in instructions]
     written = {name for _, results in listed for name in results}
@@ -180,6 +183,7 @@ def _unknown(instructions: Iterable[Instruction]) -> set[str]:
     ]
     moved = True
     while moved:
+        program.bounds.check()
         moved, left = False, []
         for one in open_:
             anyhow, sources, results = one

@@ -12,6 +12,7 @@ from legalsat.analyses import ptx_machine_copies as copies
 from legalsat.analyses import ptx_machine_matrix as matrix
 from legalsat.analyses.ptx_contract import Undecided
 from legalsat.analyses.ptx_contract_values import agrees, lanes_agree
+from legalsat.analyses.ptx_instruction import Instruction, names_in, vector
 from legalsat.analyses.ptx_machine import (
     BLOCK,
     PARK,
@@ -23,13 +24,13 @@ from legalsat.analyses.ptx_machine import (
     Run,
     Warp,
 )
-from legalsat.analyses.ptx_machine_alu import FULL, Value, lanes_of
+from legalsat.analyses.ptx_machine_alu import FULL, LANES, Value, lanes_of
 from legalsat.analyses.ptx_machine_guards import active, assign, guard_of
 from legalsat.analyses.ptx_machine_places import Place, Places
-from legalsat.analyses.ptx_text import Instruction, names_in, vector
 
 EFFECTS = {"mbarrier", "cp", "wgmma", "tcgen05", "fence", "st", "ldmatrix", "stmatrix", "setmaxnreg", "tensormap",
            "atom", "red", "membar", "mapa", "getctarank", "clusterlaunchcontrol", "multimem"}  # fmt: skip
+MOST_NAMED = 15  # barriers of a block are numbered from 0 (FACTS HW-14)
 _OTHER_SPACES = {"global", "param", "const", "local"}
 
 
@@ -72,6 +73,16 @@ def steering_operands(i: Instruction) -> tuple[str, ...]:
     if base in {"st", "stmatrix", "red"}:
         return operands[:1]
     return operands if base == "mbarrier" and parts[1] in {"init", "inval"} else operands[1:]
+
+
+def counted_operands(i: Instruction) -> tuple[str, ...]:
+    """Return the operands of an effect that are numbers: of a barrier, of arrivals, of threads or of bytes."""
+    if i.base in {"bar", "barrier"}:
+        return () if i.parts[1:2] in {("warp",), ("cluster",)} else i.operands
+    if i.base == "mbarrier":
+        counts = {"init": 1, "arrive": 2, "arrive_drop": 2, "expect_tx": 1}.get(i.parts[1])
+        return i.operands[counts:] if counts is not None else ()
+    return i.operands[2:3] if i.base == "cp" and "bulk" in i.parts and "tensor" not in i.parts else ()
 
 
 def make(program: Any, i: Instruction, at: int) -> Operation:
@@ -186,6 +197,13 @@ def _meeting(program: Any, i: Instruction) -> Operation:
             return PARK
         name = one_address(part, number, 0, part.mask, line)
         threads = one_address(part, count, 0, part.mask, line) if count >= 0 else 0
+        if name > MOST_NAMED:
+            run.order.find(
+                "named_barrier_out_of_range", line, f"barrier {name} of the block, outside 0 to {MOST_NAMED}"
+            )
+        if threads % LANES:
+            message = f"barrier {name} of the block waits for {threads} threads, no multiple of {LANES}"
+            run.order.find("named_barrier_out_of_range", line, message)
         for place in places:
             part.registers[place] = None
         return run.meet(name, warp, part, threads, line, waits=waits)

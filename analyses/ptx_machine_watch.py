@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from legalsat.analyses.ptx_instruction import Instruction
 from legalsat.analyses.ptx_machine import Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_alu import LANES, lanes_of, signed, whole_type
 from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE, Condition
-from legalsat.analyses.ptx_text import Instruction
 
 
 @dataclass
@@ -31,6 +31,7 @@ def watch_all(program: Any, chosen: list[tuple[str, Instruction | None]]) -> Non
     for at, (_, i) in enumerate(chosen):
         if i is None:
             continue
+        program.bounds.check()
         if i.base == "brx":
             keys = found.depends.get(i.operands[0])
             if keys:
@@ -48,8 +49,10 @@ def watch_all(program: Any, chosen: list[tuple[str, Instruction | None]]) -> Non
                     if bits:
                         places = [program.source(one, bits, i.line) for one in i.operands[1:3]]
                         compared = places[0], places[1], -bits if letter == "s" else bits
-                program.watches.append(Watch(condition, at, program.slots[condition.name], needed, compared))
-    for at in {watch.at for watch in program.watches}:
+                watch = Watch(condition, at, program.slots[condition.name], needed, compared)
+                program.watches_at.setdefault(at, []).append((len(program.watches), watch))
+                program.watches.append(watch)
+    for at in program.watches_at:
         program.watch(at)
 
 

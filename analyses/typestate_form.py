@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from legalsat.analyses.typestate_program import Machine
-from legalsat.analyses.typestate_state import State, Symbol, Value
+from legalsat.analyses.typestate_state import Events, Stage, State, Symbol, Value
 
 # By event, named by its slot relative to the newest items: a bit for each knower. Who is not named is known by all.
 Knowledge: TypeAlias = dict[tuple[Any, ...], int]
@@ -62,7 +62,7 @@ class View:
         for kind, order, stages in (("", self.stages, state.stages), ("sums ", self.sums, state.sums)):
             for number, (index, _) in enumerate(order):
                 s = stages[index]
-                for name, events in (("w", s.writes), ("f", s.fenced), ("r", s.reads), ("o", s.before)):
+                for name, events in _kept(s).items():
                     found += [((kind + name, number, parts[part]), events, part) for part in events]
         for cta, events in enumerate(state.remote):
             found += [(("remote", cta, part), events, part) for part in events]
@@ -86,7 +86,7 @@ class View:
             return state.allocations[number][name[2]].events, key
         s = state.sums[self.sums[number][0]] if kind.startswith("sums ") else state.stages[self.stages[number][0]]
         part = next(actual for actual, seen in self.parts.items() if seen == key)
-        return {"w": s.writes, "f": s.fenced, "r": s.reads, "o": s.before}[kind[-1]], part
+        return _kept(s)[kind[-1]], part
 
     def knowers(self) -> list[int]:
         """Return all knowledge there is, in an order that the form fixes."""
@@ -240,6 +240,18 @@ class View:
                 stages.append(None if held is None else held - item)
         allocations = tuple(tuple((a.columns, a.live) for a in found) for found in state.allocations)
         return tuple(processes), tuple(barriers), tuple(stages), allocations, tuple(state.promised), values
+
+
+def _kept(stage: Stage) -> dict[str, Events]:
+    """Return the events of a stage by a letter."""
+    return {
+        "w": stage.writes,
+        "f": stage.fenced,
+        "r": stage.reads,
+        "o": stage.before,
+        "p": stage.read_fences,
+        "q": stage.write_fences,
+    }
 
 
 def _columns(bits: list[int], knowers: list[int], most: int) -> list[int]:

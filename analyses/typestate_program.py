@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from legalsat.errors import InvalidInput
 from legalsat.pipeline import (
+    MEETINGS,
     Advance,
     Allocate,
     Arrive,
@@ -42,7 +43,6 @@ from legalsat.pipeline import (
 )
 
 FAMILIES = ("cp.async", "wgmma", "tcgen05", "bulk")
-MEETINGS = frozenset({"block", "cluster"})
 
 
 class InvalidPipeline(InvalidInput):
@@ -260,12 +260,14 @@ class Machine:
                 self.tensor_names += [(name, stage) for stage in range(stages)]
 
     def _meetings(self) -> dict[tuple[int, str], frozenset[int]]:
-        """Return who meets at a barrier, by CTA (-1: the whole cluster) and name."""
+        """Return who meets at a barrier, by CTA (-1: the whole cluster) and name: all, or those who name it."""
         found: dict[tuple[int, str], set[int]] = {}
         for actor in self.actors:
             for op in walk(actor.program.role.body):
                 if isinstance(op, Sync):
-                    found.setdefault(meeting(actor.cta, op.name), set()).add(actor.number)
+                    key = meeting(actor.cta, op.name)
+                    all_there = (a.number for a in self.actors if key[0] in {-1, a.cta})
+                    found.setdefault(key, set()).update(all_there if op.name in MEETINGS else (actor.number,))
         return {key: frozenset(members) for key, members in found.items()}
 
     def _used_barriers(self) -> frozenset[tuple[int, str]]:

@@ -33,7 +33,18 @@ def _released(run: Run, actor: Actor, p: Process, events: Events, what: str) -> 
             run.violate(StageWrite(where, what, USERS.get(user, user), done=False))
 
 
-def _write(run: Run, actor: Actor, p: Process, of: What, *, part: int, bit: int, cta: int = 0) -> Stage:
+def _fenced(run: Run, actor: Actor, p: Process, stage: Stage, what: str) -> None:
+    """Require that fences stand between what threads did to a stage and a write of the copy engine."""
+    where = run.where(actor, f"write of {what}")
+    if any(not p.known & bit for bit in stage.write_fences.values()):
+        run.violate(StageWrite(where, what, "threads", done=True, fenced=False), stop=False)
+    if any(not p.known & bit for bit in stage.read_fences.values()):
+        run.violate(StageWrite(where, what, "threads", done=True, reads_fenced=False), stop=False)
+
+
+def _write(
+    run: Run, actor: Actor, p: Process, of: What, *, part: int, bit: int, cta: int = 0, proxy: bool = False
+) -> Stage:
     """Write a part of an item into its stage; the event says when that is done."""
     item, stage = _stage(run, actor, p, of, cta=cta)
     what = f"{of[0]}[{of[1]}]"
@@ -42,8 +53,11 @@ def _write(run: Run, actor: Actor, p: Process, of: What, *, part: int, bit: int,
     if stage.item != item:
         if stage.writes:
             _released(run, actor, p, stage.writes, what)
+        if proxy:
+            _fenced(run, actor, p, stage, what)
         stage.before = {**stage.writes, **stage.reads}
         stage.item, stage.writes, stage.reads, stage.fenced = item, {}, {}, {}
+        stage.read_fences, stage.write_fences = {}, {}
     elif stage.before:
         _released(run, actor, p, stage.before, what)
     for other in run.machine.overlaps[of[0]]:
@@ -51,6 +65,8 @@ def _write(run: Run, actor: Actor, p: Process, of: What, *, part: int, bit: int,
         for covered in run.state.stages[first : first + run.machine.buffers[other].stages]:
             for events in (covered.before, covered.reads, covered.writes):
                 _released(run, actor, p, events, what)
+            if proxy:
+                _fenced(run, actor, p, covered, what)
             covered.item = None
     stage.writes[part] = bit
     return stage
@@ -68,6 +84,8 @@ def read_stage(run: Run, actor: Actor, p: Process, of: What, *, part: int, proxy
     if proxy and any(not p.known & bit for bit in stage.fenced.values()):
         run.violate(StageRead(run.where(actor, f"read of {what}"), what, fenced=False), stop=False)
     stage.reads[part] = bit = run.state.event()
+    if not proxy:
+        stage.read_fences[part] = run.state.event()
     return bit
 
 
@@ -93,7 +111,7 @@ def load(run: Run, actor: Actor, p: Process, op: Load) -> bool:
         if cta:
             reaches(run, actor, p, (actor.cta + cta) % cluster)
         bit = run.state.event()
-        _write(run, actor, p, (op.buffer, op.at), part=run.machine.first_part + index, bit=bit, cta=cta)
+        _write(run, actor, p, (op.buffer, op.at), part=run.machine.first_part + index, bit=bit, cta=cta, proxy=True)
         if b.marks.get("over", 0) & ~p.known:
             run.violate(BarrierPhase(run.where(actor, f"load on {name}"), name, timely=False))
         b.tx -= op.bytes
@@ -128,6 +146,7 @@ def read(run: Run, actor: Actor, p: Process, op: Read) -> bool:
 def write(run: Run, actor: Actor, p: Process, op: Write) -> bool:
     """Write by threads."""
     part, bit = actor.parts["threads"], run.state.event()
-    _write(run, actor, p, (op.buffer, op.at), part=part, bit=bit).fenced[part] = run.state.event()
+    stage = _write(run, actor, p, (op.buffer, op.at), part=part, bit=bit)
+    stage.fenced[part], stage.write_fences[part] = run.state.event(), run.state.event()
     p.known |= bit
     return True

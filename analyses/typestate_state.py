@@ -96,9 +96,12 @@ class BarrierState:
 
 
 class Stage:
-    """A stage of a buffer, or of sums: its item; who wrote, fenced and read that, and who used the item before."""
+    """A stage of a buffer, or of sums: its item; who wrote, fenced and read that, and who used the item before.
 
-    __slots__ = ("before", "fenced", "item", "reads", "writes")
+    `read_fences` and `write_fences`: of threads that have read or written it, that a proxy fence of anybody followed.
+    """
+
+    __slots__ = ("before", "fenced", "item", "read_fences", "reads", "write_fences", "writes")
 
     def __init__(self) -> None:
         self.item: int | None = None
@@ -106,12 +109,15 @@ class Stage:
         self.fenced: Events = {}
         self.reads: Events = {}
         self.before: Events = {}
+        self.read_fences: Events = {}
+        self.write_fences: Events = {}
 
     def copy(self) -> Stage:
         """Return a copy that may go its own way."""
         new = Stage.__new__(Stage)
         new.item, new.writes, new.fenced = self.item, self.writes.copy(), self.fenced.copy()
         new.reads, new.before = self.reads.copy(), self.before.copy()
+        new.read_fences, new.write_fences = self.read_fences.copy(), self.write_fences.copy()
         return new
 
 

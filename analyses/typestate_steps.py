@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from legalsat.analyses import typestate_barriers, typestate_stages, typestate_sums
-from legalsat.analyses.typestate_program import MEETINGS, Actor, meeting
+from legalsat.analyses.typestate_program import Actor, meeting
 from legalsat.analyses.typestate_run import Run
 from legalsat.analyses.typestate_state import Process
 from legalsat.pipeline import (
+    MEETINGS,
     Advance,
     Allocate,
     Arrive,
@@ -67,6 +68,10 @@ def fence(run: Run, actor: Actor, p: Process, op: Fence) -> bool:
                 mine = part == own or users[part] == "cp.async"
                 if mine and not stage.writes.get(part, 0) & ~p.known:
                     p.known |= bit
+            for fences, done in ((stage.write_fences, stage.writes), (stage.read_fences, stage.reads)):
+                for part, bit in fences.items():
+                    if not done.get(part, 0) & ~p.known:
+                        p.known |= bit
     elif op.kind == "wgmma":
         p.touched = frozenset()
     elif op.kind == "tcgen05.before":
@@ -87,13 +92,15 @@ def _mark(run: Run, actor: Actor, p: Process, mark: str) -> None:
 
 
 def sync(run: Run, actor: Actor, p: Process, op: Sync) -> bool:
-    """Wait until all who name the barrier are there; the last one lets all go."""
+    """Wait until all are there whom the barrier waits for; the last one lets all go."""
     key = meeting(actor.cta, op.name)
     if p.meets is None:
         p.meets = key
         if op.name in MEETINGS:
             _mark(run, actor, p, "met")
     members = [run.state.processes[number] for number in run.machine.meetings[key]]
+    if op.name in MEETINGS:
+        members = [member for member in members if not member.ended]  # whose barriers do not wait for the others
     if any(member.meets != key for member in members):
         return False
     known = 0

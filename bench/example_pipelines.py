@@ -61,6 +61,10 @@ def start(*barriers: str, meet: str = "block") -> Ops:
     return (*(Start(b) for b in barriers), Fence("mbarrier_init"), Sync(meet))
 
 
+# Between reads by threads and the load over what they read.
+READ = Fence("proxy.async")
+
+
 def fill(
     at: At = C, *, buffers: Sequence[tuple[str, int]] = (("A", A_BYTES), ("B", B_BYTES)), full: str = "full"
 ) -> Ops:
@@ -68,9 +72,9 @@ def fill(
     return (Expect(full, at, sum(b for _, b in buffers)), *(Load(name, at, full, b) for name, b in buffers))
 
 
-def refill(at: At = C, *, empty: str = "empty", full: str = "full") -> Ops:
-    """Wait until the stage is free, and load it."""
-    return (Wait(empty, at, before=True), *fill(at, full=full), Advance(at.cursor))
+def refill(at: At = C, *, empty: str = "empty", full: str = "full", read: bool = False) -> Ops:
+    """Wait until the stage is free, and load it; `read`: threads have read it."""
+    return (Wait(empty, at, before=True), *(READ,) * read, *fill(at, full=full), Advance(at.cursor))
 
 
 def multiply(at: At = C, unit: str = "wgmma", sums: str = "sums", to: At = FIRST) -> Operation:
@@ -104,7 +108,7 @@ def one_buffer() -> Pipeline:
     """One role that loads, waits and reads one buffer again and again."""
     body: Ops = (
         *start("full"),
-        Loop(K, (*fill(C, buffers=(("A", A_BYTES),)), Wait("full", C), Read("A", C), Advance("c"))),
+        Loop(K, (*fill(C, buffers=(("A", A_BYTES),)), Wait("full", C), Read("A", C), READ, Advance("c"))),
     )
     return Pipeline((BarrierRing("full", 1, 1),), (BufferRing("A", 1, A_BYTES),), (Role("copy", 4, body),))
 
@@ -161,7 +165,7 @@ def peeled(stages: int = 3) -> Pipeline:
 def threads_ring(stages: int = 2, consumers: int = 2, every: int = 128) -> Pipeline:
     """TMA to ordinary instructions; every thread arrives."""
     turn: Ops = (Wait("full", C), Read("A", C), Read("B", C), Arrive("empty", C, every), Advance("c"))
-    roles = producer((Loop(K, refill()),)), Role("reader", 4, (Sync("block"), Loop(K, turn)), consumers)
+    roles = producer((Loop(K, refill(read=True)),)), Role("reader", 4, (Sync("block"), Loop(K, turn)), consumers)
     return Pipeline(rings(stages, consumers * every), operands(stages), roles)
 
 
@@ -181,7 +185,7 @@ def two_producers(stages: int = 3) -> Pipeline:
 
     one = Role("loads A", 1, (*start("full", "empty"), Loop(K, load("A", A_BYTES, apart=False))))
     other = Role("loads B", 1, (Sync("block"), Loop(K, load("B", B_BYTES, apart=True))))
-    turn: Ops = (Wait("full", C), Read("A", C), Read("B", C), Arrive("empty", C), Advance("c"))
+    turn: Ops = (Wait("full", C), Read("A", C), Read("B", C), READ, Arrive("empty", C), Advance("c"))
     reader = Role("reader", 8, (Sync("block"), Loop(K, turn)))
     return Pipeline(rings(stages, 1, arrivals=2), operands(stages), (one, other, reader))
 

@@ -11,13 +11,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from legalsat.analyses.ptx_bounds import Bounds
 from legalsat.analyses.ptx_contract import Finding, Undecided
 from legalsat.analyses.ptx_contract_units import lacking
 from legalsat.analyses.ptx_machine_program import compile_kernel
 from legalsat.analyses.ptx_text import Kernel, PtxText, parse
 from legalsat.errors import InvalidInput
 from legalsat.extract.check_arguments import arguments
-from legalsat.extract.ptx_sweep import Sweep, sweep_all
+from legalsat.extract.ptx_sweep import MISREAD, Sweep, not_understood, sweep_all
 from legalsat.targets import target as as_target
 
 
@@ -108,7 +109,7 @@ def check_ptx(
         box_bytes: bytes of a box by the name of the tensor map's parameter; recovered from the text where it can be.
 
     Raises:
-        NotPtx: the text is no PTX.
+        NotPtx: the text is no PTX, or is larger than any that is read.
         InvalidInput: the target is another one, a name is no parameter, or a value no whole number.
         UnknownTarget: the target is none that is known.
     """
@@ -116,19 +117,33 @@ def check_ptx(
     if target is not None and target != module.target and as_target(target).architecture != module.target:
         raise InvalidInput(f"the text is for {module.target}, not {target}; leave the target out or give that one")
     fixed, boxes = arguments(module, parameters, box_bytes)
-    found = [(lacking(module.target, kernel), _check(module, kernel, fixed, boxes)) for kernel in module.kernels]
+    bounds = Bounds()
+    found = [
+        (lacking(module.target, kernel), _check(module, kernel, fixed, boxes, bounds)) for kernel in module.kernels
+    ]
     return PtxCheck(module.target, tuple(replace(one, findings=units + one.findings) for units, one in found))
 
 
-def _check(module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict[str, int]) -> KernelCheck:
+def _check(
+    module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict[str, int], bounds: Bounds
+) -> KernelCheck:
     started = time.monotonic()
+    sweep: Sweep | None = None
+    reason, line = "", kernel.line
     try:
-        program = compile_kernel(module, kernel)
+        program = compile_kernel(module, kernel, bounds)
+        sweep = Sweep(program, fixed, dict(boxes))
+        sweep_all(sweep)
     except Undecided as stop:
-        open_ = (Unproven(stop.line or kernel.line, stop.reason),)
+        reason, line = stop.reason, stop.line or line
+    except MISREAD as error:
+        # Text that no compiler prints; whatever it means, it is not proven.
+        reason = not_understood(error)
+    if sweep is None:
+        open_ = (Unproven(line, reason),)
         return KernelCheck(kernel.name, kernel.line, (), open_, 0, {}, {}, time.monotonic() - started)
-    sweep = Sweep(program, fixed, dict(boxes))
-    sweep_all(sweep)
+    if reason:
+        sweep.unproven[0 if reason == bounds.reason else line, reason] = None
     if not kernel.threads_known:
         reason = f"no .reqntid, so nobody knows the threads of a block; {program.threads} are taken"
         sweep.unproven[kernel.line, reason] = None

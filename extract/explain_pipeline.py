@@ -17,6 +17,7 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
 from legalsat.extract.check_pipeline import assumptions_of, diagnostic_of
 from legalsat.extract.check_ptx import KernelCheck, check_ptx
+from legalsat.extract.pipeline_repair import pipeline_repairs
 from legalsat.pipeline import Pipeline
 from legalsat.rules import PIPELINE_RULES
 from legalsat.targets import Target
@@ -102,7 +103,13 @@ def explain_pipeline(pipeline: Pipeline, target: Target, what: str = "pipeline")
     if found.proven and not broken:
         sentences.insert(0, "proven for all trip counts and all speeds of its roles")
     return Explanation(
-        what, str(target), not broken, tuple(worst_first(diagnostics)), values=tuple(sentences), of=pipeline
+        what,
+        str(target),
+        not broken,
+        tuple(worst_first(diagnostics)),
+        pipeline_repairs(pipeline, target) if broken else (),
+        values=tuple(sentences),
+        of=pipeline,
     )
 
 

@@ -12,8 +12,11 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from legalsat.analyses.ptx_boxes import Boxes, boxes_of, idle_maps, mixed_operands
 from legalsat.analyses.ptx_contract import Finding, Undecided
+from legalsat.analyses.ptx_instruction import shortened
 from legalsat.analyses.ptx_machine import Run
 from legalsat.analyses.ptx_machine_alu import DividesByZero
 from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE
@@ -24,6 +27,7 @@ from legalsat.analyses.ptx_machine_watch import Watch
 LEAST_ROUNDS, MOST_ROUNDS = 4, 64  # of one loop that are tried one by one
 SPREAD = 8  # rounds between two runs that show how often a head is come to in each
 UNROLLED = 16  # rounds that a compiler may put into one
+COUNTS = (1, 2, 3, 15, 16, 17, 32, 64, 128, 4096)  # that a parameter takes which says how many arrive, or where
 SLACK = 64  # instructions by which a run must be longer to be another
 LONG = 1 << 20  # rounds that no run makes: it is cut when the states of its loops have repeated
 PAIRED = (0, 1, 3)
@@ -33,6 +37,8 @@ RUN_WORK = 150_000  # the same for one run
 MOST_TURNED = 6  # runs that try to turn one condition round
 MOST_FINDINGS = 20
 MAP_BYTES = 128  # of a tensor map among the parameters
+# What garbled text may end in; the message shows that something was garbled, and how.
+MISREAD = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 _NUMBERS = {"u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
 _LONG_NUMBERS = {"u64", "s64", "b64"}
 
@@ -78,11 +84,17 @@ class Sweep:
     probing: bool = True
     unsized: list[tuple[Values, bool]] = field(default_factory=list)
     rounds: dict[str, list[dict[int, int]]] = field(default_factory=dict)
+    counted: set[str] = field(default_factory=set)
 
     # One run.
 
-    def run(self, values: Mapping[str, int], periods: Periods | None = None, limit: int = RUN_WORK) -> Run | None:
-        """Run once, and take over what it shows; None where these values are none that a launch has."""
+    def run(
+        self, values: Mapping[str, int], periods: Periods | None = None, limit: int = RUN_WORK, *, meant: bool = True
+    ) -> Run | None:
+        """Run once, and take over what it shows; None where these values are none that a launch has.
+
+        `meant`: nothing says that a launch never has these values. What breaks otherwise is not proven, no more.
+        """
         held = self._launch({**values, **self.fixed})
         if held is None:
             return None
@@ -98,14 +110,14 @@ class Sweep:
         except DividesByZero:
             self._shown[_key(values)] = None
             return None
-        except (LookupError, ValueError, TypeError, OverflowError) as error:
+        except MISREAD as error:
             # Text that no compiler prints; whatever it means, it is not proven.
-            open_[run.line, f"this is not understood ({error})"] = None
+            open_[run.line, not_understood(error)] = None
         finally:
             self.work += run.work
         if not run.cut and not run.endless:
             self._shown[_key(values)] = _Shown(run.visits, len(run.order.accesses), run.work, run.closest)
-        self._take(run, values, held, open_)
+        self._take(run, values, held, open_, meant=meant)
         return run
 
     def _launch(self, values: Values) -> Values | None:
@@ -118,7 +130,9 @@ class Sweep:
                 values = {grid: values[block] + 1, **values}
         return values
 
-    def _take(self, run: Run, values: Mapping[str, int], held: Values, open_: dict[tuple[int, str], None]) -> None:
+    def _take(
+        self, run: Run, values: Mapping[str, int], held: Values, open_: dict[tuple[int, str], None], *, meant: bool
+    ) -> None:
         for line, started in run.barriers.late.items():
             open_[line, f"arrivals may still come when the barrier of line {started} is invalidated"] = None
         open_.update(run.notes)
@@ -140,7 +154,7 @@ class Sweep:
         for place, finding in run.order.findings.items():
             if finding.level != "error":
                 self.warnings.setdefault(finding.kind, finding)
-            elif rank[0]:
+            elif rank[0] or not meant:
                 self.unproven[finding.line, finding.message + said] = None
             elif rank < self._ranks.get(place, (1 << 62, 0)):
                 self._ranks[place] = rank
@@ -153,13 +167,13 @@ class Sweep:
 
     def _said(self, held: Mapping[str, int]) -> str:
         """Return the values of a run in words."""
-        told = [n for n in sorted(held) if n in self.program.decisive]
+        told = [n for n in sorted(held) if n in self.program.decisive or n in self.counted]
         return f", with {', '.join(f'{n} = {held[n]}' for n in told)}" if told else ""
 
     @property
     def late(self) -> bool:
         """Has enough been done for this kernel?"""
-        return self.work > WORK or len(self.findings) > MOST_FINDINGS
+        return self.work > WORK or len(self.findings) > MOST_FINDINGS or bool(self.program.bounds.reason)
 
     def shown(self, values: Mapping[str, int], limit: int = RUN_WORK) -> _Shown | None:
         """Return what a run with these values shows of loops, None where it is none or too long."""
@@ -231,7 +245,8 @@ class Sweep:
         listed = {w.condition.name for w in self.program.watches if name in w.condition.keys}
         first = conditions.outcomes(listed, {**others, name: by})
         for power in range(GREATEST_POWER + 1):
-            if conditions.outcomes(listed, {**others, name: by * ((1 << power) + 1)}) != first:
+            found = conditions.outcomes(listed, {**others, name: by * ((1 << power) + 1)})
+            if not all(map(np.array_equal, found, first)):
                 return [power]
         return [GREATEST_POWER]
 
@@ -302,6 +317,28 @@ class Sweep:
                 return False
         return found
 
+    def count(self, base: Values) -> None:
+        """Let parameters that say how many arrive or meet, and where, take other values that a launch may give them."""
+        conditions = self.program.conditions
+        for name, (line, keys) in conditions.counted().items():
+            for key in sorted(keys - self.fixed.keys()):
+                self.counted.add(key)
+                seen: set[int] = set()
+                for value in COUNTS:
+                    values = {**base, key: value * self.program.multiple(key)}
+                    (number,) = conditions.outcomes([name], values)
+                    if number is None:
+                        self.unproven[line, f"{name}, which {key} decides, is not followed"] = None
+                        break
+                    if self.late:
+                        return
+                    if isinstance(number, int) and number not in seen:
+                        seen.add(number)
+                        before = len(self.unproven)
+                        self.run(values, meant=False)
+                        if len(self.unproven) > before:
+                            break  # one example is enough
+
     def turn(self, bases: list[Values], steps: Values) -> None:
         """Try to let every condition that a launch decides turn out both ways; say where it does not."""
         program = self.program
@@ -311,6 +348,8 @@ class Sweep:
         for watch in program.watches:
             if not self._half_seen(watch) or watch.condition.name in settled:
                 continue
+            if program.bounds.reason:
+                return
             free = program.conditions.keys_now(watch.condition) - set(self.fixed)
             if not free:
                 continue
@@ -345,7 +384,7 @@ def sweep_all(sweep: Sweep) -> None:
     names = steering(program, sweep.fixed)
     ones = {name: 0 if name.startswith("%") else program.multiple(name) for name in names}
     decisive = program.decisive
-    steps = {name: sweep.step_of(name, ones) if name in decisive else 0 for name in names}
+    steps = {name: sweep.step_of(name, ones) if name in decisive and not sweep.late else 0 for name in names}
     looped = {name: step for name, step in steps.items() if step}
     rest = {name: one for name, one in ones.items() if not steps[name]}
     several = [{**rest, **{n: rounds * s for n, s in looped.items()}} for rounds in ((1, 2) if looped else (1,))]
@@ -358,6 +397,9 @@ def sweep_all(sweep: Sweep) -> None:
     bases += [{**bases[0], name: 0} for name in looped]
     if not sweep.findings:
         sweep.turn(bases, looped)
+        sweep.count(bases[0])
+    if program.bounds.reason:
+        sweep.unproven[0, program.bounds.reason] = None
     if sweep.work > WORK:
         sweep.unproven[0, f"not all parameters are tried within {WORK} instructions"] = None
 
@@ -406,6 +448,11 @@ def steering(program: Program, fixed: Mapping[str, int]) -> list[str]:
         if swept or (name.startswith("%ctaid.") and f"%nctaid.{name[-1]}" not in program.steering):
             found.append(name)
     return found
+
+
+def not_understood(error: Exception) -> str:
+    """Return the reason why text that went wrong where it was looked into is not proven."""
+    return f"this is not understood ({type(error).__name__}: {shortened(str(error))})"
 
 
 def _growing(run: Run, few: _Shown | None, more: _Shown | None) -> list[tuple[int, int]]:

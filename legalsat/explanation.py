@@ -28,7 +28,8 @@ class Repair:
         kind: what is changed: "align" (an aligned allocation), "pad" (a longer pitch), "dense" (a packed copy), "order"
             or "major" (another axis the fastest), "relayout" (a copy made each time), "repack" (one of a weight, made
             once), "tile", "consumer", "padding", "split" (parts, each with a map), "descriptor" (a descriptor's
-            word), "fall back" (nothing: no tensor map), or the field of a tensor map.
+            word), "fall back" (nothing: no tensor map), the field of a tensor map, or a number of a barrier ("bytes",
+            "arrivals").
         message: what to do, with the numbers.
         after: the subject after it, of the subject's own kind; what falls back stays as it was. Of a tensor whose tile
             or consumer changes it is the `Copy` with the new one.

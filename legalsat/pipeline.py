@@ -250,9 +250,15 @@ class Fence:
     kind: str
 
 
+MEETINGS = frozenset({"block", "cluster"})  # barriers of all who are there
+
+
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Meet all roles that name the same barrier: of the block ("block"), of the cluster ("cluster") or a named one."""
+    """Meet others: all of the block ("block") or of the cluster ("cluster"), or all roles that name the same barrier.
+
+    The barriers of the block and of the cluster wait for every role there that has not ended, whether it comes or not.
+    """
 
     name: str
 

@@ -89,6 +89,18 @@ class Aligned:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class NamedBarrier:
+    """A barrier of the block is used by its number; of how many threads it is to wait, 0 for all."""
+
+    where: str
+    number: int
+    threads: int = 0
+
+    def __str__(self) -> str:
+        return self.where
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PhaseWait:
     """A wait for a phase while the barrier may be in the phase `current`."""
 

@@ -209,7 +209,7 @@ class PeerUse:
     """An instruction of two CTAs: the cluster's size, whether the other one exited, and whether the two have met.
 
     They have met where a barrier of both lies between everything that uses the memory and this instruction; `owned`
-    says whether the other one made the same allocation.
+    says whether the other one made the same allocation, `begun` whether a barrier of both has shown that it runs.
     """
 
     instruction: str
@@ -217,6 +217,7 @@ class PeerUse:
     peer_exited: bool = False
     met: bool = True
     owned: bool = True
+    begun: bool = True
 
     def __str__(self) -> str:
         return f"{self.instruction}, cta_group::2"

@@ -143,7 +143,7 @@ class _Walk:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.blocks = tuple(_Block() for _ in CTAS)
-        self.met = False
+        self.met = self.begun = False
         self.groups: list[int] = []
 
     def sites(self) -> Iterator[Any]:
@@ -152,6 +152,7 @@ class _Walk:
             self.groups += [group] if (group := getattr(event, "cta_group", 0)) else []
             if not isinstance(event, Free | Relinquish | Exit):
                 self.met = isinstance(event, Meet)
+            self.begun |= isinstance(event, Meet)
         for cta, block in enumerate(self.blocks):
             if block.live and not block.exited:
                 yield TensorMemoryExit(cta, tuple(sorted(block.live)))
@@ -187,6 +188,8 @@ class _Walk:
         said = _named(event)
         if isinstance(event, Free) and event.cta_group == 2:
             yield PeerUse(said, self.program.cluster, other.exited, self.met, event.name in other.columns)
+        elif isinstance(event, Allocate) and event.cta_group == 2:
+            yield PeerUse(said, self.program.cluster, other.exited, begun=self.begun)
         elif getattr(event, "cta_group", 1) == 2:
             yield PeerUse(said, self.program.cluster, other.exited)
         if isinstance(event, Allocate | Free | Relinquish):

@@ -15,6 +15,7 @@ from legalsat.pipeline_sites import (
     Grouped,
     Meeting,
     Multicast,
+    NamedBarrier,
     PhaseWait,
     StageRead,
     StageWrite,
@@ -33,6 +34,7 @@ _MBARRIER = "PTX ISA 9.1, 9.7.13.15"
 _BULK = "PTX ISA 9.1, 9.7.9.25"
 _WGMMA = "PTX ISA 9.1, 9.7.15"
 _TCGEN05 = "PTX ISA 9.1, 9.7.16"
+MAX_NAMED, WARP = 15, 32  # FACTS HW-14
 MAX_COUNT = 2**20 - 1  # of arrivals and of bytes (FACTS MB-02)
 
 
@@ -102,10 +104,11 @@ def arrivals_missing(phase: BarrierPhase, target: Target) -> Requirements:
     yield require(
         phase.arrived >= phase.arrivals,
         "barrier {barrier} gets {arrived} of {arrivals} arrivals",
-        help="set the barrier's arrivals to {arrived}, or let the missing ones arrive",
+        help="let the {missing} missing ones arrive, or lower the barrier's arrivals where nobody relies on them",
         barrier=phase.barrier,
         arrived=phase.arrived,
         arrivals=phase.arrivals,
+        missing=phase.arrivals - phase.arrived,
     )
 
 
@@ -140,9 +143,18 @@ def arrivals_in_excess(phase: BarrierPhase, target: Target) -> Requirements:
 def bytes_differ(phase: BarrierPhase, target: Target) -> Requirements:
     """In every phase the bytes expected are those that copies complete, and are expected before the last arrival."""
     yield require(
-        phase.expected == phase.completed,
+        phase.expected <= phase.completed,
         "barrier {barrier} expects {expected} bytes and gets {completed}",
-        help="set the bytes expected to {completed}",
+        help="let the copies of the other {missing} bytes come, on which somebody relies",
+        barrier=phase.barrier,
+        expected=phase.expected,
+        completed=phase.completed,
+        missing=phase.expected - phase.completed,
+    )
+    yield require(
+        phase.expected >= phase.completed,
+        "barrier {barrier} expects {expected} bytes and gets {completed}",
+        help="set the bytes expected to those of all copies that come",
         barrier=phase.barrier,
         expected=phase.expected,
         completed=phase.completed,
@@ -532,11 +544,37 @@ def reads_not_fenced(write: StageWrite, target: Target) -> Requirements:
     The copy might overtake the read otherwise. CUTLASS and DeepGEMM leave it to the arrival on a barrier and the wait
     for it (FACTS FN-04), and mostly nothing happens; a public report has wrong data on an NVL72 without the fence
     (deepseek-ai/DeepEP 642), and Triton gives it since 2025 (triton-lang/triton 7262). Reads by the matrix units need
-    none. Judged in PTX texts alone.
+    none.
     """
     yield require(
         write.reads_fenced,
         "stage {stage} was read by threads and is written by the async proxy without a fence",
         help="give fence.proxy.async.shared::cta between the wait for the readers and the load",
         stage=write.stage,
+    )
+
+
+@CHIP.rule(
+    "PIPE028",
+    Source("PTX ISA 9.1, 9.7.13.1", "barrier").saying(
+        "specifies a logical barrier resource as an immediate constant or register with value 0 through 15"
+    ),
+    refused_by="hardware",
+)
+def named_barrier_out_of_range(barrier: NamedBarrier, target: Target) -> Requirements:
+    """A block has 16 barriers by number, and each waits for whole warps (FACTS HW-14)."""
+    yield require(
+        0 <= barrier.number <= MAX_NAMED,
+        "barrier {number} of the block is used, outside 0 to {limit}",
+        help="use the numbers 0 to {limit}, one for each group of warps that meets at a time",
+        number=barrier.number,
+        limit=MAX_NAMED,
+    )
+    yield require(
+        barrier.threads % WARP == 0,
+        "barrier {number} of the block waits for {threads} threads, no multiple of {warp}",
+        help="give the threads of all warps that meet there, {warp} each",
+        number=barrier.number,
+        threads=barrier.threads,
+        warp=WARP,
     )

@@ -502,3 +502,22 @@ def executed_after_exit(executed: Executed, tcgen05: Tcgen05Limits) -> Requireme
         instruction=executed.instruction,
         cta=executed.cta,
     )
+
+
+@TCGEN05.rule(
+    "TMEM026",
+    Source(_PAIR, "begun").saying("the peer CTA should be active and should not have exited"),
+    refused_by="document",
+)
+def allocated_before_the_peer_runs(peer: PeerUse, tcgen05: Tcgen05Limits) -> Requirements:
+    """The CTAs of a pair meet at a barrier before they allocate: until then the other one need not have begun.
+
+    That a cluster is launched together says nothing of when its blocks come to their first instruction. CUTLASS lets
+    the cluster meet before the allocation of two blocks too.
+    """
+    yield require(
+        peer.begun,
+        "{instruction} for a pair comes before any barrier of both CTAs, so the other one may not have begun",
+        help="bring a barrier of the cluster before tcgen05.alloc",
+        instruction=peer.instruction,
+    )

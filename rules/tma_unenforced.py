@@ -45,13 +45,13 @@ def global_extent_beyond_2_31(copy: TmaCopy, tma: TmaLimits) -> Requirements:
 @TMA.rule(
     "TMA019",
     Source("cuda.h 13.0, cuTensorMapEncodeTiled", "map_offset").saying("tensorMap address must be aligned to 64 bytes"),
-    refused_by="document",
-    level="warning",
+    refused_by="hardware",
 )
 def map_object_misaligned(copy: TmaCopy, tma: TmaLimits) -> Requirements:
-    """The CUtensorMap object itself should lie at a multiple of 64 bytes; the driver writes it anywhere (FACTS M-03).
+    """The CUtensorMap object itself lies at a multiple of 64 bytes where copies read it.
 
-    The copy instruction reads it from a kernel parameter, constant or global memory, where 64 bytes are required.
+    The encode call writes it anywhere and says nothing (FACTS M-03). The copy instruction, which reads it from a kernel
+    parameter, constant or global memory, faults on an object that lies elsewhere.
     """
     yield require(
         copy.map_offset % 64 == 0,

@@ -18,10 +18,11 @@ from test_ptx_gemm import multiply, planned
 from bench.ptx_mutants import KINDS, mutants
 from legalsat.analyses.ptx_contract import KINDS as FOUND
 from legalsat.analyses.ptx_contract import Finding
+from legalsat.analyses.ptx_instruction import NotPtx
 from legalsat.analyses.ptx_machine_alu import FULL, LANES, arithmetic, compare, mask_of
 from legalsat.analyses.ptx_machine_lanes import _shuffled
 from legalsat.analyses.ptx_machine_periods import period_of
-from legalsat.analyses.ptx_text import NotPtx, parse
+from legalsat.analyses.ptx_text import parse
 from legalsat.backends.ptx import emit_ptx, launch_of
 from legalsat.backends.ptx.adapter import product_of
 from legalsat.cli import main

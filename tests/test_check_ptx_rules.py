@@ -15,7 +15,8 @@ from test_check_ptx import DATA, LOAD, SET_UP, kernel, ping_pong, two_loads, wai
 import legalsat as ls
 from bench.ptx_judged import answer, faults
 from legalsat.analyses.ptx_contract_units import lacking
-from legalsat.analyses.ptx_text import Instruction, Kernel, parse
+from legalsat.analyses.ptx_instruction import Instruction
+from legalsat.analyses.ptx_text import Kernel, parse
 from legalsat.cli import main
 from legalsat.errors import InvalidInput
 from legalsat.extract.check_ptx import check_ptx
@@ -327,3 +328,46 @@ def test_options_that_are_given_twice_add_up(tmp_path: Path, capsys: pytest.Capt
     assert main(["check", "--param", "n=4", "--param", "%ctaid.x=1", str(file), "--json"]) == 0
     (one,) = json.loads(capsys.readouterr().out)["kernels"]
     assert one["proven"] and one["parameters"]["n"] == [4]
+
+
+ARRIVES = (
+    "mov.u32 %r5, %tid.x; setp.eq.u32 %p2, %r5, 0;"
+    "@%p2 mbarrier.init.shared.b64 [b], 64; bar.sync 0; mbarrier.arrive.shared.b64 _, [b]; mov.u32 %r1, 0;"
+    "W: mbarrier.try_wait.parity.shared.b64 %p1, [b], %r1; @!%p1 bra W;"
+)
+COUNT = "ld.param.u32 %r0, [n];"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("bar.sync 15;", "proven"),
+        ("bar.sync 16;", "PIPE028"),
+        ("bar.sync 1, 33;", "PIPE028"),
+        (f"{COUNT} bar.sync %r0;", "barrier 16 of the block, outside 0 to 15, with n = 16"),
+        (f"{COUNT} and.b32 %r1, %r0, 7; barrier.sync %r1;", "proven"),
+        (f"{COUNT} and.b32 %r1, %r0, 31; barrier.sync.aligned %r1;", "with n = 16"),
+        ("mov.u32 %r0, %ctaid.x; bar.sync %r0;", "with %ctaid.x = 16"),
+        ("mov.u32 %r0, %tid.x; shr.u32 %r0, %r0, 5; bar.sync %r0, 32;", "proven"),
+        ("mov.u32 %r0, %tid.x; shr.u32 %r0, %r0, 5; add.s32 %r0, %r0, 15; bar.sync %r0, 32;", "PIPE028"),
+        (f"{COUNT} shl.b32 %r0, %r0, 6; {ARRIVES.replace('[b], 64', '[b], %r0')}", "64 of 128 arrivals, with n = 2"),
+        (f"{COUNT} {ARRIVES.replace('_, [b]', '_, [b], %r0')}", "with n = 2"),
+        (ARRIVES, "proven"),
+    ],
+)
+def test_what_a_launch_may_give_as_a_number_is_tried(text: str, found: str) -> None:
+    """Numbers of barriers and of arrivals that no comparison looks at: one value proves nothing about the others."""
+    answer = ls.check_pipeline(f"""
+        .version 8.7
+        .target sm_90a
+        .visible .entry k(.param .u32 n) .reqntid 64
+        {{ .shared .b64 b; {text} ret; }}
+    """)
+    said = {"proven"} if answer.proven else {d.code for d in answer.diagnostics if d.level == "error"}
+    assert found in said or any(found in one for one in answer.unproven), answer
+
+
+def test_a_number_that_is_given_is_not_tried_otherwise() -> None:
+    text = f".version 8.7\n.target sm_90a\n.entry k(.param .u32 n) .reqntid 64 {{ {COUNT} bar.sync %r0; ret; }}"
+    assert ls.check_pipeline(text, parameters={"n": 3}).proven
+    assert not ls.check_pipeline(text, parameters={"n": 16}).proven

@@ -205,8 +205,16 @@ def test_tensor_maps_are_explained_by_their_violations() -> None:
     found = ls.explain(tm, "h200")
     assert list(found.diagnostics) == ls.violations(tm, "h200")
     assert not found.legal and "TMA005" in str(found)
-    warned = ls.explain(ls.TensorMap("bf16", (64, 64), (128,), (64, 8), map_offset=32), "h200")
+    warned = ls.explain(ls.TensorMap("bf16", (64, 2**32), (128,), (64, 8)), "h200")
     assert warned.legal and [d.level for d in warned.diagnostics] == ["warning"]
+
+
+@pytest.mark.parametrize("offset", [0, 8, 16, 32, 64, 72, 120])
+def test_a_map_that_lies_where_the_hardware_faults_is_an_error(offset: int) -> None:
+    """The encode call takes it (FACTS M-03), which `bench.driver_agreement` counts; the first copy by it faults."""
+    found = ls.explain(ls.TensorMap("bf16", (64, 64), (128,), (64, 8), map_offset=offset), "h200")
+    assert found.legal == (offset % 64 == 0)
+    assert {(d.code, d.refused_by) for d in found.diagnostics} == (set() if found.legal else {("TMA019", "hardware")})
 
 
 def test_a_plan_is_explained_on_another_target() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from legalsat.analyses.ptx_bounds import Bounds
 from legalsat.analyses.ptx_machine_flow import control_of, is_choice
 from legalsat.analyses.ptx_machine_periods import period_of
 from legalsat.analyses.ptx_machine_places import Places
@@ -101,7 +102,7 @@ def test_control_dependence_is_what_ways_through_the_kernel_say() -> None:
         if not _ends(kernel):
             continue  # a loop without an end has no postdominators
         done += 1
-        control, size = control_of(kernel), len(kernel.instructions)
+        control, size = control_of(kernel, Bounds()), len(kernel.instructions)
         for at, i in enumerate(kernel.instructions):
             if not is_choice(i):
                 continue
@@ -192,7 +193,7 @@ ret;
 
 def test_parameters_are_pointers_counts_or_multiples_by_their_use() -> None:
     (kernel,) = parse(ROLES).kernels
-    found = roles_of(kernel)
+    found = roles_of(kernel, Bounds())
     # What is added to a known pointer is an offset, what is scaled first a count.
     assert found.pointers == {"x", "y"}
     # A barrier lies at a multiple of 8; four words are the 16 bytes of which bulk copies are multiples.

@@ -107,7 +107,7 @@ def reordered_copy(*, right: bool) -> Pipeline:
 
 def cancelled_cluster(*, right: bool) -> Pipeline:
     """fbtriton-1024: CTA 0 asks for the next cluster; the 16 bytes of the answer come to the barriers of both CTAs."""
-    answer: Ops = (Wait("full", C), Read("response", C))
+    answer: Ops = (Wait("full", C), Read("response", C), Fence("proxy.async"))
     expects: Ops = (Expect("full", C, 16),)
     asks: Ops = (Wait("empty", C, before=True), *expects, Load("response", C, "full", 16, mask=0b11))
     first: Ops = (*asks, *answer, Arrive("empty", C), Advance("c"))
@@ -141,8 +141,8 @@ def pairs(expected: int, cluster: int) -> Pipeline:
 
 
 def pair_of_blocks(*events: Event) -> Program:
-    """cutlass-3435: tensor memory of a pair of blocks."""
-    return Program((*events, Exit(0), Exit(1)), cluster=2)
+    """cutlass-3435: tensor memory of a pair of blocks, which have met before, as CUTLASS lets them."""
+    return Program((Meet(0), *events, Exit(0), Exit(1)), cluster=2)
 
 
 CLUSTER4 = FAILURES["tilelang-2644-cluster4"]["params"]

@@ -132,7 +132,7 @@ def test_a_rule_without_docstring_or_quote_is_refused() -> None:
 
 
 def test_errors_come_before_warnings() -> None:
-    site = tiled(map_offset=32, address=8, element_stride=(2, 1))
+    site = tiled(global_dim=(64, 2**32), address=8, element_stride=(2, 1))
     said = worst_first(d for rule in TENSOR_MAP_RULES for d in rule.check(site, target("h200")))
     assert [d.level for d in said] == ["error", "warning", "warning"]
 

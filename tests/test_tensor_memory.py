@@ -215,6 +215,7 @@ WITH_SCALES: list[Event] = [
     Exit(),
 ]
 TOGETHER: list[Event] = [
+    Meet(),
     Allocate("t", 128, 2, 0),
     Allocate("t", 128, 2, 1),
     Relinquish(2, 0),
@@ -296,10 +297,12 @@ def test_misuse_in_a_program_is_found(code: str, events: list[Event]) -> None:
 @pytest.mark.parametrize(
     ("code", "events", "cluster"),
     [
-        ("TMEM015", [*TOGETHER[:5], Commit(1), *TOGETHER[6:]], 2),
+        ("TMEM015", [*TOGETHER[:6], Commit(1), *TOGETHER[7:]], 2),
         ("TMEM016", TOGETHER, 1),
-        ("TMEM017", [*TOGETHER[:9], Free("t", None, 2, 1), Exit(1), Free("t", None, 2, 0), Exit(0)], 2),
-        ("TMEM018", without(TOGETHER, Meet), 2),
+        ("TMEM017", [*TOGETHER[:10], Free("t", None, 2, 1), Exit(1), Free("t", None, 2, 0), Exit(0)], 2),
+        ("TMEM018", [Meet(), *without(TOGETHER, Meet)], 2),
+        ("TMEM026", TOGETHER[1:], 2),
+        ("TMEM026", [TOGETHER[1], Meet(), *TOGETHER[2:]], 2),
         ("TMEM019", [event for event in TOGETHER if not (isinstance(event, Allocate) and event.cta == 1)], 2),
         ("TMEM007", [event for event in TOGETHER if not (isinstance(event, Allocate) and event.cta == 1)], 2),
     ],
@@ -313,7 +316,8 @@ def test_misuses_are_told_apart() -> None:
     assert violated(without(PLAIN, Free)) == {"TMEM006"}
     assert violated(swapped(PLAIN, Transfer, lane=0)) == {"TMEM010"}
     assert violated(without(WITH_SCALES, CopyIn)) == {"TMEM022"}
-    assert violated(without(TOGETHER, Meet), 2) == {"TMEM018"}
+    assert violated([Meet(), *without(TOGETHER, Meet)], 2) == {"TMEM018"}
+    assert violated(TOGETHER[1:], 2) == {"TMEM026"}
     assert violated([*PLAIN[:4], Free("t"), *loads(), Exit()]) == {"TMEM007"}
 
 

@@ -18,7 +18,9 @@ from legalsat.pipeline import (
     Arrive,
     At,
     BarrierRing,
+    BufferRing,
     Expect,
+    Fence,
     Guard,
     Load,
     Loop,
@@ -26,15 +28,18 @@ from legalsat.pipeline import (
     Pipeline,
     Read,
     Role,
+    Start,
     Sync,
     Trips,
     Wait,
+    Write,
     walk,
 )
 from legalsat.targets import target
 
 EXAMPLES = pipelines.EXAMPLES
 C = At("c")
+K = Trips("K tiles")
 EVERY = 53  # of the mutants is compared with the model checker; bench.typestate_agreement compares all
 
 
@@ -242,3 +247,51 @@ def test_an_arrival_for_another_block_needs_that_block() -> None:
     consumer = ring.roles[1]
     body = (*consumer.body, Arrive("empty", FIRST, cta=1))
     assert codes(replace(ring, roles=(ring.roles[0], replace(consumer, body=body)), cluster=2))
+
+
+@pytest.mark.parametrize("name", ["block", "cluster", "named"])
+@pytest.mark.parametrize("comes", [True, False])
+@pytest.mark.parametrize("stays", [True, False])
+def test_barriers_of_the_block_and_of_the_cluster_wait_for_every_role(name: str, comes: bool, stays: bool) -> None:
+    """Both checkers let only a role that has ended be missed there; a named barrier is of those who name it."""
+    starts: tuple[Operation, ...] = (Start("full"), Fence("mbarrier_init"), Sync("block"))
+    waits: tuple[Operation, ...] = (Sync(name),) * comes + (Wait("full", FIRST),) * stays
+    pipeline = Pipeline(
+        (BarrierRing("full", 1, 1),),
+        (),
+        (
+            Role("first", 1, (*starts, Sync(name), Arrive("full", FIRST), Wait("full", FIRST))),
+            Role("second", 1, (Sync("block"), *waits)),
+        ),
+        cluster=2,
+    )
+    hangs = stays and not comes and name != "named"
+    assert codes(pipeline) == ({"PIPE018"} if hangs else set())
+    assert judged(pipeline).proven != hangs
+    assert harmful(pipeline) == hangs
+
+
+def by_threads(*, fence: str, writes: bool) -> Pipeline:
+    """A warp that loads a stage which another one has read, or written, fenced by either or by none."""
+    fenced = Fence("proxy.async")
+    empties: tuple[Operation, ...] = (Wait("empty", C, before=True), *(fenced,) * (fence == "loader"))
+    loads: tuple[Operation, ...] = (*empties, Expect("full", C, 64), Load("A", C, "full", 64), Advance("c"))
+    uses: list[Operation] = [Wait("full", C), Read("A", C), *([Write("A", C)] if writes else [])]
+    turn = (*uses, *(fenced,) * (fence == "user"), Arrive("empty", C), Advance("c"))
+    start: tuple[Operation, ...] = (Start("full"), Start("empty"), Fence("mbarrier_init"), Sync("block"))
+    return Pipeline(
+        (BarrierRing("full", 2, 1), BarrierRing("empty", 2, 1)),
+        (BufferRing("A", 2, 64),),
+        (Role("loader", 1, (*start, Loop(K, loads))), Role("user", 4, (Sync("block"), Loop(K, turn)))),
+    )
+
+
+@pytest.mark.parametrize("writes", [True, False])
+@pytest.mark.parametrize("fence", ["user", "loader", ""])
+def test_documents_want_a_fence_before_the_copy_engine_overwrites(fence: str, writes: bool) -> None:
+    """Warnings of the check of PTX, asked of programs too; nobody but a document is known to want them."""
+    found = judged(by_threads(fence=fence, writes=writes))
+    wanted = {"PIPE026", "PIPE027"} if writes else {"PIPE027"}
+    assert {d.code for d in found.diagnostics} == (set() if fence else wanted)
+    assert {d.level for d in found.diagnostics} <= {"warning"}
+    assert found.proven

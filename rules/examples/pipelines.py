@@ -14,6 +14,7 @@ from legalsat.pipeline_sites import (
     Grouped,
     Meeting,
     Multicast,
+    NamedBarrier,
     PhaseWait,
     StageRead,
     StageWrite,
@@ -86,4 +87,5 @@ EXAMPLES = (
         StageWrite(_WHERE, "A[c]", "threads", done=True, reads_fenced=False),
         StageWrite(_WHERE, "A[c]", "threads", done=True),
     ),
+    Example("PIPE028", NamedBarrier(_WHERE, 16), NamedBarrier(_WHERE, 15)),
 )

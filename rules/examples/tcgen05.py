@@ -111,5 +111,6 @@ EXAMPLES = tuple(
         ("TMEM023", ScaleFactors("B", 4, 8, partitions=4), ScaleFactors("B", 8, 8, partitions=4)),
         ("TMEM024", TensorMemoryCopy("32x128b", ""), TensorMemoryCopy("32x128b", "warpx4")),
         ("TMEM025", Executed("tcgen05.mma", 0, exited=True), Executed("tcgen05.mma", 0)),
+        ("TMEM026", PeerUse("tcgen05.alloc", 2, begun=False), PeerUse("tcgen05.alloc", 2)),
     )
 )

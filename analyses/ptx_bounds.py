@@ -1,0 +1,61 @@
+"""What reading one PTX text may take: seconds and memory, so that no text hangs or fills the machine.
+
+Counts of instructions (`extract.ptx_sweep.WORK`) end the check of what compilers print, always at the same place. These
+bounds are for what they do not see, such as control flow that nobody would write.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from legalsat.analyses.ptx_contract import Undecided
+
+SECONDS = 9.0  # for all kernels of a text
+MOST_BYTES = 1 << 30  # by which the process may grow
+_EVERY = 64  # questions between two looks at the memory
+_PAGE = 4096
+_STATM = Path("/proc/self/statm")
+
+
+class Bounds:
+    """The bounds of one text, from now on.
+
+    Args:
+        seconds: after which nothing more is tried.
+    """
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+        self._asked = 0
+        self._most = _resident() + MOST_BYTES
+        self._full = False
+
+    @property
+    def reason(self) -> str:
+        """Which bound is met, in words; "" for none."""
+        self._asked += 1
+        if not self._asked % _EVERY:
+            self._full |= _resident() > self._most
+        if self._full:
+            return f"not decided within {MOST_BYTES >> 20} MiB of memory"
+        return f"not decided within {self.seconds:g} s" if time.monotonic() > self._end else ""
+
+    def check(self) -> None:
+        """Go on only within the bounds.
+
+        Raises:
+            Undecided: one is met.
+        """
+        reason = self.reason
+        if reason:
+            raise Undecided(0, reason)
+
+
+def _resident() -> int:
+    """Return the bytes of memory that the process holds; 0 where the system does not tell."""
+    try:
+        return int(_STATM.read_bytes().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0
