@@ -73,7 +73,8 @@ class Kernel:
 
     Attributes:
         cluster: blocks of a cluster; 0 where the launch decides.
-        threads: of a block, x, y and z; what `.reqntid` or `.maxntid` says, else 128.
+        threads: of a block, x, y and z; what `.reqntid` or `.maxntid` says, else 128. `threads_known` where `.reqntid`
+            or the caller says it, `threads_at_most` where `.maxntid` does.
         labels: index of the instruction that each label stands before.
         tables: branch targets of `brx.idx`, by the table's name.
         shared: variables declared inside.
@@ -90,6 +91,7 @@ class Kernel:
     labels: dict[str, int] = field(default_factory=dict)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     shared: list[Symbol] = field(default_factory=list)
+    threads_at_most: bool = False
 
 
 @dataclass(slots=True)
@@ -182,7 +184,10 @@ def _kernel(text: str, entry: re.Match[str]) -> tuple[Kernel, int]:
         found = _PARAMETER.search(one.strip())
         if found is not None:
             parameters.append(Parameter(found[3], found[1], int(found[4] or 0), bool(found[2])))
-    shape = re.search(r"\.(?:reqntid|maxntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", directives)
+    required, most = (
+        re.search(rf"\.{name}\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", directives) for name in ("reqntid", "maxntid")
+    )
+    shape = required or most
     threads = (int(shape[1]), int(shape[2] or 1), int(shape[3] or 1)) if shape else (DEFAULT_THREADS, 1, 1)
     cluster = 1
     for extent in re.findall(r"\d+", "".join(re.findall(r"\.reqnctapercluster([\s\d,]+)", directives))):
@@ -190,7 +195,8 @@ def _kernel(text: str, entry: re.Match[str]) -> tuple[Kernel, int]:
     if ".explicitcluster" in directives and ".reqnctapercluster" not in directives:
         cluster = 0
     line = _line(text, entry.start())
-    kernel = Kernel(name, line, tuple(parameters), threads, ".reqntid" in directives, cluster)
+    kernel = Kernel(name, line, tuple(parameters), threads, required is not None, cluster)
+    kernel.threads_at_most = required is None and most is not None
     return kernel, _body(text, entry.end(), kernel)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from legalsat.analyses.ptx_contract import Finding
 from legalsat.analyses.typestate import check as check_program
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import InvalidInput
-from legalsat.extract.check_ptx import KernelCheck, check_ptx
+from legalsat.extract.check_ptx import KernelCheck, PtxCheck, check_ptx
 from legalsat.gemm_plan import GemmPlan
 from legalsat.pipeline import Pipeline
 from legalsat.plan import Plan
@@ -53,6 +53,8 @@ def check_pipeline(
     *,
     parameters: Mapping[str, int] | None = None,
     box_bytes: Mapping[str, int] | None = None,
+    block: int | Sequence[int] | None = None,
+    grid: int | Sequence[int] | None = None,
 ) -> PipelineCheck:
     """Return whether a pipeline keeps its contract: barriers, phases, bytes, fences, stages, tensor memory.
 
@@ -64,15 +66,21 @@ def check_pipeline(
         target: a GPU; a plan's own, or the one that the text names, when left out. A `Pipeline` needs one.
         parameters: of PTX: values of whole-number parameters by name, which are then not swept.
         box_bytes: of PTX: bytes of a box by the name of the tensor map's parameter, recovered where it can be.
+        block: of PTX: threads of a block along x, y and z, or x alone, where the text has no `.reqntid`; what
+            `.maxntid` allows is assumed when left out.
+        grid: of PTX: blocks along x, y and z, or x alone; swept when left out.
 
     Raises:
         InvalidInput: the subject is none of these, or the target is missing or another than the text's.
     """
     gpu = None if target is None else as_target(target)
     if isinstance(subject, str):
-        return _of_text(subject, gpu, parameters, box_bytes)
-    if parameters is not None or box_bytes is not None:
-        raise InvalidInput("parameters and box_bytes belong to PTX text; leave them out")
+        architecture = gpu.architecture if gpu else None
+        return _of_text(
+            check_ptx(subject, architecture, parameters=parameters, box_bytes=box_bytes, block=block, grid=grid)
+        )
+    if any(one is not None for one in (parameters, box_bytes, block, grid)):
+        raise InvalidInput("parameters, box_bytes, block and grid belong to PTX text; leave them out")
     if isinstance(subject, Plan | GemmPlan):
         return _of_program(str(subject.operator), subject.pipeline, gpu or subject.target)
     if not isinstance(subject, Pipeline):
@@ -87,10 +95,7 @@ def _of_program(what: str, pipeline: Pipeline, target: Target) -> PipelineCheck:
     return PipelineCheck(f"{what} on {target}", found.diagnostics, found.proven, found.unproven)
 
 
-def _of_text(
-    text: str, target: Target | None, parameters: Mapping[str, int] | None, boxes: Mapping[str, int] | None
-) -> PipelineCheck:
-    found = check_ptx(text, target.architecture if target else None, parameters=parameters, box_bytes=boxes)
+def _of_text(found: PtxCheck) -> PipelineCheck:
     names = ", ".join(kernel.name for kernel in found.kernels)
     return PipelineCheck(
         f"{names} on {found.target}",
@@ -103,7 +108,9 @@ def _of_text(
 
 def assumptions_of(kernel: KernelCheck) -> tuple[str, ...]:
     """Return what the check of a kernel takes for granted, in words."""
-    return tuple(f"a box of map {name.removeprefix('map ')} has {size} bytes" for name, size in kernel.assumed.items())
+    block = (f"blocks have {kernel.block} threads, the most that .maxntid allows",) if kernel.block else ()
+    boxes = (f"a box of map {name.removeprefix('map ')} has {size} bytes" for name, size in kernel.assumed.items())
+    return (*block, *boxes)
 
 
 def code_of(finding: Finding) -> str:
