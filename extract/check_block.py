@@ -37,6 +37,11 @@ def take_block(module: PtxText, block: object, parameters: Mapping[str, int]) ->
     return {name: value for name, value in parameters.items() if not name.startswith("%ntid.")}
 
 
+def takes_block(module: PtxText, block: Extents) -> bool:
+    """Return whether any kernel of a text can be launched with such blocks."""
+    return any(_takes(kernel, block) for kernel in module.kernels)
+
+
 def extents_of(given: object, what: str) -> Extents:
     """Return extents along x, y and z of what is given: a whole number, or up to three of them.
 
@@ -69,7 +74,16 @@ def _given(block: object, parameters: Mapping[str, int]) -> Extents | None:
         raise InvalidInput("%ntid.y or %ntid.z is given alone; give %ntid.x too")
     if block is None and not named:
         return None
-    found = extents_of(block if block is not None else tuple(named.get(axis, 1) for axis in "xyz"), "the block")
+    return block_of(block if block is not None else tuple(named.get(axis, 1) for axis in "xyz"))
+
+
+def block_of(given: object) -> Extents:
+    """Return the threads of a block along x, y and z.
+
+    Raises:
+        InvalidInput: they are no whole numbers, or more than a block has.
+    """
+    found = extents_of(given, "the block")
     if prod(found) > MOST_THREADS:
         raise InvalidInput(f"a block of {words(found)} has {prod(found)} threads; give at most {MOST_THREADS}")
     return found

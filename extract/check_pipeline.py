@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from legalsat.analyses.ptx_contract import Finding
+from legalsat.analyses.sass_text import is_sass
 from legalsat.analyses.typestate import check as check_program
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import InvalidInput
 from legalsat.extract.check_ptx import KernelCheck, PtxCheck, check_ptx
+from legalsat.extract.check_sass import SassCheck, check_sass
 from legalsat.gemm_plan import GemmPlan
 from legalsat.pipeline import Pipeline
 from legalsat.plan import Plan
@@ -59,10 +61,11 @@ def check_pipeline(
     """Return whether a pipeline keeps its contract: barriers, phases, bytes, fences, stages, tensor memory.
 
     A plan's pipeline is checked for all trip counts. PTX text is run on a model for many values of its parameters, and
-    what cannot be decided is said with its line.
+    what cannot be decided is said with its line. Machine code of sm_90 in text, as cuobjdump and nvdisasm print it, is
+    judged by the order of its instructions; it is never called proven.
 
     Args:
-        subject: a plan, a `Pipeline`, or PTX text as Triton, nvcc or this library print it.
+        subject: a plan, a `Pipeline`, PTX text as Triton, nvcc or this library print it, or machine code in text.
         target: a GPU; a plan's own, or the one that the text names, when left out. A `Pipeline` needs one.
         parameters: of PTX: values of whole-number parameters by name, which are then not swept.
         box_bytes: of PTX: bytes of a box by the name of the tensor map's parameter, recovered where it can be.
@@ -74,13 +77,15 @@ def check_pipeline(
         InvalidInput: the subject is none of these, or the target is missing or another than the text's.
     """
     gpu = None if target is None else as_target(target)
+    if isinstance(subject, str) and is_sass(subject):
+        _only_ptx(parameters, box_bytes, block, grid)
+        return _of_machine_code(check_sass(subject, gpu.architecture if gpu else None))
     if isinstance(subject, str):
         architecture = gpu.architecture if gpu else None
         return _of_text(
             check_ptx(subject, architecture, parameters=parameters, box_bytes=box_bytes, block=block, grid=grid)
         )
-    if any(one is not None for one in (parameters, box_bytes, block, grid)):
-        raise InvalidInput("parameters, box_bytes, block and grid belong to PTX text; leave them out")
+    _only_ptx(parameters, box_bytes, block, grid)
     if isinstance(subject, Plan | GemmPlan):
         return _of_program(str(subject.operator), subject.pipeline, gpu or subject.target)
     if not isinstance(subject, Pipeline):
@@ -88,6 +93,19 @@ def check_pipeline(
     if gpu is None:
         raise InvalidInput("a pipeline by itself has no target; give one, such as h200")
     return _of_program("a program", subject, gpu)
+
+
+def _only_ptx(*given: object) -> None:
+    if any(one is not None for one in given):
+        raise InvalidInput("parameters, box_bytes, block and grid belong to PTX text; leave them out")
+
+
+def _of_machine_code(found: SassCheck) -> PipelineCheck:
+    names = ", ".join(kernel.name for kernel in found.kernels)
+    open_ = [f"line {one.line}: {one.reason}" for one in found.unjudged]
+    limit = "addresses and counts of arrivals, which the order of instructions does not tell"
+    diagnostics = tuple(map(diagnostic_of, found.findings))
+    return PipelineCheck(f"{names} on {found.target or 'sm_90'}", diagnostics, False, (*open_, limit))
 
 
 def _of_program(what: str, pipeline: Pipeline, target: Target) -> PipelineCheck:
