@@ -122,14 +122,18 @@ def judge(kernel: Kernel) -> Judged:
         blocks = blocks_of(kernel)
         alive = reached(blocks)
         _judgeable(kernel, blocks, alive)
+        reports = _reports(kernel, blocks)
     except Unknown as stop:
         found.unjudged.append((stop.instruction.line, stop.reason))
+        return found
+    except (LookupError, ValueError) as error:  # text that no assembler prints
+        found.unjudged.append((kernel.line, f"this is not understood ({error})"))
         return found
     code = [one for n in sorted(alive) for one in kernel.instructions[blocks[n].start : blocks[n].end] if not one.never]
     found.covered = _covered(code)
     found.findings += _missing(code) + _never_waiting(kernel, blocks, alive)
     loads = any(_is_load(one) for one in code)
-    for kind, gathered in _reports(kernel, blocks).items():
+    for kind, gathered in reports.items():
         for one in gathered:
             _tell(kernel, kind, one, found, loads=loads)
     found.findings.sort(key=lambda f: (f.line, f.kind))

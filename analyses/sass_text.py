@@ -66,10 +66,16 @@ class Instruction:
 
 @dataclass
 class Kernel:
-    """A function: its name, its line, its instructions in order, and the place in them before which a label stands."""
+    """A function.
+
+    Attributes:
+        name: of it. line: where it begins. target: its architecture, such as "sm_90a", "" where nothing says so.
+        instructions: in order. labels: the place in them before which each label stands.
+    """
 
     name: str
     line: int
+    target: str = ""
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
 
@@ -81,10 +87,14 @@ class Kernel:
 
 @dataclass
 class SassText:
-    """A text: the architecture that it names, such as "sm_90a" ("" where it names none), and its functions."""
+    """A text: its functions, which can be for several architectures."""
 
-    target: str
     kernels: list[Kernel]
+
+    @property
+    def target(self) -> str:
+        """The architectures that it names, "" where it names none."""
+        return ", ".join(dict.fromkeys(kernel.target for kernel in self.kernels if kernel.target))
 
 
 _FUNCTION = re.compile(r"^\s*(?:Function\s*:\s*(\S+)\s*$|\.section\s+\.text\.([^\s,\"]+)|//-+\s*\.text\.(\S+)\s+-+)")
@@ -93,9 +103,8 @@ _INSTRUCTION = re.compile(r"^\s*/\*([0-9a-fA-F]{4,})\*/\s*(.*)$")
 _GUARD = re.compile(r"@(!?)(U?P(?:\d+|T))\s+")
 _HEX_COMMENT = re.compile(r"/\*\s*0x[0-9a-fA-F]+\s*\*/")
 _COMMENT = re.compile(r"\(\*\"(.*?)\"\*\)")
-_CODE_FOR = re.compile(r"^\s*(?:code for|arch\s*=)\s*(sm_\w+)", re.M)
-_FLAGS = re.compile(r"EF_CUDA_(?:SM|VIRTUAL_SM\(EF_CUDA_SM)(\d+)")
-_TARGET = re.compile(r"^\s*\.target\s+(sm_\w+)", re.M)
+_TARGET = re.compile(r"^\s*(?:code for|\.target)\s+(sm_\w+)")
+_FLAGS = re.compile(r"^\s*\.headerflags.*EF_CUDA_SM(\d+)")
 
 
 def is_sass(text: str) -> bool:
@@ -109,18 +118,20 @@ def parse(text: str) -> SassText:
     Raises:
         NotSass: there are no instructions behind offsets in it.
     """
-    kernels: dict[str, Kernel] = {}
+    kernels: dict[tuple[str, str], Kernel] = {}
     current: Kernel | None = None
+    target = ""
     for number, line in enumerate(text.splitlines(), 1):
+        target = _target(line) or target
         named = _FUNCTION.match(line)
         if named is not None:
             name = next(one for one in named.groups() if one)
-            current = kernels.setdefault(name, Kernel(name, number))
+            current = kernels.setdefault((target, name), Kernel(name, number, target))
             continue
         found = _INSTRUCTION.match(line)
         if found is not None:
             if current is None:
-                current = kernels.setdefault("", Kernel("kernel", number))
+                current = kernels.setdefault((target, ""), Kernel("kernel", number, target))
             one = _instruction(int(found[1], 16), number, found[2])
             if one is not None:
                 if current.instructions and one.offset <= current.instructions[-1].offset:
@@ -133,17 +144,15 @@ def parse(text: str) -> SassText:
     filled = [kernel for kernel in kernels.values() if kernel.instructions]
     if not filled:
         raise NotSass("no instructions behind offsets; give what cuobjdump -sass or nvdisasm print")
-    return SassText(_target(text), filled)
+    return SassText(filled)
 
 
-def _target(text: str) -> str:
-    named = _CODE_FOR.search(text) or _TARGET.search(text)
+def _target(line: str) -> str:
+    """Return the architecture that a line names, "" for none."""
+    named, flags = _TARGET.match(line), _FLAGS.match(line)
     if named is not None:
         return named[1]
-    flags = _FLAGS.search(text)
-    if flags is None:
-        return ""
-    return f"sm_{flags[1]}" + ("a" if "EF_CUDA_ACCELERATORS" in text else "")
+    return f"sm_{flags[1]}{'a' * ('EF_CUDA_ACCELERATORS' in line)}" if flags is not None else ""
 
 
 def _instruction(offset: int, line: int, text: str) -> Instruction | None:

@@ -48,7 +48,7 @@ class SassKernelCheck:
 
 @dataclass(frozen=True, slots=True)
 class SassCheck:
-    """What was found about machine code: the architecture that it names, "" for none, and one entry a function."""
+    """What was found about machine code: the architectures that it names, "" for none, and one entry a function."""
 
     target: str
     kernels: tuple[SassKernelCheck, ...]
@@ -69,25 +69,27 @@ def check_sass(text: str, target: str | None = None) -> SassCheck:
 
     Args:
         text: machine code in text, with offsets.
-        target: a GPU or architecture that the code must be for; its own when left out.
+        target: a GPU or architecture whose functions are checked, where there are some; all of them when left out.
 
     Raises:
         NotSass: there is no machine code in the text.
-        InvalidInput: the target is another one.
+        InvalidInput: all functions are for other ones.
         UnknownTarget: the target is none that is known.
     """
     module = parse(text)
-    if target is not None and module.target and target != module.target:
-        wished = as_target(target).architecture
-        if wished.rstrip("a") != module.target.rstrip("a"):
+    kernels = module.kernels
+    if target is not None and module.target:
+        wished = (target if target.startswith("sm_") else as_target(target).architecture).rstrip("af")
+        kernels = [kernel for kernel in kernels if kernel.target.rstrip("af") in {"", wished}]
+        if not kernels:
             raise InvalidInput(f"the code is for {module.target}, not {target}; leave the target out or give that one")
-    return SassCheck(module.target, tuple(_check(kernel, module.target) for kernel in module.kernels))
+    return SassCheck(module.target, tuple(map(_check, kernels)))
 
 
-def _check(kernel: Kernel, target: str) -> SassKernelCheck:
+def _check(kernel: Kernel) -> SassKernelCheck:
     started = time.monotonic()
-    if target and target.rstrip("a") != KNOWN:
-        reason = f"the asynchronous instructions of {target} are not known, only those of {KNOWN}"
+    if kernel.target and kernel.target.rstrip("a") != KNOWN:
+        reason = f"the asynchronous instructions of {kernel.target} are not known, only those of {KNOWN}"
         return SassKernelCheck(kernel.name, kernel.line, (), (Unjudged(kernel.line, reason),), {}, 0.0)
     judged = judge(kernel)
     open_ = tuple(Unjudged(line, reason) for line, reason in judged.unjudged)

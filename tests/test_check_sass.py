@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -10,6 +11,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import legalsat as ls
 from legalsat.analyses.sass_contract import judge
@@ -97,8 +100,39 @@ def test_another_architecture_is_refused_or_left_open() -> None:
     assert not check_sass(text, "h200").unjudged
     with pytest.raises(InvalidInput, match="for sm_90a, not b200"):
         check_sass(text, "b200")
+    for name, said in (("sm_90", 0), ("sm_90a", 0), ("h100", 0)):
+        assert len(check_sass(text, name).unjudged) == said
+    with pytest.raises(ls.LegalSatError, match="h2000"):
+        check_sass(text, "h2000")
     (open_,) = check_sass(text.replace("sm_90a", "sm_100a")).unjudged
     assert "sm_100a are not known" in open_.reason
+
+
+def test_one_function_for_several_architectures(capsys: pytest.CaptureFixture[str]) -> None:
+    function = "\t\tFunction : k\n"
+    wrong = listing(ARRIVE, PRODUCT, READ, WAIT, "EXIT", head=function)
+    text = f"\tcode for sm_80\n{listing('NOP', 'EXIT', head=function)}\tcode for sm_90a\n{wrong}"
+    old, new = check_sass(text).kernels
+    assert (len(old.unjudged), len(old.findings), len(new.unjudged), len(new.findings)) == (1, 0, 0, 1)
+    assert [kernel.line for kernel in check_sass(text, "h200").kernels] == [new.line]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_texts_that_no_assembler_prints_end_in_an_answer(seed: int) -> None:
+    rng = random.Random(seed)
+    jumps = ["BRA 0x20", "BSYNC B0", "CALL.REL.NOINC 0x40", "BRX R2 -0x10", "RET R4", "EXIT"]
+    lines = [ARRIVE, PRODUCT, BY_REGISTERS, READ, WAIT, WRITE, FENCE, STORE, FLUSH, STORED, MEET, *jumps]
+    text = list(listing(*rng.choices(lines, k=12)))
+    for _ in range(rng.randrange(12)):
+        place = rng.randrange(len(text))
+        text[place : place + rng.randrange(4)] = rng.choice(
+            ["", " ", ",", "R", "[", "0x", ";", "255", "gsb0", ".", "\n"]
+        )
+    try:
+        check_sass("".join(text))
+    except ls.LegalSatError as error:
+        assert "give" in str(error) or "follows" in str(error)
 
 
 # Registers.
