@@ -16,6 +16,7 @@ from legalsat.analyses.sass_dataflow import STORES, WRITERS, is_bulk_store, run
 from legalsat.analyses.sass_flow import Block, Unknown, blocks_of, reached
 from legalsat.analyses.sass_registers import MATRIX, matrix_of
 from legalsat.analyses.sass_text import Instruction, Kernel
+from legalsat.analyses.sass_ways import can_be_taken
 
 _SOURCE = "PTX ISA 9.0, 9.7.15.7: {}"
 _COPIES = "PTX ISA 9.0, 9.7.9.25: {}"
@@ -84,6 +85,10 @@ _KINDS = {
         "commit (UTMACMDFLUSH) behind the store",
     ),
 }  # fmt: skip
+_BY_WAIT = frozenset(
+    {"sum_reads", "sum_writes", "sum_as_source", "sum_again", "source_writes", "source_accumulated", "end"}
+)
+_MOST_TRIED = 8  # pairs of instructions between which a way is sought
 _ASYNCHRONOUS = MATRIX | STORES | WRITERS - {"ATOMS"} | {"WARPGROUP", "UTMALDG", "UBLKCP", "SYNCS", "FENCE"}
 # What the order of instructions leaves open: which memory they touch.
 _OPEN = {
@@ -108,11 +113,14 @@ class Judged:
 
 @dataclass
 class _Gathered:
-    """Reports of one kind between two blocks: told once."""
+    """Reports of one kind between two blocks, told once: both places and the register of each."""
 
-    places: list[int]
-    other: int
-    register: int
+    pairs: list[tuple[int, int, int]]
+
+    @property
+    def places(self) -> list[int]:
+        """The instructions that break something, each once."""
+        return list(dict.fromkeys(place for place, _, _ in self.pairs))
 
 
 def judge(kernel: Kernel) -> Judged:
@@ -135,7 +143,7 @@ def judge(kernel: Kernel) -> Judged:
     loads = any(_is_load(one) for one in code)
     for kind, gathered in reports.items():
         for one in gathered:
-            _tell(kernel, kind, one, found, loads=loads)
+            _tell(kernel, blocks, kind, one, found, loads=loads)
     found.findings.sort(key=lambda f: (f.line, f.kind))
     found.unjudged.sort()
     return found
@@ -171,9 +179,7 @@ def _reports(kernel: Kernel, blocks: list[Block]) -> dict[str, list[_Gathered]]:
         if kind == "sum_again" and _same_shape(kernel.instructions[place], kernel.instructions[other]):
             return
         key = kind, -1 if kind in _OPEN else home[place], home[other] if other >= 0 else -1
-        one = gathered.setdefault(key, _Gathered([], other, register))
-        if place not in one.places:
-            one.places.append(place)
+        gathered.setdefault(key, _Gathered([])).pairs.append((place, other, register))
 
     run(kernel, blocks, report)
     by_kind: dict[str, list[_Gathered]] = {}
@@ -187,14 +193,32 @@ def _same_shape(one: Instruction, other: Instruction) -> bool:
     return (first.shape, first.accumulators) == (second.shape, second.accumulators)
 
 
-def _tell(kernel: Kernel, kind: str, gathered: _Gathered, found: Judged, *, loads: bool) -> None:
-    it = kernel.instructions[gathered.places[0]]
+def _taken(kernel: Kernel, blocks: list[Block], kind: str, gathered: _Gathered) -> tuple[int, int, int] | None:
+    """Return the first pair between which a way can be taken, None if there is none among those that are tried."""
+    if kind not in _BY_WAIT and kind != "not_arrived":
+        return gathered.pairs[0]
+    distinct = {(place, other): register for place, other, register in reversed(gathered.pairs)}
+    for (place, other), register in list(reversed(distinct.items()))[:_MOST_TRIED]:
+        if can_be_taken(kernel, blocks, other, place, arrival=kind == "not_arrived"):
+            return place, other, register
+    return None
+
+
+def _tell(kernel: Kernel, blocks: list[Block], kind: str, gathered: _Gathered, found: Judged, *, loads: bool) -> None:
+    place, other, register = gathered.pairs[0]
+    taken = _taken(kernel, blocks, kind, gathered)
+    if taken is not None:
+        place, other, register = taken
+    it = kernel.instructions[place]
     words = {
         "it": _named(it),
-        "other": _named(kernel.instructions[gathered.other]) if gathered.other >= 0 else "the caller",
-        "register": f"R{gathered.register}",
+        "other": _named(kernel.instructions[other]) if other >= 0 else "the caller",
+        "register": f"R{register}",
     }
-    if kind in _OPEN:
+    if taken is None:
+        said = _KINDS[kind].says.format(**words)
+        found.unjudged.append((it.line, f"whether {said}: predicates rule out the ways that were tried"))
+    elif kind in _OPEN:
         found.unjudged.append((it.line, _OPEN[kind].format(**words)))
     elif kind in _KINDS:
         told = _KINDS[kind]

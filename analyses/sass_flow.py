@@ -128,11 +128,8 @@ def _returns_to(kernel: Kernel, place: int) -> int:
 
 def _after_meeting(kernel: Kernel, one: Instruction, place: int) -> list[int]:
     """Return where lanes go on that have met: behind, or where the BSSY of the same barrier says."""
-    named = [
-        _target(kernel, other, other.operands[-1])
-        for other in kernel.instructions
-        if other.base == "BSSY" and other.operands[:1] == one.operands[:1]
-    ]
+    opened = kernel.meetings.get(one.operands[0], []) if one.operands else []
+    named = [_target(kernel, other, other.operands[-1]) for other in opened]
     return [place + 1] if {place, place + 1} & set(named) else [place + 1, *named]
 
 

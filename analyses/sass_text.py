@@ -84,6 +84,15 @@ class Kernel:
         """The place of the instruction at each offset."""
         return {one.offset: place for place, one in enumerate(self.instructions)}
 
+    @cached_property
+    def meetings(self) -> dict[str, list[Instruction]]:
+        """The instructions that open a meeting of lanes (BSSY), by its barrier, such as "B0"."""
+        found: dict[str, list[Instruction]] = {}
+        for one in self.instructions:
+            if one.base == "BSSY" and one.operands:
+                found.setdefault(one.operands[0], []).append(one)
+        return found
+
 
 @dataclass
 class SassText:

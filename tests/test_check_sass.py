@@ -291,6 +291,19 @@ def test_a_wait_on_one_way_only_does_not_do() -> None:
     assert kinds_of(*right[:6], "NOP", *right[7:]) == ["sums_not_ready", "not_drained"]
 
 
+def test_ways_that_predicates_rule_out_are_no_breaks() -> None:
+    ask, skip = "ISETP.NE.AND P0, PT, R5, 0x1, PT", "@!P0 BRA `(.L_{})"
+    lines = (ask, ARRIVE, skip.format(1), PRODUCT, ".L_1:", skip.format(2), WAIT, ".L_2:", "MOV R3, R24", "EXIT")
+    found = judge(kernel_of(*lines))
+    assert not found.findings and "predicates rule out" in found.unjudged[0][1]
+    for wrong in ("@P0 BRA `(.L_2)", "@!P1 BRA `(.L_2)", "BRA `(.L_2)"):
+        assert kinds_of(*lines[:5], wrong, *lines[6:]) == ["sums_not_ready", "not_drained"]
+    again = (*lines[:5], ask, *lines[5:])  # the predicate is another one by then
+    assert kinds_of(*again) == ["sums_not_ready", "not_drained"]
+    leaves = (ask, ARRIVE, "@!P0 BRA `(.L_1)", PRODUCT, ".L_1:", "@P0 EXIT", "MOV R3, R24", "EXIT")
+    assert kinds_of(*leaves) == ["not_drained"]
+
+
 def test_accumulators_are_followed_round_a_loop() -> None:
     loop = (ARRIVE, ".L_1:", PRODUCT, READ, "@P0 BRA `(.L_1)", WAIT, "EXIT")
     assert kinds_of(*loop) == ["sums_not_ready"]
