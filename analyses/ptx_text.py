@@ -54,7 +54,8 @@ class Kernel:
 
     Attributes:
         cluster: blocks of a cluster; 0 where the launch decides.
-        threads: of a block, x, y and z; what `.reqntid` or `.maxntid` says, else 128.
+        threads: of a block, x, y and z; what `.reqntid` or `.maxntid` says, else 128. `threads_known` where `.reqntid`
+            or the caller says it, `threads_at_most` where `.maxntid` does.
         labels: index of the instruction that each label stands before.
         tables: branch targets of `brx.idx`, by the table's name.
         shared: variables declared inside.
@@ -71,6 +72,7 @@ class Kernel:
     labels: dict[str, int] = field(default_factory=dict)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     shared: list[Symbol] = field(default_factory=list)
+    threads_at_most: bool = False
 
 
 @dataclass(slots=True)
@@ -103,7 +105,7 @@ _SHARED = re.compile(r"\.shared\s+(?:\.align\s+([0-9]+)\s+)?\.(\w+)\s+([\w$]+)\s
 _PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+[0-9]+\s+)?\.(\w+)\s+(\.ptr\b[^,]*?\s)?([\w$%]+)(?:\[([0-9]+)\])?\s*", re.A
 )
-_THREADS = re.compile(r"\.(?:reqntid|maxntid)\s+([0-9]+(?:\s*,\s*[0-9]+){0,2})")
+_THREADS = [re.compile(rf"\.{name}\s+([0-9]+(?:\s*,\s*[0-9]+){{0,2}})") for name in ("reqntid", "maxntid")]
 _CLUSTER = re.compile(r"\.reqnctapercluster\s+([0-9]+(?:\s*,\s*[0-9]+){0,2})")
 _SPACE = re.compile(r"\s*")
 _LABEL = re.compile(r"([\w$]+)\s*:(?!:)", re.A)
@@ -230,7 +232,8 @@ def _kernel(source: _Source, entry: re.Match[str]) -> tuple[Kernel, int]:
     if body < 0:
         raise NotPtx(f"line {line}: the kernel {name} has no body")
     directives = text[at:body]
-    shape, blocks = _THREADS.search(directives), _CLUSTER.search(directives)
+    (required, most), blocks = (one.search(directives) for one in _THREADS), _CLUSTER.search(directives)
+    shape = required or most
     x, y, z = _three(shape[1], line) if shape else (DEFAULT_THREADS, 1, 1)
     if not 0 < x * y * z <= MOST_THREADS:
         raise NotPtx(f"line {line}: a block of {x * y * z} threads; it has 1 to {MOST_THREADS}")
@@ -239,7 +242,8 @@ def _kernel(source: _Source, entry: re.Match[str]) -> tuple[Kernel, int]:
         raise NotPtx(f"line {line}: a cluster of {cluster} blocks; it has 1 to {MOST_BLOCKS}")
     if ".explicitcluster" in directives and blocks is None:
         cluster = 0
-    kernel = Kernel(name, line, tuple(parameters), (x, y, z), ".reqntid" in directives, cluster)
+    kernel = Kernel(name, line, tuple(parameters), (x, y, z), required is not None, cluster)
+    kernel.threads_at_most = required is None and most is not None
     return kernel, _body(source, body + 1, kernel)
 
 

@@ -9,7 +9,7 @@ from legalsat.analyses.ptx_text import PtxText
 from legalsat.errors import InvalidInput
 from legalsat.printable import shown
 
-_BLOCK = ("%ctaid.x", "%ctaid.y", "%ctaid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z")
+_LAUNCH = tuple(f"%{name}.{axis}" for name in ("ctaid", "nctaid", "ntid") for axis in "xyz")
 BOX_GRANULE = 16  # bytes that every box is a multiple of (FACTS TM-10)
 
 
@@ -18,7 +18,8 @@ def arguments(module: PtxText, parameters: object, box_bytes: object) -> tuple[d
 
     Args:
         module: the text.
-        parameters: a mapping from parameters, such as "n" or "args+8", or from `%ctaid.x` and the like, to numbers.
+        parameters: a mapping from parameters, such as "n" or "args+8", or from `%ctaid.x`, `%ntid.x` and the like, to
+            numbers.
         box_bytes: a mapping from parameters that are tensor maps to bytes.
 
     Raises:
@@ -57,7 +58,5 @@ def _numbers(given: object, what: str) -> dict[str, int]:
 def _special(name: str, *, boxed: bool) -> None:
     if boxed:
         raise InvalidInput(f"{name} is no tensor map; name the parameter that is one")
-    if name.startswith("%ntid"):
-        raise InvalidInput(f"{name} cannot be given: the text says how many threads a block has; change its .reqntid")
-    if name not in _BLOCK:
-        raise InvalidInput(f"{name} cannot be given; give parameters, or {', '.join(_BLOCK)}")
+    if name not in _LAUNCH:
+        raise InvalidInput(f"{name} cannot be given; give parameters, or {', '.join(_LAUNCH)}")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from legalsat.analyses.ptx_contract import Finding
+from legalsat.analyses.sass_text import is_sass
 from legalsat.analyses.typestate import check as check_program
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import InvalidInput
-from legalsat.extract.check_ptx import KernelCheck, check_ptx
+from legalsat.extract.check_ptx import KernelCheck, PtxCheck, check_ptx
+from legalsat.extract.check_sass import SassCheck, check_sass
 from legalsat.gemm_plan import GemmPlan
 from legalsat.pipeline import Pipeline
 from legalsat.plan import Plan
@@ -60,26 +62,37 @@ def check_pipeline(
     *,
     parameters: Mapping[str, int] | None = None,
     box_bytes: Mapping[str, int] | None = None,
+    block: int | Sequence[int] | None = None,
+    grid: int | Sequence[int] | None = None,
 ) -> PipelineCheck:
     """Return whether a pipeline keeps its contract: barriers, phases, bytes, fences, stages, tensor memory.
 
     A plan's pipeline is checked for all trip counts. PTX text is run on a model for many values of its parameters, and
-    what cannot be decided is said with its line.
+    what cannot be decided is said with its line. Machine code of sm_90 in text, as cuobjdump and nvdisasm print it, is
+    judged by the order of its instructions; it is never called proven.
 
     Args:
-        subject: a plan, a `Pipeline`, or PTX text as Triton, nvcc or this library print it.
+        subject: a plan, a `Pipeline`, PTX text as Triton, nvcc or this library print it, or machine code in text.
         target: a GPU; a plan's own, or the one that the text names, when left out. A `Pipeline` needs one.
         parameters: of PTX: values of whole-number parameters by name, which are then not swept.
         box_bytes: of PTX: bytes of a box by the name of the tensor map's parameter, recovered where it can be.
+        block: of PTX: threads of a block along x, y and z, or x alone, where the text has no `.reqntid`; what
+            `.maxntid` allows is assumed when left out.
+        grid: of PTX: blocks along x, y and z, or x alone; swept when left out.
 
     Raises:
         InvalidInput: the subject is none of these, or the target is missing or another than the text's.
     """
     gpu = None if target is None else as_target(target)
+    if isinstance(subject, str) and is_sass(subject):
+        _only_ptx(parameters, box_bytes, block, grid)
+        return _of_machine_code(check_sass(subject, gpu.architecture if gpu else None))
     if isinstance(subject, str):
-        return _of_text(subject, gpu, parameters, box_bytes)
-    if parameters is not None or box_bytes is not None:
-        raise InvalidInput("parameters and box_bytes belong to PTX text; leave them out")
+        architecture = gpu.architecture if gpu else None
+        return _of_text(
+            check_ptx(subject, architecture, parameters=parameters, box_bytes=box_bytes, block=block, grid=grid)
+        )
+    _only_ptx(parameters, box_bytes, block, grid)
     if isinstance(subject, Plan | GemmPlan):
         return _of_program(str(subject.operator), subject.pipeline, gpu or subject.target)
     if not isinstance(subject, Pipeline):
@@ -89,15 +102,25 @@ def check_pipeline(
     return _of_program("a program", subject, gpu)
 
 
+def _only_ptx(*given: object) -> None:
+    if any(one is not None for one in given):
+        raise InvalidInput("parameters, box_bytes, block and grid belong to PTX text; leave them out")
+
+
+def _of_machine_code(found: SassCheck) -> PipelineCheck:
+    names = ", ".join(kernel.name for kernel in found.kernels)
+    open_ = [f"line {one.line}: {one.reason}" for one in found.unjudged]
+    limit = "addresses and counts of arrivals, which the order of instructions does not tell"
+    diagnostics = tuple(map(diagnostic_of, found.findings))
+    return PipelineCheck(f"{names} on {found.target or 'sm_90'}", diagnostics, False, (*open_, limit))
+
+
 def _of_program(what: str, pipeline: Pipeline, target: Target) -> PipelineCheck:
     found = check_program(pipeline, target)
     return PipelineCheck(f"{what} on {target}", found.diagnostics, found.proven, found.unproven)
 
 
-def _of_text(
-    text: str, target: Target | None, parameters: Mapping[str, int] | None, boxes: Mapping[str, int] | None
-) -> PipelineCheck:
-    found = check_ptx(text, target.architecture if target else None, parameters=parameters, box_bytes=boxes)
+def _of_text(found: PtxCheck) -> PipelineCheck:
     names = ", ".join(kernel.name for kernel in found.kernels)
     return PipelineCheck(
         f"{names} on {found.target}",
@@ -110,7 +133,9 @@ def _of_text(
 
 def assumptions_of(kernel: KernelCheck) -> tuple[str, ...]:
     """Return what the check of a kernel takes for granted, in words."""
-    return tuple(f"a box of map {name.removeprefix('map ')} has {size} bytes" for name, size in kernel.assumed.items())
+    block = (f"blocks have {kernel.block} threads, the most that .maxntid allows",) if kernel.block else ()
+    boxes = (f"a box of map {name.removeprefix('map ')} has {size} bytes" for name, size in kernel.assumed.items())
+    return (*block, *boxes)
 
 
 def code_of(finding: Finding) -> str:

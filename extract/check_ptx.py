@@ -8,7 +8,7 @@ state of each loop has repeated, and values that turn each condition round. One 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from legalsat.analyses.ptx_bounds import Bounds
@@ -18,6 +18,7 @@ from legalsat.analyses.ptx_machine_program import compile_kernel
 from legalsat.analyses.ptx_text import Kernel, PtxText, parse
 from legalsat.errors import InvalidInput
 from legalsat.extract.check_arguments import arguments
+from legalsat.extract.check_block import extents_of, take_block, words
 from legalsat.extract.ptx_sweep import MISREAD, Sweep, not_understood, sweep_all
 from legalsat.targets import target as as_target
 
@@ -41,6 +42,7 @@ class KernelCheck:
         runs: how many executions. parameters: values tried, by name. boxes: bytes of each map's box, where known.
         assumed: those of them that follow from the bytes expected and read, not from the text itself.
         seconds: taken.
+        block: threads of a block that are assumed since the text names them as the most; "" where it fixes them.
     """
 
     name: str
@@ -53,6 +55,7 @@ class KernelCheck:
     seconds: float
     warnings: tuple[Finding, ...] = ()
     assumed: dict[str, int] = field(default_factory=dict)
+    block: str = ""
 
     @property
     def proven(self) -> bool:
@@ -99,6 +102,8 @@ def check_ptx(
     *,
     parameters: Mapping[str, int] | None = None,
     box_bytes: Mapping[str, int] | None = None,
+    block: int | Sequence[int] | None = None,
+    grid: int | Sequence[int] | None = None,
 ) -> PtxCheck:
     """Check the barriers, copies and matrix units of each kernel in a PTX text.
 
@@ -107,21 +112,35 @@ def check_ptx(
         target: a GPU or architecture that the text must be for, such as "h200" or "sm_90a"; its own when left out.
         parameters: values of whole-number parameters by name, which are then not swept; `%ctaid.x` and the like too.
         box_bytes: bytes of a box by the name of the tensor map's parameter; recovered from the text where it can be.
+        block: threads of a block along x, y and z, or x alone, of the kernels whose text does not fix them by
+            `.reqntid`; what `.maxntid` allows is assumed when left out.
+        grid: blocks along x, y and z, or x alone; swept when left out.
 
     Raises:
         NotPtx: the text is no PTX, or is larger than any that is read.
-        InvalidInput: the target is another one, a name is no parameter, or a value no whole number.
+        InvalidInput: the target is another one, a name is no parameter, a value no whole number, or no kernel can be
+            launched with such blocks.
         UnknownTarget: the target is none that is known.
     """
     module = parse(text)
     if target is not None and target != module.target and as_target(target).architecture != module.target:
         raise InvalidInput(f"the text is for {module.target}, not {target}; leave the target out or give that one")
     fixed, boxes = arguments(module, parameters, box_bytes)
+    fixed = take_block(module, block, fixed) | _grid(grid, fixed)
     bounds = Bounds()
     found = [
         (lacking(module.target, kernel), _check(module, kernel, fixed, boxes, bounds)) for kernel in module.kernels
     ]
     return PtxCheck(module.target, tuple(replace(one, findings=units + one.findings) for units, one in found))
+
+
+def _grid(grid: int | Sequence[int] | None, parameters: Mapping[str, int]) -> dict[str, int]:
+    """Return the blocks of a grid as values of `%nctaid`."""
+    if grid is None:
+        return {}
+    if any(name.startswith("%nctaid.") for name in parameters):
+        raise InvalidInput("the grid is given twice; leave out either grid or %nctaid")
+    return {f"%nctaid.{axis}": count for axis, count in zip("xyz", extents_of(grid, "the grid"), strict=True)}
 
 
 def _check(
@@ -144,11 +163,12 @@ def _check(
         return KernelCheck(kernel.name, kernel.line, (), open_, 0, {}, {}, time.monotonic() - started)
     if reason:
         sweep.unproven[0 if reason == bounds.reason else line, reason] = None
-    if not kernel.threads_known:
-        reason = f"no .reqntid, so nobody knows the threads of a block; {program.threads} are taken"
+    known = kernel.threads_known or kernel.threads_at_most
+    if not known:
+        reason = f"neither .reqntid nor .maxntid, and no block is given: {program.threads} threads are taken"
         sweep.unproven[kernel.line, reason] = None
     findings = sorted(sweep.findings.values(), key=lambda f: (f.line, f.kind))
-    if not kernel.threads_known:  # with other blocks it may be right
+    if not known:  # with other blocks it may be right
         sweep.unproven |= {(f.line, f"with blocks of {program.threads} threads: {f.message}"): None for f in findings}
         findings = []
     return KernelCheck(
@@ -162,4 +182,5 @@ def _check(
         time.monotonic() - started,
         tuple(sorted(sweep.warnings.values(), key=lambda f: (f.line, f.kind))),
         sweep.assumed,
+        words(kernel.threads) if kernel.threads_at_most else "",
     )

@@ -124,7 +124,7 @@ class Sweep:
         """Return values with a grid that has the block; None for a block outside the grid that is given."""
         for axis in "xyz":
             block, grid = f"%ctaid.{axis}", f"%nctaid.{axis}"
-            if block in values and grid in self.program.steering:
+            if block in values and (grid in self.program.steering or grid in self.fixed):
                 if values.get(grid, values[block] + 1) <= values[block]:
                     return None
                 values = {grid: values[block] + 1, **values}

@@ -43,8 +43,11 @@ _CHECK_EXIT_CODES = """\
 examples:
   legalsat check kernel.ptx --param n=4096 --box-bytes a_map=16384
   legalsat check kernel.ptx --sarif --output kernel.sarif
+  legalsat check ~/.triton/cache build/ptx --block 384 --sarif --output kernels.sarif
+  cuobjdump -sass kernel.cubin | legalsat check -
 
-exit codes: 0 no break of the contract, proven or not; 1 breaks, listed; 2 wrong usage
+exit codes: 0 no break of the contract, proven or not; 1 breaks, listed, or the only file is neither PTX nor machine
+code; 2 wrong usage, or one of several files is neither, and the others have no breaks
 """
 _EXAMPLES = """\
 examples:
@@ -333,18 +336,27 @@ def _add_explain(commands: Any) -> None:
 def _add_check(commands: Any) -> None:
     parser = commands.add_parser(
         "check",
-        help="check barriers, copies and matrix units in real PTX",
+        help="check barriers, copies and matrix units in real PTX and machine code",
         description="Runs each kernel of a PTX file for chosen values of its parameters, each run standing for all\n"
-        "interleavings, and reports breaks of the asynchronous contract by line, and what it cannot prove.",
+        "interleavings, and reports breaks of the asynchronous contract by line, and what it cannot prove. Machine\n"
+        "code of sm_90, as cuobjdump and nvdisasm print it, and cubins are judged by the order of instructions.",
         epilog=_CHECK_EXIT_CODES,
     )
-    parser.add_argument("file", metavar="FILE.ptx", help="a PTX text; - for standard input")
+    parser.add_argument(
+        "file",
+        nargs="+",
+        metavar="FILE",
+        help="PTX, machine code in text, or a cubin; a folder for all *.ptx and *.sass in it; - for standard input",
+    )
+    parser.add_argument("--block", metavar="THREADS", help="threads of a block, 384 or 32x8, where the text fixes none")
+    parser.add_argument("--grid", metavar="BLOCKS", help="blocks of the grid, 132 or 16x8; swept when left out")
+    parser.add_argument("--cubins", action="store_true", help="check the *.cubin of folders too")
     parser.add_argument(
         "--param",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="fix parameters, or %%ctaid.x, that are swept else",
+        help="fix parameters, %%ctaid.x or %%ntid.x; swept else",
     )
     parser.add_argument(
         "--box-bytes",

@@ -27,6 +27,7 @@ class Result:
         markdown: the message at more length; empty for none.
         about: what it is about, where that is no place in a file, such as "TMA copy, box 64 x 8".
         properties: more about it, as plain values.
+        path: of its file, where it is another than that of the log.
     """
 
     rule: str
@@ -37,6 +38,7 @@ class Result:
     markdown: str = ""
     about: str = ""
     properties: Mapping[str, Any] = field(default_factory=dict)
+    path: str = ""
 
 
 def sarif(
@@ -70,6 +72,7 @@ def sarif(
 
 def _result(one: Result, index: int, path: str | None) -> dict[str, Any]:
     place: dict[str, Any] = {}
+    path = one.path or path
     if path is not None:
         place["physicalLocation"] = {"artifactLocation": {"uri": quote(path)}}
         if one.line > 0:

@@ -500,6 +500,56 @@ def test_the_command_answers_in_text_json_and_sarif(tmp_path: Path, capsys: pyte
     assert main(["check", str(good), "--param", "n"]) == 2
 
 
+def test_the_command_checks_several_files_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "cache" / "ab12"
+    folder.mkdir(parents=True)
+    good, open_, bad = folder / "good.ptx", tmp_path / "cache" / "open.ptx", tmp_path / "bad.ptx"
+    good.write_text(ping_pong())
+    (folder / "good.json").write_text("{}")
+    open_.write_text(ping_pong().replace(".reqntid 64", ""))
+    bad.write_text(ping_pong(released=False))
+    assert main(["check", str(folder), "--json"]) == 0  # a folder with one file
+    assert json.loads(capsys.readouterr().out)["file"] == str(good)
+    assert main(["check", str(tmp_path / "cache"), str(good)]) == 0
+    page = capsys.readouterr().out
+    assert page.rstrip().endswith("2 files: proven: 1; not proven: 1")
+    assert main(["check", str(tmp_path), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert [Path(one["file"]).name for one in told["files"]] == ["bad.ptx", "good.ptx", "open.ptx"]
+    assert told["kernels"] == {"breaks": 1, "proven": 1, "not_proven": 1, "judged": 0}
+    assert main(["check", str(good), str(open_), "--block", "64", "--param", "n=3"]) == 0
+    assert "2 files: proven: 2" in capsys.readouterr().out
+    # One that is no PTX stops nobody else, and is not passed over.
+    (folder / "empty.ptx").write_text("")
+    assert main(["check", str(folder), "--sarif"]) == 2
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert [one["ruleId"] for one in run["results"]] == ["not_checked"]
+    assert main(["check", str(folder), str(bad)]) == 1
+    assert "not checked: 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--param", "m=3"], "no kernel of these files has a parameter m"),
+        (["--box-bytes", "m=16"], "no kernel of these files has a parameter m"),
+        (["--block", "128"], "no kernel of these files can be launched with --block"),
+        (["--block", "64x"], "write it like 384"),
+        (["--block", "64,0"], "positive"),
+        (["--grid", "two"], "write it like 384"),
+    ],
+)
+def test_what_fits_none_of_several_files_is_refused(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a.ptx", "b.ptx"):
+        (tmp_path / name).write_text(ping_pong())
+    assert main(["check", str(tmp_path), *words]) == 2
+    assert said in capsys.readouterr().err
+    (tmp_path / "none").mkdir()
+    assert main(["check", str(tmp_path / "none")]) == 2
+
+
 def test_every_kind_of_finding_is_a_rule_of_its_level() -> None:
     rules = {rule.name: rule for rule in PIPELINE_RULES}
     assert set(FOUND) <= set(rules)

@@ -284,7 +284,18 @@ def test_a_cluster_whose_size_the_launch_decides_is_left_open() -> None:
         ({"parameters": {1: 1}}, "as a string"),
         ({"parameters": {"n": "4"}}, "'4' for n"),
         ({"parameters": {"n": 1.5}}, "whole number"),
-        ({"parameters": {"%ntid.x": 64}}, "reqntid"),
+        (
+            {"parameters": {"%ntid.x": 128}},
+            "no kernel can be launched with blocks of 128 threads; the text says .reqntid 64",
+        ),
+        ({"parameters": {"%ntid.y": 2}}, "give %ntid.x too"),
+        ({"parameters": {"%ntid.x": 64}, "block": 64}, "given twice"),
+        ({"block": 0}, "positive"),
+        ({"block": (64, 1, 1, 1)}, "one to three"),
+        ({"block": "64"}, "one to three"),
+        ({"block": 1056}, "at most 1024"),
+        ({"grid": -1}, "positive"),
+        ({"grid": 4, "parameters": {"%nctaid.x": 4}}, "grid is given twice"),
         ({"parameters": {"%laneid": 0}}, "cannot be given"),
         ({"box_bytes": "a"}, "box_bytes is of type str"),
         ({"box_bytes": -5}, "box_bytes is of type int"),
@@ -302,6 +313,52 @@ def test_arguments_that_are_none_are_refused(wishes: dict[str, Any], said: str) 
 
 def test_numbers_of_blocks_are_parameters_too() -> None:
     assert check_ptx(ping_pong(), parameters={"%ctaid.x": 3, "n": 2}).proven
+
+
+@pytest.mark.parametrize("wishes", [{"block": 64}, {"block": (64, 1)}, {"parameters": {"%ntid.x": 64}}])
+def test_a_block_that_is_given_is_as_good_as_one_that_is_required(wishes: dict[str, Any]) -> None:
+    for directive in ("", ".maxntid 1024", ".maxntid 64, 1, 1", ".reqntid 64"):
+        right, wrong = (ping_pong(released=one).replace(".reqntid 64", directive) for one in (True, False))
+        found = ls.check_pipeline(right, **wishes)
+        assert found.proven and not found.assumptions
+        assert [d.code for d in ls.check_pipeline(wrong, **wishes).diagnostics]
+
+
+def test_the_most_threads_of_a_block_are_assumed_and_said() -> None:
+    for directive, said in (
+        (".maxntid 64, 1, 1", "64"),
+        (".maxntid 64, 1, 1\n.minnctapersm 1", "64"),
+        (".maxntid 32, 2", "32x2"),
+    ):
+        found = ls.check_pipeline(ping_pong().replace(".reqntid 64", directive))
+        assert f"blocks have {said} threads, the most that .maxntid allows" in found.assumptions
+    assert ls.check_pipeline(ping_pong().replace(".reqntid 64", ".maxntid 64")).proven
+    assert ls.check_pipeline(ping_pong(released=False).replace(".reqntid 64", ".maxntid 64")).diagnostics
+    both = ping_pong().replace(".reqntid 64", ".maxntid 1024\n.reqntid 64")
+    assert ls.check_pipeline(both).proven and not ls.check_pipeline(both).assumptions
+
+
+def test_without_any_word_on_the_block_nothing_is_proven() -> None:
+    for released in (True, False):
+        found = ls.check_pipeline(ping_pong(released=released).replace(".reqntid 64", ""))
+        assert not found.proven and not found.diagnostics
+        assert any("no block is given: 128 threads are taken" in one for one in found.unproven)
+
+
+def test_a_block_is_taken_by_the_kernels_that_leave_it_open() -> None:
+    two = ping_pong() + ping_pong().partition(".visible")[2].join((".visible", "")).replace(" k(", " other(").replace(
+        ".reqntid 64", ".maxntid 96"
+    )
+    first, other = check_ptx(two, block=96).kernels
+    assert not first.block and not other.block
+    with pytest.raises(InvalidInput, match=r"128 threads; the text says \.reqntid 64, 1, 1 and \.maxntid 96, 1, 1"):
+        check_ptx(two, block=128)
+
+
+def test_blocks_outside_a_grid_that_is_given_are_not_tried() -> None:
+    (kernel,) = check_ptx(ping_pong(), grid=(3, 2), parameters={"n": 2}).kernels
+    assert kernel.proven and max(kernel.parameters.get("%ctaid.x", (0,))) < 3
+    assert kernel.parameters["%nctaid.x"] == (3,) and kernel.parameters["%nctaid.y"] == (2,)
 
 
 def test_charts_refuse_what_is_no_pipeline() -> None:

@@ -205,7 +205,7 @@ def test_stores_by_rows_are_global_and_the_asynchronous_contract_holds(tmp_path:
     assert stores == {"global", "shared"}
     arguments = {f"product_param_{i}": one for i, one in enumerate(recipe.arguments)}
     numbers = {name: int(one.value) for name, one in arguments.items() if isinstance(one, NumberArgument)}
-    found = check_ptx(text.replace(".maxntid", ".reqntid"), parameters={**numbers, "%nctaid.x": recipe.grid[0]})
+    found = check_ptx(text, parameters=numbers, block=kernel.threads, grid=recipe.grid[0])
     assert found.proven, (found.findings, found.unproven)
 
 

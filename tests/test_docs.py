@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+
+from legalsat.cli import main
 
 DOCS = Path(__file__).parents[1] / "docs"
 BLOCKS = [
@@ -24,6 +28,30 @@ def test_examples_print_what_they_say(
     said = [line.removeprefix("# >") for line in block.splitlines() if line.startswith("# >")]
     assert said, "an example says what it prints"
     assert capsys.readouterr().out.split() == " ".join(said).split()
+
+
+def test_the_workflow_of_continuous_integration_checks_what_compilers_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workflow,) = re.findall(r"```yaml\n(.*?)```", (DOCS / "check.md").read_text(encoding="utf-8"), re.DOTALL)
+    (command,) = re.findall(r"run: legalsat (check .*)", workflow)
+    words = shlex.split(command)
+    folders = [word for word in words if word.startswith("build/")]
+    report = words[words.index("--output") + 1]
+    assert f"sarif_file: {report}" in workflow and all(
+        folder in workflow.partition("name: check")[0] for folder in folders
+    )
+    monkeypatch.chdir(tmp_path)
+    right = (DOCS.parent / "tests" / "data" / "ptx" / "gluon_add_in_a_ring_sm_90.ptx").read_text()
+    for folder in folders:
+        (tmp_path / folder / "ab12").mkdir(parents=True)
+        (tmp_path / folder / "ab12" / "k.ptx").write_text(right)
+    assert main(words) == 0
+    (tmp_path / folders[0] / "ab12" / "k.ptx").write_text(right.replace("fence.proxy.async.shared::cta;", ""))
+    assert main(words) == 1  # which fails the step
+    (run,) = json.loads((tmp_path / report).read_text())["runs"]
+    (wrong,) = [one for one in run["results"] if one["level"] == "error"]
+    assert wrong["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == f"{folders[0]}/ab12/k.ptx"
 
 
 def test_something_was_found() -> None:

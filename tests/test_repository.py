@@ -38,7 +38,7 @@ LAYERS = (
     ("legalsat.rules", "legalsat.analyses"),
     ("legalsat.extract",),
     ("legalsat.backends",),
-    ("legalsat.api", "legalsat.pasted", "legalsat.subjects"),
+    ("legalsat.api", "legalsat.pasted", "legalsat.subjects", "legalsat.pytest_plugin"),
     ("legalsat.sweeps", "legalsat.torch"),
     (
         "legalsat.cli",

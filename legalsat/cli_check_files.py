@@ -1,0 +1,155 @@
+"""What `legalsat check` is given: files and folders, each checked as PTX or as machine code by what is in it."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from legalsat.analyses.ptx_text import parse
+from legalsat.analyses.sass_text import is_sass
+from legalsat.backends.ptx.disassemble import ELF, disassemble
+from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.extract.check_block import Extents, block_of, extents_of, takes_block
+from legalsat.extract.check_ptx import PtxCheck, check_ptx
+from legalsat.extract.check_sass import SassCheck, check_sass
+
+STANDARD_INPUT = "<stdin>"
+_TEXTS = (".ptx", ".sass")
+_CUBIN = ".cubin"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What came of one file: what was found, or why it could not be checked."""
+
+    name: str
+    found: PtxCheck | SassCheck | None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What was given besides files; `used` takes the names that some file has."""
+
+    target: str | None
+    parameters: dict[str, int]
+    boxes: dict[str, int]
+    block: Extents | None
+    grid: Extents | None
+    used: set[str]
+
+
+def check_files(args: Namespace) -> list[Checked]:
+    """Check what the command line names: one file strictly, of several each for itself.
+
+    Raises:
+        InvalidInput: nothing is there to check, a file cannot be read, or what is given besides fits no file.
+        LegalSatError: the only file is none that can be checked.
+    """
+    wishes = Wishes(
+        args.target,
+        _numbers(args.param, "--param"),
+        _numbers(args.box_bytes, "--box-bytes"),
+        None if args.block is None else block_of(_extents(args.block, "--block")),
+        None if args.grid is None else extents_of(_extents(args.grid, "--grid"), "the grid"),
+        set(),
+    )
+    if len(args.file) == 1 and not Path(args.file[0]).is_dir():
+        name = STANDARD_INPUT if args.file[0] == "-" else args.file[0]
+        return [Checked(name, _check(_text(args.file[0]), wishes))]
+    files = list(dict.fromkeys(_files(args.file, cubins=args.cubins)))
+    checked = [_one_of_many(file, wishes) for file in files]
+    unused = {*wishes.parameters, *wishes.boxes} - wishes.used
+    if wishes.block and "--block" not in wishes.used:
+        raise InvalidInput("no kernel of these files can be launched with --block; leave it out")
+    if unused:
+        raise InvalidInput(f"no kernel of these files has a parameter {', '.join(sorted(unused))}; leave it out")
+    return checked
+
+
+def _files(given: Sequence[str], *, cubins: bool) -> Iterator[str]:
+    """Yield files, for a folder those below it that can be checked."""
+    endings = (*_TEXTS, _CUBIN) if cubins else _TEXTS
+    for name in given:
+        path = Path(name)
+        if not path.is_dir():
+            yield name
+            continue
+        inside = sorted(str(file) for file in path.rglob("*") if file.suffix in endings and file.is_file())
+        if not inside:
+            wanted = " or ".join(f"*{ending}" for ending in endings)
+            raise InvalidInput(f"no {wanted} below {name}; give a folder that has some")
+        yield from inside
+
+
+def _one_of_many(file: str, wishes: Wishes) -> Checked:
+    name = STANDARD_INPUT if file == "-" else file
+    try:
+        text = _text(file)
+        return Checked(name, _check(text, wishes if is_sass(text) else _fitting(text, wishes)))
+    except LegalSatError as error:
+        return Checked(name, None, str(error))
+
+
+def _check(text: str, wishes: Wishes) -> PtxCheck | SassCheck:
+    if is_sass(text):
+        return check_sass(text, wishes.target)
+    return check_ptx(
+        text,
+        wishes.target,
+        parameters=wishes.parameters,
+        box_bytes=wishes.boxes,
+        block=wishes.block,
+        grid=wishes.grid,
+    )
+
+
+def _fitting(text: str, wishes: Wishes) -> Wishes:
+    """Return what of the wishes is meant for a text, and mark it as used."""
+    module = parse(text)
+    names = {parameter.name for kernel in module.kernels for parameter in kernel.parameters}
+
+    def kept(given: dict[str, int]) -> dict[str, int]:
+        found = {n: v for n, v in given.items() if n.startswith("%") or n in names or n.partition("+")[0] in names}
+        wishes.used.update(found)
+        return found
+
+    block = wishes.block if wishes.block and takes_block(module, wishes.block) else None
+    wishes.used.update({"--block"} if block else ())
+    return Wishes(wishes.target, kept(wishes.parameters), kept(wishes.boxes), block, wishes.grid, wishes.used)
+
+
+def _text(file: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"cannot read {file}: {error}; give a PTX file") from error
+    if data.startswith(ELF):
+        return disassemble(data)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"cannot read {file}: {error}; give a PTX file") from error
+
+
+def _numbers(words: Sequence[str], option: str) -> dict[str, int]:
+    found = {}
+    for word in words:
+        name, equals, value = word.rpartition("=")
+        try:
+            found[name] = int(value, 0)
+        except ValueError:
+            equals = ""
+        if not equals or not name:
+            raise InvalidInput(f"{option} {word!r} is no NAME=NUMBER; write it like n=4096")
+    return found
+
+
+def _extents(word: str, option: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(one) for one in word.replace("x", ",").split(","))
+    except ValueError:
+        raise InvalidInput(f"{option} {word!r} is no number of {option[2:]}s; write it like 384 or 32x8") from None
