@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from legalsat.analyses.ptx_machine_memory import in_words
 from legalsat.analyses.ptx_machine_shadow import Cells, Regions, Shadow
 from legalsat.diagnostics import Level
 
-CAPACITY = 512
+CAPACITY = 512  # lines of work of one or two CTAs
 LANES = 32
-RESERVED = 1024  # first bytes of shared memory, which the system keeps
 EVERY_LANE = 2**LANES - 1
 Clock: TypeAlias = NDArray[np.int32]
 
@@ -154,9 +154,12 @@ class Order:
         maps: of accesses that are loads by tensor maps, the map. mixed: by line, maps that fill one operand together.
     """
 
-    def __init__(self, warps: int, shared_bytes: int, granule: int, regions: Regions | None = None) -> None:
+    def __init__(
+        self, warps: int, shared_bytes: int, granule: int, regions: Regions | None = None, ranks: int = 1
+    ) -> None:
         self.warps, self.granule = warps, granule
-        self.workers = [Worker(i, warps + i, _clock(), _clock()) for i in range(warps)]
+        self.capacity = CAPACITY * max(1, ranks // 2)
+        self.workers = [Worker(i, warps + i, self.clock(), self.clock()) for i in range(warps)]
         for worker in self.workers:
             worker.clock[worker.index] = worker.clock[worker.single] = 1
         self.agents = 2 * warps
@@ -170,10 +173,14 @@ class Order:
         self.maps: dict[int, str] = {}
         self.mixed: dict[int, frozenset[str]] = {}
 
+    def clock(self) -> Clock:
+        """Return a clock that knows of nothing."""
+        return np.zeros(self.capacity, dtype=np.int32)
+
     def agent(self) -> int:
         """Return a new line of work."""
-        if self.agents >= CAPACITY:
-            raise Undecided(0, f"more than {CAPACITY} barriers and units")
+        if self.agents >= self.capacity:
+            raise Undecided(0, f"more than {self.capacity} barriers and units")
         self.agents += 1
         return self.agents - 1
 
@@ -325,7 +332,7 @@ class Order:
         """
         open_: dict[tuple[int, str], None] = {}
         for line, (kind, first, whole) in self.unwritten.items():
-            what = f"{_USES[kind]} reads shared byte {first - RESERVED}"
+            what = f"{_USES[kind]} reads shared byte {in_words(first)}"
             if whole and not self.blind:
                 self.find("read_before_full", line, f"{what}, which nothing has written")
             else:
@@ -387,7 +394,3 @@ _USES = {
     "st.tensor": "tcgen05.st",
     "map": "an edit of a tensor map",
 }
-
-
-def _clock() -> Clock:
-    return np.zeros(CAPACITY, dtype=np.int32)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from legalsat.analyses.ptx_contract import Clock, Order, Worker, _clock
+from legalsat.analyses.ptx_contract import Clock, Order, Worker
+from legalsat.analyses.ptx_machine_memory import in_words
 
 MAX_COUNT = 2**20 - 1  # FACTS MB-02
 
@@ -55,6 +57,8 @@ class Barrier:
     expected: int
     agent: int
     line: int
+    clock: Clock
+    fenced: Clock
     base: int = 0
     pending: int = 0
     phase: int = 0
@@ -63,8 +67,6 @@ class Barrier:
     brought: Counter[str] = field(default_factory=Counter)
     under_way: list[Arriving] = field(default_factory=list)
     owed: list[tuple[tuple[Clock, Clock], int]] = field(default_factory=list)
-    clock: Clock = field(default_factory=_clock)
-    fenced: Clock = field(default_factory=_clock)
     past: list[tuple[Clock, Clock]] = field(default_factory=list)
     contributions: list[tuple[int, Clock]] = field(default_factory=list)
     waits: dict[int, list[PassedWait]] = field(default_factory=dict)
@@ -117,7 +119,8 @@ class Barriers:
         order.write(order.shared, cells, worker, agent, worker.time, "init", line)
         last = self.last.get(address)
         agent, base = (last.agent, last.base + last.phase + 2) if last is not None else (order.agent(), 0)
-        started = Barrier(address, count, agent, line, base, pending=count, starter=worker.index)
+        clocks = order.clock(), order.clock()
+        started = Barrier(address, count, agent, line, *clocks, base, pending=count, starter=worker.index)
         self.live[address] = self.last[address] = started
 
     def fence_starts(self, worker: Worker) -> None:
@@ -165,7 +168,7 @@ class Barriers:
         barrier = self.live.get(address)
         if barrier is None:
             order.find(
-                "barrier_not_initialised", line, f"no barrier has been initialised at shared byte {address - 1024}"
+                "barrier_not_initialised", line, f"no barrier has been initialised at shared byte {in_words(address)}"
             )
             return None
         agent = worker.single if lanes.bit_count() == 1 and lanes != worker.live else worker.index
@@ -176,6 +179,12 @@ class Barriers:
             order.find("barrier_destroyed", line, message, f"overwritten at line {over[0].line}")
         order.read(order.shared, cells, worker, agent, worker.time, "barrier", line)
         return barrier
+
+    def reaches(self, run: Any, warp: Any, address: int, line: int, what: str) -> None:
+        """Note that something completes on a barrier, which may be another CTA's: that one learns it by the phase."""
+        barrier = self.live.get(address)
+        if barrier is not None:
+            run.reaches(warp, address, (barrier.agent, barrier.base + barrier.phase), line, what)
 
     def arrive(  # noqa: PLR0917
         self, worker: Worker, lanes: int, address: int, count: int, line: int, expects: int = 0
@@ -374,9 +383,14 @@ class Barriers:
             f"waited for at line {line}",
         )
 
-    def check_end(self, known: Clock) -> None:
-        """Check at the end of the block that no load is under way; `known` is what all warps know together."""
+    def check_end(self, known: Clock, begin: int, end: int) -> None:
+        """Check at the end of a CTA that no load is under way; `known` is what all its warps know together.
+
+        `begin`, `end`: its bytes of shared memory.
+        """
         for barrier in [*self.live.values(), *self.ended]:
+            if not begin <= barrier.address < end:
+                continue
             late = [line for phase, line in barrier.load_phases if phase + barrier.base >= known[barrier.agent]]
             if late:
                 self.order.find(

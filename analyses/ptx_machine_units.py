@@ -12,24 +12,15 @@ from legalsat.analyses import ptx_machine_copies as copies
 from legalsat.analyses import ptx_machine_matrix as matrix
 from legalsat.analyses.ptx_contract import Undecided
 from legalsat.analyses.ptx_contract_values import agrees, lanes_agree
-from legalsat.analyses.ptx_machine import (
-    BLOCK,
-    PARK,
-    PASS,
-    SHARED_BASE,
-    SHARED_BYTES,
-    Operation,
-    Part,
-    Run,
-    Warp,
-)
+from legalsat.analyses.ptx_machine import BLOCK, PARK, PASS, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_alu import FULL, Value, lanes_of
 from legalsat.analyses.ptx_machine_guards import active, assign, guard_of
+from legalsat.analyses.ptx_machine_memory import place_of
 from legalsat.analyses.ptx_machine_places import Place, Places
 from legalsat.analyses.ptx_text import Instruction, names_in, vector
 
 EFFECTS = {"mbarrier", "cp", "wgmma", "tcgen05", "fence", "st", "ldmatrix", "stmatrix", "setmaxnreg", "tensormap",
-           "atom", "red", "membar", "mapa", "getctarank", "clusterlaunchcontrol", "multimem"}  # fmt: skip
+           "atom", "red", "membar", "clusterlaunchcontrol", "multimem"}  # fmt: skip
 _OTHER_SPACES = {"global", "param", "const", "local"}
 
 
@@ -140,6 +131,25 @@ def one_address(part: Part, place: int, offset: int, lanes: int, line: int) -> i
     return found
 
 
+def shared_places(part: Part, place: int, offset: int, lanes: int, line: int) -> Any:
+    """Return bytes of the machine's shared memory: an int where all lanes agree, else an array of those of the lanes.
+
+    Raises:
+        Undecided: the addresses are not known.
+    """
+    return place_of(known_lanes(part, place, offset, lanes, line))
+
+
+def shared_place(part: Part, place: int, offset: int, lanes: int, line: int) -> int:
+    """Return the byte of the machine's shared memory that all lanes agree on.
+
+    Raises:
+        Undecided: the address is not known, or not the same in all lanes.
+    """
+    found: int = place_of(one_address(part, place, offset, lanes, line))
+    return found
+
+
 # Barriers.
 
 
@@ -196,8 +206,6 @@ def _meeting(program: Any, i: Instruction) -> Operation:
 def _barrier(program: Any, i: Instruction, at: int) -> Operation:
     parts, operands, line, guard = i.parts, i.operands, i.line, guard_of(program, i)
     what = parts[1]
-    if "shared::cluster" in parts and what == "arrive":
-        return refused(program, i)
     if what in {"init", "inval"}:
         place, offset = program.address(operands[0], line)
         count = program.source(operands[1], 32, line) if what == "init" else -1
@@ -205,7 +213,7 @@ def _barrier(program: Any, i: Instruction, at: int) -> Operation:
         def start(run: Run, warp: Warp, part: Part) -> int | None:
             lanes = active(part, guard, line)
             if lanes:
-                addresses = known_lanes(part, place, offset, lanes, line)
+                addresses = shared_places(part, place, offset, lanes, line)
                 for address in [addresses] if isinstance(addresses, int) else addresses.tolist():
                     if what == "init":
                         number = one_address(part, count, 0, lanes, line)
@@ -237,11 +245,12 @@ def _arrive(program: Any, i: Instruction) -> Operation:
         lanes = active(part, guard, line)
         if not lanes:
             return None
-        addresses = known_lanes(part, place, offset, lanes, line)
+        addresses = shared_places(part, place, offset, lanes, line)
         number = one_address(part, amount, 0, lanes, line) if amount >= 0 else 1
         count = lanes.bit_count()
         listed = [(addresses, count)] if isinstance(addresses, int) else [(a, 1) for a in addresses.tolist()]
         for address, times in listed:
+            run.barriers.reaches(run, warp, address, line, "this arrival")
             if alone:
                 run.barriers.expect(warp.worker, lanes, address, number * times, line)
             elif expects:
@@ -267,7 +276,7 @@ def _wait(program: Any, i: Instruction, at: int) -> Operation:
         lanes = active(part, guard, line)
         if not lanes:
             return None
-        address = one_address(part, place, offset, lanes, line)
+        address = shared_place(part, place, offset, lanes, line)
         wanted = one_address(part, parity, 0, lanes, line)
         found = run.barriers.target(warp.worker, lanes, address, wanted, line)
         if found is None:
@@ -314,18 +323,25 @@ def width_of(i: Instruction) -> int:
     return size * (counts[0] if counts else 1)
 
 
-def in_shared(reached: Place) -> bool:
+def in_shared(run: Run, reached: Place) -> bool:
     """Do generic addresses lie in shared memory?"""
-    first = reached.addresses if isinstance(reached.addresses, int) else int(reached.addresses[0])
-    return 0 <= first < SHARED_BYTES
+    first = reached.addresses if isinstance(reached.addresses, int) else reached.addresses[0]
+    return 0 <= int(first) < int(run.shared_bytes)
 
 
 def check_inside(run: Run, reached: Place, line: int) -> bool:
     """Are addresses inside shared memory?"""
-    if reached.low < SHARED_BASE or reached.high > SHARED_BYTES:
+    if not reached.inside or reached.high > run.shared_bytes:
         run.note(line, "an address lies outside shared memory")
         return False
     return True
+
+
+def _note_remote(run: Run, warp: Warp, reached: Place, agent: int, line: int, what: str) -> None:  # noqa: PLR0917
+    """Note that threads reach other CTAs' shared memory, whose end must not come before."""
+    if len(run.living) > 1:
+        for place in {reached.low, reached.high - 1} if isinstance(reached.addresses, int) else reached.addresses:
+            run.reaches(warp, int(place), (agent, warp.worker.time), line, what)
 
 
 def _store(program: Any, i: Instruction) -> Operation:
@@ -348,7 +364,7 @@ def _store(program: Any, i: Instruction) -> Operation:
             run.order.blind = True
             return None
         reached = places.at(part.registers[place], lanes, size)
-        if (generic and not in_shared(reached)) or not check_inside(run, reached, line):
+        if (generic and not in_shared(run, reached)) or not check_inside(run, reached, line):
             return None
         addresses = reached.addresses
         order, worker = run.order, warp.worker
@@ -359,6 +375,7 @@ def _store(program: Any, i: Instruction) -> Operation:
             order.find("stage_overwritten", line, "lanes of a warp store different values to one place")
         same = all(agrees(run.known, run.memory, end, v, lanes) for end, v in ends)
         order.write(order.shared, reached.cells, worker, agent, worker.time, "st", line, same)
+        _note_remote(run, warp, reached, agent, line, "this store")
         if not sources or any(v is None for v in values):
             run.forget(reached.bytes)
             return None
@@ -392,12 +409,13 @@ def make_load(program: Any, i: Instruction) -> Operation:
                 assign(part, to, None, guard, line)
             return None
         reached = reach.at(part.registers[place], lanes, size)
-        inside = not (space == "" and not in_shared(reached)) and check_inside(run, reached, line)
+        inside = not (space == "" and not in_shared(run, reached)) and check_inside(run, reached, line)
         if inside:
             order, worker = run.order, warp.worker
             agent = order.actor(worker, lanes)
             cells = reached.cells
             order.read(order.shared, cells, worker, agent, worker.time, "ld", line)
+            _note_remote(run, warp, reached, agent, line, "this load")
             if places:
                 accesses = order.accesses
                 program.flows.update((accesses[n].line, line) for n in order.shared.writers_of(cells))
@@ -405,11 +423,8 @@ def make_load(program: Any, i: Instruction) -> Operation:
             value: Value = None
             if inside:
                 base = part.registers[place]
-                value = run.load_value(
-                    base + offset + each * j if isinstance(base, int) else base + np.uint64(offset + each * j),
-                    lanes,
-                    each,
-                )
+                at = base + offset if isinstance(base, int) else base.astype(np.int64) + offset
+                value = run.load_value(place_of(at) + each * j, lanes, each)
             assign(part, to, value, guard, line)
         return None
 

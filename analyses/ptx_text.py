@@ -72,7 +72,7 @@ class Kernel:
     """One entry point.
 
     Attributes:
-        cluster: blocks of a cluster; 0 where the launch decides.
+        cluster: CTAs of a cluster along x, y and z; zeros where the launch decides.
         threads: of a block, x, y and z; what `.reqntid` or `.maxntid` says, else 128.
         labels: index of the instruction that each label stands before.
         tables: branch targets of `brx.idx`, by the table's name.
@@ -85,7 +85,7 @@ class Kernel:
     parameters: tuple[Parameter, ...]
     threads: tuple[int, int, int]
     threads_known: bool
-    cluster: int
+    cluster: tuple[int, int, int]
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -184,11 +184,10 @@ def _kernel(text: str, entry: re.Match[str]) -> tuple[Kernel, int]:
             parameters.append(Parameter(found[3], found[1], int(found[4] or 0), bool(found[2])))
     shape = re.search(r"\.(?:reqntid|maxntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", directives)
     threads = (int(shape[1]), int(shape[2] or 1), int(shape[3] or 1)) if shape else (DEFAULT_THREADS, 1, 1)
-    cluster = 1
-    for extent in re.findall(r"\d+", "".join(re.findall(r"\.reqnctapercluster([\s\d,]+)", directives))):
-        cluster *= int(extent)
-    if ".explicitcluster" in directives and ".reqnctapercluster" not in directives:
-        cluster = 0
+    required = re.search(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", directives)
+    cluster = (1, 1, 1) if ".explicitcluster" not in directives else (0, 0, 0)
+    if required is not None:
+        cluster = (int(required[1]), int(required[2] or 1), int(required[3] or 1))
     line = _line(text, entry.start())
     kernel = Kernel(name, line, tuple(parameters), threads, ".reqntid" in directives, cluster)
     return kernel, _body(text, entry.end(), kernel)

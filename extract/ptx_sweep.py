@@ -113,9 +113,10 @@ class Sweep:
         for axis in "xyz":
             block, grid = f"%ctaid.{axis}", f"%nctaid.{axis}"
             if block in values and grid in self.program.steering:
-                if values.get(grid, values[block] + 1) <= values[block]:
+                more = self.program.multiple(block)
+                if values.get(grid, values[block] + more) <= values[block]:
                     return None
-                values = {grid: values[block] + 1, **values}
+                values = {grid: values[block] + more, **values}
         return values
 
     def _take(self, run: Run, values: Mapping[str, int], held: Values, open_: dict[tuple[int, str], None]) -> None:
