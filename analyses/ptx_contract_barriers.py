@@ -338,11 +338,15 @@ class Barriers:
             f"barrier started at line {barrier.line}; FACTS MB-10".split(";", maxsplit=1)[0],
         )
 
-    def target(self, worker: Worker, lanes: int, address: int, parity: int, line: int) -> tuple[Barrier, int] | None:
-        """Return the barrier and the phase that a wait is for."""
+    def target(  # noqa: PLR0917
+        self, worker: Worker, lanes: int, address: int, parity: int, line: int, *, by_parity: bool = True
+    ) -> tuple[Barrier, int] | None:
+        """Return the barrier and the phase that a wait is for: by its parity, or by the state of an arrival."""
         barrier = self._used(worker, lanes, address, line)
         if barrier is None:
             return None
+        if not by_parity:
+            return barrier, parity
         known = self._known(worker, barrier)
         return barrier, known - 1 if (known - 1) & 1 == parity & 1 else known
 

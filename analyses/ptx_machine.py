@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from legalsat.analyses.ptx_contract import Order, Undecided, Worker
+from legalsat.analyses.ptx_contract import Clock, Order, Undecided, Worker
 from legalsat.analyses.ptx_contract_barriers import Barriers
 from legalsat.analyses.ptx_machine_alu import FULL, LANES, Value, blend, even, lane_values, lanes_of
 from legalsat.analyses.ptx_machine_memory import NOWHERE, SHARED_BYTES
@@ -53,6 +53,7 @@ class Warp:
         index: in the cluster. rank: of its CTA. local: its number in the CTA.
         live: lanes that have not ended. groups: how many groups of a family it has closed, `open` whether one is begun.
         retired: groups waited for. sums: group in which registers were last used as sums of wgmma.
+        closed: what the warp knew when it closed each group of wgmma.
         fetches: which tcgen05.ld wrote registers last, and how many are `fetched`, waited for.
         stores: of each lane, accesses of stores in closed groups, those of the open one, and how many are waited for.
     """
@@ -75,6 +76,7 @@ class Warp:
     failed_waits: dict[int, tuple[int, int]] = field(default_factory=dict)
     cluster: Meeting | None = None
     patience: int = -1
+    closed: list[tuple[Clock, Clock]] = field(default_factory=list)
 
     @property
     def group(self) -> int:

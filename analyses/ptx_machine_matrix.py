@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.analyses.ptx_contract import Undecided
-from legalsat.analyses.ptx_machine import PARK, TENSOR_COLUMNS, TENSOR_STRIPS, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine import BLOCK, PARK, TENSOR_COLUMNS, TENSOR_STRIPS, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_alu import immediate
 from legalsat.analyses.ptx_machine_copies import ranks_of
 from legalsat.analyses.ptx_machine_guards import active, guard_of
@@ -192,6 +192,7 @@ def _commit(program: Any, i: Instruction) -> Operation:
         warp.groups["wgmma"] += 1
         warp.open["wgmma"] = False
         run.order.meet_lanes(warp.worker)
+        warp.closed.append(run.order.released(warp.worker, warp.live))
         return None
 
     return operation
@@ -206,6 +207,13 @@ def _wait(program: Any, i: Instruction) -> Operation:
             return PARK
         left = units.one_address(part, pending, 0, part.mask, line)
         done = max(warp.retired["wgmma"], warp.groups["wgmma"] - left)
+        others = [w for w in run.warps if w.group == warp.group and w is not warp]
+        if any(other.groups["wgmma"] < done for other in others):
+            # A warpgroup multiplies together: what one warp sees done, all have begun.
+            part.blocked = lambda: all(other.groups["wgmma"] >= done for other in others)
+            return BLOCK
+        for other in others if done else ():
+            run.order.learn(warp.worker, other.closed[done - 1])
         warp.retired["wgmma"] = done
         warp.sums = {name: group for name, group in warp.sums.items() if group >= done}
         agent, clock = run.agent("wgmma", warp.group), warp.worker.clock

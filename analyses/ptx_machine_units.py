@@ -240,6 +240,8 @@ def _arrive(program: Any, i: Instruction) -> Operation:
     expects = alone or "expect_tx" in parts
     rest = operands[1 if alone else 2 :]
     amount = program.source(rest[0], 32, line) if rest else -1
+    state = operands[0] if not alone and operands[0] in program.needed else ""
+    result = program.slot(state, line) if state else -1
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         lanes = active(part, guard, line)
@@ -249,6 +251,10 @@ def _arrive(program: Any, i: Instruction) -> Operation:
         number = one_address(part, amount, 0, lanes, line) if amount >= 0 else 1
         count = lanes.bit_count()
         listed = [(addresses, count)] if isinstance(addresses, int) else [(a, 1) for a in addresses.tolist()]
+        if result >= 0:
+            # The state that an arrival returns stands for the phase in which it arrived.
+            phases = {one.phase if (one := run.barriers.live.get(a)) is not None else None for a, _ in listed}
+            assign(part, result, phases.pop() if len(phases) == 1 else None, guard, line)
         for address, times in listed:
             run.barriers.reaches(run, warp, address, line, "this arrival")
             if alone:
@@ -264,11 +270,10 @@ def _arrive(program: Any, i: Instruction) -> Operation:
 
 def _wait(program: Any, i: Instruction, at: int) -> Operation:
     parts, operands, line, guard = i.parts, i.operands, i.line, guard_of(program, i)
-    if "parity" not in parts:
-        return refused(program, i)
+    by_parity = "parity" in parts
     result = operands[0].split("|")[0].strip()
     place, offset = program.address(operands[1], line)
-    parity = program.source(operands[2], 32, line)
+    parity = program.source(operands[2], 32 if by_parity else 64, line)
     target = program.slot(result, line)
     program.wait_slots[at] = (place, offset)
 
@@ -278,7 +283,7 @@ def _wait(program: Any, i: Instruction, at: int) -> Operation:
             return None
         address = shared_place(part, place, offset, lanes, line)
         wanted = one_address(part, parity, 0, lanes, line)
-        found = run.barriers.target(warp.worker, lanes, address, wanted, line)
+        found = run.barriers.target(warp.worker, lanes, address, wanted, line, by_parity=by_parity)
         if found is None:
             raise Undecided(line, "a wait on no barrier")
         barrier, phase = found
