@@ -9,7 +9,7 @@ if its line's time is behind the warp's clock. So one execution tells of all its
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -49,9 +49,23 @@ KINDS = {
     "initialisation_not_fenced": "no fence follows the init of a barrier that asynchronous units complete on",
     "overwrite_not_fenced": "the copy engine overwrites ordinary writes without a proxy fence",
     "reads_not_fenced": "the copy engine overwrites what threads have read without a proxy fence",
+    "remote_block_gone": "a block of a cluster ends while others still reach its memory",
+    "multicast_outside_cluster": "a multicast goes to blocks that the cluster has not",
+    "fetched_not_waited": "registers of tcgen05.ld are used before tcgen05.wait::ld",
+    "bystander_overtaken": "a warp that only looks on may be two phases late, and then hangs",
+    "store_not_awaited": "a block ends before its last store is known to have read its source",
 }
 # What documents ask for, but neither hardware nor the compilers at large (FACTS FN-04, FN-05): no error.
-WARNINGS = frozenset({"initialisation_not_fenced", "overwrite_not_fenced", "reads_not_fenced"})
+WARNINGS = frozenset(
+    {
+        "initialisation_not_fenced",
+        "overwrite_not_fenced",
+        "reads_not_fenced",
+        "fetched_not_waited",
+        "bystander_overtaken",
+        "store_not_awaited",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +124,11 @@ _HELP = {
     "initialisation_not_fenced": "give fence.mbarrier_init.release.cluster after the init, before the block meets",
     "overwrite_not_fenced": "give fence.proxy.async after the writes, before what the load's issuer waits for",
     "reads_not_fenced": "give fence.proxy.async.shared::cta between the wait for the readers and the load",
+    "remote_block_gone": "let the cluster meet before the end, or wait for what the others do",
+    "multicast_outside_cluster": "set a bit for each destination among the CTAs of the cluster",
+    "fetched_not_waited": "give tcgen05.wait::ld before the use",
+    "bystander_overtaken": "let only those wait that go on to use what the phase protects",
+    "store_not_awaited": "give cp.async.bulk.wait_group.read 0 before the end",
 }
 
 
@@ -131,6 +150,8 @@ class Worker:
         clock: how far it knows each line of work to be. fenced: the same for what a proxy fence follows.
         time: its own time. met: its time when its lanes last met. alone: lanes that touched memory since, together.
         single: the line of work of what one lane does by itself.
+        turn: how often it has waited or met others. used: turns in which it did what others may need: it used shared
+            memory, arrived, or met them.
     """
 
     index: int
@@ -141,6 +162,8 @@ class Worker:
     met: int = 1
     alone: int = 0
     live: int = EVERY_LANE
+    turn: int = 0
+    used: set[int] = field(default_factory=set)
 
 
 class Order:
@@ -229,6 +252,8 @@ class Order:
         fenced = np.maximum.reduce([f for _, (_, f) in listed])
         for worker, _ in listed:
             self.learn(worker, (clock, fenced))
+            worker.used.add(worker.turn)
+            worker.turn += 1
 
     def cells(self, addresses: Any, size: int) -> Cells:
         """Return the cells of `size` bytes from each address."""
@@ -248,6 +273,8 @@ class Order:
         self, memory: Shadow, cells: Cells, worker: Worker, agent: int, epoch: int, kind: str, line: int
     ) -> None:
         """Record a read, and check that it follows the writes."""
+        if kind != "barrier":
+            worker.used.add(worker.turn)
         writers = memory.writers_of(cells)
         if memory is self.shared and (0 in writers or (kind in _MATRIX and len(writers) > 1)):
             self._note_writers(cells, kind, line, writers)
@@ -282,6 +309,7 @@ class Order:
         `same`: nothing is known to differ between what is written and what is there, so that one store by several warps
         is taken to write one value.
         """
+        worker.used.add(worker.turn)
         for number in memory.writers_of(cells):
             if not number:
                 continue

@@ -32,12 +32,13 @@ class Arriving:
 
 @dataclass(slots=True)
 class PassedWait:
-    """A wait that concluded that a phase was over: by which warp, in which line of work, at which time of it."""
+    """A wait that concluded that a phase was over: by which warp, in which line of work, at which time and turn."""
 
     worker: int
     agent: int
     time: int
     line: int
+    turn: int
 
 
 @dataclass
@@ -101,6 +102,7 @@ class Barriers:
         self.ended: list[Barrier] = []
         self.equations: list[Bytes] = []
         self.late: dict[int, int] = {}
+        self.overtaken: list[tuple[PassedWait, int, int]] = []
 
     def start(self, worker: Worker, lanes: int, address: int, count: int, line: int) -> None:
         """Initialise a barrier."""
@@ -226,6 +228,8 @@ class Barriers:
         np.maximum(barrier.clock, clocks[0], out=barrier.clock)
         np.maximum(barrier.fenced, clocks[1], out=barrier.fenced)
         barrier.contributions.append((worker, clocks[0]))
+        if worker >= 0:
+            self.order.workers[worker].used.add(self.order.workers[worker].turn)
         if count > barrier.pending:
             more = count - barrier.pending
             self.order.find(
@@ -331,14 +335,18 @@ class Barriers:
                 self._too_late(barrier, wait, phase)
 
     def _too_late(self, barrier: Barrier, wait: PassedWait, phase: int) -> None:
-        self.order.find(
-            "phase_missed",
-            wait.line,
-            f"phase {phase} of the barrier can end before this wait for phase {phase - 1} is passed",
-            f"barrier started at line {barrier.line}; FACTS MB-10".split(";", maxsplit=1)[0],
-        )
+        self.overtaken.append((wait, phase, barrier.line))
 
-    def target(  # noqa: PLR0917
+    def judge_overtaken(self) -> None:
+        """Add findings on waits that may be two phases late: of warps that look on, or go on to do what others need."""
+        for wait, phase, line in self.overtaken:
+            worker = self.order.workers[wait.worker]
+            kind = "phase_missed" if wait.turn in worker.used else "bystander_overtaken"
+            message = f"phase {phase} of the barrier can end before this wait for phase {phase - 1} is passed"
+            self.order.find(kind, wait.line, message, f"barrier started at line {line}")
+        self.overtaken.clear()
+
+    def target(
         self, worker: Worker, lanes: int, address: int, parity: int, line: int, *, by_parity: bool = True
     ) -> tuple[Barrier, int] | None:
         """Return the barrier and the phase that a wait is for: by its parity, or by the state of an arrival."""
@@ -355,7 +363,8 @@ class Barriers:
         if phase >= 0:
             self.order.learn(worker, barrier.past[phase])
         alone = lanes.bit_count() == 1 and lanes != worker.live
-        wait = PassedWait(worker.index, worker.single if alone else worker.index, worker.time, line)
+        worker.turn += 1
+        wait = PassedWait(worker.index, worker.single if alone else worker.index, worker.time, line, worker.turn)
         if barrier.phase > phase + 1:
             self._too_late(barrier, wait, phase + 1)
         else:

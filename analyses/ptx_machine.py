@@ -399,7 +399,8 @@ class Run:
             self.barriers.check_end(known, rank * SHARED_BYTES, (rank + 1) * SHARED_BYTES)
             for (at, _, _, line), (times, what) in self.remote.items():
                 if at == rank and all(known[agent] <= epoch for agent, epoch in times):
-                    self.order.find("not_drained", line, f"CTA {rank} of the cluster may end before {what} reaches it")
+                    message = f"CTA {rank} of the cluster may end before {what} reaches it"
+                    self.order.find("remote_block_gone", line, message)
         for warp in self.warps:
             for lane in warp.stores.values():
                 if lane.open_lines:
@@ -409,7 +410,8 @@ class Run:
                 elif lane.retired < lane.closed and lane.lines:
                     last = lane.lines.get(max(lane.lines))
                     if max(lane.lines) >= lane.retired and last is not None:
-                        self.order.find("not_drained", last, "the block may end before this store has read its source")
+                        message = "the block may end before this store has read its source"
+                        self.order.find("store_not_awaited", last, message)
             if warp.open["wgmma"]:
                 self.order.find("group_not_committed", self.program.last_of("wgmma"), "wgmma that no group closes")
         for (_, column), (_, line) in self.allocated.items():

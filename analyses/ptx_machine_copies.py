@@ -138,7 +138,7 @@ def ranks_of(run: Run, mask: int, line: int) -> list[int]:
     found = [rank for rank in range(16) if mask >> rank & 1]
     if not found or found[-1] >= len(run.living):
         run.order.find(
-            "roles_disagree", line, f"a multicast to the CTAs of mask {mask:#x}, in a cluster of {len(run.living)}"
+            "multicast_outside_cluster", line, f"a multicast to CTAs {mask:#b} in a cluster of {len(run.living)}"
         )
     return [rank for rank in found if rank < len(run.living)]
 

@@ -456,8 +456,7 @@ def _touching(program: Program, i: Instruction, at: int) -> Operation:
         inner = units.make(program, i, at)
     elif any(r in program.needed for r in results_of(i)):
         inner = compute(program, i)
-    packs = i.base in units.PACKS and not touches(i, program.sums)
-    if units.is_copy(i) and (packs or (i.base in units.COPIES and not i.operands[1].startswith("{"))):
+    if i.base in units.COPIES or (i.base in units.PACKS and not touches(i, program.sums)):
         return units.make_copy(i, inner)
     return units.make_touch(program, i, inner)
 

@@ -17,7 +17,7 @@ from legalsat.analyses.ptx_machine_alu import FULL, Value, lanes_of
 from legalsat.analyses.ptx_machine_guards import active, assign, guard_of
 from legalsat.analyses.ptx_machine_memory import place_of
 from legalsat.analyses.ptx_machine_places import Place, Places
-from legalsat.analyses.ptx_text import Instruction, names_in, vector
+from legalsat.analyses.ptx_text import Instruction, names_in, results_of, vector
 
 EFFECTS = {"mbarrier", "cp", "wgmma", "tcgen05", "fence", "st", "ldmatrix", "stmatrix", "setmaxnreg", "tensormap",
            "atom", "red", "membar", "clusterlaunchcontrol", "multimem"}  # fmt: skip
@@ -544,14 +544,10 @@ def join_idle(code: list[Operation]) -> None:
             following, unfences = 0, False
 
 
-# Copies of registers; and what compilers place between tcgen05.ld and its wait to pack what comes into wider ones.
-COPIES = frozenset({"mov"})
+# What compilers place between a matrix unit's write of registers and the wait for it: copies, and conversions that they
+# move no further than the wait; and what packs what comes from tensor memory into wider registers.
+COPIES = frozenset({"mov", "cvt"})
 PACKS = frozenset({"mov", "cvt", "shl", "or"})
-
-
-def is_copy(i: Instruction) -> bool:
-    """Whether an instruction has one register as its result, and operands that it may be copied or packed from."""
-    return len(i.operands) > 1 and not i.operands[0].startswith("{")
 
 
 def sources_of(i: Instruction) -> list[str]:
@@ -561,17 +557,18 @@ def sources_of(i: Instruction) -> list[str]:
 
 def make_copy(i: Instruction, inner: Operation | None) -> Operation:
     """Return a copy of registers that a matrix unit may still write: assemblers rename them, so no harm is done yet."""
-    to, sources = i.operands[0], sources_of(i)
+    results, sources = results_of(i), sources_of(i)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         if not warp.sums and not warp.fetches:
             return inner(run, warp, part) if inner is not None else None
         for pending in (warp.sums, warp.fetches):
             found = [pending[source] for source in sources if source in pending]
-            if found:
-                pending[to] = max(found)
-            else:
-                pending.pop(to, None)
+            for to in results:
+                if found:
+                    pending[to] = max(found)
+                else:
+                    pending.pop(to, None)
         return inner(run, warp, part) if inner is not None else None
 
     return operation if inner is not None else Idle(operation, unfences=False)
@@ -591,10 +588,14 @@ def make_touch(program: Any, i: Instruction, inner: Operation | None) -> Operati
                 if warp.sums.get(name, -1) >= retired:
                     run.order.find("sums_not_ready", line, f"{name} is touched while a wgmma may still write it")
                     break
-            for name in fetched:
-                if warp.fetches.get(name, -1) >= warp.fetched:
-                    run.order.find("sums_not_ready", line, f"{name} is touched while a tcgen05.ld may still write it")
-                    break
+            done = max((warp.fetches[name] for name in fetched if name in warp.fetches), default=-1)
+            if done >= warp.fetched:
+                # The registers are tracked: who uses them has waited, for this fetch and for those before.
+                run.order.find("fetched_not_waited", line, "registers of tcgen05.ld are used before tcgen05.wait::ld")
+                warp.fetched = done + 1
+                warp.fetches = {name: number for name, number in warp.fetches.items() if number > done}
+                clock, agent = warp.worker.clock, run.agent("ld.tensor", warp.index)
+                clock[agent] = max(clock[agent], done + 1)
         if writes:
             warp.wgmma_fenced = False
         return inner(run, warp, part) if inner is not None else None

@@ -72,7 +72,7 @@ class Kernel:
     """One entry point.
 
     Attributes:
-        cluster: CTAs of a cluster along x, y and z; zeros where the launch decides.
+        cluster: CTAs of a cluster along x, y and z; zeros where the launch decides. cluster_known: the text says it.
         threads: of a block, x, y and z; what `.reqntid` or `.maxntid` says, else 128.
         labels: index of the instruction that each label stands before.
         tables: branch targets of `brx.idx`, by the table's name.
@@ -90,6 +90,7 @@ class Kernel:
     labels: dict[str, int] = field(default_factory=dict)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     shared: list[Symbol] = field(default_factory=list)
+    cluster_known: bool = False
 
 
 @dataclass(slots=True)
@@ -116,6 +117,7 @@ _LABEL = re.compile(r"\s*([\w$]+)\s*:(?!:)")
 _BRACE = re.compile(r"\s*([{}])")
 _STATEMENT = re.compile(r"\s*([^;]+);")
 _GUARD = re.compile(r"@(!?)\s*([%\w$]+)\s+")
+_OPERATION = re.compile(r"[\w.:]+(?:\s+\.[\w.:]+)*")  # with modifiers that stand apart; operands may follow at once
 _NAME = re.compile(r"[%\w$]+")
 _OPERAND_NAME = re.compile(r"[%A-Za-z_$][\w$@]*(?:\.[xyzw]\b)?")
 
@@ -190,6 +192,7 @@ def _kernel(text: str, entry: re.Match[str]) -> tuple[Kernel, int]:
         cluster = (int(required[1]), int(required[2] or 1), int(required[3] or 1))
     line = _line(text, entry.start())
     kernel = Kernel(name, line, tuple(parameters), threads, ".reqntid" in directives, cluster)
+    kernel.cluster_known = required is not None
     return kernel, _body(text, entry.end(), kernel)
 
 
@@ -258,8 +261,10 @@ def _statement(text: str, line: int, kernel: Kernel, scopes: list[dict[str, str]
         return
     guard = _GUARD.match(text)
     rest = text[guard.end() :] if guard else text
-    cut = re.search(r"\s", rest)
-    name, listed = (rest[: cut.start()], rest[cut.end() :]) if cut else (rest, "")
+    cut = _OPERATION.match(rest)
+    if cut is None:
+        return
+    name, listed = "".join(cut[0].split()), rest[cut.end() :]
     operands = _operands(listed)
     if len(scopes) > 1:
         operands = [_NAME.sub(lambda m: _renamed(m[0], scopes), one) for one in operands]

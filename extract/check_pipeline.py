@@ -103,7 +103,9 @@ def _of_text(
 
 def assumptions_of(kernel: KernelCheck) -> tuple[str, ...]:
     """Return what the check of a kernel takes for granted, in words."""
-    return tuple(f"a box of map {name.removeprefix('map ')} has {size} bytes" for name, size in kernel.assumed.items())
+    boxes = [f"a box of map {name.removeprefix('map ')} has {size} bytes" for name, size in kernel.assumed.items()]
+    shape = " x ".join(map(str, kernel.cluster)) if kernel.cluster is not None else ""
+    return tuple(([f"clusters have {shape} CTAs, which the text does not say"] if shape else []) + boxes)
 
 
 def code_of(finding: Finding) -> str:

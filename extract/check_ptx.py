@@ -17,6 +17,7 @@ from legalsat.analyses.ptx_machine_program import compile_kernel
 from legalsat.analyses.ptx_text import Kernel, PtxText, parse
 from legalsat.errors import InvalidInput
 from legalsat.extract.check_arguments import arguments
+from legalsat.extract.ptx_clusters import clusters_of
 from legalsat.extract.ptx_sweep import Sweep, sweep_all
 from legalsat.targets import target as as_target
 
@@ -39,6 +40,7 @@ class KernelCheck:
         warnings: what documents ask for, but no hardware is known to need.
         runs: how many executions. parameters: values tried, by name. boxes: bytes of each map's box, where known.
         assumed: those of them that follow from the bytes expected and read, not from the text itself.
+        cluster: CTAs of a cluster along x, y and z, where the text does not say it and it is assumed.
         seconds: taken.
     """
 
@@ -52,6 +54,7 @@ class KernelCheck:
     seconds: float
     warnings: tuple[Finding, ...] = ()
     assumed: dict[str, int] = field(default_factory=dict)
+    cluster: tuple[int, int, int] | None = None
 
     @property
     def proven(self) -> bool:
@@ -116,8 +119,28 @@ def check_ptx(
     if target is not None and target != module.target and as_target(target).architecture != module.target:
         raise InvalidInput(f"the text is for {module.target}, not {target}; leave the target out or give that one")
     fixed, boxes = arguments(module, parameters, box_bytes)
-    found = [(lacking(module.target, kernel), _check(module, kernel, fixed, boxes)) for kernel in module.kernels]
+    found = [(lacking(module.target, kernel), _checked(module, kernel, fixed, boxes)) for kernel in module.kernels]
     return PtxCheck(module.target, tuple(replace(one, findings=units + one.findings) for units, one in found))
+
+
+def _checked(module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict[str, int]) -> KernelCheck:
+    """Check a kernel in the cluster that its text says, or in the first that nothing speaks against."""
+    shapes = clusters_of(kernel)
+    if len(shapes) == 1:
+        return _check(module, replace(kernel, cluster=shapes[0]), fixed, boxes)
+    best: KernelCheck | None = None
+    for shape in shapes:
+        found = replace(_check(module, replace(kernel, cluster=shape), fixed, boxes), cluster=shape)
+        if not found.findings and (best is None or len(found.unproven) < len(best.unproven)):
+            best = found
+        if found.proven:
+            return found
+    if best is not None:
+        return best
+    open_ = Unproven(
+        kernel.line, f"the launch decides the cluster; in none of {len(shapes)} that were tried it is right"
+    )
+    return KernelCheck(kernel.name, kernel.line, (), (open_,), 0, {}, {}, 0.0)
 
 
 def _check(module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict[str, int]) -> KernelCheck:

@@ -120,9 +120,7 @@ class Sweep:
         return values
 
     def _take(self, run: Run, values: Mapping[str, int], held: Values, open_: dict[tuple[int, str], None]) -> None:
-        for line, started in run.barriers.late.items():
-            open_[line, f"arrivals may still come when the barrier of line {started} is invalidated"] = None
-        open_.update(run.notes)
+        open_.update(_closed(run))
         if not run.sized and self.sizing:
             # Without the bytes of the boxes it shows how loops run, no more.
             if not run.endless:
@@ -407,6 +405,17 @@ def steering(program: Program, fixed: Mapping[str, int]) -> list[str]:
         if swept or (name.startswith("%ctaid.") and f"%nctaid.{name[-1]}" not in program.steering):
             found.append(name)
     return found
+
+
+def _closed(run: Run) -> dict[tuple[int, str], None]:
+    """Judge what the end of a run decides; return lines and reasons of what is not proven."""
+    if not run.cut:  # else nobody knows what those who waited would have gone on to do
+        run.barriers.judge_overtaken()
+    late = {
+        (line, f"arrivals may still come when the barrier of line {started} is invalidated"): None
+        for line, started in run.barriers.late.items()
+    }
+    return late | run.notes
 
 
 def _growing(run: Run, few: _Shown | None, more: _Shown | None) -> list[tuple[int, int]]:

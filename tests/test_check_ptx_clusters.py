@@ -136,7 +136,7 @@ def test_a_ring_whose_stages_a_cluster_shares_is_proven(ranks: int) -> None:
 # A fault of the cluster protocol, and how the check must name it. Each is a real way to hang or to read wrong data.
 FAULTS = {
     "nobody waits for the other CTA to begin": ({"begin": ""}, {"barrier_not_initialised"}),
-    "a CTA may end before others arrive": ({"end": ""}, {"not_drained"}),
+    "a CTA may end before others arrive": ({"end": ""}, {"remote_block_gone"}),
     "an arrival less": (
         {"arrive": "mbarrier.arrive.shared::cta.b64 _, [%r16];\nmov.u32 %r23, 2;"},
         {"arrivals_missing"},
@@ -155,14 +155,17 @@ FAULTS = {
         {"load": f"{MULTICAST} [%r17], [map, {{%r20, %r20}}], [%r15], 0x1;"}, {"bytes_differ", "read_before_full"}
     ),
     "a mask beyond the cluster": (
-        {"load": f"{MULTICAST} [%r17], [map, {{%r20, %r20}}], [%r15], 0x7;"}, {"roles_disagree"}
+        {"load": f"{MULTICAST} [%r17], [map, {{%r20, %r20}}], [%r15], 0x7;"}, {"multicast_outside_cluster"}
     ),
     "the bytes of the own load alone": (
         {"expect": f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r15], {BOX};"},
         {"bytes_differ", "phase_missed", "arrivals_in_excess", "stage_overwritten"},
     ),
     "nobody waits for the load": ({"wait_full": "setp.eq.u32 %p5, 0, 0;"}, {"read_before_full"}),
-    "half of the cluster's barrier": ({"end": "barrier.cluster.wait.aligned;"}, {"roles_disagree", "not_drained"}),
+    "a wait for the cluster alone": (
+        {"end": "barrier.cluster.wait.aligned;"},
+        {"roles_disagree", "remote_block_gone"},
+    ),
 }  # fmt: skip
 
 
