@@ -225,12 +225,13 @@ def _store(program: Any, i: Instruction) -> Operation:
                 return BLOCK
         else:
             known = units.one_address(part, size, 0, lanes, line)
+        counts = {begin: known * rows if known is not None else _written_run(run, begin) for begin in set(listed)}
         for lane, begin in zip(chosen, listed, strict=True):
             held = warp.stores.get(lane)
             if held is None:
                 agent = run.agent("stores", 32 * warp.index + lane)
                 held = warp.stores[lane] = LaneStores(agent)
-            count = known * rows if known is not None else _written_run(run, begin)
+            count = counts[begin]
             _aligned(run, begin, known if not tensor else 0, tensor=tensor, line=line)
             cells = order.cells(int(begin), max(1, min(count, SHARED_BYTES - begin % SHARED_BYTES)))
             order.read(order.shared, cells, warp.worker, held.agent, held.closed, "store", line)

@@ -18,7 +18,7 @@ from legalsat.analyses.ptx_text import Kernel, PtxText, parse
 from legalsat.errors import InvalidInput
 from legalsat.extract.check_arguments import arguments
 from legalsat.extract.ptx_clusters import clusters_of
-from legalsat.extract.ptx_sweep import Sweep, sweep_all
+from legalsat.extract.ptx_sweep import WORK, Sweep, sweep_all
 from legalsat.targets import target as as_target
 
 
@@ -41,7 +41,7 @@ class KernelCheck:
         runs: how many executions. parameters: values tried, by name. boxes: bytes of each map's box, where known.
         assumed: those of them that follow from the bytes expected and read, not from the text itself.
         cluster: CTAs of a cluster along x, y and z, where the text does not say it and it is assumed.
-        seconds: taken.
+        seconds: taken. work: instructions that were followed.
     """
 
     name: str
@@ -55,6 +55,7 @@ class KernelCheck:
     warnings: tuple[Finding, ...] = ()
     assumed: dict[str, int] = field(default_factory=dict)
     cluster: tuple[int, int, int] | None = None
+    work: int = 0
 
     @property
     def proven(self) -> bool:
@@ -129,12 +130,14 @@ def _checked(module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict
     if len(shapes) == 1:
         return _check(module, replace(kernel, cluster=shapes[0]), fixed, boxes)
     best: KernelCheck | None = None
+    left = WORK
     for shape in shapes:
-        found = replace(_check(module, replace(kernel, cluster=shape), fixed, boxes), cluster=shape)
+        found = replace(_check(module, replace(kernel, cluster=shape), fixed, boxes, left), cluster=shape)
+        left -= found.work
         if not found.findings and (best is None or len(found.unproven) < len(best.unproven)):
             best = found
-        if found.proven:
-            return found
+        if found.proven or left < 0:
+            break
     if best is not None:
         return best
     open_ = Unproven(
@@ -143,14 +146,16 @@ def _checked(module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict
     return KernelCheck(kernel.name, kernel.line, (), (open_,), 0, {}, {}, 0.0)
 
 
-def _check(module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict[str, int]) -> KernelCheck:
+def _check(
+    module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict[str, int], work: int = WORK
+) -> KernelCheck:
     started = time.monotonic()
     try:
         program = compile_kernel(module, kernel)
     except Undecided as stop:
         open_ = (Unproven(stop.line or kernel.line, stop.reason),)
         return KernelCheck(kernel.name, kernel.line, (), open_, 0, {}, {}, time.monotonic() - started)
-    sweep = Sweep(program, fixed, dict(boxes))
+    sweep = Sweep(program, fixed, dict(boxes), most=work)
     sweep_all(sweep)
     if not kernel.threads_known:
         reason = f"no .reqntid, so nobody knows the threads of a block; {program.threads} are taken"
@@ -170,4 +175,5 @@ def _check(module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict[s
         time.monotonic() - started,
         tuple(sorted(sweep.warnings.values(), key=lambda f: (f.line, f.kind))),
         sweep.assumed,
+        work=sweep.work,
     )

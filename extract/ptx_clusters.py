@@ -27,13 +27,7 @@ def clusters_of(kernel: Kernel) -> tuple[Shape, ...]:
 
 
 def _of_clusters(i: Instruction) -> bool:
-    return (
-        i.base == "mapa"
-        or "multicast::cluster" in i.parts
-        or "cta_group::2" in i.parts
-        or (i.base == "barrier" and "cluster" in i.parts)
-        or any("%cluster_" in one for one in i.operands)
-    )
+    return i.base == "mapa" or "multicast::cluster" in i.parts or "cta_group::2" in i.parts
 
 
 def _least(instructions: list[Instruction]) -> Iterator[int]:

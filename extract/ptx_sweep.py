@@ -54,7 +54,7 @@ class Sweep:
     """One kernel's runs so far.
 
     Attributes:
-        fixed: values that are given. boxes: bytes of boxes, by map.
+        fixed: values that are given. boxes: bytes of boxes, by map. most: instructions that are followed.
         findings: the one of the smallest example by kind and line. unproven: lines and reasons.
         tried: values, by name. periods: of heads, all that were seen. loops: heads that came to rest in no run.
     """
@@ -62,6 +62,7 @@ class Sweep:
     program: Program
     fixed: dict[str, int]
     boxes: dict[str, int]
+    most: int = WORK
     runs: int = 0
     work: int = 0
     findings: dict[tuple[str, int], Finding] = field(default_factory=dict)
@@ -158,7 +159,7 @@ class Sweep:
     @property
     def late(self) -> bool:
         """Has enough been done for this kernel?"""
-        return self.work > WORK or len(self.findings) > MOST_FINDINGS
+        return self.work > self.most or len(self.findings) > MOST_FINDINGS
 
     def shown(self, values: Mapping[str, int], limit: int = RUN_WORK) -> _Shown | None:
         """Return what a run with these values shows of loops, None where it is none or too long."""
@@ -357,8 +358,8 @@ def sweep_all(sweep: Sweep) -> None:
     bases += [{**bases[0], name: 0} for name in looped]
     if not sweep.findings:
         sweep.turn(bases, looped)
-    if sweep.work > WORK:
-        sweep.unproven[0, f"not all parameters are tried within {WORK} instructions"] = None
+    if sweep.work > sweep.most:
+        sweep.unproven[0, f"not all parameters are tried within {sweep.most} instructions"] = None
 
 
 def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
