@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from legalsat.analyses.ptx_machine_memory import MOST_RANKS, NOWHERE, SHARED_BASE, SHARED_BYTES, in_words, place_of
+from legalsat.extract.check_pipeline import assumptions_of
 from legalsat.extract.check_ptx import PtxCheck, check_ptx
 
 MULTICAST = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
@@ -179,10 +180,13 @@ def test_faults_of_the_cluster_protocol_are_found(fault: str) -> None:
     assert {f.kind for f in found.findings} & expected, [(f.kind, f.message) for f in found.findings]
 
 
-def test_a_cluster_whose_size_the_launch_decides_is_not_judged() -> None:
-    found = check(ring(2, cluster=""))
-    assert not found.findings and not found.proven
-    assert "CTAs a cluster has" in found.unproven[0].reason
+def test_a_cluster_whose_size_the_launch_decides_is_tried_and_stated() -> None:
+    text = ring(2, cluster="")
+    (found,) = check(text).kernels
+    assert found.proven and found.cluster == (2, 1, 1)
+    assert "clusters have 2 x 1 x 1 CTAs, which the text does not say" in assumptions_of(found)
+    (wrong,) = check(ring(2, cluster="", begin="")).kernels
+    assert not wrong.proven and not wrong.findings  # another launch may be right
 
 
 def test_a_drained_producer_needs_no_meeting_at_the_end() -> None:
