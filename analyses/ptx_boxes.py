@@ -15,7 +15,8 @@ import numpy as np
 
 from legalsat.analyses.ptx_contract import Finding
 from legalsat.analyses.ptx_contract_barriers import Bytes
-from legalsat.analyses.ptx_machine import SHARED_BYTES, Run
+from legalsat.analyses.ptx_machine import Run
+from legalsat.analyses.ptx_machine_memory import SHARED_BYTES
 
 LEAST = 16
 
@@ -139,7 +140,7 @@ def _read(run: Run, upper: Mapping[str, int]) -> dict[str, int]:
     for name, targets in run.places.items():
         for target in targets:
             after = [p for p in places if p > target]
-            end = min([target + upper.get(name, SHARED_BYTES), *after[:1], SHARED_BYTES])
+            end = min([target + upper.get(name, SHARED_BYTES), *after[:1], (target // SHARED_BYTES + 1) * SHARED_BYTES])
             cells = slice(target // granule, end // granule)
             seen = np.flatnonzero(run.touched[cells])
             if seen.size:

@@ -9,18 +9,18 @@ if its line's time is behind the warp's clock. So one execution tells of all its
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from legalsat.analyses.ptx_machine_memory import in_words
 from legalsat.analyses.ptx_machine_shadow import Cells, Regions, Shadow
 from legalsat.diagnostics import Level
 
-CAPACITY = 512
+CAPACITY = 512  # lines of work of one or two CTAs
 LANES = 32
-RESERVED = 1024  # first bytes of shared memory, which the system keeps
 EVERY_LANE = 2**LANES - 1
 Clock: TypeAlias = NDArray[np.int32]
 
@@ -50,9 +50,23 @@ KINDS = {
     "overwrite_not_fenced": "the copy engine overwrites ordinary writes without a proxy fence",
     "reads_not_fenced": "the copy engine overwrites what threads have read without a proxy fence",
     "named_barrier_out_of_range": "a barrier of the block has another number than 0 to 15, or waits for parts of warps",
+    "remote_block_gone": "a block of a cluster ends while others still reach its memory",
+    "multicast_outside_cluster": "a multicast goes to blocks that the cluster has not",
+    "fetched_not_waited": "registers of tcgen05.ld are used before tcgen05.wait::ld",
+    "bystander_overtaken": "a warp that only looks on may be two phases late, and then hangs",
+    "store_not_awaited": "a block ends before its last store is known to have read its source",
 }
 # What documents ask for, but neither hardware nor the compilers at large (FACTS FN-04, FN-05): no error.
-WARNINGS = frozenset({"initialisation_not_fenced", "overwrite_not_fenced", "reads_not_fenced"})
+WARNINGS = frozenset(
+    {
+        "initialisation_not_fenced",
+        "overwrite_not_fenced",
+        "reads_not_fenced",
+        "fetched_not_waited",
+        "bystander_overtaken",
+        "store_not_awaited",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +126,11 @@ _HELP = {
     "overwrite_not_fenced": "give fence.proxy.async after the writes, before what the load's issuer waits for",
     "reads_not_fenced": "give fence.proxy.async.shared::cta between the wait for the readers and the load",
     "named_barrier_out_of_range": "use the numbers 0 to 15, and give the threads of all warps that meet",
+    "remote_block_gone": "let the cluster meet before the end, or wait for what the others do",
+    "multicast_outside_cluster": "set a bit for each destination among the CTAs of the cluster",
+    "fetched_not_waited": "give tcgen05.wait::ld before the use",
+    "bystander_overtaken": "let only those wait that go on to use what the phase protects",
+    "store_not_awaited": "give cp.async.bulk.wait_group.read 0 before the end",
 }
 
 
@@ -133,6 +152,8 @@ class Worker:
         clock: how far it knows each line of work to be. fenced: the same for what a proxy fence follows.
         time: its own time. met: its time when its lanes last met. alone: lanes that touched memory since, together.
         single: the line of work of what one lane does by itself.
+        turn: how often it has waited or met others. used: turns in which it did what others may need: it used shared
+            memory, arrived, or met them.
     """
 
     index: int
@@ -143,6 +164,8 @@ class Worker:
     met: int = 1
     alone: int = 0
     live: int = EVERY_LANE
+    turn: int = 0
+    used: set[int] = field(default_factory=set)
 
 
 class Order:
@@ -156,9 +179,12 @@ class Order:
         maps: of accesses that are loads by tensor maps, the map. mixed: by line, maps that fill one operand together.
     """
 
-    def __init__(self, warps: int, shared_bytes: int, granule: int, regions: Regions | None = None) -> None:
+    def __init__(
+        self, warps: int, shared_bytes: int, granule: int, regions: Regions | None = None, ranks: int = 1
+    ) -> None:
         self.warps, self.granule = warps, granule
-        self.workers = [Worker(i, warps + i, _clock(), _clock()) for i in range(warps)]
+        self.capacity = CAPACITY * max(1, ranks // 2)
+        self.workers = [Worker(i, warps + i, self.clock(), self.clock()) for i in range(warps)]
         for worker in self.workers:
             worker.clock[worker.index] = worker.clock[worker.single] = 1
         self.agents = 2 * warps
@@ -172,10 +198,14 @@ class Order:
         self.maps: dict[int, str] = {}
         self.mixed: dict[int, frozenset[str]] = {}
 
+    def clock(self) -> Clock:
+        """Return a clock that knows of nothing."""
+        return np.zeros(self.capacity, dtype=np.int32)
+
     def agent(self) -> int:
         """Return a new line of work."""
-        if self.agents >= CAPACITY:
-            raise Undecided(0, f"more than {CAPACITY} barriers and units")
+        if self.agents >= self.capacity:
+            raise Undecided(0, f"more than {self.capacity} barriers and units")
         self.agents += 1
         return self.agents - 1
 
@@ -224,6 +254,8 @@ class Order:
         fenced = np.maximum.reduce([f for _, (_, f) in listed])
         for worker, _ in listed:
             self.learn(worker, (clock, fenced))
+            worker.used.add(worker.turn)
+            worker.turn += 1
 
     def cells(self, addresses: Any, size: int) -> Cells:
         """Return the cells of `size` bytes from each address."""
@@ -243,6 +275,8 @@ class Order:
         self, memory: Shadow, cells: Cells, worker: Worker, agent: int, epoch: int, kind: str, line: int
     ) -> None:
         """Record a read, and check that it follows the writes."""
+        if kind != "barrier":
+            worker.used.add(worker.turn)
         writers = memory.writers_of(cells)
         if memory is self.shared and (0 in writers or (kind in _MATRIX and len(writers) > 1)):
             self._note_writers(cells, kind, line, writers)
@@ -277,6 +311,7 @@ class Order:
         `same`: nothing is known to differ between what is written and what is there, so that one store by several warps
         is taken to write one value.
         """
+        worker.used.add(worker.turn)
         for number in memory.writers_of(cells):
             if not number:
                 continue
@@ -327,7 +362,7 @@ class Order:
         """
         open_: dict[tuple[int, str], None] = {}
         for line, (kind, first, whole) in self.unwritten.items():
-            what = f"{_USES[kind]} reads shared byte {first - RESERVED}"
+            what = f"{_USES[kind]} reads shared byte {in_words(first)}"
             if whole and not self.blind:
                 self.find("read_before_full", line, f"{what}, which nothing has written")
             else:
@@ -389,7 +424,3 @@ _USES = {
     "st.tensor": "tcgen05.st",
     "map": "an edit of a tensor map",
 }
-
-
-def _clock() -> Clock:
-    return np.zeros(CAPACITY, dtype=np.int32)

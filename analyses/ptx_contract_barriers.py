@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from legalsat.analyses.ptx_contract import Clock, Order, Worker, _clock
+from legalsat.analyses.ptx_contract import Clock, Order, Worker
+from legalsat.analyses.ptx_machine_memory import in_words
 
 MAX_COUNT = 2**20 - 1  # FACTS MB-02
 
@@ -30,12 +32,13 @@ class Arriving:
 
 @dataclass(slots=True)
 class PassedWait:
-    """A wait that concluded that a phase was over: by which warp, in which line of work, at which time of it."""
+    """A wait that concluded that a phase was over: by which warp, in which line of work, at which time and turn."""
 
     worker: int
     agent: int
     time: int
     line: int
+    turn: int
 
 
 @dataclass
@@ -55,6 +58,8 @@ class Barrier:
     expected: int
     agent: int
     line: int
+    clock: Clock
+    fenced: Clock
     base: int = 0
     pending: int = 0
     phase: int = 0
@@ -63,8 +68,6 @@ class Barrier:
     brought: Counter[str] = field(default_factory=Counter)
     under_way: list[Arriving] = field(default_factory=list)
     owed: list[tuple[tuple[Clock, Clock], int]] = field(default_factory=list)
-    clock: Clock = field(default_factory=_clock)
-    fenced: Clock = field(default_factory=_clock)
     past: list[tuple[Clock, Clock]] = field(default_factory=list)
     contributions: list[tuple[int, Clock]] = field(default_factory=list)
     waits: dict[int, list[PassedWait]] = field(default_factory=dict)
@@ -99,6 +102,7 @@ class Barriers:
         self.ended: list[Barrier] = []
         self.equations: list[Bytes] = []
         self.late: dict[int, int] = {}
+        self.overtaken: list[tuple[PassedWait, int, int]] = []
 
     def start(self, worker: Worker, lanes: int, address: int, count: int, line: int) -> None:
         """Initialise a barrier."""
@@ -117,7 +121,8 @@ class Barriers:
         order.write(order.shared, cells, worker, agent, worker.time, "init", line)
         last = self.last.get(address)
         agent, base = (last.agent, last.base + last.phase + 2) if last is not None else (order.agent(), 0)
-        started = Barrier(address, count, agent, line, base, pending=count, starter=worker.index)
+        clocks = order.clock(), order.clock()
+        started = Barrier(address, count, agent, line, *clocks, base, pending=count, starter=worker.index)
         self.live[address] = self.last[address] = started
 
     def fence_starts(self, worker: Worker) -> None:
@@ -165,7 +170,7 @@ class Barriers:
         barrier = self.live.get(address)
         if barrier is None:
             order.find(
-                "barrier_not_initialised", line, f"no barrier has been initialised at shared byte {address - 1024}"
+                "barrier_not_initialised", line, f"no barrier has been initialised at shared byte {in_words(address)}"
             )
             return None
         agent = worker.single if lanes.bit_count() == 1 and lanes != worker.live else worker.index
@@ -176,6 +181,12 @@ class Barriers:
             order.find("barrier_destroyed", line, message, f"overwritten at line {over[0].line}")
         order.read(order.shared, cells, worker, agent, worker.time, "barrier", line)
         return barrier
+
+    def reaches(self, run: Any, warp: Any, address: int, line: int, what: str) -> None:
+        """Note that something completes on a barrier, which may be another CTA's: that one learns it by the phase."""
+        barrier = self.live.get(address)
+        if barrier is not None:
+            run.reaches(warp, address, (barrier.agent, barrier.base + barrier.phase), line, what)
 
     def arrive(  # noqa: PLR0917
         self, worker: Worker, lanes: int, address: int, count: int, line: int, expects: int = 0
@@ -217,6 +228,8 @@ class Barriers:
         np.maximum(barrier.clock, clocks[0], out=barrier.clock)
         np.maximum(barrier.fenced, clocks[1], out=barrier.fenced)
         barrier.contributions.append((worker, clocks[0]))
+        if worker >= 0:
+            self.order.workers[worker].used.add(self.order.workers[worker].turn)
         if count > barrier.pending:
             more = count - barrier.pending
             self.order.find(
@@ -322,18 +335,26 @@ class Barriers:
                 self._too_late(barrier, wait, phase)
 
     def _too_late(self, barrier: Barrier, wait: PassedWait, phase: int) -> None:
-        self.order.find(
-            "phase_missed",
-            wait.line,
-            f"phase {phase} of the barrier can end before this wait for phase {phase - 1} is passed",
-            f"barrier started at line {barrier.line}; FACTS MB-10".split(";", maxsplit=1)[0],
-        )
+        self.overtaken.append((wait, phase, barrier.line))
 
-    def target(self, worker: Worker, lanes: int, address: int, parity: int, line: int) -> tuple[Barrier, int] | None:
-        """Return the barrier and the phase that a wait is for."""
+    def judge_overtaken(self) -> None:
+        """Add findings on waits that may be two phases late: of warps that look on, or go on to do what others need."""
+        for wait, phase, line in self.overtaken:
+            worker = self.order.workers[wait.worker]
+            kind = "phase_missed" if wait.turn in worker.used else "bystander_overtaken"
+            message = f"phase {phase} of the barrier can end before this wait for phase {phase - 1} is passed"
+            self.order.find(kind, wait.line, message, f"barrier started at line {line}")
+        self.overtaken.clear()
+
+    def target(
+        self, worker: Worker, lanes: int, address: int, parity: int, line: int, *, by_parity: bool = True
+    ) -> tuple[Barrier, int] | None:
+        """Return the barrier and the phase that a wait is for: by its parity, or by the state of an arrival."""
         barrier = self._used(worker, lanes, address, line)
         if barrier is None:
             return None
+        if not by_parity:
+            return barrier, parity
         known = self._known(worker, barrier)
         return barrier, known - 1 if (known - 1) & 1 == parity & 1 else known
 
@@ -342,7 +363,8 @@ class Barriers:
         if phase >= 0:
             self.order.learn(worker, barrier.past[phase])
         alone = lanes.bit_count() == 1 and lanes != worker.live
-        wait = PassedWait(worker.index, worker.single if alone else worker.index, worker.time, line)
+        worker.turn += 1
+        wait = PassedWait(worker.index, worker.single if alone else worker.index, worker.time, line, worker.turn)
         if barrier.phase > phase + 1:
             self._too_late(barrier, wait, phase + 1)
         else:
@@ -376,9 +398,14 @@ class Barriers:
             f"let the copies of the other {barrier.tx} bytes come, on which somebody relies" if barrier.tx > 0 else "",
         )
 
-    def check_end(self, known: Clock) -> None:
-        """Check at the end of the block that no load is under way; `known` is what all warps know together."""
+    def check_end(self, known: Clock, begin: int, end: int) -> None:
+        """Check at the end of a CTA that no load is under way; `known` is what all its warps know together.
+
+        `begin`, `end`: its bytes of shared memory.
+        """
         for barrier in [*self.live.values(), *self.ended]:
+            if not begin <= barrier.address < end:
+                continue
             late = [line for phase, line in barrier.load_phases if phase + barrier.base >= known[barrier.agent]]
             if late:
                 self.order.find(

@@ -1,4 +1,4 @@
-"""Runs a block of a PTX kernel warp by warp, to find out what it does with shared memory, barriers and units.
+"""Runs the CTAs of a cluster of a PTX kernel warp by warp, to find out what they do with shared memory and barriers.
 
 Lanes run together under masks; where a branch parts them, each part goes on by itself with registers of its own until
 they come to the same place again. Whatever is asynchronous happens only when nothing else can move. Only what steers
@@ -13,18 +13,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from legalsat.analyses.ptx_contract import Order, Undecided, Worker
+from legalsat.analyses.ptx_contract import Clock, Order, Undecided, Worker
 from legalsat.analyses.ptx_contract_barriers import Barriers
 from legalsat.analyses.ptx_machine_alu import FULL, LANES, Value, blend, even, lane_values, lanes_of
+from legalsat.analyses.ptx_machine_memory import NOWHERE, SHARED_BYTES
 from legalsat.analyses.ptx_machine_periods import Periods
 from legalsat.analyses.ptx_machine_shadow import Shadow
 
-SHARED_BASE = 1024  # as on hardware, where the system keeps the first 1024 bytes
-SHARED_BYTES = SHARED_BASE + 227 * 1024
 POINTER, MAP_BASE = 1 << 40, 1 << 50  # fake addresses: of the n-th parameter, and of maps among the parameters
 TENSOR_COLUMNS = 512
 TENSOR_STRIPS = 8  # of 16 lanes, which is what the narrow shapes of tcgen05.ld and st reach
 JUMP, BLOCK, PARK, EXIT, PASS = 1, 2, 3, 4, 5
+_CLUSTER = -1  # instead of a CTA's rank: where all CTAs of a cluster meet
 Operation: TypeAlias = Callable[["Run", "Warp", "Part"], int | None]
 
 
@@ -50,13 +50,17 @@ class Warp:
     """A warp, and what it has under way.
 
     Attributes:
+        index: in the cluster. rank: of its CTA. local: its number in the CTA.
         live: lanes that have not ended. groups: how many groups of a family it has closed, `open` whether one is begun.
         retired: groups waited for. sums: group in which registers were last used as sums of wgmma.
+        closed: what the warp knew when it closed each group of wgmma.
         fetches: which tcgen05.ld wrote registers last, and how many are `fetched`, waited for.
         stores: of each lane, accesses of stores in closed groups, those of the open one, and how many are waited for.
     """
 
     index: int
+    rank: int
+    local: int
     worker: Worker
     parts: list[Part]
     live: int
@@ -72,6 +76,12 @@ class Warp:
     failed_waits: dict[int, tuple[int, int]] = field(default_factory=dict)
     cluster: Meeting | None = None
     patience: int = -1
+    closed: list[tuple[Clock, Clock]] = field(default_factory=list)
+
+    @property
+    def group(self) -> int:
+        """The number of its warpgroup in the cluster, that no other has."""
+        return self.rank << 8 | self.local >> 2
 
 
 @dataclass(slots=True)
@@ -97,7 +107,7 @@ class Meeting:
 
 
 class Run:
-    """One execution of a block.
+    """One execution of a cluster, which is one CTA if the kernel says nothing else.
 
     Args:
         program: what `ptx_machine_program.compile_kernel` made.
@@ -120,15 +130,17 @@ class Run:
     ) -> None:
         self.program, self.parameters, self.steps = program, parameters, steps
         self.allowed = steps
-        threads = program.threads
+        threads, ranks = program.threads, program.ranks
         warps = -(-threads // LANES)
-        self.order = Order(warps, SHARED_BYTES, program.granule, program.shared_regions)
+        self.shared_bytes = ranks * SHARED_BYTES
+        self.order = Order(warps * ranks, self.shared_bytes, program.granule, program.shared_regions, ranks)
         self.tensor = Shadow(program.tensor_regions)
         self.barriers = Barriers(self.order, boxes)
-        self.memory = np.zeros(SHARED_BYTES, dtype=np.uint8)
-        self.known = np.zeros(SHARED_BYTES, dtype=bool)
-        self.meetings: dict[object, Meeting] = {}
-        self.allocated: dict[int, tuple[int, int]] = {}
+        self.memory = np.zeros(self.shared_bytes, dtype=np.uint8)
+        self.known = np.zeros(self.shared_bytes, dtype=bool)
+        self.meetings: dict[tuple[int, int], Meeting] = {}
+        self.allocated: dict[tuple[int, int], tuple[int, int]] = {}
+        self.remote: dict[tuple[int, int, int, int], tuple[tuple[tuple[int, int], ...], str]] = {}
         self.unit_agents: dict[tuple[str, int], int] = {}
         self.maps: dict[int, dict[str, int]] = {}
         self.notes: dict[tuple[int, str], None] = {}
@@ -146,20 +158,32 @@ class Run:
         self.valued = False
         self.cut = self.endless = False
         self.warps = []
-        for index in range(warps):
-            lanes = min(LANES, threads - LANES * index)
+        for index in range(warps * ranks):
+            rank, local = divmod(index, warps)
+            lanes = min(LANES, threads - LANES * local)
             mask = (1 << lanes) - 1
-            part = Part(0, mask, program.initial(self, index))
+            part = Part(0, mask, program.initial(self, rank, local))
             worker = self.order.workers[index]
-            self.warps.append(Warp(index, worker, [part], mask))
+            self.warps.append(Warp(index, rank, local, worker, [part], mask))
             worker.live = mask
-        self.living = threads
+        self.living = [threads] * ranks
         self.backwards, self.turns = backwards, self.warps[::-1] if backwards else self.warps
         self.sized = True
         self.current: Part | None = None
         self.patient: set[int] = set()
 
     # What is under way.
+
+    def reaches(self, warp: Warp, place: int, unit: tuple[int, int], line: int, what: str) -> None:
+        """Note what must have reached shared memory of another CTA before that one ends.
+
+        `unit`: the line of work of which that CTA learns it, and the time; the warp's own is another.
+        """
+        rank = place // SHARED_BYTES
+        if rank != warp.rank and place < NOWHERE:
+            time = warp.worker.time
+            own = (warp.worker.index, time), (warp.worker.single, time)
+            self.remote[rank, unit[0], warp.index, line] = (unit, *own), what
 
     def agent(self, family: str, number: int) -> int:
         """Return the line of work of a unit."""
@@ -250,7 +274,7 @@ class Run:
                 elif signal == EXIT:
                     warp.parts.remove(part)
                     warp.live &= ~part.mask
-                    self.living -= part.mask.bit_count()
+                    self.living[warp.rank] -= part.mask.bit_count()
                     warp.worker.live = warp.live
                     self._someone_left(warp, part)
                     break
@@ -299,8 +323,9 @@ class Run:
             if not meeting.wanted:
                 self._close(name, meeting)
 
-    def meet(self, name: object, warp: Warp, part: Part, threads: int, line: int, *, waits: bool = True) -> int | None:
-        """Let a warp come to a barrier of the block; `threads` 0 for all."""
+    def meet(self, number: int, warp: Warp, part: Part, threads: int, line: int, *, waits: bool = True) -> int | None:
+        """Let a warp come to a barrier of its CTA; `threads` 0 for all."""
+        name = (warp.rank, number)
         meeting = self.meetings.setdefault(name, Meeting(wanted=threads, line=line))
         meeting.arrivals.append((warp, self.order.released(warp.worker, warp.live)))
         meeting.threads += part.mask.bit_count()
@@ -313,8 +338,8 @@ class Run:
         part.blocked = lambda: meeting.over
         return BLOCK
 
-    def _close(self, name: object, meeting: Meeting) -> bool:
-        wanted = meeting.wanted or self.living
+    def _close(self, name: tuple[int, int], meeting: Meeting) -> bool:
+        wanted = meeting.wanted or (sum(self.living) if name[0] == _CLUSTER else self.living[name[0]])
         if meeting.threads < wanted or not meeting.arrivals:
             return False
         meeting.over = True
@@ -335,12 +360,12 @@ class Run:
         return True
 
     def cluster_arrive(self, number: int, warp: Warp, part: Part, line: int) -> None:
-        """Let a warp arrive at the cluster's barrier for the n-th time; a cluster of one block is the block."""
-        meeting = self.meetings.setdefault(("cluster", number), Meeting(line=line))
+        """Let a warp arrive at the cluster's barrier for the n-th time."""
+        meeting = self.meetings.setdefault((_CLUSTER, number), Meeting(line=line))
         meeting.arrivals.append((warp, self.order.released(warp.worker, warp.live)))
         meeting.threads += part.mask.bit_count()
         warp.cluster = meeting
-        self._close(("cluster", number), meeting)
+        self._close((_CLUSTER, number), meeting)
 
     def cluster_wait(self, number: int, warp: Warp, part: Part) -> int | None:
         """Let a warp wait for the cluster's barrier that it arrived at last."""
@@ -370,8 +395,13 @@ class Run:
             self.order.find("roles_disagree", line, f"warps wait for ever at {what}" if what else "warps wait for ever")
 
     def _check_end(self) -> None:
-        known = np.maximum.reduce([w.worker.clock for w in self.warps])
-        self.barriers.check_end(known)
+        for rank in range(self.program.ranks):
+            known = np.maximum.reduce([w.worker.clock for w in self.warps if w.rank == rank])
+            self.barriers.check_end(known, rank * SHARED_BYTES, (rank + 1) * SHARED_BYTES)
+            for (at, _, _, line), (times, what) in self.remote.items():
+                if at == rank and all(known[agent] <= epoch for agent, epoch in times):
+                    message = f"CTA {rank} of the cluster may end before {what} reaches it"
+                    self.order.find("remote_block_gone", line, message)
         for warp in self.warps:
             for lane in warp.stores.values():
                 if lane.open_lines:
@@ -381,11 +411,12 @@ class Run:
                 elif lane.retired < lane.closed and lane.lines:
                     last = lane.lines.get(max(lane.lines))
                     if max(lane.lines) >= lane.retired and last is not None:
-                        self.order.find("not_drained", last, "the block may end before this store has read its source")
+                        message = "the block may end before this store has read its source"
+                        self.order.find("store_not_awaited", last, message)
             if warp.open["wgmma"]:
                 self.order.find("group_not_committed", self.program.last_of("wgmma"), "wgmma that no group closes")
-        for address, (_, line) in self.allocated.items():
-            self.order.find("tensor_memory_misused", line, f"tensor memory at column {address} is not freed")
+        for (_, column), (_, line) in self.allocated.items():
+            self.order.find("tensor_memory_misused", line, f"tensor memory at column {column} is not freed")
 
     # Shared memory as values.
 

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from legalsat.analyses.ptx_machine_memory import RANK_BIT
+
 LANES = 32
 FULL = 2**LANES - 1
 MOST_BITS = 64  # of values that are followed
@@ -299,8 +301,23 @@ def arithmetic(parts: tuple[str, ...], operands: tuple[str, ...]) -> Work | None
         "popc": lambda: lambda a: a.bit_count() if isinstance(a, int) else None,
         "clz": lambda: lambda a: bits - a.bit_length() if isinstance(a, int) else None,
         "cvt": lambda: _converted(parts),
+        "mapa": lambda: _mapped,
+        "getctarank": lambda: lambda a: None if a is None else a >> _shift(a, RANK_BIT),
     }
     return others[base]() if base in others else None
+
+
+def _mapped(a: Value, rank: Value) -> Value:
+    """Return the address in another CTA of the cluster."""
+    if a is None or rank is None:
+        return None
+    inside = (1 << RANK_BIT) - 1
+    low = a & (inside if isinstance(a, int) else np.uint64(inside))
+    return low | rank << _shift(rank, RANK_BIT)
+
+
+def _shift(value: Value, by: int) -> Any:
+    return by if isinstance(value, int) else np.uint64(by)
 
 
 def _add(a: Any, b: Any) -> Any:

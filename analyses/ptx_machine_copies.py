@@ -9,8 +9,9 @@ from typing import Any
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.ptx_contract import Undecided
 from legalsat.analyses.ptx_instruction import Instruction
-from legalsat.analyses.ptx_machine import BLOCK, PARK, SHARED_BASE, SHARED_BYTES, LaneStores, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine import BLOCK, PARK, LaneStores, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_guards import active, guard_of
+from legalsat.analyses.ptx_machine_memory import SHARED_BYTES, in_words, place_of
 from legalsat.analyses.ptx_machine_places import Places
 
 UNKNOWN_BOX = 16  # bytes that every box has at least
@@ -50,8 +51,6 @@ def make(program: Any, i: Instruction) -> Operation:
             maker = _commit_bulk
         elif "wait_group" in parts:
             maker = _wait_bulk
-        elif "multicast::cluster" in parts or "cta_group::2" in parts:
-            maker = units.refused
         else:
             maker = _load if any(p.startswith("mbarrier::complete_tx") for p in parts) else _store
     elif "commit_group" in parts:
@@ -80,13 +79,19 @@ def _load(program: Any, i: Instruction) -> Operation:
     barrier: tuple[int, int] = program.address(i.operands[2 if tensor else 3], line)
     size = -1 if tensor else program.source(i.operands[2], 32, line)
     rows = 4 if any("gather4" in p for p in i.parts) else 1
+    pairs = "cta_group::2" in i.parts
+    sends = "multicast::cluster" in i.parts
+    mask = program.source(_mask_of(i, 3 if tensor else 4), 16, line) if sends else -1
+    shared_source = not tensor and "shared::cta" in i.parts[4:5]
+    begins: tuple[int, int] = program.address(i.operands[1], line) if shared_source else (0, 0)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         lanes = active(part, guard, line)
         if not lanes:
             return None
-        targets = units.known_lanes(part, *to, lanes, line)
-        at = units.one_address(part, *barrier, lanes, line)
+        targets = units.shared_places(part, *to, lanes, line)
+        at = units.shared_place(part, *barrier, lanes, line)
+        ranks = ranks_of(run, units.one_address(part, mask, 0, lanes, line), line) if sends else []
         map_, known = "", None
         if tensor:
             map_ = _name_of(run, program, units.one_address(part, *source, lanes, line))
@@ -97,22 +102,58 @@ def _load(program: Any, i: Instruction) -> Operation:
             known = units.one_address(part, size, 0, lanes, line)
             if not known:
                 return None
-        for target in [targets] * lanes.bit_count() if isinstance(targets, int) else targets.tolist():
-            _aligned(run, target, known if not tensor else 0, tensor=tensor, line=line)
-            _bound(run, map_, target, rows)
-            begun = run.barriers.load(warp.worker, lanes, at, known, map_, rows, line)
-            run.sized &= known is not None
-            if begun is not None:
-                order = run.order
-                count = min(known if known is not None else UNKNOWN_BOX, SHARED_BYTES - target)
-                cells = order.cells(int(target), max(count, 1))
-                epoch = begun.base + begun.phase
-                number = order.write(order.shared, cells, warp.worker, begun.agent, epoch, "load", line)
-                order.maps[number] = map_
-                run.known[target : target + count] = False
+        for one in [targets] * lanes.bit_count() if isinstance(targets, int) else targets.tolist():
+            _aligned(run, one, known if not tensor else 0, tensor=tensor, line=line)
+            for target, signalled in _sent(one, at, ranks, pairs=pairs):
+                _bound(run, map_, target, rows)
+                begun = run.barriers.load(warp.worker, lanes, signalled, known, map_, rows, line)
+                run.sized &= known is not None
+                if begun is not None:
+                    order = run.order
+                    count = min(known if known is not None else UNKNOWN_BOX, SHARED_BYTES - target % SHARED_BYTES)
+                    epoch = begun.base + begun.phase
+                    if shared_source:
+                        source_ = units.shared_place(part, *begins, lanes, line)
+                        order.read(
+                            order.shared, order.cells(source_, count), warp.worker, begun.agent, epoch, "store", line
+                        )
+                    cells = order.cells(int(target), max(count, 1))
+                    number = order.write(order.shared, cells, warp.worker, begun.agent, epoch, "load", line)
+                    order.maps[number] = map_
+                    run.known[target : target + count] = False
+                    run.reaches(warp, target, (begun.agent, epoch), line, "this load")
+                    run.reaches(warp, signalled, (begun.agent, epoch), line, "this load")
         return None
 
     return operation
+
+
+def _mask_of(i: Instruction, first: int) -> str:
+    """Return the operand that says to which CTAs a copy goes: after the barrier, and what an im2col copy has there."""
+    return next(one for one in i.operands[first:] if not one.startswith("{"))
+
+
+def ranks_of(run: Run, mask: int, line: int) -> list[int]:
+    """Return the CTAs of a mask."""
+    found = [rank for rank in range(16) if mask >> rank & 1]
+    if not found or found[-1] >= len(run.living):
+        run.order.find(
+            "multicast_outside_cluster", line, f"a multicast to CTAs {mask:#b} in a cluster of {len(run.living)}"
+        )
+    return [rank for rank in found if rank < len(run.living)]
+
+
+def _sent(target: int, barrier: int, ranks: list[int], *, pairs: bool) -> list[tuple[int, int]]:
+    """Return where a copy writes and which barriers it completes on, for one CTA after the other.
+
+    A multicast goes to the same offset in each CTA and completes on the barrier at the same offset there. With
+    cta_group::2 the barrier is in that CTA of the receiver's pair which has the parity of the barrier's rank.
+    """
+    if not ranks:
+        return [(target, barrier)]
+    at, (parity, offset) = target % SHARED_BYTES, divmod(barrier, SHARED_BYTES)
+    signalled = [rank & ~1 | parity & 1 if pairs else rank for rank in ranks]
+    return [(r * SHARED_BYTES + at, s * SHARED_BYTES + offset) for r, s in zip(ranks, signalled, strict=True)]
 
 
 def _aligned(run: Run, address: int, size: int | None, *, tensor: bool, line: int) -> None:
@@ -122,7 +163,7 @@ def _aligned(run: Run, address: int, size: int | None, *, tensor: bool, line: in
         run.order.find(
             "pipeline_address_misaligned",
             line,
-            f"a copy at shared byte {address - SHARED_BASE}, no multiple of {multiple}",
+            f"a copy at shared byte {in_words(address)}, no multiple of {multiple}",
         )
     if size is not None and size % 16:
         run.order.find("pipeline_address_misaligned", line, f"a bulk copy of {size} bytes, no multiple of 16")
@@ -174,7 +215,7 @@ def _store(program: Any, i: Instruction) -> Operation:
         if not lanes:
             return None
         order = run.order
-        begins = units.known_lanes(part, *source, lanes, line)
+        begins = units.shared_places(part, *source, lanes, line)
         chosen = [lane for lane in range(32) if lanes >> lane & 1]
         listed = [begins] * len(chosen) if isinstance(begins, int) else begins.tolist()
         if tensor:
@@ -184,14 +225,15 @@ def _store(program: Any, i: Instruction) -> Operation:
                 return BLOCK
         else:
             known = units.one_address(part, size, 0, lanes, line)
+        counts = {begin: known * rows if known is not None else _written_run(run, begin) for begin in set(listed)}
         for lane, begin in zip(chosen, listed, strict=True):
             held = warp.stores.get(lane)
             if held is None:
                 agent = run.agent("stores", 32 * warp.index + lane)
                 held = warp.stores[lane] = LaneStores(agent)
-            count = known * rows if known is not None else _written_run(run, begin)
+            count = counts[begin]
             _aligned(run, begin, known if not tensor else 0, tensor=tensor, line=line)
-            cells = order.cells(int(begin), max(1, min(count, SHARED_BYTES - begin)))
+            cells = order.cells(int(begin), max(1, min(count, SHARED_BYTES - begin % SHARED_BYTES)))
             order.read(order.shared, cells, warp.worker, held.agent, held.closed, "store", line)
             held.open_lines.append(line)
             run.store_places.setdefault(begin, line)
@@ -316,7 +358,7 @@ def _arrive(program: Any, i: Instruction) -> Operation:
         lanes = active(part, guard, line)
         if not lanes:
             return None
-        address = units.one_address(part, *place, lanes, line)
+        address = units.shared_place(part, *place, lanes, line)
         if warp.open["cp.async"]:
             # Groups are only how the machine counts: what comes later is another one.
             warp.groups["cp.async"] += 1
@@ -349,11 +391,11 @@ def make_map_edit(program: Any, i: Instruction) -> Operation:
             if part.mask != warp.live:
                 return PARK
             run.order.meet_lanes(warp.worker)
-            begin = units.one_address(part, *source, lanes, line)
+            begin = place_of(units.one_address(part, *source, lanes, line))
             if part.registers[target[0]] is not None:
                 run.maps[units.one_address(part, *target, lanes, line)] = dict(run.maps.get(begin, {}))
             order, worker = run.order, warp.worker
-            if 0 <= begin < SHARED_BYTES:
+            if 0 <= begin < run.shared_bytes:
                 cells = order.cells(begin, 128)
                 order.read(order.shared, cells, worker, worker.index, worker.time, "ld", line)
             return None
@@ -368,14 +410,14 @@ def make_map_edit(program: Any, i: Instruction) -> Operation:
         lanes = active(part, guard, line)
         if not lanes:
             return None
-        begin = units.one_address(part, *place, lanes, line)
+        begin = place_of(units.one_address(part, *place, lanes, line))
         held = run.maps.setdefault(begin, {})
         if values:
             last = part.registers[values[-1]]
             key = field if len(values) == 1 else f"{field} {part.registers[values[0]]}"
             if isinstance(last, int):
                 held[key] = last
-        if 0 <= begin < SHARED_BYTES:
+        if 0 <= begin < run.shared_bytes:
             order, worker = run.order, warp.worker
             agent = order.actor(worker, lanes)
             order.write(order.shared, order.cells(begin, 128), worker, agent, worker.time, "st", line)

@@ -13,14 +13,22 @@ from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.analyses.ptx_contract import Undecided
 from legalsat.analyses.ptx_instruction import Instruction, immediate, vector
-from legalsat.analyses.ptx_machine import PARK, SHARED_BASE, TENSOR_COLUMNS, TENSOR_STRIPS, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine import BLOCK, PARK, TENSOR_COLUMNS, TENSOR_STRIPS, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine_copies import ranks_of
 from legalsat.analyses.ptx_machine_guards import active, guard_of
+from legalsat.analyses.ptx_machine_memory import SHARED_BYTES, in_words
 from legalsat.errors import LegalSatError
 from legalsat.matrix_descriptor import MatrixDescriptor
 
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 _KIND_BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}
 STRIP_LANES = 16
+
+
+class Misplaced(LegalSatError, ValueError):
+    """A descriptor reaches what is no shared memory."""
+
+
 _STEP_BYTES = 32  # of K that one instruction takes
 # Registers of a lane for each repetition, and so columns (FACTS TC-25).
 _COLUMNS = {"32x32b": 1, "16x64b": 2, "16x128b": 4, "16x256b": 8, "16x32bx2": 1}
@@ -48,8 +56,6 @@ def make(program: Any, i: Instruction) -> Operation:
     if i.base == "wgmma":
         makers = {"fence": _fence, "mma_async": _multiply, "commit_group": _commit, "wait_group": _wait}
         return makers[what](program, i) if what in makers else units.refused(program, i)
-    if "cta_group::2" in i.name or "multicast::cluster" in i.name:
-        return units.refused(program, i)
     what = what.split("::")[0]
     makers = {
         "alloc": _allocate,
@@ -77,25 +83,39 @@ def _meets(warp: Warp, part: Part) -> bool:
     return part.mask == warp.live
 
 
+def _pair(run: Run, warp: Warp, i: Instruction) -> tuple[int, ...]:
+    """Return the CTAs in which an instruction works: that of the warp, or with cta_group::2 both of its pair."""
+    if "cta_group::2" not in i.parts:
+        return (warp.rank,)
+    pair = warp.rank & ~1, warp.rank | 1
+    if pair[1] >= len(run.living):
+        raise Undecided(i.line, f"cta_group::2 in a cluster of {len(run.living)}")
+    return pair
+
+
 @lru_cache(maxsize=8192)
-def _cells(unit: str, word: int, major: str, mn: int, bits: int, granule: int) -> NDArray[np.int64]:  # noqa: PLR0917
+def _cells(  # noqa: PLR0917
+    unit: str, word: int, major: str, mn: int, bits: int, granule: int, rank: int
+) -> NDArray[np.int64]:
     k = 8 * _STEP_BYTES // bits
     found = np.unique(read_addresses(MatrixDescriptor.from_word(unit, word), major, mn, k, bits) // granule)
+    if found[-1] >= SHARED_BYTES // granule:
+        raise Misplaced("it reads outside shared memory")
+    found += rank * (SHARED_BYTES // granule)
     found.flags.writeable = False
     return found
 
 
 def _read(  # noqa: PLR0917
-    run: Run, warp: Warp, unit: str, word: int, major: str, mn: int, bits: int, agent: int, epoch: int, line: int
-) -> None:
+    run: Run, warp: Warp, unit: str, word: int, major: str, mn: int, bits: int, agent: int, epoch: int, line: int,
+    rank: int,
+) -> None:  # fmt: skip
+    """Let a matrix unit read what a descriptor says in the shared memory of a CTA."""
     order = run.order
     try:
-        cells = _cells(unit, word, major, mn, bits, order.granule)
+        cells = _cells(unit, word, major, mn, bits, order.granule, rank)
     except LegalSatError as error:
         run.note(line, f"a matrix descriptor that is not understood: {error}")
-        return
-    if cells[0] < 0 or cells[-1] >= order.shared.regions.cells:
-        run.note(line, "a matrix descriptor reads outside shared memory")
         return
     order.read(order.shared, cells, warp.worker, agent, epoch, unit, line)
     empty = order.shared.unwritten(cells)
@@ -103,7 +123,7 @@ def _read(  # noqa: PLR0917
         return
     run.touched[empty] = True
     if run.sized:
-        byte = int(empty[0]) * order.granule - SHARED_BASE
+        byte = in_words(int(empty[0]) * order.granule)
         order.find("read_before_full", line, f"a multiplication reads shared byte {byte}, which nothing has written")
 
 
@@ -148,11 +168,11 @@ def _multiply(program: Any, i: Instruction) -> Operation:
         if not warp.wgmma_fenced:
             run.order.find("sums_not_fenced", line, "wgmma without a wgmma.fence since its sums were touched")
             warp.wgmma_fenced = True
-        agent = run.agent("wgmma", warp.index // 4)
+        agent, rank = run.agent("wgmma", warp.group), warp.rank
         found = [units.one_address(part, w, 0, part.mask, line) for w in words]
         if not in_registers:
-            _read(run, warp, "wgmma", found[0], majors[0], 64, bits[0], agent, group, line)
-        _read(run, warp, "wgmma", found[-1], majors[1], n, bits[1], agent, group, line)
+            _read(run, warp, "wgmma", found[0], majors[0], 64, bits[0], agent, group, line, rank)
+        _read(run, warp, "wgmma", found[-1], majors[1], n, bits[1], agent, group, line, rank)
         warp.open["wgmma"] = True
         sums_of = warp.sums
         if sums_of.get(sums[0]) != group:
@@ -171,6 +191,7 @@ def _commit(program: Any, i: Instruction) -> Operation:
         warp.groups["wgmma"] += 1
         warp.open["wgmma"] = False
         run.order.meet_lanes(warp.worker)
+        warp.closed.append(run.order.released(warp.worker, warp.live))
         return None
 
     return operation
@@ -185,9 +206,16 @@ def _wait(program: Any, i: Instruction) -> Operation:
             return PARK
         left = units.one_address(part, pending, 0, part.mask, line)
         done = max(warp.retired["wgmma"], warp.groups["wgmma"] - left)
+        others = [w for w in run.warps if w.group == warp.group and w is not warp]
+        if any(other.groups["wgmma"] < done for other in others):
+            # A warpgroup multiplies together: what one warp sees done, all have begun.
+            part.blocked = lambda: all(other.groups["wgmma"] >= done for other in others)
+            return BLOCK
+        for other in others if done else ():
+            run.order.learn(warp.worker, other.closed[done - 1])
         warp.retired["wgmma"] = done
         warp.sums = {name: group for name, group in warp.sums.items() if group >= done}
-        agent, clock = run.agent("wgmma", warp.index // 4), warp.worker.clock
+        agent, clock = run.agent("wgmma", warp.group), warp.worker.clock
         clock[agent] = max(clock[agent], done)
         run.order.meet_lanes(warp.worker)
         return None
@@ -213,14 +241,14 @@ def _allocate(program: Any, i: Instruction) -> Operation:
         if count not in {32, 64, 128, 256, 512}:
             run.order.find("tensor_memory_misused", line, f"{count} columns of tensor memory, no power of two from 32")
         taken: set[int] = set()
-        for begin, (width, _) in run.allocated.items():
-            taken.update(range(begin, begin + width))
+        for (rank, begin), (width, _) in run.allocated.items():
+            taken.update(range(begin, begin + width) if rank == warp.rank else ())
         free = [b for b in range(0, TENSOR_COLUMNS - count + 1, 32) if not taken & set(range(b, b + count))]
         if not free:
             raise Undecided(line, f"{count} columns of tensor memory are not free")
         begin = free[0]
-        run.allocated[begin] = count, line
-        address = units.one_address(part, *place, lanes, line)
+        run.allocated[warp.rank, begin] = count, line
+        address = units.shared_place(part, *place, lanes, line)
         order, worker = run.order, warp.worker
         order.write(order.shared, order.cells(address, 4), worker, worker.index, worker.time, "st", line)
         run.store_values(address, 4, begin, part.mask)
@@ -243,14 +271,14 @@ def _free(program: Any, i: Instruction) -> Operation:
             return PARK
         begin = units.one_address(part, place, 0, part.mask, line)
         count = units.one_address(part, columns, 0, part.mask, line)
-        if run.allocated.get(begin, (0, 0))[0] != count:
+        if run.allocated.get((warp.rank, begin), (0, 0))[0] != count:
             run.order.find(
                 "tensor_memory_misused", line, f"{count} columns from {begin} are freed, which were not allocated"
             )
             return None
         order, worker = run.order, warp.worker
-        order.write(run.tensor, _columns(begin, count), worker, worker.index, worker.time, "free", line)
-        del run.allocated[begin]
+        order.write(run.tensor, _columns(begin, count, warp.rank), worker, worker.index, worker.time, "free", line)
+        del run.allocated[warp.rank, begin]
         order.meet_lanes(worker)
         return None
 
@@ -258,9 +286,11 @@ def _free(program: Any, i: Instruction) -> Operation:
 
 
 @lru_cache(maxsize=8192)
-def _columns(first: int, count: int, strips: tuple[int, ...] = tuple(range(TENSOR_STRIPS))) -> NDArray[np.int64]:
-    """Return the cells of tensor memory in these columns and strips of 16 lanes."""
-    columns = np.arange(first, min(first + count, TENSOR_COLUMNS))
+def _columns(
+    first: int, count: int, rank: int, strips: tuple[int, ...] = tuple(range(TENSOR_STRIPS))
+) -> NDArray[np.int64]:
+    """Return the cells of a CTA's tensor memory in these columns and strips of 16 lanes."""
+    columns = np.arange(first, min(first + count, TENSOR_COLUMNS)) + rank * TENSOR_STRIPS * TENSOR_COLUMNS
     found = np.concatenate([TENSOR_COLUMNS * strip + columns for strip in strips])
     found.flags.writeable = False
     return found
@@ -296,19 +326,23 @@ def _issue(program: Any, i: Instruction) -> Operation:
         warp.counts["tcgen05"] = time + 1
         target = units.one_address(part, *to, lanes, line) & 0xFFFF
         first = units.one_address(part, *a, lanes, line)
-        if a_in_tensor:
-            cells = _columns(first & 0xFFFF, _STEP_BYTES // 4)
-            order.read(run.tensor, cells, worker, agent, time, "tcgen05", line)
-        else:
-            _read(run, warp, "tcgen05", first, majors[0], m or 128, bits, agent, time, line)
         second = units.one_address(part, b, 0, lanes, line)
-        _read(run, warp, "tcgen05", second, majors[1], n, bits, agent, time, line)
-        cells = _columns(target, n)
-        if not any(t <= target and target + n <= t + width for t, (width, _) in run.allocated.items()):
-            order.find(
-                "tensor_memory_misused", line, f"sums in columns {target} to {target + n - 1}, which are not allocated"
-            )
-        order.write(run.tensor, cells, worker, agent, time, "tcgen05", line)
+        pair = _pair(run, warp, i)
+        # A pair shares rows of A and columns of B evenly; of 128 rows each CTA holds 64, in half the columns.
+        rows, of_b = (m or 128 * len(pair)) // len(pair), n // len(pair)
+        held = n // 2 if len(pair) == 2 and rows == 64 else n
+        for rank in pair:
+            if a_in_tensor:
+                cells = _columns(first & 0xFFFF, _STEP_BYTES // 4, rank)
+                order.read(run.tensor, cells, worker, agent, time, "tcgen05", line)
+            else:
+                _read(run, warp, "tcgen05", first, majors[0], rows, bits, agent, time, line, rank)
+            _read(run, warp, "tcgen05", second, majors[1], of_b, bits, agent, time, line, rank)
+            spans = [(t, t + width) for (r, t), (width, _) in run.allocated.items() if r == rank]
+            if not any(begin <= target and target + held <= end for begin, end in spans):
+                message = f"sums in columns {target} to {target + held - 1}, which are not allocated"
+                order.find("tensor_memory_misused", line, message)
+            order.write(run.tensor, _columns(target, held, rank), worker, agent, time, "tcgen05", line)
         return None
 
     return operation
@@ -328,7 +362,9 @@ def _copy(program: Any, i: Instruction) -> Operation:
         warp.counts["tcgen05"] = time + 1
         begin = (units.one_address(part, word, 0, lanes, line) & 0x3FFF) << 4
         agent = _unit(run, warp)
-        order.read(order.shared, order.cells(begin, 16), warp.worker, agent, time, "tcgen05", line)
+        for rank in _pair(run, warp, i):
+            cells = order.cells(begin + rank * SHARED_BYTES, 16)
+            order.read(order.shared, cells, warp.worker, agent, time, "tcgen05", line)
         run.note(line, "tcgen05.cp is followed for its first 16 bytes only")
         return None
 
@@ -338,15 +374,22 @@ def _copy(program: Any, i: Instruction) -> Operation:
 def _commit_to(program: Any, i: Instruction) -> Operation:
     line, guard = i.line, guard_of(program, i)
     place: tuple[int, int] = program.address(i.operands[0], line)
+    mask = program.source(i.operands[1], 16, line) if "multicast::cluster" in i.parts else -1
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         lanes = active(part, guard, line)
         if not lanes:
             return None
-        address = units.one_address(part, *place, lanes, line)
+        address = units.shared_place(part, *place, lanes, line)
+        targets = [address]
+        if mask >= 0:
+            ranks = ranks_of(run, units.one_address(part, mask, 0, lanes, line), line)
+            targets = [rank * SHARED_BYTES + address % SHARED_BYTES for rank in ranks]
         clock, fenced = run.order.released(warp.worker, lanes)
         clock[_unit(run, warp)] = warp.counts.get("tcgen05", 0)
-        run.barriers.owe(warp.worker, (clock, fenced), address, lanes, line, lanes.bit_count(), by_unit=True)
+        for target in targets:
+            run.barriers.reaches(run, warp, target, line, "this arrival")
+            run.barriers.owe(warp.worker, (clock, fenced), target, lanes, line, lanes.bit_count(), by_unit=True)
         return None
 
     return operation
@@ -417,9 +460,9 @@ def _use_tensor(  # noqa: PLR0917
     lane, column = address >> 16, address & 0xFFFF
     first = lane // STRIP_LANES % TENSOR_STRIPS
     strips = (first,) if lanes == STRIP_LANES else (first // 2 * 2, first // 2 * 2 + 1)
-    cells = _columns(column, count, strips)
+    cells = _columns(column, count, warp.rank, strips)
     if half:
-        cells = np.concatenate([cells, _columns(column + half, count, strips)])
+        cells = np.concatenate([cells, _columns(column + half, count, warp.rank, strips)])
     agent, time = run.agent(kind, warp.index), warp.counts.get(kind, 0)
     warp.counts[kind] = time + 1
     if kind == "ld.tensor":

@@ -12,6 +12,7 @@ import numpy as np
 
 from legalsat.analyses.ptx_contract import Undecided
 from legalsat.analyses.ptx_machine_alu import Value, lanes_of
+from legalsat.analyses.ptx_machine_memory import inside, place_of
 
 _MOST = 4096  # kept for one instruction
 
@@ -21,10 +22,10 @@ class Place:
     """What some lanes reach.
 
     Attributes:
-        addresses: an int where all lanes agree, else one for each lane.
+        addresses: bytes of the machine's shared memory: an int where all lanes agree, else one for each lane.
         low, high: the first byte, and the one after the last.
         cells: of the order's granule. bytes: as an index of shared memory.
-        aligned: whether all addresses are multiples of the size.
+        aligned: whether all addresses are multiples of the size. inside: whether all lie in what a CTA may use.
     """
 
     addresses: Any
@@ -33,6 +34,7 @@ class Place:
     cells: Any
     bytes: Any
     aligned: bool
+    inside: bool
 
 
 class Places:
@@ -73,14 +75,16 @@ class Places:
         if not isinstance(value, int):
             chosen = value[lanes_of(lanes)].astype(np.int64)
             if not (chosen == chosen[0]).all():
-                addresses = chosen + self.offset
+                addresses = place_of(chosen + self.offset)
                 first, count = addresses // granule, max(1, size // granule)
                 cells = first if count == 1 else (first[:, None] + np.arange(count)).ravel()
                 cells.flags.writeable = False
                 aligned = not (addresses % max(size, 1)).any()
                 low, high = int(addresses.min()), int(addresses.max()) + size
-                return Place(addresses, low, high, cells, (addresses[:, None] + np.arange(size)).ravel(), aligned)
+                touched = (addresses[:, None] + np.arange(size)).ravel()
+                return Place(addresses, low, high, cells, touched, aligned, bool(inside(addresses, size).all()))
             value = int(chosen[0])
-        begin = value + self.offset
+        begin = place_of(value + self.offset)
         cells = slice(begin // granule, -(-(begin + size) // granule))
-        return Place(begin, begin, begin + size, cells, slice(begin, begin + size), begin % max(size, 1) == 0)
+        touched, aligned = slice(begin, begin + size), begin % max(size, 1) == 0
+        return Place(begin, begin, begin + size, cells, touched, aligned, inside(begin, size))

@@ -6,8 +6,9 @@ left out.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -22,8 +23,6 @@ from legalsat.analyses.ptx_machine import (
     JUMP,
     MAP_BASE,
     POINTER,
-    SHARED_BASE,
-    SHARED_BYTES,
     TENSOR_COLUMNS,
     TENSOR_STRIPS,
     Operation,
@@ -41,6 +40,7 @@ from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE, Conditions
 from legalsat.analyses.ptx_machine_flow import control_of, is_choice, without
 from legalsat.analyses.ptx_machine_guards import active, guard_of
 from legalsat.analyses.ptx_machine_lanes import make_lanes
+from legalsat.analyses.ptx_machine_memory import MOST_RANKS, RANK_BIT, SHARED_BASE, SHARED_BYTES, place_of
 from legalsat.analyses.ptx_machine_order import BRANCHES, alive, ranks
 from legalsat.analyses.ptx_machine_roles import Roles, roles_of
 from legalsat.analyses.ptx_machine_shadow import Regions
@@ -60,7 +60,7 @@ class Program:
     Attributes:
         code: a function for each kept instruction. lines, texts: where it stands and what it says.
         rank: of each place, so that lanes that come first in the kernel's order go first.
-        slots: of registers, constants and special registers.
+        slots: of registers, constants and special registers. shared: symbols that lie in shared memory.
         steering: parameters and special registers that what is kept depends on.
         headers: places that a loop comes back to.
         sums, fetched: registers that wgmma and tcgen05.ld write.
@@ -86,6 +86,7 @@ class Program:
     slots: dict[str, int] = field(default_factory=dict)
     constants: dict[int, int] = field(default_factory=dict)
     symbols: dict[str, int] = field(default_factory=dict)
+    shared: list[str] = field(default_factory=list)
     steering: set[str] = field(default_factory=set)
     headers: set[int] = field(default_factory=set)
     wait_slots: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -104,14 +105,23 @@ class Program:
     ways: dict[int, int] = field(default_factory=dict)
     firm: set[str] = field(default_factory=set)
     tables: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
-    _beginnings: dict[int, list[Value]] = field(default_factory=dict)
+    _beginnings: dict[tuple[int, int], list[Value]] = field(default_factory=dict)
     cases: set[tuple[int, int]] = field(default_factory=set)
-    tensor_regions: Regions = field(default_factory=lambda: Regions(TENSOR_STRIPS * TENSOR_COLUMNS))
+
+    @cached_property
+    def ranks(self) -> int:
+        """CTAs of a cluster."""
+        return math.prod(self.kernel.cluster)
 
     @cached_property
     def shared_regions(self) -> Regions:
         """Shared memory in regions, which the runs of a kernel share."""
-        return Regions(SHARED_BYTES // self.granule + 1)
+        return Regions(self.ranks * SHARED_BYTES // self.granule + 1)
+
+    @cached_property
+    def tensor_regions(self) -> Regions:
+        """Tensor memory in regions."""
+        return Regions(self.ranks * TENSOR_STRIPS * TENSOR_COLUMNS)
 
     @cached_property
     def predicates(self) -> frozenset[int]:
@@ -170,28 +180,34 @@ class Program:
             raise Undecided(line, f"address {operand} is not understood")
         return self.source(found[1], 64, line), -offset if found[2] == "-" else offset
 
-    def initial(self, run: Run, warp: int) -> list[Value]:
-        """Return the registers that a warp begins with."""
-        registers = self._beginnings.get(warp)
+    def initial(self, run: Run, rank: int, warp: int) -> list[Value]:
+        """Return the registers that a warp of a CTA begins with."""
+        registers = self._beginnings.get((rank, warp))
         if registers is None:
-            registers = self._beginnings[warp] = [None] * len(self.slots)
+            registers = self._beginnings[rank, warp] = [None] * len(self.slots)
             for place, value in self.constants.items():
                 registers[place] = value
-            for name, place in self._specials:
-                registers[place] = self.special({}, name, warp)
+            for name in self.shared:
+                if name in self.slots:
+                    registers[self.slots[name]] = self.symbols[name] + (rank << RANK_BIT)
         registers = list(registers)
         for name, place in self._specials:
-            if name in run.parameters:
-                registers[place] = run.parameters[name]
+            registers[place] = self.special(run.parameters, name, warp, rank)
         return registers
 
     @cached_property
     def _specials(self) -> list[tuple[str, int]]:
         return [(name, place) for name, place in self.slots.items() if name.startswith(_SPECIAL)]
 
-    def special(self, values: Mapping[str, int], name: str, warp: int) -> Value:
-        """Return what a warp finds in a special register in a launch with these values."""
+    def special(self, values: Mapping[str, int], name: str, warp: int, rank: int = 0) -> Value:
+        """Return what a warp of a CTA finds in a special register in a launch with these values.
+
+        The number of the CTA in the grid that is given is that of the cluster's first one.
+        """
         x, y, z = self.kernel.threads
+        cluster = self.kernel.cluster
+        axis = "xyz".find(name[-1])
+        inside = (rank % cluster[0], rank // cluster[0] % cluster[1], rank // (cluster[0] * cluster[1]))
         if name.startswith("%tid."):
             thread = np.arange(LANES * warp, LANES * warp + LANES, dtype=np.uint64)
             axes = (thread % np.uint64(x), thread // np.uint64(x) % np.uint64(y), thread // np.uint64(x * y))
@@ -204,20 +220,25 @@ class Program:
             "%laneid": np.arange(LANES, dtype=np.uint64),
             "%warpid": warp,
             "%nwarpid": -(-self.threads // LANES),
-            "%nctaid.x": 1,
-            "%nctaid.y": 1,
-            "%nctaid.z": 1,
-            "%cluster_nctarank": 1,
-            "%cluster_nctaid.x": 1,
-            "%cluster_nctaid.y": 1,
-            "%cluster_nctaid.z": 1,
-            "%is_explicit_cluster": 0,
+            "%cluster_nctarank": self.ranks,
+            "%cluster_ctarank": rank,
+            "%is_explicit_cluster": int(self.ranks > 1),
         }
+        if name.startswith("%ctaid."):
+            return values.get(name, 0) + inside[axis]
         if name in values:
             return values[name]
         if name in fixed:
             return fixed[name]
-        return 0 if name.startswith(("%ctaid.", "%cluster_ctaid.", "%cluster_ctarank", "%clusterid.")) else None
+        of_axis: dict[str, Callable[[], Value]] = {
+            "%nctaid.": lambda: cluster[axis],
+            "%cluster_nctaid.": lambda: cluster[axis],
+            "%cluster_ctaid.": lambda: inside[axis],
+            "%clusterid.": lambda: values.get(f"%ctaid.{name[-1]}", 0) // cluster[axis],
+            "%nclusterid.": lambda: values.get(f"%nctaid.{name[-1]}", cluster[axis]) // cluster[axis],
+        }
+        found = of_axis.get(name[:-1])
+        return None if found is None else found()
 
     def parameter(self, values: Mapping[str, int], name: str, offset: int, bits: int) -> Value:
         """Return what a kernel finds in a parameter in a launch with these values."""
@@ -255,6 +276,8 @@ class Program:
 
     def multiple(self, key: str) -> int:
         """Return what all values of a parameter that make sense are multiples of."""
+        if key.startswith(("%ctaid.", "%nctaid.")):
+            return self.kernel.cluster["xyz".index(key[-1])]
         return self.roles.multiples.get(key, 1)
 
     def pointer(self, key: str) -> int | None:
@@ -296,7 +319,7 @@ class Program:
         if found is None:
             return None
         base = part.registers[found[0]]
-        return int(base) + found[1] if isinstance(base, int) else None
+        return int(place_of(base + found[1])) if isinstance(base, int) else None
 
     def last_of(self, base: str) -> int:
         """Return the line of the last instruction of a kind."""
@@ -314,14 +337,15 @@ def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None) 
     x, y, z = kernel.threads
     bounds = bounds or Bounds()
     program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds)
-    if not kernel.cluster:
-        raise Undecided(kernel.line, "the launch decides how many blocks a cluster has; clusters are not followed")
-    if kernel.cluster > 1:
-        raise Undecided(kernel.line, f"clusters of {kernel.cluster} blocks are not followed")
+    if not program.ranks:
+        raise Undecided(kernel.line, "the launch decides how many CTAs a cluster has")
+    if program.ranks > MOST_RANKS:
+        raise Undecided(kernel.line, f"clusters of {program.ranks} CTAs, more than the {MOST_RANKS} that a GPU takes")
     at = SHARED_BASE
     for symbol in sorted([*text.shared, *kernel.shared], key=lambda s: s.bytes == 0):
         at = -(-at // max(symbol.alignment, 16)) * max(symbol.alignment, 16)
         program.symbols[symbol.name] = at
+        program.shared.append(symbol.name)
         at += symbol.bytes
     for i, parameter in enumerate(kernel.parameters):
         program.symbols[parameter.name] = MAP_BASE + i * 4096
@@ -437,8 +461,7 @@ def _touching(program: Program, i: Instruction, at: int) -> Operation:
         inner = units.make(program, i, at)
     elif any(r in program.needed for r in results_of(i)):
         inner = compute(program, i)
-    packs = i.base in units.PACKS and not touches(i, program.sums)
-    if units.is_copy(i) and (packs or (i.base in units.COPIES and not i.operands[1].startswith("{"))):
+    if i.base in units.COPIES or (i.base in units.PACKS and not touches(i, program.sums)):
         return units.make_copy(i, inner)
     return units.make_touch(program, i, inner)
 

@@ -46,6 +46,9 @@ def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
             direct = {key for key, scale in scales.get(i.operands[1], {}).items() if scale == 1}
             found.pointers |= {key for key in direct if len(direct) == 1 and widths.get(key) == 64}
     for i in kernel.instructions:
+        for name in _maps(i):
+            found.pointers |= {key for key, scale in scales.get(name, {}).items() if scale == 1 and widths[key] == 64}
+    for i in kernel.instructions:
         for name in _addresses(i):
             held = scales.get(name, {})
             sums = {key for key, scale in held.items() if scale == 1 and widths.get(key) == 64}
@@ -126,6 +129,13 @@ def _addresses(i: Instruction) -> list[str]:
     }:
         return []
     return [names_in(one)[0] for one in i.operands if one.startswith("[") and names_in(one)]
+
+
+def _maps(i: Instruction) -> list[str]:
+    """Return registers that hold the address of a tensor map."""
+    if i.base == "cp" and "tensor" in i.parts:
+        return [names_in(one)[0] for one in i.operands if one.startswith("[") and "{" in one and names_in(one)]
+    return [names_in(i.operands[0])[0]] if "tensormap" in i.parts and i.base == "prefetch" else []
 
 
 def _multiples(i: Instruction) -> list[tuple[str, int]]:

@@ -156,11 +156,11 @@ def _copied(
     program: Any, instructions: list[Instruction], names: frozenset[str], bases: frozenset[str]
 ) -> frozenset[str]:
     """Return registers with those that they are copied to, by instructions of these names."""
-    moves = [(i.operands[0], units.sources_of(i)) for i in instructions if i.base in bases and units.is_copy(i)]
+    moves = [(results_of(i), units.sources_of(i)) for i in instructions if i.base in bases]
     found = set(names)
     while True:
         program.bounds.check()
-        more = {to for to, sources in moves if found.intersection(sources)} - found
+        more = {one for to, sources in moves if found.intersection(sources) for one in to} - found
         if not more:
             return frozenset(found)
         found |= more

@@ -12,24 +12,15 @@ from legalsat.analyses import ptx_machine_copies as copies
 from legalsat.analyses import ptx_machine_matrix as matrix
 from legalsat.analyses.ptx_contract import Undecided
 from legalsat.analyses.ptx_contract_values import agrees, lanes_agree
-from legalsat.analyses.ptx_instruction import Instruction, names_in, vector
-from legalsat.analyses.ptx_machine import (
-    BLOCK,
-    PARK,
-    PASS,
-    SHARED_BASE,
-    SHARED_BYTES,
-    Operation,
-    Part,
-    Run,
-    Warp,
-)
+from legalsat.analyses.ptx_instruction import Instruction, names_in, results_of, vector
+from legalsat.analyses.ptx_machine import BLOCK, PARK, PASS, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_alu import FULL, LANES, Value, lanes_of
 from legalsat.analyses.ptx_machine_guards import active, assign, guard_of
+from legalsat.analyses.ptx_machine_memory import place_of
 from legalsat.analyses.ptx_machine_places import Place, Places
 
 EFFECTS = {"mbarrier", "cp", "wgmma", "tcgen05", "fence", "st", "ldmatrix", "stmatrix", "setmaxnreg", "tensormap",
-           "atom", "red", "membar", "mapa", "getctarank", "clusterlaunchcontrol", "multimem"}  # fmt: skip
+           "atom", "red", "membar", "clusterlaunchcontrol", "multimem"}  # fmt: skip
 MOST_NAMED = 15  # barriers of a block are numbered from 0 (FACTS HW-14)
 _OTHER_SPACES = {"global", "param", "const", "local"}
 
@@ -151,6 +142,25 @@ def one_address(part: Part, place: int, offset: int, lanes: int, line: int) -> i
     return found
 
 
+def shared_places(part: Part, place: int, offset: int, lanes: int, line: int) -> Any:
+    """Return bytes of the machine's shared memory: an int where all lanes agree, else an array of those of the lanes.
+
+    Raises:
+        Undecided: the addresses are not known.
+    """
+    return place_of(known_lanes(part, place, offset, lanes, line))
+
+
+def shared_place(part: Part, place: int, offset: int, lanes: int, line: int) -> int:
+    """Return the byte of the machine's shared memory that all lanes agree on.
+
+    Raises:
+        Undecided: the address is not known, or not the same in all lanes.
+    """
+    found: int = place_of(one_address(part, place, offset, lanes, line))
+    return found
+
+
 # Barriers.
 
 
@@ -214,8 +224,6 @@ def _meeting(program: Any, i: Instruction) -> Operation:
 def _barrier(program: Any, i: Instruction, at: int) -> Operation:
     parts, operands, line, guard = i.parts, i.operands, i.line, guard_of(program, i)
     what = parts[1]
-    if "shared::cluster" in parts and what == "arrive":
-        return refused(program, i)
     if what in {"init", "inval"}:
         place, offset = program.address(operands[0], line)
         count = program.source(operands[1], 32, line) if what == "init" else -1
@@ -223,7 +231,7 @@ def _barrier(program: Any, i: Instruction, at: int) -> Operation:
         def start(run: Run, warp: Warp, part: Part) -> int | None:
             lanes = active(part, guard, line)
             if lanes:
-                addresses = known_lanes(part, place, offset, lanes, line)
+                addresses = shared_places(part, place, offset, lanes, line)
                 for address in [addresses] if isinstance(addresses, int) else addresses.tolist():
                     if what == "init":
                         number = one_address(part, count, 0, lanes, line)
@@ -250,16 +258,23 @@ def _arrive(program: Any, i: Instruction) -> Operation:
     expects = alone or "expect_tx" in parts
     rest = operands[1 if alone else 2 :]
     amount = program.source(rest[0], 32, line) if rest else -1
+    state = operands[0] if not alone and operands[0] in program.needed else ""
+    result = program.slot(state, line) if state else -1
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         lanes = active(part, guard, line)
         if not lanes:
             return None
-        addresses = known_lanes(part, place, offset, lanes, line)
+        addresses = shared_places(part, place, offset, lanes, line)
         number = one_address(part, amount, 0, lanes, line) if amount >= 0 else 1
         count = lanes.bit_count()
         listed = [(addresses, count)] if isinstance(addresses, int) else [(a, 1) for a in addresses.tolist()]
+        if result >= 0:
+            # The state that an arrival returns stands for the phase in which it arrived.
+            phases = {one.phase if (one := run.barriers.live.get(a)) is not None else None for a, _ in listed}
+            assign(part, result, phases.pop() if len(phases) == 1 else None, guard, line)
         for address, times in listed:
+            run.barriers.reaches(run, warp, address, line, "this arrival")
             if alone:
                 run.barriers.expect(warp.worker, lanes, address, number * times, line)
             elif expects:
@@ -273,11 +288,10 @@ def _arrive(program: Any, i: Instruction) -> Operation:
 
 def _wait(program: Any, i: Instruction, at: int) -> Operation:
     parts, operands, line, guard = i.parts, i.operands, i.line, guard_of(program, i)
-    if "parity" not in parts:
-        return refused(program, i)
+    by_parity = "parity" in parts
     result = operands[0].split("|")[0].strip()
     place, offset = program.address(operands[1], line)
-    parity = program.source(operands[2], 32, line)
+    parity = program.source(operands[2], 32 if by_parity else 64, line)
     target = program.slot(result, line)
     program.wait_slots[at] = (place, offset)
 
@@ -285,9 +299,9 @@ def _wait(program: Any, i: Instruction, at: int) -> Operation:
         lanes = active(part, guard, line)
         if not lanes:
             return None
-        address = one_address(part, place, offset, lanes, line)
+        address = shared_place(part, place, offset, lanes, line)
         wanted = one_address(part, parity, 0, lanes, line)
-        found = run.barriers.target(warp.worker, lanes, address, wanted, line)
+        found = run.barriers.target(warp.worker, lanes, address, wanted, line, by_parity=by_parity)
         if found is None:
             raise Undecided(line, "a wait on no barrier")
         barrier, phase = found
@@ -332,18 +346,25 @@ def width_of(i: Instruction) -> int:
     return size * (counts[0] if counts else 1)
 
 
-def in_shared(reached: Place) -> bool:
+def in_shared(run: Run, reached: Place) -> bool:
     """Do generic addresses lie in shared memory?"""
-    first = reached.addresses if isinstance(reached.addresses, int) else int(reached.addresses[0])
-    return 0 <= first < SHARED_BYTES
+    first = reached.addresses if isinstance(reached.addresses, int) else reached.addresses[0]
+    return 0 <= int(first) < int(run.shared_bytes)
 
 
 def check_inside(run: Run, reached: Place, line: int) -> bool:
     """Are addresses inside shared memory?"""
-    if reached.low < SHARED_BASE or reached.high > SHARED_BYTES:
+    if not reached.inside or reached.high > run.shared_bytes:
         run.note(line, "an address lies outside shared memory")
         return False
     return True
+
+
+def _note_remote(run: Run, warp: Warp, reached: Place, agent: int, line: int, what: str) -> None:  # noqa: PLR0917
+    """Note that threads reach other CTAs' shared memory, whose end must not come before."""
+    if len(run.living) > 1:
+        for place in {reached.low, reached.high - 1} if isinstance(reached.addresses, int) else reached.addresses:
+            run.reaches(warp, int(place), (agent, warp.worker.time), line, what)
 
 
 def _store(program: Any, i: Instruction) -> Operation:
@@ -366,7 +387,7 @@ def _store(program: Any, i: Instruction) -> Operation:
             run.order.blind = True
             return None
         reached = places.at(part.registers[place], lanes, size)
-        if (generic and not in_shared(reached)) or not check_inside(run, reached, line):
+        if (generic and not in_shared(run, reached)) or not check_inside(run, reached, line):
             return None
         addresses = reached.addresses
         order, worker = run.order, warp.worker
@@ -377,6 +398,7 @@ def _store(program: Any, i: Instruction) -> Operation:
             order.find("stage_overwritten", line, "lanes of a warp store different values to one place")
         same = all(agrees(run.known, run.memory, end, v, lanes) for end, v in ends)
         order.write(order.shared, reached.cells, worker, agent, worker.time, "st", line, same)
+        _note_remote(run, warp, reached, agent, line, "this store")
         if not sources or any(v is None for v in values):
             run.forget(reached.bytes)
             return None
@@ -410,12 +432,13 @@ def make_load(program: Any, i: Instruction) -> Operation:
                 assign(part, to, None, guard, line)
             return None
         reached = reach.at(part.registers[place], lanes, size)
-        inside = not (space == "" and not in_shared(reached)) and check_inside(run, reached, line)
+        inside = not (space == "" and not in_shared(run, reached)) and check_inside(run, reached, line)
         if inside:
             order, worker = run.order, warp.worker
             agent = order.actor(worker, lanes)
             cells = reached.cells
             order.read(order.shared, cells, worker, agent, worker.time, "ld", line)
+            _note_remote(run, warp, reached, agent, line, "this load")
             if places:
                 accesses = order.accesses
                 program.flows.update((accesses[n].line, line) for n in order.shared.writers_of(cells))
@@ -423,11 +446,8 @@ def make_load(program: Any, i: Instruction) -> Operation:
             value: Value = None
             if inside:
                 base = part.registers[place]
-                value = run.load_value(
-                    base + offset + each * j if isinstance(base, int) else base + np.uint64(offset + each * j),
-                    lanes,
-                    each,
-                )
+                at = base + offset if isinstance(base, int) else base.astype(np.int64) + offset
+                value = run.load_value(place_of(at) + each * j, lanes, each)
             assign(part, to, value, guard, line)
         return None
 
@@ -542,14 +562,10 @@ def join_idle(code: list[Operation]) -> None:
             following, unfences = 0, False
 
 
-# Copies of registers; and what compilers place between tcgen05.ld and its wait to pack what comes into wider ones.
-COPIES = frozenset({"mov"})
+# What compilers place between a matrix unit's write of registers and the wait for it: copies, and conversions that they
+# move no further than the wait; and what packs what comes from tensor memory into wider registers.
+COPIES = frozenset({"mov", "cvt"})
 PACKS = frozenset({"mov", "cvt", "shl", "or"})
-
-
-def is_copy(i: Instruction) -> bool:
-    """Whether an instruction has one register as its result, and operands that it may be copied or packed from."""
-    return len(i.operands) > 1 and not i.operands[0].startswith("{")
 
 
 def sources_of(i: Instruction) -> list[str]:
@@ -559,17 +575,18 @@ def sources_of(i: Instruction) -> list[str]:
 
 def make_copy(i: Instruction, inner: Operation | None) -> Operation:
     """Return a copy of registers that a matrix unit may still write: assemblers rename them, so no harm is done yet."""
-    to, sources = i.operands[0], sources_of(i)
+    results, sources = results_of(i), sources_of(i)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         if not warp.sums and not warp.fetches:
             return inner(run, warp, part) if inner is not None else None
         for pending in (warp.sums, warp.fetches):
             found = [pending[source] for source in sources if source in pending]
-            if found:
-                pending[to] = max(found)
-            else:
-                pending.pop(to, None)
+            for to in results:
+                if found:
+                    pending[to] = max(found)
+                else:
+                    pending.pop(to, None)
         return inner(run, warp, part) if inner is not None else None
 
     return operation if inner is not None else Idle(operation, unfences=False)
@@ -589,10 +606,14 @@ def make_touch(program: Any, i: Instruction, inner: Operation | None) -> Operati
                 if warp.sums.get(name, -1) >= retired:
                     run.order.find("sums_not_ready", line, f"{name} is touched while a wgmma may still write it")
                     break
-            for name in fetched:
-                if warp.fetches.get(name, -1) >= warp.fetched:
-                    run.order.find("sums_not_ready", line, f"{name} is touched while a tcgen05.ld may still write it")
-                    break
+            done = max((warp.fetches[name] for name in fetched if name in warp.fetches), default=-1)
+            if done >= warp.fetched:
+                # The registers are tracked: who uses them has waited, for this fetch and for those before.
+                run.order.find("fetched_not_waited", line, "registers of tcgen05.ld are used before tcgen05.wait::ld")
+                warp.fetched = done + 1
+                warp.fetches = {name: number for name, number in warp.fetches.items() if number > done}
+                clock, agent = warp.worker.clock, run.agent("ld.tensor", warp.index)
+                clock[agent] = max(clock[agent], done + 1)
         if writes:
             warp.wgmma_fenced = False
         return inner(run, warp, part) if inner is not None else None

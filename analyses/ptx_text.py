@@ -53,7 +53,7 @@ class Kernel:
     """One entry point.
 
     Attributes:
-        cluster: blocks of a cluster; 0 where the launch decides.
+        cluster: CTAs of a cluster along x, y and z; zeros where the launch decides. cluster_known: the text says it.
         threads: of a block, x, y and z; what `.reqntid` or `.maxntid` says, else 128. `threads_known` where `.reqntid`
             or the caller says it, `threads_at_most` where `.maxntid` does.
         labels: index of the instruction that each label stands before.
@@ -67,12 +67,13 @@ class Kernel:
     parameters: tuple[Parameter, ...]
     threads: tuple[int, int, int]
     threads_known: bool
-    cluster: int
+    cluster: tuple[int, int, int]
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     shared: list[Symbol] = field(default_factory=list)
     threads_at_most: bool = False
+    cluster_known: bool = False
 
 
 @dataclass(slots=True)
@@ -114,7 +115,7 @@ _DECLARED = re.compile(r"\.reg\s+\.\w+\s+", re.A)
 _RANGE = re.compile(r"([%\w$]*[%A-Za-z_$])<([0-9]+)>", re.A)
 _NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,9})", re.A)
 _GUARD = re.compile(r"@\s*(!?)\s*([%\w$]+)\s+", re.A)
-_OPERATION = re.compile(r"[^\s{\[(]+")
+_OPERATION = re.compile(r"[^\s{\[(]+(?:\s+\.[^\s{\[(]+)*")  # with modifiers that stand apart
 _NAME = re.compile(r"[%\w$]+", re.A)
 
 
@@ -237,13 +238,14 @@ def _kernel(source: _Source, entry: re.Match[str]) -> tuple[Kernel, int]:
     x, y, z = _three(shape[1], line) if shape else (DEFAULT_THREADS, 1, 1)
     if not 0 < x * y * z <= MOST_THREADS:
         raise NotPtx(f"line {line}: a block of {x * y * z} threads; it has 1 to {MOST_THREADS}")
-    cluster = math.prod(_three(blocks[1], line)) if blocks else 1
-    if not 0 < cluster <= MOST_BLOCKS:
-        raise NotPtx(f"line {line}: a cluster of {cluster} blocks; it has 1 to {MOST_BLOCKS}")
-    if ".explicitcluster" in directives and blocks is None:
-        cluster = 0
+    cluster = (0, 0, 0) if ".explicitcluster" in directives else (1, 1, 1)
+    if blocks is not None:
+        cluster = _three(blocks[1], line)
+        if not 0 < math.prod(cluster) <= MOST_BLOCKS:
+            raise NotPtx(f"line {line}: a cluster of {math.prod(cluster)} blocks; it has 1 to {MOST_BLOCKS}")
     kernel = Kernel(name, line, tuple(parameters), (x, y, z), required is not None, cluster)
     kernel.threads_at_most = required is None and most is not None
+    kernel.cluster_known = blocks is not None
     return kernel, _body(source, body + 1, kernel)
 
 
@@ -372,8 +374,8 @@ def _statement(text: str, line: int, scope: _Scope) -> Instruction:
     guard = _GUARD.match(text)
     rest = text[guard.end() :] if guard else text
     found = _OPERATION.match(rest)
-    name = found[0] if found is not None else ""
-    operands = _operands(rest[len(name) :])
+    name = "".join(found[0].split()) if found is not None else ""
+    operands = _operands(rest[found.end() :] if found is not None else rest)
     if scope.outer is not None:
         operands = [_NAME.sub(lambda m: scope.renamed(m[0]), one) for one in operands]
     predicate = scope.renamed(guard[2]) if guard else ""

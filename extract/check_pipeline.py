@@ -133,9 +133,11 @@ def _of_text(found: PtxCheck) -> PipelineCheck:
 
 def assumptions_of(kernel: KernelCheck) -> tuple[str, ...]:
     """Return what the check of a kernel takes for granted, in words."""
-    block = (f"blocks have {kernel.block} threads, the most that .maxntid allows",) if kernel.block else ()
-    boxes = (f"a box of map {name.removeprefix('map ')} has {size} bytes" for name, size in kernel.assumed.items())
-    return (*block, *boxes)
+    block = [f"blocks have {kernel.block} threads, the most that .maxntid allows"] if kernel.block else []
+    shape = " x ".join(map(str, kernel.cluster)) if kernel.cluster is not None else ""
+    cluster = [f"clusters have {shape} CTAs, which the text does not say"] if shape else []
+    boxes = [f"a box of map {name.removeprefix('map ')} has {size} bytes" for name, size in kernel.assumed.items()]
+    return (*block, *cluster, *boxes)
 
 
 def code_of(finding: Finding) -> str:

@@ -19,7 +19,8 @@ from legalsat.analyses.ptx_text import Kernel, PtxText, parse
 from legalsat.errors import InvalidInput
 from legalsat.extract.check_arguments import arguments
 from legalsat.extract.check_block import extents_of, take_block, words
-from legalsat.extract.ptx_sweep import MISREAD, Sweep, not_understood, sweep_all
+from legalsat.extract.ptx_clusters import clusters_of
+from legalsat.extract.ptx_sweep import MISREAD, WORK, Sweep, not_understood, sweep_all
 from legalsat.targets import target as as_target
 
 
@@ -41,8 +42,9 @@ class KernelCheck:
         warnings: what documents ask for, but no hardware is known to need.
         runs: how many executions. parameters: values tried, by name. boxes: bytes of each map's box, where known.
         assumed: those of them that follow from the bytes expected and read, not from the text itself.
-        seconds: taken.
+        seconds: taken. work: instructions that were followed.
         block: threads of a block that are assumed since the text names them as the most; "" where it fixes them.
+        cluster: CTAs of a cluster along x, y and z, where the text does not say it and it is assumed.
     """
 
     name: str
@@ -56,6 +58,8 @@ class KernelCheck:
     warnings: tuple[Finding, ...] = ()
     assumed: dict[str, int] = field(default_factory=dict)
     block: str = ""
+    cluster: tuple[int, int, int] | None = None
+    work: int = 0
 
     @property
     def proven(self) -> bool:
@@ -129,7 +133,7 @@ def check_ptx(
     fixed = take_block(module, block, fixed) | _grid(grid, fixed)
     bounds = Bounds()
     found = [
-        (lacking(module.target, kernel), _check(module, kernel, fixed, boxes, bounds)) for kernel in module.kernels
+        (lacking(module.target, kernel), _checked(module, kernel, fixed, boxes, bounds)) for kernel in module.kernels
     ]
     return PtxCheck(module.target, tuple(replace(one, findings=units + one.findings) for units, one in found))
 
@@ -143,15 +147,39 @@ def _grid(grid: int | Sequence[int] | None, parameters: Mapping[str, int]) -> di
     return {f"%nctaid.{axis}": count for axis, count in zip("xyz", extents_of(grid, "the grid"), strict=True)}
 
 
-def _check(
+def _checked(
     module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict[str, int], bounds: Bounds
+) -> KernelCheck:
+    """Check a kernel in the cluster that its text says, or in the first that nothing speaks against."""
+    shapes = clusters_of(kernel)
+    if len(shapes) == 1:
+        return _check(module, replace(kernel, cluster=shapes[0]), fixed, boxes, bounds)
+    best: KernelCheck | None = None
+    left = WORK
+    for shape in shapes:
+        found = _check(module, replace(kernel, cluster=shape), fixed, boxes, bounds, left)
+        found, left = replace(found, cluster=shape), left - found.work
+        if not found.findings and (best is None or len(found.unproven) < len(best.unproven)):
+            best = found
+        if found.proven or left < 0:
+            break
+    if best is not None:
+        return best
+    open_ = Unproven(
+        kernel.line, f"the launch decides the cluster; in none of {len(shapes)} that were tried it is right"
+    )
+    return KernelCheck(kernel.name, kernel.line, (), (open_,), 0, {}, {}, 0.0)
+
+
+def _check(  # noqa: PLR0917
+    module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict[str, int], bounds: Bounds, work: int = WORK
 ) -> KernelCheck:
     started = time.monotonic()
     sweep: Sweep | None = None
     reason, line = "", kernel.line
     try:
         program = compile_kernel(module, kernel, bounds)
-        sweep = Sweep(program, fixed, dict(boxes))
+        sweep = Sweep(program, fixed, dict(boxes), most=work)
         sweep_all(sweep)
     except Undecided as stop:
         reason, line = stop.reason, stop.line or line
@@ -183,4 +211,5 @@ def _check(
         tuple(sorted(sweep.warnings.values(), key=lambda f: (f.line, f.kind))),
         sweep.assumed,
         words(kernel.threads) if kernel.threads_at_most else "",
+        work=sweep.work,
     )

@@ -60,7 +60,7 @@ class Sweep:
     """One kernel's runs so far.
 
     Attributes:
-        fixed: values that are given. boxes: bytes of boxes, by map.
+        fixed: values that are given. boxes: bytes of boxes, by map. most: instructions that are followed.
         findings: the one of the smallest example by kind and line. unproven: lines and reasons.
         tried: values, by name. periods: of heads, all that were seen. loops: heads that came to rest in no run.
     """
@@ -68,6 +68,7 @@ class Sweep:
     program: Program
     fixed: dict[str, int]
     boxes: dict[str, int]
+    most: int = WORK
     runs: int = 0
     work: int = 0
     findings: dict[tuple[str, int], Finding] = field(default_factory=dict)
@@ -125,17 +126,16 @@ class Sweep:
         for axis in "xyz":
             block, grid = f"%ctaid.{axis}", f"%nctaid.{axis}"
             if block in values and (grid in self.program.steering or grid in self.fixed):
-                if values.get(grid, values[block] + 1) <= values[block]:
+                more = self.program.multiple(block)
+                if values.get(grid, values[block] + more) <= values[block]:
                     return None
-                values = {grid: values[block] + 1, **values}
+                values = {grid: values[block] + more, **values}
         return values
 
     def _take(
         self, run: Run, values: Mapping[str, int], held: Values, open_: dict[tuple[int, str], None], *, meant: bool
     ) -> None:
-        for line, started in run.barriers.late.items():
-            open_[line, f"arrivals may still come when the barrier of line {started} is invalidated"] = None
-        open_.update(run.notes)
+        open_.update(_closed(run))
         if not run.sized and self.sizing:
             # Without the bytes of the boxes it shows how loops run, no more.
             if not run.endless:
@@ -173,7 +173,7 @@ class Sweep:
     @property
     def late(self) -> bool:
         """Has enough been done for this kernel?"""
-        return self.work > WORK or len(self.findings) > MOST_FINDINGS or bool(self.program.bounds.reason)
+        return self.work > self.most or len(self.findings) > MOST_FINDINGS or bool(self.program.bounds.reason)
 
     def shown(self, values: Mapping[str, int], limit: int = RUN_WORK) -> _Shown | None:
         """Return what a run with these values shows of loops, None where it is none or too long."""
@@ -400,8 +400,8 @@ def sweep_all(sweep: Sweep) -> None:
         sweep.count(bases[0])
     if program.bounds.reason:
         sweep.unproven[0, program.bounds.reason] = None
-    if sweep.work > WORK:
-        sweep.unproven[0, f"not all parameters are tried within {WORK} instructions"] = None
+    if sweep.work > sweep.most:
+        sweep.unproven[0, f"not all parameters are tried within {sweep.most} instructions"] = None
 
 
 def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
@@ -453,6 +453,17 @@ def steering(program: Program, fixed: Mapping[str, int]) -> list[str]:
 def not_understood(error: Exception) -> str:
     """Return the reason why text that went wrong where it was looked into is not proven."""
     return f"this is not understood ({type(error).__name__}: {shortened(str(error))})"
+
+
+def _closed(run: Run) -> dict[tuple[int, str], None]:
+    """Judge what the end of a run decides; return lines and reasons of what is not proven."""
+    if not run.cut:  # else nobody knows what those who waited would have gone on to do
+        run.barriers.judge_overtaken()
+    late = {
+        (line, f"arrivals may still come when the barrier of line {started} is invalidated"): None
+        for line, started in run.barriers.late.items()
+    }
+    return late | run.notes
 
 
 def _growing(run: Run, few: _Shown | None, more: _Shown | None) -> list[tuple[int, int]]:

@@ -102,12 +102,16 @@ class NamedBarrier:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PhaseWait:
-    """A wait for a phase while the barrier may be in the phase `current`."""
+    """A wait for a phase while the barrier may be in the phase `current`.
+
+    `looks_on`: who waits uses nothing of what the phase protects, and nothing holds the next phases back for it.
+    """
 
     where: str
     barrier: str
     waited: int
     current: int
+    looks_on: bool = False
 
     def __str__(self) -> str:
         return self.where
@@ -162,7 +166,8 @@ class StageRead:
 class SumsUse:
     """Sums are read or written.
 
-    Whether they hold what the reader wants, whether what was done to them before is over, and whether fences say so.
+    Whether they hold what the reader wants, whether what was done to them before is over, and whether fences say so;
+    `waited`: whether tcgen05.wait stands between tcgen05.ld and a use of its registers.
     """
 
     where: str
@@ -171,6 +176,7 @@ class SumsUse:
     done: bool = True
     fenced: bool = True
     fence: str = ""
+    waited: bool = True
 
     def __str__(self) -> str:
         return self.where
@@ -178,11 +184,15 @@ class SumsUse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exit:
-    """A block ends: what is still under way ("" or such as "loads on full"), and whether another CTA does it."""
+    """A block ends: what is still under way ("" or such as "loads on full"), and whether another CTA does it.
+
+    `unread`: a store that may not have read its source yet.
+    """
 
     where: str
     under_way: str = ""
     remote: bool = False
+    unread: str = ""
 
     def __str__(self) -> str:
         return self.where

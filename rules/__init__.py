@@ -6,6 +6,7 @@ from typing import Any
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.rule import Rule, rules_in
 from legalsat.rules import (
+    lenient,
     matrix,
     movement,
     padding,
@@ -48,9 +49,10 @@ RULES = rules_in(
     wgmma_shapes,
     products,
     pipeline,
+    lenient,
     tensor_copy,
 )
-PIPELINE_RULES = rules_in(pipeline)
+PIPELINE_RULES = rules_in(pipeline, lenient)
 TENSOR_MEMORY_RULES = rules_in(tcgen05, tensor_memory)
 # By what they judge; a rule's first parameter says it.
 COPY_RULES = tuple(rule for rule in RULES if rule.site == "TmaCopy")

@@ -262,7 +262,7 @@ def test_each_unit_is_on_the_chips_that_the_manual_names(
     name: str, good: tuple[str, ...], bad: tuple[str, ...]
 ) -> None:
     one = Instruction(name, (), "", False, 7, tuple(name.split(".")))
-    only = Kernel("k", 1, (), (32, 1, 1), True, 1, [one])
+    only = Kernel("k", 1, (), (32, 1, 1), True, (1, 1, 1), [one])
     assert [lacking(target, only) for target in good] == [()] * len(good)
     assert all([f.line for f in lacking(target, only)] == [7] for target in bad)
 

@@ -13,6 +13,7 @@ from legalsat.rules import (
     RULES,
     TENSOR_MAP_RULES,
     judge,
+    lenient,
     matrix,
     movement,
     padding,
@@ -154,6 +155,7 @@ def test_rules_of_movements_are_no_tensor_map_rules() -> None:
             tensor_memory,
             products,
             pipeline,
+            lenient,
             tensor_copy,
         )
     }

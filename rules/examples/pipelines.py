@@ -88,4 +88,11 @@ EXAMPLES = (
         StageWrite(_WHERE, "A[c]", "threads", done=True),
     ),
     Example("PIPE028", NamedBarrier(_WHERE, 16), NamedBarrier(_WHERE, 15)),
+    Example("PIPE030", SumsUse(_WHERE, "sums", waited=False), SumsUse(_WHERE, "sums")),
+    Example(
+        "PIPE031",
+        PhaseWait(_WHERE, "full[c]", waited=1, current=2, looks_on=True),
+        PhaseWait(_WHERE, "full[c]", waited=1, current=2),
+    ),
+    Example("PIPE032", Exit(_WHERE, unread="the store of C"), Exit(_WHERE)),
 )

@@ -1,0 +1,68 @@
+"""What documents ask of a pipeline and released compilers do without: warnings, judged in PTX texts alone."""
+
+from __future__ import annotations
+
+from legalsat.pipeline_sites import Exit, PhaseWait, SumsUse
+from legalsat.rule import Requirements, Source, require
+from legalsat.rules.movement import CHIP
+from legalsat.targets import Target
+
+
+@CHIP.rule(
+    "PIPE030",
+    Source("PTX ISA 9.1, 9.7.16.8.5", "tcgen05.wait").saying("wait for completion of all prior tcgen05.ld operations"),
+    refused_by="document",
+    level="warning",
+)
+def fetched_not_waited(use: SumsUse, target: Target) -> Requirements:
+    """Registers that tcgen05.ld writes are used after tcgen05.wait::ld.
+
+    Released compilers leave the wait out, or put conversions and stores before it (CuTe DSL 4.8, Triton 3.9): the
+    registers are tracked like those of any load.
+    """
+    yield require(
+        use.waited,
+        "registers of {sums} are used before tcgen05.wait::ld",
+        help="give tcgen05.wait::ld before the use",
+        sums=use.sums,
+    )
+
+
+@CHIP.rule(
+    "PIPE031",
+    Source("PTX ISA 9.1, 9.7.13.15.16", "phase").saying("either the current phase or the immediately preceding phase"),
+    refused_by="document",
+    level="warning",
+)
+def bystander_overtaken(wait: PhaseWait, target: Target) -> Requirements:
+    """Who waits for a phase and then uses nothing of what it protects may still be two phases late, and then hangs.
+
+    A wait names a phase by its parity alone. Nothing holds the next phases back for a warp that only looks on: public
+    kernels let whole warps wait of which one thread works, and rely on their never being two phases late.
+    """
+    yield require(
+        not wait.looks_on,
+        "{barrier} may be two phases ahead of a wait that only looks on",
+        help="let only those wait that go on to use what the phase protects",
+        barrier=wait.barrier,
+    )
+
+
+@CHIP.rule(
+    "PIPE032",
+    Source("PTX ISA 9.1, 9.7.9.25.6.2", "exit").saying("wait until completion of all the bulk async operations"),
+    refused_by="document",
+    level="warning",
+)
+def store_not_awaited(exit: Exit, target: Target) -> Requirements:
+    """A block waits until its bulk stores have read their source before it ends.
+
+    DeepGEMM leaves the wait for its last store out: shared memory is not given to another block before the copy engine
+    is done with it. On an H200 kernels without the wait wrote the right bytes.
+    """
+    yield require(
+        not exit.unread,
+        "the block may end before {what} has read its source",
+        help="give cp.async.bulk.wait_group.read 0 before the end",
+        what=exit.unread,
+    )

@@ -1,0 +1,211 @@
+"""Clusters in the PTX check: multicast, remote arrivals, the cluster's barrier, pairs of CTAs; and faults in each."""
+
+from __future__ import annotations
+
+import pytest
+
+from legalsat.analyses.ptx_machine_memory import MOST_RANKS, NOWHERE, SHARED_BASE, SHARED_BYTES, in_words, place_of
+from legalsat.extract.check_pipeline import assumptions_of
+from legalsat.extract.check_ptx import PtxCheck, check_ptx
+
+MULTICAST = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+BOX, STAGES = 1024, 2
+
+
+def ring(ranks: int, **changes: str) -> str:
+    """Return a kernel in which each CTA loads its share of a stage for all, and all say when they have read it.
+
+    A stage is `ranks` boxes; the first warp loads, the second reads. `changes` replaces lines, by name.
+    """
+    lines = {
+        "init_full": "@%p0 mbarrier.init.shared::cta.b64 [%r10], 1;\n@%p0 mbarrier.init.shared::cta.b64 [%r10+8], 1;",
+        "init_empty": f"@%p0 mbarrier.init.shared::cta.b64 [%r10+16], {ranks};\n"
+        f"@%p0 mbarrier.init.shared::cta.b64 [%r10+24], {ranks};",
+        "fence": "@%p0 fence.mbarrier_init.release.cluster;",
+        "begin": "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;",
+        "expect": f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r15], {ranks * BOX};",
+        "load": f"{MULTICAST} [%r17], [map, {{%r20, %r20}}], [%r15], {(1 << ranks) - 1:#x};",
+        "wait_full": "mbarrier.try_wait.parity.shared::cta.b64 %p5, [%r15], %r14;",
+        "read": "ld.shared.b32 %r21, [%r18];",
+        "arrive": "mapa.shared::cluster.u32 %r24, %r16, %r23;\n"
+        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r24];",
+        "drain": "",
+        "end": "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;",
+        "cluster": f".reqnctapercluster {ranks}",
+        **changes,
+    }
+    return f"""
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[128], .param .u32 n)
+.explicitcluster
+{lines["cluster"]}
+.reqntid 64
+{{
+.reg .pred %p<9>; .reg .b32 %r<40>; .reg .b64 %d<4>;
+.shared .align 128 .b8 memory[{STAGES * ranks * BOX}];
+.shared .align 8 .b64 barriers[4];
+mov.u32 %r0, %tid.x;
+mov.u32 %r1, %cluster_ctarank;
+ld.param.u32 %r2, [n];
+mov.u32 %r10, barriers;
+mov.u32 %r11, memory;
+mov.u32 %r20, 0;
+setp.eq.u32 %p0, %r0, 0;
+{lines["init_full"]}
+{lines["init_empty"]}
+{lines["fence"]}
+bar.sync 0;
+{lines["begin"]}
+mov.u32 %r12, 0;
+setp.ge.u32 %p1, %r0, 32;
+@%p1 bra CONSUMER;
+setp.ne.u32 %p2, %r0, 0;
+@%p2 bra END;
+PRODUCER:
+setp.ge.u32 %p3, %r12, %r2;
+@%p3 bra DRAIN;
+and.b32 %r13, %r12, 1;
+shr.u32 %r14, %r12, 1;
+and.b32 %r14, %r14, 1;
+xor.b32 %r14, %r14, 1;
+shl.b32 %r15, %r13, 3;
+add.u32 %r15, %r10, %r15;
+PWAIT:
+mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r15+16], %r14;
+@!%p4 bra PWAIT;
+{lines["expect"]}
+mul.lo.u32 %r17, %r13, {ranks * BOX};
+mad.lo.u32 %r17, %r1, {BOX}, %r17;
+add.u32 %r17, %r17, %r11;
+{lines["load"]}
+add.u32 %r12, %r12, 1;
+bra PRODUCER;
+DRAIN:
+{lines["drain"]}
+bra END;
+CONSUMER:
+setp.ge.u32 %p3, %r12, %r2;
+@%p3 bra END;
+and.b32 %r13, %r12, 1;
+shr.u32 %r14, %r12, 1;
+and.b32 %r14, %r14, 1;
+shl.b32 %r15, %r13, 3;
+add.u32 %r15, %r10, %r15;
+add.u32 %r16, %r15, 16;
+CWAIT:
+{lines["wait_full"]}
+@!%p5 bra CWAIT;
+mul.lo.u32 %r18, %r13, {ranks * BOX};
+add.u32 %r18, %r18, %r11;
+sub.u32 %r19, %r0, 32;
+shl.b32 %r22, %r19, 2;
+add.u32 %r18, %r18, %r22;
+{lines["read"]}
+bar.warp.sync 0xffffffff;
+mov.u32 %r23, 0;
+setp.eq.u32 %p6, %r19, 0;
+@!%p6 bra NEXT;
+EACH:
+{lines["arrive"]}
+add.u32 %r23, %r23, 1;
+setp.lt.u32 %p7, %r23, {ranks};
+@%p7 bra EACH;
+NEXT:
+bar.warp.sync 0xffffffff;
+add.u32 %r12, %r12, 1;
+bra CONSUMER;
+END:
+bar.warp.sync 0xffffffff;
+{lines["end"]}
+ret;
+}}
+"""
+
+
+def check(text: str) -> PtxCheck:
+    return check_ptx(text, box_bytes={"map": BOX})
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_a_ring_whose_stages_a_cluster_shares_is_proven(ranks: int) -> None:
+    found = check(ring(ranks))
+    assert found.proven, (found.findings, found.unproven)
+
+
+# A fault of the cluster protocol, and how the check must name it. Each is a real way to hang or to read wrong data.
+FAULTS = {
+    "nobody waits for the other CTA to begin": ({"begin": ""}, {"barrier_not_initialised"}),
+    "a CTA may end before others arrive": ({"end": ""}, {"remote_block_gone"}),
+    "an arrival less": (
+        {"arrive": "mbarrier.arrive.shared::cta.b64 _, [%r16];\nmov.u32 %r23, 2;"},
+        {"arrivals_missing"},
+    ),
+    "only the own CTA's empty barrier": (
+        {
+            "init_empty": "@%p0 mbarrier.init.shared::cta.b64 [%r10+16], 1;\n"
+            "@%p0 mbarrier.init.shared::cta.b64 [%r10+24], 1;",
+            "arrive": "mbarrier.arrive.shared::cta.b64 _, [%r16];\nmov.u32 %r23, 2;",
+        },
+        {"arrivals_in_excess", "stage_overwritten", "phase_missed"},
+    ),
+    "always the first CTA's barrier": ({"arrive": ring(2).split("EACH:\n")[1].split("\nadd")[0].replace("%r23", "0")},
+                                       {"arrivals_missing", "arrivals_in_excess"}),
+    "a mask without the other CTA": (
+        {"load": f"{MULTICAST} [%r17], [map, {{%r20, %r20}}], [%r15], 0x1;"}, {"bytes_differ", "read_before_full"}
+    ),
+    "a mask beyond the cluster": (
+        {"load": f"{MULTICAST} [%r17], [map, {{%r20, %r20}}], [%r15], 0x7;"}, {"multicast_outside_cluster"}
+    ),
+    "the bytes of the own load alone": (
+        {"expect": f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r15], {BOX};"},
+        {"bytes_differ", "phase_missed", "arrivals_in_excess", "stage_overwritten"},
+    ),
+    "nobody waits for the load": ({"wait_full": "setp.eq.u32 %p5, 0, 0;"}, {"read_before_full"}),
+    "a wait for the cluster alone": (
+        {"end": "barrier.cluster.wait.aligned;"},
+        {"roles_disagree", "remote_block_gone"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_of_the_cluster_protocol_are_found(fault: str) -> None:
+    changes, expected = FAULTS[fault]
+    text = ring(2, **changes)
+    assert text != ring(2)
+    found = check(text)
+    assert not found.proven
+    assert {f.kind for f in found.findings} & expected, [(f.kind, f.message) for f in found.findings]
+
+
+def test_a_cluster_whose_size_the_launch_decides_is_tried_and_stated() -> None:
+    text = ring(2, cluster="")
+    (found,) = check(text).kernels
+    assert found.proven and found.cluster == (2, 1, 1)
+    assert "clusters have 2 x 1 x 1 CTAs, which the text does not say" in assumptions_of(found)
+    (wrong,) = check(ring(2, cluster="", begin="")).kernels
+    assert not wrong.proven and not wrong.findings  # another launch may be right
+
+
+def test_a_drained_producer_needs_no_meeting_at_the_end() -> None:
+    """The producer waits until all have said that they have read what it has sent, as CUTLASS's producer_tail does."""
+    waits = "".join(
+        f"""
+and.b32 %r13, %r12, 1; shr.u32 %r14, %r12, 1; and.b32 %r14, %r14, 1; xor.b32 %r14, %r14, 1;
+shl.b32 %r15, %r13, 3; add.u32 %r15, %r10, %r15;
+TAIL{n}: mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r15+16], %r14;
+@!%p4 bra TAIL{n};
+add.u32 %r12, %r12, 1;"""
+        for n in range(STAGES)
+    )
+    assert check(ring(2, drain=waits, end="")).proven
+
+
+def test_addresses_of_a_cluster_are_places_of_its_memories() -> None:
+    assert place_of(SHARED_BASE) == SHARED_BASE
+    assert place_of((3 << 24) + 5000) == 3 * SHARED_BYTES + 5000
+    assert place_of(SHARED_BYTES) == NOWHERE + SHARED_BYTES
+    assert place_of(MOST_RANKS << 24) > NOWHERE
+    assert in_words(3 * SHARED_BYTES + SHARED_BASE + 8) == "8 of CTA 3"
