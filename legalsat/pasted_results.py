@@ -295,8 +295,8 @@ def not_supported(call: FailedCall, target: Target) -> Requirements:
     yield require(
         call.result != NOT_SUPPORTED,
         "{call} needs what the GPU or its driver lacks{encode}",
-        help="choose a kernel for the GPU that is there: maps need compute capability 9.0, wgmma sm_90a, tcgen05 "
-        "sm_100a",
+        help="choose a kernel for the GPU that is there: maps need compute capability 9.0 or more, wgmma sm_90a, "
+        "tcgen05 sm_100a, sm_103a or sm_110a",
         call=call.call,
         encode=": a tensor memory accelerator" * call.encodes,
     )

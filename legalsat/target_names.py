@@ -98,7 +98,7 @@ def unknown_name(name: Any, tables: Collection[str]) -> str:
     chips = ((re.compile(f"{_squash(chip)}a?"), *words) for chip, words in _NEAREST.items())
     for pattern, what, nearest in (*chips, *_SERIES):
         if pattern.fullmatch(plain):
-            return f"target {said} is {what}, and has no table of its own; give the nearest, {nearest}"
+            return f"target {said} is unknown: it is {what} and has no table; give the nearest, {nearest}"
     squashed = {_squash(table): table for table in tables}
     near = [squashed[one] for one in get_close_matches(plain, squashed, n=3, cutoff=0.7)] if plain else []
     if near:

@@ -7,7 +7,7 @@ import random
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -198,7 +198,7 @@ def test_the_words_of_cutlass_read_their_layouts(unit: str, file: str) -> None:
         layout = ls.Layout.from_json(entry["smem"]["layout"])
         text = f"Sw<{','.join(map(str, swizzle))}> o smem_ptr[{BITS[entry['dtype']]}b](unset) o {layout}"
         operand = "a" if entry["mma_mn"] == {"wgmma": 64, "tcgen05": 128}[unit] else "b"
-        found = ls.explain(f"{word:#018x}", TARGETS[unit], layout=text, consumer=f"{unit}.{operand}")
+        found = ls.explain(f"{word:#018x}", TARGETS[unit], layout=text, consumer=cast("Any", f"{unit}.{operand}"))
         assert found.legal and not found.diagnostics, (text, str(found))
         assert found.of.word == word
 
@@ -209,7 +209,7 @@ def test_the_words_of_triton_read_their_layouts() -> None:
             swizzle = f"{entry[f'swizzle_{operand}']}B" if entry[f"swizzle_{operand}"] else "none"
             text = f"{extent}x{entry['K']} u{BITS[entry['dtype']]} {entry[f'{operand}_major']}-major {swizzle}"
             for step in entry[operand]:
-                found = ls.explain(step["raw"], "h200", layout=text, consumer=f"wgmma.{operand}")
+                found = ls.explain(step["raw"], "h200", layout=text, consumer=cast("Any", f"wgmma.{operand}"))
                 assert found.legal and not found.diagnostics, (text, str(found))
 
 
@@ -249,13 +249,13 @@ def test_a_word_beside_a_layout_is_legal_just_where_it_reads_it() -> None:
             }
             told = replace(told, **{name: draw.choice(values[name])})
         consumer = f"{unit}.{draw.choice('ab') if block == {'wgmma': 64, 'tcgen05': 128}[unit] else 'b'}"
-        found = ls.explain(told.word, TARGETS[unit], layout=tile, consumer=consumer)
+        found = ls.explain(told.word, TARGETS[unit], layout=tile, consumer=cast("Any", consumer))
         # A swizzle of one period for another may read the same bytes where the tile is a row wide; rules ask for names.
         if found.legal or told.swizzle == tile.swizzle:
             assert found.legal == reads(told, tile, block), (told, tile, str(found))
         legal += found.legal
         for repair in found.repairs:
-            after = ls.explain(repair.after, TARGETS[unit], layout=tile, consumer=consumer)
+            after = ls.explain(repair.after, TARGETS[unit], layout=tile, consumer=cast("Any", consumer))
             assert after.legal and reads(repair.after, tile, block)
         assert bool(found.repairs) == (not found.legal)
     assert 150 < legal < 450

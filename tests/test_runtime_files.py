@@ -262,7 +262,9 @@ def test_a_measured_winner_comes_before_the_cheapest_candidate(tmp_path: Path, m
     [
         ("NVIDIA H200", (9, 0), "h200"),
         ("NVIDIA H100 80GB HBM3", (9, 0), "h100"),
-        ("NVIDIA GH200 480GB", (9, 0), "sm_90a"),
+        ("NVIDIA GH200 480GB", (9, 0), "gh200"),
+        ("NVIDIA H100 PCIe", (9, 0), "h100-pcie"),
+        ("NVIDIA H300", (9, 0), "sm_90a"),
         ("NVIDIA A100-SXM4-40GB", (8, 0), "a100"),
         ("NVIDIA B200", (10, 0), "b200"),
         ("NVIDIA GeForce RTX 5090", (12, 0), "rtx5090"),
