@@ -267,10 +267,10 @@ def test_each_unit_is_on_the_chips_that_the_manual_names(
     assert all([f.line for f in lacking(target, only)] == [7] for target in bad)
 
 
-def test_a_cluster_whose_size_the_launch_decides_is_left_open() -> None:
+def test_a_cluster_whose_size_the_launch_decides_is_assumed_and_said() -> None:
     text = ping_pong().replace(".reqntid 64", ".reqntid 64\n.explicitcluster")
     found = ls.check_pipeline(text)
-    assert not found.proven and not found.diagnostics and "the launch decides" in found.unproven[0]
+    assert found.proven and "clusters have 1 x 1 x 1 CTAs, which the text does not say" in found.assumptions
     assert ls.check_pipeline(text.replace(".explicitcluster", ".explicitcluster\n.reqnctapercluster 1")).proven
 
 
