@@ -10,8 +10,7 @@ from html import escape, unescape
 from pathlib import Path
 from typing import NamedTuple
 
-from legalsat.errors import InvalidInput
-from legalsat.printable import shown
+from legalsat import files
 
 LETTER = 0.58  # width of a digit, in sizes of its font
 
@@ -72,10 +71,7 @@ class Drawing(str):
         Raises:
             InvalidInput: the file cannot be written.
         """
-        try:
-            Path(path).write_text(self + "\n", encoding="utf-8")
-        except (OSError, TypeError, ValueError) as error:
-            raise InvalidInput(f"cannot write {shown(path)}: {error}; name another file") from None
+        files.write(path, self + "\n")
 
 
 class Canvas:

@@ -11,6 +11,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+from legalsat import files
 from legalsat.errors import LegalSatError
 
 SECONDS = 120  # for one cubin; a kernel takes a few hundredths
@@ -34,7 +35,7 @@ def disassemble(cubin: bytes) -> str:
         raise DisassemblyFailed("no nvdisasm is installed; install triton or a CUDA toolkit, or give the text itself")
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder, "kernel.cubin")
-        binary.write_bytes(cubin)
+        files.write(binary, cubin)
         try:
             done = subprocess.run([tool, "-c", str(binary)], capture_output=True, check=False, timeout=SECONDS)
         except subprocess.TimeoutExpired:
