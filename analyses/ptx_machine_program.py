@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from legalsat.analyses import ptx_machine_registers as registers
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.ptx_bounds import Bounds
 from legalsat.analyses.ptx_contract import Undecided
@@ -401,7 +402,7 @@ def _build(program: Program, instructions: list[Instruction], labels: dict[str, 
     program.bare = list(program.code)
     program.chosen = [i for _, i in chosen if i is not None]
     watch_all(program, chosen)
-    units.join_idle(program.code)
+    registers.join_idle(program.code)
     program.rank = ranks(program, chosen, places)
     program.alive = alive(program, chosen, places)
     for at in program.headers:
@@ -461,9 +462,9 @@ def _touching(program: Program, i: Instruction, at: int) -> Operation:
         inner = units.make(program, i, at)
     elif any(r in program.needed for r in results_of(i)):
         inner = compute(program, i)
-    if i.base in units.COPIES or (i.base in units.PACKS and not touches(i, program.sums)):
-        return units.make_copy(i, inner)
-    return units.make_touch(program, i, inner)
+    if i.base in registers.COPIES or (i.base in registers.PACKS and not touches(i, program.sums)):
+        return registers.make_copy(i, inner)
+    return registers.make_touch(program, i, inner)
 
 
 def _branch(program: Program, i: Instruction, places: dict[str, int]) -> Operation:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from legalsat.analyses import ptx_machine_registers as registers
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.ptx_contract_values import plain_numbers
 from legalsat.analyses.ptx_instruction import Instruction, names_in, results_of, vector
@@ -45,8 +46,8 @@ def slice_of(program: Any, instructions: list[Instruction], control: Control) ->
     program.fetched = frozenset(
         name for i in instructions if i.base == "tcgen05" and i.parts[1] == "ld" for name in vector(i.operands[0])
     )
-    program.sums = _copied(program, instructions, program.sums, units.COPIES)
-    program.fetched = _copied(program, instructions, program.fetched, units.PACKS)
+    program.sums = _copied(program, instructions, program.sums, registers.COPIES)
+    program.fetched = _copied(program, instructions, program.fetched, registers.PACKS)
     written = program.sums | program.fetched
     touching = [touches(i, written) for i in instructions]
     roots = [
@@ -156,7 +157,7 @@ def _copied(
     program: Any, instructions: list[Instruction], names: frozenset[str], bases: frozenset[str]
 ) -> frozenset[str]:
     """Return registers with those that they are copied to, by instructions of these names."""
-    moves = [(results_of(i), units.sources_of(i)) for i in instructions if i.base in bases]
+    moves = [(results_of(i), registers.sources_of(i)) for i in instructions if i.base in bases]
     found = set(names)
     while True:
         program.bounds.check()
