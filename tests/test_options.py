@@ -49,10 +49,10 @@ def test_a_wrong_name_is_told_the_nearest_one(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "right"), [(lambda: ls.Tensor((8,), "bf61"), "bf16"), (lambda: ls.explain(BF16, "h20O"), "h200")]
+    ("call", "right"), [(lambda: ls.Tensor((8,), "bf61"), "bf16"), (lambda: ls.explain(BF16, "rtx509O"), "rtx5090")]
 )
 def test_types_and_targets_too(call: Callable[[], Any], right: str) -> None:
-    with pytest.raises(ls.InvalidInput, match=rf"did you mean {right}\?"):
+    with pytest.raises(ls.InvalidInput, match=rf"did you mean .*\b{right}\b.*\?"):
         call()
 
 
