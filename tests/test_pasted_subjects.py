@@ -179,6 +179,7 @@ def test_ptx_is_recognised_by_its_first_lines() -> None:
     assert "either the current phase or the immediately preceding phase" in said.note, "the rule's source is quoted"
     assert ls.explain(PROVEN, "sm_90a").values == (
         "proven for all values of its parameters and all interleavings of its threads",
+        "runs reached 12 of 12 barriers and asynchronous operations",
     )
 
 
