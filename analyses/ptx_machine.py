@@ -149,6 +149,7 @@ class Run:
         self.outcomes = bytearray(len(program.watches))
         self.closest: dict[int, int] = {}
         self.cases: set[tuple[int, int]] = set()
+        self.reached: set[int] = set()
         self.used: set[str] = set()
         self.visits: dict[tuple[int, int], int] = {}
         self.flying: list[tuple[str, int, int]] = []

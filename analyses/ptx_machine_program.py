@@ -54,6 +54,10 @@ _SPECIAL = ("%tid.", "%ntid.", "%ctaid.", "%nctaid.", "%laneid", "%warpid", "%nw
             "%envreg", "%clock", "%globaltimer")  # fmt: skip
 
 
+# Without a run that comes to these nothing is known of them.
+COVERED = frozenset({"mbarrier", "cp", "wgmma", "tcgen05", "bar", "barrier"})
+
+
 @dataclass
 class Program:
     """A kernel made ready.
@@ -70,6 +74,7 @@ class Program:
         alive: of heads of loops, places of the registers that something may still read.
         chosen: the instructions that are kept. watches: conditions whose outcomes are noted, `watches_at` by place.
         bounds: of what the check may take.
+        covered: places and lines of operations that a proof must have come to. reached: those to which runs have come.
         deciding: of instructions, by identity, the registers that decide the branches on which they depend.
         ways: of instructions, by identity, the outcomes of their predicates that must be seen, where not both.
         firm: registers that more than reads depend on.
@@ -108,6 +113,8 @@ class Program:
     tables: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
     _beginnings: dict[tuple[int, int], list[Value]] = field(default_factory=dict)
     cases: set[tuple[int, int]] = field(default_factory=set)
+    covered: dict[int, int] = field(default_factory=dict)
+    reached: set[int] = field(default_factory=set)
 
     @cached_property
     def ranks(self) -> int:
@@ -396,7 +403,11 @@ def _build(program: Program, instructions: list[Instruction], labels: dict[str, 
             program.texts.append(what)
         else:
             line = instruction.line
-            program.code.append(_operation(program, instruction, places, at))
+            operation = _operation(program, instruction, places, at)
+            if instruction.base in COVERED:
+                program.covered[at] = instruction.line
+                operation = _covering(operation, at)
+            program.code.append(operation)
             program.texts.append(instruction.name)
         program.lines.append(line)
     program.bare = list(program.code)
@@ -407,6 +418,16 @@ def _build(program: Program, instructions: list[Instruction], labels: dict[str, 
     program.alive = alive(program, chosen, places)
     for at in program.headers:
         program.code[at] = _header(at)
+
+
+def _covering(inner: Operation, at: int) -> Operation:
+    """Return an operation that notes that a run has come to it."""
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        run.reached.add(at)
+        return inner(run, warp, part)
+
+    return operation
 
 
 def _end(run: Run, warp: Warp, part: Part) -> int:

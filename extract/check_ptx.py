@@ -45,6 +45,7 @@ class KernelCheck:
         seconds: taken. work: instructions that were followed.
         block: threads of a block that are assumed since the text names them as the most; "" where it fixes them.
         cluster: CTAs of a cluster along x, y and z, where the text does not say it and it is assumed.
+        reached: how many of the barriers and asynchronous operations runs have come to, and how many there are.
     """
 
     name: str
@@ -60,6 +61,7 @@ class KernelCheck:
     block: str = ""
     cluster: tuple[int, int, int] | None = None
     work: int = 0
+    reached: tuple[int, int] = (0, 0)
 
     @property
     def proven(self) -> bool:
@@ -212,4 +214,5 @@ def _check(  # noqa: PLR0917
         sweep.assumed,
         words(kernel.threads) if kernel.threads_at_most else "",
         work=sweep.work,
+        reached=(len(program.reached), len(program.covered)),
     )

@@ -163,6 +163,9 @@ def _sentences(kernel: KernelCheck, begin: str) -> Iterator[str]:
         tried = "all values of its parameters" if kernel.parameters else "every launch"
         warned = ", but for the warnings" * bool(kernel.warnings)
         yield f"{begin}proven for {tried} and all interleavings of its threads{warned}"
+        reached, covered = kernel.reached
+        if covered:
+            yield f"{begin}runs reached {reached} of {covered} barriers and asynchronous operations"
     elif kernel.unproven and not kernel.findings:
         yield f"{begin}no error was found, but not all of it is proven"
     for one in kernel.unproven[:_MOST_OPEN]:

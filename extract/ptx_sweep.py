@@ -62,6 +62,7 @@ class Sweep:
     Attributes:
         fixed: values that are given. boxes: bytes of boxes, by map. most: instructions that are followed.
         findings: the one of the smallest example by kind and line. unproven: lines and reasons.
+        zeros: lines at which launches that divide by zero were dropped.
         tried: values, by name. periods: of heads, all that were seen. loops: heads that came to rest in no run.
     """
 
@@ -86,6 +87,7 @@ class Sweep:
     unsized: list[tuple[Values, bool]] = field(default_factory=list)
     rounds: dict[str, list[dict[int, int]]] = field(default_factory=dict)
     counted: set[str] = field(default_factory=set)
+    zeros: dict[int, None] = field(default_factory=dict)
 
     # One run.
 
@@ -110,6 +112,7 @@ class Sweep:
                 open_[stop.line, stop.reason] = None
         except DividesByZero:
             self._shown[_key(values)] = None
+            self.zeros[run.line] = None
             return None
         except MISREAD as error:
             # Text that no compiler prints; whatever it means, it is not proven.
@@ -144,6 +147,7 @@ class Sweep:
             return
         if not run.cut and not run.endless:
             self.program.take(run)  # what follows on the way that a condition has taken has been run too
+        self.program.reached |= run.reached
         for name, value in held.items():
             self.tried.setdefault(name, set()).add(value)
         if run.sized:
@@ -339,6 +343,21 @@ class Sweep:
                         if len(self.unproven) > before:
                             break  # one example is enough
 
+    def say_what_was_left_out(self) -> None:
+        """Say what no run has come to, where launches were left out: of that nothing is proven.
+
+        Where none was, all conditions that a launch decides have been seen both ways, so that no launch comes there.
+        """
+        if not self.zeros:
+            return
+        left = f"launches that divide by zero at line {min(self.zeros)} are left out"
+        missed = {line for at, line in self.program.covered.items() if at not in self.program.reached}
+        if missed:
+            count = f"{len(missed)} of {len(self.program.covered)} barriers and asynchronous operations"
+            self.unproven[min(missed), f"{count} are reached by no run; {left}"] = None
+        elif not any(self._shown.values()):
+            self.unproven[min(self.zeros), f"no launch is run to its end; {left}"] = None
+
     def turn(self, bases: list[Values], steps: Values) -> None:
         """Try to let every condition that a launch decides turn out both ways; say where it does not."""
         program = self.program
@@ -398,6 +417,7 @@ def sweep_all(sweep: Sweep) -> None:
     if not sweep.findings:
         sweep.turn(bases, looped)
         sweep.count(bases[0])
+    sweep.say_what_was_left_out()
     if program.bounds.reason:
         sweep.unproven[0, program.bounds.reason] = None
     if sweep.work > sweep.most:

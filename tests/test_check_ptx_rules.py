@@ -428,3 +428,38 @@ def test_a_number_that_is_given_is_not_tried_otherwise() -> None:
     text = f".version 8.7\n.target sm_90a\n.entry k(.param .u32 n) .reqntid 64 {{ {COUNT} bar.sync %r0; ret; }}"
     assert ls.check_pipeline(text, parameters={"n": 3}).proven
     assert not ls.check_pipeline(text, parameters={"n": 16}).proven
+
+
+# Every launch that comes to the wait divides by zero before.
+DIVIDES = """
+    .version 8.7
+    .target sm_90a
+    .visible .entry k(.param .u32 n) .reqntid 32
+    {{ .shared .b64 b;
+    ld.param.u32 %r0, [n]; sub.s32 %r1, %r0, %r0; mov.u32 %r2, 0;
+    setp.eq.u32 %p0, %r0, 0; @%p0 bra END;
+    {divides}
+    W: mbarrier.try_wait.parity.shared.b64 %p1, [b], %r2; @!%p1 bra W;
+    END: ret; }}
+"""
+
+
+@pytest.mark.parametrize("divides", ["div.u32 %r2, %r0, %r1;", "rem.s32 %r2, %r0, %r1;", ""])
+def test_nothing_is_proven_by_launches_that_are_left_out(divides: str) -> None:
+    """A wait for a barrier that nobody initialised, behind a division by zero: no run comes to it."""
+    found = ls.check_pipeline(DIVIDES.format(divides=divides))
+    assert not found.proven
+    if divides:
+        (reason,) = found.unproven
+        assert reason.startswith("line 9: 1 of 1 barriers") and "divide by zero at line 8 are left out" in reason
+    else:
+        assert {d.code for d in found.diagnostics} == {"PIPE001"}
+
+
+def test_explanations_say_what_a_proof_has_covered() -> None:
+    text = (DATA / "gluon_wgmma_by_two_roles_sm_90.ptx").read_text()
+    (check,) = check_ptx(text).kernels
+    reached, covered = check.reached
+    # The case of a switch to which no warp goes: two barriers of the block, as the text's last lines show.
+    assert check.proven and (reached, covered) == (covered - 2, covered)
+    assert f"runs reached {reached} of {covered} barriers and asynchronous operations" in str(ls.explain(text, "h200"))

@@ -179,6 +179,7 @@ def test_ptx_is_recognised_by_its_first_lines() -> None:
     assert "either the current phase or the immediately preceding phase" in said.note, "the rule's source is quoted"
     assert ls.explain(PROVEN, "sm_90a").values == (
         "proven for all values of its parameters and all interleavings of its threads",
+        "runs reached 12 of 12 barriers and asynchronous operations",
     )
 
 
@@ -192,12 +193,12 @@ def test_every_finding_of_ptx_is_told_once() -> None:
 
 
 def test_ptx_that_is_not_decided_is_said_to_be() -> None:
-    cluster = PROVEN.replace(".reqnctapercluster 1, 1, 1", ".reqnctapercluster 2, 1, 1")
-    assert cluster != PROVEN
-    found = ls.explain(cluster, "h200")
+    odd = PROVEN.replace("bar.sync", "multimem.red.relaxed.sys.global.add.u32 [%rd1], %r1;\n\tbar.sync", 1)
+    assert odd != PROVEN
+    found = ls.explain(odd, "h200")
     assert found.diagnostics == ()
     assert found.values[0] == "no error was found, but not all of it is proven"
-    assert "clusters of 2 blocks are not followed" in found.values[1]
+    assert "multimem.red.relaxed.sys.global.add.u32 is not followed" in found.values[1]
 
 
 def test_kernels_of_one_text_are_told_apart() -> None:
