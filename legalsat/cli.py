@@ -101,8 +101,8 @@ executions (--copy): what a copy with --tensor-map does, as FIELD=VALUE; what is
 """
 _TEXT_NOTATION = """\
 texts (FILE, - or --text), with --target:
-  what CUTLASS, TileLang, TensorRT-LLM or Triton print when a tensor map is refused, or their error texts alone; a
-  tensor's shape, strides and dtype; a CUresult, 715 or CUDA_ERROR_ILLEGAL_INSTRUCTION; a matrix descriptor 0x4000...
+  what any program prints when a tensor map is refused, or its error texts alone; what ptxas and static assertions say;
+  a tensor's shape, strides and dtype; a CUresult, 715 or CUDA_ERROR_ILLEGAL_INSTRUCTION; a matrix descriptor 0x4000...
   or an instruction descriptor, kind::f16 0x8040490; PTX, whose file names its chip itself
 descriptors beside their tile (--text WORD --layout ... [--dtype bf16] [--consumer wgmma.a]), rows of A or columns of B
   first, K second: '128x64 bf16 K-major 128B' for boxes of that swizzle side by side, or as CuTe prints a layout,

@@ -10,9 +10,10 @@ from typing import Any, Literal
 from legalsat.printable import printable
 
 Level = Literal["error", "warning"]
-Authority = Literal["driver", "hardware", "document"]
+Authority = Literal["compiler", "driver", "hardware", "document"]
 # What becomes of a violation, by who enforces the rule.
 CONSEQUENCES: dict[Authority, str] = {
+    "compiler": "it does not compile, or not into what was written",
     "driver": "the encode or launch call fails",
     "hardware": "it faults or corrupts memory at run time",
     "document": "nobody enforces it, results are undefined",
@@ -27,7 +28,8 @@ class Diagnostic:
     Attributes:
         code: the rule's code, such as "TMA003".
         level: "error" if the plan cannot work, "warning" if it works but breaks a documented rule.
-        refused_by: who enforces the rule: the driver's encode call, the hardware at run time, or only a document.
+        refused_by: who enforces the rule: a compiler, the driver's encode call, the hardware at run time, or only a
+            document.
         field: the `TensorMap` field at fault.
         message: what is wrong, with numbers and units.
         note: the source and what it says.

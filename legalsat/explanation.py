@@ -89,6 +89,8 @@ class Explanation:
         values: what else is to be said, a sentence each: for which extents it works, what is proven and what is not.
         parts: of a product, its operands A, B and C, each explained alone.
         way: how a product is computed as it is, and its predicted time, in words.
+        undecided: what is missing to tell whether the subject is legal, where no error was found in what there is;
+            `legal` is false then.
     """
 
     subject: str
@@ -102,6 +104,12 @@ class Explanation:
     of: Any = None
     parts: tuple[Explanation, ...] = ()
     way: str = ""
+    undecided: str = ""
+
+    @property
+    def verdict(self) -> Literal["legal", "refused", "undecided"]:
+        """The answer in a word."""
+        return "legal" if self.legal else "undecided" if self.undecided else "refused"
 
     def __str__(self) -> str:
         from legalsat.show_explanation import show_explanation  # noqa: PLC0415 - showing needs explanations
@@ -125,6 +133,7 @@ class Explanation:
             "subject": self.subject,
             "target": self.target,
             "legal": self.legal,
+            **({"undecided": self.undecided} if self.undecided else {}),
             "diagnostics": [d.to_json() for d in self.diagnostics],
             "obligations": [o.to_json() for o in self.obligations],
             "values": list(self.values),

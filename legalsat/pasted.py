@@ -10,8 +10,9 @@ from legalsat.api import violations
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
-from legalsat.extract.explain import explain_tensor, explain_tensor_map
+from legalsat.extract.explain import explain_tensor_map
 from legalsat.extract.explain_word import explain_word, unit_lacking, word_of
+from legalsat.pasted_grammar import plain
 from legalsat.pasted_maps import PrintedMap, printed_maps
 from legalsat.pasted_results import (
     FailedCall,
@@ -20,8 +21,8 @@ from legalsat.pasted_results import (
     left_behind,
     returned_results,
 )
-from legalsat.pasted_sentences import explain_sentences
-from legalsat.pasted_tensors import printed_copy
+from legalsat.pasted_sentences import explain_causes, explain_sentences
+from legalsat.pasted_tensors import explain_printed_tensors
 from legalsat.pasted_words import (
     INSTRUCTION_BITS,
     InstructionWord,
@@ -36,8 +37,8 @@ from legalsat.tensor_map import TensorMap
 from legalsat.tensor_map_bytes import decode
 
 FORMS = (
-    "the dump of a tensor map by CUTLASS, TileLang, TensorRT-LLM or Triton (globalDim, boxDim, ...)",
-    "an error text of Triton, TileLang, CUTLASS or PyTorch about one",
+    "the dump of a tensor map by any program (globalDim, boxDim, ...), also of a part of its fields",
+    "an error text about copies or matrix units, of Triton, CUTLASS, TileLang, ptxas or another program",
     "a tensor's shape, strides and dtype",
     "a CUresult or cudaError, by number or name",
     "a 64-bit matrix descriptor of wgmma or tcgen05, or a 32-bit instruction descriptor of tcgen05",
@@ -45,37 +46,49 @@ FORMS = (
 )
 _BETWEEN_DIGITS = re.compile(r"0[xX]|[\s,]")
 _MAP_DIGITS = re.compile(r"[0-9a-fA-F]{256}")
+_MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
 
 
 def explain_pasted(text: str, target: Target) -> Explanation:
     """Return what a pasted text says is wrong, and what to change.
 
-    Numbers outweigh words: where a text prints a tensor map's or a tensor's fields, these are judged.
+    Numbers outweigh words: where a text prints a tensor map's or a tensor's fields, these are judged. Sentences of
+    known programs outweigh what a line of another one seems to say, and that a result that is left when it failed.
 
     Raises:
         InvalidInput: nothing in the text is understood, or what is understood is garbled.
     """
-    readable = text.replace("\\n", "\n")  # as logs print the text of an exception
-    if _MAP_DIGITS.fullmatch(_BETWEEN_DIGITS.sub("", readable)):
-        decoded = decode(readable)
-        return explain_tensor_map(decoded, target, violations(decoded, target))
-    of_a_word = _explain_word(readable, target)
-    if of_a_word is not None:
-        return of_a_word
+    readable = plain(text)
+    if len(readable) <= _MOST_HEX:
+        if _MAP_DIGITS.fullmatch(_BETWEEN_DIGITS.sub("", readable)):
+            decoded = decode(readable)
+            return explain_tensor_map(decoded, target, violations(decoded, target))
+        of_a_word = _explain_word(readable, target)
+        if of_a_word is not None:
+            return of_a_word
     results, sentences = returned_results(readable), list(explain_sentences(readable, target))
     maps = printed_maps(readable)
     if maps:
         return _explain_maps(maps, results, sentences, target)
-    copy = printed_copy(readable)
-    if copy is not None:
-        found = explain_tensor(copy, target, alone=True)
-        more = _unsaid(sentences, found.diagnostics)
-        return replace(found, legal=found.legal and not more, diagnostics=(*found.diagnostics, *more))
-    if sentences:
-        return _explanation("the pasted text", target, sentences)
+    named = sentences or list(explain_causes(readable))
+    failures = _explain_results(results, target)
+    tensors = explain_printed_tensors(readable, target, [*named, *failures])
+    if tensors is not None:
+        return tensors
+    if named:
+        return _of_text(named, failures, target)
     if results:
-        return _explanation("the pasted text", target, _explain_results(results, target))
+        return _explanation("the pasted text", target, failures)
     raise InvalidInput(f"nothing in the text is understood; paste {'; or '.join(FORMS)}")
+
+
+def _of_text(named: list[Diagnostic], failures: list[Diagnostic], target: Target) -> Explanation:
+    """Return what sentences name, and after it what the program returned; advice alone decides nothing."""
+    told = (*worst_first(named), *failures)
+    if any(diagnostic.level == "error" for diagnostic in told):
+        return Explanation("the pasted text", str(target), False, told)
+    says = "the text advises; whether what it is about is legal it does not say"
+    return Explanation("the pasted text", str(target), False, told, undecided=says)
 
 
 def _explanation(subject: str, target: Target, found: Iterable[Diagnostic]) -> Explanation:
@@ -128,34 +141,73 @@ def _explain_maps(
     maps: list[PrintedMap], results: list[Returned], sentences: list[Diagnostic], target: Target
 ) -> Explanation:
     """Return the explanation of all different maps; what many dumps repeat is said once."""
-    asked = dict.fromkeys(
-        (replace(printed.tensor_map, map_offset=printed.tensor_map.map_offset % 64), number)
-        for printed, number in zip(maps, _numbers(maps, results), strict=True)
-    )
+    asked = {
+        (_readings(printed), number): printed for printed, number in zip(maps, _numbers(maps, results), strict=True)
+    }
     places: dict[Diagnostic, list[str]] = {}
-    for index, (tensor_map, number) in enumerate(asked):
-        for diagnostic in _explain_map(tensor_map, number, target):
-            at = diagnostic.where if len(asked) == 1 else f"map {index + 1}: {tensor_map}"
+    for index, (readings, number) in enumerate(asked):
+        for diagnostic in _explain_map(readings, number, target):
+            at = diagnostic.where if len(asked) == 1 else f"map {index + 1}: {readings[0]}"
             places.setdefault(replace(diagnostic, where=""), []).append(at)
     found = [
         replace(diagnostic, where=at[0] + (f", and {len(at) - 1} more" if len(at) > 1 else ""))
         for diagnostic, at in places.items()
     ]
     found += _unsaid(sentences, found)
-    first = next(iter(asked))[0]
+    undecided = next((why for printed in asked.values() if (why := _left_open(printed, target))), "")
     if len(asked) > 1:
-        return _explanation(f"{len(asked)} tensor maps", target, found)
+        return _undecided(_explanation(f"{len(asked)} tensor maps", target, found), undecided)
+    readings, printed = next((readings, printed) for (readings, _), printed in asked.items())
+    if printed.missing:
+        return _undecided(_explanation("part of a tensor map's fields", target, found), undecided)
+    first = readings[0]
     alone = explain_tensor_map(first, target, [d for d in found if d in violations(first, target)])
     told = tuple(worst_first(found))
     legal = not any(d.level == "error" for d in told)
-    return replace(alone, legal=legal, diagnostics=told, obligations=alone.obligations if legal else ())
+    whole = replace(alone, legal=legal, diagnostics=told, obligations=alone.obligations if legal else ())
+    return _undecided(whole, undecided)
 
 
-def _explain_map(tensor_map: TensorMap, number: int | None, target: Target) -> list[Diagnostic]:
-    found = violations(tensor_map, target)
+def _readings(printed: PrintedMap) -> tuple[TensorMap, ...]:
+    """Return the maps that a dump may be of, without where their objects lay, which changes from run to run."""
+    return tuple(replace(one, map_offset=one.map_offset % 64) for one in printed.readings)
+
+
+def _left_open(printed: PrintedMap, target: Target) -> str:
+    """Return why a dump's map cannot be called legal though no error is certain; empty if it can."""
+    if printed.missing:
+        lacks = " and ".join(filter(None, (", ".join(printed.missing[:-1]), printed.missing[-1])))
+        return f"what is printed was judged; {lacks} are not printed, so nobody can call the map legal"
+    broken = [any(d.level == "error" for d in violations(one, target)) for one in printed.readings]
+    if any(broken) and not all(broken):
+        return "how the dump's lists run, or in which unit, is not printed, and by one reading the map is illegal"
+    return ""
+
+
+def _undecided(found: Explanation, why: str) -> Explanation:
+    """Return `found` as undecided for a reason, unless it has errors or there is no reason."""
+    if not why or any(d.level == "error" for d in found.diagnostics):
+        return replace(found, values=(*found.values, why)) if why else found
+    return replace(found, legal=False, undecided=why, obligations=())
+
+
+def _explain_map(readings: tuple[TensorMap, ...], number: int | None, target: Target) -> list[Diagnostic]:
+    """Return what every map breaks that a dump may be of, and what its call returned."""
+    first = readings[0]
+    others = [{d.code for d in violations(one, target)} for one in readings[1:]]
+    found = [d for d in violations(first, target) if all(d.code in codes for codes in others)]
     if number is None:
         return found
-    meaning = list(explain_result(FailedCall(number, encodes=True, address=tensor_map.address), target))
+    meaning = list(
+        explain_result(
+            FailedCall(
+                number,
+                encodes=True,
+                address=first.address if first.address else None if len(readings) > 1 else first.address,
+            ),
+            target,
+        )
+    )
     if left_behind(number):
         return [*(replace(diagnostic, level="warning") for diagnostic in meaning), *found]
     refused = any(diagnostic.refused_by == "driver" and diagnostic.level == "error" for diagnostic in found)

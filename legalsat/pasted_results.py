@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from legalsat.diagnostics import Diagnostic
@@ -322,10 +323,12 @@ RESULT_RULES = rules_in(sys.modules[__name__])
 _LEFT_BEHIND = frozenset(_BY_NUMBER) - {INVALID_VALUE, NOT_SUPPORTED}
 _NUMBERED = re.compile(
     r"(?P<encodes>TMA descriptor(?:,? error code:?)?)\s+(?P<encoded>\d{1,5})\b"
-    r"|\b(?:CUresult|cudaError(?:_t)?|CUDA(?: driver)? error|error code)\s*[:=#(]?\s*(?P<number>\d{1,5})\b",
+    r"|\b(?:(?P<sure>CUresult|cudaError(?:_t)?|CUDA(?: driver)? error)|error code|\(error)\s*[:=#(]?\s*"
+    r"(?P<number>\d{1,5})\b",
     re.IGNORECASE,
 )
-_ENCODES = re.compile(r"TMA descriptor|tensor map")
+_ENCODES = re.compile(r"TMA desc|tensor ?_?map", re.IGNORECASE)
+_MOST_RESULTS, _NEAR = 200, 300  # of one text, and characters of a long line
 _OF_CUDA = re.compile(r"cuda|tma|tensor ?map", re.IGNORECASE)
 
 
@@ -345,22 +348,26 @@ def left_behind(number: int) -> bool:
 def returned_results(text: str) -> list[Returned]:
     """Return the CUresults that a text names: by number, by the driver's or the runtime's name, or in words.
 
-    A number counts alone or where the text says that it is a result; words count alone or on a line about CUDA.
+    A number counts alone or where the text says that it is a result; words count alone or on a line about CUDA. Of many
+    the first ones are returned.
 
     Raises:
-        InvalidInput: a number is no result that is known here.
+        InvalidInput: the text is a number, and no result that is known here.
     """
     alone = text.strip()
-    if re.fullmatch(r"\d{1,5}", alone):
-        return [Returned(_known(int(alone)), False, 0)]
-    found = [
-        Returned(_known(int(match["encoded"] or match["number"])), match["encodes"] is not None, match.start())
-        for match in _NUMBERED.finditer(text)
-    ]
+    if re.fullmatch(r"\d{1,5}", alone) or (match := re.fullmatch(r"CUresult (\d{1,5})", alone)):
+        return [Returned(_known(int(alone.rpartition(" ")[2])), False, 0)]
+    found = []
+    for match in islice(_NUMBERED.finditer(text), _MOST_RESULTS):
+        number = int(match["encoded"] or match["number"])
+        # An exit code is an error code too, and most often 1 or 2.
+        sure = match["encoded"] or match["sure"] or number > 2 or _OF_CUDA.search(_line(text, match.start()))
+        if number in _BY_NUMBER and (sure or match[0] == alone):
+            found.append(Returned(number, match["encodes"] is not None, match.start()))
     for result in RESULTS:
-        sure = "|".join(filter(None, (result.name, result.runtime_name, result.tools_say)))
-        places = [match.start() for match in re.finditer(rf"\b(?:{sure})\b", text)]
-        for match in re.finditer(re.escape(result.text), text, re.IGNORECASE):
+        names = "|".join(filter(None, (result.name, result.runtime_name, result.tools_say)))
+        places = [match.start() for match in islice(re.finditer(rf"\b(?:{names})\b", text), _MOST_RESULTS)]
+        for match in islice(re.finditer(re.escape(result.text), text, re.IGNORECASE), _MOST_RESULTS):
             if match[0].lower() == alone.lower() or _OF_CUDA.search(_line(text, match.start())):
                 places.append(match.start())
         found += [Returned(result.number, bool(_ENCODES.search(_line(text, at))), at) for at in places]
@@ -368,7 +375,9 @@ def returned_results(text: str) -> list[Returned]:
 
 
 def _line(text: str, at: int) -> str:
-    return text[text.rfind("\n", 0, at) + 1 : at] + text[at:].split("\n", 1)[0]
+    """Return the line around a place, of a very long one what is near."""
+    before, after = text[max(at - _NEAR, 0) : at], text[at : at + _NEAR]
+    return before.rpartition("\n")[2] + after.partition("\n")[0]
 
 
 def _known(number: int) -> int:

@@ -1,42 +1,164 @@
-"""Tensors that programs print: shape, strides, type and where they begin, and the block that was to be moved."""
+"""Tensors that programs print: shape, strides, type and where they begin, and the block that was to be moved.
+
+A text that names a shape, strides and a type is judged as that tensor. One that leaves out the type, or the strides of
+a tensor that it complains of, is judged by what every type, and rows one after the other, break.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
+from legalsat.explanation import Explanation
+from legalsat.extract.explain import explain_tensor
 from legalsat.operators import Copy
+from legalsat.pasted_sentences import RULE_OF
+from legalsat.rule import require
+from legalsat.targets import Target
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, plain
 
 ROWS, ROW_BITS = 128, 8 * 128
-_NUMBERS = r"(?:torch\.Size\()?[(\[](?P<numbers>\d+(?:,\s*\d+)*),?[)\]]"
-_SHAPE = re.compile(rf"\b(?:shape|size)\s*[:=]?\s*\(?{_NUMBERS}")
-_STRIDES = re.compile(rf"\bstrides?\s*[:=]?\s*{_NUMBERS}")
-_BLOCK = re.compile(rf"\bblock_?shape\s*[:=]?\s*{_NUMBERS}", re.IGNORECASE)
-_BEGIN = re.compile(
-    r"\b(?:(?P<elements>storage_offset)|data_ptr)(?:\(\))?\s*[:=]?\s*(?P<number>0x[0-9a-fA-F]{1,16}|\d{1,20})"
+MOST_TENSORS = 8  # of one text, the others repeat them or are not what it is about
+_WIDTHS = ("u8", "bf16", "fp32", "fp64")
+_LIST = r"(?:torch\.Size\()?[(\[](?P<{0}>\d+(?:,\s*\d+)*),?[)\]]\)?"
+_PRINTED = re.compile(
+    rf"\b(?:shape|sizes?)\(?\)?\s*[:=]?\s*\(?{_LIST.format('shape')}|torch\.Size\(\[(?P<torch>\d+(?:,\s*\d+)*)\]\)"
+    rf"|\bstrides?\(?\)?\s*[:=]?\s*\(?{_LIST.format('strides')}"
+    rf"|\b[Bb]lock_?[Ss]hape\s*[:=]?\s*{_LIST.format('block')}"
+    r"|\b(?P<unit>storage_offset|data_ptr)(?:\(\))?\s*[:=]?\s*(?P<begin>0x[0-9a-fA-F]{1,16}|\d{1,20})"
+    r"|\b(?:torch\.(?=b?float|b?u?int|half|double)|[dD]?_?[tT]ype\s*[:=]\s*(?:torch\.)?[\"']?)(?P<dtype>[A-Za-z]\w*)"
+    r"|\b(?P<xla>bf16|f16|f32|f64|s8|u8|s32|f8e4m3fn|f8e5m2)\[(?P<dims>\d+(?:,\s*\d+)+)\]"
 )
-_DTYPE = re.compile(r"\b(?:torch\.(?=b?float|b?u?int|half|double)|dtype\s*[:=]\s*(?:torch\.)?[\"']?)(?P<name>\w+)")
 
 
-def printed_copy(text: str) -> Copy | None:
-    """Return the copy of the tensor whose shape, strides and type a text names; None unless it names all three.
+@dataclass(slots=True)
+class Printed:
+    """The fields of one tensor as far as they are printed."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+    dtype: str | None = None
+    block: tuple[int, ...] | None = None
+    begin: int = 0
+    begin_in_elements: bool = False
+
+
+def explain_printed_tensors(text: str, target: Target, said: Sequence[Diagnostic]) -> Explanation | None:
+    """Return the explanation of the tensors that a text prints; None if there are none, or nothing is certain of them.
+
+    The first that is refused is told, or else the first. `said` is what the text says besides; it outweighs a verdict
+    of legal.
 
     Raises:
         InvalidInput: the numbers make no tensor.
     """
-    shape, strides, dtype, block = (pattern.search(text) for pattern in (_SHAPE, _STRIDES, _DTYPE, _BLOCK))
-    if shape is None or strides is None or dtype is None:
+    every = list(printed_tensors(text))
+    found = [one for one in (_explain(printed, target) for printed in every) if one is not None]
+    found = found or [one for one in (_explain_partly(printed, target, said) for printed in every) if one is not None]
+    if not found:
         return None
+    told = next((one for one in found if not one.legal), found[0])
+    codes = {diagnostic.code for diagnostic in told.diagnostics}
+    more = [diagnostic for diagnostic in said if diagnostic.code not in codes]
+    legal = told.legal and not any(diagnostic.level == "error" for diagnostic in more)
+    return replace(told, legal=legal, diagnostics=(*told.diagnostics, *more))
+
+
+def printed_tensors(text: str) -> Iterator[Printed]:
+    """Yield the tensors that a text prints, in its order, each with what follows its shape up to the next one."""
+    tensors: list[Printed] = []
+    early: dict[str, str] = {}  # what stands before the first shape, as in `dtype=..., shape=...`
+    for match in _PRINTED.finditer(text):
+        shape = match["shape"] or match["torch"] or match["dims"]
+        if shape is not None:
+            if len(tensors) == MOST_TENSORS:
+                break
+            tensors.append(Printed(_numbers(shape), dtype=match["xla"] or early.pop("dtype", None)))
+        elif not tensors:
+            early |= {name: word for name, word in match.groupdict().items() if word is not None}
+        else:
+            _add(tensors[-1], match)
+    last = tensors[-1] if tensors else None
+    if last is not None and len(tensors) == 1 and last.strides is None and "strides" in early:
+        last.strides = _numbers(early["strides"])
+    types = {one.dtype for one in tensors if one.dtype is not None}
+    for one in tensors:  # one type that is printed once, before or after several shapes, is that of all
+        one.dtype = one.dtype or (next(iter(types)) if len(types) == 1 else None)
+    yield from tensors
+
+
+def _add(tensor: Printed, match: re.Match[str]) -> None:
+    if match["strides"] and tensor.strides is None:
+        tensor.strides = _numbers(match["strides"])
+    elif match["block"] and tensor.block is None:
+        tensor.block = _numbers(match["block"])
+    elif match["begin"]:
+        tensor.begin = int(match["begin"], 16 if match["begin"].startswith("0x") else 10)
+        tensor.begin_in_elements = match["unit"] == "storage_offset"
+    elif match["dtype"] and tensor.dtype is None and _is_type(match["dtype"]):
+        tensor.dtype = match["dtype"]
+
+
+def _is_type(name: str) -> bool:
     try:
-        element = as_dtype(dtype["name"])
-        offset = _offset(_BEGIN.search(text), element)
-        tensor = Tensor(_list(shape), element, _list(strides), offset=offset)
-        return Copy(tensor, tile=_tile(tensor) if block is None else _list(block))
+        as_dtype(name)
+    except InvalidInput:
+        return False
+    return True
+
+
+def _explain(printed: Printed, target: Target) -> Explanation | None:
+    """Return the explanation of a tensor of which all is printed; None of others."""
+    if printed.strides is None or printed.dtype is None:
+        return None
+    if 0 in printed.shape:
+        return _empty(printed, target)
+    try:
+        return explain_tensor(_copy(printed, as_dtype(printed.dtype), printed.strides), target, alone=True)
     except InvalidInput as error:
         raise InvalidInput(f"the printed tensor makes no sense: {error}") from None
+
+
+def _explain_partly(printed: Printed, target: Target, said: Sequence[Diagnostic]) -> Explanation | None:
+    """Return what a tensor breaks whatever its type, or as rows without gaps if the text complains of the same."""
+    if 0 in printed.shape and said:
+        return _empty(printed, target)
+    if (printed.strides is None and not said) or 0 in printed.shape:
+        return None
+    types = [printed.dtype] if printed.dtype is not None else list(_WIDTHS)
+    try:
+        judged = [explain_tensor(_copy(printed, as_dtype(name), printed.strides), target, alone=True) for name in types]
+    except InvalidInput:
+        return None
+    first, codes = judged[0], [{d.code for d in one.diagnostics} for one in judged]
+    certain = tuple(d for d in first.diagnostics if all(d.code in others for others in codes))
+    wanted = {d.code for d in said}
+    if first.legal or not certain or (printed.strides is None and wanted.isdisjoint(d.code for d in certain)):
+        return None
+    open_ = "its type is not printed, and every type breaks this" if printed.dtype is None else ""
+    dense = "its strides are not printed: rows without gaps are taken" if printed.strides is None else ""
+    repairs = first.repairs if printed.dtype is not None else ()  # they are those of one type
+    return replace(first, diagnostics=certain, repairs=repairs, values=tuple(filter(None, (open_, dense))))
+
+
+def _empty(printed: Printed, target: Target) -> Explanation:
+    axis = printed.shape.index(0)
+    diagnostic = RULE_OF["TMA002"].diagnostic(
+        require(False, "axis {axis} of the tensor has extent 0", help="skip the copy of an empty tensor", axis=axis),
+        f"printed tensor of shape {printed.shape}",
+    )
+    return Explanation(f"tensor of shape {printed.shape}", str(target), False, (diagnostic,))
+
+
+def _copy(printed: Printed, element: DType, strides: tuple[int, ...] | None) -> Copy:
+    begin = printed.begin * element.bits // 8 if printed.begin_in_elements else printed.begin
+    tensor = Tensor(printed.shape, element, strides, offset=begin % ALLOCATOR_ALIGNMENT)
+    return Copy(tensor, tile=_tile(tensor) if printed.block is None else printed.block)
 
 
 def _tile(tensor: Tensor) -> tuple[int, ...] | None:
@@ -48,13 +170,5 @@ def _tile(tensor: Tensor) -> tuple[int, ...] | None:
     return (*outer[1:], min(rows, ROWS), min(columns, ROW_BITS // tensor.dtype.bits)) if tensor.rank > 1 else None
 
 
-def _offset(match: re.Match[str] | None, element: DType) -> int:
-    """Return the bytes past a multiple of an allocator's alignment at which the tensor begins; 0 if nothing says so."""
-    if match is None:
-        return 0
-    number = int(match["number"], 16 if match["number"].startswith("0x") else 10)
-    return (number * element.bits // 8 if match["elements"] else number) % ALLOCATOR_ALIGNMENT
-
-
-def _list(match: re.Match[str]) -> tuple[int, ...]:
-    return tuple(int(number) for number in match["numbers"].split(","))
+def _numbers(words: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in words.split(","))

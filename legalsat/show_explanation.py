@@ -16,16 +16,20 @@ CONSEQUENCE_HEADS = {
     "slow": "slow",
 }
 
+_TONES = {"legal": "good", "refused": "error", "undecided": "warning"}
+
 
 def show_explanation(found: Explanation, look: Look = PLAIN) -> str:
     """Return the verdict, the reasons for it and the repairs, or how the plan does it where there is one."""
-    verdict = look.paint("legal", "good") if found.legal else look.paint("refused", "error")
+    verdict = look.paint(found.verdict, _TONES[found.verdict])
     lines = [f"{look.paint(f'{found.subject} on {found.target}', 'title')}: {verdict}"]
     rows = part_rows(found)
     lines += ["", *table([("operand", "tensor", "verdict", ""), *rows])] if rows else []
     for diagnostic in found.diagnostics:
         lines += ["", show_diagnostic(diagnostic, look)]
-    if not found.legal and not found.diagnostics:
+    if found.undecided:
+        lines += ["", look.wrap(found.undecided)]
+    elif not found.legal and not found.diagnostics:
         advice = "no extents in the given range satisfy the rules; widen the range, or explain one value to see why"
         lines += ["", look.wrap(advice)]
     if found.obligations:

@@ -153,9 +153,11 @@ def _fragment(parts: Iterable[str]) -> str:
 
 
 def _parts(found: Explanation) -> Iterator[str]:
-    yield f"<h1>{escape(found.subject)} on {escape(found.target)} {_verdict(found.legal)}</h1>"
+    yield f"<h1>{escape(found.subject)} on {escape(found.target)} {_verdict(found.verdict)}</h1>"
     yield _operands(found)
-    if not found.legal and not found.diagnostics:
+    if found.undecided:
+        yield f"<p>{escape(found.undecided)}</p>"
+    elif not found.legal and not found.diagnostics:
         yield "<p>no extents in the given range satisfy the rules; widen the range, or explain one value</p>"
     yield from map(_diagnostic, found.diagnostics)
     yield _pictures(pictures_of(found, found.target if found.target in TARGETS else _TARGET))
@@ -186,8 +188,9 @@ def _operands(found: Explanation) -> str:
     return f"<table>{''.join(rows)}</table>" if found.parts else ""
 
 
-def _verdict(legal: bool) -> str:
-    return f'<span class="tag {"good" if legal else "error"}">{"✓ legal" if legal else "✗ refused"}</span>'
+def _verdict(verdict: str) -> str:
+    style, sign = {"legal": ("good", "✓"), "undecided": ("warning", "?")}.get(verdict, ("error", "✗"))
+    return f'<span class="tag {style}">{sign} {verdict}</span>'
 
 
 def _diagnostic(found: Diagnostic) -> str:

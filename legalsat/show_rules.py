@@ -10,6 +10,7 @@ import legalsat
 from legalsat.diagnostics import CONSEQUENCES
 from legalsat.errors import LegalSatError
 from legalsat.pasted_results import RESULT_RULES
+from legalsat.pasted_tools import TOOL_RULES, TOOL_TEXTS
 from legalsat.python_source import Expression, change, expression, subject
 from legalsat.rule import Rule
 from legalsat.rules import RULES, judge
@@ -36,8 +37,9 @@ FAMILIES = {
     "TMEM": "Tensor memory",
     "PIPE": "Pipelines and barriers",
     "CUDA": "Results of failed calls",
+    "TOOL": "Messages of compilers",
 }
-_ARTICLES = {"driver": "the", "hardware": "the", "document": "a"}
+_ARTICLES = {"compiler": "the", "driver": "the", "hardware": "the", "document": "a"}
 _EXAMPLES = {example.code: example for example in EXAMPLES}
 
 
@@ -63,7 +65,7 @@ def families() -> tuple[Family, ...]:
         LegalSatError: a rule's code begins with letters that `FAMILIES` lacks.
     """
     found: dict[str, list[Rule]] = {letters: [] for letters in FAMILIES}
-    for rule in (*RULES, *RESULT_RULES):
+    for rule in (*RULES, *RESULT_RULES, *TOOL_RULES):
         letters = rule.code.rstrip("0123456789")
         if letters not in found:
             raise LegalSatError(f"rule {rule.code} belongs to no family; add {letters} to show_rules.FAMILIES")
@@ -138,7 +140,7 @@ def page(rule: Rule) -> str:
 
 
 def cases(rule: Rule) -> tuple[Case, ...]:
-    """Return what a rule's page shows: a refused and a repaired case, or how the result of a failed call is explained.
+    """Return what a rule's page shows: a refused and a repaired case, or how a result or a text is explained.
 
     Their Python runs, one after the other.
     """
@@ -177,9 +179,9 @@ def _judged(example: Example) -> tuple[Case, ...]:
 
 
 def _failed_call(rule: Rule) -> Case:
-    number = rule.code.removeprefix("CUDA").lstrip("0")
-    said = "\n".join(map(str, legalsat.explain(number, "h200").diagnostics))
-    asked = f'for said in ls.explain("{number}", "h200").diagnostics:\n    print(said)'
+    text = TOOL_TEXTS.get(rule.code, rule.code.removeprefix("CUDA").lstrip("0"))
+    said = "\n".join(map(str, legalsat.explain(text, "h200").diagnostics))
+    asked = f'for said in ls.explain("{text}", "h200").diagnostics:\n    print(said)'
     return Case("explained", _python(frozenset({"import legalsat as ls"}), asked), said)
 
 

@@ -24,6 +24,7 @@ from legalsat.cli import main
 from legalsat.dims import Extent, times
 from legalsat.operators import CONSUMERS
 from legalsat.pasted_results import RESULT_RULES
+from legalsat.pasted_tools import TOOL_RULES
 from legalsat.pipeline_text import role_lines
 from legalsat.rules import RULES
 from legalsat.show import Look, byte_count, duration, show_diagnostic, show_plan, table
@@ -436,7 +437,7 @@ def test_explain_judges_a_transpose_by_its_order(capsys: Run) -> None:
 # Pages
 
 
-@pytest.mark.parametrize("rule", (*RULES, *RESULT_RULES), ids=lambda rule: rule.code)
+@pytest.mark.parametrize("rule", (*RULES, *RESULT_RULES, *TOOL_RULES), ids=lambda rule: rule.code)
 def test_every_rule_has_a_page(capsys: Run, rule: Any) -> None:
     code, data = as_json(capsys, "rule", rule.name)
     assert code == 0
@@ -458,7 +459,7 @@ def test_every_rule_has_a_page(capsys: Run, rule: Any) -> None:
 def test_rule_list_has_them_all(capsys: Run) -> None:
     out = run(capsys, "rule", "--all")[1]
     codes = [rule.code for family in families() for rule in family.rules]
-    assert set(codes) == {rule.code for rule in (*RULES, *RESULT_RULES)}
+    assert set(codes) == {rule.code for rule in (*RULES, *RESULT_RULES, *TOOL_RULES)}
     listed = [line.split()[0] for line in out.splitlines()[1:] if line and not line.endswith(":")]
     assert listed == codes
     assert all(f"\n{family.title}:\n{family.rules[0].code} " in out for family in families())

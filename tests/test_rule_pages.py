@@ -11,6 +11,7 @@ from test_repository import FOLDERS, ROOT
 
 from legalsat.errors import LegalSatError
 from legalsat.pasted_results import RESULT_RULES
+from legalsat.pasted_tools import TOOL_RULES
 from legalsat.python_source import change, expression, subject
 from legalsat.rule import Rule
 from legalsat.rules import RULES
@@ -19,7 +20,7 @@ from legalsat.show_rules import FAMILIES, INDEX, families, pages, title
 from legalsat.sites import Movement, TmaCopy
 from legalsat.tensor_map import TensorMap
 
-ALL_RULES = (*RULES, *RESULT_RULES)
+ALL_RULES = (*RULES, *RESULT_RULES, *TOOL_RULES)
 PAGES = pages()
 
 

@@ -1,0 +1,90 @@
+"""What a recogniser of texts is made of: a sentence's pattern, what it means, and how texts are made even.
+
+Programs print through loggers, terminals and test runners, which colour lines, indent and wrap them. `even` undoes
+that, so that a pattern's single space stands for any white space. All of it takes time linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+from legalsat.diagnostics import Level
+
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-9;:?]{0,40}[ -/]?[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)?)|[\x00-\x08\x0e-\x1f]"
+)
+_MARGIN = re.compile(
+    r"^[ \t]*(?:E[ \t]{2,}|[>|\u2502][ \t])"
+)  # what pytest, quotations and drawn boxes put before a line
+_ESCAPED = re.compile(r"\\[nrt]")  # as logs print the text of an exception
+
+
+class Sentence(NamedTuple):
+    """One error text: who raises it, how it reads, the rule that it is about, what it means and what to change.
+
+    The named groups of `pattern` are the fields of `message` and `help`; a group `..._too` is another place of the
+    same number. A space in `pattern` is any white space, a line's end too.
+    """
+
+    program: str
+    pattern: str
+    code: str
+    message: str
+    help: str
+    level: Level = "error"
+
+
+def plain(text: str) -> str:
+    """Return `text` without colours and margins, and with the line ends that a log has escaped."""
+    lines = _ESCAPES.sub("", _ESCAPED.sub("\n", text)).splitlines(keepends=True)
+    return "".join(_MARGIN.sub("", line) for line in lines)
+
+
+def even(text: str) -> str:
+    """Return plain `text` with one space for each run of blanks, and no empty lines."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Return a sentence's pattern, whose spaces match a line's end as well."""
+    return re.compile("".join(r"[ \n]" if part == " " else part for part in _parts(pattern)))
+
+
+def _parts(pattern: str) -> list[str]:
+    """Return the pieces of a pattern: escapes and classes whole, other characters one by one."""
+    return re.findall(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[\s\S]", pattern)
+
+
+@cache
+def needles(pattern: str) -> tuple[str, ...]:
+    """Return words of which every match of `pattern` holds one as it stands: the longest of each alternative.
+
+    A text with none of them is not searched for the pattern, which makes many sentences cheap.
+    """
+    longest = []
+    for outside in _outside_groups(pattern).split("|"):
+        words = re.findall(r"[A-Za-z0-9_]{3,}(?![?*{\w])", re.sub(r"\{[\d,]+\}", " ", outside))
+        longest.append(max(words, key=len, default=""))
+    return tuple(longest)
+
+
+def _outside_groups(pattern: str) -> str:
+    """Return what of `pattern` lies outside groups and classes, with blanks for these."""
+    kept, depth, in_class, chars = [], 0, False, iter(pattern)
+    for char in chars:
+        if char == "\\":
+            escaped = next(chars, "")
+            kept.append(escaped if depth == 0 and not in_class and not escaped.isalnum() else " ")
+        elif in_class:
+            in_class = char != "]"
+        elif char in "[()":
+            in_class = char == "["
+            depth += (char == "(") - (char == ")")
+            kept.append(" ")
+        elif depth == 0:
+            kept.append(char)
+    return "".join(kept)

@@ -1,0 +1,63 @@
+"""Texts of public reports, half of them found after the recognisers stood: the cause comes first or second."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import legalsat as ls
+
+DATA = Path(__file__).parent / "data"
+REPORTS: list[dict[str, Any]] = [
+    json.loads(line) for line in (DATA / "reported_texts.jsonl").read_text(encoding="utf-8").splitlines()
+]
+# Maps that are in order: what failed is an earlier kernel.
+LEGAL = {"sglang-1413"}
+
+
+def named(report: dict[str, Any]) -> bool:
+    """Whether one of the first two diagnostics is a code that names the report's cause."""
+    try:
+        found = ls.explain(report["text"], report["target"])
+    except ls.LegalSatError:
+        return False
+    return not {d.code for d in found.diagnostics[:2]}.isdisjoint(report["codes"])
+
+
+@pytest.mark.parametrize("half", ["built", "blind"])
+def test_the_cause_of_90_percent_of_the_texts_is_named_first_or_second(half: str) -> None:
+    asked = [report for report in REPORTS if report["half"] == half]
+    missed = [report["id"] for report in asked if not named(report)]
+    assert len(missed) <= 0.1 * len(asked), missed
+
+
+def test_no_text_of_a_failure_is_called_legal() -> None:
+    for report in REPORTS:
+        found = ls.explain(report["text"], report["target"])
+        assert found.legal == (report["id"] in LEGAL), report["id"]
+
+
+def test_a_text_is_told_alike_through_loggers_terminals_and_test_runners() -> None:
+    for report in REPORTS:
+        expected = {d.code for d in ls.explain(report["text"], report["target"]).diagnostics}
+        lines = report["text"].splitlines()
+        shown = {
+            "coloured": "\n".join(f"\x1b[1;31m{line}\x1b[0m" for line in lines),
+            "of pytest": "\n".join(f"E       {line}" for line in lines),
+            "quoted": "\n".join(f"> {line}" for line in lines),
+            "logged": "\n".join(f"(Worker_TP0 pid=104) ERROR 04-27 08:24:57 [core.py:971] {line}" for line in lines),
+            "escaped": report["text"].replace("\n", "\\n"),
+            "in a long log": "step 4 of 9\n" * 500 + report["text"] + "\n" + "bye\n" * 500,
+        }
+        for how, text in shown.items():
+            assert {d.code for d in ls.explain(text, report["target"]).diagnostics} == expected, (report["id"], how)
+
+
+def test_each_report_says_where_it_is_from_and_why_it_expects_what() -> None:
+    assert len({report["id"] for report in REPORTS}) == len(REPORTS) >= 60
+    for report in REPORTS:
+        assert report["url"].startswith("https://github.com/") or "repository unknown" in report["url"]
+        assert report["why"] and report["codes"] and ("first_run" in report) == (report["half"] == "blind")
