@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from legalsat.api import violations
@@ -148,6 +148,7 @@ def _explain_maps(
     for index, (readings, number) in enumerate(asked):
         for diagnostic in _explain_map(readings, number, target):
             at = diagnostic.where if len(asked) == 1 else f"map {index + 1}: {readings[0]}"
+            at = "the fields that are printed" if maps[0].missing else at
             places.setdefault(replace(diagnostic, where=""), []).append(at)
     found = [
         replace(diagnostic, where=at[0] + (f", and {len(at) - 1} more" if len(at) > 1 else ""))
@@ -194,8 +195,7 @@ def _undecided(found: Explanation, why: str) -> Explanation:
 def _explain_map(readings: tuple[TensorMap, ...], number: int | None, target: Target) -> list[Diagnostic]:
     """Return what every map breaks that a dump may be of, and what its call returned."""
     first = readings[0]
-    others = [{d.code for d in violations(one, target)} for one in readings[1:]]
-    found = [d for d in violations(first, target) if all(d.code in codes for codes in others)]
+    found = list(_certain([violations(one, target) for one in readings], first))
     if number is None:
         return found
     meaning = list(
@@ -213,6 +213,18 @@ def _explain_map(readings: tuple[TensorMap, ...], number: int | None, target: Ta
     refused = any(diagnostic.refused_by == "driver" and diagnostic.level == "error" for diagnostic in found)
     # What the driver refuses a map for is the cause of its answer, so the answer itself is not told once more.
     return found if refused or target.tma is None else [*meaning, *found]
+
+
+def _certain(judged: list[list[Diagnostic]], first: TensorMap) -> Iterator[Diagnostic]:
+    """Yield what every reading of a dump breaks, in the words of the first; numbers that differ are said to be its."""
+    for diagnostic in judged[0]:
+        same = [next((d for d in found if d.code == diagnostic.code), None) for found in judged]
+        if None not in same:
+            differ = len({d.message for d in same if d is not None}) > 1
+            said = (
+                f"{diagnostic.message}, read as {first.dtype}; so read any other way" if differ else diagnostic.message
+            )
+            yield replace(diagnostic, message=said)
 
 
 def _numbers(maps: list[PrintedMap], results: list[Returned]) -> list[int | None]:

@@ -51,7 +51,8 @@ CONTEXT = re.compile(
 
 _ASKING = re.compile(
     r"align|multipl|divis|%|must|should|expect|requir|support|invalid|exceed|too |out of|enough|insufficien|at least|"
-    r"at most|[<>=]=|assert|limit|\bno\b|mismatch|differ|not a|capacity|deadlock|time|hang|stuck|contiguous|cannot|"
+    r"at most|[<>=]=|assert|fail|error|refuse|limit|\bno\b|mismatch|differ|not a|"
+    r"capacity|deadlock|time|hang|stuck|contiguous|cannot|"
     r"only|unknown|unexpected|overflow|maxim",
     re.IGNORECASE,
 )
@@ -428,7 +429,7 @@ CAUSES = (
     Cause(
         "CUDA001",
         r"cutensormap\w*|tensor ?_?map|tma[ _]?desc\w*",
-        r"fail|error|could not|cannot|unable",
+        r"fail|error|could not|cannot|unable|invalid|refused",
         "the encode call refused a tensor map, whose fields the text does not print",
         "print the map's type, extents, strides, box, swizzle and address, or the tensor's shape, strides and type, "
         "and "

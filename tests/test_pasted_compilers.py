@@ -108,6 +108,7 @@ IN_OTHER_WORDS = {
         "Unsupported SM major version: 8",
     ),
     "WGMMA010": ("Assertion error (gemm.hpp:120): major_a == cute::UMMA::Major::K",),
+    "CUDA001": ("Invalid TMA descriptor arguments for __tvm_tensormap_create_tiled:", "cuTensorMapEncodeTiled failed"),
     "TOOL008": ("cluster size must be a power of 2 and at most 8",),
 }
 
