@@ -70,8 +70,9 @@ def explain_pasted(text: str, target: Target) -> Explanation:
     maps = printed_maps(readable)
     if maps:
         return _explain_maps(maps, results, sentences, target)
-    named = sentences or list(explain_causes(readable))
     failures = _explain_results(results, target)
+    # That a call failed is no cause where the text says with which result.
+    named = sentences or [one for one in explain_causes(readable) if one.code != "CUDA001" or not failures]
     tensors = explain_printed_tensors(readable, target, [*named, *failures])
     if tensors is not None:
         return tensors

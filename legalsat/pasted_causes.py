@@ -263,7 +263,7 @@ CAUSES = (
     ),
     Cause(
         "TMA004",
-        r"\bbase\b|address|\baddr|pointer|\bptr|data_ptr|storage_?offset|misaligned tensor|\bstart\b",
+        r"\bbase\b|address|\baddr|pointer|\bptr|ptr\b|storage_?offset|misaligned tensor|\bstart\b",
         rf"(?:{_ASKS})",
         "the global address is no multiple of 16 bytes",
         ADDRESS.format(granule=16),
@@ -325,7 +325,7 @@ CAUSES = (
     Cause(
         "SMEM001",
         r"shared[ _]?mem|smem|shared[ _]storage|dynamic shared|sharedstorage|shared data",
-        r"exceed|out of|not enough|too (?:much|large|"
+        r"exceed|out of|not enough|lacks?\b|too (?:much|large|"
         r"big|high)|insufficient|capacity|(?:larger|more|greater|bigger) than|maximum|beyond|limit|failed to (?:set|"
         r"allow)|overflow",
         "the kernel needs more shared memory than a block has",
