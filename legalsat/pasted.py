@@ -9,7 +9,7 @@ from dataclasses import replace
 from legalsat.api import violations
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import InvalidInput
-from legalsat.explanation import Explanation
+from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain import explain_tensor, explain_tensor_map
 from legalsat.extract.explain_word import explain_word, unit_lacking, word_of
 from legalsat.pasted_maps import PrintedMap, printed_maps
@@ -47,7 +47,7 @@ _BETWEEN_DIGITS = re.compile(r"0[xX]|[\s,]")
 _MAP_DIGITS = re.compile(r"[0-9a-fA-F]{256}")
 
 
-def explain_pasted(text: str, target: Target) -> Explanation:
+def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
     """Return what a pasted text says is wrong, and what to change.
 
     Numbers outweigh words: where a text prints a tensor map's or a tensor's fields, these are judged.
@@ -68,7 +68,7 @@ def explain_pasted(text: str, target: Target) -> Explanation:
         return _explain_maps(maps, results, sentences, target)
     copy = printed_copy(readable)
     if copy is not None:
-        found = explain_tensor(copy, target, alone=True)
+        found = explain_tensor(copy, target, alone=True, uses=uses)
         more = _unsaid(sentences, found.diagnostics)
         return replace(found, legal=found.legal and not more, diagnostics=(*found.diagnostics, *more))
     if sentences:
