@@ -7,6 +7,7 @@ from dataclasses import replace
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError
 from legalsat.explanation import USES, Explanation, Repair
+from legalsat.extract.map_exchange import dense_dimension, exchanged
 from legalsat.extract.map_repair import as_repair, map_repairs
 from legalsat.extract.obligations import obligations
 from legalsat.extract.planner import NoLegalLayout, cached_plan
@@ -25,8 +26,18 @@ def explain_tensor_map(tm: TensorMap, target: Target, found: list[Diagnostic]) -
     """Return the explanation of a tensor map from its violations."""
     legal = not any(d.level == "error" for d in found)
     more = obligations(tm, target) if legal else ()
-    tried = () if legal else tuple(as_repair(one, tm, target) for one in map_repairs(tm, target))
+    tried = () if legal else _of_map(tm, target)
     return Explanation(str(tm), str(target), legal, tuple(found), repairs=tried, obligations=more, of=tm)
+
+
+def _of_map(tm: TensorMap, target: Target) -> tuple[Repair, ...]:
+    """Return the repairs of a refused map. Where its axes are in the wrong order no longer stride is one of them."""
+    found = map_repairs(tm, target)
+    if dense_dimension(tm) is None:
+        return tuple(as_repair(one, tm, target) for one in found)
+    turned = exchanged(tm, target) if target.tma is not None else None
+    kept = tuple(as_repair(one, tm, target) for one in found if "pad" not in one.parts)
+    return kept if turned is None else (turned, *kept)
 
 
 def explain_plan(plan: Plan, target: Target, uses: int = USES) -> Explanation:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from legalsat.logic import round_up
+from legalsat.operators import dense_like, padded
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import Tensor, plain
 
@@ -67,27 +68,34 @@ def longer_pitches(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:
         yield "pad", f"pad {said_of_pitches(tensor, after)}, adding {bytes_added(tensor, after)} bytes{at}", after
 
 
-def row_pitches(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:
+def row_pitches(tensor: Tensor, inner: int | None = None) -> Iterator[tuple[str, str, Tensor]]:
     """Yield the tensor with the shortest pitches that are whole granules, axis by axis from the fastest one outwards.
 
     A stride that is whole granules stays unless what lies inside it grew beyond it; one that changes steps over all
     that lies inside. No other strides of which that is true span less, since a span grows with every stride in it.
+
+    Args:
+        tensor: what lies with other pitches.
+        inner: the axis of rows, where a tile says which; the fastest one when left out.
     """
     base, at = _base(tensor)
     bits = tensor.dtype.bits
     for granule in GRANULES[: 2 if bits % 8 else 1]:
-        pitch = _least_pitches(tensor, math.lcm(granule, bits) // bits)
+        pitch = _least_pitches(tensor, math.lcm(granule, bits) // bits, inner)
         if pitch is not None:
             after = Tensor(tensor.shape, tensor.dtype, pitch, **base)
             words = said_of_pitches(tensor, after)
             yield "pad", f"pad {words}, adding {bytes_added(tensor, after)} bytes{at}", after
 
 
-def _least_pitches(tensor: Tensor, granule: int) -> tuple[int, ...] | None:
-    """Return the shortest legal strides in elements, None if those of the tensor are or its fastest axis has gaps."""
+def _least_pitches(tensor: Tensor, granule: int, inner: int | None) -> tuple[int, ...] | None:
+    """Return the shortest legal strides in elements, None if those of the tensor are or its fastest axis has gaps.
+
+    `inner` is the axis of rows, where that is known; it may have one element.
+    """
     shape, strides = plain(tensor.shape), list(plain(tensor.strides))
     order = by_stride(tensor)
-    dense = bool(order) and strides[order[0]] == 1
+    dense = bool(order) and strides[order[0]] == 1 and inner in (None, order[0])
     if not dense and not any(n == 1 for n in shape):
         return None
     span, kept = 1, True
@@ -173,6 +181,13 @@ def packed(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:
                 f"to dense {said}" if granule == 1 and 0 not in strides else f"to memory with strides {tuple(strides)}"
             )
             yield "dense", f"copy the tensor {how}{at}", Tensor(shape, tensor.dtype, strides, **base)
+    for one in (
+        Tensor(shape, tensor.dtype),
+        dense_like(tensor),
+    ):  # rows of one element, where the last axis has no more
+        strides = list(plain(padded(one).strides))
+        said = f"copy the tensor to memory with strides {tuple(strides)}{at}"
+        yield "dense", said, Tensor(shape, tensor.dtype, strides, **base)
 
 
 def reordered(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 
 from legalsat.diagnostics import Diagnostic
@@ -17,7 +17,7 @@ from legalsat.errors import LegalSatError
 from legalsat.explanation import BOXED, FALL_BACK, USES, Repair, Snippet
 from legalsat.extract.planner import BOXES, Limits, cached_plan
 from legalsat.extract.planner import plan as plan_with
-from legalsat.extract.rows import of_rows, row_errors, settled
+from legalsat.extract.rows import axes_of, of_rows, row_errors, settled
 from legalsat.extract.tensor_changes import (
     Change,
     Tries,
@@ -214,7 +214,9 @@ def _layout_repairs(operator: Operator, target: Target) -> Iterator[Repair]:
         if all(boxed(one, target) is None for one in suited):
             return
     seen, offered = {source}, set[Tensor]()
-    for group in (aligned, row_pitches if rows else longer_pitches, packed, reordered):
+    inner = next(iter(axes_of(source, tile)), None)
+    pitches = partial(row_pitches, inner=inner) if rows else longer_pitches
+    for group in (aligned, pitches, packed, reordered):
         for kind, message, tensor in sorted(group(source), key=lambda one: bytes_added(source, one[2])):
             lies = settled(tensor, target) if rows else tensor
             if lies in offered:

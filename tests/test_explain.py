@@ -6,6 +6,7 @@ import json
 import random
 import re
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -139,6 +140,79 @@ def test_an_odd_matrix_is_told_to_pad_its_rows() -> None:
     assert by_kind["relayout"].nanoseconds == pytest.approx((best.nanoseconds or 0.0) + best.once)
     assert found.values[0] == "works for shape[1] % 8 == 0: 1 of 8 values; the nearest to 4095 are 4088 and 4096"
     assert found.values[1] == "shape[0] does not matter"
+
+
+def test_a_tensor_is_judged_by_its_rows_and_another_view_of_it_is_said_besides() -> None:
+    for shape, gpu in (((4096, 4095), "h200"), ((1024, 511), "b200")):
+        found = ls.explain(T(shape, "bf16"), gpu)
+        assert not found.legal and [d.code for d in found.diagnostics] == ["TMA005"]
+        assert found.verdict == "refused by its rows; another view of it is legal"
+        assert found.plan is not None and found.plan.access.by == "tma", "what synthesize does stays"
+        assert str(found.plan.tensor_maps[0]) in found.values[0]
+        assert "stride of axis 0" in found.diagnostics[0].message, "axes are the user's"
+
+
+def test_a_stride_of_an_axis_of_one_element_is_a_warning_with_a_stride_that_is_safe() -> None:
+    x = T((1024, 16, 1, 128), "bf16", (2048, 128, 1, 1))
+    found = ls.explain(x, "h200")
+    assert found.legal and [(d.code, d.level) for d in found.diagnostics] == [("TMA037", "warning")]
+    (repair,) = found.repairs
+    assert repair.kind == "stride" and repair.after == T(x.shape, "bf16") and repair.bytes_added == 0 == repair.once
+    assert not ls.explain(repair.after, "h200").diagnostics
+    assert not ls.explain(T((1024, 16, 1, 128), "bf16"), "h200").diagnostics
+    assert not ls.explain(T((1, 4095), "bf16", (4096, 1)), "h200").diagnostics, "8192 bytes may be handed on"
+
+
+def test_an_image_is_padded_by_its_outer_pitch_and_not_by_its_channels() -> None:
+    image = T((1080, 1920, 3), "u8", (5761, 3, 1))
+    found = ls.explain(image, "h200")
+    assert len(found.diagnostics) == 1 and "axis 1" in found.diagnostics[0].message, "one cause is told once"
+    kinds = [repair.kind for repair in found.repairs]
+    view = found.repairs[kinds.index("view")]
+    assert view.after == T((1080, 5760), "u8", (5776, 1)) and view.bytes_added == 1079 * 15
+    assert kinds.index("view") < kinds.index("pad") and kinds.index(FALL_BACK) < kinds.index("pad")
+
+
+def test_a_head_of_65_gets_rows_of_72_and_a_box_that_is_rounded_up() -> None:
+    found = ls.explain(T((4, 1024, 8, 65), "bf16"), "h200", tile=(1, 64, 1, 65))
+    assert [d.code for d in found.diagnostics] == ["TMA005", "TMA008"]
+    pad = next(repair for repair in found.repairs if repair.kind == "pad")
+    assert isinstance(pad.after, Copy) and pad.after.tile == (1, 64, 1, 72)
+    assert pad.after.source == T((4, 1024, 8, 65), "bf16", (1024 * 8 * 72, 8 * 72, 72, 1))
+    assert "zeros past its end" in pad.message
+
+
+def test_what_a_repair_makes_of_a_subject_is_a_value_in_json_too() -> None:
+    subjects: tuple[Any, ...] = (
+        T((64, 60), "bf16"),
+        Copy(T((64, 60), "bf16"), tile=(8, 32)),
+        ls.Gemm(256, 256, 255, "bf16"),
+        ls.TensorMap("bf16", (64, 64), (130,), (64, 8)),
+    )
+    for subject in subjects:
+        repair = next(one for one in ls.explain(subject, "h200").repairs if one.mends)
+        after = json.loads(json.dumps(repair.to_json()))["after"]
+        assert type(repair.after) is type(subject) and after["kind"] == type(subject).__name__
+        if isinstance(subject, ls.TensorMap):
+            assert ls.TensorMap(**{k: v for k, v in after.items() if k != "kind"}) == repair.after
+        elif isinstance(subject, T):
+            assert T(*(after[k] for k in ("shape", "dtype", "strides", "align", "offset"))) == repair.after
+        elif isinstance(subject, Copy):
+            assert after["source"]["strides"] == list(repair.after.source.strides) and after["tile"] == [8, 32]
+        else:
+            assert after["dtype"] == "bf16" and after["a"]["strides"] == list(repair.after.a.strides)
+
+
+def test_where_no_map_is_the_verdict_says_how_it_goes() -> None:
+    assert ls.explain(T((64, 60), "bf16"), "a100").verdict.startswith("no TMA path; goes by ")
+    assert ls.explain(T((64, 60), "bf16"), "h200", tile=(8, 32)).verdict == "no TMA path; goes by threads"
+
+
+def test_one_element_with_a_margin_lies_side_by_side_with_it() -> None:
+    """Its stride of 32 bits was told to be 128."""
+    for gpu in ("h200", "b200"):
+        found = ls.explain(ls.Pad(T((1,), "fp32"), ((0, 1),)), gpu)
+        assert found.legal and found.plan is not None and found.plan.tensor_maps[0].global_dim == (1,)
 
 
 def test_a_misaligned_slice_is_told_to_move() -> None:
