@@ -103,7 +103,7 @@ def cases(seed: int) -> Iterator[Case]:
         if tile is not None and rank == 2 and draw.random() < 0.3:
             tile, consumer = (draw.choice((64, 128)), draw.choice((16, 32, 64))), draw.choice(("wgmma.a", "wgmma.b"))
         chip = "h200" if consumer in MATRIX_CONSUMERS else draw.choice(TARGETS)
-        operator: Operator = Copy(tensor, tile=tile, consumer=consumer)
+        operator: Operator = Copy(tensor, tile=tile, consumer=consumer)  # type: ignore[arg-type]
         kind = draw.random()
         if kind < 0.12 and rank > 1:
             operator = Transpose(tensor, draw.sample(range(rank), rank), tile=tile)

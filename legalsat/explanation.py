@@ -44,8 +44,8 @@ class Repair(Generic[After_co]):
             elements, with a longer pitch where the message says so), "stride" (that of an axis of one element),
             "dense" (a packed copy), "order" or "major" (another axis the fastest), "relayout" (a copy made each time),
             "repack" (one of a weight, made once), "tile", "consumer", "padding", "split" (parts, each with a map),
-            "descriptor" (a descriptor's word), "fall back" (nothing: no tensor map), the field of a tensor map, or a number
-            of a barrier ("bytes", "arrivals").
+            "descriptor" (a descriptor's word), "fall back" (nothing: no tensor map), the field of a tensor map, or a
+            number of a barrier ("bytes", "arrivals").
         message: what to do, with the numbers.
         after: the subject after it, of the subject's own kind; what falls back stays as it was. Of a tensor whose tile
             or consumer changes it is the `Copy` with the new one.
@@ -90,10 +90,11 @@ class Repair(Generic[After_co]):
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as plain values; what it becomes says in "kind" what it is."""
+        after = plain_value(self.after)
         return {
             "kind": self.kind,
             "message": self.message,
-            "after": {"kind": type(self.after).__name__, **plain_value(self.after)},
+            "after": {"kind": type(self.after).__name__, **(after if isinstance(after, dict) else {"value": after})},
             "after_in_words": str(self.after),
             "bytes_added": self.bytes_added,
             "nanoseconds": self.nanoseconds,

@@ -45,18 +45,15 @@ class Judged:
 @lru_cache(maxsize=65536)
 def is_legal(equal: Operator, target: Target) -> bool:
     """Return whether boxes of a tensor map reach a class, given by its smallest operand."""
-    try:
-        cached_plan(equal, target, boxes_of(equal))
-    except NoLegalLayout:
-        return False
-    return True
+    broken, view = refused(equal, target)
+    return broken is None or bool(view and equal.tile is None)  # what has no tile may be copied by any view of it
 
 
 @lru_cache(maxsize=65536)
 def judged(equal: Operator, target: Target) -> Judged:
     """Return what is found about a class, given by its smallest operand."""
-    broken, view = refused(equal, target)
-    if broken is None or (view and equal.tile is None):  # what has no tile may be copied by any view of it
+    broken, _ = refused(equal, target)
+    if broken is None or is_legal(equal, target):
         return Judged((), (), ())
     codes = dict.fromkeys(d.code for d in broken if d.level == "error")
     kinds = dict.fromkeys(one.kind for one in repairs(equal, target, None, broken) if one.kind != OFF_THE_UNIT)
