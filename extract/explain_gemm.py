@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import LegalSatError
-from legalsat.explanation import Explanation, Obligation, Repair
+from legalsat.explanation import FALL_BACK, USES, Explanation, Obligation, Repair
 from legalsat.extract.explain import reasons
 from legalsat.extract.joint import cached_gemm_plan
 from legalsat.extract.planner import BOXES, NoLegalLayout, cached_plan
 from legalsat.extract.product_kernels import product_kernels
+from legalsat.extract.rows import in_axes
 from legalsat.extract.tensor_layouts import GRANULE_BITS
-from legalsat.extract.tensor_repair import FALL_BACK, boxed, copy_nanoseconds, ranked
+from legalsat.extract.tensor_repair import boxed, copy_nanoseconds, ranked
 from legalsat.extract.tensor_values import OF_LAYOUTS
 from legalsat.extract.values import Works, in_words
 from legalsat.gemm import Gemm, judged_operands, sums_of
@@ -55,8 +56,14 @@ class Computed(NamedTuple):
     mended: str
 
 
-def explain_gemm(gemm: Gemm, target: Target) -> Explanation:
-    """Return which operands of a product no tensor map describes, how it is computed then, and what would be faster."""
+def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
+    """Return which operands of a product no tensor map describes, how it is computed then, and what would be faster.
+
+    Args:
+        gemm: the product.
+        target: the GPU.
+        uses: how often it is computed with operands that a repair lays out once.
+    """
     said, chip = str(gemm), str(target)
     types = ProductTypes(gemm.dtype.name, sums_of(gemm.dtype).name, gemm.out_dtype.name)
     broken = tuple(d for rule in PRODUCT_RULES for d in rule.check(types, target))
@@ -68,7 +75,7 @@ def explain_gemm(gemm: Gemm, target: Target) -> Explanation:
     now = computed(gemm, target)
     found: tuple[Repair, ...] = ()
     if refused and target.tma is not None:
-        found = tuple(_repairs(gemm, target, {name: operands[name] for name in refused if name in "AB"}, now))
+        found = tuple(_repairs(gemm, target, {name: operands[name] for name in refused if name in "AB"}, now, uses))
     return Explanation(
         said,
         chip,
@@ -80,6 +87,7 @@ def explain_gemm(gemm: Gemm, target: Target) -> Explanation:
         of=gemm,
         parts=tuple(parts.values()),
         way="" if now is None else f"{now.kernel}; predicted at {now.nanoseconds / 1e3:.1f} us",
+        uses=uses,
     )
 
 
@@ -90,7 +98,9 @@ def _operand(name: str, copy: Copy, target: Target) -> Explanation:
     try:
         plan = cached_plan(copy, target, BOXES)
     except NoLegalLayout as refusal:
-        return Explanation(subject, str(target), False, reasons(copy, target, refusal), of=tensor)
+        side = "target" if name == "C" else "source"
+        why = in_axes(reasons(copy, target, refusal), tensor, copy.tile, target, side)
+        return Explanation(subject, str(target), False, why, of=tensor)
     except LegalSatError:
         return Explanation(subject, str(target), False, (), of=tensor)
     return Explanation(subject, str(target), True, (), (), plan, of=tensor)
@@ -145,9 +155,10 @@ def _mended(kernel: ProductKernel) -> str:
     return _list(sorted(found)) if found else ""
 
 
-def _repairs(gemm: Gemm, target: Target, refused: dict[str, Copy], now: Computed | None) -> Iterator[Repair]:
-    """Yield repairs, the cheapest first: other layouts of the operands, those made each time, and none at all."""
+def _repairs(gemm: Gemm, target: Target, refused: dict[str, Copy], now: Computed | None, uses: int) -> Iterator[Repair]:
+    """Yield repairs: other layouts of the operands, those made each time, and none at all; the least total first."""
     layouts = {name: list(_layouts(name, copy, target)) for name, copy in refused.items()}
+    unchanged = None if now is None else now.nanoseconds
     found = []
     for place in range(max(map(len, layouts.values()), default=0) if all(layouts.values()) else 0):
         chosen = {name: some[min(place, len(some) - 1)] for name, some in layouts.items()}
@@ -155,17 +166,14 @@ def _repairs(gemm: Gemm, target: Target, refused: dict[str, Copy], now: Computed
         time = computed(after, target)
         if time is not None:
             found.append(_repair(gemm, after, chosen, time.nanoseconds, target))
-    offered = ranked(found)
+    offered = ranked(found, uses, unchanged)
     for first in offered[:1]:
         offered += _laid_out_by_us(gemm, first, refused, target)
-    yield from ranked(offered)
     if now is not None:
-        best = ranked(offered)
-        ratio = now.nanoseconds / ((best[0].nanoseconds if best else None) or now.nanoseconds)
-        slower = f"which takes {ratio:.2f} times as long as repair 1" if ratio >= 1.02 else "which is no slower"
         done = f"{now.mended}, in tiles of {now.kernel.partition(',')[0]}" if now.mended else now.kernel
         text = matmul_snippets(constant_b=gemm.constant_b, scaled=gemm.scaled)
-        yield Repair(FALL_BACK, f"change nothing: {done}, {slower}", gemm, 0, now.nanoseconds, 0.0, text)
+        offered.append(Repair(FALL_BACK, f"change nothing: {done}", gemm, 0, now.nanoseconds, 0.0, text))
+    yield from ranked(offered, uses, unchanged)
 
 
 def _layouts(name: str, copy: Copy, target: Target) -> Iterator[Layout]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from legalsat.explanation import Snippet
+from legalsat.extract.rows import axes_of
 from legalsat.extract.tensor_layouts import GRANULE_BITS, alignment, by_stride
 from legalsat.logic import round_up
 from legalsat.operators import MATRIX_CONSUMERS, Copy, Operator, Pad, Transpose
@@ -32,6 +33,28 @@ class Change:
 
 
 Tries: TypeAlias = "Callable[[Operator, Target], Iterator[Change]]"
+
+
+def rounded_tile(operator: Operator, target: Target) -> Iterator[Change]:
+    """Yield the copy whose box reads whole granules along the fastest axis: a little more than the tile."""
+    if not isinstance(operator, Copy) or operator.tile is None:
+        return
+    source, tile = operator.source, operator.tile
+    axis = next(iter(axes_of(source, tile)), None)
+    if axis is None:
+        return
+    bits, shape = source.dtype.bits, plain(source.shape)
+    granule = math.lcm(GRANULE_BITS, bits) // bits
+    extent = round_up(tile[axis], granule)
+    if extent == tile[axis]:
+        return
+    wider = (*tile[:axis], extent, *tile[axis + 1 :])
+    after = replace(operator, tile=wider)
+    more = f"{extent - tile[axis]} elements more of axis {axis} than it holds, zeros past its end"
+    if tile[axis] < shape[axis]:
+        more = f"{extent - tile[axis]} elements more of axis {axis} a tile"
+    message = f"round the box up to {_by(wider)} (now {_by(tile)}), which brings {more}"
+    yield Change("tile", message, after, 1, tile_snippets(after, target.name))
 
 
 def other_tiles(operator: Operator, target: Target) -> Iterator[Change]:

@@ -65,15 +65,62 @@ def longer_pitches(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:
     ranked = sorted((span, sum(map(int.__ne__, pitch, strides)), pitch) for span, pitch in found)
     for _, _, pitch in ranked[:MOST_PADS]:
         after = Tensor(shape, tensor.dtype, pitch, **base)
-        moved = [axis for axis in order if pitch[axis] != strides[axis]]
-        words = [
-            f"axis {axis} to {'' if i else 'a pitch of '}{_bytes(pitch[axis] * bits)}{'' if i else ' bytes'} "
-            f"(now {_bytes(strides[axis] * bits)})"
-            for i, axis in enumerate(moved)
-        ]
-        *first, last = words
-        said = f"{', '.join(first)} and {last}" if first else last
-        yield "pad", f"pad {said}, adding {bytes_added(tensor, after)} bytes{at}", after
+        yield "pad", f"pad {said_of_pitches(tensor, after)}, adding {bytes_added(tensor, after)} bytes{at}", after
+
+
+def row_pitches(tensor: Tensor, inner: int | None = None) -> Iterator[tuple[str, str, Tensor]]:
+    """Yield the tensor with the shortest pitches that are whole granules, axis by axis from the fastest one outwards.
+
+    A stride that is whole granules stays unless what lies inside it grew beyond it; one that changes steps over all
+    that lies inside. No other strides of which that is true span less, since a span grows with every stride in it.
+
+    Args:
+        tensor: what lies with other pitches.
+        inner: the axis of rows, where a tile says which; the fastest one when left out.
+    """
+    base, at = _base(tensor)
+    bits = tensor.dtype.bits
+    for granule in GRANULES[: 2 if bits % 8 else 1]:
+        pitch = _least_pitches(tensor, math.lcm(granule, bits) // bits, inner)
+        if pitch is not None:
+            after = Tensor(tensor.shape, tensor.dtype, pitch, **base)
+            words = said_of_pitches(tensor, after)
+            yield "pad", f"pad {words}, adding {bytes_added(tensor, after)} bytes{at}", after
+
+
+def _least_pitches(tensor: Tensor, granule: int, inner: int | None) -> tuple[int, ...] | None:
+    """Return the shortest legal strides in elements, None if those of the tensor are or its fastest axis has gaps.
+
+    `inner` is the axis of rows, where that is known; it may have one element.
+    """
+    shape, strides = plain(tensor.shape), list(plain(tensor.strides))
+    order = by_stride(tensor)
+    dense = bool(order) and strides[order[0]] == 1 and inner in (None, order[0])
+    if not dense and not any(n == 1 for n in shape):
+        return None
+    span, kept = 1, True
+    for axis in order:
+        stride = strides[axis]
+        if not (dense and axis == order[0]):
+            low = stride if kept else max(stride, span)
+            wanted = low if low % granule == 0 else round_up(max(low, span), granule)
+            kept &= wanted == stride
+            strides[axis] = wanted
+        span += (shape[axis] - 1) * strides[axis]
+    return None if kept else tuple(strides)
+
+
+def said_of_pitches(before: Tensor, after: Tensor) -> str:
+    """Return which axes have which pitch instead of which; "" where all have what they had."""
+    bits, old, new = before.dtype.bits, plain(before.strides), plain(after.strides)
+    said = ""
+    for axis in by_stride(before)[::-1]:
+        if new[axis] != old[axis]:
+            pitch, was = _bytes(new[axis] * bits), _bytes(old[axis] * bits)
+            begin = f"{said}, axis {axis} to {pitch}" if said else f"axis {axis} to a pitch of {pitch} bytes"
+            said = f"{begin} (now {was})"
+    head, comma, tail = said.rpartition(", ")
+    return f"{head} and {tail}" if comma else said
 
 
 def by_stride(tensor: Tensor) -> list[int]:
@@ -113,19 +160,34 @@ def _bytes(bits: int) -> str:
 
 
 def packed(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:
-    """Yield dense copies, and where longer pitches would move nothing closer, copies with padded rows."""
+    """Yield packed copies, and such with padded rows: axes row-major, or in the order that they have.
+
+    What a stride of 0 repeats need not be stored again and again.
+    """
     base, at = _base(tensor)
-    dense = Tensor(tensor.shape, tensor.dtype, None, **base)
-    like = Tensor(tensor.shape, tensor.dtype, dense_like(tensor).strides, **base)
-    yield "dense", f"copy the tensor to dense row-major memory{at}", dense
-    yield "dense", f"copy the tensor to dense memory, its axes in the same order{at}", like
-    order = by_stride(tensor)
-    pitched = order and plain(tensor.strides)[order[0]] == 1
-    for one in (dense, like):
-        if not pitched or by_stride(one) != order:
-            strides = padded(one).strides
-            message = f"copy the tensor to memory with strides {plain(strides)}{at}"
-            yield "dense", message, Tensor(tensor.shape, tensor.dtype, strides, **base)
+    shape, bits = plain(tensor.shape), tensor.dtype.bits
+    held = [a for a in range(tensor.rank) if shape[a] > 1 and tensor.strides[a] != 0]
+    units = [max(s, 1) if n == 1 else 0 for n, s in zip(shape, plain(tensor.strides), strict=True)]
+    like = by_stride(tensor)
+    if not held:  # all of it is one element again and again
+        held = like = [a for a in range(tensor.rank) if shape[a] > 1]
+    for order, said in ((held[::-1], "row-major memory"), (like, "memory, its axes in the same order")):
+        for granule in (1, math.lcm(GRANULE_BITS, bits) // bits):
+            strides, step = list(units), 1
+            for axis in order:
+                strides[axis], step = step, step * shape[axis]
+                step = step if axis != order[0] else round_up(step, granule)
+            how = (
+                f"to dense {said}" if granule == 1 and 0 not in strides else f"to memory with strides {tuple(strides)}"
+            )
+            yield "dense", f"copy the tensor {how}{at}", Tensor(shape, tensor.dtype, strides, **base)
+    for one in (
+        Tensor(shape, tensor.dtype),
+        dense_like(tensor),
+    ):  # rows of one element, where the last axis has no more
+        strides = list(plain(padded(one).strides))
+        said = f"copy the tensor to memory with strides {tuple(strides)}{at}"
+        yield "dense", said, Tensor(shape, tensor.dtype, strides, **base)
 
 
 def reordered(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:
@@ -139,7 +201,7 @@ def reordered(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:
             strides[axis] = step
             step *= shape[axis]
         if all(s * bits % GRANULE_BITS == 0 for s, n in zip(strides, shape, strict=True) if n > 1 and s > 1):
-            message = f"store axis {fastest} fastest: strides {tuple(strides)}{at}"
+            message = f"store axis {fastest} fastest, in shared memory too: strides {tuple(strides)}{at}"
             found.append(("order", message, Tensor(shape, tensor.dtype, strides, **base)))
     yield from found[:MOST_ORDERS]
 

@@ -1,7 +1,7 @@
 """For which extents, strides and bases a movement by boxes is legal, one number at a time.
 
 Rules ask of an extent only what they ask of the strides that follow from it: whole granules, one row of an axis
-excepted. Where a law of the e-graph saves a tensor that its strides do not, nothing is said.
+excepted. Where a law of the e-graph saves what is judged by any view, and its strides do not, nothing is said.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError
 from legalsat.explanation import Repair
 from legalsat.extract.tensor_layouts import GRANULE_BITS
-from legalsat.extract.tensor_repair import MADE, boxed
+from legalsat.extract.tensor_repair import MADE, mended
 from legalsat.extract.values import Works, in_words
 from legalsat.operators import Copy, Operator, Transpose, dense_like
 from legalsat.targets import GRANULE_BYTES, Target
@@ -60,15 +60,14 @@ def _of_extents(operator: Copy | Transpose, target: Target, *, legal: bool) -> l
     """Return what is true of each extent of a dense tensor, whose strides follow from the extents."""
     shape, strides = plain(operator.source.shape), plain(operator.source.strides)
     bits, tile = operator.source.dtype.bits, operator.tile
-    if tile is None and isinstance(operator, Copy) and operator.consumer is None:
-        return []  # it may travel as one long row, whatever its extents
+    by_rows = isinstance(operator, Copy)  # whose axes never merge
     found = []
     for axis, extent in enumerate(shape):
         slower = [a for a in range(len(shape)) if shape[a] > 1 and strides[a] > strides[axis]]
         steps = [strides[a] // extent for a in slower]  # for each element of this axis
         period = math.lcm(1, *(GRANULE_BITS // math.gcd(GRANULE_BITS, step * bits) for step in steps))
         works = Works(f"shape[{axis}]", extent, period, (0,), LEAST)
-        if extent < LEAST or not (tile is None or tile[axis] % period == 0):
+        if extent < LEAST or not (by_rows or tile is None or tile[axis] % period == 0):
             continue  # a tile as long as its axis, whatever that is, might merge with the next
         rest = (a for a in range(len(shape)) if shape[a] > 1 and strides[a] != 1 and a not in slower)
         if period == 1:
@@ -78,7 +77,7 @@ def _of_extents(operator: Copy | Transpose, target: Target, *, legal: bool) -> l
         if (
             suited
             and works.holds(extent) == legal
-            and (tile or not legal or _refused_at(operator, axis, works, target))
+            and (by_rows or tile or not legal or _refused_at(operator, axis, works, target))
         ):
             found.append(works)
     return found
@@ -90,7 +89,7 @@ def _refused_at(operator: Copy | Transpose, axis: int, works: Works, target: Tar
         other = resized(operator, axis, works.nearest[-1] + works.period // 2)
     except LegalSatError:
         return False
-    return other is not None and boxed(other, target) is None
+    return other is not None and mended(other, target) is None
 
 
 def resized(operator: Copy | Transpose, axis: int, extent: int) -> Copy | Transpose | None:

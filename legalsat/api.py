@@ -5,20 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from legalsat.checks import number, one_of, sequence
+from legalsat.checks import integer, number, one_of, sequence
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.driver_arguments import from_fields
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
-from legalsat.explanation import Explanation
+from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain import explain_tensor
 from legalsat.extract.planner import BOXES, EVERY_MEANS, Limits, cached_plan, plan
 from legalsat.gemm import Gemm
 from legalsat.gemm_plan import GemmPlan
 from legalsat.matrix_descriptor import MatrixDescriptor, MatrixOperand
-from legalsat.operators import Copy, Operator, as_tensor
+from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose, as_tensor
 from legalsat.options import Consumer, Means
 from legalsat.plan import Plan
 from legalsat.rules import TENSOR_MAP_RULES, judge
@@ -29,8 +29,13 @@ from legalsat.targets import Target
 from legalsat.targets import target as as_target
 from legalsat.tcgen05 import InstructionDescriptor
 from legalsat.tcgen05_sites import Tcgen05Mma
+from legalsat.tensor import Tensor
 from legalsat.tensor_copy import BulkCopy, TensorCopy
 from legalsat.tensor_map import TensorMap
+
+MOST_USES = 10**12
+
+AnOperator = TypeVar("AnOperator", Copy, Transpose, Im2col, Pad)
 
 if TYPE_CHECKING:
     from legalsat.extract.region import LegalRegion
@@ -193,6 +198,30 @@ def _copied(subject: TensorMap | TensorCopy | BulkCopy, gpu: Target) -> list[Dia
     return judge(replace(TmaCopy.of(subject), by_stride=(0, *outer)), gpu, TENSOR_MAP_RULES)
 
 
+@overload
+def explain(subject: TensorMap, target: str | Target, *, uses: int = USES) -> Explanation[TensorMap]: ...
+
+
+@overload
+def explain(subject: Gemm, target: str | Target, *, uses: int = USES) -> Explanation[Gemm]: ...
+
+
+@overload
+def explain(subject: AnOperator, target: str | Target, *, uses: int = USES) -> Explanation[AnOperator]: ...
+
+
+@overload
+def explain(
+    subject: Tensor,
+    target: str | Target,
+    *,
+    tile: Iterable[int] | None = None,
+    consumer: Consumer | None = None,
+    uses: int = USES,
+) -> Explanation[Tensor | Copy]: ...
+
+
+@overload
 def explain(
     subject: Any,
     target: str | Target,
@@ -201,6 +230,19 @@ def explain(
     consumer: Consumer | None = None,
     layout: Any = None,
     dtype: Any = None,
+    uses: int = USES,
+) -> Explanation: ...
+
+
+def explain(
+    subject: Any,
+    target: str | Target,
+    *,
+    tile: Iterable[int] | None = None,
+    consumer: Consumer | None = None,
+    layout: Any = None,
+    dtype: Any = None,
+    uses: int = USES,
 ) -> Explanation:
     """Return what is wrong with a tensor, tensor map, plan, pipeline or text, who says so, and what to change.
 
@@ -221,6 +263,8 @@ def explain(
             "Sw<3,4,3> o smem_ptr[16b] o (64,64):(64,1)", or words such as "128x64 bf16 K-major 128B" for a tile that
             the copy engine brings by boxes with that swizzle.
         dtype: the layout's element type; may be left out where the text says it.
+        uses: how often what is repaired will be used: repairs of tensors, operators and products are in the order of
+            the time of applying them and of so many uses.
 
     Raises:
         InvalidInput: nothing in a text is understood, or an argument has no meaning.
@@ -228,7 +272,7 @@ def explain(
     """
     from legalsat.subjects import subject_of  # noqa: PLC0415 - its rows call violations
 
-    gpu = as_target(target)
+    gpu, uses = as_target(target), integer(uses, "uses", low=1, high=MOST_USES)
     if isinstance(subject, Mapping):
         subject = from_fields(subject)
     if layout is not None or dtype is not None:
@@ -241,8 +285,9 @@ def explain(
     if row is not None:
         if tile is not None or consumer is not None:
             raise InvalidInput("tile and consumer belong to tensors and arrays; leave them out")
-        return row.explain(subject, gpu)
-    return explain_tensor(_operator(subject, tile, consumer), gpu, alone=not isinstance(subject, Operator))
+        return row.explain(subject, gpu, uses) if row.counts else row.explain(subject, gpu)
+    operator = _operator(subject, tile, consumer)
+    return explain_tensor(operator, gpu, alone=not isinstance(subject, Operator), uses=uses)
 
 
 def _operator(problem: Any, tile: Iterable[int] | None, consumer: Consumer | None) -> Operator:

@@ -328,6 +328,7 @@ def _add_explain(commands: Any) -> None:
     _add_consumer(parser)
     parser.add_argument("--order", help="judge the transpose to this order of axes instead of a copy")
     parser.add_argument("--gemm", metavar="MxNxK", help="explain a product of --dtype, operands dense and row-major")
+    parser.add_argument("--uses", metavar="N", help="order repairs by the time of applying one and of N uses; 100")
     _add_forms(parser)
     _finish(parser, "legalsat.cli_plan", "explain", output=True)
     parser.add_argument("--target", help="a GPU; a plan's own when left out")

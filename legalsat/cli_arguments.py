@@ -11,6 +11,7 @@ from typing import Any
 from legalsat.dims import Dim, Extent, times
 from legalsat.driver_arguments import ARGUMENTS, from_fields
 from legalsat.errors import InvalidInput
+from legalsat.explanation import USES
 from legalsat.operators import Copy, Operator, Pad, Transpose
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor
 from legalsat.tensor_copy import BulkCopy, TensorCopy
@@ -37,6 +38,11 @@ def whole(text: str, option: str) -> int:
 def wholes(text: str, option: str) -> tuple[int, ...]:
     """Return integers separated by x or commas, such as 128x64."""
     return tuple(whole(part, option) for part in _parts(text, option))
+
+
+def uses_of(args: Namespace) -> int:
+    """Return how often what is repaired is used."""
+    return USES if args.uses is None else whole(args.uses, "--uses")
 
 
 def shape(text: str) -> tuple[Extent, ...]:

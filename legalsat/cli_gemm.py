@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from legalsat import api, files
 from legalsat.cli import REFUSED, Answer
-from legalsat.cli_arguments import whole, wholes
+from legalsat.cli_arguments import uses_of, whole, wholes
 from legalsat.cli_explanation import explained
 from legalsat.errors import InvalidInput
 from legalsat.extract.planner import NoLegalLayout
@@ -66,7 +66,7 @@ def explain(args: Namespace) -> Answer:
     extents = wholes(args.gemm, "--gemm")
     if len(extents) != 3:
         raise InvalidInput(f"--gemm is {args.gemm}; give M x N x K, such as 4096x4096x4095")
-    found = api.explain(Gemm(*extents, args.dtype), args.target)
+    found = api.explain(Gemm(*extents, args.dtype), args.target, uses=uses_of(args))
     data = found.to_json()
     parts = data.pop("parts", [])
     data["operands"] = [

@@ -10,7 +10,7 @@ from typing import Any
 from legalsat import api
 from legalsat.analyses.ptx_text import chip_of
 from legalsat.cli import REFUSED, Answer
-from legalsat.cli_arguments import copy_of, operator_of, tensor_map_of, tensor_of
+from legalsat.cli_arguments import copy_of, operator_of, tensor_map_of, tensor_of, uses_of
 from legalsat.cli_explanation import explained, path_of
 from legalsat.cli_gemm import explain as explain_gemm
 from legalsat.errors import InvalidInput
@@ -72,7 +72,8 @@ def explain(args: Namespace) -> Answer:
     if args.gemm is not None:
         return explain_gemm(args)
     beside = {} if args.layout is None else {name: getattr(args, name) for name in ("layout", "dtype", "consumer")}
-    found = api.explain(*_subject(args), **beside)
+    subject, target = _subject(args)
+    found = api.explain(subject, target, uses=uses_of(args), **beside)
     file = path_of(args.plan)
     return explained(found, args, data=found.to_json(), text=lambda look: show_explanation(found, look), file=file)
 

@@ -48,9 +48,9 @@ def verdict(name: str, operator: ls.Copy) -> tuple[str, str]:
         laws = [step.law for step in explanation.plan.derivation]
         return ("rewritten", "after " + ", ".join(dict.fromkeys(laws))) if laws else ("legal", "as it is")
     codes = ", ".join(dict.fromkeys(d.code for d in explanation.diagnostics))
-    if not explanation.repairs:
+    repair = next((one for one in explanation.repairs if one.mends), None)
+    if repair is None:
         return "refused", f"refused by {codes}"
-    repair = explanation.repairs[0]
     share = 100 * repair.bytes_added / (operator.source.size * operator.source.dtype.bits // 8)
     return "padded", f"{codes}: {repair.kind}, +{share:.2f}% bytes"
 
@@ -124,7 +124,8 @@ def main() -> int:
     matrix = ls.Tensor(SHOWN, DTYPE)
     explanation = ls.explain(ls.Transpose(matrix), TARGET)
     print(show_explanation(explanation))
-    plan = ls.synthesize(explanation.repairs[0].after, TARGET)
+    repaired = next(one for one in explanation.repairs if one.kind == "pad")
+    plan = ls.synthesize(repaired.after, TARGET)
     print(f"\nThe repaired tensor, planned in full\n\n{show_plan(plan)}\n")
     text, outcome = plan.emit("triton"), ""
     if sys.platform == "linux":

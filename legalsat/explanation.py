@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from legalsat.diagnostics import Diagnostic
-from legalsat.plan import Plan
+from legalsat.plan import Plan, plain_value
 from legalsat.printable import printable
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    After_co = TypeVar("After_co", default=Any, covariant=True)  # what repairs of a subject make of it
+else:
+    from typing import TypeVar
+
+    After_co = TypeVar("After_co", covariant=True)
+
+USES = 100
+"""How often what was repaired is used, where nobody says it: laid out once, then read again and again."""
+FALL_BACK = "fall back"
+BOXED = ("tma", "im2col")  # means of delivery that are boxes of a tensor map
 Consequence = Literal["fault", "wrong", "clobber", "conflict", "overflow", "hang", "slow"]
 
 
@@ -21,15 +34,18 @@ class Snippet:
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(Generic[After_co]):
     """A change that makes the subject legal; it was applied and judged again, so it works.
 
+    What changes nothing stands among them, with its own time, to compare with.
+
     Attributes:
-        kind: what is changed: "align" (an aligned allocation), "pad" (a longer pitch), "dense" (a packed copy), "order"
-            or "major" (another axis the fastest), "relayout" (a copy made each time), "repack" (one of a weight, made
-            once), "tile", "consumer", "padding", "split" (parts, each with a map), "descriptor" (a descriptor's
-            word), "fall back" (nothing: no tensor map), the field of a tensor map, or a number of a barrier ("bytes",
-            "arrivals").
+        kind: what is changed: "align" (an aligned allocation), "pad" (a longer pitch), "view" (other axes on the same
+            elements, with a longer pitch where the message says so), "stride" (that of an axis of one element),
+            "dense" (a packed copy), "order" or "major" (another axis the fastest), "relayout" (a copy made each time),
+            "repack" (one of a weight, made once), "tile", "consumer", "padding", "split" (parts, each with a map),
+            "descriptor" (a descriptor's word), "fall back" (nothing: no tensor map), the field of a tensor map, or a
+            number of a barrier ("bytes", "arrivals").
         message: what to do, with the numbers.
         after: the subject after it, of the subject's own kind; what falls back stays as it was. Of a tensor whose tile
             or consumer changes it is the `Copy` with the new one.
@@ -38,25 +54,53 @@ class Repair:
             says how it is used.
         once: predicted time of applying it to data that lie as before, in nanoseconds; 0.0 where no data move.
         snippets: how to apply it, ready to paste.
+        total: predicted time of applying it and of all uses that were asked about, in nanoseconds; repairs are in the
+            order of it. None where `nanoseconds` is.
+        pays_from: uses from which on it takes less time than changing nothing; None if it never does.
     """
 
     kind: str
     message: str
-    after: Any
+    after: After_co
     bytes_added: int
     nanoseconds: float | None = None
     once: float = 0.0
     snippets: tuple[Snippet, ...] = ()
+    total: float | None = None
+    pays_from: int | None = None
+
+    @property
+    def mends(self) -> bool:
+        """Whether `after` is legal: all of them are but what changes nothing."""
+        return self.kind != FALL_BACK
+
+    def used(self, uses: int, unchanged: float | None = None) -> Repair[After_co]:
+        """Return it with its total.
+
+        Args:
+            uses: how often what was repaired is used.
+            unchanged: predicted time of a use if nothing is changed, in nanoseconds; None if it cannot be used then.
+        """
+        if self.nanoseconds is None:
+            return self
+        total, pays = round(self.once + uses * self.nanoseconds, 1), None
+        if unchanged is not None and self.nanoseconds < unchanged and self.mends:
+            pays = max(1, int(self.once // (unchanged - self.nanoseconds)) + 1)
+        return replace(self, total=total, pays_from=pays)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as plain values; what it becomes in words."""
+        """Return the fields as plain values; what it becomes says in "kind" what it is."""
+        after = plain_value(self.after)
         return {
             "kind": self.kind,
             "message": self.message,
-            "after": str(self.after),
+            "after": {"kind": type(self.after).__name__, **(after if isinstance(after, dict) else {"value": after})},
+            "after_in_words": str(self.after),
             "bytes_added": self.bytes_added,
             "nanoseconds": self.nanoseconds,
             "once_nanoseconds": self.once,
+            "total_nanoseconds": self.total,
+            "pays_from_uses": self.pays_from,
             "snippets": {snippet.terms: snippet.text for snippet in self.snippets},
         }
 
@@ -75,15 +119,16 @@ class Obligation:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Generic[After_co]):
     """What is wrong with a subject on a target, who says so, and what to change.
 
     Attributes:
         subject: what was explained, in words; `of` is the thing itself, None for a text.
         target: the GPU, by name.
-        legal: whether no error was found; of a tensor, whether the copy engine takes boxes of it as it is.
+        legal: whether no error was found; of a tensor, whether the copy engine takes boxes of it by its rows: of the
+            map that keeps its axes and strides.
         diagnostics: every violated rule, worst first.
-        repairs: changes that work, cheapest first.
+        repairs: changes that work, those with the least total first, and among them what changing nothing takes.
         plan: how it is done as it is: by boxes if that is legal, else by the best of the other means, if any.
         obligations: what must hold besides, that no call checks.
         values: what else is to be said, a sentence each: for which extents it works, what is proven and what is not.
@@ -91,13 +136,14 @@ class Explanation:
         way: how a product is computed as it is, and its predicted time, in words.
         undecided: what is missing to tell whether the subject is legal, where no error was found in what there is;
             `legal` is false then.
+        uses: how many uses the totals of repairs count.
     """
 
     subject: str
     target: str
     legal: bool
     diagnostics: tuple[Diagnostic, ...]
-    repairs: tuple[Repair, ...] = ()
+    repairs: tuple[Repair[After_co], ...] = ()
     plan: Plan | None = None
     obligations: tuple[Obligation, ...] = ()
     values: tuple[str, ...] = ()
@@ -105,11 +151,28 @@ class Explanation:
     parts: tuple[Explanation, ...] = ()
     way: str = ""
     undecided: str = ""
+    uses: int = USES
 
     @property
-    def verdict(self) -> Literal["legal", "refused", "undecided"]:
-        """The answer in a word."""
-        return "legal" if self.legal else "undecided" if self.undecided else "refused"
+    def verdict(self) -> str:
+        """Return the verdict in words: of what boxes do not bring as it is also how it is done all the same."""
+        if self.legal or self.undecided:
+            return "legal" if self.legal else "undecided"
+        if self.plan is not None:
+            if self.plan.before:
+                return "no TMA path as it lies; laid out anew each time"
+            if self.plan.access.by in BOXED:
+                return "refused by its rows; another view of it is legal"
+            return f"no TMA path; goes by {self.plan.access.by}"
+        if self.way:
+            names = [part.subject.partition(":")[0] for part in self.parts if not part.legal]
+            return f"no TMA path for {' and '.join(names)}; computed all the same" if names else "refused"
+        return "refused"
+
+    @property
+    def tone(self) -> Literal["good", "warning", "error"]:
+        """How good the verdict is."""
+        return "good" if self.legal else "warning" if self.undecided else "error"
 
     def __str__(self) -> str:
         from legalsat.show_explanation import show_explanation  # noqa: PLC0415 - showing needs explanations
@@ -133,11 +196,13 @@ class Explanation:
             "subject": self.subject,
             "target": self.target,
             "legal": self.legal,
+            "verdict": self.verdict,
             **({"undecided": self.undecided} if self.undecided else {}),
             "diagnostics": [d.to_json() for d in self.diagnostics],
             "obligations": [o.to_json() for o in self.obligations],
             "values": list(self.values),
             "repairs": [r.to_json() for r in self.repairs],
+            **({"uses": self.uses} if any(r.total is not None for r in self.repairs) else {}),
             **({"parts": [part.to_json() for part in self.parts]} if self.parts else {}),
             **({"way": self.way} if self.way else {}),
             **region,

@@ -68,7 +68,8 @@ def padded_modes(
             merged.append(mode)
         else:
             merged[-1] = joined
-    merged = [_with_stride(mode) for mode in merged] or [Padded(1, bits, bits, Margin(0, 1))]
+    dense = any(mode.source == word for mode in merged if mode.margin.held > 1)
+    merged = [_with_stride(mode, None if dense else word) for mode in merged] or [Padded(1, bits, bits, Margin(0, 1))]
     if zero and bits % BYTE and (recast := _in_bytes(merged, bits)) is not None:
         word, merged = BYTE, recast
     return word, tuple(merged)
@@ -96,8 +97,11 @@ def _in_bytes(modes: list[Padded], bits: int) -> list[Padded] | None:
     return [Padded(extent, BYTE, BYTE, Margin(*margin)), *others]
 
 
-def _with_stride(mode: Padded) -> Padded:
-    """Return a mode with a stride of the source even where that has one element, so that vectors and maps suit it."""
+def _with_stride(mode: Padded, word: int | None) -> Padded:
+    """Return a mode with a stride of the source even where that has one element, so that vectors and maps suit it.
+
+    That is the one of words side by side, if the target has these so and the source no others (`word` is theirs then).
+    """
     if mode.margin.held > 1:
         return mode
-    return mode._replace(source=round_up(mode.target, 8 * GRANULE_BYTES))
+    return mode._replace(source=word if mode.target == word else round_up(mode.target, 8 * GRANULE_BYTES))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from legalsat.api import violations
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import InvalidInput
-from legalsat.explanation import Explanation
+from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain import explain_tensor_map
 from legalsat.extract.explain_word import explain_word, unit_lacking, word_of
 from legalsat.pasted_grammar import plain
@@ -49,7 +49,7 @@ _MAP_DIGITS = re.compile(r"[0-9a-fA-F]{256}")
 _MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
 
 
-def explain_pasted(text: str, target: Target) -> Explanation:
+def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
     """Return what a pasted text says is wrong, and what to change.
 
     Numbers outweigh words: where a text prints a tensor map's or a tensor's fields, these are judged. Sentences of
@@ -73,7 +73,7 @@ def explain_pasted(text: str, target: Target) -> Explanation:
     failures = _explain_results(results, target)
     # That a call failed is no cause where the text says with which result.
     named = sentences or [one for one in explain_causes(readable) if one.code != "CUDA001" or not failures]
-    tensors = explain_printed_tensors(readable, target, [*named, *failures])
+    tensors = explain_printed_tensors(readable, target, [*named, *failures], uses)
     if tensors is not None:
         return tensors
     if named:

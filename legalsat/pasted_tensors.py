@@ -14,7 +14,7 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
-from legalsat.explanation import Explanation
+from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain import explain_tensor
 from legalsat.operators import Copy
 from legalsat.pasted_sentences import RULE_OF
@@ -48,7 +48,9 @@ class Printed:
     begin_in_elements: bool = False
 
 
-def explain_printed_tensors(text: str, target: Target, said: Sequence[Diagnostic]) -> Explanation | None:
+def explain_printed_tensors(
+    text: str, target: Target, said: Sequence[Diagnostic], uses: int = USES
+) -> Explanation | None:
     """Return the explanation of the tensors that a text prints; None if there are none, or nothing is certain of them.
 
     The first that is refused is told, or else the first. `said` is what the text says besides; it outweighs a verdict
@@ -58,7 +60,7 @@ def explain_printed_tensors(text: str, target: Target, said: Sequence[Diagnostic
         InvalidInput: the numbers make no tensor.
     """
     every = list(printed_tensors(text))
-    found = [one for one in (_explain(printed, target) for printed in every) if one is not None]
+    found = [one for one in (_explain(printed, target, uses) for printed in every) if one is not None]
     found = found or [one for one in (_explain_partly(printed, target, said) for printed in every) if one is not None]
     if not found:
         return None
@@ -112,14 +114,14 @@ def _is_type(name: str) -> bool:
     return True
 
 
-def _explain(printed: Printed, target: Target) -> Explanation | None:
+def _explain(printed: Printed, target: Target, uses: int) -> Explanation | None:
     """Return the explanation of a tensor of which all is printed; None of others."""
     if printed.strides is None or printed.dtype is None:
         return None
     if 0 in printed.shape:
         return _empty(printed, target)
     try:
-        return explain_tensor(_copy(printed, as_dtype(printed.dtype), printed.strides), target, alone=True)
+        return explain_tensor(_copy(printed, as_dtype(printed.dtype), printed.strides), target, alone=True, uses=uses)
     except InvalidInput as error:
         raise InvalidInput(f"the printed tensor makes no sense: {error}") from None
 
@@ -143,7 +145,7 @@ def _explain_partly(printed: Printed, target: Target, said: Sequence[Diagnostic]
     open_ = "its type is not printed, and every type breaks this" if printed.dtype is None else ""
     dense = "its strides are not printed: rows without gaps are taken" if printed.strides is None else ""
     repairs = first.repairs if printed.dtype is not None else ()  # they are those of one type
-    return replace(first, diagnostics=certain, repairs=repairs, values=tuple(filter(None, (open_, dense))))
+    return replace(first, diagnostics=certain, repairs=repairs, values=tuple(filter(None, (open_, dense))), plan=None)
 
 
 def _empty(printed: Printed, target: Target) -> Explanation:

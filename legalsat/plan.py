@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from legalsat import files
 from legalsat.access import MEANS, Access, Mode
 from legalsat.checks import flag, integer, integers, number, one_of
-from legalsat.dtypes import dtype
+from legalsat.dtypes import DType, dtype
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose
 from legalsat.options import Backend, RunBackend
@@ -365,7 +365,7 @@ def plain_value(value: Any) -> Any:
             "align": value.align,
             "offset": value.offset,
         }
-    if isinstance(value, Target):
+    if isinstance(value, Target | DType):
         value = value.name
     if hasattr(value, "__dataclass_fields__"):
         named = {f.name: plain_value(getattr(value, f.name)) for f in fields(value)}

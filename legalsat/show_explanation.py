@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from legalsat.explanation import Explanation, Repair
+from collections.abc import Sequence
+
+from legalsat.explanation import BOXED, Explanation, Repair
 from legalsat.plan import Plan
 from legalsat.show import PLAIN, Look, duration, map_sides, phases_line, region_lines, show_diagnostic, table
 
@@ -16,12 +18,10 @@ CONSEQUENCE_HEADS = {
     "slow": "slow",
 }
 
-_TONES = {"legal": "good", "refused": "error", "undecided": "warning"}
-
 
 def show_explanation(found: Explanation, look: Look = PLAIN) -> str:
     """Return the verdict, the reasons for it and the repairs, or how the plan does it where there is one."""
-    verdict = look.paint(found.verdict, _TONES[found.verdict])
+    verdict = look.paint(found.verdict, found.tone)
     lines = [f"{look.paint(f'{found.subject} on {found.target}', 'title')}: {verdict}"]
     rows = part_rows(found)
     lines += ["", *table([("operand", "tensor", "verdict", ""), *rows])] if rows else []
@@ -40,13 +40,36 @@ def show_explanation(found: Explanation, look: Look = PLAIN) -> str:
         ]
     lines += ["", *(look.wrap(sentence) for sentence in found.values)] if found.values else []
     if found.repairs:
-        lines += ["", look.paint("repairs that work, cheapest first", "title")]
+        lines += ["", look.paint(look.wrap(repairs_title(found)), "title")]
+        shown = next((repair for repair in found.repairs if repair.mends), found.repairs[0])
         for number, repair in enumerate(found.repairs, start=1):
-            lines += _repair(repair, f"  {number}. ", look, with_text=number == 1)
+            lines += _repair(repair, found.repairs, f"  {number}. ", look, with_text=repair is shown)
     if found.plan is not None:
         lines += ["", *in_short(found.plan, look)]
     lines += ["", look.wrap(found.way, "as it is: ")] if found.way and not found.repairs else []
     return "\n".join(lines)
+
+
+def repairs_title(found: Explanation) -> str:
+    """Return what repairs are and what they are ordered by."""
+    if any(repair.total is not None for repair in found.repairs):
+        uses = "1 use" if found.uses == 1 else f"{found.uses} uses"
+        return f"repairs that work, by the time of applying one and of {uses}"
+    return "repairs that work, cheapest first"
+
+
+def costs(repair: Repair, among: Sequence[Repair] = ()) -> list[str]:
+    """Return what a repair costs, in words, if anything says how it is used; `among` others, when it pays."""
+    if repair.nanoseconds is None:
+        return [f"applying it takes {duration(repair.once)}"] if repair.once else []
+    then = "then predicted at" if repair.mends else "predicted at"
+    said = [f"{then} {duration(repair.nanoseconds)} a use"]
+    said += [f"applying it takes {duration(repair.once)}"] if repair.once else []
+    said += [] if repair.total is None else [f"in all {duration(repair.total)}"]
+    if repair.mends and not all(one.mends for one in among):
+        from_on = f"from {repair.pays_from} use{'s' * (repair.pays_from != 1)} on"
+        said.append("never faster than changing nothing" if repair.pays_from is None else f"pays {from_on}")
+    return said
 
 
 def part_rows(found: Explanation) -> list[tuple[str, str, str, str]]:
@@ -67,12 +90,9 @@ def _travels(plan: Plan) -> str:
     return f"stored by the copy engine, {swizzle}" if plan.operator.consumer == "threads" else f"by boxes, {swizzle}"
 
 
-def _repair(repair: Repair, first: str, look: Look, *, with_text: bool) -> list[str]:
+def _repair(repair: Repair, among: Sequence[Repair], first: str, look: Look, *, with_text: bool) -> list[str]:
     """Return what a repair does and costs, and how to apply it if wanted."""
-    then = "" if repair.kind == "fall back" else "then "
-    costs = [] if repair.nanoseconds is None else [f"{then}predicted at {duration(repair.nanoseconds)}"]
-    costs += [f"applying it takes {duration(repair.once)}"] if repair.once else []
-    lines = [look.wrap("; ".join([repair.message, *costs]), first)]
+    lines = [look.wrap("; ".join([repair.message, *costs(repair, among)]), first)]
     for snippet in repair.snippets[:1] if with_text else ():  # the others are in `snippets`, and in --json
         lines += ["", look.paint(f"     # {snippet.terms}", "faint")]
         lines += [*(f"     {line}".rstrip() for line in snippet.text.splitlines()), ""]
@@ -81,8 +101,7 @@ def _repair(repair: Repair, first: str, look: Look, *, with_text: bool) -> list[
 
 def in_short(plan: Plan, look: Look = PLAIN) -> list[str]:
     """Return how a plan does it, line by line: its maps or what moves without them, and its predicted time."""
-    boxed = plan.access.by in {"tma", "im2col"}
-    lines = [] if boxed else [f"as it is, without a tensor map for its rows: by {plan.access.by}"]
+    lines = [] if plan.access.by in BOXED else [f"as it is, without a tensor map for its rows: by {plan.access.by}"]
     lines += [look.wrap(line, first) for line, first in zip(region_lines(plan), ("legal region: ", "  "), strict=False)]
     laws = ", ".join(step.law for step in plan.derivation)
     lines += [look.wrap(laws, "derivation: ")] if laws else []

@@ -23,7 +23,7 @@ from legalsat.pipeline_text import role_lines
 from legalsat.plan import Plan
 from legalsat.rule import Rule
 from legalsat.show import byte_count, duration
-from legalsat.show_explanation import CONSEQUENCE_HEADS, in_short, part_rows
+from legalsat.show_explanation import CONSEQUENCE_HEADS, costs, in_short, part_rows, repairs_title
 from legalsat.show_rules import rules_by_code, title
 from legalsat.svg import Drawing
 from legalsat.targets import TARGETS
@@ -153,7 +153,7 @@ def _fragment(parts: Iterable[str]) -> str:
 
 
 def _parts(found: Explanation) -> Iterator[str]:
-    yield f"<h1>{escape(found.subject)} on {escape(found.target)} {_verdict(found.verdict)}</h1>"
+    yield f"<h1>{escape(found.subject)} on {escape(found.target)} {_verdict(found)}</h1>"
     yield _operands(found)
     if found.undecided:
         yield f"<p>{escape(found.undecided)}</p>"
@@ -168,8 +168,8 @@ def _parts(found: Explanation) -> Iterator[str]:
         yield _list("ul", map(_obligation, found.obligations))
     yield from (f"<p>{escape(sentence)}</p>" for sentence in found.values)
     if found.repairs:
-        yield "<h2>repairs that work, cheapest first</h2>"
-        yield _list("ol", (_repair(repair, opened=n == 0) for n, repair in enumerate(found.repairs)))
+        yield f"<h2>{repairs_title(found)}</h2>"
+        yield _list("ol", (_repair(repair, found.repairs, opened=n == 0) for n, repair in enumerate(found.repairs)))
     if found.plan is not None:
         short = "\n".join(in_short(found.plan))
         how = "how it is done" if found.legal else "how it is done as it is"
@@ -188,9 +188,9 @@ def _operands(found: Explanation) -> str:
     return f"<table>{''.join(rows)}</table>" if found.parts else ""
 
 
-def _verdict(verdict: str) -> str:
-    style, sign = {"legal": ("good", "✓"), "undecided": ("warning", "?")}.get(verdict, ("error", "✗"))
-    return f'<span class="tag {style}">{sign} {verdict}</span>'
+def _verdict(found: Explanation) -> str:
+    mark = {"good": "✓", "warning": "?", "error": "✗"}[found.tone]
+    return f'<span class="tag {found.tone}">{mark} {escape(found.verdict)}</span>'
 
 
 def _diagnostic(found: Diagnostic) -> str:
@@ -228,11 +228,9 @@ def _obligation(one: Obligation) -> str:
     return f'<b>{head}</b>: {escape(one.message)} <span class="faint">({escape(one.note)})</span>'
 
 
-def _repair(repair: Repair, *, opened: bool) -> str:
-    costs = [] if repair.nanoseconds is None else [f"then predicted at {duration(repair.nanoseconds)}"]
-    costs += [f"applying it takes {duration(repair.once)}"] if repair.once else []
-    costs += [f"{byte_count(repair.bytes_added)} more memory"] if repair.bytes_added else []
-    said = escape(repair.message) + (f'<br><span class="faint">{escape("; ".join(costs))}</span>' if costs else "")
+def _repair(repair: Repair, among: Sequence[Repair], *, opened: bool) -> str:
+    facts = costs(repair, among) + ([f"{byte_count(repair.bytes_added)} more memory"] if repair.bytes_added else [])
+    said = escape(repair.message) + (f'<br><span class="faint">{escape("; ".join(facts))}</span>' if facts else "")
     shown = " open" if opened else ""
     return said + "".join(
         f"<details{shown}><summary>{escape(one.terms)}</summary><pre>{escape(one.text)}</pre></details>"

@@ -13,7 +13,7 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.explanation import Explanation, Obligation
 from legalsat.rule import Rule
 from legalsat.sarif import Result, sarif
-from legalsat.show_explanation import CONSEQUENCE_HEADS
+from legalsat.show_explanation import CONSEQUENCE_HEADS, repairs_title
 from legalsat.show_rules import rules_by_code, summary, title
 
 
@@ -43,7 +43,7 @@ def _violation(one: Diagnostic, found: Explanation, repairs: list[dict[str, Any]
     rule = rules_by_code().get(one.code)
     lines = [one.message, "", f"> {one.note}", "", f"help: {one.help}"]
     if repairs:
-        lines += ["", "repairs that work, cheapest first:", ""]
+        lines += ["", f"{repairs_title(found)}:", ""]
         lines += [f"{number}. {repair['message']}" for number, repair in enumerate(repairs, start=1)]
     properties: dict[str, Any] = {
         "subject": found.subject,

@@ -29,7 +29,8 @@ class TmaCopy:
     stands alone), the `side` of the movement that the map describes, how many bytes the matrix unit that reads the
     tile has its swizzle keep together (0: none reads it), the `offsets` of im2col loads from a window's first tap to
     its last, fastest dimension first, the dimensions `by_stride`, smallest first, where a map does not list them so,
-    and how many elements `before` the tensor the first tile begins, along each dimension (empty: none).
+    how many elements `before` the tensor the first tile begins, along each dimension (empty: none), and the user's
+    `axes`, one for each dimension, where a tensor was asked about and not a map (empty).
     """
 
     tiled: bool
@@ -57,6 +58,7 @@ class TmaCopy:
     offsets: tuple[Value, ...] = ()
     by_stride: tuple[int, ...] = ()
     before: tuple[int, ...] = ()
+    axes: tuple[int, ...] = ()
 
     @staticmethod
     def of(tm: TensorMap, *, stores: bool = False) -> TmaCopy:
@@ -112,12 +114,34 @@ class TmaCopy:
         over = {outer: ceil_div(product([steps[inner], self.global_dim[inner]]), 8) for inner, outer in pairwise(order)}
         return tuple(over.get(dimension, 0) for dimension in range(1, len(self.global_dim)))
 
+    def named(self, dimension: int) -> str:
+        """Return what its reader calls a dimension: the axis of a tensor, or the dimension of a map."""
+        return f"axis {self.axes[dimension]}" if self.axes else f"dimension {dimension}"
+
+    def numbered(self, dimension: int) -> int:
+        """Return the number of a dimension as its reader counts."""
+        return self.axes[dimension] if self.axes else dimension
+
     def __str__(self) -> str:
+        if self.axes:
+            box = [self.box[self.axes.index(axis)] for axis in sorted(self.axes)]
+            return f"TMA copy of the {self.side or 'tensor'}, box {' x '.join(map(str, box))}"
         if self.tiled:
             side = f" of the {self.side}" if self.side else ""
             return f"TMA copy{side}, box {' x '.join(map(str, self.box))}"
         side = f" of the {self.side}" if self.side else ""
         return f"TMA im2col copy{side}, {self.pixels} pixels of {self.channels} channels"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitAxes:
+    """Axes of one element of a tensor, with the stride of each in bits, which frameworks hand to the encode call."""
+
+    axes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return "tensor map as a framework encodes it from shape and strides"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -102,6 +102,21 @@ def layout_snippets(tensor: Tensor, name: str, tile: Sequence[int] | None) -> tu
     return tuple(found)
 
 
+def view_snippets(laid: Tensor, viewed: Tensor, name: str | None) -> tuple[Snippet, ...]:
+    """Return how to see x with other axes or strides, in torch.
+
+    Args:
+        laid: x, or what it is copied to first.
+        viewed: what is seen of it.
+        name: of the copy; None where x itself is viewed.
+    """
+    if viewed.dtype.bits < TORCH_ELEMENT_BITS or (name is not None and not in_torch(laid)):
+        return ()
+    lines = [] if name is None else [torch_copy(laid, name)]
+    lines.append(f"y = {name or 'x'}.as_strided({plain(viewed.shape)}, {plain(viewed.strides)})")
+    return (Snippet("torch", "\n".join(lines)),)
+
+
 def relayout_snippets(source: Tensor, after: Tensor, target: str) -> tuple[Snippet, ...]:
     """Return how to copy x to the layout `after` by a kernel of ours, before each use."""
     copy = f"ls.Copy({tensor_text(source)}, {tensor_text(after)})"

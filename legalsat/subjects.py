@@ -14,7 +14,7 @@ from legalsat.analyses.ptx_text import is_ptx
 from legalsat.api import violations
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import InvalidInput
-from legalsat.explanation import Explanation
+from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain import explain_plan, explain_tensor_map
 from legalsat.extract.obligations import explain_copy
 from legalsat.gemm import Gemm
@@ -37,11 +37,12 @@ _ARRAY = ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "data
 
 
 class Subject(NamedTuple):
-    """One row: what it is, in words; which subjects it is about; and their explanation."""
+    """One row: what it is, in words; which subjects it is about; their explanation; whether that counts uses."""
 
     form: str
     takes: Callable[[Any], bool]
-    explain: Callable[[Any, Target], Explanation]
+    explain: Callable[..., Explanation]
+    counts: bool = False
 
 
 def subject_of(subject: Any) -> Subject | None:
@@ -59,7 +60,7 @@ def subject_of(subject: Any) -> Subject | None:
     raise InvalidInput(f"{type(subject).__name__} is nothing that explain knows; give {forms}")
 
 
-def explain_text(text: str, target: Target) -> Explanation:
+def explain_text(text: str, target: Target, uses: int = USES) -> Explanation:
     """Explain PTX, or what programs print."""
     if is_ptx(text):
         from legalsat.extract.explain_pipeline import explain_ptx  # noqa: PLC0415 - few explain PTX
@@ -67,11 +68,11 @@ def explain_text(text: str, target: Target) -> Explanation:
         return explain_ptx(text, target)
     from legalsat.pasted import explain_pasted  # noqa: PLC0415 - few explain texts
 
-    return explain_pasted(text, target)
+    return explain_pasted(text, target, uses)
 
 
-def _error(subject: BaseException, target: Target) -> Explanation:
-    return explain_text(str(subject), target)
+def _error(subject: BaseException, target: Target, uses: int) -> Explanation:
+    return explain_text(str(subject), target, uses)
 
 
 def _is_a(*kinds: type) -> Callable[[Any], bool]:
@@ -92,10 +93,10 @@ def _pipeline(subject: Pipeline, target: Target) -> Explanation:
     return explain_pipeline(subject, target)
 
 
-def _gemm(subject: Gemm, target: Target) -> Explanation:
+def _gemm(subject: Gemm, target: Target, uses: int) -> Explanation:
     from legalsat.extract.explain_gemm import explain_gemm  # noqa: PLC0415 - few explain products
 
-    return explain_gemm(subject, target)
+    return explain_gemm(subject, target, uses)
 
 
 def _gemm_plan(subject: GemmPlan, target: Target) -> Explanation:
@@ -160,15 +161,15 @@ def _is_blob(subject: Any) -> bool:
 SUBJECTS: tuple[Subject, ...] = (
     Subject("a TensorMap", _is_a(TensorMap), _tensor_map),
     Subject("a TensorCopy or a BulkCopy", _is_a(TensorCopy, BulkCopy), _copy),
-    Subject("a Plan", _is_a(Plan), explain_plan),
+    Subject("a Plan", _is_a(Plan), explain_plan, counts=True),
     Subject("a Pipeline", _is_a(Pipeline), _pipeline),
-    Subject("a Gemm", _is_a(Gemm), _gemm),
+    Subject("a Gemm", _is_a(Gemm), _gemm, counts=True),
     Subject("a GemmPlan, whose pipeline is judged", _is_a(GemmPlan), _gemm_plan),
     Subject("an InstructionDescriptor or a WgmmaMultiply", _is_a(InstructionDescriptor, WgmmaMultiply), _instruction),
     Subject("a MatrixDescriptor", _is_a(MatrixDescriptor), _matrix_descriptor),
     Subject("a tensor_memory.Program", _is_a(Program), _tensor_memory),
-    Subject("PTX, or a text as programs print it", _is_a(str), explain_text),
-    Subject("the exception of a call that failed", _is_a(BaseException), _error),
+    Subject("PTX, or a text as programs print it", _is_a(str), explain_text, counts=True),
+    Subject("the exception of a call that failed", _is_a(BaseException), _error, counts=True),
     Subject("a CUresult, or the word of a descriptor of wgmma or tcgen05, as an int", _is_number, _number),
     Subject("the 128 bytes of a CUtensorMap as bytes, or cuda-python's object", _is_blob, _bytes),
 )

@@ -16,6 +16,7 @@ from legalsat.rules import (
     tcgen05_tiles,
     tensor_copy,
     tensor_memory,
+    tensor_rows,
     tma,
     tma_im2col,
     tma_packed,
@@ -37,6 +38,7 @@ RULES = rules_in(
     tma_im2col,
     tma_packed,
     tma_unenforced,
+    tensor_rows,
     movement,
     vectors,
     wgmma,
@@ -62,6 +64,7 @@ VECTOR_RULES = tuple(rule for rule in RULES if rule.site == "VectorAccess")
 REGISTER_RULES = tuple(rule for rule in RULES if rule.site == "RegisterTile")
 MATRIX_RULES = tuple(rule for rule in RULES if rule.site == "MatrixRead")
 PRODUCT_RULES = tuple(rule for rule in RULES if rule.site == "ProductTypes")
+UNIT_AXIS_RULES = tuple(rule for rule in RULES if rule.site == "UnitAxes")
 WGMMA_RULES = tuple(rule for rule in RULES if rule.site == "WgmmaMultiply")
 
 

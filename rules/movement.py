@@ -69,9 +69,9 @@ def store_overlaps(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     for axis, (stride, covered) in enumerate(zip(copy.global_stride, copy.stepped_over, strict=True), start=1):
         yield require(
             (stride >= covered) | (copy.global_dim[axis] == 1),
-            "stride of dimension {axis} is {stride} bytes, less than the {covered} it steps over, so stores overlap",
+            "stride of {axis} is {stride} bytes, less than the {covered} it steps over, so stores overlap",
             help="give every element memory of its own before storing",
-            axis=axis,
+            axis=copy.named(axis),
             stride=stride,
             covered=covered,
         )
@@ -233,8 +233,8 @@ def extent_beyond_coordinates(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     for axis, extent in enumerate(copy.global_dim if copy.tile else ()):
         yield require(
             extent < 2**31,
-            "dimension {axis} has {extent} elements, but coordinates end at 2^31 - 1",
-            help="split the tensor along dimension {axis}, so that every extent is below 2^31",
-            axis=axis,
+            "{axis} has {extent} elements, but coordinates end at 2^31 - 1",
+            help="split the tensor along {axis}, so that every extent is below 2^31",
+            axis=copy.named(axis),
             extent=extent,
         )

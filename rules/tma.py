@@ -62,9 +62,9 @@ def global_extent_out_of_range(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     for axis, extent in enumerate(copy.global_dim):
         yield require(
             within(1, extent, tma.max_extent),
-            "global extent of dimension {axis} is {extent} elements, outside 1 to {limit}",
-            help="split dimension {axis} into tensors of at most {limit} elements, and skip empty ones",
-            axis=axis,
+            "global extent of {axis} is {extent} elements, outside 1 to {limit}",
+            help="split {axis} into tensors of at most {limit} elements, and skip empty ones",
+            axis=copy.named(axis),
             extent=extent,
             limit=tma.max_extent,
         )
@@ -95,9 +95,9 @@ def stride_misaligned(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     for axis, stride in enumerate(copy.global_stride, start=1):
         yield require(
             multiple_of(stride, granule(copy, tma)),
-            "stride of dimension {axis} is {stride} bytes, no multiple of {granule}",
-            help="pad dimension {axis} to a stride that is a multiple of {granule} bytes",
-            axis=axis,
+            "stride of {axis} is {stride} bytes, no multiple of {granule}",
+            help="pad {axis} to a stride that is a multiple of {granule} bytes",
+            axis=copy.named(axis),
             stride=stride,
             granule=granule(copy, tma),
         )
@@ -109,9 +109,9 @@ def stride_too_large(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     for axis, stride in enumerate(copy.global_stride, start=1):
         yield require(
             stride < tma.max_stride,
-            "stride of dimension {axis} is {stride} bytes, not below {limit}",
-            help="split dimension {axis} into tensors with an address each",
-            axis=axis,
+            "stride of {axis} is {stride} bytes, not below {limit}",
+            help="split {axis} into tensors with an address each",
+            axis=copy.named(axis),
             stride=stride,
             limit=tma.max_stride,
         )

@@ -50,9 +50,9 @@ def packed_stride_misaligned(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     for axis, stride in enumerate(copy.global_stride, start=1):
         yield require(
             implies(among(copy.dtype, ALIGN16), multiple_of(stride, 32)),
-            "stride of dimension {axis} is {stride} bytes, no multiple of 32, with a packed data type",
-            help="pad dimension {axis} to a stride that is a multiple of 32 bytes",
-            axis=axis,
+            "stride of {axis} is {stride} bytes, no multiple of 32, with a packed data type",
+            help="pad {axis} to a stride that is a multiple of 32 bytes",
+            axis=copy.named(axis),
             stride=stride,
         )
 

@@ -20,7 +20,7 @@ def box_extent_out_of_range(copy: TmaCopy, tma: TmaLimits) -> Requirements:
             within(1, extent, tma.max_box_extent),
             "box axis {axis} has {extent} elements, outside 1 to {limit}",
             help="split axis {axis} into boxes of at most {limit} elements",
-            axis=axis,
+            axis=copy.numbered(axis),
             extent=extent,
             limit=tma.max_box_extent,
         )

@@ -35,9 +35,9 @@ def global_extent_beyond_2_31(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     for axis, extent in enumerate(copy.global_dim):
         yield require(
             extent <= DOCUMENTED_EXTENT,
-            "global extent of dimension {axis} is {extent} elements, but coordinates end at 2^31 - 1",
-            help="split dimension {axis}, so that every coordinate fits 31 bits",
-            axis=axis,
+            "global extent of {axis} is {extent} elements, but coordinates end at 2^31 - 1",
+            help="split {axis}, so that every coordinate fits 31 bits",
+            axis=copy.named(axis),
             extent=extent,
         )
 
@@ -160,9 +160,9 @@ def elements_overlap(copy: TmaCopy, tma: TmaLimits) -> Requirements:
     for axis, (stride, covered) in enumerate(zip(copy.global_stride, copy.stepped_over, strict=True), start=1):
         yield require(
             (stride >= covered) | (copy.global_dim[axis] == 1),
-            "stride of dimension {axis} is {stride} bytes, less than the {covered} bytes it steps over",
+            "stride of {axis} is {stride} bytes, less than the {covered} bytes it steps over",
             help="load only; before storing, give every element memory of its own",
-            axis=axis,
+            axis=copy.named(axis),
             stride=stride,
             covered=covered,
         )

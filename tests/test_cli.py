@@ -430,8 +430,25 @@ def test_tensor_map_verdict_is_that_of_the_rules(capsys: Run, swizzle: str) -> N
 
 def test_explain_judges_a_transpose_by_its_order(capsys: Run) -> None:
     words = ["explain", "--shape", "64x60", "--dtype", "bf16", "--target", "h200"]
-    assert run(capsys, *words)[0] == 0  # a plain copy may see the memory as one row
-    assert run(capsys, *words, "--order", "1,0")[0] == 1  # rows of 120 bytes are no multiple of 16
+    code, out, _ = run(capsys, *words)  # rows of 120 bytes are no multiple of 16; a copy may see them as one
+    assert code == 1 and out.splitlines()[0].endswith("refused by its rows; another view of it is legal")
+    code, out, _ = run(capsys, *words, "--order", "1,0")
+    assert code == 1 and out.splitlines()[0].endswith("no TMA path; goes by tma.phases")
+
+
+def test_explain_counts_the_uses_that_are_asked_for(capsys: Run) -> None:
+    words = ["explain", "--shape", "4096x4095", "--dtype", "bf16", "--tile", "128x64", "--target", "h200"]
+    first = {}
+    for uses in ("1", "1000"):
+        code, out, _ = run(capsys, *words, "--uses", uses, "--json")
+        answer = json.loads(out)
+        assert code == 1 and answer["uses"] == int(uses)
+        for one in answer["repairs"]:
+            whole = one["once_nanoseconds"] + int(uses) * one["nanoseconds"]
+            assert one["total_nanoseconds"] == pytest.approx(whole, abs=0.1)
+        first[uses] = answer["repairs"][0]["kind"]
+    assert first["1"] == "fall back" and first["1000"] != "fall back", "what is used once is not worth a copy"
+    assert run(capsys, *words, "--uses", "0")[0] == 2
 
 
 # Pages

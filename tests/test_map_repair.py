@@ -296,3 +296,15 @@ def test_torch_lays_the_data_out_as_the_map_says() -> None:
             assert all(unit * ours == theirs for ours, theirs, extent in lies if extent > 1)
         run += 1
     assert run > 10
+
+
+def test_axes_in_the_wrong_order_are_exchanged_and_no_unit_stride_is_padded() -> None:
+    """Strides as torch lists those of x.t(), for a box of 64 x 64: x has rows of 1024 bytes."""
+    tm = ls.TensorMap("bf16", (4096, 512), (2,), (64, 64))
+    found = ls.explain(tm, "h200")
+    assert [d.code for d in found.diagnostics if d.level == "error"] == ["TMA005"]
+    assert found.repairs[0].after == ls.TensorMap("bf16", (512, 4096), (1024,), (64, 64))
+    for repair in found.repairs:
+        assert "pad" not in repair.kind and not [d for d in ls.violations(repair.after, "h200") if d.level == "error"]
+    odd = ls.explain(ls.TensorMap("bf16", (4096, 511), (2,), (64, 64)), "h200")
+    assert not [repair for repair in odd.repairs if repair.kind in ("pad", "order")], "rows of 1022 bytes are not legal"

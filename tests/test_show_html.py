@@ -35,7 +35,9 @@ HOSTILE = Explanation(
     target=EVIL,
     legal=False,
     diagnostics=(Diagnostic("TMA005", "error", "driver", EVIL, EVIL, EVIL, EVIL, EVIL, measured=True),),
-    repairs=(Repair("pad", EVIL, None, 5000, 12.0, 3.0, (Snippet(EVIL, EVIL), Snippet("cuda", "a < b"))),),
+    repairs=(
+        Repair("pad", EVIL, ls.Tensor((4,), "u8"), 5000, 12.0, 3.0, (Snippet(EVIL, EVIL), Snippet("cuda", "a < b"))),
+    ),
     obligations=(Obligation("hang", EVIL, EVIL),),
     values=(EVIL,),
 )

@@ -11,9 +11,8 @@ from functools import lru_cache, partial
 from itertools import count
 
 from legalsat.dtypes import DType
-from legalsat.extract.explain import reasons
-from legalsat.extract.planner import NoLegalLayout, cached_plan
-from legalsat.extract.tensor_repair import boxes_of, repairs
+from legalsat.extract.explain import refused
+from legalsat.extract.tensor_repair import repairs
 from legalsat.operators import Copy, Operator
 from legalsat.options import Consumer
 from legalsat.rules import RULES
@@ -46,21 +45,15 @@ class Judged:
 @lru_cache(maxsize=65536)
 def is_legal(equal: Operator, target: Target) -> bool:
     """Return whether boxes of a tensor map reach a class, given by its smallest operand."""
-    try:
-        cached_plan(equal, target, boxes_of(equal))
-    except NoLegalLayout:
-        return False
-    return True
+    broken, view = refused(equal, target)
+    return broken is None or bool(view and equal.tile is None)  # what has no tile may be copied by any view of it
 
 
 @lru_cache(maxsize=65536)
 def judged(equal: Operator, target: Target) -> Judged:
     """Return what is found about a class, given by its smallest operand."""
-    try:
-        cached_plan(equal, target, boxes_of(equal))
-    except NoLegalLayout as refusal:
-        broken = reasons(equal, target, refusal)
-    else:
+    broken, _ = refused(equal, target)
+    if broken is None or is_legal(equal, target):
         return Judged((), (), ())
     codes = dict.fromkeys(d.code for d in broken if d.level == "error")
     kinds = dict.fromkeys(one.kind for one in repairs(equal, target, None, broken) if one.kind != OFF_THE_UNIT)
@@ -165,7 +158,9 @@ def _steps(
     shape: tuple[int, ...], strides: tuple[int, ...], order: list[int], extents: list[int], granule: int
 ) -> tuple[int, ...]:
     """Return strides for other extents, each with the same powers of two, dense where it was dense."""
-    steps, reach, covered = [_power(stride, granule) if stride else 0 for stride in strides], 1, 1
+    # An axis of one element whose stride is 1 may be taken for the dense one.
+    steps = [1 if s == 1 else max(_power(s, granule), 3 * (s % 2)) if s else 0 for s in strides]
+    reach, covered = 1, 1
     for axis in order:
         dense = strides[axis] == reach
         steps[axis] = covered if dense else _beyond(covered, _power(strides[axis], granule), granule)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from legalsat.rules.examples.example import Example
-from legalsat.sites import Movement, RegisterTile, SharedStages, VectorAccess
+from legalsat.sites import Movement, RegisterTile, SharedStages, UnitAxes, VectorAccess
 
 
 def vector(**fields: Any) -> VectorAccess:
@@ -35,6 +35,8 @@ EXAMPLES = (
     Example("REG001", RegisterTile(128 * 1024 + 1), RegisterTile(128 * 1024)),
     Example("SMEM001", SharedStages(stages=4, ring=65536, single=0), SharedStages(stages=3, ring=65536, single=0)),
     Example("SMEM002", SharedStages(stages=2, ring=6192, single=0), SharedStages(stages=1, ring=6192, single=0)),
+    # Torch, of x[:, :, :1] of a bf16 tensor: an axis of one element whose stride is one element.
+    Example("TMA037", UnitAxes((2,), (16,)), UnitAxes((2,), (2048,))),
     Example("UNIT001", Movement(16, by="tma"), Movement(16, by="threads"), "a100"),
     Example("UNIT002", Movement(16, "wgmma.a"), Movement(16, "threads"), "b200"),
     Example("UNIT003", Movement(16, by="cp.async"), Movement(16, by="threads"), "mi300x"),
