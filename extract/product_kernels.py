@@ -248,7 +248,7 @@ def side_of(tensor: Tensor) -> Side | None:
     return Side(major, pitch, aligned and tensor.address % GRANULE_BYTES == 0)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def kernels_of(products: ProductClass, target: Target) -> tuple[ProductKernel, ...]:
     """Return the kernels that compute products of a class, if they are large enough for them."""
     if not any(products.lines) or products.a is None or products.b is None:
@@ -259,7 +259,7 @@ def kernels_of(products: ProductClass, target: Target) -> tuple[ProductKernel, .
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def _either_way(products: ProductClass, target: Target, *, swapped: bool) -> tuple[ProductKernel, ...]:
     """Return the kernels that compute C, or C^T if swapped; what is 0 of the class does not matter to them."""
     a, b = (products.b, products.a) if swapped else (products.a, products.b)

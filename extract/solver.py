@@ -62,14 +62,14 @@ def optimum(
     return None if found is None else dict(found)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def _allowed(condition: Record, name: str, values: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(value for value in values if at(condition, {name: value}))
 
 
 # Tensors of one legality class leave the same problem, since what is known drops out of it; so they share the answer.
 _ANSWERS: dict[Any, tuple[tuple[str, int], ...] | None] = {}
-MOST_ANSWERS = 16384
+MOST_ANSWERS = 1024
 
 
 def _joint_optimum(
@@ -82,7 +82,7 @@ def _joint_optimum(
     if key not in _ANSWERS:
         answer = _descend(domains, conditions, objective, deadline)  # running out is no answer, so it is not kept
         if len(_ANSWERS) >= MOST_ANSWERS:
-            _ANSWERS.clear()
+            del _ANSWERS[next(iter(_ANSWERS))]  # the oldest
         _ANSWERS[key] = answer
     return _ANSWERS[key]
 

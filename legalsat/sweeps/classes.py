@@ -43,7 +43,7 @@ class Judged:
         return not self.codes
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=2048)
 def is_legal(equal: Operator, target: Target) -> bool:
     """Return whether boxes of a tensor map reach a class, given by its smallest operand."""
     try:
@@ -53,7 +53,7 @@ def is_legal(equal: Operator, target: Target) -> bool:
     return True
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=2048)
 def judged(equal: Operator, target: Target) -> Judged:
     """Return what is found about a class, given by its smallest operand."""
     try:
@@ -99,7 +99,7 @@ def smallest_equal(operand: Copy) -> Copy:
     )
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=2048)
 def _made(  # noqa: PLR0917 - what is remembered by
     tile: tuple[int, ...] | None,
     consumer: Consumer | None,
