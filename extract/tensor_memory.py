@@ -280,7 +280,7 @@ def tensor_memory_placement(
         )
     ]
     chosen = choose_instruction(
-        types, tile, gpu, majors=majors, scales=scales, cta_group=cta_group, a_in_tensor_memory=a_stages > 0
+        types, tile, gpu, majors=majors, scales=scales, cta_group=cta_group, a_in_tensor_memory=counts[2] > 0
     )
     if isinstance(chosen, Conflict):
         raise NoLegalLayout(f"no instruction of {gpu} multiplies tiles of {tile}", chosen.diagnostics)
