@@ -197,7 +197,7 @@ def nearly(value: Any, r: Random) -> Any:  # noqa: PLR0911 - one for each kind
     if isinstance(value, Mapping):
         return _mapping(value, r)
     if is_dataclass(value) and isinstance(value, CHECKED):
-        name = r.choice(fields(value)).name
+        name = r.choice([one.name for one in fields(value) if one.init])
         field = getattr(value, name)
         return replace(value, **{name: nearly(field, r) if r.random() < 0.7 else hostile(r)})
     return hostile(r)

@@ -33,7 +33,7 @@ def run(words: list[str], stdin: str = "") -> None:
     """Run a command as a shell would; its exit code is one of three, and JSON is JSON."""
     out, err = Captured("strict"), Captured("backslashreplace")
     before = sys.stdin
-    sys.stdin = io.StringIO(stdin)
+    sys.stdin = io.TextIOWrapper(io.BytesIO(stdin.encode("utf-8", "surrogatepass")), encoding="utf-8")
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main(words)
