@@ -146,7 +146,7 @@ def explanation(_: Arguments, __: Options, result: Any) -> None:
     boxed = result.plan is not None and result.plan.access.by == "tma"
     errors = any(d.level == "error" for d in result.diagnostics)
     assert not result.legal or boxed or not errors, "legal, with errors"
-    assert result.legal or errors or result.parts, "refused for no reason"
+    assert result.legal or errors or result.parts or result.undecided, "refused for no reason"
     for repair in result.repairs:
         assert repair.bytes_added >= 0
         assert repair.nanoseconds is None or math.isfinite(repair.nanoseconds)
