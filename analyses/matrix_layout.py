@@ -188,7 +188,7 @@ def _bits(element_bits: int) -> int:
 def _require_small(layout: Layout, bits: int) -> None:
     """Raise unless the layout has two modes and no more elements than a descriptor's reach holds."""
     if not isinstance(layout, Layout) or layout.rank != 2:
-        raise InvalidInput(f"layout is {layout}; give one of two modes, (mn, k)")
+        raise InvalidInput(f"layout is {shown(layout)}; give one of two modes, (mn, k)")
     most = 8 * REACH // bits
     if layout.size > most:
         raise InvalidInput(f"layout has {layout.size} elements of {bits} bits; give at most {most}, {REACH} bytes")

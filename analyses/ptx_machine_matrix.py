@@ -93,7 +93,7 @@ def _pair(run: Run, warp: Warp, i: Instruction) -> tuple[int, ...]:
     return pair
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=512)
 def _cells(  # noqa: PLR0917
     unit: str, word: int, major: str, mn: int, bits: int, granule: int, rank: int
 ) -> NDArray[np.int64]:
@@ -285,7 +285,7 @@ def _free(program: Any, i: Instruction) -> Operation:
     return operation
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=512)
 def _columns(
     first: int, count: int, rank: int, strips: tuple[int, ...] = tuple(range(TENSOR_STRIPS))
 ) -> NDArray[np.int64]:

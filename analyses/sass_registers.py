@@ -64,7 +64,7 @@ class Matrix:
     commits: bool
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=8192)
 def matrix_of(one: Instruction) -> Matrix:
     """Return what a matrix instruction works on.
 
@@ -90,7 +90,7 @@ def matrix_of(one: Instruction) -> Matrix:
     )
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=8192)
 def touched(one: Instruction) -> Touched:
     """Return what an instruction other than a matrix instruction reads and writes."""
     if one.never:

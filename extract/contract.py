@@ -18,6 +18,6 @@ def require_contract(pipeline: Pipeline, target: Target) -> None:
         raise InvalidPlan(f"pipeline does not keep its contract; synthesise the plan again\n{reasons}")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _checked(pipeline: Pipeline, target: Target) -> TypestateResult:
     return check(pipeline, target)

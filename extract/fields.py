@@ -70,7 +70,7 @@ class _Open:
     given: list[Condition]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def solve(
     access: Access,
     views: tuple[View, ...],

@@ -300,7 +300,7 @@ def _instructions(plan: Plan, operand: Copy, target: Target) -> int:
     return tiles * sum(-(-size // (b * target.lanes)) for b in issued)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def cached_gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
     """Return `gemm_plan(operator, target)`, remembered."""
     return gemm_plan(operator, target)

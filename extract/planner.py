@@ -365,13 +365,13 @@ def _refusal(operator: Operator, target: Target, conflicts: list[Conflict]) -> N
     return NoLegalLayout(f"no legal {operator} on {target}", nearest)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def plan_swizzled(operator: Operator, target: Target, swizzle: str) -> Plan:
     """Return the cheapest plan by boxes of this swizzle alone, remembered."""
     return plan(operator, target, Limits(means=BOXES, swizzles=(swizzle,)))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def cached_plan(operator: Operator, target: Target, means: tuple[str, ...] = EVERY_MEANS) -> Plan:
     """Return `plan(operator, target)` with every law and no deadline, remembered."""
     return plan(operator, target, Limits(means=means))

@@ -23,6 +23,7 @@ from legalsat.gemm import Gemm
 from legalsat.logic import round_up
 from legalsat.matrix_descriptor import MatrixOperand
 from legalsat.product_kernel import WIDE_BOX, ProductKernel
+from legalsat.recent import Recent
 from legalsat.rules import COPY_RULES
 from legalsat.sites import TmaCopy
 from legalsat.targets import GRANULE_BYTES, KIB, Target
@@ -45,8 +46,7 @@ MOST_SPLIT_TILES = 320  # blocks, with k split; more fill any GPU without
 MOST_NARROW_TILES = 512  # of 128 x 128: what is larger has work for all without
 
 
-MOST_REMEMBERED = 65_536
-_known_legal: dict[tuple[ProductClass, ProductKernel, Target], bool] = {}
+_LEGAL: Recent[bool] = Recent(8192)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ def side_of(tensor: Tensor) -> Side | None:
     return Side(major, pitch, aligned and tensor.address % GRANULE_BYTES == 0)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def kernels_of(products: ProductClass, target: Target) -> tuple[ProductKernel, ...]:
     """Return the kernels that compute products of a class, if they are large enough for them."""
     if not any(products.lines) or products.a is None or products.b is None:
@@ -259,7 +259,7 @@ def kernels_of(products: ProductClass, target: Target) -> tuple[ProductKernel, .
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def _either_way(products: ProductClass, target: Target, *, swapped: bool) -> tuple[ProductKernel, ...]:
     """Return the kernels that compute C, or C^T if swapped; what is 0 of the class does not matter to them."""
     a, b = (products.b, products.a) if swapped else (products.a, products.b)
@@ -407,11 +407,7 @@ def _by_map(gemm: Gemm, *, swapped: bool) -> bool:
 def _legal_in(one: ProductClass, member: Gemm, kernel: ProductKernel, target: Target) -> bool:
     """Return whether a kernel's maps are legal for products of a class, of which `member` is one; not by extents."""
     key = (replace(one, m=0, n=0, turns=0, much=False), kernel, target)
-    if key not in _known_legal:
-        if len(_known_legal) >= MOST_REMEMBERED:
-            _known_legal.clear()
-        _known_legal[key] = _legal(member, kernel, target)
-    return _known_legal[key]
+    return _LEGAL.answer(key, lambda: _legal(member, kernel, target))
 
 
 def _legal(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:

@@ -177,7 +177,7 @@ def reach(record: Record, largest: Mapping[str, int]) -> int:
     return math.prod(max(1, one) for one in reached) if record[0] == "*" else max(reached)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def names(record: Record) -> frozenset[str]:
     """Return the names of the open numbers in a record."""
     if not isinstance(record, tuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from legalsat.analyses.regions import IslSet, disjoint, domain, holds, most_aligned, pieces_of, read
@@ -132,6 +133,7 @@ class LegalRegion:
         }
 
 
+@lru_cache(maxsize=256)  # islpy keeps some bytes of every operation: 10 KB in all
 def legal_region(operator: Operator, target: Target) -> LegalRegion:
     """Return where the plan of an operator with dims is legal; an empty region where no value is.
 

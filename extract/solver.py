@@ -21,6 +21,7 @@ import numpy as np
 
 from legalsat.errors import LegalSatError
 from legalsat.extract.recorded import Record, at, names, reach
+from legalsat.recent import Recent
 
 MOST_TABLED = 2**18  # combinations that are judged in arrays, 2 MiB of 64-bit numbers
 MOST_REACHED = 2**62  # where numbers beyond this may turn up, 64-bit arrays are not used
@@ -62,14 +63,13 @@ def optimum(
     return None if found is None else dict(found)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def _allowed(condition: Record, name: str, values: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(value for value in values if at(condition, {name: value}))
 
 
 # Tensors of one legality class leave the same problem, since what is known drops out of it; so they share the answer.
-_ANSWERS: dict[Any, tuple[tuple[str, int], ...] | None] = {}
-MOST_ANSWERS = 16384
+_ANSWERS: Recent[tuple[tuple[str, int], ...] | None] = Recent(1024)
 
 
 def _joint_optimum(
@@ -78,13 +78,8 @@ def _joint_optimum(
     objective: Record,
     deadline: float | None,
 ) -> tuple[tuple[str, int], ...] | None:
-    key = domains, conditions, objective
-    if key not in _ANSWERS:
-        answer = _descend(domains, conditions, objective, deadline)  # running out is no answer, so it is not kept
-        if len(_ANSWERS) >= MOST_ANSWERS:
-            _ANSWERS.clear()
-        _ANSWERS[key] = answer
-    return _ANSWERS[key]
+    # Running out is no answer, so it is not kept.
+    return _ANSWERS.answer((domains, conditions, objective), lambda: _descend(domains, conditions, objective, deadline))
 
 
 def forget() -> None:

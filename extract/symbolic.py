@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from legalsat.access import Access
 from legalsat.analyses.regions import check_names, corners
@@ -34,6 +35,7 @@ def symbolic_plan(operator: Operator, target: Target) -> Plan:
     return structured_plan(operator, target)[0]
 
 
+@lru_cache(maxsize=256)
 def structured_plan(operator: Operator, target: Target) -> tuple[Plan, Structure]:
     """Return the plan of `symbolic_plan`, and what of it stays when the dims take other values."""
     check_names(dim.name for dim in open_dims(operator))

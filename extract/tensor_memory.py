@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import combinations, product
 from typing import Any
 
@@ -101,7 +101,7 @@ def _said(judged: Iterable[Any], target: Target) -> Iterator[Diagnostic]:
             yield from rule.check(site, target)
 
 
-@cache
+@lru_cache(maxsize=64)
 def _rules_of(site: str) -> tuple[Rule, ...]:
     return tuple(rule for rule in TENSOR_MEMORY_RULES if rule.site == site)
 
@@ -269,6 +269,8 @@ def tensor_memory_placement(
     Source: FACTS TC-04, TC-23, TC-27, TC-28, TC-30.
     """
     gpu = target_called(target)
+    m, n, k = integers(tile, "tile", low=1, length=3)
+    tile = m, n, k
     counts = [
         integer(n, what, low=low, high=4096)
         for n, what, low in (
@@ -278,7 +280,7 @@ def tensor_memory_placement(
         )
     ]
     chosen = choose_instruction(
-        types, tile, gpu, majors=majors, scales=scales, cta_group=cta_group, a_in_tensor_memory=a_stages > 0
+        types, tile, gpu, majors=majors, scales=scales, cta_group=cta_group, a_in_tensor_memory=counts[2] > 0
     )
     if isinstance(chosen, Conflict):
         raise NoLegalLayout(f"no instruction of {gpu} multiplies tiles of {tile}", chosen.diagnostics)

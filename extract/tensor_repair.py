@@ -72,7 +72,7 @@ def boxes_of(operator: Operator) -> tuple[str, ...]:
     return (*BOXES, COLUMNS) if isinstance(operator, Im2col) else BOXES
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def boxed(operator: Operator, target: Target) -> Plan | None:
     """Return the plan by boxes of a tensor map, None where there is none; remembered."""
     try:

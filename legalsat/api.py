@@ -171,6 +171,8 @@ def violations(
     if isinstance(subject, MatrixDescriptor):
         if operand is None or dtype is None:
             raise InvalidInput("a matrix descriptor is judged beside its tile; give operand= and dtype= too")
+        if not isinstance(operand, MatrixOperand):
+            raise InvalidInput(f"operand is a {type(operand).__name__}; give what matrix_operand returns")
         return judge(descriptor_site(subject, operand, as_dtype(dtype).bits), gpu)
     if operand is not None or dtype is not None:
         raise InvalidInput(f"operand and dtype belong to a matrix descriptor, not to {type(subject).__name__}")

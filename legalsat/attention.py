@@ -13,6 +13,7 @@ from legalsat.gemm import ROW_BITS, TILE_ROWS, readers_on
 from legalsat.operators import Copy, as_tensor
 from legalsat.options import AttentionLayout
 from legalsat.targets import Target
+from legalsat.targets import target as as_target
 from legalsat.tensor import Tensor
 
 LAYOUTS = get_args(AttentionLayout)  # axes as they are stored: batch, heads, sequence, elements of a head
@@ -91,9 +92,9 @@ class Attention:
                 raise InvalidInput(f"{name} is {tensor}; give a tensor of {element} {shape}")
             put(self, name, tensor)
 
-    def operands(self, target: Target) -> dict[str, Copy]:
+    def operands(self, target: str | Target) -> dict[str, Copy]:
         """Return Q, K, V and the result O as movements in tiles of 128 tokens, as wide as the widest swizzle."""
-        first, second = readers_on(target)
+        first, second = readers_on(as_target(target))
         width, narrow = (min(extent, ROW_BITS // self.dtype.bits) for extent in (self.head, self.v_head))
         tile = (1, 1, TILE_ROWS, width)
         staged = Tensor(self.out.shape, self.out.dtype)

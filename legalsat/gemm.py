@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from legalsat.checks import integer
+from legalsat.checks import integer, integers
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
@@ -90,8 +90,13 @@ class Gemm:
         Args:
             tile: elements of a tile along m, n and k.
             readers: who reads the tiles of A and of B in shared memory.
+
+        Raises:
+            InvalidInput: a tile of other than three positive integers, or readers of other than two operands.
         """
-        rows, columns, depth = tile
+        rows, columns, depth = integers(tile, "tile", low=1, length=3)
+        if not isinstance(readers, tuple | list) or len(readers) != 2:
+            raise InvalidInput("readers are not two; give who reads A and who reads B, as in WGMMA_CONSUMERS")
         # C only leaves shared memory, so it is judged as the target of a copy whose source no rule refuses.
         pitch = -(-self.n // columns) * columns
         staged = Tensor((self.m, self.n), self.out_dtype, (pitch, 1))

@@ -227,7 +227,10 @@ def _stride_from_json(value: Any) -> Any:
         if value.keys() != {"basis", "scale"}:
             raise InvalidInput(f"stride is {shown(value)}; give an integer, a list or an object with basis and scale")
         return Basis(value["scale"], value["basis"])
-    return [_stride_from_json(v) for v in value] if isinstance(value, list | tuple) else value
+    try:
+        return [_stride_from_json(v) for v in value] if isinstance(value, list | tuple) else value
+    except RecursionError:
+        raise InvalidInput("stride is nested too deep, or holds itself; nest it as the shape") from None
 
 
 def _to_json(value: StrideTuple) -> Any:
@@ -239,7 +242,9 @@ def _to_json(value: StrideTuple) -> Any:
 def _offset(at: Any, shape: IntTuple, stride: StrideTuple, what: str) -> int:
     if isinstance(at, tuple | list):
         if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(at) != len(shape):
-            raise InvalidInput(f"{what} {tuple(at)} does not fit shape {show(shape)}; give an index or one per mode")
+            raise InvalidInput(
+                f"{what} {shown(tuple(at))} does not fit shape {show(shape)}; give an index or one per mode"
+            )
         return sum(_offset(c, n, d, f"{what}[{i}]") for i, (c, n, d) in enumerate(zip(at, shape, stride, strict=True)))
     index = integer(at, what, low=-INT64_MAX)
     sign, rest = (-1, -index) if index < 0 else (1, index)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from legalsat.pasted_host_checks import (
@@ -495,6 +495,6 @@ def _names(cause: Cause, line: str) -> bool:
     )
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)

@@ -7,7 +7,7 @@ that, so that a pattern's single space stands for any white space. All of it tak
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from legalsat.diagnostics import Level
@@ -48,7 +48,7 @@ def even(text: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def compiled(pattern: str) -> re.Pattern[str]:
     """Return a sentence's pattern, whose spaces match a line's end as well."""
     return re.compile("".join(r"[ \n]" if part == " " else part for part in _parts(pattern)))
@@ -59,7 +59,7 @@ def _parts(pattern: str) -> list[str]:
     return re.findall(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[\s\S]", pattern)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def needles(pattern: str) -> tuple[str, ...]:
     """Return words of which every match of `pattern` holds one as it stands: the longest of each alternative.
 

@@ -120,8 +120,12 @@ class Swizzle:
             InvalidInput: widths that are no powers of two.
             NoSuchLayout: the swizzle moves parts of a new element.
         """
+        old_bits, new_bits = (
+            integer(width, what, low=1, high=1 << 20)
+            for what, width in (("old_bits", old_bits), ("new_bits", new_bits))
+        )
         for what, width in (("old_bits", old_bits), ("new_bits", new_bits)):
-            if integer(width, what, low=1, high=1 << 20).bit_count() != 1:
+            if width.bit_count() != 1:
                 raise InvalidInput(f"{what} is {width}; give a power of two")
         base = self.base + old_bits.bit_length() - new_bits.bit_length()
         if base < 0 and self.bits:

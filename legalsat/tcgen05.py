@@ -113,6 +113,8 @@ def kind_of(a: str, b: str, scales: Scales | None = None) -> Kind:
         InvalidInput: no kind does.
     """
     types = {operand_type(a), operand_type(b)}
+    if scales is not None:
+        instance(scales, "scales", Scales)
     for kind in (KINDS[name] for name in _PREFERENCE):
         if types <= set(kind.operands) and (scales in kind.scales if scales else not kind.scales):
             return kind
@@ -198,7 +200,7 @@ def scale_steps(kind: Kind, scales: Scales, steps: int) -> tuple[tuple[int, int]
 
 def _named(name: Any) -> str:
     """Return the name of an element type that may be left out, as None or ""."""
-    return "" if name is None or name == "" else dtype(name).name
+    return "" if name is None or (isinstance(name, str) and not name) else dtype(name).name
 
 
 @dataclass(frozen=True, slots=True)

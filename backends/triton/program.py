@@ -12,7 +12,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
@@ -263,7 +263,7 @@ def interpreter_of(program: Program) -> Callable[..., None]:
     return run
 
 
-@cache
+@lru_cache(maxsize=64)
 def _interpreted(text: str, entry: str) -> Any:
     from triton.runtime.interpreter import InterpretedFunction  # noqa: PLC0415
 

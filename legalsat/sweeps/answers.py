@@ -142,7 +142,7 @@ def _whose(steps: Mapping[str, Mended], words: str) -> str:
     return ", ".join(name for name, one in steps.items() if one.words == words)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=1024)
 def _words(kernel: Any) -> str:
     return str(kernel)
 

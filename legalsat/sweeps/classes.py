@@ -42,14 +42,14 @@ class Judged:
         return not self.codes
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=2048)
 def is_legal(equal: Operator, target: Target) -> bool:
     """Return whether boxes of a tensor map reach a class, given by its smallest operand."""
     broken, view = refused(equal, target)
     return broken is None or bool(view and equal.tile is None)  # what has no tile may be copied by any view of it
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=2048)
 def judged(equal: Operator, target: Target) -> Judged:
     """Return what is found about a class, given by its smallest operand."""
     broken, _ = refused(equal, target)
@@ -92,7 +92,7 @@ def smallest_equal(operand: Copy) -> Copy:
     )
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=2048)
 def _made(  # noqa: PLR0917 - what is remembered by
     tile: tuple[int, ...] | None,
     consumer: Consumer | None,
