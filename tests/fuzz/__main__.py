@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent.parent
 SILENT = 60  # seconds of a call, by the clock, after which its process is ended
 # Calls of a whole run by family, in a million; the rest are quick.
-SHARES = {"plan": 24_000, "explain": 26_000, "ptx": 5_200, "readers": 30_000, "verbs": 8_000}
+SHARES = {"plan": 28_000, "explain": 36_000, "ptx": 5_200, "readers": 30_000, "verbs": 8_000}
 SHARD = {"plan": 6000, "explain": 6000, "ptx": 1300, "readers": 10_000, "verbs": 4000, "quick": 120_000}
 
 
