@@ -14,7 +14,7 @@ from itertools import islice
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError
-from legalsat.explanation import BOXED, FALL_BACK, USES, Repair, Snippet
+from legalsat.explanation import BOXED, FALL_BACK, USES, Repair, Snippet, with_total
 from legalsat.extract.planner import BOXES, Limits, cached_plan
 from legalsat.extract.planner import plan as plan_with
 from legalsat.extract.rows import axes_of, of_rows, row_errors, settled
@@ -188,7 +188,7 @@ def unit_repair(operator: Copy, target: Target, plan: Plan | None, uses: int = U
         0.0,
         view_snippets(operator.source, after, None),
     )
-    return (one.used(uses),)
+    return (with_total(one, uses),)
 
 
 def ranked(found: Iterable[Repair], uses: int = USES, unchanged: Plan | float | None = None) -> list[Repair]:
@@ -200,7 +200,7 @@ def ranked(found: Iterable[Repair], uses: int = USES, unchanged: Plan | float | 
         unchanged: what is done if nothing changes, or its time in nanoseconds; None if nothing can be.
     """
     now = unchanged.cost.nanoseconds if isinstance(unchanged, Plan) else unchanged
-    rows = [repair.used(uses, now) for repair in found]
+    rows = [with_total(repair, uses, now) for repair in found]
     return sorted(rows, key=lambda r: (r.total or 0.0, _DISRUPTION.get(r.kind, 2), r.bytes_added, r.once))
 
 

@@ -74,20 +74,6 @@ class Repair(Generic[After_co]):
         """Whether `after` is legal: all of them are but what changes nothing."""
         return self.kind != FALL_BACK
 
-    def used(self, uses: int, unchanged: float | None = None) -> Repair[After_co]:
-        """Return it with its total.
-
-        Args:
-            uses: how often what was repaired is used.
-            unchanged: predicted time of a use if nothing is changed, in nanoseconds; None if it cannot be used then.
-        """
-        if self.nanoseconds is None:
-            return self
-        total, pays = round(self.once + uses * self.nanoseconds, 1), None
-        if unchanged is not None and self.nanoseconds < unchanged and self.mends:
-            pays = max(1, int(self.once // (unchanged - self.nanoseconds)) + 1)
-        return replace(self, total=total, pays_from=pays)
-
     def to_json(self) -> dict[str, Any]:
         """Return the fields as plain values; what it becomes says in "kind" what it is."""
         after = plain_value(self.after)
@@ -103,6 +89,22 @@ class Repair(Generic[After_co]):
             "pays_from_uses": self.pays_from,
             "snippets": {snippet.terms: snippet.text for snippet in self.snippets},
         }
+
+
+def with_total(repair: Repair[After_co], uses: int, unchanged: float | None = None) -> Repair[After_co]:
+    """Return a repair with its total, and from how many uses on it pays.
+
+    Args:
+        repair: judged, and with a predicted time where there is one.
+        uses: how often what was repaired is used.
+        unchanged: predicted time of a use if nothing is changed, in nanoseconds; None if it cannot be used then.
+    """
+    if repair.nanoseconds is None:
+        return repair
+    total, pays = round(repair.once + uses * repair.nanoseconds, 1), None
+    if unchanged is not None and repair.nanoseconds < unchanged and repair.mends:
+        pays = max(1, int(repair.once // (unchanged - repair.nanoseconds)) + 1)
+    return replace(repair, total=total, pays_from=pays)
 
 
 @dataclass(frozen=True, slots=True)

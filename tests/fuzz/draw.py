@@ -199,7 +199,11 @@ def nearly(value: Any, r: Random) -> Any:  # noqa: PLR0911 - one for each kind
     if is_dataclass(value) and isinstance(value, CHECKED):
         name = r.choice([one.name for one in fields(value) if one.init])
         field = getattr(value, name)
-        return replace(value, **{name: nearly(field, r) if r.random() < 0.7 else hostile(r)})
+        changed = nearly(field, r) if r.random() < 0.7 else hostile(r)
+        try:
+            return replace(value, **{name: changed})
+        except ls.LegalSatError:  # no such value can be made
+            return changed
     return hostile(r)
 
 
