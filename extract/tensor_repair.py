@@ -170,7 +170,9 @@ def repairs(
 def unit_repair(operator: Copy, target: Target, plan: Plan | None, uses: int = USES) -> tuple[Repair, ...]:
     """Return the repair of a legal copy of which a framework may hand on a stride that the driver refuses."""
     after = settled(operator.source, target)
-    if after == operator.source or plan is None:
+    mended_one = with_source(operator, after)
+    made = mended(mended_one, target) if after != operator.source and plan is not None else None
+    if made is None:
         return ()
     old, new, size = plain(operator.source.strides), plain(after.strides), after.dtype.bits
     words = [
@@ -182,9 +184,9 @@ def unit_repair(operator: Copy, target: Target, plan: Plan | None, uses: int = U
     one = Repair(
         "stride",
         message,
-        with_source(operator, after),
+        mended_one,
         0,
-        plan.cost.nanoseconds,
+        made.cost.nanoseconds,
         0.0,
         view_snippets(operator.source, after, None),
     )

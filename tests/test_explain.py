@@ -59,7 +59,7 @@ def test_verdicts_are_the_drivers_or_the_planners_and_repairs_work(operator: Ope
     except ls.NoLegalLayout as refusal:
         plan = None
         if not isinstance(operator, Copy):
-            assert [d.code for d in found.diagnostics] == [d.code for d in refusal.diagnostics]
+            assert [d.code for d in found.diagnostics] == list(dict.fromkeys(d.code for d in refusal.diagnostics))
     if isinstance(operator, Copy):
         free = operator.target == Copy(operator.source).target
         untiled = operator.tile is None and operator.consumer in (None, "threads") and operator.source.rank

@@ -32,9 +32,9 @@ def test_a_load_after_a_load_takes_what_was_asked() -> None:
     timing = timed(one_buffer(), {"K tiles": 3}, times)
     loads = lane(timing, "loads")
     assert [span.end - span.start for span in loads] == [1524.0] * 3
-    # The wait's own ns and the expectation's and the lie between.
-    assert [b.start - a.end for a, b in pairwise(loads)] == [7.0 + 1.0 + 3.0 + 2.0] * 2
-    assert timing.end == loads[-1].end + 7.0 + 1.0 + 3.0
+    # The wait's own ns, the fence's after the read, the expectation's and the lie between.
+    assert [b.start - a.end for a, b in pairwise(loads)] == [7.0 + 1.0 + 3.0 + 1.0 + 2.0] * 2
+    assert timing.end == loads[-1].end + 7.0 + 1.0 + 3.0 + 1.0
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

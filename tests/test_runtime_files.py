@@ -171,7 +171,7 @@ def test_triton_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("legalsat.backends.triton.program.version", missing)
     plan = ls.synthesize(ls.Tensor((64, 64), "bf16"), "h200")
-    with pytest.raises(ls.LegalSatError, match="triton is not installed; install it"):
+    with pytest.raises(ls.LegalSatError, match=r"triton is missing; install legalsat\[triton\]"):
         plan.compile("triton")
 
 
