@@ -52,6 +52,7 @@ KINDS = {
     "named_barrier_out_of_range": "a barrier of the block has another number than 0 to 15, or waits for parts of warps",
     "remote_block_gone": "a block of a cluster ends while others still reach its memory",
     "multicast_outside_cluster": "a multicast goes to blocks that the cluster has not",
+    "map_edit_not_ordered": "a tensor map is edited while copies use it, or used before its edit is acquired",
     "fetched_not_waited": "registers of tcgen05.ld are used before tcgen05.wait::ld",
     "bystander_overtaken": "a warp that only looks on may be two phases late, and then hangs",
     "store_not_awaited": "a block ends before its last store is known to have read its source",
@@ -128,6 +129,7 @@ _HELP = {
     "named_barrier_out_of_range": "use the numbers 0 to 15, and give the threads of all warps that meet",
     "remote_block_gone": "let the cluster meet before the end, or wait for what the others do",
     "multicast_outside_cluster": "set a bit for each destination among the CTAs of the cluster",
+    "map_edit_not_ordered": "wait for the copies by the old map before it is edited, then release and acquire the edit",
     "fetched_not_waited": "give tcgen05.wait::ld before the use",
     "bystander_overtaken": "let only those wait that go on to use what the phase protects",
     "store_not_awaited": "give cp.async.bulk.wait_group.read 0 before the end",
@@ -422,5 +424,4 @@ _USES = {
     "free": "tcgen05.dealloc",
     "ld.tensor": "tcgen05.ld",
     "st.tensor": "tcgen05.st",
-    "map": "an edit of a tensor map",
 }

@@ -23,6 +23,8 @@ from legalsat.analyses.ptx_machine import (
     EXIT,
     JUMP,
     MAP_BASE,
+    PARAMETER,
+    POINTED,
     POINTER,
     TENSOR_COLUMNS,
     TENSOR_STRIPS,
@@ -99,7 +101,6 @@ class Program:
     sums: frozenset[str] = frozenset()
     fetched: frozenset[str] = frozenset()
     needed: set[str] = field(default_factory=set)
-    parameters: dict[int, str] = field(default_factory=dict)
     words: bool = False
     flows: set[tuple[int, int]] = field(default_factory=set)
     alive: dict[int, list[int]] = field(default_factory=dict)
@@ -139,6 +140,11 @@ class Program:
             if i.base == "setp" or i.parts[-1] == "pred":
                 names.update(results_of(i))
         return frozenset(self.slots[name] for name in names if name in self.slots)
+
+    @cached_property
+    def edits_maps(self) -> bool:
+        """Does the kernel edit tensor maps, or acquire those that others edit?"""
+        return bool(self.roles.map_stores) or any("tensormap" in i.name for i in self.kernel.instructions)
 
     # Operands.
 
@@ -293,7 +299,7 @@ class Program:
         name, _, offset = key.partition("+")
         for index, parameter in enumerate(self.kernel.parameters):
             if parameter.name == name and (parameter.type.endswith("64") or parameter.bytes):
-                return (index + 1) * POINTER + int(offset or 0)
+                return (index + 1) * POINTER + int(offset or 0) * POINTED
         return None
 
     def take(self, run: Run) -> None:
@@ -316,8 +322,14 @@ class Program:
         self.code[at] = watching(self.bare[at], before, after) if listed else self.bare[at]
 
     def map_name(self, address: int) -> str:
-        """Return the name of a tensor map: its parameter's, or its address in global memory."""
-        return self.parameters.get(address, f"map at {address:#x}")
+        """Return the name of a tensor map: that of the parameter in which, or to which, it lies, with the offset."""
+        held = address >= MAP_BASE
+        index, rest = divmod(address - MAP_BASE, PARAMETER) if held else divmod(address - POINTER, POINTER)
+        if not 0 <= index < len(self.kernel.parameters):
+            return f"map at {address:#x}"
+        name = self.kernel.parameters[index].name
+        first, offset = (rest, 0) if held else divmod(rest, POINTED)
+        return name + (f"+{first}" if first else "") + (f" at {offset}" if offset else "")
 
     # Questions of the machine.
 
@@ -356,8 +368,7 @@ def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None) 
         program.shared.append(symbol.name)
         at += symbol.bytes
     for i, parameter in enumerate(kernel.parameters):
-        program.symbols[parameter.name] = MAP_BASE + i * 4096
-        program.parameters[MAP_BASE + i * 4096] = parameter.name
+        program.symbols[parameter.name] = MAP_BASE + i * PARAMETER
     control = control_of(kernel, bounds)
     kept = slice_of(program, kernel.instructions, control)
     dropped = [n for n, i in enumerate(kernel.instructions) if is_choice(i) and not kept[n]]

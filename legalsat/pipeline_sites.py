@@ -244,3 +244,20 @@ class UnitUse:
 
     def __str__(self) -> str:
         return self.where
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MapEdit:
+    """A kernel edits a tensor map: whether all copies by the old one are done, and the new one's are after an acquire.
+
+    `idle`: no copy by the old map is under way. `acquired`: each copy by the new one follows the edit, its release and
+    an acquire in the block that copies.
+    """
+
+    where: str
+    map: str
+    idle: bool = True
+    acquired: bool = True
+
+    def __str__(self) -> str:
+        return self.where

@@ -12,6 +12,7 @@ from legalsat.pipeline_sites import (
     BarrierUse,
     Exit,
     Grouped,
+    MapEdit,
     Meeting,
     Multicast,
     NamedBarrier,
@@ -95,4 +96,5 @@ EXAMPLES = (
         PhaseWait(_WHERE, "full[c]", waited=1, current=2),
     ),
     Example("PIPE032", Exit(_WHERE, unread="the store of C"), Exit(_WHERE)),
+    Example("PIPE033", MapEdit(_WHERE, "map of A", idle=False), MapEdit(_WHERE, "map of A")),
 )
