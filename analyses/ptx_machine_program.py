@@ -49,6 +49,7 @@ from legalsat.analyses.ptx_machine_roles import Roles, roles_of
 from legalsat.analyses.ptx_machine_shadow import Regions
 from legalsat.analyses.ptx_machine_slice import LANE_OPERATIONS, slice_of, touches
 from legalsat.analyses.ptx_machine_watch import Watch, watch_all, watching
+from legalsat.analyses.ptx_parameters import with_direct_parameters
 from legalsat.analyses.ptx_text import Kernel, PtxText
 
 _SPECIAL = ("%tid.", "%ntid.", "%ctaid.", "%nctaid.", "%laneid", "%warpid", "%nwarpid", "%cluster", "%nclusterid",
@@ -355,7 +356,7 @@ def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None) 
         Undecided: it uses something that is not understood, such as calls or clusters, or meets a bound.
     """
     x, y, z = kernel.threads
-    bounds = bounds or Bounds()
+    bounds, kernel = bounds or Bounds(), with_direct_parameters(kernel)
     program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds)
     if not program.ranks:
         raise Undecided(kernel.line, "the launch decides how many CTAs a cluster has")
