@@ -150,13 +150,17 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageRead:
-    """A stage is read: whether it holds the reader's item, all of it, and fenced if need be."""
+    """A stage is read: whether it holds the reader's item, all of it, and fenced if need be.
+
+    `copies_fenced`: whether a fence follows what cp.async wrote, where the async proxy reads it.
+    """
 
     where: str
     stage: str
     holds: bool = True
     full: bool = True
     fenced: bool = True
+    copies_fenced: bool = True
 
     def __str__(self) -> str:
         return self.where
