@@ -133,6 +133,9 @@ def _arrivers(machine: Machine, state: State, cell: int) -> Iterator[int]:
 
 def _of_read(machine: Machine, state: State, todo: Instruction, access: Access) -> PipelineError | None:
     held, name = state.items[access.cell], cell_name(machine.tables, access.cell)
+    edited = access.cell in machine.maps
+    if edited and machine.tables.cells[access.cell].name not in machine.tables.pipeline.edited_maps:
+        return None
     if held == OVERLAID:
         return _error(machine, "overwrite", todo, f"item {access.item} of {name} is read after a buffer on its memory")
     racing = any(a.cell == access.cell and a.writes for f in state.flying for a in machine.flights[f].accesses)
@@ -146,6 +149,8 @@ def _of_read(machine: Machine, state: State, todo: Instruction, access: Access) 
     if access.through == "async" and marks:
         label = machine.processes[marks[0][1]].label
         text = f"{label} wrote {name}, and no async proxy fence of it lies between that and this read"
+        if edited:
+            text = f"{label} edited {name}, and no acquire lies between that and this copy by it"
         return _error(machine, "unfenced", todo, text, marks[0][1])
     return None
 

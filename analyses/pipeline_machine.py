@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from legalsat.analyses.pipeline_tables import Flight, Instruction
@@ -82,9 +83,9 @@ class Mark(NamedTuple):
     seen: frozenset[int]
 
 
-def fences(todo: Instruction, mark: tuple[int, int, int]) -> bool:
-    """Tell whether a proxy.async fence is for a write."""
-    return mark[1] == todo.process and (mark[2] < 0 or mark[2] in todo.covers)
+def fences(todo: Instruction, mark: tuple[int, int, int], maps: frozenset[int]) -> bool:
+    """Tell whether a proxy.async fence is for a write; `maps`: cells that are tensor maps, which have their own."""
+    return mark[0] not in maps and mark[1] == todo.process and (mark[2] < 0 or mark[2] in todo.covers)
 
 
 def releases(mark: Mark, process: int, index: int, *, wrote: bool) -> bool:
@@ -170,6 +171,16 @@ class Machine:
         """Return what a process does next, None at its end."""
         program, at = self.programs[process], state.at[process]
         return program[at] if at < len(program) else None
+
+    @cached_property
+    def maps(self) -> frozenset[int]:
+        """Cells that are tensor maps."""
+        names = self.tables.pipeline.maps
+        return frozenset(number for number, cell in enumerate(self.tables.cells) if cell.name in names)
+
+    def maps_of(self, cta: int) -> frozenset[int]:
+        """Return the cells that are tensor maps of a CTA."""
+        return frozenset(number for number in self.maps if self.tables.cells[number].cta == cta)
 
     def flight(self, key: int) -> Flight | None:
         """Return the flight that a key lands."""
@@ -289,7 +300,7 @@ class Machine:
         return self._count(draft, todo.barriers[0], int(todo.op.arrives), todo.op.bytes)
 
     def _load(self, draft: _Draft, todo: Instruction) -> str:
-        for access in todo.accesses:
+        for access in (one for one in todo.accesses if one.writes):
             self._fill(draft, access.cell, None)
             draft.unfenced = frozenset(mark for mark in draft.unfenced if mark[0] != access.cell)
         return ""
@@ -303,7 +314,9 @@ class Machine:
     def _fence(self, draft: _Draft, todo: Instruction) -> str:
         kind = getattr(todo.op, "kind", "")
         if kind == "proxy.async":
-            draft.unfenced = frozenset(m for m in draft.unfenced if not fences(todo, m))
+            draft.unfenced = frozenset(m for m in draft.unfenced if not fences(todo, m, self.maps))
+        elif kind == "tensormap":
+            draft.unfenced = frozenset(m for m in draft.unfenced if m[0] not in self.maps_of(todo.cta))
         elif kind == "mbarrier_init":
             for cell, barrier in enumerate(draft.barriers):
                 if barrier and barrier.unfenced_by == todo.process:

@@ -83,10 +83,12 @@ def _of_access(machine: Machine, access: Access) -> Iterator[Touch]:
 
 def _of_fence(machine: Machine, state: State, todo: Instruction, kind: str) -> Iterator[Touch]:
     if kind == "proxy.async":
-        marks = [mark for mark in state.unfenced if fences(todo, mark)]
+        marks = [mark for mark in state.unfenced if fences(todo, mark, machine.maps)]
         yield from ((("c", cell), "fence", 0) for cell in sorted({mark[0] for mark in marks}))
         copies = {*(mark[2] for mark in marks), *state.flying} & set(todo.covers)
         yield from ((("p", number), "fence", 0) for number in sorted(copies))
+    elif kind == "tensormap":
+        yield from ((("c", cell), "acquire", 0) for cell in sorted(machine.maps_of(todo.cta)))
     elif kind == "mbarrier_init":
         for cell, barrier in enumerate(state.barriers):
             if barrier and barrier.unfenced_by == todo.process:
@@ -140,6 +142,8 @@ def _cell(mode: str, number: int, other: str, other_number: int) -> Relation:
     modes = {mode, other}
     if "fence" in modes:
         return "clash" if "R" in modes else "free"
+    if "acquire" in modes:
+        return "clash" if modes & {"w", "R", "a"} else "free"
     aliases = modes & {"shares", "covers"}
     if aliases:
         # One of them uses a buffer that lies on this cell's memory: "covers" writes there, "shares" reads.

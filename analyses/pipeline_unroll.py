@@ -224,6 +224,7 @@ class _Writer:
 
     def load(self, op: Load) -> None:
         cluster = self.result.pipeline.cluster
+        maps = self.map_of(op)
         fault = "" if 0 < op.mask < 1 << cluster else f"mask {op.mask:#b} names CTAs outside the cluster of {cluster}"
         flights, accesses, barriers = [], [], []
         for cta in (self.other(d) for d in range(cluster) if op.mask >> d & 1):
@@ -231,14 +232,20 @@ class _Writer:
             barriers.append(self.barrier(op.barrier, op.at, cta))
             offset = self.place(op, access, self.cta if op.mask & op.mask - 1 else self.process.instance)
             flight = self.fly(
-                "load", cta=cta, accesses=(access,), fills=access, barrier=barriers[-1], bytes=op.bytes, offset=offset
+                "load",
+                cta=cta,
+                accesses=(access, *maps),
+                fills=access,
+                barrier=barriers[-1],
+                bytes=op.bytes,
+                offset=offset,
             )
             flights.append(flight.number)
             accesses.append(access)
         self.add(
             op,
             item=self.item(op.at),
-            accesses=tuple(accesses),
+            accesses=(*accesses, *maps),
             flights=tuple(flights),
             barriers=tuple(barriers),
             fault=fault,
@@ -274,10 +281,15 @@ class _Writer:
     def store(self, op: Store) -> None:
         access = self.access(op.buffer, op.at, False, "async")
         offset = self.place(op, access, self.process.instance)
-        fetch = self.fly("fetch", accesses=(access,), bytes=op.bytes, offset=offset)
+        accesses = (access, *self.map_of(op))
+        fetch = self.fly("fetch", accesses=accesses, bytes=op.bytes, offset=offset)
         put = self.fly("put", after=(fetch.number,), bytes=op.bytes)
         self.open.setdefault("bulk", []).extend((fetch, put))
-        self.add(op, item=access.item, accesses=(access,), flights=(fetch.number, put.number))
+        self.add(op, item=access.item, accesses=accesses, flights=(fetch.number, put.number))
+
+    def map_of(self, op: Load | Store) -> tuple[Access, ...]:
+        """Return the reading of the tensor map that a copy names."""
+        return (self.access(op.map, op.map_at, False, "async"),) if op.map else ()
 
     def read(self, op: Read | Write) -> None:
         access = self.access(op.buffer, op.at, isinstance(op, Write), "generic")

@@ -8,7 +8,7 @@ place on. What is found so is an assumption: another kernel, with other boxes, w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,8 +31,14 @@ class Boxes:
     unproven: list[tuple[int, str]] = field(default_factory=list)
 
 
-def boxes_of(runs: Sequence[Run], given: Mapping[str, int]) -> Boxes:
-    """Return what runs tell of boxes that are not given."""
+def boxes_of(runs: Sequence[Run], given: Mapping[str, int], launched: Container[int] = ()) -> Boxes:
+    """Return what runs tell of boxes that are not given.
+
+    Args:
+        runs: of a kernel.
+        given: bytes of boxes by map.
+        launched: lines at which a launch decides how many bytes are expected, so that nothing follows from them.
+    """
     found = Boxes(dict(given))
     upper: dict[str, int] = {}
     lower: dict[str, int] = {}
@@ -46,7 +52,8 @@ def boxes_of(runs: Sequence[Run], given: Mapping[str, int]) -> Boxes:
         for name, size in _read(run, upper).items():
             lower[name] = max(size, lower.get(name, LEAST))
     # The same for all phases that expect at one line and load the same: the most frequent are taken for right.
-    ordered = [one for one, _ in equations.most_common()]
+    listed = [one for one, _ in equations.most_common()]
+    ordered = [one for one in listed if one.line not in launched]
     work = [one for one in ordered if any(n not in given for n, _ in one.loads)]
     before = set(found.known)
     _solve(found, work, upper, lower)
@@ -56,9 +63,10 @@ def boxes_of(runs: Sequence[Run], given: Mapping[str, int]) -> Boxes:
             total = sum(found.known[n] * times for n, times in one.loads) + one.known
             if total != one.expected and not any(f.line == one.line for f in found.findings):
                 found.findings.append(_wrong(one, f"its boxes bring {total}"))
-    open_ = sorted({n for one in work for n, _ in one.loads if n not in found.known})
+    left = [one for one in listed if any(n not in found.known for n, _ in one.loads)]
+    open_ = sorted({n for one in left for n, _ in one.loads if n not in found.known})
     if open_ and not found.findings:
-        line = min(one.line for one in work)
+        line = min(one.line for one in left)
         found.unproven.append((line, f"bytes of the boxes of {', '.join(open_)} do not follow from the text"))
     return found
 

@@ -49,19 +49,22 @@ KINDS = {
     "initialisation_not_fenced": "no fence follows the init of a barrier that asynchronous units complete on",
     "overwrite_not_fenced": "the copy engine overwrites ordinary writes without a proxy fence",
     "reads_not_fenced": "the copy engine overwrites what threads have read without a proxy fence",
+    "copies_not_fenced": "what cp.async wrote is read by an asynchronous unit without a proxy fence",
     "named_barrier_out_of_range": "a barrier of the block has another number than 0 to 15, or waits for parts of warps",
     "remote_block_gone": "a block of a cluster ends while others still reach its memory",
     "multicast_outside_cluster": "a multicast goes to blocks that the cluster has not",
+    "map_edit_not_ordered": "a tensor map is edited while copies use it, or used before its edit is acquired",
     "fetched_not_waited": "registers of tcgen05.ld are used before tcgen05.wait::ld",
     "bystander_overtaken": "a warp that only looks on may be two phases late, and then hangs",
     "store_not_awaited": "a block ends before its last store is known to have read its source",
 }
-# What documents ask for, but neither hardware nor the compilers at large (FACTS FN-04, FN-05): no error.
+# What documents ask for, but neither hardware nor the compilers at large (FACTS FN-02, FN-04, FN-05): no error.
 WARNINGS = frozenset(
     {
         "initialisation_not_fenced",
         "overwrite_not_fenced",
         "reads_not_fenced",
+        "copies_not_fenced",
         "fetched_not_waited",
         "bystander_overtaken",
         "store_not_awaited",
@@ -125,9 +128,11 @@ _HELP = {
     "initialisation_not_fenced": "give fence.mbarrier_init.release.cluster after the init, before the block meets",
     "overwrite_not_fenced": "give fence.proxy.async after the writes, before what the load's issuer waits for",
     "reads_not_fenced": "give fence.proxy.async.shared::cta between the wait for the readers and the load",
+    "copies_not_fenced": "give fence.proxy.async after the wait for the copies, before what reads them is issued",
     "named_barrier_out_of_range": "use the numbers 0 to 15, and give the threads of all warps that meet",
     "remote_block_gone": "let the cluster meet before the end, or wait for what the others do",
     "multicast_outside_cluster": "set a bit for each destination among the CTAs of the cluster",
+    "map_edit_not_ordered": "wait for the copies by the old map before it is edited, then release and acquire the edit",
     "fetched_not_waited": "give tcgen05.wait::ld before the use",
     "bystander_overtaken": "let only those wait that go on to use what the phase protects",
     "store_not_awaited": "give cp.async.bulk.wait_group.read 0 before the end",
@@ -293,6 +298,13 @@ class Order:
                     f"{_USES[kind]} reads shared memory that ordinary stores wrote, with no proxy fence between",
                     f"written at line {access.line}",
                 )
+            elif access.kind == "cp.async" and kind in _ASYNCHRONOUS and worker.fenced[access.agent] <= access.epoch:
+                self.find(
+                    "copies_not_fenced",
+                    line,
+                    f"{_USES[kind]} reads shared memory that cp.async wrote, with no proxy fence between",
+                    f"written at line {access.line}",
+                )
         memory.has_read(cells, agent, self._add(agent, epoch, kind, line))
 
     def write(  # noqa: PLR0917
@@ -422,5 +434,4 @@ _USES = {
     "free": "tcgen05.dealloc",
     "ld.tensor": "tcgen05.ld",
     "st.tensor": "tcgen05.st",
-    "map": "an edit of a tensor map",
 }

@@ -15,12 +15,14 @@ import numpy as np
 
 from legalsat.analyses.ptx_contract import Clock, Order, Undecided, Worker
 from legalsat.analyses.ptx_contract_barriers import Barriers
+from legalsat.analyses.ptx_contract_maps import Maps
 from legalsat.analyses.ptx_machine_alu import FULL, LANES, Value, blend, even, lane_values, lanes_of
 from legalsat.analyses.ptx_machine_memory import NOWHERE, SHARED_BYTES
 from legalsat.analyses.ptx_machine_periods import Periods
 from legalsat.analyses.ptx_machine_shadow import Shadow
 
-POINTER, MAP_BASE = 1 << 40, 1 << 50  # fake addresses: of the n-th parameter, and of maps among the parameters
+# Fake addresses: what the n-th parameter points to, or the m-th byte of it; and the parameters themselves, for maps.
+POINTER, POINTED, MAP_BASE, PARAMETER = 1 << 40, 1 << 24, 1 << 50, 1 << 16
 TENSOR_COLUMNS = 512
 TENSOR_STRIPS = 8  # of 16 lanes, which is what the narrow shapes of tcgen05.ld and st reach
 JUMP, BLOCK, PARK, EXIT, PASS = 1, 2, 3, 4, 5
@@ -142,7 +144,7 @@ class Run:
         self.allocated: dict[tuple[int, int], tuple[int, int]] = {}
         self.remote: dict[tuple[int, int, int, int], tuple[tuple[tuple[int, int], ...], str]] = {}
         self.unit_agents: dict[tuple[str, int], int] = {}
-        self.maps: dict[int, dict[str, int]] = {}
+        self.maps = Maps(self.order)
         self.notes: dict[tuple[int, str], None] = {}
         self.bounds: dict[str, int] = {}
         self.places: dict[str, set[int]] = {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations_with_replacement, product
 from typing import Any
 
@@ -148,6 +149,16 @@ class Conditions:
                 if name not in found:
                     found[name] = i.line, self._computed_from(name)
         return {name: (line, keys) for name, (line, keys) in found.items() if keys}
+
+    @cached_property
+    def expected(self) -> dict[int, frozenset[str]]:
+        """Parameters that decide how many bytes are expected, by line."""
+        found = {}
+        for i in self.program.chosen:
+            if i.base == "mbarrier" and "expect_tx" in i.parts:
+                names = [n for one in units.counted_operands(i) for n in names_in(one)]
+                found[i.line] = frozenset().union(*map(self._computed_from, names))
+        return found
 
     def _computed_from(self, name: str) -> frozenset[str]:
         keys: set[str] = set()

@@ -1,22 +1,19 @@
-"""Copies on the machine: cp.async, bulk and tensor copies, their groups, and tensor maps that a kernel edits."""
+"""Copies on the machine: cp.async, bulk and tensor copies, and their groups."""
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.ptx_contract import Undecided
 from legalsat.analyses.ptx_instruction import Instruction
-from legalsat.analyses.ptx_machine import BLOCK, PARK, LaneStores, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine import BLOCK, LaneStores, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_guards import active, guard_of
-from legalsat.analyses.ptx_machine_memory import SHARED_BYTES, in_words, place_of
+from legalsat.analyses.ptx_machine_memory import SHARED_BYTES, in_words
 from legalsat.analyses.ptx_machine_places import Places
 
 UNKNOWN_BOX = 16  # bytes that every box has at least
-# Bits of an element by what tensormap.replace calls its type (FACTS TR-04).
-_REPLACED_BITS = (8, 16, 32, 32, 64, 64, 16, 32, 32, 64, 16, 32, 32, 4, 8, 8)
 
 
 def steering(i: Instruction) -> tuple[str, ...]:
@@ -93,8 +90,10 @@ def _load(program: Any, i: Instruction) -> Operation:
         at = units.shared_place(part, *barrier, lanes, line)
         ranks = ranks_of(run, units.one_address(part, mask, 0, lanes, line), line) if sends else []
         map_, known = "", None
+        at_map = -1
         if tensor:
-            map_ = _name_of(run, program, units.one_address(part, *source, lanes, line))
+            at_map = units.one_address(part, *source, lanes, line)
+            map_ = _name_of(run, program, at_map)
             known = run.barriers.boxes.get(map_)
             if known is not None:
                 known *= rows
@@ -112,6 +111,7 @@ def _load(program: Any, i: Instruction) -> Operation:
                     order = run.order
                     count = min(known if known is not None else UNKNOWN_BOX, SHARED_BYTES - target % SHARED_BYTES)
                     epoch = begun.base + begun.phase
+                    _uses(run, warp, lanes, at_map, (begun.agent, epoch), line)
                     if shared_source:
                         source_ = units.shared_place(part, *begins, lanes, line)
                         order.read(
@@ -126,6 +126,16 @@ def _load(program: Any, i: Instruction) -> Operation:
         return None
 
     return operation
+
+
+def _uses(run: Run, warp: Warp, lanes: int, map_: int, done: tuple[int, int], line: int) -> None:  # noqa: PLR0917
+    """Note what a load that completes at a time reads a tensor map for, if the kernel edits any.
+
+    A group that its thread closes afterwards covers the reading of the map too: on that CUTLASS relies.
+    """
+    if map_ >= 0 and run.program.edits_maps:
+        held = _groups_of(run, warp, (lanes & -lanes).bit_length() - 1)
+        run.maps.use(warp.worker, warp.rank, map_, (done, (held.agent, held.closed)), line)
 
 
 def _mask_of(i: Instruction, first: int) -> str:
@@ -172,12 +182,9 @@ def _aligned(run: Run, address: int, size: int | None, *, tensor: bool, line: in
 def _name_of(run: Run, program: Any, address: int) -> str:
     name: str = program.map_name(address)
     run.used.add(name)
-    edited = run.maps.get(address)
-    if edited is not None and name not in run.barriers.boxes:
-        bits = _REPLACED_BITS[edited.get("elemtype", 0)]
-        extents = [edited[f"box_dim {d}"] for d in range(edited.get("rank", 0) + 1) if f"box_dim {d}" in edited]
-        if len(extents) == edited.get("rank", -1) + 1:
-            run.barriers.boxes[name] = math.prod(extents) * bits // 8
+    made = run.maps.box(address)
+    if made is not None:
+        run.barriers.boxes.setdefault(name, made)
     return name
 
 
@@ -218,8 +225,10 @@ def _store(program: Any, i: Instruction) -> Operation:
         begins = units.shared_places(part, *source, lanes, line)
         chosen = [lane for lane in range(32) if lanes >> lane & 1]
         listed = [begins] * len(chosen) if isinstance(begins, int) else begins.tolist()
+        at_map = -1
         if tensor:
-            map_ = _name_of(run, program, units.one_address(part, *target, lanes, line))
+            at_map = units.one_address(part, *target, lanes, line)
+            map_ = _name_of(run, program, at_map)
             known = run.barriers.boxes.get(map_)
             if known is None and run.let_others_go(warp, part):
                 return BLOCK
@@ -227,10 +236,9 @@ def _store(program: Any, i: Instruction) -> Operation:
             known = units.one_address(part, size, 0, lanes, line)
         counts = {begin: known * rows if known is not None else _written_run(run, begin) for begin in set(listed)}
         for lane, begin in zip(chosen, listed, strict=True):
-            held = warp.stores.get(lane)
-            if held is None:
-                agent = run.agent("stores", 32 * warp.index + lane)
-                held = warp.stores[lane] = LaneStores(agent)
+            held = _groups_of(run, warp, lane)
+            if tensor and program.edits_maps:
+                run.maps.use(warp.worker, warp.rank, at_map, ((held.agent, held.closed),), line)
             count = counts[begin]
             _aligned(run, begin, known if not tensor else 0, tensor=tensor, line=line)
             cells = order.cells(int(begin), max(1, min(count, SHARED_BYTES - begin % SHARED_BYTES)))
@@ -240,6 +248,14 @@ def _store(program: Any, i: Instruction) -> Operation:
         return None
 
     return operation
+
+
+def _groups_of(run: Run, warp: Warp, lane: int) -> LaneStores:
+    """Return the bulk groups of a thread."""
+    held = warp.stores.get(lane)
+    if held is None:
+        held = warp.stores[lane] = LaneStores(run.agent("stores", 32 * warp.index + lane))
+    return held
 
 
 def _written_run(run: Run, begin: int) -> int:
@@ -374,56 +390,4 @@ def _arrive(program: Any, i: Instruction) -> Operation:
     return operation
 
 
-# Tensor maps that are edited.
-
-
-def make_map_edit(program: Any, i: Instruction) -> Operation:
-    """Return tensormap.replace on shared memory, and the copy of an edited map to global memory."""
-    line, guard, parts = i.line, guard_of(program, i), i.parts
-    if parts[1] == "cp_fenceproxy":
-        target: tuple[int, int] = program.address(i.operands[0], line)
-        source: tuple[int, int] = program.address(i.operands[1], line)
-
-        def publish(run: Run, warp: Warp, part: Part) -> int | None:
-            lanes = active(part, guard, line)
-            if not lanes:
-                return None
-            if part.mask != warp.live:
-                return PARK
-            run.order.meet_lanes(warp.worker)
-            begin = place_of(units.one_address(part, *source, lanes, line))
-            if part.registers[target[0]] is not None:
-                run.maps[units.one_address(part, *target, lanes, line)] = dict(run.maps.get(begin, {}))
-            order, worker = run.order, warp.worker
-            if 0 <= begin < run.shared_bytes:
-                cells = order.cells(begin, 128)
-                order.read(order.shared, cells, worker, worker.index, worker.time, "ld", line)
-            return None
-
-        return publish
-    field = parts[3]
-    place: tuple[int, int] = program.address(i.operands[0], line)
-    kept = field in {"box_dim", "elemtype", "rank"}
-    values = [program.source(one, 64, line) for one in i.operands[1:]] if kept else []
-
-    def replace(run: Run, warp: Warp, part: Part) -> int | None:
-        lanes = active(part, guard, line)
-        if not lanes:
-            return None
-        begin = place_of(units.one_address(part, *place, lanes, line))
-        held = run.maps.setdefault(begin, {})
-        if values:
-            last = part.registers[values[-1]]
-            key = field if len(values) == 1 else f"{field} {part.registers[values[0]]}"
-            if isinstance(last, int):
-                held[key] = last
-        if 0 <= begin < run.shared_bytes:
-            order, worker = run.order, warp.worker
-            agent = order.actor(worker, lanes)
-            order.write(order.shared, order.cells(begin, 128), worker, agent, worker.time, "st", line)
-        return None
-
-    return replace
-
-
-__all__ = ["Undecided", "make", "make_map_edit", "steering"]
+__all__ = ["Undecided", "make", "steering"]

@@ -23,6 +23,8 @@ from legalsat.analyses.ptx_machine import (
     EXIT,
     JUMP,
     MAP_BASE,
+    PARAMETER,
+    POINTED,
     POINTER,
     TENSOR_COLUMNS,
     TENSOR_STRIPS,
@@ -47,6 +49,7 @@ from legalsat.analyses.ptx_machine_roles import Roles, roles_of
 from legalsat.analyses.ptx_machine_shadow import Regions
 from legalsat.analyses.ptx_machine_slice import LANE_OPERATIONS, slice_of, touches
 from legalsat.analyses.ptx_machine_watch import Watch, watch_all, watching
+from legalsat.analyses.ptx_parameters import with_direct_parameters
 from legalsat.analyses.ptx_text import Kernel, PtxText
 
 _SPECIAL = ("%tid.", "%ntid.", "%ctaid.", "%nctaid.", "%laneid", "%warpid", "%nwarpid", "%cluster", "%nclusterid",
@@ -99,7 +102,6 @@ class Program:
     sums: frozenset[str] = frozenset()
     fetched: frozenset[str] = frozenset()
     needed: set[str] = field(default_factory=set)
-    parameters: dict[int, str] = field(default_factory=dict)
     words: bool = False
     flows: set[tuple[int, int]] = field(default_factory=set)
     alive: dict[int, list[int]] = field(default_factory=dict)
@@ -139,6 +141,11 @@ class Program:
             if i.base == "setp" or i.parts[-1] == "pred":
                 names.update(results_of(i))
         return frozenset(self.slots[name] for name in names if name in self.slots)
+
+    @cached_property
+    def edits_maps(self) -> bool:
+        """Does the kernel edit tensor maps, or acquire those that others edit?"""
+        return bool(self.roles.map_stores) or any("tensormap" in i.name for i in self.kernel.instructions)
 
     # Operands.
 
@@ -293,7 +300,7 @@ class Program:
         name, _, offset = key.partition("+")
         for index, parameter in enumerate(self.kernel.parameters):
             if parameter.name == name and (parameter.type.endswith("64") or parameter.bytes):
-                return (index + 1) * POINTER + int(offset or 0)
+                return (index + 1) * POINTER + int(offset or 0) * POINTED
         return None
 
     def take(self, run: Run) -> None:
@@ -316,8 +323,14 @@ class Program:
         self.code[at] = watching(self.bare[at], before, after) if listed else self.bare[at]
 
     def map_name(self, address: int) -> str:
-        """Return the name of a tensor map: its parameter's, or its address in global memory."""
-        return self.parameters.get(address, f"map at {address:#x}")
+        """Return the name of a tensor map: that of the parameter in which, or to which, it lies, with the offset."""
+        held = address >= MAP_BASE
+        index, rest = divmod(address - MAP_BASE, PARAMETER) if held else divmod(address - POINTER, POINTER)
+        if not 0 <= index < len(self.kernel.parameters):
+            return f"map at {address:#x}"
+        name = self.kernel.parameters[index].name
+        first, offset = (rest, 0) if held else divmod(rest, POINTED)
+        return name + (f"+{first}" if first else "") + (f" at {offset}" if offset else "")
 
     # Questions of the machine.
 
@@ -343,7 +356,7 @@ def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None) 
         Undecided: it uses something that is not understood, such as calls or clusters, or meets a bound.
     """
     x, y, z = kernel.threads
-    bounds = bounds or Bounds()
+    bounds, kernel = bounds or Bounds(), with_direct_parameters(kernel)
     program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds)
     if not program.ranks:
         raise Undecided(kernel.line, "the launch decides how many CTAs a cluster has")
@@ -356,8 +369,7 @@ def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None) 
         program.shared.append(symbol.name)
         at += symbol.bytes
     for i, parameter in enumerate(kernel.parameters):
-        program.symbols[parameter.name] = MAP_BASE + i * 4096
-        program.parameters[MAP_BASE + i * 4096] = parameter.name
+        program.symbols[parameter.name] = MAP_BASE + i * PARAMETER
     control = control_of(kernel, bounds)
     kept = slice_of(program, kernel.instructions, control)
     dropped = [n for n, i in enumerate(kernel.instructions) if is_choice(i) and not kept[n]]

@@ -26,10 +26,12 @@ class Roles:
 
     Attributes:
         pointers: those that are addresses. multiples: what others must be multiples of, where that is not 1.
+        map_stores: numbers of the stores to global memory at pointers by which copies find tensor maps.
     """
 
     pointers: set[str] = field(default_factory=set)
     multiples: dict[str, int] = field(default_factory=dict)
+    map_stores: frozenset[int] = frozenset()
 
 
 def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
@@ -45,9 +47,18 @@ def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
         if i.base == "cvta":
             direct = {key for key, scale in scales.get(i.operands[1], {}).items() if scale == 1}
             found.pointers |= {key for key in direct if len(direct) == 1 and widths.get(key) == 64}
+    maps: set[str] = set()
     for i in kernel.instructions:
         for name in _maps(i):
-            found.pointers |= {key for key, scale in scales.get(name, {}).items() if scale == 1 and widths[key] == 64}
+            maps |= {key for key, scale in scales.get(name, {}).items() if scale == 1 and widths[key] == 64}
+    found.pointers |= maps
+    found.map_stores = frozenset(
+        n
+        for n, i in enumerate(kernel.instructions)
+        if i.base == "st"
+        and units.space_of(i) == "global"
+        and any(not maps.isdisjoint(scales.get(name, {})) for name in _addresses(i))
+    )
     for i in kernel.instructions:
         for name in _addresses(i):
             held = scales.get(name, {})

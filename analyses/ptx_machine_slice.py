@@ -54,7 +54,8 @@ def slice_of(program: Any, instructions: list[Instruction], control: Control) ->
         i.base in {"bar", "barrier", "trap", "call"} or units.is_effect(i) or (i.base in BRANCHES and not is_choice(i))
         for i in instructions
     ]
-    roots = [root or n in control.spins for n, root in enumerate(roots)]
+    others = control.spins | program.roles.map_stores
+    roots = [root or n in others for n, root in enumerate(roots)]
     slicer = _Slicer(program, instructions, control)
     stored = [
         v for i in instructions if i.base == "st" and units.space_of(i) == "shared" for v in vector(i.operands[1])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses import ptx_machine_copies as copies
+from legalsat.analyses import ptx_machine_maps as maps
 from legalsat.analyses import ptx_machine_matrix as matrix
 from legalsat.analyses.ptx_contract import Undecided
 from legalsat.analyses.ptx_contract_values import agrees, lanes_agree
@@ -44,7 +45,7 @@ def is_effect(i: Instruction) -> bool:
     if base == "fence":
         return parts[1] == "mbarrier_init" or (
             # A fence of global memory alone says nothing of shared memory.
-            parts[1] == "proxy" and parts[2:3] != ("alias",) and "tensormap" not in i.name and "global" not in parts
+            parts[1] == "proxy" and parts[2:3] != ("alias",) and "global" not in parts
         )
     if base == "cp":
         return "prefetch" not in parts
@@ -58,6 +59,8 @@ def steering_operands(i: Instruction) -> tuple[str, ...]:
         return matrix.steering(i)
     if base == "cp":
         return copies.steering(i)
+    if base == "fence":
+        return operands[:1]
     if base == "tensormap":
         needed = parts[1] == "cp_fenceproxy" or parts[3] in {"box_dim", "elemtype", "rank"}
         return operands if needed else operands[:1]
@@ -84,6 +87,10 @@ def make(program: Any, i: Instruction, at: int) -> Operation:
     """
     if i.base == "mbarrier":
         return _barrier(program, i, at)
+    if i.base == "fence" and "tensormap" in i.name:
+        return maps.make_fence(program, i)
+    if i.base == "st" and space_of(i) == "global":
+        return maps.make_store(program, i)
     makers: dict[str, Callable[[Any, Instruction], Operation]] = {
         "bar": _meeting,
         "barrier": _meeting,
@@ -95,7 +102,7 @@ def make(program: Any, i: Instruction, at: int) -> Operation:
         "stmatrix": _matrices,
         "fence": _fence,
         "setmaxnreg": _nothing,
-        "tensormap": copies.make_map_edit,
+        "tensormap": maps.make_edit,
         "atom": _atomic,
         "red": _atomic,
     }
@@ -387,7 +394,11 @@ def _store(program: Any, i: Instruction) -> Operation:
             run.order.blind = True
             return None
         reached = places.at(part.registers[place], lanes, size)
-        if (generic and not in_shared(run, reached)) or not check_inside(run, reached, line):
+        if generic and not in_shared(run, reached):
+            if program.edits_maps:
+                run.maps.stored(warp.worker, lanes, known_lanes(part, place, offset, lanes, line), line)
+            return None
+        if not check_inside(run, reached, line):
             return None
         addresses = reached.addresses
         order, worker = run.order, warp.worker

@@ -118,7 +118,8 @@ _FLAGS = re.compile(r"^\s*\.headerflags.*EF_CUDA_SM(\d+)")
 
 def is_sass(text: str) -> bool:
     """Whether a text looks like disassembled machine code: instructions behind offsets."""
-    return re.search(r"^\s*/\*0{4,}\*/\s+\S", text, re.M) is not None
+    # Blanks of one line: else a text of empty lines would be looked through from each of them.
+    return re.search(r"^[^\S\n]*/\*0{4,}\*/[^\S\n]+\S", text, re.M) is not None
 
 
 def parse(text: str) -> SassText:

@@ -205,6 +205,7 @@ class Machine:
             )
             for name, ring in self.buffers.items()
         }
+        self.map_stages = frozenset(n for n, (name, _) in enumerate(self.stage_names) if name in pipeline.maps)
         self.meetings = self._meetings()
         self.used_barriers = self._used_barriers()
         self.users_of = self._users_of()
@@ -339,6 +340,8 @@ def uses(op: Operation) -> Iterator[tuple[str, str, At]]:
         yield "barrier", op.barrier, op.at
     if isinstance(op, Load | CopyIn | Store | Read | Write):
         yield "buffer", op.buffer, op.at
+    if isinstance(op, Load | Store) and op.map:
+        yield "buffer", op.map, op.map_at
     if isinstance(op, Multiply):
         for name, at in op.reads:
             yield "buffer", name, at

@@ -9,7 +9,7 @@ from legalsat.analyses.typestate_program import Actor
 from legalsat.analyses.typestate_run import Run
 from legalsat.analyses.typestate_state import Events, Process, Stage
 from legalsat.pipeline import At, CopyIn, Load, Read, Store, Write
-from legalsat.pipeline_sites import BarrierPhase, Multicast, StageRead, StageWrite
+from legalsat.pipeline_sites import BarrierPhase, MapEdit, Multicast, StageRead, StageWrite
 
 What: TypeAlias = tuple[str, At]
 USERS = {"cp.async": "copies", "bulk": "stores"}
@@ -30,6 +30,8 @@ def _released(run: Run, actor: Actor, p: Process, events: Events, what: str) -> 
             user = run.machine.users[part] if part < run.machine.first_part else "copies"
             where = run.where(actor, f"write of {what}")
             run.ungrouped(where, bit)
+            if what.partition("[")[0] in run.machine.pipeline.maps:
+                run.violate(MapEdit(where, what, idle=False))
             run.violate(StageWrite(where, what, USERS.get(user, user), done=False))
 
 
@@ -89,6 +91,19 @@ def read_stage(run: Run, actor: Actor, p: Process, of: What, *, part: int, proxy
     return bit
 
 
+def _use_map(run: Run, actor: Actor, p: Process, op: Load | Store, done: tuple[int, int]) -> None:
+    """Read the tensor map that a copy names, if it names one, until a part's event."""
+    if not op.map:
+        return
+    item, stage = _stage(run, actor, p, (op.map, op.map_at))
+    what = f"{op.map}[{op.map_at}]"
+    ready = all(p.known & known for known in (*stage.writes.values(), *stage.fenced.values()))
+    made = stage.item == item or op.map not in run.machine.pipeline.edited_maps
+    if not ready or not made:
+        run.violate(MapEdit(run.where(actor, f"copy by {what}"), what, acquired=False))
+    stage.reads[done[0]] = done[1]
+
+
 def issued(run: Run, p: Process, family: str, bits: int) -> None:
     """Note that operations of a family are under way."""
     p.last[family] = last = run.state.event()
@@ -115,6 +130,7 @@ def load(run: Run, actor: Actor, p: Process, op: Load) -> bool:
         if b.marks.get("over", 0) & ~p.known:
             run.violate(BarrierPhase(run.where(actor, f"load on {name}"), name, timely=False))
         b.tx -= op.bytes
+        _use_map(run, actor, p, op, (run.machine.first_part + index, bit))
         b.marks["loads"] = run.state.event()
         b.coming |= bit | b.marks["loads"]
         b.arrived |= p.known
@@ -133,7 +149,10 @@ def copy_in(run: Run, actor: Actor, p: Process, op: CopyIn) -> bool:
 
 def store(run: Run, actor: Actor, p: Process, op: Store) -> bool:
     """Store; the group says when the source has been read."""
-    issued(run, p, "bulk", read_stage(run, actor, p, (op.buffer, op.at), part=actor.parts["bulk"], proxy=True))
+    part = actor.parts["bulk"]
+    bit = read_stage(run, actor, p, (op.buffer, op.at), part=part, proxy=True)
+    _use_map(run, actor, p, op, (part, bit))
+    issued(run, p, "bulk", bit)
     return True
 
 

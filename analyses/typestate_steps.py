@@ -61,17 +61,9 @@ def fence(run: Run, actor: Actor, p: Process, op: Fence) -> bool:
     """Know that what was done before is fenced."""
     state = run.state
     if op.kind == "proxy.async":
-        users, own = run.machine.users, actor.parts["threads"]
-        for stage in state.stages:
-            for part, bit in stage.fenced.items():
-                # Whoever has waited for a copy may fence it.
-                mine = part == own or users[part] == "cp.async"
-                if mine and not stage.writes.get(part, 0) & ~p.known:
-                    p.known |= bit
-            for fences, done in ((stage.write_fences, stage.writes), (stage.read_fences, stage.reads)):
-                for part, bit in fences.items():
-                    if not done.get(part, 0) & ~p.known:
-                        p.known |= bit
+        _proxy(run, actor, p)
+    elif op.kind == "tensormap":
+        _acquire(run, actor, p)
     elif op.kind == "wgmma":
         p.touched = frozenset()
     elif op.kind == "tcgen05.before":
@@ -83,6 +75,34 @@ def fence(run: Run, actor: Actor, p: Process, op: Fence) -> bool:
     elif op.kind == "mbarrier_init":
         _mark(run, actor, p, "fence")
     return True
+
+
+def _proxy(run: Run, actor: Actor, p: Process) -> None:
+    """Fence what threads wrote and read; tensor maps have a proxy of their own."""
+    users, own = run.machine.users, actor.parts["threads"]
+    for number, stage in enumerate(run.state.stages):
+        if number in run.machine.map_stages:
+            continue
+        for part, bit in stage.fenced.items():
+            # Whoever has waited for a copy may fence it.
+            mine = part == own or users[part] == "cp.async"
+            if mine and not stage.writes.get(part, 0) & ~p.known:
+                p.known |= bit
+        for fences, done in ((stage.write_fences, stage.writes), (stage.read_fences, stage.reads)):
+            for part, bit in fences.items():
+                if not done.get(part, 0) & ~p.known:
+                    p.known |= bit
+
+
+def _acquire(run: Run, actor: Actor, p: Process) -> None:
+    """Acquire the edits of the block's tensor maps of which it knows."""
+    machine = run.machine
+    for name in machine.pipeline.maps & machine.buffers.keys():
+        first = machine.stage_at[actor.cta, name]
+        for stage in run.state.stages[first : first + machine.buffers[name].stages]:
+            for part, bit in stage.fenced.items():
+                if not stage.writes.get(part, 0) & ~p.known:
+                    p.known |= bit
 
 
 def _mark(run: Run, actor: Actor, p: Process, mark: str) -> None:

@@ -158,7 +158,7 @@ class Sweep:
         for place, finding in run.order.findings.items():
             if finding.level != "error":
                 self.warnings.setdefault(finding.kind, finding)
-            elif rank[0] or not meant:
+            elif rank[0] or not meant or (finding.kind == "bytes_differ" and self._launched(finding.line)):
                 self.unproven[finding.line, finding.message + said] = None
             elif rank < self._ranks.get(place, (1 << 62, 0)):
                 self._ranks[place] = rank
@@ -168,6 +168,10 @@ class Sweep:
             self.counts.setdefault(visited, set()).add(count)
         if run.periods is not None:
             self.periods.update(run.periods.found)
+
+    def _launched(self, line: int) -> frozenset[str]:
+        """Return parameters that decide how many bytes are expected at a line, and that are not given."""
+        return self.program.conditions.expected.get(line, frozenset()) - self.fixed.keys()
 
     def _said(self, held: Mapping[str, int]) -> str:
         """Return the values of a run in words."""
@@ -192,7 +196,8 @@ class Sweep:
         """Recover the bytes of boxes from a few runs, and run again what was run without them."""
         runs = [self._made.get(_key(values)) or self.run(values) for values in tried]
         self._made.clear()
-        found: Boxes = boxes_of([r for r in runs if r is not None], self.boxes)
+        launched = {line: keys for line in self.program.conditions.expected if (keys := self._launched(line))}
+        found: Boxes = boxes_of([r for r in runs if r is not None], self.boxes, launched)
         self.boxes.update(found.known)
         self.assumed = found.assumed
         if found.assumed and not found.findings:
@@ -203,6 +208,9 @@ class Sweep:
                 self.unproven |= {(kernel.line, reason): None for reason in idle_maps(found.assumed, maps, made)}
         for finding in found.findings:
             self.findings[finding.kind, finding.line] = finding
+        for line, keys in launched.items():
+            reason = f"how many bytes are expected here, {', '.join(sorted(keys))} decides, and is not given"
+            self.unproven[line, reason] = None
         for line, reason in found.unproven:
             self.unproven[line, reason] = None
         self.sizing = False

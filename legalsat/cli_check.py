@@ -196,7 +196,7 @@ def _verdict(kernel: KernelCheck, look: Look) -> str:
         said = look.paint("proven", "good")
     swept = "; ".join(f"{name} {_range(values)}" for name, values in kernel.parameters.items() if len(values) > 1)
     known = {name: size for name, size in kernel.boxes.items() if name not in kernel.assumed}
-    boxes = "; ".join(f"{name} {size}" for name, size in known.items() if not name.startswith("map at"))
+    boxes = "; ".join(f"{name} {size}" for name, size in known.items() if " at " not in name)
     tail = (f"; {swept}" if swept else "") + (f"; boxes, in bytes: {boxes}" if boxes else "")
     return look.wrap(f"{kernel.name}: {said} ({kernel.runs} runs, {kernel.seconds:.2f} s{tail})")
 

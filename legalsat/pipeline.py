@@ -142,7 +142,8 @@ class Expect:
 class Load:
     """Have the copy engine write `bytes` of the item's buffer, and count them down on the item's barrier when done.
 
-    `mask` has a bit for each CTA of the cluster that gets the data, whose barrier at the same place counts too.
+    `mask` has a bit for each CTA of the cluster that gets the data, whose barrier at the same place counts too. `map`
+    names the ring of tensor maps that the block edits, of which item `map_at` is used; "" where nobody edits the map.
     """
 
     buffer: str
@@ -150,6 +151,8 @@ class Load:
     barrier: str
     bytes: int
     mask: int = 1
+    map: str = ""
+    map_at: At = FIRST
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +174,17 @@ class CopyArrive:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Have the copy engine read `bytes` of the item's buffer and write (or add) them to global memory."""
+    """Have the copy engine read `bytes` of the item's buffer and write (or add) them to global memory.
+
+    `map` and `map_at` as of a `Load`.
+    """
 
     buffer: str
     at: At
     bytes: int
     reduces: bool = False
+    map: str = ""
+    map_at: At = FIRST
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +197,10 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Write the item's buffer with ordinary instructions; done when it returns, but not yet seen by the async proxy."""
+    """Write the item's buffer with ordinary instructions; done when it returns, but not yet seen by the async proxy.
+
+    Of a ring of tensor maps it is an edit with its release, not yet seen by copies (FACTS TR-08).
+    """
 
     buffer: str
     at: At = FIRST
@@ -245,7 +256,10 @@ class UseSums:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A fence: "proxy.async", "mbarrier_init", "wgmma", "tcgen05.before" or "tcgen05.after"."""
+    """A fence: "proxy.async", "mbarrier_init", "wgmma", "tcgen05.before", "tcgen05.after", or "tensormap".
+
+    The last acquires the tensor maps that the block has edited, so far as the role knows, for all who learn of it.
+    """
 
     kind: str
 
@@ -409,6 +423,18 @@ class Pipeline:
     def stages(self) -> int:
         """Stages of the deepest ring of buffers, 1 where there is none."""
         return max((buffer.stages for buffer in self.buffers), default=1)
+
+    @property
+    def maps(self) -> frozenset[str]:
+        """Names of buffers that are tensor maps, by which others are copied."""
+        ops = (op for role in self.roles for op in walk(role.body))
+        return frozenset(op.map for op in ops if isinstance(op, Load | Store) and op.map)
+
+    @property
+    def edited_maps(self) -> frozenset[str]:
+        """Those of them that roles edit; the others are made before the launch."""
+        ops = (op for role in self.roles for op in walk(role.body))
+        return self.maps & {op.buffer for op in ops if isinstance(op, Write | Load | CopyIn)}
 
     @property
     def symbols(self) -> tuple[str, ...]:

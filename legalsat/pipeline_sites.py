@@ -150,13 +150,17 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageRead:
-    """A stage is read: whether it holds the reader's item, all of it, and fenced if need be."""
+    """A stage is read: whether it holds the reader's item, all of it, and fenced if need be.
+
+    `copies_fenced`: whether a fence follows what cp.async wrote, where the async proxy reads it.
+    """
 
     where: str
     stage: str
     holds: bool = True
     full: bool = True
     fenced: bool = True
+    copies_fenced: bool = True
 
     def __str__(self) -> str:
         return self.where
@@ -241,6 +245,23 @@ class UnitUse:
     where: str
     unit: str
     present: bool
+
+    def __str__(self) -> str:
+        return self.where
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MapEdit:
+    """A kernel edits a tensor map: whether all copies by the old one are done, and the new one's are after an acquire.
+
+    `idle`: no copy by the old map is under way. `acquired`: each copy by the new one follows the edit, its release and
+    an acquire in the block that copies.
+    """
+
+    where: str
+    map: str
+    idle: bool = True
+    acquired: bool = True
 
     def __str__(self) -> str:
         return self.where

@@ -58,6 +58,10 @@ def _of(ring: str, at: At) -> str:
     return f"{ring}[{at}]" if at.cursor else ring
 
 
+def _by(op: Load | Store) -> str:
+    return f" by {_of(op.map, op.map_at)}" if op.map else ""
+
+
 def words(op: Operation) -> str:
     """Return what an operation does."""
     text: str = _WORDS[type(op)](op)
@@ -87,11 +91,12 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     Load: lambda op: (
         f"load {op.bytes} bytes into {_of(op.buffer, op.at)}"
         + f" for CTAs {op.mask:#b}" * (op.mask != 1)
+        + _by(op)
         + f", counted on {op.barrier}"
     ),
     CopyIn: lambda op: f"copy {op.bytes} bytes into {_of(op.buffer, op.at)} asynchronously",
     CopyArrive: lambda op: f"arrive on {_of(op.barrier, op.at)} when the copies are done",
-    Store: lambda op: f"{'add' if op.reduces else 'store'} {op.bytes} bytes of {_of(op.buffer, op.at)}",
+    Store: lambda op: f"{'add' if op.reduces else 'store'} {op.bytes} bytes of {_of(op.buffer, op.at)}" + _by(op),
     Read: lambda op: f"read {_of(op.buffer, op.at)}",
     Write: lambda op: f"write {_of(op.buffer, op.at)}",
     Multiply: lambda op: f"multiply {' by '.join(_of(*one) for one in op.reads)} into {op.sums}, by {op.unit}",

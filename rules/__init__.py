@@ -7,6 +7,7 @@ from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.rule import Rule, rules_in
 from legalsat.rules import (
     lenient,
+    map_edits,
     matrix,
     movement,
     padding,
@@ -51,10 +52,11 @@ RULES = rules_in(
     wgmma_shapes,
     products,
     pipeline,
+    map_edits,
     lenient,
     tensor_copy,
 )
-PIPELINE_RULES = rules_in(pipeline, lenient)
+PIPELINE_RULES = rules_in(pipeline, map_edits, lenient)
 TENSOR_MEMORY_RULES = rules_in(tcgen05, tensor_memory)
 # By what they judge; a rule's first parameter says it.
 COPY_RULES = tuple(rule for rule in RULES if rule.site == "TmaCopy")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from legalsat.pipeline_sites import Exit, PhaseWait, SumsUse
+from legalsat.pipeline_sites import Exit, PhaseWait, StageRead, SumsUse
 from legalsat.rule import Requirements, Source, require
 from legalsat.rules.movement import CHIP
 from legalsat.targets import Target
@@ -65,4 +65,24 @@ def store_not_awaited(exit: Exit, target: Target) -> Requirements:
         "the block may end before {what} has read its source",
         help="give cp.async.bulk.wait_group.read 0 before the end",
         what=exit.unread,
+    )
+
+
+@CHIP.rule(
+    "PIPE034",
+    Source("PTX ISA 9.1, 9.7.15", "fence").saying("to make the generic proxy operations visible to the async proxy"),
+    refused_by="document",
+    level="warning",
+)
+def copies_not_fenced(read: StageRead, target: Target) -> Requirements:
+    """What cp.async wrote is fenced, after it was waited for, before a matrix unit or the copy engine reads it.
+
+    cp.async without bulk writes through the generic proxy, as stores do (FACTS FN-02). Triton 3.6 multiplies by wgmma
+    behind its wait and a barrier of the block alone, and such kernels run; Triton 3.9 and tilelang give the fence.
+    """
+    yield require(
+        read.copies_fenced,
+        "stage {stage} was written by cp.async and is read by the async proxy without a fence",
+        help="give fence.proxy.async after the wait for the copies, before what reads them is issued",
+        stage=read.stage,
     )

@@ -101,7 +101,7 @@ SLOW = {
 
 
 def asked(names: list[str]) -> None:
-    """Ask the readers of these texts in a process of little memory, with a clock at each."""
+    """Ask the readers of these texts in a process of little memory, with a clock of processor time at each."""
     code = (
         "import resource, sys, time; import fuzz_ptx, test_ptx_bounds as t\n"
         "resource.setrlimit(resource.RLIMIT_AS, (t.MOST_MEMORY + (1 << 29),) * 2)\n"

@@ -14,6 +14,7 @@ from legalsat.rules import (
     TENSOR_MAP_RULES,
     judge,
     lenient,
+    map_edits,
     matrix,
     movement,
     padding,
@@ -157,6 +158,7 @@ def test_rules_of_movements_are_no_tensor_map_rules() -> None:
             tensor_rows,
             products,
             pipeline,
+            map_edits,
             lenient,
             tensor_copy,
         )

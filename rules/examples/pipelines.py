@@ -12,6 +12,7 @@ from legalsat.pipeline_sites import (
     BarrierUse,
     Exit,
     Grouped,
+    MapEdit,
     Meeting,
     Multicast,
     NamedBarrier,
@@ -95,4 +96,6 @@ EXAMPLES = (
         PhaseWait(_WHERE, "full[c]", waited=1, current=2),
     ),
     Example("PIPE032", Exit(_WHERE, unread="the store of C"), Exit(_WHERE)),
+    Example("PIPE033", MapEdit(_WHERE, "map of A", idle=False), MapEdit(_WHERE, "map of A")),
+    Example("PIPE034", _read(copies_fenced=False), _read()),
 )
