@@ -82,7 +82,8 @@ class _Chart:
         end = "never ends" if self.timing.stuck else f"ends after {self.timing.end:,.0f} ns"
         title = f"Pipeline{' of ' if subject else ''}{subject}, {end}"
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" role="img">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" width="{_WIDTH}" role="img"'
+            ' style="max-width:100%;height:auto">',
             f"<title>{escape(title)}</title><style>{_STYLE}</style>",
             f'<rect class="page" width="{_WIDTH}" height="{height:.0f}"/>',
             f'<text x="10" y="18">{escape(title)}</text>',

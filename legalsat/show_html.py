@@ -58,7 +58,7 @@ font:13px/1.45 ui-monospace,monospace;overflow-wrap:normal;color:inherit}
 .legalsat summary{cursor:pointer}.legalsat details{margin:.4em 0}
 .legalsat .drawn{margin:1.2em 0}.legalsat .drawn summary{margin-bottom:.6em}
 .legalsat table{border-collapse:collapse;margin:.5em 0}.legalsat td{border-top:1px solid var(--line);
-padding:.15em 1em .15em 0;text-align:left;vertical-align:top}
+padding:.15em 1em .15em 0;text-align:left;vertical-align:top;overflow-wrap:break-word}
 .legalsat td.good,.legalsat td.error{white-space:nowrap}
 .legalsat .pictures{display:flex;flex-wrap:wrap;gap:1.2em 2em;align-items:flex-start}
 .legalsat figure{margin:0;max-width:100%;min-width:0}.legalsat figcaption{font-weight:600;margin-bottom:.3em}
