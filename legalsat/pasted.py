@@ -14,6 +14,7 @@ from legalsat.extract.explain import explain_tensor_map
 from legalsat.extract.explain_word import explain_word, unit_lacking, word_of
 from legalsat.pasted_grammar import plain
 from legalsat.pasted_maps import PrintedMap, printed_maps
+from legalsat.pasted_products import explain_products
 from legalsat.pasted_results import (
     FailedCall,
     Returned,
@@ -66,7 +67,8 @@ def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
         of_a_word = _explain_word(readable, target)
         if of_a_word is not None:
             return of_a_word
-    results, sentences = returned_results(readable), list(explain_sentences(readable, target))
+    results = returned_results(readable)
+    sentences = [*explain_products(readable, target), *explain_sentences(readable, target)]
     maps = printed_maps(readable)
     if maps:
         return _explain_maps(maps, results, sentences, target)

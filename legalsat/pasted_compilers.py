@@ -211,6 +211,34 @@ COMPILERS = (
     ),
     Sentence(
         "Triton",
+        r"element type combination exists only for untransposed operands",
+        "WGMMA010",
+        "an operand is not K-major, and its type is only read K-major",
+        _K_MAJOR,
+    ),
+    Sentence(
+        "Triton",
+        r"hopperMma\w*[^`]{0,200}Assertion `n ==",
+        "WGMMA008",
+        "the columns that are left to each warpgroup are none of the instruction's",
+        "take fewer warps or more columns: each group of 4 warps multiplies at least 64 rows by 8 columns of its own",
+    ),
+    Sentence(
+        "Mosaic GPU",
+        r"Tiling \(\(64, ?\d+\)[^\n]{0,80} does not apply to shape",
+        "WGMMA002",
+        "the rows are no multiple of 64, or the columns none of 8, as a layout of wgmma has them",
+        _ROWS,
+    ),
+    Sentence(
+        "Mosaic GPU",
+        r"Tiling \(\(128, ?\d+\)[^\n]{0,80} does not apply to shape",
+        "TCGEN003",
+        "the rows are no multiple of 128, or the columns none of 8, as tensor memory has them",
+        "take 128 rows for each block of sums, or a layout of 64",
+    ),
+    Sentence(
+        "Triton",
         r"WGMMA result M dimension must be divisible by 64",
         "WGMMA002",
         "the result's rows are no multiple of 64",
@@ -394,7 +422,7 @@ COMPILERS = (
     ),
     Sentence(
         "CuTe",
-        r"Static shape_div failure",
+        r"Static shape_div failure|tile_to_shape: block shape does not divide",
         "WGMMA004",
         "a tile is no multiple of the instruction's or the swizzle's atom, nor the atom of it",
         "take a tile that whole atoms fill along each axis and for each warpgroup, or an atom of a narrower swizzle",
@@ -412,6 +440,29 @@ COMPILERS = (
         "COPY007",
         "the shared tensor and the global one are not split into tiles of the map's box alike",
         "group the modes of one box in both tensors (group_modes), and leave stages and tiles in the modes behind",
+    ),
+    Sentence(
+        "CuTe DSL",
+        r"expects the '(?P<what>sf_type|sf_dtype|sf_vec_size)' Op parameter to be (?P<type>[^\n]{1,60})",
+        "TCGEN010",
+        "the instruction's {what} is not {type}",
+        _SCALED,
+    ),
+    Sentence(
+        "CuTe DSL",
+        r"expects the '(?P<what>(?:a|b|ab|acc|accumulator)_d?type)' Op parameter to be (?P<type>[^\n]{1,60})",
+        "TCGEN001",
+        "the instruction's {what} is not {type}",
+        TYPES,
+    ),
+    Sentence(
+        "CUTLASS",
+        r"cutlass error: Error Internal|kErrorInternal|Failed to initialize GEMM",
+        "SMEM001",
+        "the kernel could not be set up on this GPU: most often it asks for more shared memory than the GPU has, as "
+        "one that was built for another GPU does",
+        "compare the bytes that the trace prints with the GPU's limit (CUTLASS_DEBUG_TRACE_LEVEL=1); take a smaller "
+        "tile, fewer stages or a smaller cluster, or a kernel that was built for the GPU",
     ),
     Sentence(
         "CUTLASS",

@@ -73,6 +73,9 @@ def enum(word: str, field: str) -> int | str:
     for known in (*SWIZZLES, *L2_PROMOTIONS) if field in ("swizzle", "l2_promotion") else ("16B", "32B"):
         if bare.replace("BYTES", "B").replace("L2_", "") == known.upper():
             return known
+    spelled = re.fullmatch(r"(?:K_|MN_)?[SBW]{0,2}_?(32|64|128)B?", bare)  # as s128b, SW128, B64
+    if field == "swizzle" and spelled is not None:
+        return f"{spelled[1]}B"
     raise InvalidInput(f"{field} of the printed map is {word!r}, none of its values; give the driver's number")
 
 

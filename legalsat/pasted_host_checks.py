@@ -40,6 +40,15 @@ HOST_CHECKS = (
         WIDER_BOX,
     ),
     Sentence(
+        "a descriptor's maker",
+        r"(?:[Dd]escriptor|"
+        r"TMA)[\s\S]{0,200}?\b(?P<extent>\d+)(?: elements?)? \* (?P<size>\d+)(?: bytes?(?:/element)?)? = "
+        r"(?P<bytes>[1-9]|1[0-5]) bytes",
+        "TMA008",
+        "the block's last dimension has {extent} elements of {size} bytes, {bytes} bytes, less than 16",
+        WIDER_BOX,
+    ),
+    Sentence(
         "Triton",
         r"block shape must have at least 16 bytes in the last dimension(?!, but got)",
         "TMA008",
@@ -279,7 +288,8 @@ HOST_CHECKS = (
     ),
     Sentence(
         "CUTLASS",
-        r"Should meet TMA alignment requirement|minimum alignment requirements for TMA|Error Misaligned Operand",
+        r"Should meet TMA alignment requirement|static_assert\(detail::is_aligned<|minimum alignment requirements for "
+        r"TMA|Error Misaligned Operand",
         "TMA005",
         "the leading dimension of an operand is no multiple of 16 bytes",
         PAD + "; so is C, if its epilogue stores with the copy engine",

@@ -126,7 +126,9 @@ PTXAS = (
     Sentence(
         "the runtime",
         r"no kernel image is available for execution|CUDA_ERROR_NO_BINARY_FOR_GPU"
-        r"|invalid device function|unsupported toolchain|CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+        r"|invalid device function|unsupported toolchain|CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
+        r"|cudaErrorNoKernelImageForDevice|CUDA_ERROR_INVALID_PTX|cudaErrorInvalidPtx|cudaErrorUnsupportedPtxVersion"
+        r"|device kernel image is invalid|SM version specified by \.target is higher",
         "TOOL004",
         "the program holds no code for this GPU and driver",
         ARCHITECTURE,

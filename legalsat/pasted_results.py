@@ -43,7 +43,8 @@ RESULTS = (
         "CUDA_ERROR_ILLEGAL_ADDRESS",
         "cudaErrorIllegalAddress",
         "an illegal memory access was encountered",
-        r"Warp (?:Illegal|Out-of-range) Address",
+        r"Warp (?:Illegal|Out-of-range) Address|Address 0x[0-9a-fA-F]{1,16} is out of bounds|"
+        r"Invalid __(?:shared|local)__ (?:read|write|atomic)|Out-of-range Shared or Local Address",
     ),
     Result(702, "CUDA_ERROR_LAUNCH_TIMEOUT", "cudaErrorLaunchTimeout", "the launch timed out and was terminated"),
     Result(
@@ -58,7 +59,8 @@ RESULTS = (
         "CUDA_ERROR_MISALIGNED_ADDRESS",
         "cudaErrorMisalignedAddress",
         "misaligned address",
-        "Warp Misaligned Address",
+        r"Warp Misaligned Address|[Aa]ddress (?:is )?misaligned|Misaligned shared or local address|"
+        r"Address 0x[0-9a-fA-F]{1,16} is misaligned",
     ),
     Result(719, "CUDA_ERROR_LAUNCH_FAILED", "cudaErrorLaunchFailure", "unspecified launch failure"),
     Result(801, "CUDA_ERROR_NOT_SUPPORTED", "cudaErrorNotSupported", "operation not supported"),
@@ -329,6 +331,7 @@ _NUMBERED = re.compile(
 )
 _ENCODES = re.compile(r"TMA desc|tensor ?_?map", re.IGNORECASE)
 _MOST_RESULTS, _NEAR = 200, 300  # of one text, and characters of a long line
+_ERROR_OF_CUDA = re.compile(r"cuda.{0,60}error", re.IGNORECASE)
 _OF_CUDA = re.compile(r"cuda|tma|tensor ?map", re.IGNORECASE)
 
 
@@ -368,7 +371,7 @@ def returned_results(text: str) -> list[Returned]:
         names = "|".join(filter(None, (result.name, result.runtime_name, result.tools_say)))
         places = [match.start() for match in islice(re.finditer(rf"\b(?:{names})\b", text), _MOST_RESULTS)]
         for match in islice(re.finditer(re.escape(result.text), text, re.IGNORECASE), _MOST_RESULTS):
-            if match[0].lower() == alone.lower() or _OF_CUDA.search(_line(text, match.start())):
+            if match[0].lower() == alone.lower() or _OF_CUDA.search(_said_before(text, match)):
                 places.append(match.start())
         found += [Returned(result.number, bool(_ENCODES.search(_line(text, at))), at) for at in places]
     return sorted(found, key=lambda returned: returned.at)
@@ -378,6 +381,15 @@ def _line(text: str, at: int) -> str:
     """Return the line around a place, of a very long one what is near."""
     before, after = text[max(at - _NEAR, 0) : at], text[at : at + _NEAR]
     return before.rpartition("\n")[2] + after.partition("\n")[0]
+
+
+def _said_before(text: str, match: re.Match[str]) -> str:
+    """Return the line around a result's words; where they end it, a line before that tells of CUDA's error as well."""
+    line = _line(text, match.start())
+    if not line.rstrip().lower().endswith(match[0].lower()):
+        return line
+    above = text[max(match.start() - 2 * _NEAR, 0) : match.start()].rpartition("\n")[0].rpartition("\n")[2]
+    return f"{above} {line}" if _ERROR_OF_CUDA.search(above) else line
 
 
 def _known(number: int) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from math import gcd
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
@@ -17,13 +19,19 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain import explain_tensor
 from legalsat.operators import Copy
+from legalsat.pasted_calls import made_tensors
 from legalsat.pasted_sentences import RULE_OF
 from legalsat.rule import require
 from legalsat.targets import Target
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, plain
 
-ROWS, ROW_BITS = 128, 8 * 128
+ROWS, ROW_BITS, GRANULE_BITS = 128, 8 * 128, 8 * 16
 MOST_TENSORS = 8  # of one text, the others repeat them or are not what it is about
+# What a call that was given an illegal map returns, and a kernel that made one.
+_OF_ILLEGAL_MAPS = frozenset({"CUDA001", "CUDA715", "CUDA716"})
+_SPEAKS_OF_MAPS = re.compile(
+    r"\btma\b|_tma|tma_|tensor_?map|tensor_?desc|TensorDescriptor|cp\.async\.bulk", re.IGNORECASE
+)
 _WIDTHS = ("u8", "bf16", "fp32", "fp64")
 _LIST = r"(?:torch\.Size\()?[(\[](?P<{0}>\d+(?:,\s*\d+)*),?[)\]]\)?"
 _PRINTED = re.compile(
@@ -62,6 +70,8 @@ def explain_printed_tensors(
     every = list(printed_tensors(text))
     found = [one for one in (_explain(printed, target, uses) for printed in every) if one is not None]
     found = found or [one for one in (_explain_partly(printed, target, said) for printed in every) if one is not None]
+    if not any(not one.legal for one in found):
+        found = [*_explain_made(text, target, said, uses), *found]
     if not found:
         return None
     told = next((one for one in found if not one.legal), found[0])
@@ -69,6 +79,28 @@ def explain_printed_tensors(
     more = [diagnostic for diagnostic in said if diagnostic.code not in codes]
     legal = told.legal and not any(diagnostic.level == "error" for diagnostic in more)
     return replace(told, legal=legal, diagnostics=(*told.diagnostics, *more))
+
+
+def _explain_made(text: str, target: Target, said: Sequence[Diagnostic], uses: int) -> list[Explanation]:
+    """Return the explanation of the first tensor that code makes and no map describes, of a text of a failed copy."""
+    of_maps = any(one.code.startswith(("TMA", "COPY")) for one in said)
+    if not said or not (of_maps or _SPEAKS_OF_MAPS.search(text)):
+        return []
+    for made in islice(made_tensors(text), MOST_TENSORS):
+        printed = Printed(made.shape, made.strides, made.dtype)
+        try:
+            found = _explain(printed, target, uses) or _explain_partly(printed, target, said)
+        except InvalidInput:  # of no tensor, such as one of overlapping rows
+            continue
+        codes = set() if found is None or found.legal else {one.code for one in found.diagnostics}
+        # What the text says of another cause outweighs a tensor that its code happens to make.
+        if (
+            found is not None
+            and codes
+            and (all(one.code.startswith("CUDA") for one in said) or not codes.isdisjoint(one.code for one in said))
+        ):
+            return [replace(found, values=(*found.values, "the text's code makes this tensor; it was not run"))]
+    return []
 
 
 def printed_tensors(text: str) -> Iterator[Printed]:
@@ -82,7 +114,8 @@ def printed_tensors(text: str) -> Iterator[Printed]:
                 break
             tensors.append(Printed(_numbers(shape), dtype=match["xla"] or early.pop("dtype", None)))
         elif not tensors:
-            early |= {name: word for name, word in match.groupdict().items() if word is not None}
+            words = {name: word for name, word in match.groupdict().items() if word is not None}
+            early |= {name: word for name, word in words.items() if name != "dtype" or _is_type(word)}
         else:
             _add(tensors[-1], match)
     last = tensors[-1] if tensors else None
@@ -140,7 +173,8 @@ def _explain_partly(printed: Printed, target: Target, said: Sequence[Diagnostic]
     first, codes = judged[0], [{d.code for d in one.diagnostics} for one in judged]
     certain = tuple(d for d in first.diagnostics if all(d.code in others for others in codes))
     wanted = {d.code for d in said}
-    if first.legal or not certain or (printed.strides is None and wanted.isdisjoint(d.code for d in certain)):
+    complained = not wanted.isdisjoint(d.code for d in certain) or wanted <= _OF_ILLEGAL_MAPS
+    if first.legal or not certain or (printed.strides is None and not complained):
         return None
     open_ = "its type is not printed, and every type breaks this" if printed.dtype is None else ""
     dense = "its strides are not printed: rows without gaps are taken" if printed.strides is None else ""
@@ -166,10 +200,13 @@ def _copy(printed: Printed, element: DType, strides: tuple[int, ...] | None) -> 
 def _tile(tensor: Tensor) -> tuple[int, ...] | None:
     """Return a tile along the tensor's own last two axes, 128 rows of 128 bytes; none if it has but one.
 
-    Without a tile a dense tensor may travel as one long row, which says nothing about a map of its axes.
+    Without a tile, or with one of whole ragged rows, a dense tensor may travel as one long row, which says nothing
+    about a map of its axes; a narrow row's box is whole granules of 16 bytes, as every box is.
     """
     *outer, rows, columns = (1, *plain(tensor.shape))
-    return (*outer[1:], min(rows, ROWS), min(columns, ROW_BITS // tensor.dtype.bits)) if tensor.rank > 1 else None
+    granule = GRANULE_BITS // gcd(GRANULE_BITS, tensor.dtype.bits)
+    width = min(-(-columns // granule) * granule, ROW_BITS // tensor.dtype.bits)
+    return (*outer[1:], min(rows, ROWS), width) if tensor.rank > 1 else None
 
 
 def _numbers(words: str) -> tuple[int, ...]:

@@ -12,7 +12,8 @@ from test_pasted import SAID
 from test_reported_texts import REPORTS
 
 import legalsat as ls
-from legalsat.pasted_causes import CAUSES, named_causes
+from legalsat.pasted_cause_table import CAUSES
+from legalsat.pasted_causes import named_causes
 from legalsat.pasted_grammar import compiled, even, needles
 from legalsat.pasted_sentences import RULE_OF, SENTENCES, explain_causes, explain_sentences
 from legalsat.targets import TARGETS
@@ -76,6 +77,8 @@ COMPILED = [
     ("Deadlock detected while waiting on an mbarrier", "PIPE007", "phase"),
     ("Buffer being accessed has outstanding reads", "PIPE008", "reads"),
     ("RuntimeError: Kernel requires a runtime memory allocation, but no allocator was set.", "TOOL009", "memory"),
+    ("ValueError: Tiling ((128, 8), (32, 8), (8, 8), (2,)) does not apply to shape (64, 128)", "TCGEN003", "128"),
+    ("OpError: expects the 'acc_dtype' Op parameter to be Float32 or Float16", "TCGEN001", "acc_dtype"),
 ]
 # One cause in words of several programs that no recogniser of sentences knows.
 IN_OTHER_WORDS = {

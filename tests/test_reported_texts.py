@@ -1,4 +1,4 @@
-"""Texts of public reports, half of them found after the recognisers stood: the cause comes first or second."""
+"""Texts of public reports, most of them found after the recognisers stood: the cause comes first or second."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ REPORTS: list[dict[str, Any]] = [
     json.loads(line) for line in (DATA / "reported_texts.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 # Maps that are in order: what failed is an earlier kernel.
-LEGAL = {"sglang-1413"}
+LEGAL = {"sglang-1413", "xinfer-302"}
+# Of each set that was found afterwards, how many were named when first read (docs/pasted.md).
+NAMED_AT_ONCE = {"blind": (15, 26), "blind-2": (25, 46), "blind-3": (18, 27), "blind-4": (4, 9)}
 
 
 def named(report: dict[str, Any]) -> bool:
@@ -27,7 +29,7 @@ def named(report: dict[str, Any]) -> bool:
     return not {d.code for d in found.diagnostics[:2]}.isdisjoint(report["codes"])
 
 
-@pytest.mark.parametrize("half", ["built", "blind"])
+@pytest.mark.parametrize("half", ["built", *NAMED_AT_ONCE])
 def test_the_cause_of_90_percent_of_the_texts_is_named_first_or_second(half: str) -> None:
     asked = [report for report in REPORTS if report["half"] == half]
     missed = [report["id"] for report in asked if not named(report)]
@@ -57,7 +59,10 @@ def test_a_text_is_told_alike_through_loggers_terminals_and_test_runners() -> No
 
 
 def test_each_report_says_where_it_is_from_and_why_it_expects_what() -> None:
-    assert len({report["id"] for report in REPORTS}) == len(REPORTS) >= 60
+    assert len({report["id"] for report in REPORTS}) == len(REPORTS) >= 142
     for report in REPORTS:
         assert report["url"].startswith("https://github.com/") or "repository unknown" in report["url"]
-        assert report["why"] and report["codes"] and ("first_run" in report) == (report["half"] == "blind")
+        assert report["why"] and report["codes"] and ("first_run" in report) == (report["half"] != "built")
+    for half, share in NAMED_AT_ONCE.items():
+        found = [report["first_run"] for report in REPORTS if report["half"] == half]
+        assert (sum(found), len(found)) == share
