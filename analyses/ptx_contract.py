@@ -59,7 +59,9 @@ KINDS = {
     "store_not_awaited": "a block ends before its last store is known to have read its source",
 }
 # What may break where there is nothing to do, such as no round of a loop, and something is waited for all the same.
-OF_NOTHING = frozenset({"arrivals_missing", "barrier_not_initialised", "not_drained", "roles_disagree"})
+OF_NOTHING = frozenset(
+    {"arrivals_missing", "barrier_not_initialised", "not_drained", "remote_block_gone", "roles_disagree"}
+)
 # What documents ask for, but neither hardware nor the compilers at large (FACTS FN-02, FN-04, FN-05): no error.
 WARNINGS = frozenset(
     {

@@ -25,6 +25,8 @@ from legalsat.extract.ptx_names import title_of, told
 from legalsat.extract.ptx_sweep import MISREAD, WORK, Sweep, not_understood
 from legalsat.targets import target as as_target
 
+MORE_TIME = 1.5  # times what a kernel has had, for which it is begun anew
+
 
 @dataclass(frozen=True, slots=True)
 class Unproven:
@@ -142,11 +144,28 @@ def check_ptx(
         raise InvalidInput(f"the text is for {module.target}, not {target}; leave the target out or give that one")
     fixed, boxes = arguments(module, parameters, box_bytes)
     fixed = take_block(module, block, fixed) | _grid(grid, fixed)
-    bounds = Bounds()
-    found = [
-        (lacking(module.target, kernel), _checked(module, kernel, fixed, boxes, bounds)) for kernel in module.kernels
-    ]
-    return PtxCheck(module.target, tuple(replace(one, findings=units + one.findings) for units, one in found))
+    found = _in_time(module, fixed, boxes)
+    units = [lacking(module.target, kernel) for kernel in module.kernels]
+    return PtxCheck(
+        module.target, tuple(replace(one, findings=w + one.findings) for w, one in zip(units, found, strict=True))
+    )
+
+
+def _in_time(module: PtxText, fixed: dict[str, int], boxes: dict[str, int]) -> list[KernelCheck]:
+    """Check all kernels in the seconds that a text may take: each in its share, then those that need more."""
+    bounds, kernels = Bounds(), module.kernels
+    found: list[KernelCheck] = []
+    late: dict[int, float] = {}
+    for n, kernel in enumerate(kernels):
+        part = bounds.part(len(kernels) - n)
+        found.append(_checked(module, kernel, fixed, boxes, part))
+        if not part.left:
+            late[n] = part.seconds
+    for count, n in enumerate(late):
+        part = bounds.part(len(late) - count)
+        if part.seconds > MORE_TIME * late[n]:
+            found[n] = _checked(module, kernels[n], fixed, boxes, part)
+    return found
 
 
 def _grid(grid: int | Sequence[int] | None, parameters: Mapping[str, int]) -> dict[str, int]:

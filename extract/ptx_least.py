@@ -18,19 +18,28 @@ MOST = 4096  # that a least value may be, or
 MOST_ROUNDS = 8  # rounds of the parameter's loop
 _GROWTH = 4  # from one guess to the next
 _SWEEPS = 3  # that begin at other least values
+_PROBES = 3
 _PROBE_WORK = 50_000  # instructions of one run that looks for a least value
 
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """What a launch must keep to: a parameter and its least value, and the line and the reason of what breaks below."""
+    """What a launch must keep to.
+
+    Attributes:
+        name: of a parameter. least: its least value. multiple: what it is a multiple of.
+        line, below: what breaks otherwise, and where.
+    """
 
     name: str
     least: int
     line: int
     below: str
+    multiple: int = 1
 
     def __str__(self) -> str:
+        if self.multiple > 1:
+            return f"{self.name} is a multiple of {self.multiple} (else: {self.below}, at line {self.line})"
         return f"{self.name} is at least {self.least} (below: {self.below}, at line {self.line})"
 
 
@@ -43,10 +52,12 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     Returns:
         The sweep to go by, and what it takes for granted.
     """
-    boxes = dict(first.boxes)
+    boxes, multiples = dict(first.boxes), first.program.roles.multiples
+    before = dict(multiples)
     sweep_all(first)
     sweep, work, runs = first, first.work, first.runs
     found: dict[str, Precondition] = {}
+    shared: dict[str, Precondition] = {}
     seen, earlier = Seen(), list[Values]()
     for _ in range(_SWEEPS):
         if not sweep.failing or (not sweep.findings and not sweep.missed):
@@ -55,14 +66,19 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
         taken = first.program.forget()
         seen = Seen({n: w | seen.outcomes.get(n, 0) for n, w in taken.outcomes.items()}, seen.cases | taken.cases)
         search = _Search(sweep, boxes, first.most - work)
-        more = search.preconditions(found)
+        more = {} if shared else search.shared_tiles()
+        shared |= more
+        if not more:
+            more = search.preconditions(found)
+            found |= more
         work, runs = work + search.work, runs + search.runs
         first.program.forget()
         if not more or work > first.most:
             break
-        found |= more
+        whole = {name: one.multiple for name, one in shared.items()}
+        multiples |= whole
         least = {name: one.least for name, one in found.items()}
-        sweep = Sweep(first.program, first.fixed, dict(boxes), first.most - work, least=least)
+        sweep = Sweep(first.program, first.fixed, dict(boxes), first.most - work, least=least, whole=whole)
         sweep.excused, sweep.earlier = seen, earlier
         sweep_all(sweep)
         work, runs = work + sweep.work, runs + sweep.runs
@@ -70,7 +86,9 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
             break
         if not sweep.findings and not sweep.missed:
             sweep.work, sweep.runs = work, runs
-            return sweep, tuple(found.values())
+            return sweep, (*shared.values(), *found.values())
+    multiples.clear()
+    multiples |= before
     first.work, first.runs = work, runs
     return first, ()
 
@@ -88,6 +106,21 @@ class _Search:
         self.sweep, self.boxes, self.most = sweep, boxes, most
         self.work = self.runs = 0
         self._known: dict[tuple[tuple[str, int], ...], bool] = {}
+
+    def shared_tiles(self) -> dict[str, Precondition]:
+        """Return parameters of which each CTA of a cluster must get as many tiles as the others."""
+        ranks = self.sweep.program.ranks
+        listed = sorted(self.sweep.failing, key=lambda one: sum(map(abs, one[0].values())))
+        if ranks == 1 or not all(of_nothing for *_, of_nothing in listed):
+            return {}
+        for name, step in self.sweep.steps.items():
+            multiple = step * ranks
+            uneven = [one for one in listed if step and one[0].get(name, 0) % multiple]
+            whole = [{**v, name: -(-v[name] // multiple) * multiple} for v, *_ in uneven[:_PROBES]]
+            if whole and all(map(self._right, whole)):
+                _, line, reason, _ = uneven[0]
+                return {name: Precondition(name, 0, line, reason, multiple)}
+        return {}
 
     def preconditions(self, known: dict[str, Precondition]) -> dict[str, Precondition]:
         """Return preconditions that leave out every run that went wrong; none where there are no such."""

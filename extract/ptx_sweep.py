@@ -24,7 +24,7 @@ from legalsat.analyses.ptx_machine_periods import Period, Periods
 from legalsat.analyses.ptx_machine_program import Program, Seen
 from legalsat.analyses.ptx_machine_watch import Watch
 
-LEAST_ROUNDS, MOST_ROUNDS = 4, 64  # of one loop that are tried one by one
+LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
 SPREAD = 8  # rounds between two runs that show how often a head is come to in each
 UNROLLED = 16  # rounds that a compiler may put into one
 COUNTS = (1, 2, 3, 15, 16, 17, 32, 64, 128, 4096)  # that a parameter takes which says how many arrive, or where
@@ -34,6 +34,7 @@ PAIRED = (0, 1, 3)
 GREATEST_POWER = 12  # of two: parameters that make no difference up to there steer no loop
 WORK = 1_500_000  # instructions followed for one kernel, some seconds; what is not tried by then is not proven
 RUN_WORK = 150_000  # the same for one run
+MANY_WORK = 50_000  # the same for one of many tiles
 MOST_TURNED = 6  # runs that try to turn one condition round
 MOST_FINDINGS = 20
 MAP_BYTES = 128  # of a tensor map among the parameters
@@ -64,7 +65,7 @@ class Sweep:
         findings: the one of the smallest example by kind and line. unproven: lines and reasons.
         zeros: lines at which launches that divide by zero were dropped.
         tried: values, by name. periods: of heads, all that were seen. loops: heads that came to rest in no run.
-        least: values below which launches are left out.
+        least, whole: values below which launches are left out, and of which parameters must be multiples.
         failing: values of runs that broke the contract, or divided by zero, with a line, what went wrong, and whether
             it may be for want of work.
         excused: ways that conditions and tables took in `earlier` runs, of which some are left out now.
@@ -94,6 +95,7 @@ class Sweep:
     counted: set[str] = field(default_factory=set)
     zeros: dict[int, None] = field(default_factory=dict)
     least: Values = field(default_factory=dict)
+    whole: Values = field(default_factory=dict)
     failing: list[tuple[Values, int, str, bool]] = field(default_factory=list)
     excused: Seen = field(default_factory=Seen)
     earlier: list[Values] = field(default_factory=list)
@@ -139,6 +141,8 @@ class Sweep:
     def _launch(self, values: Values) -> Values | None:
         """Return values with a grid that has the block; None where they are none that a launch is said to have."""
         if any(values.get(name, least) < least for name, least in self.least.items()):
+            return None
+        if any(values.get(name, 0) % multiple for name, multiple in self.whole.items()):
             return None
         for axis in "xyz":
             block, grid = f"%ctaid.{axis}", f"%nctaid.{axis}"
@@ -245,10 +249,10 @@ class Sweep:
             if found_wrong:
                 self.run(values)
 
-    def step_of(self, name: str, others: Values) -> int:
+    def step_of(self, name: str, others: Values, limit: int = RUN_WORK) -> int:
         """Return by how much a parameter must grow for a loop to run once more; 0 if it steers none."""
         by, begin = self.program.multiple(name), others[name]
-        first = self.shown(others)
+        first = self.shown(others, limit)
         if first is None:
             return 0
 
@@ -463,9 +467,12 @@ def sweep_all(sweep: Sweep) -> None:
     }
     idle = [name for name in names if name in decisive and not steps[name] and not name.startswith("%")]
     if len(idle) > 1:  # tiles of rows and columns: neither steers a loop where there is none of the other
+        many = {name: _up(1 << GREATEST_POWER, program.multiple(name)) for name in idle}
         for name in idle:
-            many = {other: program.multiple(other) << GREATEST_POWER for other in idle if other != name}
-            steps[name] = 0 if sweep.late else sweep.step_of(name, {**ones, **many})
+            for few in ({}, {other: step for other, step in steps.items() if step}):  # where many are too many
+                if not steps[name] and not sweep.late:
+                    others = {**ones, **many, **few, name: ones[name]}
+                    steps[name] = sweep.step_of(name, others, MANY_WORK)
     looped = {name: step for name, step in steps.items() if step}
     rest = {name: one for name, one in ones.items() if not steps[name]}
     several = [_rounds(sweep, rest, looped, rounds) for rounds in ((1, 2) if looped else (1,))]
@@ -484,6 +491,10 @@ def sweep_all(sweep: Sweep) -> None:
         sweep.unproven[0, program.bounds.reason] = None
     if sweep.work > sweep.most:
         sweep.unproven[0, f"not all parameters are tried within {sweep.most} instructions"] = None
+
+
+def _up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
 
 
 def _rounds(sweep: Sweep, rest: Values, looped: Values, rounds: int) -> Values:
@@ -509,7 +520,7 @@ def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
     for name, step in main.items():
         rounds = sweep.rounds_of(name, step, once, [other for other in main if other != name])
         if sweep.findings:
-            rounds = max(rounds, SPREAD + 1)  # the smallest example may be between those that were run
+            rounds = SPREAD + 1  # the smallest example may be between those that were run
         for count in range(rounds + 1):
             # A loop around this one need not run often for each of its counts; pairs come below.
             values = {**base, name: sweep.more(name, step, count)}
