@@ -203,9 +203,7 @@ def _verdict(kernel: KernelCheck, look: Look) -> str:
         f"{told(kernel.name, name)} {_range(values)}" for name, values in kernel.parameters.items() if len(values) > 1
     )
     known = {name: size for name, size in kernel.boxes.items() if name not in kernel.assumed}
-    boxes = "; ".join(
-        f"{told(kernel.name, name)} {size}" for name, size in known.items() if " at " not in name
-    )
+    boxes = "; ".join(f"{told(kernel.name, name)} {size}" for name, size in known.items() if " at " not in name)
     tail = (f"; {swept}" if swept else "") + (f"; boxes, in bytes: {boxes}" if boxes else "")
     return look.wrap(f"{kernel.title}: {said} ({kernel.runs} runs, {kernel.seconds:.2f} s{tail})")
 

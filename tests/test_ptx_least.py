@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_ptx_branches import only, ring
 
 from legalsat import check_pipeline
+from legalsat.analyses.ptx_bounds import Bounds
 from legalsat.cli import main
 from legalsat.extract.ptx_least import MOST_ROUNDS
 from legalsat.extract.ptx_names import title_of
@@ -122,3 +124,31 @@ def test_parameters_are_told_and_taken_by_their_number() -> None:
     (finding, *_) = only(text, parameters={"param_0": 2}).findings
     assert name not in finding.message
     assert only(text, parameters={"param_0": 4}).proven
+
+
+def tiled(**more: Any) -> str:
+    """A ring of as many rounds as there are whole tiles of 8 rows and 16 columns."""
+    begin = "ld.param.u32 %r2, [n];"
+    tiles = (
+        f"{begin}\nshr.u32 %r2, %r2, 4;\nld.param.u32 %r30, [m];\nshr.u32 %r30, %r30, 3;\nmul.lo.u32 %r2, %r2, %r30;"
+    )
+    return ring(2, **more).replace(begin, tiles).replace("u64 x", "u64 x, .param .u32 m")
+
+
+def test_rows_and_columns_that_count_only_together_are_both_swept() -> None:
+    found = only(tiled())
+    assert found.proven, (found.findings, found.unproven)
+    rounds = {(m // 8) * (n // 16) for m in found.parameters["m"] for n in found.parameters["n"]}
+    assert set(range(6)) <= rounds and not found.conditions
+
+
+def test_a_fault_that_only_several_tiles_show_is_found() -> None:
+    kinds = {f.kind for f in only(tiled(released=False)).findings}
+    assert "arrivals_missing" in kinds
+
+
+def test_the_kernels_of_a_text_share_its_seconds() -> None:
+    whole = Bounds(8.0)
+    first = whole.part(3)
+    assert first.left <= 4.0 < whole.left <= 8.0  # what it leaves is for the other two
+    assert 7.0 < whole.part(1).left <= 8.0 and Bounds(0.0).part(2).reason
