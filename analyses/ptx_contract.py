@@ -58,6 +58,10 @@ KINDS = {
     "bystander_overtaken": "a warp that only looks on may be two phases late, and then hangs",
     "store_not_awaited": "a block ends before its last store is known to have read its source",
 }
+# What may break where there is nothing to do, such as no round of a loop, and something is waited for all the same.
+OF_NOTHING = frozenset(
+    {"arrivals_missing", "barrier_not_initialised", "not_drained", "remote_block_gone", "roles_disagree"}
+)
 # What documents ask for, but neither hardware nor the compilers at large (FACTS FN-02, FN-04, FN-05): no error.
 WARNINGS = frozenset(
     {
@@ -91,9 +95,17 @@ class Finding:
     help: str
 
     @property
+    def of_nothing(self) -> bool:
+        """May it be so because there was nothing to do, so that something was left out that is always waited for?"""
+        return self.kind in OF_NOTHING or self.message.endswith(UNWRITTEN)
+
+    @property
     def level(self) -> Level:
         """How grave it is, as its rule says."""
         return "warning" if self.kind in WARNINGS else "error"
+
+
+UNWRITTEN = "which nothing has written"  # what is read, as messages say it
 
 
 class Undecided(Exception):
@@ -376,7 +388,7 @@ class Order:
         for line, (kind, first, whole) in self.unwritten.items():
             what = f"{_USES[kind]} reads shared byte {in_words(first)}"
             if whole and not self.blind:
-                self.find("read_before_full", line, f"{what}, which nothing has written")
+                self.find("read_before_full", line, f"{what}, {UNWRITTEN}")
             else:
                 open_[line, f"{what}, which nothing is known to have written"] = None
         return open_

@@ -9,9 +9,14 @@ import numpy as np
 
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.ptx_instruction import Instruction, results_of, vector
-from legalsat.analyses.ptx_machine import Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine import MAP_BASE, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_alu import FULL, MOST_BITS, Value, arithmetic, blend, compare
 from legalsat.analyses.ptx_machine_guards import assign, guard_of
+
+
+def _of_parameters(place: Value) -> Value:
+    """Return the address of a place among the parameters, of which 32 bits may be all that a register held."""
+    return MAP_BASE | place & (1 << 32) - 1 if isinstance(place, int) else place
 
 
 def compute(program: Any, i: Instruction) -> Operation:
@@ -29,6 +34,8 @@ def compute(program: Any, i: Instruction) -> Operation:
     if base == "selp":
         return _select(program, i, guard)
     work = compare(parts) if base == "setp" else arithmetic(parts, i.operands)
+    if base == "cvta" and "param" in parts and "to" not in parts:
+        work = _of_parameters
     if work is None:
         return _unknown(program, results, guard, line)
     bits = _operand_bits(parts)

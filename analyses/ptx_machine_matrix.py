@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.matrix_layout import read_addresses
-from legalsat.analyses.ptx_contract import Undecided
+from legalsat.analyses.ptx_contract import UNWRITTEN, Undecided
 from legalsat.analyses.ptx_instruction import Instruction, immediate, vector
 from legalsat.analyses.ptx_machine import BLOCK, PARK, TENSOR_COLUMNS, TENSOR_STRIPS, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_copies import ranks_of
@@ -124,7 +124,7 @@ def _read(  # noqa: PLR0917
     run.touched[empty] = True
     if run.sized:
         byte = in_words(int(empty[0]) * order.granule)
-        order.find("read_before_full", line, f"a multiplication reads shared byte {byte}, which nothing has written")
+        order.find("read_before_full", line, f"a multiplication reads shared byte {byte}, {UNWRITTEN}")
 
 
 # wgmma.

@@ -62,6 +62,14 @@ COVERED = frozenset({"mbarrier", "cp", "wgmma", "tcgen05", "bar", "barrier"})
 
 
 @dataclass
+class Seen:
+    """Which ways runs have taken: outcomes of conditions, by their number, and cases of tables of branches."""
+
+    outcomes: dict[int, int] = field(default_factory=dict)
+    cases: set[tuple[int, int]] = field(default_factory=set)
+
+
+@dataclass
 class Program:
     """A kernel made ready.
 
@@ -314,6 +322,16 @@ class Program:
                     ended.add(watch.at)
         for at in ended:
             self.watch(at)
+
+    def forget(self) -> Seen:
+        """Let runs begin anew; return what those until now have taken."""
+        taken = Seen({n: w.seen for n, w in enumerate(self.watches)}, self.cases)
+        self.cases, self.reached = set(), set()
+        for watch in self.watches:
+            watch.seen = 0
+        for at in self.watches_at:
+            self.watch(at)
+        return taken
 
     def watch(self, at: int) -> None:
         """Let an operation note conditions that have not been seen both ways."""

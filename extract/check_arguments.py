@@ -18,14 +18,14 @@ def arguments(module: PtxText, parameters: object, box_bytes: object) -> tuple[d
 
     Args:
         module: the text.
-        parameters: a mapping from parameters, such as "n" or "args+8", or from `%ctaid.x`, `%ntid.x` and the like, to
-            numbers.
+        parameters: a mapping from parameters, such as "n" or "args+8", or in short "param_0", or from `%ctaid.x`,
+            `%ntid.x` and the like, to numbers.
         box_bytes: a mapping from parameters that are tensor maps to bytes.
 
     Raises:
         InvalidInput: either is no such mapping, or names nothing in the text.
     """
-    fixed, boxes = _numbers(parameters, "parameters"), _numbers(box_bytes, "box_bytes")
+    fixed, boxes = (_in_full(module, _numbers(*one)) for one in ((parameters, "parameters"), (box_bytes, "box_bytes")))
     names = {p.name for kernel in module.kernels for p in kernel.parameters}
     for name in [*fixed, *boxes]:
         if name.startswith("%"):
@@ -37,6 +37,17 @@ def arguments(module: PtxText, parameters: object, box_bytes: object) -> tuple[d
         if size <= 0 or size % BOX_GRANULE:
             raise InvalidInput(f"a box of {name} has {size} bytes; give a positive multiple of {BOX_GRANULE}")
     return fixed, boxes
+
+
+def _in_full(module: PtxText, given: dict[str, int]) -> dict[str, int]:
+    """Return values by names in full, where one is given as messages tell it: without the name of its kernel."""
+    names = {p.name for kernel in module.kernels for p in kernel.parameters}
+    found: dict[str, int] = {}
+    for name, value in given.items():
+        full = [f"{kernel.name}_{name}" for kernel in module.kernels]
+        meant = [one for one in full if one.partition("+")[0] in names]
+        found |= dict.fromkeys(meant if meant and name.partition("+")[0] not in names else [name], value)
+    return found
 
 
 def _numbers(given: object, what: str) -> dict[str, int]:

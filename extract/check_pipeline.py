@@ -12,6 +12,7 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.errors import InvalidInput
 from legalsat.extract.check_ptx import KernelCheck, PtxCheck, check_ptx
 from legalsat.extract.check_sass import SassCheck, check_sass
+from legalsat.extract.ptx_names import told
 from legalsat.gemm_plan import GemmPlan
 from legalsat.pipeline import Pipeline
 from legalsat.plan import Plan
@@ -121,7 +122,7 @@ def _of_program(what: str, pipeline: Pipeline, target: Target) -> PipelineCheck:
 
 
 def _of_text(found: PtxCheck) -> PipelineCheck:
-    names = ", ".join(kernel.name for kernel in found.kernels)
+    names = ", ".join(kernel.title for kernel in found.kernels)
     return PipelineCheck(
         f"{names} on {found.target}",
         tuple(map(diagnostic_of, (*found.findings, *found.warnings))),
@@ -136,8 +137,12 @@ def assumptions_of(kernel: KernelCheck) -> tuple[str, ...]:
     block = [f"blocks have {kernel.block} threads, the most that .maxntid allows"] if kernel.block else []
     shape = " x ".join(map(str, kernel.cluster)) if kernel.cluster is not None else ""
     cluster = [f"clusters have {shape} CTAs, which the text does not say"] if shape else []
-    boxes = [f"a box of map {name.removeprefix('map ')} has {size} bytes" for name, size in kernel.assumed.items()]
-    return (*block, *cluster, *boxes)
+    boxes = [f"a box of map {_map(kernel, name)} has {size} bytes" for name, size in kernel.assumed.items()]
+    return (*map(str, kernel.conditions), *block, *cluster, *boxes)
+
+
+def _map(kernel: KernelCheck, name: str) -> str:
+    return told(kernel.name, name.removeprefix("map "))
 
 
 def code_of(finding: Finding) -> str:

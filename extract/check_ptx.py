@@ -20,8 +20,12 @@ from legalsat.errors import InvalidInput
 from legalsat.extract.check_arguments import arguments
 from legalsat.extract.check_block import extents_of, take_block, words
 from legalsat.extract.ptx_clusters import clusters_of
-from legalsat.extract.ptx_sweep import MISREAD, WORK, Sweep, not_understood, sweep_all
+from legalsat.extract.ptx_least import Precondition, sweep_from_least
+from legalsat.extract.ptx_names import title_of, told
+from legalsat.extract.ptx_sweep import MISREAD, WORK, Sweep, not_understood
 from legalsat.targets import target as as_target
+
+MORE_TIME = 1.5  # times what a kernel has had, for which it is begun anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class KernelCheck:
         seconds: taken. work: instructions that were followed.
         block: threads of a block that are assumed since the text names them as the most; "" where it fixes them.
         cluster: CTAs of a cluster along x, y and z, where the text does not say it and it is assumed.
+        conditions: what a launch must keep to, since the kernel breaks for less.
         reached: how many of the barriers and asynchronous operations runs have come to, and how many there are.
     """
 
@@ -62,10 +67,16 @@ class KernelCheck:
     cluster: tuple[int, int, int] | None = None
     work: int = 0
     reached: tuple[int, int] = (0, 0)
+    conditions: tuple[Precondition, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The name in short, as the source has it."""
+        return title_of(self.name)
 
     @property
     def proven(self) -> bool:
-        """Nothing is wrong, and nothing is left open."""
+        """Nothing is wrong, and nothing is left open, in all launches that keep to `conditions`."""
         return not self.findings and not self.unproven
 
 
@@ -133,11 +144,28 @@ def check_ptx(
         raise InvalidInput(f"the text is for {module.target}, not {target}; leave the target out or give that one")
     fixed, boxes = arguments(module, parameters, box_bytes)
     fixed = take_block(module, block, fixed) | _grid(grid, fixed)
-    bounds = Bounds()
-    found = [
-        (lacking(module.target, kernel), _checked(module, kernel, fixed, boxes, bounds)) for kernel in module.kernels
-    ]
-    return PtxCheck(module.target, tuple(replace(one, findings=units + one.findings) for units, one in found))
+    found = _in_time(module, fixed, boxes)
+    units = [lacking(module.target, kernel) for kernel in module.kernels]
+    return PtxCheck(
+        module.target, tuple(replace(one, findings=w + one.findings) for w, one in zip(units, found, strict=True))
+    )
+
+
+def _in_time(module: PtxText, fixed: dict[str, int], boxes: dict[str, int]) -> list[KernelCheck]:
+    """Check all kernels in the seconds that a text may take: each in its share, then those that need more."""
+    bounds, kernels = Bounds(), module.kernels
+    found: list[KernelCheck] = []
+    late: dict[int, float] = {}
+    for n, kernel in enumerate(kernels):
+        part = bounds.part(len(kernels) - n)
+        found.append(_checked(module, kernel, fixed, boxes, part))
+        if not part.left:
+            late[n] = part.seconds
+    for count, n in enumerate(late):
+        part = bounds.part(len(late) - count)
+        if part.seconds > MORE_TIME * late[n]:
+            found[n] = _checked(module, kernels[n], fixed, boxes, part)
+    return found
 
 
 def _grid(grid: int | Sequence[int] | None, parameters: Mapping[str, int]) -> dict[str, int]:
@@ -179,10 +207,11 @@ def _check(  # noqa: PLR0917
     started = time.monotonic()
     sweep: Sweep | None = None
     reason, line = "", kernel.line
+    conditions: tuple[Precondition, ...] = ()
     try:
         program = compile_kernel(module, kernel, bounds)
         sweep = Sweep(program, fixed, dict(boxes), most=work)
-        sweep_all(sweep)
+        sweep, conditions = sweep_from_least(sweep)
     except Undecided as stop:
         reason, line = stop.reason, stop.line or line
     except MISREAD as error:
@@ -193,11 +222,15 @@ def _check(  # noqa: PLR0917
         return KernelCheck(kernel.name, kernel.line, (), open_, 0, {}, {}, time.monotonic() - started)
     if reason:
         sweep.unproven[0 if reason == bounds.reason else line, reason] = None
+
+    def shown(finding: Finding) -> Finding:
+        return replace(finding, message=told(kernel.name, finding.message))
+
     known = kernel.threads_known or kernel.threads_at_most
     if not known:
         reason = f"neither .reqntid nor .maxntid, and no block is given: {program.threads} threads are taken"
         sweep.unproven[kernel.line, reason] = None
-    findings = sorted(sweep.findings.values(), key=lambda f: (f.line, f.kind))
+    findings = sorted(map(shown, sweep.findings.values()), key=lambda f: (f.line, f.kind))
     if not known:  # with other blocks it may be right
         sweep.unproven |= {(f.line, f"with blocks of {program.threads} threads: {f.message}"): None for f in findings}
         findings = []
@@ -205,14 +238,15 @@ def _check(  # noqa: PLR0917
         kernel.name,
         kernel.line,
         tuple(findings),
-        tuple(Unproven(line, reason) for line, reason in sorted(sweep.unproven)),
+        tuple(Unproven(line, told(kernel.name, reason)) for line, reason in sorted(sweep.unproven)),
         sweep.runs,
         {name: tuple(sorted(values)) for name, values in sorted(sweep.tried.items())},
         dict(sorted(sweep.boxes.items())),
         time.monotonic() - started,
-        tuple(sorted(sweep.warnings.values(), key=lambda f: (f.line, f.kind))),
+        tuple(sorted(map(shown, sweep.warnings.values()), key=lambda f: (f.line, f.kind))),
         sweep.assumed,
         words(kernel.threads) if kernel.threads_at_most else "",
         work=sweep.work,
         reached=(len(program.reached), len(program.covered)),
+        conditions=tuple(replace(one, name=told(kernel.name, one.name)) for one in conditions) if not findings else (),
     )

@@ -73,15 +73,15 @@ def explain_ptx(text: str, target: Target) -> Explanation:
     _require_runs(text, target)
     found = check_ptx(text)
     one = len(found.kernels) == 1
-    diagnostics = [d for kernel in found.kernels for d in _of_kernel(kernel, "" if one else f" of {kernel.name}")]
-    names = ", ".join(kernel.name for kernel in found.kernels)
+    diagnostics = [d for kernel in found.kernels for d in _of_kernel(kernel, "" if one else f" of {kernel.title}")]
+    names = ", ".join(kernel.title for kernel in found.kernels)
     return Explanation(
         f"kernel{'s' * (not one)} {names} in PTX for {found.target}",
         str(target),
         not found.findings,
         tuple(worst_first(diagnostics)),
         values=tuple(
-            said for kernel in found.kernels for said in _sentences(kernel, "" if one else f"{kernel.name}: ")
+            said for kernel in found.kernels for said in _sentences(kernel, "" if one else f"{kernel.title}: ")
         ),
     )
 
@@ -161,6 +161,8 @@ def _sentences(kernel: KernelCheck, begin: str) -> Iterator[str]:
         yield f"{begin}what may follow from that: {listed}"
     if kernel.proven:
         tried = "all values of its parameters" if kernel.parameters else "every launch"
+        if kernel.conditions:
+            tried = "launches that keep to what is assumed of its parameters"
         warned = ", but for the warnings" * bool(kernel.warnings)
         yield f"{begin}proven for {tried} and all interleavings of its threads{warned}"
         reached, covered = kernel.reached

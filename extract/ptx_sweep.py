@@ -21,10 +21,10 @@ from legalsat.analyses.ptx_machine import Run
 from legalsat.analyses.ptx_machine_alu import DividesByZero
 from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE
 from legalsat.analyses.ptx_machine_periods import Period, Periods
-from legalsat.analyses.ptx_machine_program import Program
+from legalsat.analyses.ptx_machine_program import Program, Seen
 from legalsat.analyses.ptx_machine_watch import Watch
 
-LEAST_ROUNDS, MOST_ROUNDS = 4, 64  # of one loop that are tried one by one
+LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
 SPREAD = 8  # rounds between two runs that show how often a head is come to in each
 UNROLLED = 16  # rounds that a compiler may put into one
 COUNTS = (1, 2, 3, 15, 16, 17, 32, 64, 128, 4096)  # that a parameter takes which says how many arrive, or where
@@ -34,6 +34,7 @@ PAIRED = (0, 1, 3)
 GREATEST_POWER = 12  # of two: parameters that make no difference up to there steer no loop
 WORK = 1_500_000  # instructions followed for one kernel, some seconds; what is not tried by then is not proven
 RUN_WORK = 150_000  # the same for one run
+MANY_WORK = 50_000  # the same for one of many tiles
 MOST_TURNED = 6  # runs that try to turn one condition round
 MOST_FINDINGS = 20
 MAP_BYTES = 128  # of a tensor map among the parameters
@@ -64,6 +65,11 @@ class Sweep:
         findings: the one of the smallest example by kind and line. unproven: lines and reasons.
         zeros: lines at which launches that divide by zero were dropped.
         tried: values, by name. periods: of heads, all that were seen. loops: heads that came to rest in no run.
+        least, whole: values below which launches are left out, and of which parameters must be multiples.
+        failing: values of runs that broke the contract, or divided by zero, with a line, what went wrong, and whether
+            it may be for want of work.
+        excused: ways that conditions and tables took in `earlier` runs, of which some are left out now.
+        steps: by how much parameters grow for a loop to run once more.
     """
 
     program: Program
@@ -88,6 +94,12 @@ class Sweep:
     rounds: dict[str, list[dict[int, int]]] = field(default_factory=dict)
     counted: set[str] = field(default_factory=set)
     zeros: dict[int, None] = field(default_factory=dict)
+    least: Values = field(default_factory=dict)
+    whole: Values = field(default_factory=dict)
+    failing: list[tuple[Values, int, str, bool]] = field(default_factory=list)
+    excused: Seen = field(default_factory=Seen)
+    earlier: list[Values] = field(default_factory=list)
+    steps: Values = field(default_factory=dict)
 
     # One run.
 
@@ -113,6 +125,8 @@ class Sweep:
         except DividesByZero:
             self._shown[_key(values)] = None
             self.zeros[run.line] = None
+            if periods is None:
+                self.failing.append((dict(values), run.line, "the kernel divides by zero", True))
             return None
         except MISREAD as error:
             # Text that no compiler prints; whatever it means, it is not proven.
@@ -125,7 +139,11 @@ class Sweep:
         return run
 
     def _launch(self, values: Values) -> Values | None:
-        """Return values with a grid that has the block; None for a block outside the grid that is given."""
+        """Return values with a grid that has the block; None where they are none that a launch is said to have."""
+        if any(values.get(name, least) < least for name, least in self.least.items()):
+            return None
+        if any(values.get(name, 0) % multiple for name, multiple in self.whole.items()):
+            return None
         for axis in "xyz":
             block, grid = f"%ctaid.{axis}", f"%nctaid.{axis}"
             if block in values and (grid in self.program.steering or grid in self.fixed):
@@ -153,6 +171,15 @@ class Sweep:
         if run.sized:
             open_.update(run.order.judge_reads())
             open_.update(mixed_operands(self.assumed, run))
+        self._find(run, values, held, meant=meant)
+        self.unproven.update(open_)
+        for visited, count in run.visits.items():
+            self.counts.setdefault(visited, set()).add(count)
+        if run.periods is not None:
+            self.periods.update(run.periods.found)
+
+    def _find(self, run: Run, values: Mapping[str, int], held: Values, *, meant: bool) -> None:
+        """Take over what a run found wrong."""
         rank = (sum(v < 0 for v in held.values()), sum(map(abs, held.values())))
         said = self._said(held)
         for place, finding in run.order.findings.items():
@@ -160,14 +187,12 @@ class Sweep:
                 self.warnings.setdefault(finding.kind, finding)
             elif rank[0] or not meant or (finding.kind == "bytes_differ" and self._launched(finding.line)):
                 self.unproven[finding.line, finding.message + said] = None
-            elif rank < self._ranks.get(place, (1 << 62, 0)):
-                self._ranks[place] = rank
-                self.findings[place] = replace(finding, message=finding.message + said)
-        self.unproven.update(open_)
-        for visited, count in run.visits.items():
-            self.counts.setdefault(visited, set()).add(count)
-        if run.periods is not None:
-            self.periods.update(run.periods.found)
+            else:
+                if run.periods is None:  # what breaks after ever so many rounds breaks after few ones too
+                    self.failing.append((dict(values), finding.line, finding.message, finding.of_nothing))
+                if rank < self._ranks.get(place, (1 << 62, 0)):
+                    self._ranks[place] = rank
+                    self.findings[place] = replace(finding, message=finding.message + said)
 
     def _launched(self, line: int) -> frozenset[str]:
         """Return parameters that decide how many bytes are expected at a line, and that are not given."""
@@ -182,6 +207,11 @@ class Sweep:
     def late(self) -> bool:
         """Has enough been done for this kernel?"""
         return self.work > self.most or len(self.findings) > MOST_FINDINGS or bool(self.program.bounds.reason)
+
+    def more(self, name: str, step: int, rounds: int) -> int:
+        """Return the value with which the loops of a parameter run so many times more than with the least one."""
+        least = self.least.get(name, 0)
+        return (least // step + rounds) * step if rounds else least
 
     def shown(self, values: Mapping[str, int], limit: int = RUN_WORK) -> _Shown | None:
         """Return what a run with these values shows of loops, None where it is none or too long."""
@@ -219,15 +249,15 @@ class Sweep:
             if found_wrong:
                 self.run(values)
 
-    def step_of(self, name: str, others: Values) -> int:
+    def step_of(self, name: str, others: Values, limit: int = RUN_WORK) -> int:
         """Return by how much a parameter must grow for a loop to run once more; 0 if it steers none."""
-        by = self.program.multiple(name)
-        first = self.shown(others)
+        by, begin = self.program.multiple(name), others[name]
+        first = self.shown(others, limit)
         if first is None:
             return 0
 
         def differs(value: int) -> bool:
-            shown = self.shown({**others, name: value * by}, first.work + SLACK)
+            shown = self.shown({**others, name: begin + (value - 1) * by}, first.work + SLACK)
             return shown is None or (shown.visits, shown.accesses) != (first.visits, first.accesses)
 
         low, high = 0, GREATEST_POWER + 1  # the power of two up to which nothing differs, and one from which it does
@@ -255,19 +285,19 @@ class Sweep:
         """Return the power of two after which a condition that can be computed turns round, and the greatest one."""
         conditions = self.program.conditions
         listed = {w.condition.name for w in self.program.watches if name in w.condition.keys}
-        first = conditions.outcomes(listed, {**others, name: by})
+        first = conditions.outcomes(listed, others)
         for power in range(GREATEST_POWER + 1):
-            found = conditions.outcomes(listed, {**others, name: by * ((1 << power) + 1)})
+            found = conditions.outcomes(listed, {**others, name: others[name] + (by << power)})
             if not all(map(np.array_equal, found, first)):
                 return [power]
         return [GREATEST_POWER]
 
     def twins(self, looped: Values, rest: Values) -> set[str]:
         """Return parameters that do what an earlier one does: rows and columns whose tiles are counted together."""
-        ones, found = {**rest, **looped}, set()
+        ones, found = _rounds(self, rest, looped, 1), set()
         seen: list[Any] = []
         for name, step in looped.items() if len(looped) > 1 else ():
-            runs = [self.shown({**ones, name: rounds * step}) for rounds in (0, 3)]
+            runs = [self.shown({**ones, name: self.more(name, step, rounds)}) for rounds in (0, 3)]
             profile = [run.visits if run is not None else None for run in runs]
             if profile in seen:
                 found.add(name)
@@ -279,9 +309,10 @@ class Sweep:
     def rounds_of(self, name: str, step: int, ones: Values, others: Iterable[str]) -> int:
         """Return up to how many rounds of a parameter's loops are to be tried one by one, after a run of many."""
         greatest = (1 << self.program.bits(name) - 2) // step
-        many = min(LONG, greatest) * step
-        runs = [self.run({**ones, name: many, **zero}, Periods()) for zero in ({}, *({o: 0} for o in others))]
-        few, more = (self.shown({**ones, name: rounds * step}) for rounds in (1, SPREAD + 1))
+        many = self.more(name, step, min(LONG, greatest))
+        zeros = ({o: self.least.get(o, 0)} for o in others)
+        runs = [self.run({**ones, name: many, **zero}, Periods()) for zero in ({}, *zeros)]
+        few, more = (self.shown({**ones, name: self.more(name, step, rounds)}) for rounds in (1, SPREAD + 1))
         for run in runs:
             self._say_what_does_not_repeat(run, few, more)
         if runs[0] is None or few is None or more is None:
@@ -359,47 +390,67 @@ class Sweep:
         if not self.zeros:
             return
         left = f"launches that divide by zero at line {min(self.zeros)} are left out"
-        missed = {line for at, line in self.program.covered.items() if at not in self.program.reached}
-        if missed:
-            count = f"{len(missed)} of {len(self.program.covered)} barriers and asynchronous operations"
-            self.unproven[min(missed), f"{count} are reached by no run; {left}"] = None
+        if self.missed:
+            count = f"{len(self.missed)} of {len(self.program.covered)} barriers and asynchronous operations"
+            self.unproven[min(self.missed), f"{count} are reached by no run; {left}"] = None
         elif not any(self._shown.values()):
             self.unproven[min(self.zeros), f"no launch is run to its end; {left}"] = None
+
+    @property
+    def missed(self) -> set[int]:
+        """Lines of barriers and asynchronous operations to which no run has come, where some divided by zero."""
+        covered = self.program.covered.items() if self.zeros else ()
+        return {line for at, line in covered if at not in self.program.reached}
+
+    @property
+    def ran(self) -> list[Values]:
+        """The values of all runs that ended, or divided by zero."""
+        return [dict(key) for key in self._shown]
+
+    def _turned(self, number: int, watch: Watch, bases: list[Values], steps: Values) -> bool:
+        """Has a condition turned out both ways, after runs with values that may turn it, or need it not?"""
+        conditions = self.program.conditions
+        free = conditions.keys_now(watch.condition) - set(self.fixed)
+        if not free:
+            return True
+        wanted, tried = (TRUE | FALSE) ^ watch.seen, 0
+        left_out = bool(self.excused.outcomes.get(number, 0) & wanted)
+        for values in conditions.flips(watch.condition, free, wanted, bases, steps):
+            if tried == MOST_TURNED or self.late or not self._half_seen(watch):
+                break
+            if self._launch({**bases[0], **values}) is None:
+                left_out = True
+                continue
+            tried += 1
+            for base in bases:
+                self.shown({**base, **values})
+        if not self._half_seen(watch) or watch.condition.keys & self.fixed.keys():
+            return True
+        return not tried and (left_out or conditions.same_for_blocks(watch.condition, free, watch.seen, bases[0]))
 
     def turn(self, bases: list[Values], steps: Values) -> None:
         """Try to let every condition that a launch decides turn out both ways; say where it does not."""
         program = self.program
+        if any(self.excused.outcomes.get(n, 0) & ~w.seen for n, w in enumerate(program.watches) if self._half_seen(w)):
+            for values in self.earlier:  # what these took is excused only where the launches are left out
+                if not self.late:
+                    self.shown(values)
         open_ = []
         half = [(n, w) for n, w in enumerate(program.watches) if not w.condition.used and self._half_seen(w)]
         settled = {w.condition.name for n, w in half} - {w.condition.name for n, w in half if not self._keeps_off(n)}
-        for watch in program.watches:
+        for number, watch in enumerate(program.watches):
             if not self._half_seen(watch) or watch.condition.name in settled:
                 continue
             if program.bounds.reason:
                 return
-            free = program.conditions.keys_now(watch.condition) - set(self.fixed)
-            if not free:
-                continue
-            wanted, tried = (TRUE | FALSE) ^ watch.seen, 0
-            for values in program.conditions.flips(watch.condition, free, wanted, bases, steps):
-                if tried == MOST_TURNED or self.late or not self._half_seen(watch):
-                    break
-                tried += 1
-                for base in bases:
-                    self.shown({**base, **values})
-            given = watch.condition.keys & self.fixed.keys()
-            if (
-                self._half_seen(watch)
-                and not given
-                and (tried or not program.conditions.same_for_blocks(watch.condition, free, watch.seen, bases[0]))
-            ):
+            if not self._turned(number, watch, bases, steps):
                 open_.append(watch.condition)
         used = {c.name for c in open_ if c.used}
         for condition in open_:
             if condition.used or condition.name not in used:
                 self.unproven[condition.line, f"the other way of this {condition.what} was never taken"] = None
         for at, (count, _) in program.tables.items():
-            taken = {case for place, case in program.cases if place == at}
+            taken = {case for place, case in program.cases | self.excused.cases if place == at}
             if taken and len(taken) < count:
                 missing = ", ".join(str(n) for n in range(count) if n not in taken)
                 self.unproven[program.lines[at], f"ways {missing} of this branch were never taken"] = None
@@ -409,19 +460,29 @@ def sweep_all(sweep: Sweep) -> None:
     """Run a kernel for all values that tell, the telling ones first."""
     program = sweep.program
     names = steering(program, sweep.fixed)
-    ones = {name: 0 if name.startswith("%") else program.multiple(name) for name in names}
+    ones = {n: sweep.least.get(n, 0 if n.startswith("%") else program.multiple(n)) for n in names}
     decisive = program.decisive
-    steps = {name: sweep.step_of(name, ones) if name in decisive and not sweep.late else 0 for name in names}
+    sweep.steps = steps = {
+        name: sweep.step_of(name, ones) if name in decisive and not sweep.late else 0 for name in names
+    }
+    idle = [name for name in names if name in decisive and not steps[name] and not name.startswith("%")]
+    if len(idle) > 1:  # tiles of rows and columns: neither steers a loop where there is none of the other
+        many = {name: _up(1 << GREATEST_POWER, program.multiple(name)) for name in idle}
+        for name in idle:
+            for few in ({}, {other: step for other, step in steps.items() if step}):  # where many are too many
+                if not steps[name] and not sweep.late:
+                    others = {**ones, **many, **few, name: ones[name]}
+                    steps[name] = sweep.step_of(name, others, MANY_WORK)
     looped = {name: step for name, step in steps.items() if step}
     rest = {name: one for name, one in ones.items() if not steps[name]}
-    several = [{**rest, **{n: rounds * s for n, s in looped.items()}} for rounds in ((1, 2) if looped else (1,))]
-    sweep.size_boxes(several + [{**several[0], name: 6 * step} for name, step in looped.items()])
+    several = [_rounds(sweep, rest, looped, rounds) for rounds in ((1, 2) if looped else (1,))]
+    sweep.size_boxes(several + [{**several[0], name: sweep.more(name, step, 6)} for name, step in looped.items()])
     for values in _values(sweep, looped, rest):
         if sweep.late:
             break
         sweep.shown(values)
-    bases = [{**rest, **{n: rounds * s for n, s in looped.items()}} for rounds in ((3, 1) if looped else (1,))]
-    bases += [{**bases[0], name: 0} for name in looped]
+    bases = [_rounds(sweep, rest, looped, rounds) for rounds in ((3, 1) if looped else (1,))]
+    bases += [{**bases[0], name: sweep.least.get(name, 0)} for name in looped]
     if not sweep.findings:
         sweep.turn(bases, looped)
         sweep.count(bases[0])
@@ -432,6 +493,15 @@ def sweep_all(sweep: Sweep) -> None:
         sweep.unproven[0, f"not all parameters are tried within {sweep.most} instructions"] = None
 
 
+def _up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
+def _rounds(sweep: Sweep, rest: Values, looped: Values, rounds: int) -> Values:
+    """Return values with which the loops of all parameters run so many times more than with the least ones."""
+    return {**rest, **{name: sweep.more(name, step, rounds) for name, step in looped.items()}}
+
+
 def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
     """Yield values to run with."""
     if not looped:
@@ -440,28 +510,31 @@ def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
         sweep.runs |= 1
         sweep.run(rest)  # the last warp first
         return
-    base = {**rest, **{name: 2 * step for name, step in looped.items()}}
+    base = _rounds(sweep, rest, looped, 2)
     yield base
     twins = sweep.twins(looped, rest)
     main = {name: step for name, step in looped.items() if name not in twins}
-    base |= {name: looped[name] for name in twins}
+    base |= {name: sweep.more(name, looped[name], 1) for name in twins}
+    once = _rounds(sweep, rest, looped, 1)
     sweep.probing = False
     for name, step in main.items():
-        rounds = sweep.rounds_of(name, step, {**rest, **looped}, [other for other in main if other != name])
+        rounds = sweep.rounds_of(name, step, once, [other for other in main if other != name])
         if sweep.findings:
-            rounds = max(rounds, SPREAD + 1)  # the smallest example may be between those that were run
+            rounds = SPREAD + 1  # the smallest example may be between those that were run
         for count in range(rounds + 1):
             # A loop around this one need not run often for each of its counts; pairs come below.
-            yield {**base, name: count * step}
-            shown = sweep.shown({**base, name: count * step})
+            values = {**base, name: sweep.more(name, step, count)}
+            yield values
+            shown = sweep.shown(values)
             sweep.rounds.setdefault(name, []).append(shown.closest if shown is not None else {})
     for name, step in looped.items():
-        for value in (0, 3 * step, 3 * step + sweep.program.multiple(name)):
+        three = sweep.more(name, step, 3)
+        for value in (sweep.least.get(name, 0), three, three + sweep.program.multiple(name)):
             yield {**base, name: value}
     for one, two in combinations(main, 2):
         for a in PAIRED:
             for b in PAIRED:
-                yield {**base, one: a * looped[one], two: b * looped[two]}
+                yield {**base, one: sweep.more(one, looped[one], a), two: sweep.more(two, looped[two], b)}
 
 
 def steering(program: Program, fixed: Mapping[str, int]) -> list[str]:

@@ -14,6 +14,7 @@ from legalsat.cli_check_files import Checked, check_files
 from legalsat.extract.check_pipeline import assumptions_of, code_of
 from legalsat.extract.check_ptx import KernelCheck, PtxCheck
 from legalsat.extract.check_sass import SassCheck, SassKernelCheck
+from legalsat.extract.ptx_names import told
 from legalsat.sarif import Result, sarif
 from legalsat.show import Look
 
@@ -93,6 +94,10 @@ def _kernel_json(kernel: KernelCheck) -> dict[str, Any]:
         "proven": kernel.proven,
         "findings": list(map(_finding_json, kernel.findings)),
         "warnings": list(map(_finding_json, kernel.warnings)),
+        "conditions": [
+            {"parameter": c.name, "least": c.least, "multiple": c.multiple, "line": c.line, "below": c.below}
+            for c in kernel.conditions
+        ],
         "assumptions": list(assumptions_of(kernel)),
         "not_proven": [{"line": u.line, "reason": u.reason} for u in kernel.unproven],
         "runs": kernel.runs,
@@ -173,7 +178,7 @@ def _open(title: str, reason: str, place: str, look: Look) -> str:
 def _kernel(kernel: KernelCheck, path: str, look: Look) -> str:
     blocks = [_finding(f, path, look) for f in (*kernel.findings, *kernel.warnings)]
     blocks += [_open("not proven", u.reason, f"{path}:{u.line or kernel.line}", look) for u in kernel.unproven]
-    assumed = [look.wrap(f"assumes that {one}", f"{kernel.name}: ") for one in assumptions_of(kernel)]
+    assumed = [look.wrap(f"assumes that {one}", f"{kernel.title}: ") for one in assumptions_of(kernel)]
     return "\n\n".join([*blocks, "\n".join([*assumed, _verdict(kernel, look)])])
 
 
@@ -193,12 +198,14 @@ def _verdict(kernel: KernelCheck, look: Look) -> str:
     elif kernel.unproven:
         said = look.paint("no break found, not all proven", "warning")
     else:
-        said = look.paint("proven", "good")
-    swept = "; ".join(f"{name} {_range(values)}" for name, values in kernel.parameters.items() if len(values) > 1)
+        said = look.paint("proven" + " under conditions" * bool(kernel.conditions), "good")
+    swept = "; ".join(
+        f"{told(kernel.name, name)} {_range(values)}" for name, values in kernel.parameters.items() if len(values) > 1
+    )
     known = {name: size for name, size in kernel.boxes.items() if name not in kernel.assumed}
-    boxes = "; ".join(f"{name} {size}" for name, size in known.items() if " at " not in name)
+    boxes = "; ".join(f"{told(kernel.name, name)} {size}" for name, size in known.items() if " at " not in name)
     tail = (f"; {swept}" if swept else "") + (f"; boxes, in bytes: {boxes}" if boxes else "")
-    return look.wrap(f"{kernel.name}: {said} ({kernel.runs} runs, {kernel.seconds:.2f} s{tail})")
+    return look.wrap(f"{kernel.title}: {said} ({kernel.runs} runs, {kernel.seconds:.2f} s{tail})")
 
 
 def _range(values: Sequence[int]) -> str:

@@ -1,0 +1,154 @@
+"""Launches too small for a kernel become a stated condition; what breaks larger ones, or only some, stays an error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_ptx_branches import only, ring
+
+from legalsat import check_pipeline
+from legalsat.analyses.ptx_bounds import Bounds
+from legalsat.cli import main
+from legalsat.extract.ptx_least import MOST_ROUNDS
+from legalsat.extract.ptx_names import title_of
+
+GUARD = "@%p1 bra END;"
+
+
+def needs(least: int, stages: int = 2, *, released: bool = True, other: int = 0) -> str:
+    """A ring whose reader runs at least once, but whose loader leaves for less than so many rounds.
+
+    `other`: the same of a parameter m that nothing else depends on.
+    """
+    count = f"setp.lt.s32 %p1, %r2, {least};"
+    if other:
+        count += f"\nld.param.u32 %r30, [m];\nsetp.lt.or.s32 %p1, %r30, {other}, %p1;"
+    text = ring(stages, released=released).replace("setp.lt.s32 %p1, %r2, 1;", count)
+    text = text.replace("u64 x", "u64 x, .param .u32 m") if other else text
+    assert GUARD in text
+    return text.replace(GUARD, f"@!%p0 bra OTHERS;\n{GUARD}\nOTHERS:")
+
+
+@pytest.mark.parametrize("least", [1, 3, MOST_ROUNDS])
+def test_a_kernel_that_breaks_for_few_rounds_only_is_proven_from_there(least: int) -> None:
+    found = only(needs(least))
+    assert found.proven, (found.findings, found.unproven)
+    ((name, value, below),) = [(c.name, c.least, c.below) for c in found.conditions]
+    assert (name, value) == ("n", least) and "gets 0 of 1 arrivals" in below
+    assert {least, least + 1, least + 5} <= set(found.parameters["n"]) and least - 1 not in found.parameters["n"]
+
+
+def test_that_many_rounds_are_no_small_launch() -> None:
+    found = only(needs(MOST_ROUNDS + 1))
+    assert found.findings and not found.conditions
+
+
+def test_two_parameters_may_both_have_to_be_large_enough() -> None:
+    found = only(needs(2, other=50))
+    assert found.proven, (found.findings, found.unproven)
+    assert {c.name: c.least for c in found.conditions} == {"n": 2, "m": 50}
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+def test_what_breaks_larger_launches_is_an_error(stages: int) -> None:
+    """Here every run of more rounds than stages waits for ever, besides those of too few."""
+    found = only(needs(2, stages, released=False))
+    assert {f.kind for f in found.findings} >= {"arrivals_missing"} and not found.conditions
+
+
+def test_what_breaks_between_sizes_that_are_right_is_an_error() -> None:
+    count = "setp.eq.s32 %p1, %r2, 3;"
+    text = ring(2).replace("setp.lt.s32 %p1, %r2, 1;", count).replace(GUARD, f"@!%p0 bra OTHERS;\n{GUARD}\nOTHERS:")
+    (finding, *_) = only(text).findings
+    assert finding.message.endswith("with n = 3")
+
+
+def test_a_race_for_small_sizes_is_an_error() -> None:
+    fault = "setp.lt.u32 %p5, %r2, 3;\n@%p5 bra PASSED;\n"
+    found = only(ring(2, fault=fault))
+    assert {"read_before_full"} <= {f.kind for f in found.findings} and not found.conditions
+
+
+def test_a_launch_that_divides_by_zero_is_too_small() -> None:
+    divides = "ld.param.u32 %r30, [n];\nshr.u32 %r31, %r30, 8;\ndiv.u32 %r32, 4, %r31;\n"
+    begin = "ld.param.u32 %r2, [n];"
+    text = ring(2).replace(begin, divides + "mov.u32 %r2, %r32;", 1)
+    found = only(text)
+    assert [(c.name, c.least) for c in found.conditions] == [("n", 256)] and not found.findings
+    assert "divides by zero" in found.conditions[0].below
+
+
+def test_conditions_are_told_wherever_a_proof_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = needs(3)
+    said = "n is at least 3 (below: phase 0 gets 0 of 1 arrivals"
+    assert any(one.startswith(said) for one in check_pipeline(text).assumptions)
+    path = tmp_path / "k.ptx"
+    path.write_text(text)
+    assert main(["check", str(path)]) == 0
+    assert "proven under conditions" in capsys.readouterr().out
+    assert main(["check", str(path), "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["kernels"]
+    assert [(c["parameter"], c["least"]) for c in one["conditions"]] == [("n", 3)]
+    assert main(["check", str(path), "--sarif"]) == 0
+    results = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+    assert [r["level"] for r in results if said in r["message"]["text"]] == ["note"]
+    assert main(["explain", str(path), "--target", "h200"]) == 0
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("_ZN2M913matmulKernel9ILi128ELi256EEEviiP13__nv_bfloat16", "matmulKernel9"),
+        ("_ZN7cutlass13device_kernelINS_4gemm6kernel13GemmUniversalEEEvNT_6ParamsE", "device_kernel"),
+        ("_Z3addPfS_i", "add"),
+        ("_ZN12_GLOBAL__N_1L4copyEv", "copy"),
+        ("matmul_kernel", "matmul_kernel"),
+        ("_Zen", "_Zen"),
+        ("_Z99short", "short"),
+    ],
+)
+def test_names_are_told_as_the_source_has_them(name: str, title: str) -> None:
+    assert title_of(name) == title
+
+
+def test_parameters_are_told_and_taken_by_their_number() -> None:
+    name = "_Z6kernelILi2EEvi"
+    text = needs(3).replace("entry k(", f"entry {name}(").replace("u32 n,", f"u32 {name}_param_0,")
+    text = text.replace("[n]", f"[{name}_param_0]")
+    found = only(text)
+    assert [str(c).partition(" (")[0] for c in found.conditions] == ["param_0 is at least 3"]
+    (finding, *_) = only(text, parameters={"param_0": 2}).findings
+    assert name not in finding.message
+    assert only(text, parameters={"param_0": 4}).proven
+
+
+def tiled(**more: Any) -> str:
+    """A ring of as many rounds as there are whole tiles of 8 rows and 16 columns."""
+    begin = "ld.param.u32 %r2, [n];"
+    tiles = (
+        f"{begin}\nshr.u32 %r2, %r2, 4;\nld.param.u32 %r30, [m];\nshr.u32 %r30, %r30, 3;\nmul.lo.u32 %r2, %r2, %r30;"
+    )
+    return ring(2, **more).replace(begin, tiles).replace("u64 x", "u64 x, .param .u32 m")
+
+
+def test_rows_and_columns_that_count_only_together_are_both_swept() -> None:
+    found = only(tiled())
+    assert found.proven, (found.findings, found.unproven)
+    rounds = {(m // 8) * (n // 16) for m in found.parameters["m"] for n in found.parameters["n"]}
+    assert set(range(6)) <= rounds and not found.conditions
+
+
+def test_a_fault_that_only_several_tiles_show_is_found() -> None:
+    kinds = {f.kind for f in only(tiled(released=False)).findings}
+    assert "arrivals_missing" in kinds
+
+
+def test_the_kernels_of_a_text_share_its_seconds() -> None:
+    whole = Bounds(8.0)
+    first = whole.part(3)
+    assert first.left <= 4.0 < whole.left <= 8.0  # what it leaves is for the other two
+    assert 7.0 < whole.part(1).left <= 8.0 and Bounds(0.0).part(2).reason
