@@ -216,6 +216,8 @@ class _Tile:
 
 
 def _swizzle(swizzle: Swizzle | str, room: int) -> Swizzle:
+    if not isinstance(swizzle, Swizzle | str):
+        raise InvalidInput(f"swizzle is {shown(swizzle)}; give a Swizzle or its name")
     if swizzle == FLIPPED:
         raise InvalidInput(
             f"swizzle {FLIPPED} exchanges halves of 16 bytes besides chunks of 32, at two distances, and a Swizzle has "

@@ -125,6 +125,7 @@ def _aliases(pipeline: Pipeline, cells: tuple[Cell, ...]) -> Iterator[tuple[int,
         )
 
 
+MOST_STEPS = 100_000  # of one role: a course of more is too long to follow
 _STARTED = {"wgmma": "product", "bulk": "store", "cp.async": "cp.async"}
 
 
@@ -194,6 +195,8 @@ class _Writer:
         return Access(self.cell(name, at, self.cta if cta is None else cta), self.item(at), writes, through)
 
     def add(self, op: Operation, **found: Any) -> None:
+        if len(self.program) >= MOST_STEPS:
+            raise InvalidInput(f"{self.process.role.name} takes more than {MOST_STEPS} steps; give fewer trips")
         self.program.append(Instruction(op, self.number, len(self.program), self.cta, **found))
 
     def fly(self, kind: FlightKind, **found: Any) -> Flight:

@@ -15,6 +15,7 @@ from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.check_block import Extents, block_of, extents_of, takes_block
 from legalsat.extract.check_ptx import PtxCheck, check_ptx
 from legalsat.extract.check_sass import SassCheck, check_sass
+from legalsat.printable import shown
 
 STANDARD_INPUT = "<stdin>"
 _TEXTS = (".ptx", ".sass")
@@ -57,7 +58,7 @@ def check_files(args: Namespace) -> list[Checked]:
         None if args.grid is None else extents_of(_extents(args.grid, "--grid"), "the grid"),
         set(),
     )
-    if len(args.file) == 1 and not Path(args.file[0]).is_dir():
+    if len(args.file) == 1 and not _is_folder(args.file[0]):
         name = STANDARD_INPUT if args.file[0] == "-" else args.file[0]
         return [Checked(name, _check(_text(args.file[0]), wishes))]
     files = list(dict.fromkeys(_files(args.file, cubins=args.cubins)))
@@ -74,15 +75,21 @@ def _files(given: Sequence[str], *, cubins: bool) -> Iterator[str]:
     """Yield files, for a folder those below it that can be checked."""
     endings = (*_TEXTS, _CUBIN) if cubins else _TEXTS
     for name in given:
-        path = Path(name)
-        if not path.is_dir():
+        if not _is_folder(name):
             yield name
             continue
-        inside = sorted(str(file) for file in path.rglob("*") if file.suffix in endings and file.is_file())
+        inside = sorted(str(file) for file in Path(name).rglob("*") if file.suffix in endings and file.is_file())
         if not inside:
             wanted = " or ".join(f"*{ending}" for ending in endings)
             raise InvalidInput(f"no {wanted} below {name}; give a folder that has some")
         yield from inside
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return Path(name).is_dir()
+    except (OSError, ValueError):  # no file system takes such a name; reading it says so
+        return False
 
 
 def _one_of_many(file: str, wishes: Wishes) -> Checked:
@@ -125,8 +132,8 @@ def _fitting(text: str, wishes: Wishes) -> Wishes:
 def _text(file: str) -> str:
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as error:
-        raise InvalidInput(f"cannot read {file}: {error}; give a PTX file") from error
+    except (OSError, ValueError) as error:  # what no file system takes as a name is a ValueError
+        raise InvalidInput(f"cannot read {shown(file)}: {error}; give a PTX file") from error
     if data.startswith(ELF):
         return disassemble(data)
     try:

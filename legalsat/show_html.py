@@ -44,7 +44,7 @@ font:15px/1.5 system-ui,sans-serif;max-width:960px;overflow-wrap:anywhere}
 .legalsat h1{font-size:1.3em;margin-top:0}.legalsat h2{font-size:1.05em}
 .legalsat p{margin:.4em 0}.legalsat ul,.legalsat ol{margin:.3em 0;padding-left:1.5em}.legalsat li{margin:.35em 0}
 .legalsat .tag{display:inline-block;border:1px solid currentColor;border-radius:4px;padding:0 .45em;font-size:.85em;
-font-weight:600;white-space:nowrap}
+font-weight:600}
 .legalsat .error{color:var(--error)}.legalsat .warning{color:var(--warning)}.legalsat .good{color:var(--good)}
 .legalsat .faint{opacity:.72;font-size:.92em}
 .legalsat .found{border-left:3px solid var(--line);padding:.1em 0 .1em .9em;margin:1em 0}
@@ -58,8 +58,8 @@ font:13px/1.45 ui-monospace,monospace;overflow-wrap:normal;color:inherit}
 .legalsat summary{cursor:pointer}.legalsat details{margin:.4em 0}
 .legalsat .drawn{margin:1.2em 0}.legalsat .drawn summary{margin-bottom:.6em}
 .legalsat table{border-collapse:collapse;margin:.5em 0}.legalsat td{border-top:1px solid var(--line);
-padding:.15em 1em .15em 0;text-align:left;vertical-align:top;overflow-wrap:break-word}
-.legalsat td.good,.legalsat td.error{white-space:nowrap}
+padding:.15em 1em .15em 0;text-align:left;vertical-align:top}
+.legalsat td.means{white-space:nowrap}
 .legalsat .pictures{display:flex;flex-wrap:wrap;gap:1.2em 2em;align-items:flex-start}
 .legalsat figure{margin:0;max-width:100%;min-width:0}.legalsat figcaption{font-weight:600;margin-bottom:.3em}
 .legalsat figure svg{display:block}
@@ -101,10 +101,8 @@ def plan_html(plan: Plan | GemmPlan) -> str:
 
 def region_html(found: LegalRegion) -> str:
     """Return a region as a fragment of HTML: for which values, what they are planned as, and the set in isl's words."""
-    rows = (
-        f"<tr><td>{escape(one.sentence)}</td><td>{escape(one.plan.access.by if one.plan else 'no plan')}</td></tr>"
-        for one in found.family
-    )
+    family = ((one.sentence, one.plan.access.by if one.plan else "no plan") for one in found.family)
+    rows = (f"<tr><td>{escape(said)}</td><td class=means>{escape(by)}</td></tr>" for said, by in family)
     return _fragment(
         [
             f"<h1>{escape(str(found.operator))} on {escape(str(found.target))}</h1>",

@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from legalsat.checks import integer
+from legalsat.checks import flag, integer
+from legalsat.errors import InvalidInput
 from legalsat.logic import Value, ceil_div, pick, product
 from legalsat.matrix_descriptor import PERIODS, MatrixDescriptor, MatrixOperand
 from legalsat.operators import MATRIX_CONSUMERS, TCGEN05_CONSUMERS, WGMMA_CONSUMERS
+from legalsat.printable import shown
 from legalsat.tensor_map import MAP_TYPES, TensorMap, driver_value
 
 TYPE_BITS = tuple(t.bits for t in MAP_TYPES)
@@ -268,8 +270,13 @@ class WgmmaMultiply:
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k"):
-            if isinstance(given := getattr(self, name), int):  # else a number that is not known yet
+            given = getattr(self, name)
+            if isinstance(given, int | float | str | bytes | list | tuple | dict | set):  # else it is not known yet
                 integer(given, name, low=0, high=2**31)
+        for name in ("a", "b", "sums", "a_major", "b_major"):
+            if not isinstance(given := getattr(self, name), str):
+                raise InvalidInput(f"{name} is {shown(given)}; give a name")
+        flag(self.a_in_registers, "a_in_registers")
 
     def __str__(self) -> str:
         return f"wgmma of {self.m} x {self.n} x {self.k}, {self.a} by {self.b}"

@@ -139,6 +139,8 @@ def legal_m(
     """
     instance(kind, "kind", Kind)
     choice(cta_group, "cta_group", GROUPS)
+    for name, value in (("ws", ws), ("sparse", sparse), ("wide", wide)):
+        flag(value, name)
     if ws:
         return () if kind.scales else (32, 64, 128)
     if cta_group == 1:
@@ -150,6 +152,8 @@ def legal_n(kind: Kind, cta_group: int, *, ws: bool = False, sparse: bool = Fals
     """Return the columns of D that an instruction may have (FACTS TC-04); arguments and errors are `legal_m`'s."""
     instance(kind, "kind", Kind)
     choice(cta_group, "cta_group", GROUPS)
+    for name, value in (("ws", ws), ("sparse", sparse)):
+        flag(value, name)
     if ws:
         return () if kind.scales else (64, 128) if sparse else (64, 128, 256)
     if kind.name == "i8":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from legalsat.checks import integer, one_of
+from legalsat.checks import flag, integer, one_of
 from legalsat.dtypes import dtype
 from legalsat.errors import InvalidInput
 from legalsat.layout import Layout
@@ -116,6 +116,7 @@ class Wgmma:
         Raises:
             InvalidInput: the instruction cannot turn this operand.
         """
+        flag(from_registers, "from_registers")
         for what, major in (("A", a_major), ("B", b_major)):
             if one_of(major, f"major of {what}", ("K", "MN")) == "MN" and self.a not in TURNED:
                 raise InvalidInput(f"{what} of {self.a} is MN-major; lay it out K-major")

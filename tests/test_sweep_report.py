@@ -359,7 +359,7 @@ def test_a_row_opens_with_its_explanation(opened: Any, rows: list[Row]) -> None:
     more.locator(".operand").first.wait_for()
     assert row["repair"] in more.inner_text() and row["kernel"] in more.inner_text()
     said = more.locator(".operand > div").first.evaluate("shown => shown.shadowRoot.textContent")
-    assert "TMA005" in said and "stride of dimension 1 is 8190 bytes" in said
+    assert "TMA005" in said and "stride of axis 0 is 8190 bytes" in said
     assert more.locator(".operand").count() == len(row["operands"].split(", "))
     shown.keyboard.press("Enter")
     assert shown.locator("tr.more").count() == 0
