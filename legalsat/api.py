@@ -177,6 +177,8 @@ def violations(
     if operand is not None or dtype is not None:
         raise InvalidInput(f"operand and dtype belong to a matrix descriptor, not to {type(subject).__name__}")
     if isinstance(subject, WgmmaMultiply):
+        for name in ("m", "n", "k"):  # rules take numbers that are not known yet too; nobody gives such here
+            integer(getattr(subject, name), name, low=0)
         return judge(subject, gpu)
     if isinstance(subject, InstructionDescriptor):
         return judge(Tcgen05Mma(subject), gpu)
