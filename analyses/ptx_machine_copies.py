@@ -144,13 +144,14 @@ def _mask_of(i: Instruction, first: int) -> str:
 
 
 def ranks_of(run: Run, mask: int, line: int) -> list[int]:
-    """Return the CTAs of a mask."""
-    found = [rank for rank in range(16) if mask >> rank & 1]
-    if not found or found[-1] >= len(run.living):
+    """Return the CTAs of a mask, which has 16 bits."""
+    mask &= 0xFFFF
+    found = [rank for rank in range(len(run.living)) if mask >> rank & 1]
+    if not found or mask >> len(run.living):
         run.order.find(
             "multicast_outside_cluster", line, f"a multicast to CTAs {mask:#b} in a cluster of {len(run.living)}"
         )
-    return [rank for rank in found if rank < len(run.living)]
+    return found
 
 
 def _sent(target: int, barrier: int, ranks: list[int], *, pairs: bool) -> list[tuple[int, int]]:

@@ -17,17 +17,12 @@ from legalsat.analyses.ptx_machine import BLOCK, PARK, TENSOR_COLUMNS, TENSOR_ST
 from legalsat.analyses.ptx_machine_copies import ranks_of
 from legalsat.analyses.ptx_machine_guards import active, guard_of
 from legalsat.analyses.ptx_machine_memory import SHARED_BYTES, in_words
-from legalsat.errors import LegalSatError
+from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.matrix_descriptor import MatrixDescriptor
 
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 _KIND_BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}
 STRIP_LANES = 16
-
-
-class Misplaced(LegalSatError, ValueError):
-    """A descriptor reaches what is no shared memory."""
-
 
 _STEP_BYTES = 32  # of K that one instruction takes
 # Registers of a lane for each repetition, and so columns (FACTS TC-25).
@@ -100,7 +95,7 @@ def _cells(  # noqa: PLR0917
     k = 8 * _STEP_BYTES // bits
     found = np.unique(read_addresses(MatrixDescriptor.from_word(unit, word), major, mn, k, bits) // granule)
     if found[-1] >= SHARED_BYTES // granule:
-        raise Misplaced("it reads outside shared memory")
+        raise InvalidInput("it reads outside shared memory")
     found += rank * (SHARED_BYTES // granule)
     found.flags.writeable = False
     return found

@@ -52,6 +52,7 @@ from legalsat.analyses.ptx_machine_watch import Watch, watch_all, watching
 from legalsat.analyses.ptx_parameters import with_direct_parameters
 from legalsat.analyses.ptx_text import Kernel, PtxText
 
+_OF_LAUNCH = ("%ctaid.", "%clusterid.", "%nclusterid.")  # of which a launch says another one, or the first CTA's
 _SPECIAL = ("%tid.", "%ntid.", "%ctaid.", "%nctaid.", "%laneid", "%warpid", "%nwarpid", "%cluster", "%nclusterid",
             "%smid", "%gridid", "%dynamic_smem_size", "%total_smem_size", "%is_explicit_cluster", "%lanemask_",
             "%envreg", "%clock", "%globaltimer")  # fmt: skip
@@ -213,9 +214,12 @@ class Program:
             for name in self.shared:
                 if name in self.slots:
                     registers[self.slots[name]] = self.symbols[name] + (rank << RANK_BIT)
+            for name, place in self._specials:
+                registers[place] = self.special({}, name, warp, rank)
         registers = list(registers)
         for name, place in self._specials:
-            registers[place] = self.special(run.parameters, name, warp, rank)
+            if name in run.parameters or name.startswith(_OF_LAUNCH):
+                registers[place] = self.special(run.parameters, name, warp, rank)
         return registers
 
     @cached_property

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from legalsat.analyses.ptx_text import Kernel, PtxText
+from legalsat.analyses.ptx_text import MOST_THREADS, Kernel, PtxText
 from legalsat.errors import InvalidInput
 
-MOST_THREADS = 1024  # of a block, on every chip (CUDA C++ Programming Guide, "Compute Capabilities")
 Extents = tuple[int, int, int]
 
 

@@ -6,6 +6,7 @@ make sense in a cluster, masks of CTAs, and pairs; the rest is tried, and said t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from legalsat.analyses.ptx_instruction import Instruction, immediate
@@ -17,13 +18,10 @@ TRIED: tuple[Shape, ...] = ((1, 1, 1), (2, 1, 1), (1, 2, 1), (4, 1, 1), (2, 2, 1
 
 def clusters_of(kernel: Kernel) -> tuple[Shape, ...]:
     """Return the clusters, along x, y and z, that a kernel may be launched in; the only one where the text says it."""
-    if all(kernel.cluster) and kernel.cluster != (1, 1, 1):
+    if kernel.cluster_known or (all(kernel.cluster) and not any(map(_of_clusters, kernel.instructions))):
         return (kernel.cluster,)
-    if kernel.cluster_known or not any(map(_of_clusters, kernel.instructions)):
-        return (kernel.cluster,) if all(kernel.cluster) else TRIED
     least = max(_least(kernel.instructions), default=1)
-    found = tuple(shape for shape in TRIED if shape[0] * shape[1] >= least and (least < 2 or shape[0] * shape[1] > 1))
-    return found or TRIED
+    return tuple(shape for shape in TRIED if math.prod(shape) >= least) or TRIED
 
 
 def _of_clusters(i: Instruction) -> bool:
