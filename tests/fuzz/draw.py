@@ -236,7 +236,10 @@ def _sequence(value: Any, r: Random) -> Any:
         *(lambda: [*changed[:at], hostile(r), *changed[at + 1 :]], lambda: changed * 8, lambda: changed[at]),
         *(lambda: [*changed[:at], changed[at:]], lambda: iter(changed), lambda: dict.fromkeys(map(str, changed))),
     )
-    found = r.choice(changes)()
+    try:
+        found = r.choice(changes)()
+    except RecursionError:  # of the text of a value nested deeply
+        return changed
     return type(value)(found) if isinstance(found, list) and r.random() < 0.7 else found
 
 

@@ -99,7 +99,7 @@ def one_call(family: str, seed: int, number: int, tally: Tally) -> None:
         outcome = "answered"
     except ls.LegalSatError as refusal:
         outcome = "answered" if isinstance(refusal, ls.NoLegalLayout) else "refused"  # the planner's own answer
-        error = _unreadable(refusal)
+        error = _unreadable(refusal) if call is not None else refusal  # a call that cannot be drawn tries nothing
     except (KeyboardInterrupt, SystemExit):
         raise
     except TypeError as raised:
