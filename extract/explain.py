@@ -114,7 +114,7 @@ def reasons(operator: Operator, target: Target, refusal: NoLegalLayout) -> tuple
 def _in_axes(operator: Operator, found: tuple[Diagnostic, ...], target: Target) -> tuple[Diagnostic, ...]:
     """Return diagnostics that number axes as the operator's tensors do."""
     if isinstance(operator, Im2col):
-        return found  # windows are no axes of the images
+        return found  # already in axes of the images
     turned = operator.tile
     if isinstance(operator, Transpose) and turned is not None:
         turned = tuple(turned[axis] for axis in operator.order)

@@ -254,6 +254,7 @@ def _under_windows(site: TmaCopy, box: tuple[Value, ...], column: Column) -> Tma
         pixels=box[-1],
         tile=(math.prod(site.tile[:-1]), site.tile[-1]),
         by_stride=(),
+        axes=tuple(reversed(range(len(column.global_dim)))),
     )
 
 

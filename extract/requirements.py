@@ -61,11 +61,12 @@ class Wanted:
         return self.broken or core(choices, self._given, self._tracked, deadline)
 
     def said_of(self, codes: set[str], *sites: Any) -> tuple[Diagnostic, ...]:
-        """Return what the rules of these codes say of sites of plain numbers, each thing once."""
+        """Return what the rules of these codes say of sites of plain numbers, each thing once, of axes a cause once."""
         found: dict[tuple[str, str], Diagnostic] = {}
         for rule in self._rules:
             for site in sites if rule.code in codes else ():
                 if rule.site == type(site).__name__:
-                    for diagnostic in rule.check(site, self._target):
+                    once = rule.told(site, self._target) if getattr(site, "axes", ()) else None
+                    for diagnostic in (once,) if once else rule.check(site, self._target):
                         found.setdefault((diagnostic.code, diagnostic.message), diagnostic)
         return tuple(found.values())

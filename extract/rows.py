@@ -21,7 +21,6 @@ from legalsat.extract.views import map_type
 from legalsat.logic import round_up
 from legalsat.operators import MATRIX_CONSUMERS, Copy, atom_bytes, dense_like
 from legalsat.plan import View
-from legalsat.rule import Requirement, Rule
 from legalsat.rules import COPY_RULES, UNIT_AXIS_RULES, judge
 from legalsat.rules.causes import FOLLOWS
 from legalsat.sites import TmaCopy, UnitAxes
@@ -199,20 +198,8 @@ def told(site: TmaCopy, target: Target, *, tiled: bool = True) -> list[Diagnosti
     found = []
     for rule in COPY_RULES:
         if rule.level == "error" and (tiled or rule.code not in _WHOLE_TILES):
-            failed = [r for r in rule(site, target) if not r.condition]
-            if failed:
-                found.append(_together(rule, failed, site))
+            found += [said] if (said := rule.told(site, target)) else []
     return worst_first(found, FOLLOWS)
-
-
-def _together(rule: Rule, failed: list[Requirement], site: TmaCopy) -> Diagnostic:
-    said = rule.diagnostic(failed[0], str(site))
-    others = [str(r.numbers["axis"]).removeprefix("axis ") for r in failed[1:] if "axis" in r.numbers]
-    if not others:
-        return said
-    *some, last = others
-    listed = f"axes {', '.join(some)} and {last}" if some else f"axis {last}"
-    return replace(said, message=f"{said.message}; likewise {listed}")
 
 
 def in_axes(

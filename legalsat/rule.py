@@ -109,6 +109,19 @@ class Rule:
             if not requirement.condition:
                 yield self.diagnostic(requirement, str(site))
 
+    def told(self, site: Any, target: Target) -> Diagnostic | None:
+        """Return what the rule says at a site of plain numbers, once for all axes that break it; None if it holds."""
+        failed = [requirement for requirement in self(site, target) if not requirement.condition]
+        if not failed:
+            return None
+        said = self.diagnostic(failed[0], str(site))
+        others = [str(r.numbers["axis"]).removeprefix("axis ") for r in failed[1:] if "axis" in r.numbers]
+        if not others:
+            return said
+        *some, last = others
+        listed = f"axes {', '.join(some)} and {last}" if some else f"axis {last}"
+        return replace(said, message=f"{said.message}; likewise {listed}")
+
     def diagnostic(self, requirement: Requirement, where: str) -> Diagnostic:
         """Return what the violation of `requirement` says."""
         return Diagnostic(

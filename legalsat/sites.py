@@ -125,7 +125,7 @@ class TmaCopy:
         return self.axes[dimension] if self.axes else dimension
 
     def __str__(self) -> str:
-        if self.axes:
+        if self.axes and self.tiled:
             box = [self.box[self.axes.index(axis)] for axis in sorted(self.axes)]
             return f"TMA copy of the {self.side or 'tensor'}, box {' x '.join(map(str, box))}"
         if self.tiled:

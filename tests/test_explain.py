@@ -376,3 +376,11 @@ def test_outer_dimensions_in_any_order_overlap_only_where_memory_does() -> None:
     assert not [d for d in ls.violations(apart, "h200") if d.code == "TMA023"]
     shared = ls.TensorMap("bf16", (128, 1024, 8, 2), (row, head // 2, batch), box, swizzle="128B")
     assert [d for d in ls.violations(shared, "h200") if d.code == "TMA023"]
+
+
+def test_windows_are_refused_in_axes_of_their_images_a_cause_once() -> None:
+    # Pixels 136 bytes apart and rows of 57 of them: neither is a multiple of 16, whatever the windows.
+    images = ls.Tensor((8, 56, 57, 64), "bf16", strides=(56 * 57 * 68, 57 * 68, 68, 1))
+    (found,) = ls.explain(ls.Im2col(images, (3, 3)), "h200").diagnostics
+    assert found.code == "TMA005"
+    assert found.message == "stride of axis 2 is 136 bytes, no multiple of 16; likewise axis 1"
