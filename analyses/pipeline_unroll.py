@@ -126,6 +126,7 @@ def _aliases(pipeline: Pipeline, cells: tuple[Cell, ...]) -> Iterator[tuple[int,
 
 
 MOST_STEPS = 100_000  # of one role: a course of more is too long to follow
+MOST_WORK = 2_000_000  # of one role: turns of loops, and what its waits wait for
 _STARTED = {"wgmma": "product", "bulk": "store", "cp.async": "cp.async"}
 
 
@@ -153,6 +154,7 @@ class _Writer:
         self.cell_numbers = {(c.cta, c.name, c.stage): i for i, c in enumerate(result.cells) if c.owner in (-1, number)}
         self.meeting_numbers = {key: i for i, key in enumerate(result.meetings)}
         self.met: dict[int, int] = {}
+        self.worked = 0
 
     def left(self) -> str:
         """Return what is started but in no group, in words."""
@@ -163,6 +165,7 @@ class _Writer:
         for op in body:
             if isinstance(op, Loop):
                 for _ in range(op.trips.value(self.values)):
+                    self.work(1)
                     self.run(op.body)
             elif isinstance(op, Guard):
                 wanted = op.trips.value(self.values)
@@ -194,9 +197,16 @@ class _Writer:
     def access(self, name: str, at: At, writes: bool, through: str, cta: int | None = None) -> Access:
         return Access(self.cell(name, at, self.cta if cta is None else cta), self.item(at), writes, through)
 
+    def work(self, much: int) -> None:
+        """Count what following the role takes, and give up where that is too much."""
+        self.worked += much
+        if self.worked > MOST_WORK:
+            raise InvalidInput(f"{self.process.role.name} takes too long to follow; give fewer trips")
+
     def add(self, op: Operation, **found: Any) -> None:
         if len(self.program) >= MOST_STEPS:
             raise InvalidInput(f"{self.process.role.name} takes more than {MOST_STEPS} steps; give fewer trips")
+        self.work(len(found.get("after", ())) + len(found.get("covers", ())))
         self.program.append(Instruction(op, self.number, len(self.program), self.cta, **found))
 
     def fly(self, kind: FlightKind, **found: Any) -> Flight:

@@ -50,6 +50,8 @@ def recheck(plan: Plan) -> None:
         recheck(first)
         if first.operator != Copy(plan.operator.source, plan.source):
             raise InvalidPlan("relayout is not one of the operator's source; synthesise the plan again")
+    if not plan.candidates:
+        raise InvalidPlan("plan lacks its candidates, of which it is the first; synthesise it again")
     if len(plan.before) > 1:
         raise InvalidPlan("plan has more than one relayout; synthesise it again")
     _check_derivation(plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from legalsat.checks import integer, one_of
+from legalsat.checks import flag, integer, one_of
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
@@ -75,7 +75,7 @@ class Attention:
         put(self, "dtype", as_dtype(dtype))
         put(self, "kv_heads", self.heads if kv_heads is None else integer(kv_heads, "kv_heads", low=1, high=MOST))
         put(self, "v_head", self.head if v_head is None else integer(v_head, "v_head", low=1, high=MOST))
-        put(self, "causal", bool(causal))
+        put(self, "causal", flag(causal, "causal"))
         one_of(layout, "layout", LAYOUTS)
         if self.heads % self.kv_heads:
             raise InvalidInput(f"{self.heads} heads of Q share {self.kv_heads} of K and V; give a divisor of them")

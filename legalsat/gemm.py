@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from legalsat.checks import integer, integers
+from legalsat.checks import flag, integer, integers
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
@@ -75,8 +75,8 @@ class Gemm:
             if tensor.shape != shapes[name] or tensor.dtype != element:
                 raise InvalidInput(f"{name} is {tensor}; give a tensor of {element} {shapes[name]}")
             put(self, name, tensor)
-        put(self, "constant_b", bool(constant_b))
-        put(self, "scaled", bool(scaled))
+        put(self, "constant_b", flag(constant_b, "constant_b"))
+        put(self, "scaled", flag(scaled, "scaled"))
         if self.scaled and self.dtype.name not in SCALED:
             raise InvalidInput(f"operands of {self.dtype} are scaled; scale {' or '.join(SCALED)} alone")
 

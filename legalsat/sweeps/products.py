@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from legalsat.checks import integer
+from legalsat.checks import flag, integer
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
@@ -67,7 +67,7 @@ class Products:
         put(self, "dtype", as_dtype(dtype))
         put(self, "b_dtype", self.dtype if b_dtype is None else as_dtype(b_dtype))
         put(self, "out_dtype", Gemm(1, 1, 1, self.dtype, out_dtype=out_dtype).out_dtype)
-        put(self, "constant_b", bool(constant_b))
+        put(self, "constant_b", flag(constant_b, "constant_b"))
         for name, given, matrix, element in (
             ("a", a, (self.m, self.k), self.dtype),
             ("b", b, (self.n, self.k), self.b_dtype),

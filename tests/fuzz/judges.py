@@ -62,11 +62,15 @@ def left_inverse(given: Arguments, _: Options, result: Any) -> None:
 
 
 def divided(given: Arguments, _: Options, result: Any) -> None:
-    """A division by a layout that cuts evenly holds the same offsets, each as often."""
+    """A division by a layout whose repeats fill what is divided holds the same offsets, each as often."""
     layout, tiler = given
     if _small(layout, result) and result.size == layout.size and _small(tiler) and layout.size % tiler.size == 0:
-        distinct = len(set(offsets(tiler))) == tiler.size and max(offsets(tiler)) < layout.size
-        if distinct and min(offsets(tiler)) >= 0:
+        try:
+            repeats = ls.complement(tiler, layout.size)
+        except ls.LegalSatError:
+            return
+        filled = sorted(at + by for at in offsets(tiler) for by in offsets(repeats))
+        if filled == list(range(layout.size)):
             assert sorted(offsets(result)) == sorted(offsets(layout))
 
 

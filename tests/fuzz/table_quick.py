@@ -13,7 +13,7 @@ from legalsat import targets, tcgen05, tensor_memory, tensor_memory_layouts
 from legalsat.dtypes import DTYPES
 
 from . import judges
-from .draw import STRANGE_PATHS, Draw, data, hostile, text
+from .draw import STRANGE_PATHS, Draw, hostile, text
 from .nouns import (
     GPUS,
     SWIZZLES,
@@ -52,6 +52,7 @@ from .nouns import (
     tiler,
 )
 from .table import Row, of_noun
+from .texts import blob
 
 GPU = one(*GPUS)
 
@@ -322,17 +323,16 @@ def _instruction(kind: Any, a: Any, b: Any, m: Any = 128, n: Any = 64, **more: A
 
 def _blob(r: Random) -> Any:
     """Draw a map's bytes, whole or changed, as bytes or as the texts that debuggers print."""
-    blob = ls.encode_blob(tensor_map(r))
-    blob = blob if r.random() < 0.4 else data(blob, r)
+    found = blob(r)
     how = r.randrange(6)
     if how < 3:
-        return blob
+        return found
     if how == 3:
-        return blob.hex() if r.random() < 0.5 else text(blob.hex(), r)
+        return found.hex() if r.random() < 0.5 else text(found.hex(), r)
     if how == 4:
-        words = " ".join(f"0x{int.from_bytes(blob[i : i + 8], 'little'):016x}" for i in range(0, len(blob), 8))
+        words = " ".join(f"0x{int.from_bytes(found[i : i + 8], 'little'):016x}" for i in range(0, len(found), 8))
         return words if r.random() < 0.5 else text(words, r)
-    return r.choice((bytearray, memoryview, list, lambda b: np.frombuffer(b, "u1"), lambda b: hostile(r)))(blob)
+    return r.choice((bytearray, memoryview, list, lambda b: np.frombuffer(b, "u1"), lambda b: hostile(r)))(found)
 
 
 def nouns() -> Iterator[Row]:

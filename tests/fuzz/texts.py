@@ -59,6 +59,15 @@ def pasted(r: Random) -> str:
     return found if r.random() < 0.3 else text(found, r)
 
 
+def encoded(r: Random) -> bytes:
+    """Draw the bytes of a map, any where it has none."""
+    try:
+        return ls.encode_blob(tensor_map(r))
+    except ls.LegalSatError:
+        return r.randbytes(128)
+
+
 def blob(r: Random) -> Any:
-    blob = ls.encode_blob(tensor_map(r))
-    return blob if r.random() < 0.4 else data(blob, r)
+    """Draw a map's bytes, whole or changed."""
+    found = encoded(r)
+    return found if r.random() < 0.4 else data(found, r)

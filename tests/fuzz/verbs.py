@@ -11,13 +11,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import legalsat as ls
 from legalsat.cli import main
 
 from .draw import TEXTS, text
 from .nouns import GPUS, dtype, extent, tensor_map
 from .table import Row
-from .texts import pasted, ptx
+from .texts import encoded, pasted, ptx
 
 CODES = {0, 1, 2}
 
@@ -130,7 +129,7 @@ def check(r: Random) -> list[str]:
 
 def decode(r: Random) -> list[str]:
     """Draw the words of a reading of a map's bytes."""
-    digits = ls.encode_blob(tensor_map(r)).hex()
+    digits = encoded(r).hex()
     how = r.randrange(3)
     given = [digits] if how else [f"0x{digits[i : i + 16]}" for i in range(0, 256, 16)]
     if how == 2:
