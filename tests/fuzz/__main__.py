@@ -40,8 +40,11 @@ class Worker:
     folder: Path
 
     def beat(self) -> tuple[int, float]:
-        """Return the number of the call under way, and when it began."""
-        number, begun = struct.unpack("qd", (self.folder / "beat").read_bytes())
+        """Return the number of the call under way, and when it began, as two readings in a row say, lest it be torn."""
+        before = b""
+        while (now := (self.folder / "beat").read_bytes()) != before:
+            before = now
+        number, begun = struct.unpack("qd", now)
         return number, begun
 
 

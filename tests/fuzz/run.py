@@ -173,11 +173,11 @@ def work(family: str, seed: int, numbers: range, beat: Path, answer: Path) -> No
     tally = Tally()
     with beat.open("r+b") as file, mmap.mmap(file.fileno(), 16) as pulse:
         for number in numbers:
-            struct.pack_into("qd", pulse, 0, number, time.time())
+            pulse[:] = struct.pack("qd", number, time.time())
             one_call(family, seed, number, tally)
             if tally.most_bytes > BYTES:  # what follows would be blamed for it
                 break
-        struct.pack_into("qd", pulse, 0, number + 1, time.time())
+        pulse[:] = struct.pack("qd", number + 1, time.time())
     told = {name: getattr(tally, name) for name in ("calls", "rows", "slowest", "slowest_call", "most_bytes")}
     findings = [asdict(finding) for finding in tally.findings]
     answer.write_text(json.dumps(told | {"findings": findings, "alike": tally.alike}), encoding="utf-8")
