@@ -1,0 +1,15 @@
+"""Which faults of a kernel are judged: the same ones by the check and by a GPU."""
+
+from __future__ import annotations
+
+import random
+
+from bench.foreign_mutants.faults import Fault, drawn
+
+SEED = 20261122
+MOST = 16  # of one kernel
+
+
+def drawn_for(source: str, text: str) -> list[Fault]:
+    """Return the faults of a kernel by its name."""
+    return drawn(text, random.Random(f"{SEED} {source}"), MOST)
