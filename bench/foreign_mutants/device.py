@@ -1,7 +1,7 @@
 """Which faults do harm on a GPU? Each in a process of its own, beside bytes that the right kernel has written.
 
-    python -m bench.foreign_mutants.device prepare FOLDER WORK    # where the kernels are
-    python -m bench.foreign_mutants.device run WORK [SECONDS]     # where an H200 is: Python and a driver are enough
+    python -m bench.foreign_mutants.device prepare FOLDER WORK      # where the kernels are
+    python -m bench.foreign_mutants.device run WORK [SECONDS [PART]]  # where an H200 is; PART: of names
 
 `run` launches every kernel as its recipe says, REPEATS times, with shared memory poisoned before and other work beside:
 what it writes must be the same each time and something. Then every drawn fault: wrong bytes, a hang, a fault of the
@@ -33,7 +33,7 @@ from bench.foreign_mutants.texts import assembled, sources
 
 REPEATS = 20
 SHARED_OF_AN_SM = 227 * 1024
-WORKERS = 10
+WORKERS = 12
 HANG_SECONDS, PROCESS_SECONDS = 10, 100  # of a launch; of a process, its start and assembly included
 NOISE = 64 * MIB
 PATTERNS = (0xFFFFFFFF, 0, 0x7FC07FC0, 0x00010001, 0x3F803F80)  # that are left in shared memory
@@ -222,11 +222,12 @@ def _process(work: Path, words: list[str]) -> dict[str, Any]:
     return {"outcome": "died", "why": errors.strip()[-400:], "seconds": seconds}
 
 
-def run(work: Path, seconds: float) -> int:
+def run(work: Path, seconds: float, part: str = "") -> int:
     """Judge all that there is time for; return 0 if every right kernel is right."""
     out = Path(os.environ.get("OUT", work)) / "device.jsonl"
     end, lock = time.monotonic() + seconds - PROCESS_SECONDS / 4, threading.Lock()
-    recipes = [recipe for recipe in RECIPES if (work / f"{file_of(recipe.source)}.ptx").exists()]
+    named = (recipe for recipe in RECIPES if part in recipe.source)
+    recipes = [recipe for recipe in named if (work / f"{file_of(recipe.source)}.ptx").exists()]
 
     def noted(entry: dict[str, Any]) -> dict[str, Any]:
         with lock, out.open("a") as file:
@@ -265,8 +266,10 @@ def main(arguments: list[str]) -> int:
     match arguments:
         case ["prepare", folder, work]:
             prepare(Path(folder), Path(work))
-        case ["run", work, *seconds]:
-            return run(Path(work), float(seconds[0]) if seconds else 540.0)
+        case ["run", work]:
+            return run(Path(work), 540.0)
+        case ["run", work, seconds, *part]:
+            return run(Path(work), float(seconds), *part)
         case ["right", work, number]:
             print(json.dumps(judge_right(Path(work), RECIPES[int(number)])), flush=True)
             os._exit(0)
