@@ -25,7 +25,7 @@ from legalsat.targets import Target
 MORE_TURNS = 2  # than a ring has stages, up to which every interleaving of a pipeline is visited
 MOST_STATES = 3000
 _MOST_OPEN = 4  # of what is not proven, told one by one
-_CHIP = re.compile(r"sm_(?P<number>\d+)(?P<kind>[af]?)")
+_CHIP = re.compile(r"sm_(?P<number>\d{2,4})(?P<kind>[af]?)")
 _RULES = {rule.name: rule for rule in PIPELINE_RULES}
 
 # Where a barrier is none, what it counts and orders is in disorder; where it counts wrongly, so may be what it orders,
