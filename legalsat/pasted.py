@@ -12,9 +12,11 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain import explain_tensor_map
 from legalsat.extract.explain_word import explain_word, unit_lacking, word_of
+from legalsat.pasted_code import Pasted, with_code
 from legalsat.pasted_grammar import plain
 from legalsat.pasted_maps import PrintedMap, printed_maps
 from legalsat.pasted_products import explain_products
+from legalsat.pasted_python import follow
 from legalsat.pasted_results import (
     FailedCall,
     Returned,
@@ -47,6 +49,10 @@ FORMS = (
 )
 _BETWEEN_DIGITS = re.compile(r"0[xX]|[\s,]")
 _MAP_DIGITS = re.compile(r"[0-9a-fA-F]{256}")
+# A product of a library that failed, or a copy, in whatever words.
+_FAILED = re.compile(
+    r"CUBLAS_STATUS_[A-Z]\w+|CUDNN_STATUS_[A-Z]\w+|\btma\b.{0,40}\b(?:error|fail)|misaligned", re.IGNORECASE
+)
 _MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
 
 
@@ -75,13 +81,14 @@ def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
     failures = _explain_results(results, target)
     # That a call failed is no cause where the text says with which result.
     named = sentences or [one for one in explain_causes(readable) if one.code != "CUDA001" or not failures]
-    tensors = explain_printed_tensors(readable, target, [*named, *failures], uses)
-    if tensors is not None:
-        return tensors
-    if named:
-        return _of_text(named, failures, target)
-    if results:
-        return _explanation("the pasted text", target, failures)
+    said, followed = [*named, *failures], follow(readable)
+    base = explain_printed_tensors(readable, followed, target, said, uses)
+    if base is None and said:
+        base = _of_text(named, failures, target) if named else _explanation("the pasted text", target, failures)
+    failed = bool(said) or _FAILED.search(readable) is not None
+    found = with_code(base, followed, Pasted(readable, said, target, uses), failed=failed)
+    if found is not None:
+        return found
     raise InvalidInput(f"nothing in the text is understood; paste {'; or '.join(FORMS)}")
 
 

@@ -1,177 +1,252 @@
-"""Tensors that pasted Python code makes: what torch's factories and views with known numbers hold.
+"""What calls of torch, numpy, jax and their kin make of arrays, as far as shape and strides go.
 
-Reports give the few lines that fail instead of what they print: `a = torch.randn(M, K, dtype=torch.bfloat16)` with
-`M, K = 512, 511` above. Only what is certain is read: a name that is assigned two numbers, or a call with an extent
-that is no number, makes no tensor here. Code is never run.
+Factories, and functions that give a fresh array. Anything else is not known. Frameworks share the names, so a call is
+known by its last name, and by its first one only where two mean different things.
 """
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
-from typing import NamedTuple
+from typing import Any
 
-from legalsat.dtypes import dtype as as_dtype
-from legalsat.errors import InvalidInput
+from legalsat.dtypes import DType
+from legalsat.pasted_arguments import DEVICE, extents_of, given, strided, type_of
+from legalsat.pasted_methods import method_of
+from legalsat.pasted_views import LARGEST, MOST_PARTS, Array, Extent, dense, fresh
 
-MOST_CALLS, LONGEST_CALL = 64, 300
-_LARGEST = 1 << 48
-_NUMBERS = re.compile(
-    r"^[ \t>.]*(?P<names>[A-Za-z_]\w*(?:[ \t]*,[ \t]*[A-Za-z_]\w*)*)(?:[ \t]*:[ \t]*[\w.]+)?[ \t]*=[ \t]*"
-    r"(?P<values>\(?[\d*+ \t,]{1,80}\)?)[ \t]*(?:#.*)?$",
-    re.MULTILINE,
-)
-_CALL = re.compile(
-    r"\b(?P<call>randn|rand|empty|zeros|ones|full|randint|empty_strided|empty_strided_cuda|rand_strided|as_strided)\("
-)
-_FACTORIES = frozenset({"randn", "rand", "empty", "zeros", "ones"})
-_STRIDED = frozenset({"empty_strided", "empty_strided_cuda", "rand_strided", "as_strided"})
-_CAST = re.compile(r"\s*\.(?:to|type)\((?:dtype=)?torch\.(?P<to>\w+)\)|\s*\.(?P<short>half|bfloat16|float|double)\(\)")
-_SHORT = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64"}
+_LIBRARIES = {"np": "numpy", "numpy": "numpy", "cp": "numpy", "cupy": "numpy", "jnp": "jax", "jax": "jax"}
+_FILLED = frozenset({"randn", "rand", "empty", "zeros", "ones", "standard_normal"})
+_ALIKE = frozenset({"empty_like", "zeros_like", "ones_like", "randn_like", "rand_like", "full_like"})
+_STRIDED = frozenset({"empty_strided", "empty_strided_cuda", "rand_strided"})
 
 
-class Made(NamedTuple):
-    """A tensor that code makes: its shape, its strides in elements, and its type's name; None if that is not known."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: str | None
-
-
-def made_tensors(text: str) -> Iterator[Made]:
-    """Yield the tensors of at least one axis that calls in `text` make, in its order."""
-    known = _known_numbers(text)
-    for match in islice(_CALL.finditer(text), MOST_CALLS):
-        arguments, after = _arguments(text, match.end())
-        if arguments is not None:
-            made = _made(match["call"], arguments, text[after : after + 80], known)
-            if made is not None:
-                yield made
+def call_of(dotted: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Return what a call of a framework's function gives: an array, a number, several of them; None if unknown."""
+    last = dotted.rpartition(".")[2]
+    if last in _SIMPLE:
+        return _SIMPLE[last](*arguments) if _plain(arguments) else None
+    if last in _COMBINING:
+        return _COMBINING[last](arguments, keywords)
+    made = _made(dotted, list(arguments), keywords)
+    first = arguments[0] if arguments else None
+    if made is None and isinstance(first, Array):  # torch.transpose(x, 0, 1) is x.transpose(0, 1)
+        return method_of(first, last, list(arguments[1:]), keywords)
+    return made
 
 
-def _known_numbers(text: str) -> dict[str, int]:
-    """Return the names that are assigned one number each."""
-    found: dict[str, set[int]] = {}
-    for match in _NUMBERS.finditer(text):
-        names = [name.strip() for name in match["names"].split(",")]
-        value = _value(match["values"], {})
-        numbers = _whole(value if isinstance(value, tuple) else (value,))
-        if numbers is not None and len(names) == len(numbers):
-            for name, number in zip(names, numbers, strict=True):
-                found.setdefault(name, set()).add(number)
-    return {name: numbers.pop() for name, numbers in found.items() if len(numbers) == 1}
+def _plain(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | list | tuple) and not _has_unknown(value) for value in values) and bool(values)
 
 
-def _arguments(text: str, begin: int) -> tuple[ast.Call | None, int]:
-    """Return the call's arguments, parsed, and where it ends; None where it is no Python or very long."""
-    depth = 1
-    for at in range(begin, min(begin + LONGEST_CALL, len(text))):
-        depth += (text[at] in "([{") - (text[at] in ")]}")
-        if depth == 0:
-            try:
-                parsed = ast.parse(f"f({text[begin:at]})", mode="eval").body
-            except (SyntaxError, ValueError, MemoryError, RecursionError):
-                return None, at + 1
-            return (parsed if isinstance(parsed, ast.Call) else None), at + 1
-    return None, begin
+def _has_unknown(value: Any) -> bool:
+    return isinstance(value, list | tuple) and any(one is None for one in value)
 
 
-def _made(call: str, of: ast.Call, after: str, known: Mapping[str, int]) -> Made | None:
-    names = {word.arg: word.value for word in of.keywords if word.arg is not None}
-    given = [_node(argument, known) for argument in of.args]
-    if call in _STRIDED:
-        first = given[1:] if call == "as_strided" else given
-        shape, strides = [*first, None, None][:2]
-        shape = _node(names["size"], known) if "size" in names else shape
-        strides = _node(names["stride"], known) if "stride" in names else strides
-        rows = _whole(strides)
-    else:
-        at = {"full": 0, "randint": max(len(given) - 1, 0)}.get(call)
-        shape = given[at] if at is not None and given else given[0] if len(given) == 1 else _of_many(given)
-        shape = (shape,) if isinstance(shape, int) else shape
-        shape = _node(names["size"], known) if "size" in names else shape
-        sizes = _whole(shape)
-        rows = None if sizes is None else tuple(prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
-    sizes = _whole(shape)
-    if not sizes or rows is None or len(rows) != len(sizes):
+def _cdiv(*of: Any) -> int | None:
+    return -(-of[0] // of[1]) if len(of) == 2 and all(isinstance(one, int) for one in of) and of[1] > 0 else None
+
+
+def _power(*of: Any) -> int | None:
+    return 1 << max(of[0] - 1, 0).bit_length() if len(of) == 1 and isinstance(of[0], int) and of[0] < LARGEST else None
+
+
+def _range(*of: Any) -> list[int] | None:
+    if not all(isinstance(one, int) for one in of) or len(of) > 3 or (len(of) == 3 and not of[2]):
         return None
-    return Made(sizes, rows, _dtype(call, of, names, after))
+    found = range(*of)
+    return list(found) if len(found) <= MOST_PARTS else None
 
 
-def _of_many(given: list[int | tuple[int | None, ...] | None]) -> tuple[int | None, ...]:
-    return tuple(one if isinstance(one, int) else None for one in given)
+def _least(*of: Any) -> int | None:
+    values = of[0] if len(of) == 1 and isinstance(of[0], list | tuple) else of
+    return min(values) if values and all(isinstance(one, int) for one in values) else None
 
 
-def _whole(numbers: int | tuple[int | None, ...] | None) -> tuple[int, ...] | None:
-    """Return a tuple whose entries are all known; None for others."""
-    if not isinstance(numbers, tuple):
-        return None
-    known = tuple(one for one in numbers if one is not None)
-    return known if len(known) == len(numbers) else None
+def _most(*of: Any) -> int | None:
+    values = of[0] if len(of) == 1 and isinstance(of[0], list | tuple) else of
+    return max(values) if values and all(isinstance(one, int) for one in values) else None
 
 
-def _dtype(call: str, of: ast.Call, names: Mapping[str, ast.expr], after: str) -> str | None:
-    name = _type_of(names.get("dtype"), [argument for argument in of.args if isinstance(argument, ast.Attribute)])
-    cast = _CAST.match(after)
-    if cast is not None:
-        name = cast["to"] or _SHORT[cast["short"]]
-    elif name is None and call in _FACTORIES and "dtype" not in names:
-        name = "float32"  # torch's default
-    try:
-        return None if name is None else as_dtype(name).name
-    except InvalidInput:
-        return None
-
-
-def _type_of(named: ast.expr | None, others: list[ast.Attribute]) -> str | None:
-    for node in (named, *others):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "torch":
-            return node.attr
+def _product(*of: Any) -> Any:
+    """Return `math.prod` of one list, or the combinations that `itertools.product` gives of several."""
+    if len(of) == 1 and isinstance(of[0], list | tuple) and all(isinstance(one, int) for one in of[0]):
+        return prod(of[0])
     return None
 
 
-def _value(words: str, known: Mapping[str, int]) -> int | tuple[int | None, ...] | None:
-    try:
-        return _node(ast.parse(words.strip(), mode="eval").body, known)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+def _whole(*of: Any) -> int | None:
+    return of[0] if len(of) == 1 and isinstance(of[0], int) else None
+
+
+def _zipped(*of: Any) -> list[Any] | None:
+    return list(zip(*of, strict=False)) if all(isinstance(one, list | tuple) for one in of) else None
+
+
+def _numbered(*of: Any) -> list[Any] | None:
+    return list(enumerate(of[0])) if len(of) == 1 and isinstance(of[0], list | tuple) else None
+
+
+_SIMPLE: Mapping[str, Callable[..., Any]] = {
+    "cdiv": _cdiv, "ceildiv": _cdiv, "ceil_div": _cdiv, "next_power_of_2": _power, "range": _range, "min": _least,
+    "max": _most, "prod": _product, "int": _whole, "constexpr": _whole, "zip": _zipped, "enumerate": _numbered,
+    "Size": lambda *of: of[0] if len(of) == 1 else None,
+    "len": lambda *of: len(of[0]) if len(of) == 1 and isinstance(of[0], list | tuple) else None,
+    "tuple": lambda *of: tuple(of[0]) if len(of) == 1 and isinstance(of[0], list | tuple) else None,
+    "list": lambda *of: list(of[0]) if len(of) == 1 and isinstance(of[0], list | tuple) else None,
+}  # fmt: skip
+
+
+def _made(dotted: str, arguments: list[Any], keywords: Mapping[str, Any]) -> Array | None:
+    """Return the array that a factory makes; None if the call is none, or its shape is not known at all."""
+    root, last = dotted.partition(".")[0], dotted.rpartition(".")[2]
+    library = _LIBRARIES.get(root, "torch")
+    default = "fp64" if library == "numpy" else "fp32"
+    named = type_of(arguments, keywords)
+    sizes: tuple[Extent, ...] | None = None
+    if last in _ALIKE and arguments and isinstance(arguments[0], Array):
+        return _as_type(fresh(arguments[0]), named)
+    if last in _STRIDED or last == "as_strided":
+        return strided(last, arguments, keywords, named)
+    if last in _FILLED:
+        shape = keywords.get("size", keywords.get("shape"))
+        numbers = [one for one in arguments if not isinstance(one, DType | str)]
+        sizes = extents_of([shape]) if shape is not None else extents_of(numbers)
+    elif last == "full":
+        sizes = extents_of(arguments[:1])
+        default = {bool: "bool", int: "i64"}.get(type(given(arguments, keywords, 1, "fill_value")), "fp32")
+    elif last == "randint":
+        lists = [one for one in [*arguments, keywords.get("size")] if isinstance(one, list | tuple)]
+        sizes, default = extents_of(lists[-1:]), "i64"
+    elif last == "arange" and arguments:
+        ends = [one for one in arguments if not isinstance(one, DType)]
+        span = None if None in ends or not all(isinstance(one, int) for one in ends) else range(*ends[:3])
+        sizes, default = (None if span is None else len(span),), "i64"
+    elif last == "tensor" and arguments and isinstance(arguments[0], list | tuple):
+        sizes, default = (len(arguments[0]),), "i64"
+    elif (last == "normal" and "random" in dotted) or last == "uniform":
+        sizes = extents_of([given(arguments, keywords, 1, "shape", "size")])
+    elif last in (
+        "ShapeDtypeStruct",
+        "Tensor",
+        "Buffer",
+        "StridedTensor",
+        "SMEM",
+        "GMEM",
+        "alloc_shared",
+        "make_fake_tensor",
+    ):
+        lists = [one for one in [*arguments, keywords.get("shape")] if isinstance(one, list | tuple)]
+        sizes, default = extents_of(lists[:1]), ""
+        if last in ("StridedTensor", "make_fake_tensor") and sizes is not None and len(lists) > 1:
+            return strided("empty_strided", lists, {}, named)
+    if sizes is None:
         return None
+    unknown_type = named is None and ("dtype" in keywords or not default)
+    kind = None if unknown_type else named.name if named is not None else default
+    if any(extent is not None and extent < 0 for extent in sizes):
+        return None
+    return dense(sizes, kind, library)
 
 
-def _node(node: ast.expr, known: Mapping[str, int]) -> int | tuple[int | None, ...] | None:
-    """Return the number that an expression is, or a tuple of such; None where it is neither."""
-    match node:
-        case ast.Constant(value=int(value)) if not isinstance(value, bool) and 0 <= value < _LARGEST:
-            return value
-        case ast.Name(id=name):
-            return known.get(name)
-        case ast.Tuple(elts=entries) | ast.List(elts=entries):
-            inside = [_node(entry, known) for entry in entries]
-            return tuple(one if isinstance(one, int) else None for one in inside)
-        case ast.BinOp(left=left, op=op, right=right):
-            one, other = _node(left, known), _node(right, known)
-            if not isinstance(one, int) or not isinstance(other, int):
-                return None
-            return _of_two(one, op, other)
-    return None
+def _as_type(array: Array, kind: DType | None) -> Array:
+    return array if kind is None else replace(array, dtype=kind.name)
 
 
-def _of_two(one: int, op: ast.operator, other: int) -> int | None:
-    match op:
-        case ast.Add():
-            found = one + other
-        case ast.Sub():
-            found = one - other
-        case ast.Mult():
-            found = one * other
-        case ast.FloorDiv() if other:
-            found = one // other
-        case ast.Pow() if other <= 40 and one <= 16:
-            found = one**other
-        case ast.LShift() if other <= 40:
-            found = one << other
-        case _:
+def _elementwise(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Array | None:
+    """Return what an operator gives: a fresh array in the order of the only array, or of two alike."""
+    arrays = [one for one in arguments if isinstance(one, Array)]
+    if keywords.get("op") == "MatMult":
+        if len(arrays) != 2 or arrays[0].rank < 2 or arrays[1].rank < 2:
             return None
-    return found if 0 <= found < _LARGEST else None
+        outer = arrays[0].shape[:-1]
+        kind = arrays[0].dtype if arrays[0].dtype == arrays[1].dtype else None
+        return dense((*outer, arrays[1].shape[-1]), kind, arrays[0].library)
+    if arguments and isinstance(arguments[0], Array) and not arguments[0].rank and keywords.get("op") in ("Add", "Sub"):
+        return _stepped(arguments[0], arguments[1], -1 if keywords["op"] == "Sub" else 1)
+    if not arrays or any(one.shape != arrays[0].shape or one.strides != arrays[0].strides for one in arrays):
+        return None
+    if not all(isinstance(one, Array | int | float) for one in arguments):
+        return None
+    kinds = {one.dtype for one in arrays}
+    return replace(fresh(arrays[0]), dtype=kinds.pop() if len(kinds) == 1 else None)
+
+
+def pointer_to(array: Array) -> Array:
+    """Return an array as a kernel is given it: where it begins, without its extents."""
+    return Array((), (), array.dtype, array.offset)
+
+
+def _stepped(pointer: Array, by: Any, sign: int) -> Array:
+    known = isinstance(by, int) and pointer.offset is not None
+    return replace(pointer, offset=(pointer.offset or 0) + sign * by if known else None)
+
+
+def _concatenated(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Array | None:
+    return _joined(arguments, keywords, new=False)
+
+
+def _stacked(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Array | None:
+    return _joined(arguments, keywords, new=True)
+
+
+def _joined(arguments: Sequence[Any], keywords: Mapping[str, Any], *, new: bool) -> Array | None:
+    """Return arrays one after the other along an axis, or along a new one."""
+    parts = given(arguments, keywords, 0, "tensors", "arrays")
+    axis = given(arguments, keywords, 1, "dim", "axis")
+    if not isinstance(parts, list | tuple):
+        return None
+    arrays = [one for one in parts if isinstance(one, Array)]
+    at = axis if isinstance(axis, int) else 0
+    if not arrays or len(arrays) != len(parts) or not -arrays[0].rank <= at <= arrays[0].rank:
+        return None
+    kinds = {one.dtype for one in arrays}
+    shape = list(arrays[0].shape)
+    if new:
+        shape.insert(at % (len(shape) + 1), len(parts))
+    elif any(one.rank != arrays[0].rank for one in arrays) or not shape:
+        return None
+    else:
+        lengths = [one.shape[at] for one in arrays]
+        shape[at] = None if None in lengths else sum(length or 0 for length in lengths)
+    return dense(shape, kinds.pop() if len(kinds) == 1 else None, arrays[0].library)
+
+
+def _padded(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Array | None:
+    array, widths = given(arguments, keywords, 0, "input"), given(arguments, keywords, 1, "pad", "pad_width")
+    if not isinstance(array, Array) or not isinstance(widths, list | tuple):
+        return None
+    shape = list(array.shape)
+    if widths and isinstance(widths[0], list | tuple):  # numpy's, an entry for each axis
+        ends = list(widths)
+    else:  # torch's, from the last axis on
+        ends = [widths[at : at + 2] for at in range(0, len(widths), 2)]
+        ends = [(0, 0)] * (len(shape) - len(ends)) + ends[::-1]
+    if len(ends) != len(shape):
+        return None
+    for at, pair in enumerate(ends):
+        known = len(pair) == 2 and all(isinstance(one, int) for one in pair)
+        old = shape[at]
+        shape[at] = old + sum(pair) if known and old is not None else None
+    return dense(shape, array.dtype, array.library)
+
+
+def _multiplied(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Array | None:
+    return _elementwise(arguments, {"op": "MatMult"})
+
+
+_Combining = Callable[[Sequence[Any], Mapping[str, Any]], Any]
+_COMBINING: Mapping[str, _Combining] = {
+    "operator": _elementwise, "mm": _multiplied, "matmul": _multiplied, "bmm": _multiplied, "pad": _padded,
+    "cat": _concatenated, "concat": _concatenated, "concatenate": _concatenated, "stack": _stacked,
+    "dict": lambda arguments, keywords: None if arguments else dict(keywords),
+    "device": lambda arguments, keywords: DEVICE,
+}  # fmt: skip
+
+
+def made_arrays(arrays: Mapping[Array, None]) -> Iterator[Array]:
+    """Yield the arrays of known extents and strides, with at least one axis, in their order."""
+    for array in arrays:
+        if array.rank and None not in array.shape and None not in array.strides:
+            yield array

@@ -19,8 +19,11 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain import explain_tensor
 from legalsat.operators import Copy
-from legalsat.pasted_calls import made_tensors
+from legalsat.pasted_calls import made_arrays
+from legalsat.pasted_expressions import Followed
+from legalsat.pasted_repairs import curing
 from legalsat.pasted_sentences import RULE_OF
+from legalsat.pasted_views import Array
 from legalsat.rule import require
 from legalsat.targets import Target
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, plain
@@ -57,7 +60,7 @@ class Printed:
 
 
 def explain_printed_tensors(
-    text: str, target: Target, said: Sequence[Diagnostic], uses: int = USES
+    text: str, followed: Followed, target: Target, said: Sequence[Diagnostic], uses: int = USES
 ) -> Explanation | None:
     """Return the explanation of the tensors that a text prints; None if there are none, or nothing is certain of them.
 
@@ -71,23 +74,25 @@ def explain_printed_tensors(
     found = [one for one in (_explain(printed, target, uses) for printed in every) if one is not None]
     found = found or [one for one in (_explain_partly(printed, target, said) for printed in every) if one is not None]
     if not any(not one.legal for one in found):
-        found = [*_explain_made(text, target, said, uses), *found]
+        found = [*_explain_made(text, followed, target, said, uses), *found]
     if not found:
         return None
-    told = next((one for one in found if not one.legal), found[0])
+    told = curing(next((one for one in found if not one.legal), found[0]), said, text)
     codes = {diagnostic.code for diagnostic in told.diagnostics}
     more = [diagnostic for diagnostic in said if diagnostic.code not in codes]
     legal = told.legal and not any(diagnostic.level == "error" for diagnostic in more)
     return replace(told, legal=legal, diagnostics=(*told.diagnostics, *more))
 
 
-def _explain_made(text: str, target: Target, said: Sequence[Diagnostic], uses: int) -> list[Explanation]:
+def _explain_made(
+    text: str, followed: Followed, target: Target, said: Sequence[Diagnostic], uses: int
+) -> list[Explanation]:
     """Return the explanation of the first tensor that code makes and no map describes, of a text of a failed copy."""
     of_maps = any(one.code.startswith(("TMA", "COPY")) for one in said)
     if not said or not (of_maps or _SPEAKS_OF_MAPS.search(text)):
         return []
-    for made in islice(made_tensors(text), MOST_TENSORS):
-        printed = Printed(made.shape, made.strides, made.dtype)
+    for made in islice(made_arrays(followed.arrays), MOST_TENSORS):
+        printed = _of_array(made)
         try:
             found = _explain(printed, target, uses) or _explain_partly(printed, target, said)
         except InvalidInput:  # of no tensor, such as one of overlapping rows
@@ -101,6 +106,20 @@ def _explain_made(text: str, target: Target, said: Sequence[Diagnostic], uses: i
         ):
             return [replace(found, values=(*found.values, "the text's code makes this tensor; it was not run"))]
     return []
+
+
+def explain_array(array: Array, block: tuple[int, ...] | None, target: Target, uses: int = USES) -> Explanation | None:
+    """Return the explanation of an array of which all is known, as code makes it; None if it makes no tensor."""
+    try:
+        return _explain(replace(_of_array(array), block=block), target, uses)
+    except InvalidInput:
+        return None
+
+
+def _of_array(array: Array) -> Printed:
+    sizes = tuple(extent or 0 for extent in array.shape)
+    steps = tuple(stride or 0 for stride in array.strides)
+    return Printed(sizes, steps, array.dtype, begin=array.offset or 0, begin_in_elements=True)
 
 
 def printed_tensors(text: str) -> Iterator[Printed]:

@@ -8,8 +8,9 @@ from contextlib import suppress
 import pytest
 
 import legalsat as ls
-from legalsat.pasted_calls import made_tensors
+from legalsat.pasted_calls import made_arrays
 from legalsat.pasted_products import explain_products
+from legalsat.pasted_python import follow
 from legalsat.targets import TARGETS
 
 FAILED = "RuntimeError: CUDA error: invalid argument while encoding a TMA descriptor\n"
@@ -22,14 +23,15 @@ FAILED = "RuntimeError: CUDA error: invalid argument while encoding a TMA descri
         ("torch.empty((8, 1025), dtype=torch.bfloat16)", [((8, 1025), (1025, 1), "bf16")]),
         ("torch.zeros([2, 3, 4]).to(torch.float8_e4m3fn)", [((2, 3, 4), (12, 4, 1), "e4m3")]),
         ("M, N = 512, 511\nK = 2**4 + 1\ntorch.ones(M, N * 2, K).half()", [((512, 1022, 17), (17374, 17, 1), "fp16")]),
-        ("torch.full((4, 7), 0)", [((4, 7), (7, 1), None)]),
-        ("torch.randint(0, 3, (64, 24))", [((64, 24), (24, 1), None)]),
+        ("torch.full((4, 7), 0)", [((4, 7), (7, 1), "i64")]),
+        ("torch.randint(0, 3, (64, 24))", [((64, 24), (24, 1), "i64")]),
         ("torch.randint(3, (64, 24), dtype=torch.int8)", [((64, 24), (24, 1), "i8")]),
         ("torch.as_strided(base, size=(64, 64), stride=(65, 1))", [((64, 64), (65, 1), None)]),
         ("empty_strided_cuda((656, 6560), (6656, 1), torch.float8_e4m3fn)", [((656, 6560), (6656, 1), "e4m3")]),
-        # What is not certain makes no tensor: names without or with two numbers, calls, unbalanced and endless ones.
+        ("N = 4\nN = 8\ntorch.randn(64, N)", [((64, 8), (8, 1), "fp32")]),
+        # What is not certain makes no tensor: names without a number or with two, calls, unbalanced and endless ones.
         ("torch.randn(M, N)", []),
-        ("N = 4\nN = 8\ntorch.randn(64, N)", []),
+        ("if debug:\n    N = 4\nelse:\n    N = 8\ntorch.randn(64, N)", []),
         ("torch.randn(len(x), 8)", []),
         ("torch.randn(-1, 8)", []),
         ("torch.randn(8, 8", []),
@@ -39,7 +41,7 @@ FAILED = "RuntimeError: CUDA error: invalid argument while encoding a TMA descri
     ],
 )
 def test_calls_with_known_numbers_make_tensors(code: str, made: list[object]) -> None:
-    assert [tuple(one) for one in made_tensors(code)] == made
+    assert [(one.shape, one.strides, one.dtype) for one in made_arrays(follow(code).arrays)] == made
 
 
 def test_a_tensor_that_code_makes_is_judged_where_a_copy_failed() -> None:
