@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -34,6 +34,7 @@ from legalsat.tensor_copy import BulkCopy, TensorCopy
 from legalsat.tensor_map import TensorMap
 
 MOST_USES = 10**12
+MOST_BESIDE = 64  # things that are explained together with a text
 
 AnOperator = TypeVar("AnOperator", Copy, Transpose, Im2col, Pad)
 
@@ -234,6 +235,7 @@ def explain(
     consumer: Consumer | None = None,
     layout: Any = None,
     dtype: Any = None,
+    beside: Any = None,
     uses: int = USES,
 ) -> Explanation: ...
 
@@ -246,6 +248,7 @@ def explain(
     consumer: Consumer | None = None,
     layout: Any = None,
     dtype: Any = None,
+    beside: Any = None,
     uses: int = USES,
 ) -> Explanation:
     """Return what is wrong with a tensor, tensor map, plan, pipeline or text, who says so, and what to change.
@@ -267,6 +270,9 @@ def explain(
             "Sw<3,4,3> o smem_ptr[16b] o (64,64):(64,1)", or words such as "128x64 bf16 K-major 128B" for a tile that
             the copy engine brings by boxes with that swizzle.
         dtype: the layout's element type; may be left out where the text says it.
+        beside: what else there is of the failure that a text, an exception or a CUresult tells of: any other subject,
+            such as a `Tensor`, a `Gemm`, a `TensorMap` or PTX, or a list of these; `tile` and `consumer` are the
+            tensors' then. A cause is told once, in the words that have numbers.
         uses: how often what is repaired will be used: repairs of tensors, operators and products are in the order of
             the time of applying them and of so many uses.
 
@@ -279,6 +285,10 @@ def explain(
     gpu, uses = as_target(target), integer(uses, "uses", low=1, high=MOST_USES)
     if isinstance(subject, Mapping):
         subject = from_fields(subject)
+    if beside is not None:
+        if layout is not None or dtype is not None:
+            raise InvalidInput("layout and dtype go with a descriptor's word; leave them out, or beside")
+        return _beside(subject, beside, lambda one, options: explain(one, gpu, uses=uses, **options), (tile, consumer))
     if layout is not None or dtype is not None:
         if tile is not None:
             raise InvalidInput("tile belongs to tensors and arrays; leave it out beside a layout")
@@ -292,6 +302,26 @@ def explain(
         return row.explain(subject, gpu, uses) if row.counts else row.explain(subject, gpu)
     operator = _operator(subject, tile, consumer)
     return explain_tensor(operator, gpu, alone=not isinstance(subject, Operator), uses=uses)
+
+
+def _beside(
+    subject: Any, beside: Any, explained: Callable[[Any, dict[str, Any]], Explanation], options: tuple[Any, Any]
+) -> Explanation:
+    """Return the explanation of a text, an exception or a CUresult together with what else there is of it."""
+    from legalsat.pasted_beside import joined  # noqa: PLC0415 - few have more than one thing
+    from legalsat.subjects import subject_of  # noqa: PLC0415 - its rows call violations
+
+    others = list(beside) if isinstance(beside, list | tuple) else [beside]
+    if not isinstance(subject, str | BaseException | int) or isinstance(subject, bool):
+        raise InvalidInput(f"beside goes with a text, not with {type(subject).__name__}; give the text first")
+    if not 0 < len(others) <= MOST_BESIDE:
+        raise InvalidInput(f"beside has {len(others)} entries; give 1 to {MOST_BESIDE}, such as a Tensor")
+    found = []
+    for one in others:
+        other = from_fields(one) if isinstance(one, Mapping) else one
+        is_tensor = subject_of(other) is None and not isinstance(other, Operator)
+        found.append(explained(other, dict(zip(("tile", "consumer"), options, strict=True)) if is_tensor else {}))
+    return joined(str(subject), lambda: explained(subject, {}), found)
 
 
 def _operator(problem: Any, tile: Iterable[int] | None, consumer: Consumer | None) -> Operator:

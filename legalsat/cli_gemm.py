@@ -59,14 +59,19 @@ def _refused(error: NoLegalLayout, look: Look) -> str:
     return "\n".join(lines)
 
 
-def explain(args: Namespace) -> Answer:
-    """Explain a product of row-major, dense operands: which of them have tensor maps, and what that is worth."""
+def gemm_of(args: Namespace) -> Gemm:
+    """Return the product of row-major, dense operands that --gemm and --dtype describe."""
     if args.dtype is None:
         raise InvalidInput("--dtype is missing; a product needs --gemm and --dtype")
     extents = wholes(args.gemm, "--gemm")
     if len(extents) != 3:
         raise InvalidInput(f"--gemm is {args.gemm}; give M x N x K, such as 4096x4096x4095")
-    found = api.explain(Gemm(*extents, args.dtype), args.target, uses=uses_of(args))
+    return Gemm(*extents, args.dtype)
+
+
+def explain(args: Namespace) -> Answer:
+    """Explain a product: which of its operands have tensor maps, and what that is worth."""
+    found = api.explain(gemm_of(args), args.target, uses=uses_of(args))
     data = found.to_json()
     parts = data.pop("parts", [])
     data["operands"] = [

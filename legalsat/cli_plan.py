@@ -10,9 +10,10 @@ from typing import Any
 from legalsat import api
 from legalsat.analyses.ptx_text import chip_of
 from legalsat.cli import REFUSED, Answer
-from legalsat.cli_arguments import copy_of, operator_of, tensor_map_of, tensor_of, uses_of
+from legalsat.cli_arguments import copy_of, operator_of, tensor_map_of, tensor_of, uses_of, wholes
 from legalsat.cli_explanation import explained, path_of
 from legalsat.cli_gemm import explain as explain_gemm
+from legalsat.cli_gemm import gemm_of
 from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
 from legalsat.extract.planner import NoLegalLayout
@@ -62,10 +63,15 @@ def explain(args: Namespace) -> Answer:
         *(["--tensor-map"] if args.tensor_map else ["--copy"] if args.copy else []),
         *(tensor if args.gemm is not None else tensor[:1]),
     ]
+    texts = [one for one in given if one == "--text" or one.startswith("the file ")]
+    two = args.plan == "-" and args.text is not None  # of which none is beside the other
+    if texts and 1 < len(given) <= 3 and args.layout is None and not two:
+        return _explain_beside(args)
     if len(given) != 1:
         what = f"{' and '.join(given)} are given" if given else "nothing to explain is given"
         raise InvalidInput(
-            f"{what}; give one of FILE, --text, --tensor-map and --copy, --gemm and --dtype, or --shape and --dtype"
+            f"{what}; give one of FILE, --text, --tensor-map and --copy, --gemm and --dtype, or --shape and --dtype, "
+            "or a text and what else there is of its failure"
         )
     if args.target is None and args.plan in (None, "-"):
         raise InvalidInput("--target is missing; give a GPU such as h200")
@@ -76,6 +82,33 @@ def explain(args: Namespace) -> Answer:
     found = api.explain(subject, target, uses=uses_of(args), **beside)
     file = path_of(args.plan)
     return explained(found, args, data=found.to_json(), text=lambda look: show_explanation(found, look), file=file)
+
+
+def _explain_beside(args: Namespace) -> Answer:
+    """Explain a text, given itself or as a file, together with what the other options describe, or with a file."""
+    target = None if args.target is None else as_target(args.target)
+    others: list[Any] = []
+    subject = args.text
+    if args.plan is not None:
+        of_file, of_chip = (sys.stdin.read(), target) if args.plan == "-" else _in_file(args)
+        target = target or of_chip
+        subject, others = (of_file, []) if subject is None else (subject, [of_file])
+    if target is None:
+        raise InvalidInput("--target is missing; give a GPU such as h200")
+    if not isinstance(subject, str):
+        raise InvalidInput(f"{args.plan} is a plan, and no text; explain it alone, or give --text")
+    if args.tensor_map:
+        others.append(tensor_map_of(args.tensor_map))
+    if args.gemm is not None:
+        others.append(gemm_of(args))
+    elif any(getattr(args, option) is not None for option in _TENSOR_OPTIONS):
+        _with_layout(args)
+        others.append(tensor_of(args))
+    if args.copy:
+        raise InvalidInput("--copy goes with --tensor-map alone; leave it out beside a text")
+    tile = None if args.tile is None or args.gemm is not None else wholes(args.tile, "--tile")
+    found = api.explain(subject, target, beside=others, tile=tile, consumer=args.consumer, uses=uses_of(args))
+    return explained(found, args, data=found.to_json(), text=lambda look: show_explanation(found, look))
 
 
 def _subject(args: Namespace) -> tuple[Any, Target]:

@@ -14,9 +14,11 @@ from legalsat.extract.explain import explain_tensor_map
 from legalsat.extract.explain_word import explain_word, unit_lacking, word_of
 from legalsat.pasted_code import Pasted, with_code
 from legalsat.pasted_grammar import plain
+from legalsat.pasted_host_code import encoded_maps
 from legalsat.pasted_maps import PrintedMap, printed_maps
 from legalsat.pasted_products import explain_products
 from legalsat.pasted_python import follow
+from legalsat.pasted_repairs import curing
 from legalsat.pasted_results import (
     FailedCall,
     Returned,
@@ -75,9 +77,9 @@ def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
             return of_a_word
     results = returned_results(readable)
     sentences = [*explain_products(readable, target), *explain_sentences(readable, target)]
-    maps = printed_maps(readable)
+    maps = encoded_maps(readable) or printed_maps(readable)
     if maps:
-        return _explain_maps(maps, results, sentences, target)
+        return _explain_maps(maps, results, sentences, readable, target)
     failures = _explain_results(results, target)
     # That a call failed is no cause where the text says with which result.
     named = sentences or [one for one in explain_causes(readable) if one.code != "CUDA001" or not failures]
@@ -148,7 +150,7 @@ def _explain_results(results: list[Returned], target: Target) -> list[Diagnostic
 
 
 def _explain_maps(
-    maps: list[PrintedMap], results: list[Returned], sentences: list[Diagnostic], target: Target
+    maps: list[PrintedMap], results: list[Returned], sentences: list[Diagnostic], text: str, target: Target
 ) -> Explanation:
     """Return the explanation of all different maps; what many dumps repeat is said once."""
     asked = {
@@ -156,7 +158,7 @@ def _explain_maps(
     }
     places: dict[Diagnostic, list[str]] = {}
     for index, (readings, number) in enumerate(asked):
-        for diagnostic in _explain_map(readings, number, target):
+        for diagnostic in _explain_map(asked[readings, number], readings, number, target):
             at = diagnostic.where if len(asked) == 1 else f"map {index + 1}: {readings[0]}"
             at = "the fields that are printed" if maps[0].missing else at
             places.setdefault(replace(diagnostic, where=""), []).append(at)
@@ -173,6 +175,7 @@ def _explain_maps(
         return _undecided(_explanation("part of a tensor map's fields", target, found), undecided)
     first = readings[0]
     alone = explain_tensor_map(first, target, [d for d in found if d in violations(first, target)])
+    alone = curing(alone, found, text)
     told = tuple(worst_first(found))
     legal = not any(d.level == "error" for d in told)
     whole = replace(alone, legal=legal, diagnostics=told, obligations=alone.obligations if legal else ())
@@ -188,7 +191,8 @@ def _left_open(printed: PrintedMap, target: Target) -> str:
     """Return why a dump's map cannot be called legal though no error is certain; empty if it can."""
     if printed.missing:
         lacks = " and ".join(filter(None, (", ".join(printed.missing[:-1]), printed.missing[-1])))
-        return f"what is printed was judged; {lacks} are not printed, so nobody can call the map legal"
+        are = "is" if printed.missing in (("the type",), ("the box",), ("the address",), ("the swizzle",)) else "are"
+        return f"what is printed was judged; {lacks} {are} not printed, so nobody can call the map legal"
     broken = [any(d.level == "error" for d in violations(one, target)) for one in printed.readings]
     if any(broken) and not all(broken):
         return "how the dump's lists run, or in which unit, is not printed, and by one reading the map is illegal"
@@ -202,22 +206,17 @@ def _undecided(found: Explanation, why: str) -> Explanation:
     return replace(found, legal=False, undecided=why, obligations=())
 
 
-def _explain_map(readings: tuple[TensorMap, ...], number: int | None, target: Target) -> list[Diagnostic]:
+def _explain_map(
+    printed: PrintedMap, readings: tuple[TensorMap, ...], number: int | None, target: Target
+) -> list[Diagnostic]:
     """Return what every map breaks that a dump may be of, and what its call returned."""
     first = readings[0]
     found = list(_certain([violations(one, target) for one in readings], first))
     if number is None:
         return found
-    meaning = list(
-        explain_result(
-            FailedCall(
-                number,
-                encodes=True,
-                address=first.address if first.address else None if len(readings) > 1 else first.address,
-            ),
-            target,
-        )
-    )
+    doubtful = not first.address and (len(readings) > 1 or "the address" in printed.missing)
+    call = FailedCall(number, encodes=True, address=None if doubtful else first.address)
+    meaning = list(explain_result(call, target))
     if left_behind(number):
         return [*(replace(diagnostic, level="warning") for diagnostic in meaning), *found]
     refused = any(diagnostic.refused_by == "driver" and diagnostic.level == "error" for diagnostic in found)

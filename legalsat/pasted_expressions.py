@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from legalsat.pasted_arguments import DEVICE, element_type
 from legalsat.pasted_calls import call_of
@@ -23,7 +23,12 @@ _BUILT = re.compile(
 )
 
 
-class Called(NamedTuple):
+# Calls that give the function that they are given, compiled.
+_WRAPS = re.compile(r"(?:^|\.)(?:compile|jit|vmap|checkpoint)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
     """A call of something that the text does not define: its dotted name, and what is known of its arguments."""
 
     name: str
@@ -31,7 +36,8 @@ class Called(NamedTuple):
     keywords: Mapping[str, Any]
 
 
-class Function(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
     """A function that the text defines, and the names around it."""
 
     node: ast.FunctionDef | ast.AsyncFunctionDef
@@ -254,8 +260,10 @@ class Expressions:
         arguments, keywords = self.spread(node.args, names), self._keywords(node.keywords, names)
         if arguments is None:
             return None
-        if isinstance(function, ast.Name) and isinstance(names.get(function.id), Function):
-            return self.user_call(names[function.id], arguments, keywords, launched=launched)
+        own = names.get(function.id) if isinstance(function, ast.Name) else None
+        own = self.value(function, names) if isinstance(function, ast.Call) else own  # torch.compile(f)(x)
+        if isinstance(own, Function):
+            return self.user_call(own, arguments, keywords, launched=launched)
         dotted = self.dotted(function)
         of: Any = None
         if isinstance(function, ast.Attribute) and (dotted is None or _of_the_text(dotted, names)):
@@ -278,6 +286,8 @@ class Expressions:
 
     def _foreign(self, dotted: str, arguments: list[Any], keywords: Names) -> Any:
         """Return what a function gives that the text does not define."""
+        if _WRAPS.search(dotted) and arguments and isinstance(arguments[0], Function):
+            return arguments[0]
         called = Called(dotted, tuple(arguments), keywords)
         if any(isinstance(one, Array | Called | list | tuple | int) for one in (*arguments, *keywords.values())):
             self.found.calls.append(called)

@@ -335,6 +335,55 @@ HOST_CHECKS = (
         "allocate these arrays in whole tiles, a cluster's tiles together",
     ),
     Sentence(
+        "PyTorch",
+        r"both dimensions of (?P<operand>\w+) to be divisi?a?ble by (?P<granule>\d+)",
+        "TMA005",
+        "an extent of {operand} is no multiple of {granule}",
+        "pad the extent to a multiple of {granule}",
+    ),
+    Sentence(
+        "PyTorch",
+        r"must be swizzled to SWIZZLE_(?P<rows>\d+)_(?P<groups>\d+)_(?P<columns>\d+)",
+        "TOOL006",
+        "scales lie by rows, and the matrix unit reads them in blocks of {rows} x {groups} x {columns}",
+        "lay the scales out in those blocks, as the quantizer's swizzled form does",
+    ),
+    Sentence(
+        "vLLM",
+        r"= (?P<extent>\d+) is not divisible by weight quantization block_\w = (?P<block>\d+)",
+        "TCGEN010",
+        "an extent of {extent} is no multiple of the {block} elements that share a scale",
+        "shard the layer less, or pad it to whole blocks of {block}",
+    ),
+    Sentence(
+        "DeepGEMM",
+        r"\bk % (?P<block>128) == 0",
+        "TCGEN010",
+        "the depth is no multiple of the {block} elements that share a scale",
+        "pad K to a multiple of {block}",
+    ),
+    Sentence(
+        "torchao",
+        r"group sizes?\b[^\n]{0,60}multiple of (?P<block>\d+)",
+        "TCGEN010",
+        "a group's rows are no multiple of the {block} elements that share a scale",
+        "pad each group to a multiple of {block} rows",
+    ),
+    Sentence(
+        "Mosaic",
+        r"Failed to infer a possible set of layouts",
+        "TOOL006",
+        "no layout suits every operation that uses one of the arrays",
+        "give each buffer transforms that tile its last two axes, and cast registers with plgpu.layout_cast",
+    ),
+    Sentence(
+        "TileLang",
+        r"WGMMA operand layout contiguity \(k_major=(?P<major>\w+)\)",
+        "WGMMA010",
+        "the tile lies K-major: {major}, and the product was told otherwise",
+        "give the tile the major that transpose_A and transpose_B say, and at least 16 columns",
+    ),
+    Sentence(
         "PyTorch", r"strides should be multiple of 16 bytes", "TMA005", "a stride is no multiple of 16 bytes", PAD
     ),
 )

@@ -70,6 +70,10 @@ def judged_uses(calls: Sequence[Called], target: Target, *, failed: bool) -> Ite
 
 def _judged(called: Called, target: Target, failed: bool) -> Iterator[Judged]:
     name = called.name.rpartition(".")[2]
+    if _SCALED.search(called.name):
+        yield from _multiplied(called, target)
+    if target.tma is None:
+        return
     described = _described(called)
     if described is not None:
         yield _of_descriptor(name, described, target)
@@ -148,9 +152,20 @@ def _certain(array: Array, block: Sequence[Extent], target: Target, where: str) 
     judged = [judge(site, target, _RULES) for kind in types if (site := _site(array, block, kind)) is not None]
     if len(judged) < len(types):
         return
+    codes = set.intersection(*({one.code for one in found} for found in judged)) & _OF_TENSORS
+    if "TMA024" in codes and 1 in array.strides:  # its own axis follows from the order of the axes
+        codes.discard("TMA005")
     for diagnostic in judged[0]:
-        if diagnostic.code in _OF_TENSORS and all(any(d.code == diagnostic.code for d in other) for other in judged):
-            yield replace(diagnostic, where=where)
+        if diagnostic.code in codes:
+            yield replace(diagnostic, message=_message(diagnostic, array), where=where)
+
+
+def _message(diagnostic: Diagnostic, array: Array) -> str:
+    """Return what a finding says; of an address, which is nobody's, where in its allocation it is."""
+    if diagnostic.code != "TMA004" or array.dtype is None or array.offset is None:
+        return diagnostic.message
+    begin = array.offset * DTYPES[array.dtype].bits // 8
+    return f"it begins {begin} bytes into its allocation, no multiple of 16"
 
 
 def _site(array: Array, block: Sequence[Extent], kind: DType) -> TmaCopy | None:
@@ -195,6 +210,17 @@ def _finding(code: str, message: str, help: str, where: str, **numbers: Any) -> 
 def _operands(called: Called) -> list[Array]:
     given = [*called.arguments, *(called.keywords.get(name) for name in ("input", "mat_a", "mat_b", "mat1", "mat2"))]
     return [one for one in given if isinstance(one, Array) and one.rank >= 2]
+
+
+def _multiplied(called: Called, target: Target) -> Iterator[Judged]:
+    """Judge whether the GPU multiplies the operands' types at all."""
+    known = {name for name, _ in target.multiplies}
+    for kind in dict.fromkeys(one.dtype for one in _operands(called)[:2] if one.dtype in ("e4m3", "e5m2")):
+        if known and kind not in known:
+            said = f"{called.name} of {kind}"
+            message = "the matrix units of {target} multiply no {kind}"
+            help = "take 16-bit operands there, or a GPU of compute capability 8.9 or later"
+            yield Judged(said, (_finding("PROD001", message, help, said, target=target, kind=kind),))
 
 
 def _scaled(called: Called, target: Target) -> Iterator[Judged]:
@@ -286,6 +312,8 @@ def _transformed(called: Called, target: Target) -> Iterator[Judged]:
     sizes = _list(_argument(called, 0, "shape", "block_shape"))
     kind = next((one for one in (_argument(called, 1, "dtype"),) if isinstance(one, DType)), None)
     said = f"{called.name} of shape {_shown(sizes or ())} with tiles of {_shown(tiling or ())}"
+    if tiling and sizes:
+        yield Judged(said, ())
     if tiling and sizes and len(sizes) >= len(tiling):
         pairs = zip(sizes[len(sizes) - len(tiling) :], tiling, strict=True)
         ragged = [(size, tile) for size, tile in pairs if size is not None and tile and size % tile]
@@ -353,10 +381,11 @@ def _is_buffer(one: Any) -> bool:
     return kind is not None and kind.name != "i64"
 
 
+_SCALED = re.compile(r"(?:^|\.)_?scaled_mm(?:\.default)?$")
 _Judge = Callable[[Called, Target], Iterator[Judged]]
 # Which calls are judged how, and whether only where something failed.
 _CALLS: tuple[tuple[re.Pattern[str], _Judge, bool], ...] = (
-    (re.compile(r"(?:^|\.)_?scaled_mm(?:\.default)?$"), _scaled, False),
+    (_SCALED, _scaled, False),
     (re.compile(r"grouped_mm(?:\.default)?$"), _grouped, False),
     (re.compile(r"(?:^|\.)(?:mm|addmm|bmm|matmul|baddbmm)$"), _grouped, True),
     (re.compile(r"scaled_dot_product_attention$|flash_attn\w*$"), _attention, True),

@@ -1,0 +1,152 @@
+"""Encode calls in pasted C++: the arrays and constants that the call names, as far as they are plain numbers.
+
+`cuTensorMapEncodeTiled(&map, type, rank, address, dim, strides, box, steps, ...)`, also by a pointer to it under
+another name. What is no number stays open, as the address always does, so such a map is never called legal.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from legalsat.driver_arguments import ENUMERATORS
+from legalsat.errors import InvalidInput
+from legalsat.pasted_maps import PrintedMap
+from legalsat.pasted_operators import is_number, of_two
+from legalsat.pasted_readings import missing_fields, readings
+
+MOST_CALLS, LONGEST_CALL, LONGEST_VALUE, MOST_NAMES = 16, 2_000, 160, 400
+_ENCODE = re.compile(r"\b\w*(?:[Ee]ncode_?[Tt]iled|TensorMapEncode)\w*\s*\(")
+_DUMP = re.compile(r"TMA Desc Addr|gmem_address|blockSize=")
+_COMMENT = re.compile(r"//[^\n]*|/\*(?:(?!\*/)[\s\S]){0,2000}\*/")
+_NUMBER = re.compile(
+    r"(?:#define\s+(?P<macro>\w+)\s+|\b(?:int|unsigned|size_t|auto|u?int\d+_t|cuuint\d+_t|long|uint)\s+(?P<name>\w+)\s*=\s*)"
+    rf"(?P<value>[^;{{}}\n]{{1,{LONGEST_VALUE}}})"
+)
+_ARRAY = re.compile(
+    r"\b(?P<name>\w+)\s*(?:\[\s*\w*\s*\]|<[^<>;]{1,40}>\s*\w+)?\s*=?\s*\{\{?(?P<values>[^{};]{1,400})\}"
+)
+_NAMED_ARRAY = re.compile(r"array<[^<>;]{1,40}>\s*(?P<name>\w+)\s*=?\s*\{\{?(?P<values>[^{};]{1,400})\}")
+_SIZES = {
+    "half": 2, "__half": 2, "half_t": 2, "bf16": 2, "__nv_bfloat16": 2, "nv_bfloat16": 2, "bfloat16_t": 2, "float": 4,
+    "double": 8, "char": 1, "uint8_t": 1, "int8_t": 1, "uint16_t": 2, "int16_t": 2, "int": 4, "int32_t": 4,
+    "uint32_t": 4, "unsigned": 4, "int64_t": 8, "uint64_t": 8, "__nv_fp8_e4m3": 1, "__nv_fp8_e5m2": 1,
+}  # fmt: skip
+_SIZEOF = re.compile(r"\bsizeof\s*\(\s*(?:cutlass::|cute::)?(\w+)\s*\)")
+_CAST = re.compile(
+    r"\(\s*(?:unsigned|size_t|int|long|cuuint\d+_t|u?int\d+_t)(?:\s+long)*\s*\)|static_cast<[\w: ]{1,40}>"
+)
+_SUFFIX = re.compile(r"\b(\d+)[uUlL]+\b")
+_LISTS = {4: "global_dim", 5: "global_stride", 6: "box", 7: "element_stride"}
+_ENUMS = {1: "dtype", 8: "interleave", 9: "swizzle", 10: "l2_promotion", 11: "oob_fill"}
+
+
+def encoded_maps(text: str) -> list[PrintedMap]:
+    """Return the tensor maps that calls in C++ encode, of which at least the extents, strides or box are known.
+
+    None where a program prints a map as well, whose numbers are those of the run.
+    """
+    if not _ENCODE.search(text) or _DUMP.search(text):
+        return []
+    code = _COMMENT.sub(" ", text)
+    names = _constants(code)
+    arrays = {match["name"]: match["values"] for pattern in (_ARRAY, _NAMED_ARRAY) for match in pattern.finditer(code)}
+    found = []
+    for match in islice(_ENCODE.finditer(code), MOST_CALLS):
+        arguments = list(_arguments(code, match.end()))
+        printed = _map(arguments, names, arrays, match) if len(arguments) == 12 else None
+        if printed is not None:
+            found.append(printed)
+    return found
+
+
+def _arguments(code: str, begin: int) -> Iterator[str]:
+    """Yield the arguments of the call whose bracket opens before `begin`; of an endless one the first ones."""
+    depth, last = 1, begin
+    for at in range(begin, min(begin + LONGEST_CALL, len(code))):
+        depth += (code[at] in "([{") - (code[at] in ")]}")
+        if depth == 0 or (depth == 1 and code[at] == ","):
+            yield code[last:at].strip()
+            last = at + 1
+        if depth == 0:
+            return
+
+
+def _map(
+    arguments: list[str], names: Mapping[str, int], arrays: Mapping[str, str], match: re.Match[str]
+) -> PrintedMap | None:
+    values: dict[str, Any] = {}
+    for at, field in _ENUMS.items():
+        word = arguments[at].rpartition("::")[2]
+        if word in ENUMERATORS[field]:
+            values[field] = ENUMERATORS[field].index(word)
+    rank = _value(arguments[2], names)
+    for at, field in _LISTS.items():
+        numbers = _list(arguments[at], names, arrays)
+        if numbers is not None:
+            values[field] = numbers
+    known = [len(values[field]) for field in ("global_dim", "box") if field in values]
+    rank = rank if rank is not None else known[0] if known else None
+    if rank is None or not 0 < rank <= 32 or not {"global_dim", "global_stride", "box"} & set(values):
+        return None
+    for field in _LISTS.values():
+        if field in values:
+            values[field] = values[field][: rank - (field == "global_stride")]
+    values |= {"mode": "tiled", "map_offset": 0}
+    try:
+        maps = readings(values, rank)
+    except InvalidInput:
+        return None
+    return PrintedMap(maps[0], match.start(), match.end(), maps, missing_fields(values, rank))
+
+
+def _list(argument: str, names: Mapping[str, int], arrays: Mapping[str, str]) -> tuple[int, ...] | None:
+    """Return the numbers of an array that an argument names or writes; None if one of them is not known."""
+    bare = re.sub(r"\.data\(\)$|^&|\[0\]$", "", argument).strip()
+    inside = arrays.get(bare)
+    if inside is None and (written := re.fullmatch(r"[\w \[\]()]*\{([^{}]*)\}", bare)):
+        inside = written[1]
+    if inside is None:
+        return None
+    numbers = [_value(one, names) for one in inside.split(",") if one.strip()]
+    return None if None in numbers else tuple(number or 0 for number in numbers)
+
+
+def _constants(code: str) -> dict[str, int]:
+    """Return the names that stand for one number each."""
+    found: dict[str, int] = {}
+    for match in islice(_NUMBER.finditer(code), MOST_NAMES):
+        name = match["macro"] or match["name"]
+        value = _value(match["value"], found)
+        if value is None or found.get(name, value) != value:
+            found.pop(name, None)
+        else:
+            found[name] = value
+    return found
+
+
+def _value(words: str, names: Mapping[str, int]) -> int | None:
+    """Return the number that an expression of C++ is; None if it is not known."""
+    sized = _SIZEOF.sub(lambda size: str(_SIZES.get(size[1], "?")), words)
+    plain = _SUFFIX.sub(r"\1", _CAST.sub("", sized)).replace("/", "//").strip()
+    if len(plain) > LONGEST_VALUE or "?" in plain:
+        return None
+    try:
+        return _number(ast.parse(plain, mode="eval").body, names)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+def _number(node: ast.expr, names: Mapping[str, int]) -> int | None:
+    match node:
+        case ast.Constant(value=value) if is_number(value):
+            return int(value)
+        case ast.Name(id=name):
+            return names.get(name)
+        case ast.BinOp(left=left, op=op, right=right):
+            found = of_two(_number(left, names), op, _number(right, names))
+            return found if is_number(found) else None
+    return None
