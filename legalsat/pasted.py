@@ -13,6 +13,7 @@ from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain import explain_tensor_map
 from legalsat.extract.explain_word import explain_word, unit_lacking, word_of
 from legalsat.pasted_code import Pasted, with_code
+from legalsat.pasted_fragments import without_asides
 from legalsat.pasted_grammar import plain
 from legalsat.pasted_host_code import encoded_maps
 from legalsat.pasted_maps import PrintedMap, printed_maps
@@ -75,14 +76,14 @@ def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
         of_a_word = _explain_word(readable, target)
         if of_a_word is not None:
             return of_a_word
-    results = returned_results(readable)
-    sentences = [*explain_products(readable, target), *explain_sentences(readable, target)]
+    results, spoken = returned_results(readable), without_asides(readable)
+    sentences = [*explain_products(readable, target), *explain_sentences(spoken, target)]
     maps = encoded_maps(readable) or printed_maps(readable)
     if maps:
         return _explain_maps(maps, results, sentences, readable, target)
     failures = _explain_results(results, target)
     # That a call failed is no cause where the text says with which result.
-    named = sentences or [one for one in explain_causes(readable) if one.code != "CUDA001" or not failures]
+    named = sentences or [one for one in explain_causes(spoken) if one.code != "CUDA001" or not failures]
     said, followed = [*named, *failures], follow(readable)
     base = explain_printed_tensors(readable, followed, target, said, uses)
     if base is None and said:

@@ -30,6 +30,7 @@ _STATEMENT = re.compile(
     r"|[\w.\[\]'\", *]+(?::[ \t]*[\w.\[\]]+[ \t]*)?[ \t]*(?:[-+*/%]|//)?=(?!=)|[\w.]+(?:\[[^\n]*\])?[ \t]*\("
 )
 _CONTINUES = re.compile(r"(?:else|elif\b.*|except\b.*|finally)[ \t]*:|[)\]}]")
+_MAY_SAY, _MAY_FAIL = re.compile(r"[ \t]*raise\b"), re.compile(r"[ \t]*(?:raise|assert)\b")
 _QUOTED = re.compile(r"\"\"\"|'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|#[^\n]*")
 
 
@@ -43,11 +44,36 @@ def statements(text: str) -> list[ast.stmt]:
         return list(_Fragments().read(lines, 0))
 
 
+def without_asides(text: str) -> str:
+    """Return a text without what functions and loops in it only may say: comments, messages to raise, and assertions.
+
+    An assertion stays where the text says that one failed.
+    """
+    if not _SIGN.search(text):
+        return text
+    lines = text.split("\n")
+    reader = _Fragments()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in reader.read([_PROMPT.sub("", line) for line in lines], 0):
+            pass
+    aside = _MAY_SAY if "AssertionError" in text else _MAY_FAIL
+    for begin, end in reader.blocks:
+        for at in range(begin, end):
+            lines[at] = "" if aside.match(lines[at]) else _QUOTED.sub(_uncommented, lines[at])
+    return "\n".join(lines)
+
+
+def _uncommented(found: re.Match[str]) -> str:
+    return "" if found[0].startswith("#") else found[0]
+
+
 class _Fragments:
-    """Reads lines, and counts what it has read."""
+    """Reads lines, and counts what it has read; `blocks` are the lines of functions, loops and the like."""
 
     def __init__(self) -> None:
         self.left, self.calls = MOST_CHARACTERS, MOST_CALLS
+        self.blocks: list[tuple[int, int]] = []
 
     def read(self, lines: Sequence[str], depth: int) -> Iterator[ast.stmt]:
         """Yield the statements of lines."""
@@ -70,6 +96,8 @@ class _Fragments:
                 yield from self._called(line)
                 end = at + 1
             else:
+                if depth == 0 and end > at + 1 and _opens(lines[at:end]):
+                    self.blocks.append((at, end))
                 yield from found
             at = end
 

@@ -356,8 +356,15 @@ HOST_CHECKS = (
         "shard the layer less, or pad it to whole blocks of {block}",
     ),
     Sentence(
+        "vLLM",
+        r"dimensions? (?:is |are )?not divisible by (?:the )?(?:scale |quantization )?block size \(?(?P<block>\d+)",
+        "TCGEN010",
+        "an extent is no multiple of the {block} elements that share a scale",
+        "pad the layer to whole blocks of {block}, or choose scales of rows",
+    ),
+    Sentence(
         "DeepGEMM",
-        r"\bk % (?P<block>128) == 0",
+        r"assert n % \d+ == 0 and k % (?P<block>128) == 0",
         "TCGEN010",
         "the depth is no multiple of the {block} elements that share a scale",
         "pad K to a multiple of {block}",

@@ -66,6 +66,7 @@ RESULTS = (
     Result(801, "CUDA_ERROR_NOT_SUPPORTED", "cudaErrorNotSupported", "operation not supported"),
     Result(999, "CUDA_ERROR_UNKNOWN", "cudaErrorUnknown", "unknown error"),
 )
+_UNMISTAKABLE = (700, 715, 719)  # whose words nobody else says, so that a line of its own is enough
 _BY_NUMBER = {result.number: result for result in RESULTS}
 _SAME_ERROR = "any further CUDA work will return the same error"
 # What a map can have to do with any of them. The driver checks the maps that it encodes; nobody checks those that a
@@ -371,7 +372,8 @@ def returned_results(text: str) -> list[Returned]:
         names = "|".join(filter(None, (result.name, result.runtime_name, result.tools_say)))
         places = [match.start() for match in islice(re.finditer(rf"\b(?:{names})\b", text), _MOST_RESULTS)]
         for match in islice(re.finditer(re.escape(result.text), text, re.IGNORECASE), _MOST_RESULTS):
-            if match[0].lower() == alone.lower() or _OF_CUDA.search(_said_before(text, match)):
+            own = _line(text, match.start()).strip().lower() == match[0].lower() and result.number in _UNMISTAKABLE
+            if own or match[0].lower() == alone.lower() or _OF_CUDA.search(_said_before(text, match)):
                 places.append(match.start())
         found += [Returned(result.number, bool(_ENCODES.search(_line(text, at))), at) for at in places]
     return sorted(found, key=lambda returned: returned.at)

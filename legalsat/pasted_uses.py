@@ -13,6 +13,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
+from legalsat.analyses.described_memory import unlike
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DTYPES, DType
 from legalsat.dtypes import dtype as as_dtype
@@ -26,7 +27,8 @@ from legalsat.rule import require
 from legalsat.rules import COPY_RULES, TENSOR_MAP_RULES, judge
 from legalsat.sites import TmaCopy
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, Target
-from legalsat.tensor_map import driver_value
+from legalsat.tensor import Tensor
+from legalsat.tensor_map import TensorMap, driver_value
 
 MOST_USES = 64
 SPAN_BYTES, BUFFER_BYTES = 128, 128
@@ -47,9 +49,12 @@ class Judged(NamedTuple):
 
 
 class _Descriptor(NamedTuple):
+    """A descriptor: the array that it is told of, its block and layout, and the array that it is given, if known."""
+
     array: Array
     block: tuple[Extent, ...]
     layout: Any
+    of: Array | None = None
 
 
 def judged_uses(calls: Sequence[Called], target: Target, *, failed: bool) -> Iterator[Judged]:
@@ -112,7 +117,8 @@ def _described(called: Called) -> _Descriptor | None:
         if sizes is None or steps is None or len(sizes) != len(steps):
             return None
         array = Array(sizes, steps, base.dtype if base else None, base.offset if base else None)
-        return _Descriptor(array, _list(_argument(called, 3, "block_shape")) or (), _argument(called, 4, "layout"))
+        block, layout = _list(_argument(called, 3, "block_shape")) or (), _argument(called, 4, "layout")
+        return _Descriptor(array, block, layout, base)
     if found := re.fullmatch(r"create_([12])d_tma_descriptor", name):
         return _of_helper(called, int(found[1]), base)
     return None
@@ -134,10 +140,34 @@ def _of_descriptor(name: str, of: _Descriptor, target: Target) -> Judged:
     said = f"{name} of shape {_shown(array.shape)}, strides {_shown(array.strides)}"
     said += f", block {_shown(block)}" if block else ""
     said += f", {array.dtype}" if array.dtype else ""
-    found = tuple(_certain(array, block, target, said))
+    found = (*_certain(array, block, target, said), *_other_memory(of, said))
     known = None not in (*array.shape, *array.strides, array.dtype, array.offset)
     whole = tuple(one for one in block if one is not None)
     return Judged(said, found, array if known else None, whole if block and len(whole) == len(block) else None)
+
+
+def _other_memory(of: _Descriptor, where: str) -> Iterator[Diagnostic]:
+    """Yield that a descriptor of a whole view takes it for a dense tensor."""
+    told, given = of.array, of.of
+    if given is None or not given.rank or given.contiguous or told.dtype is None or told.strides[-1:] != (1,):
+        return
+    shape, strides, own, steps = map(_known, (told.shape, told.strides, given.shape, given.strides))
+    kind = DTYPES[told.dtype]
+    if shape is None or strides is None or own is None or steps is None or kind.bits % 8 or prod(shape) != prod(own):
+        return
+    outer = tuple(stride * kind.bytes for stride in strides[-2::-1])
+    try:
+        differs = unlike(TensorMap(kind.map_type, shape[::-1], outer, (1,) * len(shape)), Tensor(own, kind, steps))
+    except InvalidInput:
+        return
+    if differs:
+        help = "take extents and strides from the tensor: x.shape and x.stride(), or TensorDescriptor.from_tensor"
+        yield _finding("COPY010", "{differs}", help, where, differs=differs)
+
+
+def _known(numbers: Sequence[Extent]) -> tuple[int, ...] | None:
+    known = tuple(one for one in numbers if one is not None)
+    return known if len(known) == len(numbers) else None
 
 
 def _shown(numbers: Sequence[Extent]) -> str:
@@ -285,6 +315,11 @@ def _copied(called: Called, target: Target) -> Iterator[Judged]:
             message = "the tile's rows have {bytes} bytes, no multiple of 16"
             help = "take a tile whose rows are a multiple of 16 bytes, or copy it by threads"
             yield Judged(said, (_finding("TMA008", message, help, said, bytes=size),))
+    if kind is not None and target.tma is not None and driver_value("dtype", kind.map_type) >= target.tma.map_types:
+        said = f"{called.name} of a tile of {kind}"
+        message = "{target} has no tensor map of {kind}"
+        help = "pack the elements into bytes, and copy these"
+        yield Judged(said, (_finding("TMA010", message, help, said, target=target, kind=kind),))
     for array in others:
         said = f"{called.name} of a tensor of shape {_shown(array.shape)}, strides {_shown(array.strides)}"
         yield Judged(said, tuple(_certain(array, (), target, said)) if array.rank <= 5 else ())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from reported_failures import FAILURES, text_of
 from test_pasted import SAID
-from test_reported_texts import REPORTS
+from test_reported_texts import REPORTS, WITH_CODE
 
 import legalsat as ls
 from legalsat.pasted_cause_table import CAUSES
@@ -125,7 +125,8 @@ def test_what_a_compiler_says_is_explained(text: str, code: str, says: str) -> N
 
 def test_every_sentence_is_tried_and_holds_its_needles() -> None:
     tried = [even(text) for text, *_ in (*SAID, *COMPILED)]
-    tried += [even(text) for text in (*map(text_of, FAILURES.values()), *(report["text"] for report in REPORTS))]
+    reported = (report["text"] for report in (*REPORTS, *WITH_CODE))
+    tried += [even(text) for text in (*map(text_of, FAILURES.values()), *reported)]
     for sentence in SENTENCES:
         matches = [text for text in tried if compiled(sentence.pattern).search(text)]
         assert matches, sentence

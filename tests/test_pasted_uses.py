@@ -100,6 +100,31 @@ def test_descriptors_are_followed_into_kernels_and_loops() -> None:
     assert codes(FAILED + moved) == ["TMA004", "CUDA716"]
 
 
+def test_what_code_only_may_say_names_no_cause() -> None:
+    code = (
+        "def run(x):\n    # the TMA wants strides that are a multiple of 16 bytes\n    assert x.stride(0) % 16 == 0\n"
+        "    if x.stride(-1) != 1:\n        raise ValueError('TMA: the last dimension must be contiguous')\n"
+        "    return TensorDescriptor.from_tensor(x, [8, 64])\nrun(torch.zeros(64, 64))\n"
+    )
+    assert codes(FAILED + code) == ["CUDA716"]
+    assert codes(f"AssertionError\n{code}") == ["TMA005"]  # there it is what failed
+    assert codes(f"ValueError: TMA: the last dimension must be contiguous\n{code}") == ["TMA024"]
+
+
+def test_a_descriptor_that_takes_a_view_for_a_dense_tensor_is_told() -> None:
+    view = "q = torch.empty(64, 2048).half().split(512, 1)[{}]\n"
+    used = "TensorDescriptor(q, shape=[64, 512], strides=[{}, 1], block_shape=[64, 64])"
+    assert codes(HEAD + view.format(1) + used.format(512)) == ["COPY010"]
+    assert not codes(HEAD + view.format(1) + used.format(2048))
+    assert not codes(f"{HEAD}q = torch.empty(64, 512).half()\n" + used.format(512))
+
+
+def test_an_unmistakable_result_alone_on_its_line_is_one() -> None:
+    said = "unspecified launch failure\nGot some error: Internal at: 460"
+    assert "CUDA719" in codes(said)
+    assert "CUDA001" not in codes(f"{said}\ninvalid argument\n")  # which any program says
+
+
 def test_a_cause_that_the_text_names_comes_first_and_is_told_once() -> None:
     code = f"{HEAD}TensorDescriptor.from_tensor(torch.randn(64, 511), [16, 64])\n"
     memory = "OutOfResources: out of resource: shared memory, Required: 300000, Hardware limit: 232448\n"
