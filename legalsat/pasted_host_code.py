@@ -21,15 +21,15 @@ from legalsat.pasted_readings import missing_fields, readings
 MOST_CALLS, LONGEST_CALL, LONGEST_VALUE, MOST_NAMES = 16, 2_000, 160, 400
 _ENCODE = re.compile(r"\b\w*(?:[Ee]ncode_?[Tt]iled|TensorMapEncode)\w*\s*\(")
 _DUMP = re.compile(r"TMA Desc Addr|gmem_address|blockSize=")
-_COMMENT = re.compile(r"//[^\n]*|/\*(?:(?!\*/)[\s\S]){0,2000}\*/")
+_LINE_COMMENT = re.compile(r"//[^\n]*")
 _NUMBER = re.compile(
-    r"(?:#define\s+(?P<macro>\w+)\s+|\b(?:int|unsigned|size_t|auto|u?int\d+_t|cuuint\d+_t|long|uint)\s+(?P<name>\w+)\s*=\s*)"
+    r"(?:#define[ \t]{1,8}(?P<macro>\w+)[ \t]{1,8}|"
+    r"\b(?:int|unsigned|size_t|auto|u?int\d+_t|cuuint\d+_t|long|uint)[ \t]{1,8}(?P<name>\w+)[ \t]{0,8}=[ \t]{0,8})"
     rf"(?P<value>[^;{{}}\n]{{1,{LONGEST_VALUE}}})"
 )
-_ARRAY = re.compile(
-    r"\b(?P<name>\w+)\s*(?:\[\s*\w*\s*\]|<[^<>;]{1,40}>\s*\w+)?\s*=?\s*\{\{?(?P<values>[^{};]{1,400})\}"
-)
-_NAMED_ARRAY = re.compile(r"array<[^<>;]{1,40}>\s*(?P<name>\w+)\s*=?\s*\{\{?(?P<values>[^{};]{1,400})\}")
+_LIST = r"[ \t]{0,8}=?[ \t]{0,8}\{\{?(?P<values>[^{};]{1,400})\}"
+_ARRAY = re.compile(r"\b(?P<name>\w+)[ \t]{0,8}(?:\[[ \t]{0,8}\w*[ \t]{0,8}\])?" + _LIST)
+_NAMED_ARRAY = re.compile(r"array<[^<>;]{1,40}>[ \t]{0,8}(?P<name>\w+)" + _LIST)
 _SIZES = {
     "half": 2, "__half": 2, "half_t": 2, "bf16": 2, "__nv_bfloat16": 2, "nv_bfloat16": 2, "bfloat16_t": 2, "float": 4,
     "double": 8, "char": 1, "uint8_t": 1, "int8_t": 1, "uint16_t": 2, "int16_t": 2, "int": 4, "int32_t": 4,
@@ -51,7 +51,7 @@ def encoded_maps(text: str) -> list[PrintedMap]:
     """
     if not _ENCODE.search(text) or _DUMP.search(text):
         return []
-    code = _COMMENT.sub(" ", text)
+    code = _LINE_COMMENT.sub(" ", _without_comments(text))
     names = _constants(code)
     arrays = {match["name"]: match["values"] for pattern in (_ARRAY, _NAMED_ARRAY) for match in pattern.finditer(code)}
     found = []
@@ -61,6 +61,15 @@ def encoded_maps(text: str) -> list[PrintedMap]:
         if printed is not None:
             found.append(printed)
     return found
+
+
+def _without_comments(text: str) -> str:
+    """Return a text without what stands between /* and */; one that is never closed stays."""
+    kept, at = [], 0
+    while (begin := text.find("/*", at)) >= 0 and (end := text.find("*/", begin + 2)) >= 0:
+        kept.append(text[at:begin])
+        at = end + 2
+    return " ".join([*kept, text[at:]])
 
 
 def _arguments(code: str, begin: int) -> Iterator[str]:

@@ -114,6 +114,11 @@ def test_texts_of_other_things_name_nothing() -> None:
         "#m = #t.n<{versionMajor = 3, instrShape = [1, ",
         "hopperMma Assertion ",
         "CUDA error\ninvalid argument\n",
+        "cuTensorMapEncodeTiled(/*",
+        "cuTensorMapEncodeTiled(a, ",
+        "cuTensorMapEncodeTiled uint64_t x     =     {",
+        "def f(x=torch.zeros(1, 1)):\n    # assert\n    raise f(\n",
+        "--m=1 cutlass nn.Linear(1, 2) ",
     ],
 )
 def test_reading_code_takes_time_in_proportion_to_the_text(line: str) -> None:

@@ -90,6 +90,7 @@ def explains() -> Iterator[Row]:
     yield Row("explain", ls.explain, (movement, GPU), weight=12, **explained)
     yield Row("explain", ls.explain, (gemm, one("h200", "b200")), weight=0.2, **explained)
     yield Row("explain", ls.explain, (pasted, GPU), weight=40, changed=False, **explained)
+    yield Row("explain", ls.explain, (pasted, GPU), {"beside": tensor}, weight=2, changed=False, **explained)
 
 
 def protocols() -> Iterator[Row]:
