@@ -121,7 +121,8 @@ def _made(dotted: str, arguments: list[Any], keywords: Mapping[str, Any]) -> Arr
         sizes, default = extents_of(lists[-1:]), "i64"
     elif last == "arange" and arguments:
         ends = [one for one in arguments if not isinstance(one, DType)]
-        span = None if None in ends or not all(isinstance(one, int) for one in ends) else range(*ends[:3])
+        whole = all(_is_whole(one) for one in ends) and 0 not in ends[2:3]
+        span = range(*ends[:3]) if whole else None
         sizes, default = (None if span is None else len(span),), "i64"
     elif last == "tensor" and arguments and isinstance(arguments[0], list | tuple):
         sizes, default = (len(arguments[0]),), "i64"
@@ -148,6 +149,11 @@ def _made(dotted: str, arguments: list[Any], keywords: Mapping[str, Any]) -> Arr
     if any(extent is not None and extent < 0 for extent in sizes):
         return None
     return dense(sizes, kind, library)
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether a value is a whole number."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _as_type(array: Array, kind: DType | None) -> Array:

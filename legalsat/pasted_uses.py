@@ -30,6 +30,8 @@ from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, Target
 from legalsat.tensor import Tensor
 from legalsat.tensor_map import TensorMap, driver_value
 
+_OPERANDS = ("the first operand", "the second operand")
+_MATRICES = (("input", "mat_a", "mat1", "self"), ("mat_b", "mat2", "other", "weight"))
 MOST_USES = 64
 SPAN_BYTES, BUFFER_BYTES = 128, 128
 _PLAIN = 64  # an extent that nothing is known of
@@ -237,15 +239,18 @@ def _finding(code: str, message: str, help: str, where: str, **numbers: Any) -> 
     return RULE_OF[code].diagnostic(require(False, message, help=help, **numbers), where)
 
 
-def _operands(called: Called) -> list[Array]:
-    given = [*called.arguments, *(called.keywords.get(name) for name in ("input", "mat_a", "mat_b", "mat1", "mat2"))]
-    return [one for one in given if isinstance(one, Array) and one.rank >= 2]
+def _operands(called: Called, *names: tuple[str, ...]) -> list[Array | None]:
+    """Return the operands of a product by their places and names; None for one that is not known."""
+    first = 1 if called.name.endswith(("addmm", "baddbmm")) else 0
+    given = [_argument(called, first + at, *several) for at, several in enumerate(names or _MATRICES)]
+    return [one if isinstance(one, Array) and one.rank >= 2 else None for one in given]
 
 
 def _multiplied(called: Called, target: Target) -> Iterator[Judged]:
     """Judge whether the GPU multiplies the operands' types at all."""
     known = {name for name, _ in target.multiplies}
-    for kind in dict.fromkeys(one.dtype for one in _operands(called)[:2] if one.dtype in ("e4m3", "e5m2")):
+    kinds = dict.fromkeys(one.dtype for one in _operands(called) if one is not None)
+    for kind in (one for one in kinds if one in ("e4m3", "e5m2")):
         if known and kind not in known:
             said = f"{called.name} of {kind}"
             message = "the matrix units of {target} multiply no {kind}"
@@ -255,30 +260,38 @@ def _multiplied(called: Called, target: Target) -> Iterator[Judged]:
 
 def _scaled(called: Called, target: Target) -> Iterator[Judged]:
     """Judge a product of 8-bit operands, which the matrix unit and so cuBLAS read K-major alone."""
-    operands = _operands(called)[:2]
-    for array, name, inner in zip(operands, ("the first operand", "the second operand"), (-1, -2), strict=False):
+    operands = _operands(called)
+    for array, name, inner in zip(operands, _OPERANDS, (-1, -2), strict=True):
+        if array is None:
+            continue
         said = f"{name} of {called.name}, shape {_shown(array.shape)}, strides {_shown(array.strides)}"
         found = list(_of_operand(array, said, target))
         if array.strides[inner] not in (1, None) and array.shape[inner] != 1:
             message = "{name} has stride {stride} along K, and 8-bit operands are read K-major alone"
             found = [_finding("WGMMA010", message, _MAJOR, said, name=name, stride=array.strides[inner])]
         yield Judged(said, tuple(found))
-    if len(operands) == 2 and operands[1].shape[-1] is not None and operands[1].shape[-1] % 16:
-        said = f"{called.name} with {operands[1].shape[-1]} columns"
+    columns = None if operands[1] is None else operands[1].shape[-1]
+    if columns is not None and columns % 16:
+        said = f"{called.name} with {columns} columns"
         message = "{columns} columns are no multiple of 16, which products of 8-bit operands ask for"
-        yield Judged(said, (_finding("TMA005", message, PAD, said, columns=operands[1].shape[-1]),))
+        yield Judged(said, (_finding("TMA005", message, PAD, said, columns=columns),))
 
 
 def _grouped(called: Called, target: Target) -> Iterator[Judged]:
     """Judge a grouped product, whose operands the copy engine brings by either major."""
-    for array, name in zip(_operands(called)[:2], ("the first operand", "the second operand"), strict=False):
+    for array, name in zip(_operands(called), _OPERANDS, strict=True):
+        if array is None:
+            continue
         said = f"{name} of {called.name}, shape {_shown(array.shape)}, strides {_shown(array.strides)}"
         yield Judged(said, tuple(_of_operand(array, said, target)))
 
 
 def _attention(called: Called, target: Target) -> Iterator[Judged]:
     """Judge what attention reads, whose last axis has to be the dense one."""
-    for array, name in zip(_operands(called)[:3], ("query", "key", "value"), strict=False):
+    places = ((("query", "q"), "query"), (("key", "k"), "key"), (("value", "v"), "value"))
+    for array, (_, name) in zip(_operands(called, *(names for names, _ in places)), places, strict=True):
+        if array is None:
+            continue
         said = f"{name} of {called.name}, shape {_shown(array.shape)}, strides {_shown(array.strides)}"
         found = tuple(_certain(array, (), target, said)) if array.rank <= 5 else ()
         yield Judged(said, found)
@@ -416,12 +429,13 @@ def _is_buffer(one: Any) -> bool:
     return kind is not None and kind.name != "i64"
 
 
-_SCALED = re.compile(r"(?:^|\.)_?scaled_mm(?:\.default)?$")
+_TORCH = r"(?:^|^torch\.(?:\w+\.)*|^F\.|aten\.)"
+_SCALED = re.compile(_TORCH + r"_?scaled_mm(?:\.default)?$")
 _Judge = Callable[[Called, Target], Iterator[Judged]]
 # Which calls are judged how, and whether only where something failed.
 _CALLS: tuple[tuple[re.Pattern[str], _Judge, bool], ...] = (
     (_SCALED, _scaled, False),
-    (re.compile(r"grouped_mm(?:\.default)?$"), _grouped, False),
+    (re.compile(_TORCH + r"(?:_?scaled|_)?_?grouped_mm(?:\.default)?$"), _grouped, False),
     (re.compile(r"(?:^|\.)(?:mm|addmm|bmm|matmul|baddbmm)$"), _grouped, True),
     (re.compile(r"scaled_dot_product_attention$|flash_attn\w*$"), _attention, True),
     (re.compile(r"(?:^|\.)T\.copy$|tma_copy$"), _copied, True),

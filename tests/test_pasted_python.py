@@ -117,6 +117,7 @@ def test_chains_of_views_lie_as_numpy_lays_them() -> None:
         ("use(torch.stack([torch.randn(7), torch.randn(7)], 1))", (7, 2), (2, 1)),
         ("use(jnp.zeros((6, 8)).T)", (8, 6), (6, 1)),
         ("use(jax.random.normal(key, (6, 8), dtype=jnp.bfloat16)[:, 1:])", (6, 7), (7, 1)),
+        ("torch.arange(0, 9, 0)\nuse(torch.arange(1, 9, 2))", (4,), (1,)),
         ("use(torch.randn(4, 6).flatten())", (24,), (1,)),
         ("use(torch.randn(4, 6).unflatten(1, (2, 3)))", (4, 2, 3), (6, 3, 1)),
         ("x = torch.randn(4, 8)\nuse(torch.randn(x.shape[1], x.size(0)))", (8, 4), (4, 1)),

@@ -72,6 +72,9 @@ def test_descriptors_of_random_tensors_break_what_the_documents_say() -> None:
          ["TMA005"]),
         ("torch._scaled_mm(torch.zeros(16, 32).to(fp8), torch.zeros(15, 32).to(fp8).t())",
          ["TMA005"]),
+        # Operands are known by their places, also where the first one is not known.
+        ("torch._scaled_mm(x, torch.zeros(16, 32).to(fp8).t(), torch.ones(32, 16), torch.ones(16, 16))", []),
+        ("torch._scaled_mm(x, torch.zeros(32, 16).to(fp8), scale_a=s, scale_b=s)", ["WGMMA010"]),
         ("torch._grouped_mm(torch.zeros(8, 64).bfloat16(), torch.zeros(4, 30, 64).bfloat16().mT, offs)", []),
         ("torch._grouped_mm(torch.zeros(8, 60).bfloat16(), torch.zeros(4, 30, 60).bfloat16().mT, offs)", ["TMA005"]),
         ("plgpu.SMEM((64, 64), jnp.float16, transforms=(plgpu.TilingTransform((8, 64)), plgpu.SwizzleTransform(128)))",
