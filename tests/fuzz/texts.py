@@ -33,6 +33,8 @@ def _pasted_texts() -> tuple[str, ...]:
     found += [path.read_text(encoding="utf-8") for path in sorted((DATA / "explained").glob("*.txt"))]
     rows = map(json.loads, (DATA / "reported_failures.jsonl").read_text(encoding="utf-8").splitlines())
     found += [f"{row['symptom']}\n{json.dumps(row['params'])}" for row in rows]
+    rows = map(json.loads, (DATA / "reported_with_code.jsonl").read_text(encoding="utf-8").splitlines())
+    found += [f"{row['text']}\n{row['had']}" for row in rows]
     return tuple(found)
 
 
