@@ -10,14 +10,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from math import gcd
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
-from legalsat.extract.explain import explain_tensor
+from legalsat.extract.explain import explain_tensor, refused
 from legalsat.operators import Copy
 from legalsat.pasted_calls import made_arrays
 from legalsat.pasted_expressions import Followed
@@ -26,9 +25,8 @@ from legalsat.pasted_sentences import RULE_OF
 from legalsat.pasted_views import Array
 from legalsat.rule import require
 from legalsat.targets import Target
-from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, plain
+from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor
 
-ROWS, ROW_BITS, GRANULE_BITS = 128, 8 * 128, 8 * 16
 MOST_TENSORS = 8  # of one text, the others repeat them or are not what it is about
 # What a call that was given an illegal map returns, and a kernel that made one.
 _OF_ILLEGAL_MAPS = frozenset({"CUDA001", "CUDA715", "CUDA716"})
@@ -186,19 +184,25 @@ def _explain_partly(printed: Printed, target: Target, said: Sequence[Diagnostic]
         return None
     types = [printed.dtype] if printed.dtype is not None else list(_WIDTHS)
     try:
-        judged = [explain_tensor(_copy(printed, as_dtype(name), printed.strides), target, alone=True) for name in types]
+        copies = [_copy(printed, as_dtype(name), printed.strides) for name in types]
+        whys = [refused(one, target)[0] or () for one in copies]
+        first = explain_tensor(copies[0], target, alone=True) if all(whys) else None
     except InvalidInput:
         return None
-    first, codes = judged[0], [{d.code for d in one.diagnostics} for one in judged]
-    certain = tuple(d for d in first.diagnostics if all(d.code in others for others in codes))
+    if first is None:
+        return None
+    certain = tuple(d for d in whys[0] if all(any(d.code == other.code for other in why) for why in whys))
     wanted = {d.code for d in said}
     complained = not wanted.isdisjoint(d.code for d in certain) or wanted <= _OF_ILLEGAL_MAPS
-    if first.legal or not certain or (printed.strides is None and not complained):
+    if not certain or (printed.strides is None and not complained):
         return None
+    strides = "" if printed.strides is None else f" strides {printed.strides}"
+    subject = f"tensor of shape {printed.shape}{strides}" if printed.dtype is None else first.subject
     open_ = "its type is not printed, and every type breaks this" if printed.dtype is None else ""
     dense = "its strides are not printed: rows without gaps are taken" if printed.strides is None else ""
     repairs = first.repairs if printed.dtype is not None else ()  # they are those of one type
-    return replace(first, diagnostics=certain, repairs=repairs, values=tuple(filter(None, (open_, dense))), plan=None)
+    values = tuple(filter(None, (open_, dense)))
+    return replace(first, subject=subject, diagnostics=certain, repairs=repairs, values=values, plan=None)
 
 
 def _empty(printed: Printed, target: Target) -> Explanation:
@@ -213,19 +217,7 @@ def _empty(printed: Printed, target: Target) -> Explanation:
 def _copy(printed: Printed, element: DType, strides: tuple[int, ...] | None) -> Copy:
     begin = printed.begin * element.bits // 8 if printed.begin_in_elements else printed.begin
     tensor = Tensor(printed.shape, element, strides, offset=begin % ALLOCATOR_ALIGNMENT)
-    return Copy(tensor, tile=_tile(tensor) if printed.block is None else printed.block)
-
-
-def _tile(tensor: Tensor) -> tuple[int, ...] | None:
-    """Return a tile along the tensor's own last two axes, 128 rows of 128 bytes; none if it has but one.
-
-    Without a tile, or with one of whole ragged rows, a dense tensor may travel as one long row, which says nothing
-    about a map of its axes; a narrow row's box is whole granules of 16 bytes, as every box is.
-    """
-    *outer, rows, columns = (1, *plain(tensor.shape))
-    granule = GRANULE_BITS // gcd(GRANULE_BITS, tensor.dtype.bits)
-    width = min(-(-columns // granule) * granule, ROW_BITS // tensor.dtype.bits)
-    return (*outer[1:], min(rows, ROWS), width) if tensor.rank > 1 else None
+    return Copy(tensor, tile=printed.block)
 
 
 def _numbers(words: str) -> tuple[int, ...]:
