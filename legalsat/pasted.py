@@ -12,8 +12,9 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain import explain_tensor_map
 from legalsat.extract.explain_word import explain_word, unit_lacking, word_of
-from legalsat.pasted_grammar import plain
+from legalsat.pasted_grammar import even, plain
 from legalsat.pasted_maps import PrintedMap, printed_maps
+from legalsat.pasted_multiplies import explain_multiplies
 from legalsat.pasted_products import explain_products
 from legalsat.pasted_results import (
     FailedCall,
@@ -23,6 +24,7 @@ from legalsat.pasted_results import (
     returned_results,
 )
 from legalsat.pasted_sentences import explain_causes, explain_sentences
+from legalsat.pasted_shared import explain_shared, shared_memory_told
 from legalsat.pasted_tensors import explain_printed_tensors
 from legalsat.pasted_words import (
     INSTRUCTION_BITS,
@@ -68,21 +70,43 @@ def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
         if of_a_word is not None:
             return of_a_word
     results = returned_results(readable)
-    sentences = [*explain_products(readable, target), *explain_sentences(readable, target)]
+    shared = list(explain_shared(even(readable), target))
+    sentences = _without(
+        shared,
+        [
+            *explain_products(readable, target),
+            *explain_multiplies(readable, target),
+            *explain_sentences(readable, target),
+        ],
+    )
     maps = printed_maps(readable)
     if maps:
-        return _explain_maps(maps, results, sentences, target)
+        return _explain_maps(maps, results, [*shared, *sentences], target)
     failures = _explain_results(results, target)
     # That a call failed is no cause where the text says with which result.
-    named = sentences or [one for one in explain_causes(readable) if one.code != "CUDA001" or not failures]
+    causes = [one for one in explain_causes(readable, target) if one.code != "CUDA001" or not failures]
+    named = [*shared, *(sentences or _without(shared, causes))]
     tensors = explain_printed_tensors(readable, target, [*named, *failures], uses)
     if tensors is not None:
         return tensors
-    if named:
+    if named or failures:
         return _of_text(named, failures, target)
-    if results:
-        return _explanation("the pasted text", target, failures)
+    return _of_tiles(readable, target)
+
+
+def _of_tiles(text: str, target: Target) -> Explanation:
+    """Return what tiles that fit take, of a text that says nothing else."""
+    fits = shared_memory_told(even(text), target)
+    if fits:
+        says = "whether the rest of the kernel is legal the text does not say"
+        return Explanation("the pasted text", str(target), False, (), values=tuple(fits), undecided=says)
     raise InvalidInput(f"nothing in the text is understood; paste {'; or '.join(FORMS)}")
+
+
+def _without(told: list[Diagnostic], more: list[Diagnostic]) -> list[Diagnostic]:
+    """Return those of `more` whose rules are not told already: one cause, one error."""
+    codes = {diagnostic.code for diagnostic in told}
+    return [diagnostic for diagnostic in more if diagnostic.code not in codes]
 
 
 def _of_text(named: list[Diagnostic], failures: list[Diagnostic], target: Target) -> Explanation:
@@ -157,7 +181,7 @@ def _explain_maps(
         replace(diagnostic, where=at[0] + (f", and {len(at) - 1} more" if len(at) > 1 else ""))
         for diagnostic, at in places.items()
     ]
-    found += _unsaid(sentences, found)
+    found += _without(found, sentences)
     undecided = next((why for printed in asked.values() if (why := _left_open(printed, target))), "")
     if len(asked) > 1:
         return _undecided(_explanation(f"{len(asked)} tensor maps", target, found), undecided)
@@ -243,9 +267,3 @@ def _numbers(maps: list[PrintedMap], results: list[Returned]) -> list[int | None
         min(told, key=lambda one: max(printed.begin - one.at, one.at - printed.end)).number if told else None
         for printed in maps
     ]
-
-
-def _unsaid(sentences: Iterable[Diagnostic], found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Return the sentences whose rules the numbers do not break already: one cause, one error."""
-    codes = {diagnostic.code for diagnostic in found}
-    return [sentence for sentence in sentences if sentence.code not in codes]

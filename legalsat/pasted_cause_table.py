@@ -6,8 +6,7 @@ regard to case in a line with single blanks (`legalsat.pasted_causes`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from legalsat.pasted_grammar import Cause
 from legalsat.pasted_host_checks import (
     ADDRESS,
     CONTIGUOUS,
@@ -27,17 +26,6 @@ _LIMIT = (
     r"<=|<|>|exceed|at most|more than|less than|greater|larg|maxim|\bmax\b|up to|between|limit|too |within|outside|only"
 )
 _SCALED_TYPES = "pad the dimension that is contiguous to a multiple of 16 bytes: 16 elements of 8 bits, 8 of 16 bits"
-
-
-class Cause(NamedTuple):
-    """One cause: the rule, what a line must be about, what it must ask, what it must not be about, and what to say."""
-
-    code: str
-    about: str
-    asks: str
-    message: str
-    help: str
-    unless: str = r"(?!)"
 
 
 CAUSES = (
@@ -88,7 +76,8 @@ CAUSES = (
     Cause(
         "TCGEN010",
         r"sf_?vec|scale[ _-]?vec|vec(?:tor)?[ _]?size|scale[ _](?:factor|block|granular)|"
-        r"(?:mx|nv)_?fp\d\w*_(?:block|group)|block[-_ ]?wise|block[-_ ]?scal\w*|\bscale_?[ab]\b|\bsf_?[ab]\b",
+        r"(?:mx|nv)_?fp\d\w*_(?:block|group)|\bblock_size\W{1,3}(?:16|32)\b|"
+        r"block[-_ ]?wise|block[-_ ]?scal\w*|\bscale_?[ab]\b|\bsf_?[ab]\b",
         r"divisib|multiple|must be (?:16|32)|%\s?\w*block\w*\s?[!=]=\s?0|should have \d|invalid .{0,30}scal|"
         r"(?:expected|requires?|must have|should be) .{0,40}(?:elements|shape)|(?:shape|"
         r"size).{0,20}(?:mismatch|expected)",
@@ -352,7 +341,7 @@ CAUSES = (
     Cause(
         "SMEM001",
         r"shared[ _]?mem|(?<!d)smem|shared[ _]storage|dynamic shared|sharedstorage|shared data",
-        r"exceed|out of|not enough|lacks?\b|too (?:much|large|"
+        r"exceed|out of|not enough|lacks?\b|requires? more|more .{0,40}than|too (?:much|large|"
         r"big|high)|insufficient|capacity|(?:larger|more|greater|bigger) than|maximum|beyond|limit|failed to (?:set|"
         r"allow)|overflow|constraint|(?:not|n't|no longer) fit|requests? \d|requested|required: ?\d|opt-?in",
         "the kernel needs more shared memory than a block has",
@@ -380,7 +369,7 @@ CAUSES = (
         "take a multiple of 4 warps, 128 threads, for each group that multiplies",
     ),
     Cause(
-        "WGMMA002",
+        "WGMMA002/TCGEN003",
         r"\bm\b|block_?m|tile_?m|rows|m dim",
         r"(?:multiple|divisib|%|at least|must be).{0,30}\b64\b",
         "the tile's rows are no multiple of 64 for each warpgroup",
@@ -388,7 +377,7 @@ CAUSES = (
         unless=r"tcgen|umma|sm_?100|head_?dim",
     ),
     Cause(
-        "WGMMA008",
+        "WGMMA008/TCGEN004",
         r"\bn\b|block_?n|tile_?n|columns|n dim",
         r"(?:multiple|divisib|%|must be).{0,30}\b(?:8|256)\b",
         "the tile's columns are no multiple of 8 up to 256",

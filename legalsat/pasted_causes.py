@@ -10,12 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
-from legalsat.pasted_cause_table import CAUSES, Cause
+from legalsat.pasted_cause_table import CAUSES
+from legalsat.pasted_grammar import Cause
+from legalsat.pasted_program_causes import LAST_CAUSES, PROGRAM_CAUSES
 from legalsat.pasted_results import RESULTS
 
 LONGEST_LINE, MOST_LINES = 400, 400
+ROWS = (*PROGRAM_CAUSES, *CAUSES, *LAST_CAUSES)
 # What names nothing by itself: results, which are told apart, and files.
 _A_RESULT = re.compile(
     "|".join(
@@ -43,8 +47,9 @@ CONTEXT = re.compile(
     r"\d[ -]?b(?:ytes?)?[ -]aligned|box (?:dim|size|shape)|inner(?:most)? (?:box|dim|tile)|"
     r"leading dim|\bsm[ _]?(?:major|version|\d\d)|"
     r"(?:multiples? of|divisib\w+ by|% ?)\W{0,3}(?:8|16|32|64|128|256)\b|num_?warps|warp ?-?groups?|compute cap|"
-    r"head_?(?:dim|size)|tile_?[mnk]\b|block_?[mnk]\b|alignment requirement|\bmx_?fp\d|\bnv_?fp\d|"
-    r"block[-_ ]?scal|scale_[ab]|\bmma\b|\bptx",
+    r"head[ _-]?(?:dim|size)|headdim|tile_?[mnk]\b|block_?[mnk]\b|alignment requirement|\bmx_?fp\d|\bnv_?fp\d|"
+    r"block[-_ ]?scal|scale_[ab]|\btil(?:es?|ing)\b|\bmma\b|\bptx|"
+    r"page[ _-]?size|attention|attn|recipe|capability|cudnn",
     re.IGNORECASE,
 )
 
@@ -72,10 +77,15 @@ def named_causes(text: str) -> Iterator[Named]:
 
     Long lines are read by clauses, and of very many lines the first and the last ones.
     """
-    if not CONTEXT.search(text):
-        return
+    if CONTEXT.search(text):
+        lines = text.split("\n")
+        # A terminal or a mail wraps sentences; a line that is whole says what it says alone.
+        yield from list(_named(lines)) or _named([" ".join(pair) for pair in pairwise(lines)])
+
+
+def _named(lines: list[str]) -> Iterator[Named]:
     told = set()
-    for line in _clauses(text):
+    for line in _clauses(lines):
         bare = _A_RESULT.sub(" ", _A_PATH.sub(" ", line))
         sentences = _SENTENCE_END.split(bare)
         # A line that names none by one of its sentences may do so by all of them.
@@ -86,15 +96,15 @@ def named_causes(text: str) -> Iterator[Named]:
                 yield Named(line, cause)
 
 
-def _clauses(text: str) -> list[str]:
-    pieces = (line[at : at + LONGEST_LINE] for line in text.split("\n") for at in range(0, len(line), LONGEST_LINE))
+def _clauses(lines: list[str]) -> list[str]:
+    pieces = (line[at : at + LONGEST_LINE] for line in lines for at in range(0, len(line), LONGEST_LINE))
     clauses = [piece for piece in dict.fromkeys(pieces) if _ASKING.search(piece)]
     half = MOST_LINES // 2
     return clauses if len(clauses) <= MOST_LINES else clauses[:half] + clauses[-half:]
 
 
 def _cause(clause: str) -> Cause | None:
-    return next((cause for cause in CAUSES if _names(cause, clause)), None)
+    return next((cause for cause in ROWS if _names(cause, clause)), None)
 
 
 def _names(cause: Cause, line: str) -> bool:

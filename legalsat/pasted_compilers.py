@@ -417,7 +417,7 @@ COMPILERS = (
         "Triton",
         r"failed to legalize operation '(?P<what>tt\.\w*descriptor\w*|ttng\.\w+|nvgpu\.\w+|nvvm\.\w+)'",
         "TOOL004",
-        "{what} does not exist on the GPU that the text was compiled for",
+        "{what} does not exist on the GPU that the text was compiled for{here}",
         ARCHITECTURE,
     ),
     Sentence(
@@ -440,6 +440,27 @@ COMPILERS = (
         "COPY007",
         "the shared tensor and the global one are not split into tiles of the map's box alike",
         "group the modes of one box in both tensors (group_modes), and leave stages and tiles in the modes behind",
+    ),
+    Sentence(
+        "CuTe DSL",
+        r"expects the M-mode to be 64, but got (?P<m>\d{1,6})",
+        "WGMMA009",
+        "an instruction of wgmma has 64 rows, and {m} are given",
+        _ROWS,
+    ),
+    Sentence(
+        "CuTe DSL",
+        r"expects the M-mode to be (?P<sizes>(?!64,)[\d or,]{1,20}?), but got (?P<m>\d{1,6})",
+        "TCGEN003",
+        "tcgen05 has {sizes} rows for this kind and number of CTAs, and {m} are given",
+        "take a tile of {sizes} rows, or change the number of CTAs that multiply together",
+    ),
+    Sentence(
+        "CuTe DSL",
+        r"expects the N-mode to satisfy (?P<sizes>[\w <>=%]{1,60}?)[,.] but got (?P<n>\d{1,6})",
+        "WGMMA008/TCGEN004",
+        "the instruction's columns satisfy {sizes}, and {n} are given",
+        "take a number of columns with {sizes}",
     ),
     Sentence(
         "CuTe DSL",

@@ -69,16 +69,18 @@ PTXAS = (
         r"Insufficient registers \((?P<given>\d+)\) to compile instruction(?:[^\n]{0,2000}?register target of "
         r"(?P<needed>\d+))?",
         "TOOL003",
-        "an instruction needs {needed} registers of a thread, and {given} are left for it",
-        "take fewer threads in the block or a smaller tile, since all threads compile with the same number, or raise "
+        "an instruction needs {needed} registers of a thread, and {given} are left for it, as {threads} threads leave "
+        "each",
+        "take {fewer} threads in the block or a smaller tile, since all threads compile with the same number, or raise "
         "maxnreg",
     ),
     Sentence(
         "ptxas",
         r"Register allocation failed with register count of '(?P<given>\d+)'",
         "TOOL003",
-        "the kernel does not fit the {given} registers that a thread of this block has",
-        "take fewer threads (num_warps) or a smaller tile; 65536 registers over the threads is what each may have",
+        "the kernel does not fit the {given} registers that a thread has, as {threads} threads leave each",
+        "take fewer threads (num_warps) or a smaller tile; the registers of an SM over the threads is what each may "
+        "have, 255 at most",
     ),
     Sentence(
         "ptxas",
@@ -92,21 +94,21 @@ PTXAS = (
         r"'(?P<what>[^'\n]{0,80})' not supported on \.target '?(?P<target>sm_\w+)"
         r"|'(?P<what_too>[^'\n]{0,80})' requires \.target '?(?P<target_too>sm_\w+)",
         "TOOL004",
-        "{what} does not exist on the GPU that the text was compiled for ({target})",
+        "{what} does not exist on the GPU that the text was compiled for ({target}){here}",
         ARCHITECTURE,
     ),
     Sentence(
         "LLVM",
         r"Cannot select: (?:intrinsic|[^\n]{0,80}Constant) ?[^\n]{0,60}?%?(?P<what>llvm\.nvvm\.[\w.]+)",
         "TOOL004",
-        "{what} does not exist on the GPU that the text was compiled for",
+        "{what} does not exist on the GPU that the text was compiled for{here}",
         ARCHITECTURE,
     ),
     Sentence(
         "CUTLASS",
         r"(?:Attempting|Trying) to use (?P<what>[^\n\"]{1,80}?) (?:without|PTX without) CUTE_ARCH_\w+",
         "TOOL004",
-        "{what} was not compiled in, since the text was compiled for another GPU",
+        "{what} was not compiled in, since the text was compiled for another GPU{here}",
         ARCHITECTURE,
     ),
     Sentence(

@@ -1,0 +1,149 @@
+"""What libraries of kernels refuse because no kernel of theirs does it, whatever the hardware could.
+
+Rows like those of `legalsat.pasted_cause_table`. In their messages `{asked}` is what the line asks and was given, and
+`{hardware}` what of it the target's hardware asks too, with the rules that say so.
+"""
+
+from __future__ import annotations
+
+from legalsat.pasted_grammar import Cause
+from legalsat.targets import Target
+
+_ASKS = (
+    r"only|support|must|should|expect|multiple|divisib|% ?\d|at most|<=|>=|up to|larger|greater|exceed|invalid|"
+    r"not in\b|unknown|requires? |cannot|can't|no (?:kernel|instance)|equal|==|limit|dispatch|too |got\b|one of|"
+    r"less than"
+)
+_GRANULE = r"(?:divisib\w* by|multiples? of|%)\W{0,3}(?:4|8|16)\b"  # 16 bytes of some type: the hardware's own rule
+_MACHINE = r"sm_?\d\d|hopper|blackwell|ampere|\bada\b|[abh][12]00\b|compute capab|device capab|cuda arch"
+_MEMORY = r"shared[ _]mem|\bsmem\b|tmem|tensor memory|stride|\bbytes?\b|aligned|alignment"
+_LIBRARY = (
+    r"attention|attn|flash|fmha|\bmla\b|\bmoe\b|gemm|matmul|scaled_mm|grouped_mm|cutlass|cublas\w*|cudnn|marlin|machete|"
+    r"trtllm|tensorrt|flashinfer|triton|cute|deep_?ep|xformers|bitsandbytes|gptq|awq|exllama|kernel|backend|sageattn"
+)
+_OTHERS = "choose another kernel or backend of the library, one that lists the value, or pad it to one that is listed"
+
+
+def _no_rule(target: Target) -> str:
+    return "the hardware has no such rule"
+
+
+def _of_heads(target: Target) -> str:
+    if target.wgmma is not None:
+        product = "a depth in steps of 32 bytes (WGMMA009) and columns in steps of 8, 256 at once (WGMMA008)"
+    elif target.tcgen05 is not None:
+        product = "columns in steps of 8, 256 at once (TCGEN004)"
+    else:
+        return _no_rule(target)
+    rows = "rows of a multiple of 16 bytes (TMA005), " if target.tma is not None else ""
+    return f"the hardware itself asks for {rows}{product}, no more"
+
+
+def _of_pages(target: Target) -> str:
+    return "the hardware has none but boxes of at most 256 rows (TMA003)" if target.tma else _no_rule(target)
+
+
+def _of_tiles(target: Target) -> str:
+    return "the copy engine clips boxes at the tensor's end" if target.tma is not None else _no_rule(target)
+
+
+def _of_scales(target: Target) -> str:
+    if target.tcgen05 is None:
+        return "the hardware has no such rule where threads apply the scales"
+    return "tcgen05 itself has scales of 16 or 32 elements alone (TCGEN010), threads apply others"
+
+
+PROGRAM_CAUSES = (
+    Cause(
+        "TOOL004",
+        r"capabilit|\bsm_?\d\d|\barch|\bgpus?\b|\bdevice\b",
+        r"no compiled|not (?:implemented or )?(?:compiled|built)\b|required (?:compute )?capab|required sm|"
+        r"(?:can't|cannot|failed to|could not|unable to) (?:legaliz|lower|select)\w*",
+        "nothing was compiled for the GPU, or a compiler does not know its instruction there",
+        "compile for the GPU that runs it, with the suffix that its matrix and copy instructions need (sm_90a, "
+        "sm_100a, sm_120a), or choose a kernel for the GPU that is there",
+    ),
+    Cause(
+        "TOOL010",
+        r"head[ _-]?(?:dim|size)|\bhdim|\bheaddim|\bd_(?:qk|v|head)\b|\bdim_(?:qk|v)\b|\bdim_per_head",
+        _ASKS,
+        "the program has no kernel for this head dimension{asked}; {hardware}",
+        "pad the head dimension with zeros to one that the program has, or choose a backend that has it",
+        unless=rf"{_GRANULE}|{_MEMORY}|require.{{0,40}}(?:{_MACHINE})|num_heads|number of heads|warning:",
+        hardware=_of_heads,
+    ),
+    Cause(
+        "TOOL010",
+        r"page[ _-]?(?:block[ _-]?)?size|tokens?_?per_?(?:page|block)|\bpages? of \d|"
+        r"(?:paged|kv[ _-]?cache|cache|page)\w*.{0,30}block[ _-]?size|block[ _-]?size.{0,30}(?:page|kv|cache)|"
+        r"unsupported block[ _-]?size",
+        _ASKS,
+        "the program has no kernel for pages of this size{asked}; {hardware}",
+        "set the page or block size of the cache to one that the program has, or choose another attention backend",
+        unless=_MEMORY,
+        hardware=_of_pages,
+    ),
+    Cause(
+        "TOOL010",
+        r"group[ _-]?size|groupsize|quant\w*[ _]block|weight_block|block_?shape|recipe|scale granular",
+        rf"(?:{_ASKS}|not)",
+        "the program has no kernel for scales of so many elements{asked}; {hardware}",
+        "quantize with a group that the program's kernels have, such as 128 or 128 x 128, or choose another backend",
+        unless=r"byte|tma|tensor ?_?map|descriptor|stride|swizzl|last dim|columns|inner|cluster|ulimit",
+        hardware=_of_scales,
+    ),
+    Cause(
+        "TOOL010",
+        _LIBRARY + r"|dispatch|config|tactic|engine|algo|plan|instance|recipe",
+        r"failed to dispatch|(?:missing|no|without) (?:\S+ ){0,3}?(?:kernels?|tactics?|engines?|instances?|heuristics?|"
+        r"algorithms?|execution plans?|implementations?|instantiations?|backends?)\b(?! image)"
+        r"(?! (?:launch|time|error|fail|was running))|"
+        r"(?:kernel|tactic|engine|config\w*|combination|backend|instance)s? (?:is |are |was |were )?(?:not|never) "
+        r"(?:found|implemented|supported|available|instantiated|compiled)|invalid configuration ?:|"
+        r"(?:not|un)[ -]?(?:instantiated|supported) (?:\w+ )?(?:config|kernel|tile|combination|problem)|"
+        r"(?:could not|couldn't|unable to|cannot|failed to) (?:find|get|select|initiali[sz]e|run) .{0,30}"
+        r"(?:kernel|config|tactic|engine|algo|heuristic|plan|gemm)|"
+        r"(?:cublas|cudnn)_status_not_supported|heuristic.{0,40}(?:no|fail|not)\b",
+        "the program has no kernel for what it was given",
+        "compare shapes, types and options with what the program's kernels are listed for, and choose another kernel "
+        "or backend, or pad to what is listed; of cuBLAS check pointers, leading dimensions and types for 16 bytes",
+        unless=rf"{_MACHINE}|no such file|shared lib|attribute|kernel image|import|module|linux|version",
+    ),
+)
+
+# Tried after all others: what a library says that it does not do.
+LAST_CAUSES = (
+    Cause(
+        "TOOL010",
+        r"tiling|\btiles?\b|tile[ _]?size|block_?(?:size_?)?[mnk]\b",
+        r"not (?:evenly )?divi[sd]|(?:must|should) (?:evenly )?divide|(?:must|should) be divisible|not a multiple|"
+        r"evenly divi[sd]",
+        "the extents are no multiple of the program's tile{asked}; {hardware}",
+        "pad the extents to whole tiles, or take a tile that divides them",
+        unless=rf"{_MEMORY}|swizzl|atom|\bmma\b|thread|warp",
+        hardware=_of_tiles,
+    ),
+    Cause(
+        "TOOL010",
+        r"\bn?dim(?:s|\(\))?\b|\brank\b|dimensions",
+        r"== ?\d|!= ?\d|\b\d-?d(?:imensional)?\b (?:tensor|input|matri)|must be \d-?d|"
+        r"(?:expect|should be|must be)\w* \d",
+        "the program takes tensors of another number of dimensions{asked}; {hardware}",
+        "reshape the tensor to the number of dimensions that the program takes",
+        unless=rf"align|byte|stride|%|{_MACHINE}|head",
+        hardware=_no_rule,
+    ),
+    Cause(
+        "TOOL010",
+        _LIBRARY + r"|\bdtypes?\b|data[ _]?type|\bfp(?:4|8|16|32)\b|\bbf16\b|bfloat16|float(?:8|16|32)",
+        r"only (?:\w+ ){0,3}(?:supports?|supported|support|implemented|available)|supports? only|"
+        r"(?:does(?: not|n't)|do not|don't|did not|can't|cannot) (?:yet )?(?:support|handle|implement)|"
+        r"(?:is|are|was|were)(?: not|n't) (?:yet |currently )?(?:supported|implemented)|"
+        r"not (?:yet )?(?:supported|implemented)|"
+        r"unsupported|must be (?:one of|in)\b|must be (?:\w+ )?(?:bf16|fp16|fp8|bfloat16|float\w*|torch\.\w+|half)|"
+        r"expected? .{0,40}(?:dtype|type|bfloat16|float16|float8|torch\.\w+)",
+        "the program has no kernel for what it was given{asked}",
+        _OTHERS,
+        unless=rf"{_MACHINE}|attributeerror|no module|import|{_MEMORY}",
+    ),
+)
