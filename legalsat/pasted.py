@@ -14,7 +14,7 @@ from legalsat.extract.explain import explain_tensor_map
 from legalsat.extract.explain_word import explain_word, unit_lacking, word_of
 from legalsat.pasted_grammar import even, plain
 from legalsat.pasted_maps import PrintedMap, printed_maps
-from legalsat.pasted_multiplies import explain_multiplies
+from legalsat.pasted_multiplies import explain_multiplies, legal_multiplies
 from legalsat.pasted_products import explain_products
 from legalsat.pasted_results import (
     FailedCall,
@@ -84,19 +84,22 @@ def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
         return _explain_maps(maps, results, [*shared, *sentences], target)
     failures = _explain_results(results, target)
     # That a call failed is no cause where the text says with which result.
-    causes = [one for one in explain_causes(readable, target) if one.code != "CUDA001" or not failures]
+    known = {"CUDA001"} if failures else set()
+    # Nor are words about shapes where the shapes themselves are in order.
+    fits = legal_multiplies(readable, target)
+    known |= {"TCGEN003", "TCGEN004"} if fits else set()
+    causes = [one for one in explain_causes(readable, target) if one.code not in known]
     named = [*shared, *(sentences or _without(shared, causes))]
     tensors = explain_printed_tensors(readable, target, [*named, *failures], uses)
     if tensors is not None:
         return tensors
     if named or failures:
         return _of_text(named, failures, target)
-    return _of_tiles(readable, target)
+    return _of_what_fits([*fits, *shared_memory_told(even(readable), target)], target)
 
 
-def _of_tiles(text: str, target: Target) -> Explanation:
-    """Return what tiles that fit take, of a text that says nothing else."""
-    fits = shared_memory_told(even(text), target)
+def _of_what_fits(fits: list[str], target: Target) -> Explanation:
+    """Return what of a text is in order that says nothing else, in words."""
     if fits:
         says = "whether the rest of the kernel is legal the text does not say"
         return Explanation("the pasted text", str(target), False, (), values=tuple(fits), undecided=says)

@@ -30,6 +30,25 @@ _SCALED_TYPES = "pad the dimension that is contiguous to a multiple of 16 bytes:
 
 CAUSES = (
     Cause(
+        "PIPE010",
+        r"(?:async|generic)[- ]?proxy|proxy fence|fence[._ ]proxy|fence_view_async|fence_async",
+        r"missing|without|\brac(?:e|es|ing)\b|lack|omit|forg[eo]t|stale|(?:not|n't) (?:order|visible|establish|fence|"
+        r"synchroni|wait|bridge)|required before",
+        "shared memory that ordinary stores wrote is read by the copy engine or the matrix unit with no proxy fence "
+        "between",
+        "after the last ordinary store, let every writing thread execute fence.proxy.async, then a barrier, and only "
+        "then issue the copy or the multiply",
+    ),
+    Cause(
+        "PIPE007",
+        r"mbarrier|barrier|pipeline|producer|consumer|\btma\b",
+        r"time[d]?[ -]?out|deadlock|hang|hung|stuck|never complet",
+        "a thread waits at a barrier for a phase that never completes, or that it missed",
+        "count arrivals and the bytes of every copy for each phase, and check the parity of every wait, with "
+        "`legalsat check kernel.ptx`",
+        unless=r"nccl|watchdog|heartbeat|http|rpc",
+    ),
+    Cause(
         "COPY012",
         r"swizzl",
         r"swizzl\w* (?:mode |type )?mismatch|mismatch\w* swizzl|(?:in|input|load|"
@@ -244,7 +263,7 @@ CAUSES = (
         "the innermost axis is not the contiguous one",
         CONTIGUOUS,
         unless=(
-            r"(?:align|multiple|divisib).{0,30}\b(?:16|32|64|128)\b|\b(?:16|32|64|128)[- ]?b(?:ytes?)?[- ]align|"
+            r"(?:align|multiple|divisib).{0,30}\b(?:4|8|16|32|64|128)\b|\b(?:16|32|64|128)[- ]?b(?:ytes?)?[- ]align|"
             r"contiguous memory|is_contiguous\(\) *else|warning:"
         ),
     ),
@@ -288,7 +307,7 @@ CAUSES = (
         r"size)"
         r"|hidden|in_features|out_features|"
         r"tensor|operand|mat_?[ab12]|output|problem|dimension|num_?cols|columns|scale",
-        r"(?:divisib|multiple|aligned|alignment).{0,60}(?:\b(?:4|8|16|32|128)\b|tma)|tma.{0,40}(?:align)|%\s?(?:4|8|"
+        r"(?:divisib|multiple|aligned|alignment).{0,60}(?:\b(?:4|8|16)\b|\b128-?bit|tma)|tma.{0,40}(?:align)|%\s?(?:4|8|"
         r"16|\w*align\w*)\s?[!=]=\s?0",
         "an extent that becomes a stride is no multiple of 16 bytes",
         _SCALED_TYPES,
@@ -470,24 +489,5 @@ CAUSES = (
         r"invalid|requires?|newer|older|insufficient|at least|>=|mismatch|unsupported|must be",
         "the toolkit or the driver is older than the kernel's instructions",
         "build with a toolkit that knows them and run on a driver of at least its version",
-    ),
-    Cause(
-        "PIPE010",
-        r"(?:async|generic)[- ]?proxy|proxy fence|fence[._ ]proxy|fence_view_async|fence_async",
-        r"missing|without|\brac(?:e|es|ing)\b|lack|omit|forg[eo]t|stale|(?:not|n't) (?:order|visible|establish|fence|"
-        r"synchroni|wait|bridge)|required before",
-        "shared memory that ordinary stores wrote is read by the copy engine or the matrix unit with no proxy fence "
-        "between",
-        "after the last ordinary store, let every writing thread execute fence.proxy.async, then a barrier, and only "
-        "then issue the copy or the multiply",
-    ),
-    Cause(
-        "PIPE007",
-        r"mbarrier|barrier|pipeline|producer|consumer|\btma\b",
-        r"time[d]?[ -]?out|deadlock|hang|hung|stuck|never complet",
-        "a thread waits at a barrier for a phase that never completes, or that it missed",
-        "count arrivals and the bytes of every copy for each phase, and check the parity of every wait, with "
-        "`legalsat check kernel.ptx`",
-        unless=r"nccl|watchdog|heartbeat|http|rpc",
     ),
 )

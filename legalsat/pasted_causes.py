@@ -35,6 +35,8 @@ _A_PATH = re.compile(
     r"https?://\S+|(?<![\w)])/[\w./+-]+(?:[:(]\d+\)?)?|[\w.+-]+/[\w.+-]*[/.][\w./+-]*(?:[:(]\d+\)?)?|"
     r"\b\w+\.(?:cuh?|hpp|py|cc|cpp|inl|h)\b(?:[:(]\d+)?"
 )
+_OF_KERNELS = re.compile(r"\.(?:cuh?|hpp|inl)\b")  # what is left of a path to such a file is the word "dotcu"
+_PERCENT = re.compile(r"\d ?%(?! ?\(?\w+\)? ?(?:[!=]=|is\b|must|should))")  # and not a remainder
 _SENTENCE_END = re.compile(r"(?<=[a-z\d)\]`'\"][.;!?]) +(?=[A-Z`\[])")
 # The words by which a text is known to speak of copies and matrix units at all.
 CONTEXT = re.compile(
@@ -49,7 +51,8 @@ CONTEXT = re.compile(
     r"(?:multiples? of|divisib\w+ by|% ?)\W{0,3}(?:8|16|32|64|128|256)\b|num_?warps|warp ?-?groups?|compute cap|"
     r"head[ _-]?(?:dim|size)|headdim|tile_?[mnk]\b|block_?[mnk]\b|alignment requirement|\bmx_?fp\d|\bnv_?fp\d|"
     r"block[-_ ]?scal|scale_[ab]|\btil(?:es?|ing)\b|\bmma\b|\bptx|"
-    r"page[ _-]?size|attention|attn|recipe|capability|cudnn",
+    r"page[ _-]?size|attention|attn|recipe|capability|cudnn|marlin|gptq|\bawq\b|group_?size|quantiz|features|"
+    r"tensor_parallel|tactic|occupancy|cooperative launch|workspace size",
     re.IGNORECASE,
 )
 
@@ -60,7 +63,7 @@ _ASKING = re.compile(
     r"capacity|deadlock|time|hang|stuck|contiguous|cannot|"
     r"only|unknown|unexpected|overflow|maxim|constraint|apply|unavailable|"
     r"not available|attribute|import|does not|lack|missing|without|\brac(?:e|es|ing)\b|violat|"
-    r"restrict|same|needs?\b|but got|request|fit|require",
+    r"restrict|\bis 0\b|zero|same|needs?\b|but got|request|fit|require",
     re.IGNORECASE,
 )
 
@@ -86,7 +89,7 @@ def named_causes(text: str) -> Iterator[Named]:
 def _named(lines: list[str]) -> Iterator[Named]:
     told = set()
     for line in _clauses(lines):
-        bare = _A_RESULT.sub(" ", _A_PATH.sub(" ", line))
+        bare = _PERCENT.sub(" ", _A_RESULT.sub(" ", _A_PATH.sub(_bare_path, line)))
         sentences = _SENTENCE_END.split(bare)
         # A line that names none by one of its sentences may do so by all of them.
         for clause in sentences if any(map(_cause, sentences)) else [bare]:
@@ -94,6 +97,10 @@ def _named(lines: list[str]) -> Iterator[Named]:
             if cause is not None and cause.code not in told:
                 told.add(cause.code)
                 yield Named(line, cause)
+
+
+def _bare_path(match: re.Match[str]) -> str:
+    return " dotcu " if _OF_KERNELS.search(match[0]) else " "
 
 
 def _clauses(lines: list[str]) -> list[str]:

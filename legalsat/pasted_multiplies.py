@@ -71,6 +71,14 @@ def explain_multiplies(text: str, target: Target) -> Iterator[Diagnostic]:
                 yield diagnostic
 
 
+def legal_multiplies(text: str, target: Target) -> list[str]:
+    """Return the multiplies that a text names by kind, CTAs and whole shape, in words, if all exist on `target`."""
+    named = list(dict.fromkeys(_named(text))) if target.tcgen05 is not None else []
+    if any(None in (one.group, one.m, one.n) for one in named) or list(explain_multiplies(text, target)):
+        return []
+    return [f"{KINDS[one.kind]} in {one.group} CTAs has {one.m} rows and {one.n} columns on {target}" for one in named]
+
+
 def _named(text: str) -> Iterator[_Multiply]:
     for match in islice(_NAMED.finditer(text), MOST_INSTRUCTIONS):
         kind = match["kind"] or match["mlir"] or _CUTE_KINDS[match["cute"] or match["dsl"]]

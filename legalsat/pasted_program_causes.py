@@ -34,13 +34,20 @@ def _of_heads(target: Target) -> str:
     elif target.tcgen05 is not None:
         product = "columns in steps of 8, 256 at once (TCGEN004)"
     else:
-        return _no_rule(target)
-    rows = "rows of a multiple of 16 bytes (TMA005), " if target.tma is not None else ""
-    return f"the hardware itself asks for {rows}{product}, no more"
+        product = ""
+    rows = "rows of a multiple of 16 bytes (TMA005)" if target.tma is not None else ""
+    own = ", ".join(filter(None, (rows, product)))
+    return f"the hardware itself asks for {own}, no more" if own else _no_rule(target)
 
 
 def _of_pages(target: Target) -> str:
     return "the hardware has none but boxes of at most 256 rows (TMA003)" if target.tma else _no_rule(target)
+
+
+def _of_extents(target: Target) -> str:
+    if target.tma is None:
+        return _no_rule(target)
+    return "the hardware itself asks for rows of a multiple of 16 bytes alone (TMA005)"
 
 
 def _of_tiles(target: Target) -> str:
@@ -57,7 +64,8 @@ PROGRAM_CAUSES = (
     Cause(
         "TOOL004",
         r"capabilit|\bsm_?\d\d|\barch|\bgpus?\b|\bdevice\b",
-        r"no compiled|not (?:implemented or )?(?:compiled|built)\b|required (?:compute )?capab|required sm|"
+        r"no compiled|not (?:implemented or )?(?:compiled|built)\b|"
+        r"requir\w+ (?:\w+ ){0,3}(?:compute )?capab|required sm|"
         r"(?:can't|cannot|failed to|could not|unable to) (?:legaliz|lower|select)\w*",
         "nothing was compiled for the GPU, or a compiler does not know its instruction there",
         "compile for the GPU that runs it, with the suffix that its matrix and copy instructions need (sm_90a, "
@@ -94,25 +102,46 @@ PROGRAM_CAUSES = (
     ),
     Cause(
         "TOOL010",
-        _LIBRARY + r"|dispatch|config|tactic|engine|algo|plan|instance|recipe",
-        r"failed to dispatch|(?:missing|no|without) (?:\S+ ){0,3}?(?:kernels?|tactics?|engines?|instances?|heuristics?|"
-        r"algorithms?|execution plans?|implementations?|instantiations?|backends?)\b(?! image)"
-        r"(?! (?:launch|time|error|fail|was running))|"
-        r"(?:kernel|tactic|engine|config\w*|combination|backend|instance)s? (?:is |are |was |were )?(?:not|never) "
-        r"(?:found|implemented|supported|available|instantiated|compiled)|invalid configuration ?:|"
+        _LIBRARY + r"|dispatch|config|tactic|engine|algo|plan|instance|recipe|operator",
+        r"failed to dispatch|(?:\bno|not found(?: any)?|not find|n't find|missing|without) (?:[\w./-]+ ){0,6}?"
+        r"(?:kernels?|tactics?|engines?|instances?|heuristics?|algorithms?|execution plans?|implementations?|"
+        r"instantiations?|operators?|configs?|configurations?|backends?)\b"
+        r"(?! image)(?! (?:launch|time|error|fail|was running|file))|"
+        r"(?:kernel|tactic|engine|config\w*|combination|backend|instance|operator|plan)s? (?:is |are |was |were )?"
+        r"(?:not|never) (?:found|set|valid|implemented|supported|available|instantiated|compiled)|"
+        r"invalid configuration ?:|"
         r"(?:not|un)[ -]?(?:instantiated|supported) (?:\w+ )?(?:config|kernel|tile|combination|problem)|"
         r"(?:could not|couldn't|unable to|cannot|failed to) (?:find|get|select|initiali[sz]e|run) .{0,30}"
-        r"(?:kernel|config|tactic|engine|algo|heuristic|plan|gemm)|"
-        r"(?:cublas|cudnn)_status_not_supported|heuristic.{0,40}(?:no|fail|not)\b",
+        r"(?:kernel|config|tactic|engine|algo|heuristic|plan|gemm)|error occurred when running gemm|"
+        r"(?:cublas|cudnn)_status_(?:not_supported|internal_error_comp\w*)|kernel compilation fail",
         "the program has no kernel for what it was given",
         "compare shapes, types and options with what the program's kernels are listed for, and choose another kernel "
         "or backend, or pad to what is listed; of cuBLAS check pointers, leading dimensions and types for 16 bytes",
-        unless=rf"{_MACHINE}|no such file|shared lib|attribute|kernel image|import|module|linux|version",
+        unless=rf"{_MACHINE}|no such file|shared lib|attribute|kernel image|import|no module|linux|version",
     ),
 )
 
 # Tried after all others: what a library says that it does not do.
 LAST_CAUSES = (
+    Cause(
+        "SMEM001",
+        r"occupancy|blocks[_ ]?per[_ ]?(?:sm|multiprocessor)|active blocks",
+        r"\b(?:is|==|=|of|returns?|was|value) ?(?:the value )?(?:is )?(?:0|zero)\b|(?:\bno|zero) (?:active )?blocks",
+        "no block of the kernel fits an SM: it has more shared memory, registers or threads than there are",
+        "take a smaller tile, fewer stages or fewer threads",
+        unless=r"> ?0\b",
+    ),
+    Cause(
+        "TOOL010",
+        r"features|\w*size|dim|partition|\b[mnk]\b|hidden|intermediate|channels|len(?:gth)?\b|shape|weight|tokens|columns|"
+        r"rows|heads|experts|vocab|rank",
+        r"(?:not|n't|must|should|has to|have to|needs? to|expect\w*|requires?).{0,30}(?:divisible by|a multiple of|"
+        r"multiples of)(?! ?(?:4|8|16)\b)",
+        "extents are no multiple of what the program's kernels take{asked}; {hardware}",
+        "pad the extents with zeros to the multiple, split them otherwise over GPUs, or choose another kernel",
+        unless=rf"{_MEMORY}|swizzl|batch[ _]size|page|world",
+        hardware=_of_extents,
+    ),
     Cause(
         "TOOL010",
         r"tiling|\btiles?\b|tile[ _]?size|block_?(?:size_?)?[mnk]\b",
@@ -145,5 +174,13 @@ LAST_CAUSES = (
         "the program has no kernel for what it was given{asked}",
         _OTHERS,
         unless=rf"{_MACHINE}|attributeerror|no module|import|{_MEMORY}",
+    ),
+    Cause(
+        "TOOL010",
+        r"\bdotcu\b",
+        r"assert|check failed|host_assert",
+        "the program's own code asserts what does not hold",
+        "read the condition beside the numbers that were given, and change what it names",
+        unless=r"result == cuda_success|cudaerror|cuda_error|status ==|== cudasuccess",
     ),
 )

@@ -138,7 +138,8 @@ PTXAS = (
     Sentence(
         "the runtime",
         r"CUDA_ERROR_INVALID_CLUSTER_SIZE|cudaErrorInvalidClusterSize|cluster misconfiguration"
-        r"|cudaErrorCooperativeLaunchTooLarge|CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+        r"|cudaErrorCooperativeLaunchTooLarge|CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"
+        r"|too many blocks in cooperative launch",
         "TOOL008",
         "the launch's cluster or cooperative grid is larger than what fits the GPU at once, or does not divide it",
         "take a cluster of at most 8 CTAs that divides the grid, less shared memory for each CTA, and no cooperative "
@@ -193,6 +194,16 @@ PTXAS = (
         "TCGEN001",
         "tcgen05{what} has no such types, shape or operands",
         "take a kind, shape and operands of the instruction's tables",
+    ),
+    Sentence(
+        "ptxas",
+        r"(?:Arguments mismatch|Unexpected instruction types|(?:Illegal|Unknown|Unexpected) modifier|Incorrect (?:size|"
+        r"type))[^\n]{0,120}? '(?P<what>(?:cp\.|st\.(?:bulk|async)|mbarrier|tensormap|setmaxnreg|fence|multimem|"
+        r"barrier|griddepcontrol|elect|[ls][td]matrix|mma|redux|cvt|prefetch|clusterlaunch)[^'\n]{0,60})'",
+        "TOOL004",
+        "ptxas knows {what} with other operands or modifiers, as another version or target has it{here}",
+        "compile with the toolkit and for the target that the text was written for; operands' sizes and modifiers "
+        "change between PTX versions",
     ),
     Sentence(
         "the runtime",

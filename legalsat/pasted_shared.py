@@ -45,7 +45,8 @@ _AMOUNT = re.compile(
     r"(?<![\w.])(?P<bytes>\d{1,3}(?:,\d{3})+|\d{4,9})\b(?!\.\d)|\b(?P<kib>\d{1,4}(?:\.\d{1,3})?) ?(?:Ki?B|KByte)", re.I
 )
 _BEFORE_LIMIT = re.compile(
-    r"(?:limit\w*|max\w*|available|only|exceed\w*|than|allow\w*|ha(?:s|ve)|capacity|<=?|>=?|up to|opt-?in)\W{0,3}"
+    r"(?:limit\w*|max\w*|available|only|exceed\w*|than|allow\w*|supports?|ha(?:s|ve)|capacity|<=?|>=?|up to|"
+    r"opt-?in)\W{0,3}"
     r"(?:\w+\W{1,3}){0,3}$",
     re.I,
 )
@@ -213,7 +214,7 @@ def _of_need(need: Need, tiles: list[Tile], target: Target) -> Diagnostic:
     if need.bytes is None:
         message = f"the kernel needs more shared memory than the {limit} bytes of a block{others}"
         return _diagnostic(message, "", need.where)
-    fitted = _explained(need.bytes, tiles)
+    fitted = _explained(need.bytes, tiles, target)
     said = ""
     if fitted is not None:
         rest = f", {fitted.rest} lie beside them" if fitted.rest else ""
@@ -244,17 +245,18 @@ def _whose(limit: int, target: Target) -> str:
     return f"; {has}, the text is of a GPU such as {owners[0]}" if owners else f"; {has}"
 
 
-def _explained(bytes_: int, tiles: list[Tile]) -> Fitted | None:
+def _explained(bytes_: int, tiles: list[Tile], target: Target) -> Fitted | None:
     """Return the tile that leaves the least of a need; None if none explains it.
 
-    It does by all of its stages or all but one. Where the type is not printed, one that leaves next to nothing does.
+    It does by all of its stages, or all but one where one is in registers. Where the type is not printed, one that
+    leaves next to nothing does.
     """
     fits = []
     for tile in tiles:
         for size in (tile.size,) if tile.size else (1, 2, 4):
             one = tile._replace(size=size)
             most = one.stage if tile.size else _BARRIERS
-            for buffers in (one.stages, one.stages - 1):
+            for buffers in {one.stages, _alone(one, target).buffers}:
                 rest = bytes_ - buffers * one.stage
                 if buffers and 0 <= rest < most:
                     fits.append(Fitted(one, buffers, rest))
