@@ -23,7 +23,7 @@ from legalsat.pasted_results import (
     left_behind,
     returned_results,
 )
-from legalsat.pasted_sentences import explain_causes, explain_sentences
+from legalsat.pasted_sentences import explain_causes, explain_failed_check, explain_sentences
 from legalsat.pasted_shared import explain_shared, shared_memory_told
 from legalsat.pasted_tensors import explain_printed_tensors
 from legalsat.pasted_words import (
@@ -93,6 +93,7 @@ def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
     tensors = explain_printed_tensors(readable, target, [*named, *failures], uses)
     if tensors is not None:
         return tensors
+    named = named or list(explain_failed_check(readable, target) if not failures else ())
     if named or failures:
         return _of_text(named, failures, target)
     return _of_what_fits([*fits, *shared_memory_told(even(readable), target)], target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_NUMBER = r"(\d{1,7})\b(?!\.\d)"
+_NUMBER = r"(?<![A-Za-z_\d.])(\d{1,7})\b(?!\.\d)"
 _MANY = r"(\d{1,6}(?:(?:\s*,\s*(?:and |or )?|\s+(?:and|or)\s+|\s*/\s*|\s*\|\s*)\d{1,6})+)"
 _VERBS = (
     r"only supports?|supports? only|supported|must be|should be|has to be|have to be|needs? to be|expects?|expected|"
@@ -17,7 +17,7 @@ _ASKED = (
     (re.compile(rf"\bbetween {_NUMBER} and {_NUMBER}", re.I), "{0} to {1}"),
     (re.compile(rf"\b(?:{_VERBS})\b[^\d\n]{{0,40}}?{_MANY}", re.I), "{0}"),
     (
-        re.compile(rf"==\W{{0,2}}{_NUMBER}\W{{0,12}}(?:or|\|\|)\b[^\d\n]{{0,40}}==\W{{0,2}}{_NUMBER}", re.I),
+        re.compile(rf"==\W{{0,2}}{_NUMBER}\W{{0,12}}(?:\bor\b|\|\|)[^\d\n]{{0,40}}==\W{{0,2}}{_NUMBER}", re.I),
         "{0} or {1}",
     ),
     (
@@ -29,7 +29,15 @@ _ASKED = (
         ),
         "at most {0}",
     ),
-    (re.compile(rf"(?:exceed\w*|larger than|greater than|more than|above|> ?)\W{{0,3}}{_NUMBER}", re.I), "at most {0}"),
+    (
+        re.compile(
+            rf"\b(?:must|only|should|requires?|expect\w*|assert\w*)\b[^\d\n]{{0,40}}?"
+            rf"(?:>|greater than|more than|larger than|above) ?{_NUMBER}",
+            re.I,
+        ),
+        "more than {0}",
+    ),
+    (re.compile(rf"(?:exceed\w*|larger than|greater than|more than|above)\W{{0,3}}{_NUMBER}", re.I), "at most {0}"),
     (re.compile(rf"(?:at least|>=|minimum(?: of)?|no less than)\W{{0,3}}{_NUMBER}", re.I), "at least {0}"),
     (re.compile(r"power of (?:2|two)", re.I), "a power of two"),
     (re.compile(rf"(?:\b(?:{_VERBS})|==)[^\d\n]{{0,24}}?{_NUMBER}", re.I), "{0}"),

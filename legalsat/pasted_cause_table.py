@@ -30,6 +30,33 @@ _SCALED_TYPES = "pad the dimension that is contiguous to a multiple of 16 bytes:
 
 CAUSES = (
     Cause(
+        "TOOL003",
+        r"\bregisters?\b|setmaxn?reg\w*|reg_(?:de)?alloc",
+        r"exceed|over-?subscri|too many|not enough|insufficient|hang|deadlock|stuck|cannot proceed|only accepts|"
+        r"must be|more .{0,20}than|out of|run out|no (?:more )?registers",
+        "the warps ask for more registers than they were launched with, or for a number that setmaxnreg has not",
+        "take 24 to 256 registers in steps of 8 for each warpgroup, all of them together no more than the threads of "
+        "the block begin with (__launch_bounds__, maxnreg), and give some back before others take more",
+        unless=r"spill(?!.{0,40}fail)|descriptor|warning: unused",
+    ),
+    Cause(
+        "PIPE024",
+        r"mbarrier|barrier",
+        r"\binval\b|invalidat|re-?init\w*",
+        "a barrier's memory is used again while it is a barrier",
+        "invalidate it after the last wait of all threads",
+        unless=r"cache|proxy",
+    ),
+    Cause(
+        "PIPE008",
+        r"racecheck|(?:\braw|\bwar|\bwaw) hazard|data race|race condition|stale read",
+        r"smem|shared|stage|buffer|barrier|\bmma|wgmma|tma\b|umma|tile|arrive|pipeline|load",
+        "one stage is read while others still write it, or the other way round",
+        "let every thread that wrote or read the stage arrive at its barrier, and wait for that barrier before the "
+        "next use",
+        unless=r"proxy",
+    ),
+    Cause(
         "PIPE010",
         r"(?:async|generic)[- ]?proxy|proxy fence|fence[._ ]proxy|fence_view_async|fence_async",
         r"missing|without|\brac(?:e|es|ing)\b|lack|omit|forg[eo]t|stale|(?:not|n't) (?:order|visible|establish|fence|"
@@ -95,11 +122,13 @@ CAUSES = (
     Cause(
         "TCGEN010",
         r"sf_?vec|scale[ _-]?vec|vec(?:tor)?[ _]?size|scale[ _](?:factor|block|granular)|"
-        r"(?:mx|nv)_?fp\d\w*_(?:block|group)|\bblock_size\W{1,3}(?:16|32)\b|"
+        r"(?:mx|nv)_?fp\d\w*_(?:block|group)|\w*nvfp4|\bmxfp[48]|\bmx[ _-]scale|scale swizzl|"
+        r"\bblock_size\W{1,3}(?:16|32)\b|"
         r"block[-_ ]?wise|block[-_ ]?scal\w*|\bscale_?[ab]\b|\bsf_?[ab]\b",
-        r"divisib|multiple|must be (?:16|32)|%\s?\w*block\w*\s?[!=]=\s?0|should have \d|invalid .{0,30}scal|"
+        r"divisib|multiple|block_k >= ?\d|must be (?:16|32)|%\s?\w*block\w*\s?[!=]=\s?0|"
+        r"should have \d|invalid .{0,30}scal|"
         r"(?:expected|requires?|must have|should be) .{0,40}(?:elements|shape)|(?:shape|"
-        r"size).{0,20}(?:mismatch|expected)",
+        r"size).{0,20}(?:mismatch|expected)|mismatch.{0,30}shape",
         "the tile is no multiple of the elements that share a scale",
         "take 16 or 32 elements per scale, as the kind has, and extents that whole scale blocks fill",
         unless=r"stride|byte|memory|pointer",
@@ -182,7 +211,7 @@ CAUSES = (
         + r"|equal|match).{0,60}(?:inner|box|tile|block|dim|width|minor|contiguous)",
         "the box's innermost extent does not fit the swizzle's span",
         SPAN,
-        unless=r"unsupported swizzl|invalid swizzl|rasteriz|threadblock",
+        unless=r"unsupported swizzl|invalid swizzl|rasteriz|threadblock|scale",
     ),
     Cause(
         "TMA011",
@@ -294,9 +323,9 @@ CAUSES = (
     ),
     Cause(
         "WGMMA002",
-        r"\bm\b|block_?m|tile_?m",
+        r"\bm\b|block_?m|tile_?m|warp_?m\b|\bm_?warp",
         r"(?:divisib|multiple|%).{0,40}(?:per_?warp|mma|instruction|atom|micro_?size)|(?:per_?warp|mma|instruction|atom|"
-        r"micro_?size).{0,40}(?:divisib|multiple|%)",
+        r"micro_?size|warp_m|m_warp).{0,40}(?:divisib|multiple|%)",
         "the tile's rows are no multiple of those that one instruction multiplies",
         "take a tile whose rows are a multiple of the instruction's for each of its warps: 16 of mma, 64 of wgmma",
         unless=r"tcgen|umma|sm_?100",
@@ -397,6 +426,13 @@ CAUSES = (
     ),
     Cause(
         "WGMMA008/TCGEN004",
+        r"\bwarp_?n\b|\bn_?warp\b",
+        r"%|divisib|multiple",
+        "the columns of each warp are no multiple of those that one instruction multiplies",
+        "take fewer warps along N, or more columns: 8 or 16 at least for each warp",
+    ),
+    Cause(
+        "WGMMA008/TCGEN004",
         r"\bn\b|block_?n|tile_?n|columns|n dim",
         r"(?:multiple|divisib|%|must be).{0,30}\b(?:8|256)\b",
         "the tile's columns are no multiple of 8 up to 256",
@@ -451,12 +487,12 @@ CAUSES = (
         "TOOL004",
         r"arch_major|\bsm (?:major|version|\d)|compute[ _]capab|get_device_capability|__cuda_arch|\btma\b|wgmma|"
         r"tcgen05|tmem|gmma|hopper|blackwell|sm_?\d\da?|sm\d\d|compute capab|deep_?gemm|flash.?attention|fa3|"
-        r"cluster|mxfp|nvfp|fp8",
+        r"cluster|mxfp|nvfp|fp8|ampere|\bmma\b|\bptx\b",
         r"arch_major\(\) *==|(?:requires?|needs?|only|supports?|supported|not (?:implemented|available|compiled|"
-        r"built|applicable)|unsupported|undefined).{0,80}(?:hopper|blackwell|sm (?:major|version)|"
+        r"built|applicable)|unsupported|undefined).{0,80}(?:hopper|blackwell|ampere|turing|sm (?:major|version)|"
         r"sm_?\d\d|compute capab|>= ?(?:9|10)|h100|b200|arch|gpu|device)|(?:\bis for|restricted to|intended for) "
         r"(?:sm_?\d|hopper|blackwell|ampere)|but (?:the |this |your |current )?(?:device|gpu)\b|"
-        r"(?:hopper|blackwell|sm_?\d\d|compute capab|"
+        r"(?:hopper|blackwell|sm_?\d\d|\bsm \d\.\d|compute capab|"
         r"arch|gpu|device)"
         r".{0,160}(?:requires?|required|only|is not|not support|unsupported|does not|lacks?\b)",
         "the kernel is for another GPU than the one it was asked to run on or compiled for",

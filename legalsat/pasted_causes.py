@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from legalsat.pasted_cause_table import CAUSES
 from legalsat.pasted_grammar import Cause
-from legalsat.pasted_program_causes import LAST_CAUSES, PROGRAM_CAUSES
+from legalsat.pasted_program_causes import LAST_CAUSES, OWN_CHECK, PROGRAM_CAUSES
 from legalsat.pasted_results import RESULTS
 
 LONGEST_LINE, MOST_LINES = 400, 400
@@ -52,7 +52,7 @@ CONTEXT = re.compile(
     r"head[ _-]?(?:dim|size)|headdim|tile_?[mnk]\b|block_?[mnk]\b|alignment requirement|\bmx_?fp\d|\bnv_?fp\d|"
     r"block[-_ ]?scal|scale_[ab]|\btil(?:es?|ing)\b|\bmma\b|\bptx|"
     r"page[ _-]?size|attention|attn|recipe|capability|cudnn|marlin|gptq|\bawq\b|group_?size|quantiz|features|"
-    r"tensor_parallel|tactic|occupancy|cooperative launch|workspace size",
+    r"tensor_parallel|tactic|occupancy|cooperative launch|workspace size|\bregisters?\b|setmaxn?reg|racecheck",
     re.IGNORECASE,
 )
 
@@ -63,7 +63,7 @@ _ASKING = re.compile(
     r"capacity|deadlock|time|hang|stuck|contiguous|cannot|"
     r"only|unknown|unexpected|overflow|maxim|constraint|apply|unavailable|"
     r"not available|attribute|import|does not|lack|missing|without|\brac(?:e|es|ing)\b|violat|"
-    r"restrict|\bis 0\b|zero|same|needs?\b|but got|request|fit|require",
+    r"restrict|\bis 0\b|unable|n't\b|except|inval|hazard|subscri|zero|same|needs?\b|but got|request|fit|require",
     re.IGNORECASE,
 )
 
@@ -84,6 +84,17 @@ def named_causes(text: str) -> Iterator[Named]:
         lines = text.split("\n")
         # A terminal or a mail wraps sentences; a line that is whole says what it says alone.
         yield from list(_named(lines)) or _named([" ".join(pair) for pair in pairwise(lines)])
+
+
+def failed_check(text: str) -> Named | None:
+    """Return the line of an even text that tells of a program's own check; None if it is about other things."""
+    if not CONTEXT.search(text):
+        return None
+    lines = text.split("\n")
+    for line in _clauses([*lines, *map(" ".join, pairwise(lines))]):
+        if _names(OWN_CHECK, _A_RESULT.sub(" ", _A_PATH.sub(_bare_path, line))):
+            return Named(line, OWN_CHECK)
+    return None
 
 
 def _named(lines: list[str]) -> Iterator[Named]:

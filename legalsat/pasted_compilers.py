@@ -404,6 +404,21 @@ COMPILERS = (
         "buffer {buffer} is asked for in two layouts",
         _LAYOUTS,
     ),
+    Sentence(
+        "TileLang",
+        r"no available layout found",
+        "TOOL006",
+        "no layout of a fragment suits all that use it, such as one of elements that are no multiple of the threads",
+        "take a width that is a multiple of the threads, or as many threads as divide it",
+    ),
+    Sentence(
+        "Triton",
+        r"Input shapes should have M >= (?P<m>\d+), N >= (?P<n>\d+) and K >= (?P<k>\d+)",
+        "TOOL010",
+        "the compiler multiplies no tiles of fewer than {m} rows, {n} columns or a depth of {k}; the matrix unit "
+        "itself begins with 8 columns (WGMMA008, TCGEN004)",
+        "pad the tile to {m} x {n} x {k}, or multiply elements and sum them",
+    ),
     Sentence("CuTe DSL", r"invalid layout of A/B/D", "MDESC004", "an operand's layout fits no instruction", _CANONICAL),
     Sentence(
         "Triton",

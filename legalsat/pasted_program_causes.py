@@ -62,6 +62,15 @@ def _of_scales(target: Target) -> str:
 
 PROGRAM_CAUSES = (
     Cause(
+        "TOOL010",
+        r"cublas|cudnn",
+        r"status_not_supported|internal_error_comp|no execution plans?|"
+        r"(?:unable to|n't|not) find .{0,20}(?:gemm|algo|plan)",
+        "the library has no kernel for the shapes, types, majors and scales that it was given",
+        "give pointers and leading dimensions of a multiple of 16 bytes, for 8-bit types K-major operands and the "
+        "scales that the library lists for this GPU; or choose another backend",
+    ),
+    Cause(
         "TOOL004",
         r"capabilit|\bsm_?\d\d|\barch|\bgpus?\b|\bdevice\b",
         r"no compiled|not (?:implemented or )?(?:compiled|built)\b|"
@@ -97,7 +106,7 @@ PROGRAM_CAUSES = (
         rf"(?:{_ASKS}|not)",
         "the program has no kernel for scales of so many elements{asked}; {hardware}",
         "quantize with a group that the program's kernels have, such as 128 or 128 x 128, or choose another backend",
-        unless=r"byte|tma|tensor ?_?map|descriptor|stride|swizzl|last dim|columns|inner|cluster|ulimit",
+        unless=r"byte|tma|tensor ?_?map|descriptor|stride|swizzl|last dim|columns|inner|cluster|ulimit|\bmxfp|nvfp",
         hardware=_of_scales,
     ),
     Cause(
@@ -113,11 +122,12 @@ PROGRAM_CAUSES = (
         r"(?:not|un)[ -]?(?:instantiated|supported) (?:\w+ )?(?:config|kernel|tile|combination|problem)|"
         r"(?:could not|couldn't|unable to|cannot|failed to) (?:find|get|select|initiali[sz]e|run) .{0,30}"
         r"(?:kernel|config|tactic|engine|algo|heuristic|plan|gemm)|error occurred when running gemm|"
-        r"(?:cublas|cudnn)_status_(?:not_supported|internal_error_comp\w*)|kernel compilation fail",
+        r"kernel compilation fail",
         "the program has no kernel for what it was given",
         "compare shapes, types and options with what the program's kernels are listed for, and choose another kernel "
         "or backend, or pad to what is listed; of cuBLAS check pointers, leading dimensions and types for 16 bytes",
-        unless=rf"{_MACHINE}|no such file|shared lib|attribute|kernel image|import|no module|linux|version",
+        unless=rf"{_MACHINE}|no such file|shared lib|attribute|kernel image|import|no module|linux|version|"
+        r"triton configs",
     ),
 )
 
@@ -173,14 +183,21 @@ LAST_CAUSES = (
         r"expected? .{0,40}(?:dtype|type|bfloat16|float16|float8|torch\.\w+)",
         "the program has no kernel for what it was given{asked}",
         _OTHERS,
-        unless=rf"{_MACHINE}|attributeerror|no module|import|{_MEMORY}",
+        unless=rf"{_MACHINE}|attributeerror|no module|import|shared[ _]mem|\bsmem\b|tmem|stride",
     ),
-    Cause(
-        "TOOL010",
-        r"\bdotcu\b",
-        r"assert|check failed|host_assert",
-        "the program's own code asserts what does not hold",
-        "read the condition beside the numbers that were given, and change what it names",
-        unless=r"result == cuda_success|cudaerror|cuda_error|status ==|== cudasuccess",
-    ),
+)
+
+# Taken where nothing else in a text says more: a check of the program's own that failed, as far as anybody knows.
+OWN_CHECK = Cause(
+    "TOOL010",
+    r"\bdotcu\b|assert|check failed|(?:value|runtime|internal|notimplemented|compilation|lowering|op|dsl\w*)_?(?:error|"
+    r"exception)|torch_check|what\(\)|\berror:|\bfatal\b",
+    r"assert|check failed|\bmust\b|should|\bonly\b|support|expect|requires?\b|divisib|multiple of|[<>=!]=|not in\b|"
+    r"invalid|unknown|mismatch|exceed|too (?:large|small|many|few)|cannot|can't|not (?:found|implemented|valid)",
+    "a check of the program's own fails, which is no rule of the hardware as far as is known{asked}",
+    "read the condition beside the numbers that were given, and change what it names",
+    unless=r"import|no module|attribute|nonetype|no such file|\bpath\b|argument\(?s?\)?:|keyword|positional|json|"
+    r"tokenizer|\btoken\b|\bpip\b|distribution|unpack|\bloss\b|not close|mismatched elements|diverg|subprocess|"
+    r"http|connect|download|permission|password|(?:same|all) devices?|not compiled with cuda|driver init|nccl|"
+    r"result == cuda_success|cuda_?error|status ==|== cudasuccess|out of memory|syntax|undefined ref",
 )

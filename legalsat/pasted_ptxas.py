@@ -163,6 +163,14 @@ PTXAS = (
     ),
     Sentence(
         "ptxas",
+        r"Value '(?P<what>sm_\w+)' is not defined for option 'gpu-name'"
+        r"|Unsupported gpu architecture '(?P<what_too>compute_\w+)'",
+        "TOOL004",
+        "the toolkit does not know {what}: it is older than that GPU, or has dropped it",
+        "build for the GPU that is there, with a toolkit that lists it (nvcc --list-gpu-arch)",
+    ),
+    Sentence(
+        "ptxas",
         r"requires PTX ISA \.version (?P<needed>[\d.]+)|Unsupported \.version (?P<needed_too>[\d.]+)",
         "TOOL004",
         "the text's instructions need PTX {needed}, and its first line or the ptxas that reads it is older",
@@ -197,9 +205,10 @@ PTXAS = (
     ),
     Sentence(
         "ptxas",
-        r"(?:Arguments mismatch|Unexpected instruction types|(?:Illegal|Unknown|Unexpected) modifier|Incorrect (?:size|"
-        r"type))[^\n]{0,120}? '(?P<what>(?:cp\.|st\.(?:bulk|async)|mbarrier|tensormap|setmaxnreg|fence|multimem|"
-        r"barrier|griddepcontrol|elect|[ls][td]matrix|mma|redux|cvt|prefetch|clusterlaunch)[^'\n]{0,60})'",
+        r"(?:Arguments mismatch|Unexpected instruction types|(?:Illegal|Unknown|Unexpected) modifier|Incorrect "
+        r"(?:size|type)) (?:specified )?for (?:instruction )?'"
+        r"(?P<what>(?:cp\.|st\.(?:bulk|async)|mbarrier|tensormap|setmaxnreg|fence|"
+        r"multimem|barrier|griddepcontrol|elect|[ls][td]matrix|mma|redux|cvt|prefetch|clusterlaunch)[^'\n]{0,60})'",
         "TOOL004",
         "ptxas knows {what} with other operands or modifiers, as another version or target has it{here}",
         "compile with the toolkit and for the target that the text was written for; operands' sizes and modifiers "

@@ -44,7 +44,8 @@ RESULTS = (
         "cudaErrorIllegalAddress",
         "an illegal memory access was encountered",
         r"Warp (?:Illegal|Out-of-range) Address|Address 0x[0-9a-fA-F]{1,16} is out of bounds|"
-        r"Invalid __(?:shared|local)__ (?:read|write|atomic)|Out-of-range Shared or Local Address",
+        r"Invalid __(?:shared|local)__ (?:read|write|atomic)|Out-of-range Shared or Local Address|"
+        r"Illegal Memory Access|illegal memory access(?! was)",
     ),
     Result(702, "CUDA_ERROR_LAUNCH_TIMEOUT", "cudaErrorLaunchTimeout", "the launch timed out and was terminated"),
     Result(
@@ -332,7 +333,7 @@ _NUMBERED = re.compile(
 _ENCODES = re.compile(r"TMA desc|tensor ?_?map", re.IGNORECASE)
 _MOST_RESULTS, _NEAR = 200, 300  # of one text, and characters of a long line
 _ERROR_OF_CUDA = re.compile(r"cuda.{0,60}error", re.IGNORECASE)
-_OF_CUDA = re.compile(r"cuda|tma|tensor ?map", re.IGNORECASE)
+_OF_CUDA = re.compile(r"cuda|tma|tensor ?map|launch\w* .{0,20}kernel|kernel .{0,20}launch|cuLaunch", re.IGNORECASE)
 
 
 class Returned(NamedTuple):

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted_asked import asked
-from legalsat.pasted_causes import named_causes
+from legalsat.pasted_causes import Named, failed_check, named_causes
 from legalsat.pasted_compilers import COMPILERS
 from legalsat.pasted_grammar import Sentence, compiled, even, needles
 from legalsat.pasted_host_checks import HOST_CHECKS
@@ -71,11 +71,23 @@ def explain_sentences(text: str, target: Target) -> Iterator[Diagnostic]:
 
 def explain_causes(text: str, target: Target) -> Iterator[Diagnostic]:
     """Yield the causes that lines of an unknown program name, in the text's order, each rule once."""
-    for line, cause in named_causes(even(text)):
-        shown = line if len(line) <= 100 else f"{line[:97]}..."
-        numbers = {"asked": asked(line), "hardware": cause.hardware(target)}
-        requirement = require(False, cause.message, help=cause.help, **numbers)
-        yield replace(rule_of(cause.code, target).diagnostic(requirement, f'line "{shown}"'), level="error")
+    for named in named_causes(even(text)):
+        yield _of_line(named, target)
+
+
+def explain_failed_check(text: str, target: Target) -> Iterator[Diagnostic]:
+    """Yield the check of a program's own that a text tells of, of which no rule is known; one diagnostic at most."""
+    named = failed_check(even(text))
+    if named is not None:
+        yield _of_line(named, target)
+
+
+def _of_line(named: Named, target: Target) -> Diagnostic:
+    line, cause = named
+    shown = line if len(line) <= 100 else f"{line[:97]}..."
+    numbers = {"asked": asked(line), "hardware": cause.hardware(target)}
+    requirement = require(False, cause.message, help=cause.help, **numbers)
+    return replace(rule_of(cause.code, target).diagnostic(requirement, f'line "{shown}"'), level="error")
 
 
 def _matches(sentence: Sentence, plain: str) -> Iterator[re.Match[str]]:

@@ -27,11 +27,13 @@ _PLAUSIBLE = range(1024, 1 << 26)  # bytes of shared memory
 
 # What programs print whose two numbers are known by their places.
 _SENTENCES = (
-    r"shared memory, Required: (?P<need>\d{1,9}), Hardware limit: (?P<limit>\d{1,9})",
+    r"(?:shared memory|out of resource: (?!tensor memory|threads|registers)[\w.]{1,120}),? Required: (?P<need>\d{1,9})"
+    r",? Hardware limit: ?(?P<limit>\d{1,9})",
     r"OutOfResources\((?P<need>\d{1,9}), (?P<limit>\d{1,9}), 'shared memory'\)",
     r"uses too much shared data \((?P<need>0x[0-9a-f]{1,8}) bytes, (?P<limit>0x[0-9a-f]{1,8}) max",
     r"launch shared memory exceeds [^\n]{0,80} allowed\. Allocated: (?P<need>\d{1,9}) bytes\. Max: (?P<limit>\d{1,9})",
     r"[Ff]ailed to set the allowed dynamic shared memory size (?:for [\w:]{1,80} )?to (?P<need>\d{1,9})",
+    r"MaxDynamicSharedMemorySize(?:,|\)? to| =)? ?(?P<need>\d{4,7})\b",
     r"Setting smem size to (?P<need>\d{1,9})(?=[\s\S]{0,400}(?:cudaFuncSetAttribute|Error Internal))",
     r"\bshared_?mem\w*=(?P<opt_in>\d{5,7})\b(?=[\s\S]{0,2000}(?:CUDA_ERROR_INVALID_VALUE|cudaErrorInvalidValue))",
 )
@@ -64,6 +66,7 @@ _SETTING = re.compile(
     r"|\btile\w*\W{1,4}(?P<m1>\d{2,5})x(?P<n1>\d{1,5})x(?P<k1>\d{1,5})\b",
     re.I,
 )
+_STAGES = re.compile(r"stage", re.I)
 _OF_SUMS = re.compile(r"\b(?:acc\w*|out\w*|[cd]_d?type|scale\w*)\W{1,4}(?:torch\.|tl\.|cutlass\.)?\w+", re.I)
 _TYPE = re.compile(
     r"(?<![A-Za-z0-9])(?:bf16|bfloat16|fp16|float16|f16|half|fp8\w{0,8}|float8\w{0,12}|e4m3\w{0,4}|e5m2\w{0,4}|int8|s8|"
@@ -151,7 +154,14 @@ def _printed_needs(text: str) -> Iterator[Need]:
             if words.get("opt_in", _STATIC + 1) > _STATIC:  # a launch may ask for so much without saying so first
                 limit = words.get("limit", _STATIC if "opt_in" in words else None)
                 yield Need(words.get("opt_in", words.get("need")), limit, where)
-    for line in islice((line[:_LONGEST] for line in text.split("\n") if _SHARED.search(line)), MOST_TILES):
+    lines = text.split("\n")
+    # What a line leaves to the next one, such as "limit exceeded:", stands there.
+    told = (
+        f"{line} {more}" if _AMOUNT.search(line) is None else line
+        for line, more in zip(lines, [*lines[1:], ""], strict=True)
+        if _SHARED.search(line)
+    )
+    for line in islice((line[:_LONGEST] for line in told), MOST_TILES):
         need = _of_line(line)
         if need is not None and (_FAILS.search(line) or (need.bytes or 0) > (need.limit or need.bytes or 0)):
             yield need
@@ -174,6 +184,8 @@ def _of_line(line: str) -> Need | None:
 
 def _printed_tiles(text: str) -> Iterator[Tile]:
     """Yield the tiles of products whose three extents and stages a text prints, in its order, each once."""
+    if not _STAGES.search(text):  # none without its stages, and most texts say nothing of them
+        return
     sizes = _sizes(text)
     size = next(iter(sizes)) if len(sizes) == 1 else None
     found: dict[str, int] = {}

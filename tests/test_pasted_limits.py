@@ -177,6 +177,7 @@ def test_what_a_compiler_lacks_is_told_beside_what_the_gpu_has() -> None:
         ("Expect (32 <= headDim <= 2048), got 16", "32 to 2048", "16"),
         ("Unsupported block size: 64", "", "64"),
         ("group_size must be 128, got 32", "128", "32"),
+        ("we only support seq_len > 128", "more than 128", ""),
         ("dim == 2 or dim == 3", "2 or 3", ""),
         ("nothing with numbers is said", "", ""),
     ],
@@ -226,6 +227,38 @@ def test_a_multiple_of_16_bytes_is_the_hardwares_own_rule(text: str) -> None:
 )
 def test_lines_of_programs_that_work_name_no_cause(text: str) -> None:
     assert list(named_causes(even(text))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("tvm.error.InternalError: Check failed: (n_stages <= 4) is false: gemm fragment", "at most 4"),
+        ("RuntimeError: Assertion error (csrc/apis/layout.hpp:59): t.scalar_type() == kFloat", ""),
+        ("ValueError: warp_specialize must be used with at least 2 consumers of the gemm", "at least 2"),
+    ],
+)
+def test_a_check_of_a_programs_own_is_told_as_such_where_nothing_else_is_said(text: str, asks: str) -> None:
+    told = first(text, "h100")
+    assert told.code == "TOOL010" and asks in told.message and text[:40] in told.where
+    both = ls.explain(f"{text}\nCUDA error: misaligned address", "h100")
+    assert both.diagnostics[0].code == "CUDA716" or both.diagnostics[0].message != told.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ImportError: cannot import name 'flash_attn_func' from 'flash_attn'",
+        "AssertionError: Torch not compiled with CUDA enabled",
+        "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!",
+        "TypeError: gemm() got an unexpected keyword argument 'stages'",
+        "AssertionError: Tensor-likes are not close! Mismatched elements: 12 / 4096 (0.3%), gemm",
+        "ValueError: not enough values to unpack (expected 3, got 2) in attention",
+        "RuntimeError: NCCL error: unhandled system error, H100",
+    ],
+)
+def test_errors_that_are_about_no_kernel_are_not_understood(text: str) -> None:
+    with pytest.raises(ls.InvalidInput, match="nothing in the text is understood"):
+        ls.explain(text, "h100")
 
 
 def test_prefixes_of_loggers_do_not_part_a_sentence() -> None:
