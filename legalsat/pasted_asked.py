@@ -16,6 +16,7 @@ _ASKED = (
     (re.compile(rf"\b{_NUMBER} ?<=? ?[A-Za-z_]\w* ?<=? ?{_NUMBER}", re.I), "{0} to {1}"),
     (re.compile(rf"\bbetween {_NUMBER} and {_NUMBER}", re.I), "{0} to {1}"),
     (re.compile(rf"\b(?:{_VERBS})\b[^\d\n]{{0,40}}?{_MANY}", re.I), "{0}"),
+    (re.compile(rf"\bonly\b[^\d\n]{{0,30}}?{_MANY}", re.I), "{0}"),
     (
         re.compile(rf"==\W{{0,2}}{_NUMBER}\W{{0,12}}(?:\bor\b|\|\|)[^\d\n]{{0,40}}==\W{{0,2}}{_NUMBER}", re.I),
         "{0} or {1}",
@@ -40,7 +41,7 @@ _ASKED = (
     (re.compile(rf"(?:exceed\w*|larger than|greater than|more than|above)\W{{0,3}}{_NUMBER}", re.I), "at most {0}"),
     (re.compile(rf"(?:at least|>=|minimum(?: of)?|no less than)\W{{0,3}}{_NUMBER}", re.I), "at least {0}"),
     (re.compile(r"power of (?:2|two)", re.I), "a power of two"),
-    (re.compile(rf"(?:\b(?:{_VERBS})|==)[^\d\n]{{0,24}}?{_NUMBER}", re.I), "{0}"),
+    (re.compile(rf"(?:\b(?:{_VERBS})|==)[^\d\n]{{0,24}}?(?!0\b){_NUMBER}", re.I), "{0}"),
 )
 _GIVEN = re.compile(
     r"(?:\bbut|\bgot|\bgiven|\breceived|\bfound|\bactual(?:ly)?|\binstead)\b[^\d(\[\n]{0,40}?"

@@ -33,7 +33,7 @@ CAUSES = (
         "TOOL003",
         r"\bregisters?\b|setmaxn?reg\w*|reg_(?:de)?alloc",
         r"exceed|over-?subscri|too many|not enough|insufficient|hang|deadlock|stuck|cannot proceed|only accepts|"
-        r"must be|more .{0,20}than|out of|run out|no (?:more )?registers",
+        r"must be|more .{0,20}than|out of|run out|no (?:more )?registers|fail\w* to launch|launch fail",
         "the warps ask for more registers than they were launched with, or for a number that setmaxnreg has not",
         "take 24 to 256 registers in steps of 8 for each warpgroup, all of them together no more than the threads of "
         "the block begin with (__launch_bounds__, maxnreg), and give some back before others take more",
@@ -49,7 +49,8 @@ CAUSES = (
     ),
     Cause(
         "PIPE008",
-        r"racecheck|(?:\braw|\bwar|\bwaw) hazard|data race|race condition|stale read",
+        r"racecheck|(?:\braw|\bwar|\bwaw) hazard|data race|race condition|stale read|"
+        r"(?:silently |\bit )races\b|\bracy\b",
         r"smem|shared|stage|buffer|barrier|\bmma|wgmma|tma\b|umma|tile|arrive|pipeline|load",
         "one stage is read while others still write it, or the other way round",
         "let every thread that wrote or read the stage arrive at its barrier, and wait for that barrier before the "
@@ -106,8 +107,8 @@ CAUSES = (
     ),
     Cause(
         "MDESC004",
-        r"canonical|(?:matrix|smem|mma)[ _]desc",
-        r"not a |canonical.{0,40}(?:layout|expected)|cannot encode|invalid",
+        r"canonical|(?:matrix|smem|mma)[ _]desc|core[- ]matri(?:x|ces)|special layout",
+        r"not a |required to be|never the correct|canonical.{0,40}(?:layout|expected)|cannot encode|invalid",
         "the tile in shared memory lies in none of the layouts that the matrix unit reads",
         "build the layout of a swizzle's atoms, such as 8 rows of 128 bytes with swizzle 128B, K-major or MN-major",
     ),
@@ -165,7 +166,7 @@ CAUSES = (
         r"\btma\b|tma_|descriptor|\bbox\b|bulk|smem|shared",
         r"same (?:number of elements|shape|size|extents?|rank)|(?:shape|size|elements?|extents?|dtype|type)s?\b.{0,24}"
         r"(?:mismatch|differ|not match|n't match|must match|not equal|to equal)|mismatch.{0,24}(?:shape|size|elements)|"
-        r"out of bound|not large enough|too small for",
+        r"out of bound|not large enough|too small for(?!.{0,40}descriptor)",
         "the buffer in shared memory has not the extents of the box that is copied",
         "give the buffer and the map's box the same extents and type, without the stages",
         unless=r"swizzl|stride|align|exceed|capacity|usage|__shared__|scale|layouts? (?:mismatch|must|to equal)",
@@ -280,11 +281,11 @@ CAUSES = (
     ),
     Cause(
         "TMA024",
-        r"contiguous|stride|major|(?:row|col(?:umn)?)[-_]?major|leading dim",
+        r"contiguous|stride|major|(?:row|col(?:umn)?)[-_]?major|leading dim|transposed",
         r"(?:last|inner|fast|minor|lead|trailing|unit|final|contiguous|stride\(-1\)|stride\[-1\]).{0,60}(?:\b(?:1|"
         r"one|unit)\b"
         r"|contiguous|stride)|(?:must|should|expect|expects|needs?|requires?|only).{0,60}(?:contiguous|major)|"
-        r"is_(?:\w+_)?contiguous|"
+        r"is_(?:\w+_)?contiguous|expected \w+ to (?:not )?be transposed|"
         r"stride (?:of )?(?:1|one)\b|"
         r"stride\([^)]{0,12}\) ?==? ?1\b|stride\[[^\]]{0,12}\] ?==? ?1\b|(?:not|non)[ -]?contiguous|(?:row|"
         r"col(?:umn)"
@@ -370,6 +371,13 @@ CAUSES = (
         r".{0,80}(?:tma|bulk|descriptor)",
         "the copy engine does not reduce this type so",
         "reduce 32- or 64-bit integers, or add f16, bf16, f32; others by threads",
+    ),
+    Cause(
+        "TMEM018",
+        r"\bcta\b.{0,20}\bdealloc|tcgen05\.(?:de)?alloc|tmem_?(?:de)?alloc|(?:tmem|tensor[ _]memory)\w* .{0,40}dealloc",
+        r"(?:dealloc|free)\w* .{0,40}\bbefore\b.{0,40}(?:peer|other cta|alloc|done|finish)",
+        "tensor memory of a pair of CTAs is freed before the other one has allocated it or is done with it",
+        "let both CTAs meet at a cluster barrier after the allocation and again before either frees",
     ),
     Cause(
         "TMEM001",
@@ -478,7 +486,8 @@ CAUSES = (
     Cause(
         "TCGEN001",
         r"tcgen05|umma|mmav5|utcmma",
-        r"unsupported|not supported|no (?:matching|eligible|valid|supported)|invalid|cannot|illegal",
+        r"unsupported|not supported|no (?:matching|eligible|valid|supported)|invalid|cannot|illegal|"
+        r"suitable instruction",
         "tcgen05 has no instruction of these types, shape and majors",
         "take a kind, shape and majors of the instruction's tables",
         unless=r"sm_\d|arch|target|capab|applicable",
@@ -488,7 +497,8 @@ CAUSES = (
         r"arch_major|\bsm (?:major|version|\d)|compute[ _]capab|get_device_capability|__cuda_arch|\btma\b|wgmma|"
         r"tcgen05|tmem|gmma|hopper|blackwell|sm_?\d\da?|sm\d\d|compute capab|deep_?gemm|flash.?attention|fa3|"
         r"cluster|mxfp|nvfp|fp8|ampere|\bmma\b|\bptx\b",
-        r"arch_major\(\) *==|(?:requires?|needs?|only|supports?|supported|not (?:implemented|available|compiled|"
+        r"arch_major\(\) *==|expected is_sm\w+ to be|"
+        r"(?:requires?|needs?|only|supports?|supported|not (?:implemented|available|compiled|"
         r"built|applicable)|unsupported|undefined).{0,80}(?:hopper|blackwell|ampere|turing|sm (?:major|version)|"
         r"sm_?\d\d|compute capab|>= ?(?:9|10)|h100|b200|arch|gpu|device)|(?:\bis for|restricted to|intended for) "
         r"(?:sm_?\d|hopper|blackwell|ampere)|but (?:the |this |your |current )?(?:device|gpu)\b|"
@@ -512,7 +522,7 @@ CAUSES = (
     Cause(
         "CUDA001",
         r"cutensormap\w*|tensor ?_?map|tma[ _]?desc\w*",
-        r"fail|error|could not|cannot|unable|invalid|refused",
+        r"fail|error|could not|cannot|unable|invalid|refused|too small for",
         "the encode call refused a tensor map, whose fields the text does not print",
         "print the map's type, extents, strides, box, swizzle and address, or the tensor's shape, strides and type, "
         "and "

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from legalsat.pasted_cause_table import CAUSES
 from legalsat.pasted_grammar import Cause
-from legalsat.pasted_program_causes import LAST_CAUSES, OWN_CHECK, PROGRAM_CAUSES
+from legalsat.pasted_program_causes import LAST_CAUSES, OWN_CHECKS, PROGRAM_CAUSES
 from legalsat.pasted_results import RESULTS
 
 LONGEST_LINE, MOST_LINES = 400, 400
@@ -26,6 +26,7 @@ _A_RESULT = re.compile(
         [
             *(one for result in RESULTS for one in (result.text, result.tools_say) if one),
             r"\bCUDA_ERROR_\w+",
+            r"(?:misaligned|illegal)/(?:misaligned|illegal)(?: memory)? address",
             r"\bcudaError\w*",
         ]
     ),
@@ -41,7 +42,7 @@ _SENTENCE_END = re.compile(r"(?<=[a-z\d)\]`'\"][.;!?]) +(?=[A-Z`\[])")
 # The words by which a text is known to speak of copies and matrix units at all.
 CONTEXT = re.compile(
     r"\btma\b|_tma|tma_|tensor ?_?(?:map|desc|core|memory)|descriptor|\bbulk\b|[gu]mma|tcgen05|tmem|mbarrier|"
-    r"swizzl|hopper|blackwell|sm_?(?:90|100|103|120)|[hb][12]00|cutlass|cute\b|triton|tilelang|mosaic|gluon|kittens|"
+    r"swizzl|\bis_sm\d|hopper|blackwell|sm_?(?:90|100|103|120)|[hb][12]00|cutlass|cute\b|triton|tilelang|mosaic|gluon|kittens|"
     r"scaled_mm|mat_?[ab12]\b|grouped_mm|gemm|flash|cluster|smem|shared mem|cublas|cuda|nvfuser|torch|kernel|"
     r"\.cuh?\b|\.hpp\b|memref|proxy|"
     r"\bgpu\b|transformer_engine|deep_?ep|\btensors?\b|contiguous|\bstrides?\b|[kmn]-?_?major|"
@@ -52,7 +53,8 @@ CONTEXT = re.compile(
     r"head[ _-]?(?:dim|size)|headdim|tile_?[mnk]\b|block_?[mnk]\b|alignment requirement|\bmx_?fp\d|\bnv_?fp\d|"
     r"block[-_ ]?scal|scale_[ab]|\btil(?:es?|ing)\b|\bmma\b|\bptx|"
     r"page[ _-]?size|attention|attn|recipe|capability|cudnn|marlin|gptq|\bawq\b|group_?size|quantiz|features|"
-    r"tensor_parallel|tactic|occupancy|cooperative launch|workspace size|\bregisters?\b|setmaxn?reg|racecheck",
+    r"tensor_parallel|tactic|occupancy|cooperative launch|workspace size|\bregisters?\b|setmaxn?reg|racecheck|"
+    r"unsupported arch|\btvm\b|tile_?lang|warp[- ]?speciali|helion|mlir|nvptx",
     re.IGNORECASE,
 )
 
@@ -60,7 +62,7 @@ _ASKING = re.compile(
     r"align|multipl|divis|%|must|should|expect|support|invalid|exceed|too |out of|enough|insufficien|at least|"
     r"at most|more than|less than|greater|larger|smaller|[<>=]=|"
     r"assert|fail|error|refuse|limit|\bno\b|mismatch|differ|not a|"
-    r"capacity|deadlock|time|hang|stuck|contiguous|cannot|"
+    r"capacity|dead-?lock|\bice\b|unreachable|noconfig|rejected|time|hang|stuck|contiguous|cannot|"
     r"only|unknown|unexpected|overflow|maxim|constraint|apply|unavailable|"
     r"not available|attribute|import|does not|lack|missing|without|\brac(?:e|es|ing)\b|violat|"
     r"restrict|\bis 0\b|unable|n't\b|except|inval|hazard|subscri|zero|same|needs?\b|but got|request|fit|require",
@@ -91,10 +93,9 @@ def failed_check(text: str) -> Named | None:
     if not CONTEXT.search(text):
         return None
     lines = text.split("\n")
-    for line in _clauses([*lines, *map(" ".join, pairwise(lines))]):
-        if _names(OWN_CHECK, _A_RESULT.sub(" ", _A_PATH.sub(_bare_path, line))):
-            return Named(line, OWN_CHECK)
-    return None
+    clauses = _clauses([*lines, *map(" ".join, pairwise(lines))])
+    bare = [(line, _A_RESULT.sub(" ", _A_PATH.sub(_bare_path, line))) for line in clauses]
+    return next((Named(line, own) for own in OWN_CHECKS for line, words in bare if _names(own, words)), None)
 
 
 def _named(lines: list[str]) -> Iterator[Named]:

@@ -73,7 +73,7 @@ PROGRAM_CAUSES = (
     Cause(
         "TOOL004",
         r"capabilit|\bsm_?\d\d|\barch|\bgpus?\b|\bdevice\b",
-        r"no compiled|not (?:implemented or )?(?:compiled|built)\b|"
+        r"no compiled|not (?:implemented or )?(?:compiled|built)\b|unsupported arch|"
         r"requir\w+ (?:\w+ ){0,3}(?:compute )?capab|required sm|"
         r"(?:can't|cannot|failed to|could not|unable to) (?:legaliz|lower|select)\w*",
         "nothing was compiled for the GPU, or a compiler does not know its instruction there",
@@ -129,6 +129,13 @@ PROGRAM_CAUSES = (
         unless=rf"{_MACHINE}|no such file|shared lib|attribute|kernel image|import|no module|linux|version|"
         r"triton configs",
     ),
+    Cause(
+        "TOOL010",
+        r"numel\b",
+        r"exceed|limit|maximum|past\b|beyond",
+        "a tile has more elements than the compiler takes, 1048576 of Triton's, of which the hardware has no rule",
+        "take smaller blocks",
+    ),
 )
 
 # Tried after all others: what a library says that it does not do.
@@ -149,14 +156,14 @@ LAST_CAUSES = (
         r"multiples of)(?! ?(?:4|8|16)\b)",
         "extents are no multiple of what the program's kernels take{asked}; {hardware}",
         "pad the extents with zeros to the multiple, split them otherwise over GPUs, or choose another kernel",
-        unless=rf"{_MEMORY}|swizzl|batch[ _]size|page|world",
+        unless=rf"{_MEMORY}|swizzl|batch[ _]size|page|world|\bgrid|cluster",
         hardware=_of_extents,
     ),
     Cause(
         "TOOL010",
-        r"tiling|\btiles?\b|tile[ _]?size|block_?(?:size_?)?[mnk]\b",
-        r"not (?:evenly )?divi[sd]|(?:must|should) (?:evenly )?divide|(?:must|should) be divisible|not a multiple|"
-        r"evenly divi[sd]",
+        r"tiling|\btiles?\b|tile[ _]?size|(?:block|tile)_?(?:size_?)?[mnk]\b",
+        r"% ?tile_?[mnk]\b|not (?:evenly )?divi[sd]|(?:must|should) (?:evenly )?divide|(?:must|should) be divisible|"
+        r"not a multiple|evenly divi[sd]",
         "the extents are no multiple of the program's tile{asked}; {hardware}",
         "pad the extents to whole tiles, or take a tile that divides them",
         unless=rf"{_MEMORY}|swizzl|atom|\bmma\b|thread|warp",
@@ -178,22 +185,37 @@ LAST_CAUSES = (
         r"only (?:\w+ ){0,3}(?:supports?|supported|support|implemented|available)|supports? only|"
         r"(?:does(?: not|n't)|do not|don't|did not|can't|cannot) (?:yet )?(?:support|handle|implement)|"
         r"(?:is|are|was|were)(?: not|n't) (?:yet |currently )?(?:supported|implemented)|"
-        r"not (?:yet )?(?:supported|implemented)|"
+        r"not (?:yet )?(?:supported|implemented)|reject\w* (?:\w+ ){0,4}(?:d?types?|mismatch)|"
         r"unsupported|must be (?:one of|in)\b|must be (?:\w+ )?(?:bf16|fp16|fp8|bfloat16|float\w*|torch\.\w+|half)|"
         r"expected? .{0,40}(?:dtype|type|bfloat16|float16|float8|torch\.\w+)",
         "the program has no kernel for what it was given{asked}",
         _OTHERS,
         unless=rf"{_MACHINE}|attributeerror|no module|import|shared[ _]mem|\bsmem\b|tmem|stride",
     ),
+    Cause(
+        "PIPE007",
+        r"\bkernels?\b|\bexamples?\b|\bgemm|attention|warp[- ]?speciali|pipelined|\bloop\b|hopper|blackwell|"
+        r"[abh][12]00",
+        r"\bhangs?\b|\bhung\b|dead-?locks?\b",
+        "the kernel never ends: as a rule a thread waits at a barrier for a phase that never completes, or that it "
+        "missed",
+        "count arrivals and the bytes of every copy for each phase, and check the parity of every wait, with "
+        "`legalsat check kernel.ptx`",
+        unless=r"nccl|watchdog|heartbeat|http|rpc|model|weights|download|compil|build|install|server|start-?up|init|"
+        r"import|linux|driver|boot|lock file|dataloader|rank|train|epoch|inference|request",
+    ),
 )
 
-# Taken where nothing else in a text says more: a check of the program's own that failed, as far as anybody knows.
-OWN_CHECK = Cause(
+# Taken where nothing else in a text says more: a check of the program's own that failed, as far as anybody knows, or
+# a compiler that gave up.
+_OWN_CHECK = Cause(
     "TOOL010",
-    r"\bdotcu\b|assert|check failed|(?:value|runtime|internal|notimplemented|compilation|lowering|op|dsl\w*)_?(?:error|"
+    r"\bdotcu\b|assert|check failed|(?:is|are) not (?:yet |currently )?(?:supported|implemented)|fail(?:ed|s) with\b|"
+    r"(?:value|runtime|internal|notimplemented|compilation|lowering|op|dsl\w*)_?(?:error|"
     r"exception)|torch_check|what\(\)|\berror:|\bfatal\b",
     r"assert|check failed|\bmust\b|should|\bonly\b|support|expect|requires?\b|divisib|multiple of|[<>=!]=|not in\b|"
-    r"invalid|unknown|mismatch|exceed|too (?:large|small|many|few)|cannot|can't|not (?:found|implemented|valid)",
+    r"invalid|unknown|mismatch|exceed|too (?:large|small|many|few)|cannot|can't|"
+    r"not (?:found|implemented|valid)|incompatible|\bis false\b",
     "a check of the program's own fails, which is no rule of the hardware as far as is known{asked}",
     "read the condition beside the numbers that were given, and change what it names",
     unless=r"import|no module|attribute|nonetype|no such file|\bpath\b|argument\(?s?\)?:|keyword|positional|json|"
@@ -201,3 +223,21 @@ OWN_CHECK = Cause(
     r"http|connect|download|permission|password|(?:same|all) devices?|not compiled with cuda|driver init|nccl|"
     r"result == cuda_success|cuda_?error|status ==|== cudasuccess|out of memory|syntax|undefined ref",
 )
+_COMPILER = Cause(
+    "TOOL010",
+    r"\bunreachable executed\b|(?:: |layout |compiler )ice\b|internal (?:compiler )?error|internalerror|pipeline failed|passmanager|"
+    r"llvm error|\b(?:pass|mlir)\b|\.cpp\b|(?:compil|codegen|lowering)\w* (?:error|fail)",
+    r"unreachable|\bice\b|error\b|fail|abort|crash",
+    "the compiler gives up in a pass of its own, which is no rule of the hardware as far as is known",
+    "write the loop or the layout that the message names otherwise, without the option that the pass is for (such as "
+    "warp specialization), or take another version of the compiler",
+    unless=_OWN_CHECK.unless + r"|nvcc|ninja|cmake|\bgcc\b|wheel|setup\.py|pass(?:ed|word)|cuda error",
+)
+_NO_CONFIG = Cause(
+    "TOOL010",
+    r"tun(?:er|ing)|config",
+    r"noconfigfound|no ?(?:valid|working) (?:\w+ )?config|all configs? fail",
+    "the program's tuner finds no configuration that compiles and runs",
+    "give one configuration by hand with smaller tiles and fewer stages, and paste the error of its own",
+)
+OWN_CHECKS = (_OWN_CHECK, _NO_CONFIG, _COMPILER)

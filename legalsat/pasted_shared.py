@@ -59,7 +59,7 @@ _IS = r"['\"]?\s*(?::\s*(?:tl\.)?constexpr\s*=|[:=])\s*"
 _SETTING = re.compile(
     rf"\b(?:k?block(?:_?size)?|tile(?:_?size)?|blk|cta(?:_?tile)?|b)_?(?P<axis>[mnk]){_IS}(?P<extent>\d{{1,5}})\b"
     rf"|\b(?:k|num_?|n_)?(?:ab_|pipeline_|pipe_|mainloop_)?stages?{_IS}(?P<stages>\d{{1,3}})\b"
-    r"|\bStageCount<(?P<count>\d{1,3})>"
+    r"|\bStageCount<(?P<count>\d{1,3})>|(?<![\w.])(?P<words>\d{1,2})[- ]stages?\b"
     r"|\b(?:TileShape\w*|CtaTile\w*|tile_shape\w*|BlockShape|block_shape_mnk|tile)\W{0,8}?"
     r"(?:=|:)?\s*(?:cute::)?(?:tuple|Shape)?\s*[<(\[]\s*(?:cute::)?(?:C<|_)?(?P<m>\d{1,5})>?\s*,\s*(?:cute::)?(?:C<|_)?"
     r"(?P<n>\d{1,5})>?\s*,\s*(?:cute::)?(?:C<|_)?(?P<k>\d{1,5})>?\s*[>)\]]"
@@ -194,8 +194,8 @@ def _printed_tiles(text: str) -> Iterator[Tile]:
         words = {name: word for name, word in match.groupdict().items() if word is not None}
         if "axis" in words:
             setting = {words["axis"].lower(): int(words["extent"])}
-        elif "stages" in words or "count" in words:
-            setting = {"stages": int(words.get("stages") or words["count"])}
+        elif counted := words.get("stages") or words.get("count") or words.get("words"):
+            setting = {"stages": int(counted)}
         else:
             setting = {name.rstrip("1"): int(word) for name, word in words.items()}
         if any(found.get(name, value) != value for name, value in setting.items()):

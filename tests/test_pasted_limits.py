@@ -26,6 +26,7 @@ TILES = {
     "NUM_STAGES: tl.constexpr = {s}\na: torch.{t}",
     "cutlass": "TileShape=cute::tuple<cute::_{m}, cute::C<{n}>, cute::_{k}>, StageCount<{s}>, {t}",
     "in words": "tile {m}x{n}x{k}, stages={s}, {t}",
+    "in prose": "the {s}-stage kernel of tile {m}x{n}x{k} {t} fails",
 }
 
 
@@ -235,6 +236,8 @@ def test_lines_of_programs_that_work_name_no_cause(text: str) -> None:
         ("tvm.error.InternalError: Check failed: (n_stages <= 4) is false: gemm fragment", "at most 4"),
         ("RuntimeError: Assertion error (csrc/apis/layout.hpp:59): t.scalar_type() == kFloat", ""),
         ("ValueError: warp_specialize must be used with at least 2 consumers of the gemm", "at least 2"),
+        ("RuntimeError: Pipeline failed while executing [`NVGPUWarpSpecialization` on 'builtin.module' op]", ""),
+        ("UNREACHABLE executed at lib/Dialect/TritonGPU/HoistTMEMAlloc.cpp:418!", ""),
     ],
 )
 def test_a_check_of_a_programs_own_is_told_as_such_where_nothing_else_is_said(text: str, asks: str) -> None:
@@ -254,6 +257,10 @@ def test_a_check_of_a_programs_own_is_told_as_such_where_nothing_else_is_said(te
         "AssertionError: Tensor-likes are not close! Mismatched elements: 12 / 4096 (0.3%), gemm",
         "ValueError: not enough values to unpack (expected 3, got 2) in attention",
         "RuntimeError: NCCL error: unhandled system error, H100",
+        "training hangs at epoch 3 on 8 H100",
+        "the server hangs while loading the model on H100",
+        "error: command '/usr/local/cuda/bin/nvcc' failed with exit code 1",
+        "ERROR: Failed building wheel for flash-attn",
     ],
 )
 def test_errors_that_are_about_no_kernel_are_not_understood(text: str) -> None:
