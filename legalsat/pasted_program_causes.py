@@ -225,8 +225,8 @@ _OWN_CHECK = Cause(
 )
 _COMPILER = Cause(
     "TOOL010",
-    r"\bunreachable executed\b|(?:: |layout |compiler )ice\b|internal (?:compiler )?error|internalerror|pipeline failed|passmanager|"
-    r"llvm error|\b(?:pass|mlir)\b|\.cpp\b|(?:compil|codegen|lowering)\w* (?:error|fail)",
+    r"\bunreachable executed\b|(?:: |layout |compiler )ice\b|internal (?:compiler )?error|internalerror|"
+    r"pipeline failed|passmanager|llvm error|\b(?:pass|mlir)\b|\.cpp\b|(?:compil|codegen|lowering)\w* (?:error|fail)",
     r"unreachable|\bice\b|error\b|fail|abort|crash",
     "the compiler gives up in a pass of its own, which is no rule of the hardware as far as is known",
     "write the loop or the layout that the message names otherwise, without the option that the pass is for (such as "
