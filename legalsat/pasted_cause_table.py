@@ -186,6 +186,7 @@ CAUSES = (
         rf"{_LIMIT}|\b8\b|must be 1",
         "an element stride is outside 1 to 8, or not 1 in the innermost dimension",
         STEP,
+        unless=r"\b16\b.{0,12}byte|byte.{0,20}\baligned",
     ),
     Cause(
         "COPY004",
@@ -311,7 +312,7 @@ CAUSES = (
         rf"(?:{_ASKS}|must be).{{0,60}}(?:{_SIXTEEN})|(?:{_SIXTEEN}).{{0,40}}(?:{_ASKS})|\b16B\b",
         "a stride is no multiple of 16 bytes",
         PAD,
-        unless=r"element[ _]?stride",
+        unless=r"^(?!.*byte.{0,6}align).*element[ _]?stride",
     ),
     Cause(
         "WGMMA009",

@@ -82,7 +82,7 @@ def named_causes(text: str) -> Iterator[Named]:
 
     Long lines are read by clauses, and of very many lines the first and the last ones.
     """
-    if CONTEXT.search(text):
+    if _speaks_of_kernels(text):
         lines = text.split("\n")
         # A terminal or a mail wraps sentences; a line that is whole says what it says alone.
         yield from list(_named(lines)) or _named([" ".join(pair) for pair in pairwise(lines)])
@@ -90,12 +90,17 @@ def named_causes(text: str) -> Iterator[Named]:
 
 def failed_check(text: str) -> Named | None:
     """Return the line of an even text that tells of a program's own check; None if it is about other things."""
-    if not CONTEXT.search(text):
+    if not _speaks_of_kernels(text):
         return None
     lines = text.split("\n")
     clauses = _clauses([*lines, *map(" ".join, pairwise(lines))])
     bare = [(line, _A_RESULT.sub(" ", _A_PATH.sub(_bare_path, line))) for line in clauses]
     return next((Named(line, own) for own in OWN_CHECKS for line, words in bare if _names(own, words)), None)
+
+
+@lru_cache(maxsize=1)
+def _speaks_of_kernels(text: str) -> bool:
+    return CONTEXT.search(text) is not None
 
 
 def _named(lines: list[str]) -> Iterator[Named]:

@@ -46,7 +46,8 @@ RESULTS = (
         r"Warp (?:Illegal|Out-of-range) Address|Address 0x[0-9a-fA-F]{1,16} is out of bounds|"
         r"Invalid __(?:shared|local)__ (?:read|write|atomic)|Out-of-range Shared or Local Address|"
         r"CUDBG_EXCEPTION_(?:WARP|LANE)_(?:ILLEGAL|OUT_OF_RANGE)_ADDRESS|"
-        r"Illegal Memory Access|illegal memory access(?:es)?(?! was)|CUDA invalid memory access|Out Of Range Address",
+        r"Illegal Memory Access|illegal memory(?! access was)(?: access(?:es)?)?|"
+        r"CUDA invalid memory access|Out Of Range Address",
     ),
     Result(702, "CUDA_ERROR_LAUNCH_TIMEOUT", "cudaErrorLaunchTimeout", "the launch timed out and was terminated"),
     Result(
