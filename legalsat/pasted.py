@@ -14,9 +14,10 @@ from legalsat.extract.explain import explain_tensor_map
 from legalsat.extract.explain_word import explain_word, unit_lacking, word_of
 from legalsat.pasted_code import Pasted, with_code
 from legalsat.pasted_fragments import without_asides
-from legalsat.pasted_grammar import plain
+from legalsat.pasted_grammar import even, plain
 from legalsat.pasted_host_code import encoded_maps
 from legalsat.pasted_maps import PrintedMap, printed_maps
+from legalsat.pasted_multiplies import explain_multiplies, legal_multiplies
 from legalsat.pasted_products import explain_products
 from legalsat.pasted_python import follow
 from legalsat.pasted_repairs import curing
@@ -27,7 +28,8 @@ from legalsat.pasted_results import (
     left_behind,
     returned_results,
 )
-from legalsat.pasted_sentences import explain_causes, explain_sentences
+from legalsat.pasted_sentences import explain_causes, explain_failed_check, explain_sentences
+from legalsat.pasted_shared import explain_shared, shared_memory_told
 from legalsat.pasted_tensors import explain_printed_tensors
 from legalsat.pasted_words import (
     INSTRUCTION_BITS,
@@ -77,22 +79,51 @@ def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
         if of_a_word is not None:
             return of_a_word
     results, spoken = returned_results(readable), without_asides(readable)
-    sentences = [*explain_products(readable, target), *explain_sentences(spoken, target)]
+    shared = list(explain_shared(even(readable), target))
+    sentences = _without(
+        shared,
+        [
+            *explain_products(readable, target),
+            *explain_multiplies(readable, target),
+            *explain_sentences(spoken, target),
+        ],
+    )
     maps = encoded_maps(readable) or printed_maps(readable)
     if maps:
-        return _explain_maps(maps, results, sentences, readable, target)
+        return _explain_maps(maps, results, [*shared, *sentences], readable, target)
     failures = _explain_results(results, target)
     # That a call failed is no cause where the text says with which result.
-    named = sentences or [one for one in explain_causes(spoken) if one.code != "CUDA001" or not failures]
+    known = {"CUDA001"} if failures else set()
+    # Nor are words about shapes where the shapes themselves are in order.
+    fits = legal_multiplies(readable, target)
+    known |= {"TCGEN003", "TCGEN004"} if fits else set()
+    causes = [one for one in explain_causes(spoken, target) if one.code not in known]
+    named = [*shared, *(sentences or _without(shared, causes))]
     said, followed = [*named, *failures], follow(readable)
     base = explain_printed_tensors(readable, followed, target, said, uses)
     if base is None and said:
-        base = _of_text(named, failures, target) if named else _explanation("the pasted text", target, failures)
-    failed = bool(said) or _FAILED.search(readable) is not None
+        base = _of_text(named, failures, target)
+    # That some check failed is told where nothing in the text says which.
+    checks = [] if base is not None else list(explain_failed_check(spoken, target))
+    failed = bool(said or checks) or _FAILED.search(readable) is not None
     found = with_code(base, followed, Pasted(readable, said, target, uses), failed=failed)
-    if found is not None:
-        return found
+    if checks and (found is None or not found.diagnostics):
+        return _of_text(checks, [], target)
+    return found or _of_what_fits([*fits, *shared_memory_told(even(readable), target)], target)
+
+
+def _of_what_fits(fits: list[str], target: Target) -> Explanation:
+    """Return what of a text is in order that says nothing else, in words."""
+    if fits:
+        says = "whether the rest of the kernel is legal the text does not say"
+        return Explanation("the pasted text", str(target), False, (), values=tuple(fits), undecided=says)
     raise InvalidInput(f"nothing in the text is understood; paste {'; or '.join(FORMS)}")
+
+
+def _without(told: list[Diagnostic], more: list[Diagnostic]) -> list[Diagnostic]:
+    """Return those of `more` whose rules are not told already: one cause, one error."""
+    codes = {diagnostic.code for diagnostic in told}
+    return [diagnostic for diagnostic in more if diagnostic.code not in codes]
 
 
 def _of_text(named: list[Diagnostic], failures: list[Diagnostic], target: Target) -> Explanation:
@@ -167,7 +198,7 @@ def _explain_maps(
         replace(diagnostic, where=at[0] + (f", and {len(at) - 1} more" if len(at) > 1 else ""))
         for diagnostic, at in places.items()
     ]
-    found += _unsaid(sentences, found)
+    found += _without(found, sentences)
     undecided = next((why for printed in asked.values() if (why := _left_open(printed, target))), "")
     if len(asked) > 1:
         return _undecided(_explanation(f"{len(asked)} tensor maps", target, found), undecided)
@@ -250,9 +281,3 @@ def _numbers(maps: list[PrintedMap], results: list[Returned]) -> list[int | None
         min(told, key=lambda one: max(printed.begin - one.at, one.at - printed.end)).number if told else None
         for printed in maps
     ]
-
-
-def _unsaid(sentences: Iterable[Diagnostic], found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Return the sentences whose rules the numbers do not break already: one cause, one error."""
-    codes = {diagnostic.code for diagnostic in found}
-    return [sentence for sentence in sentences if sentence.code not in codes]

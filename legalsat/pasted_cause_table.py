@@ -6,8 +6,7 @@ regard to case in a line with single blanks (`legalsat.pasted_causes`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from legalsat.pasted_grammar import Cause
 from legalsat.pasted_host_checks import (
     ADDRESS,
     CONTIGUOUS,
@@ -29,18 +28,54 @@ _LIMIT = (
 _SCALED_TYPES = "pad the dimension that is contiguous to a multiple of 16 bytes: 16 elements of 8 bits, 8 of 16 bits"
 
 
-class Cause(NamedTuple):
-    """One cause: the rule, what a line must be about, what it must ask, what it must not be about, and what to say."""
-
-    code: str
-    about: str
-    asks: str
-    message: str
-    help: str
-    unless: str = r"(?!)"
-
-
 CAUSES = (
+    Cause(
+        "TOOL003",
+        r"\bregisters?\b|setmaxn?reg\w*|reg_(?:de)?alloc",
+        r"exceed|over-?subscri|too many|not enough|insufficient|hang|deadlock|stuck|cannot proceed|only accepts|"
+        r"must be|more .{0,20}than|out of|run out|no (?:more )?registers|fail\w* to launch|launch fail",
+        "the warps ask for more registers than they were launched with, or for a number that setmaxnreg has not",
+        "take 24 to 256 registers in steps of 8 for each warpgroup, all of them together no more than the threads of "
+        "the block begin with (__launch_bounds__, maxnreg), and give some back before others take more",
+        unless=r"spill(?!.{0,40}fail)|descriptor|warning: unused",
+    ),
+    Cause(
+        "PIPE024",
+        r"mbarrier|barrier",
+        r"\binval\b|invalidat|re-?init\w*",
+        "a barrier's memory is used again while it is a barrier",
+        "invalidate it after the last wait of all threads",
+        unless=r"cache|proxy",
+    ),
+    Cause(
+        "PIPE008",
+        r"racecheck|(?:\braw|\bwar|\bwaw) hazard|data race|race condition|stale read|"
+        r"(?:silently |\bit )races\b|\bracy\b",
+        r"smem|shared|stage|buffer|barrier|\bmma|wgmma|tma\b|umma|tile|arrive|pipeline|load",
+        "one stage is read while others still write it, or the other way round",
+        "let every thread that wrote or read the stage arrive at its barrier, and wait for that barrier before the "
+        "next use",
+        unless=r"proxy",
+    ),
+    Cause(
+        "PIPE010",
+        r"(?:async|generic)[- ]?proxy|proxy fence|fence[._ ]proxy|fence_view_async|fence_async",
+        r"missing|without|\brac(?:e|es|ing)\b|lack|omit|forg[eo]t|stale|(?:not|n't) (?:order|visible|establish|fence|"
+        r"synchroni|wait|bridge)|required before",
+        "shared memory that ordinary stores wrote is read by the copy engine or the matrix unit with no proxy fence "
+        "between",
+        "after the last ordinary store, let every writing thread execute fence.proxy.async, then a barrier, and only "
+        "then issue the copy or the multiply",
+    ),
+    Cause(
+        "PIPE007",
+        r"mbarrier|barrier|pipeline|producer|consumer|\btma\b",
+        r"time[d]?[ -]?out|deadlock|hang|hung|stuck|never complet",
+        "a thread waits at a barrier for a phase that never completes, or that it missed",
+        "count arrivals and the bytes of every copy for each phase, and check the parity of every wait, with "
+        "`legalsat check kernel.ptx`",
+        unless=r"nccl|watchdog|heartbeat|http|rpc",
+    ),
     Cause(
         "COPY012",
         r"swizzl",
@@ -72,8 +107,8 @@ CAUSES = (
     ),
     Cause(
         "MDESC004",
-        r"canonical|(?:matrix|smem|mma)[ _]desc",
-        r"not a |canonical.{0,40}(?:layout|expected)|cannot encode|invalid",
+        r"canonical|(?:matrix|smem|mma)[ _]desc|core[- ]matri(?:x|ces)|special layout",
+        r"not a |required to be|never the correct|canonical.{0,40}(?:layout|expected)|cannot encode|invalid",
         "the tile in shared memory lies in none of the layouts that the matrix unit reads",
         "build the layout of a swizzle's atoms, such as 8 rows of 128 bytes with swizzle 128B, K-major or MN-major",
     ),
@@ -88,10 +123,13 @@ CAUSES = (
     Cause(
         "TCGEN010",
         r"sf_?vec|scale[ _-]?vec|vec(?:tor)?[ _]?size|scale[ _](?:factor|block|granular)|"
-        r"(?:mx|nv)_?fp\d\w*_(?:block|group)|block[-_ ]?wise|block[-_ ]?scal\w*|\bscale_?[ab]\b|\bsf_?[ab]\b",
-        r"divisib|multiple|must be (?:16|32)|%\s?\w*block\w*\s?[!=]=\s?0|should have \d|invalid .{0,30}scal|"
+        r"(?:mx|nv)_?fp\d\w*_(?:block|group)|\w*nvfp4|\bmxfp[48]|\bmx[ _-]scale|scale swizzl|"
+        r"\bblock_size\W{1,3}(?:16|32)\b|"
+        r"block[-_ ]?wise|block[-_ ]?scal\w*|\bscale_?[ab]\b|\bsf_?[ab]\b",
+        r"divisib|multiple|block_k >= ?\d|must be (?:16|32)|%\s?\w*block\w*\s?[!=]=\s?0|"
+        r"should have \d|invalid .{0,30}scal|"
         r"(?:expected|requires?|must have|should be) .{0,40}(?:elements|shape)|(?:shape|"
-        r"size).{0,20}(?:mismatch|expected)",
+        r"size).{0,20}(?:mismatch|expected)|mismatch.{0,30}shape",
         "the tile is no multiple of the elements that share a scale",
         "take 16 or 32 elements per scale, as the kind has, and extents that whole scale blocks fill",
         unless=r"stride|byte|memory|pointer",
@@ -128,7 +166,7 @@ CAUSES = (
         r"\btma\b|tma_|descriptor|\bbox\b|bulk|smem|shared",
         r"same (?:number of elements|shape|size|extents?|rank)|(?:shape|size|elements?|extents?|dtype|type)s?\b.{0,24}"
         r"(?:mismatch|differ|not match|n't match|must match|not equal|to equal)|mismatch.{0,24}(?:shape|size|elements)|"
-        r"out of bound|not large enough|too small for",
+        r"out of bound|not large enough|too small for(?!.{0,40}descriptor)",
         "the buffer in shared memory has not the extents of the box that is copied",
         "give the buffer and the map's box the same extents and type, without the stages",
         unless=r"swizzl|stride|align|exceed|capacity|usage|__shared__|scale|layouts? (?:mismatch|must|to equal)",
@@ -148,6 +186,7 @@ CAUSES = (
         rf"{_LIMIT}|\b8\b|must be 1",
         "an element stride is outside 1 to 8, or not 1 in the innermost dimension",
         STEP,
+        unless=r"\b16\b.{0,12}byte|byte.{0,20}\baligned",
     ),
     Cause(
         "COPY004",
@@ -174,7 +213,7 @@ CAUSES = (
         + r"|equal|match).{0,60}(?:inner|box|tile|block|dim|width|minor|contiguous)",
         "the box's innermost extent does not fit the swizzle's span",
         SPAN,
-        unless=r"unsupported swizzl|invalid swizzl|rasteriz|threadblock",
+        unless=r"unsupported swizzl|invalid swizzl|rasteriz|threadblock|scale",
     ),
     Cause(
         "TMA011",
@@ -243,11 +282,11 @@ CAUSES = (
     ),
     Cause(
         "TMA024",
-        r"contiguous|stride|major|(?:row|col(?:umn)?)[-_]?major|leading dim",
+        r"contiguous|stride|major|(?:row|col(?:umn)?)[-_]?major|leading dim|transposed",
         r"(?:last|inner|fast|minor|lead|trailing|unit|final|contiguous|stride\(-1\)|stride\[-1\]).{0,60}(?:\b(?:1|"
         r"one|unit)\b"
         r"|contiguous|stride)|(?:must|should|expect|expects|needs?|requires?|only).{0,60}(?:contiguous|major)|"
-        r"is_(?:\w+_)?contiguous|"
+        r"is_(?:\w+_)?contiguous|expected \w+ to (?:not )?be transposed|"
         r"stride (?:of )?(?:1|one)\b|"
         r"stride\([^)]{0,12}\) ?==? ?1\b|stride\[[^\]]{0,12}\] ?==? ?1\b|(?:not|non)[ -]?contiguous|(?:row|"
         r"col(?:umn)"
@@ -255,7 +294,7 @@ CAUSES = (
         "the innermost axis is not the contiguous one",
         CONTIGUOUS,
         unless=(
-            r"(?:align|multiple|divisib).{0,30}\b(?:16|32|64|128)\b|\b(?:16|32|64|128)[- ]?b(?:ytes?)?[- ]align|"
+            r"(?:align|multiple|divisib).{0,30}\b(?:4|8|16|32|64|128)\b|\b(?:16|32|64|128)[- ]?b(?:ytes?)?[- ]align|"
             r"contiguous memory|is_contiguous\(\) *else|warning:"
         ),
     ),
@@ -273,7 +312,7 @@ CAUSES = (
         rf"(?:{_ASKS}|must be).{{0,60}}(?:{_SIXTEEN})|(?:{_SIXTEEN}).{{0,40}}(?:{_ASKS})|\b16B\b",
         "a stride is no multiple of 16 bytes",
         PAD,
-        unless=r"element[ _]?stride",
+        unless=r"^(?!.*byte.{0,6}align).*element[ _]?stride",
     ),
     Cause(
         "WGMMA009",
@@ -286,9 +325,9 @@ CAUSES = (
     ),
     Cause(
         "WGMMA002",
-        r"\bm\b|block_?m|tile_?m",
+        r"\bm\b|block_?m|tile_?m|warp_?m\b|\bm_?warp",
         r"(?:divisib|multiple|%).{0,40}(?:per_?warp|mma|instruction|atom|micro_?size)|(?:per_?warp|mma|instruction|atom|"
-        r"micro_?size).{0,40}(?:divisib|multiple|%)",
+        r"micro_?size|warp_m|m_warp).{0,40}(?:divisib|multiple|%)",
         "the tile's rows are no multiple of those that one instruction multiplies",
         "take a tile whose rows are a multiple of the instruction's for each of its warps: 16 of mma, 64 of wgmma",
         unless=r"tcgen|umma|sm_?100",
@@ -299,7 +338,7 @@ CAUSES = (
         r"size)"
         r"|hidden|in_features|out_features|"
         r"tensor|operand|mat_?[ab12]|output|problem|dimension|num_?cols|columns|scale",
-        r"(?:divisib|multiple|aligned|alignment).{0,60}(?:\b(?:4|8|16|32|128)\b|tma)|tma.{0,40}(?:align)|%\s?(?:4|8|"
+        r"(?:divisib|multiple|aligned|alignment).{0,60}(?:\b(?:4|8|16)\b|\b128-?bit|tma)|tma.{0,40}(?:align)|%\s?(?:4|8|"
         r"16|\w*align\w*)\s?[!=]=\s?0",
         "an extent that becomes a stride is no multiple of 16 bytes",
         _SCALED_TYPES,
@@ -335,6 +374,13 @@ CAUSES = (
         "reduce 32- or 64-bit integers, or add f16, bf16, f32; others by threads",
     ),
     Cause(
+        "TMEM018",
+        r"\bcta\b.{0,20}\bdealloc|tcgen05\.(?:de)?alloc|tmem_?(?:de)?alloc|(?:tmem|tensor[ _]memory)\w* .{0,40}dealloc",
+        r"(?:dealloc|free)\w* .{0,40}\bbefore\b.{0,40}(?:peer|other cta|alloc|done|finish)",
+        "tensor memory of a pair of CTAs is freed before the other one has allocated it or is done with it",
+        "let both CTAs meet at a cluster barrier after the allocation and again before either frees",
+    ),
+    Cause(
         "TMEM001",
         r"tmem|tensor[ _]memory",
         r"power of (?:2|two)|multiple of|at least 32|between 32 and",
@@ -352,7 +398,7 @@ CAUSES = (
     Cause(
         "SMEM001",
         r"shared[ _]?mem|(?<!d)smem|shared[ _]storage|dynamic shared|sharedstorage|shared data",
-        r"exceed|out of|not enough|lacks?\b|too (?:much|large|"
+        r"exceed|out of|not enough|lacks?\b|requires? more|more .{0,40}than|too (?:much|large|"
         r"big|high)|insufficient|capacity|(?:larger|more|greater|bigger) than|maximum|beyond|limit|failed to (?:set|"
         r"allow)|overflow|constraint|(?:not|n't|no longer) fit|requests? \d|requested|required: ?\d|opt-?in",
         "the kernel needs more shared memory than a block has",
@@ -380,7 +426,7 @@ CAUSES = (
         "take a multiple of 4 warps, 128 threads, for each group that multiplies",
     ),
     Cause(
-        "WGMMA002",
+        "WGMMA002/TCGEN003",
         r"\bm\b|block_?m|tile_?m|rows|m dim",
         r"(?:multiple|divisib|%|at least|must be).{0,30}\b64\b",
         "the tile's rows are no multiple of 64 for each warpgroup",
@@ -388,7 +434,14 @@ CAUSES = (
         unless=r"tcgen|umma|sm_?100|head_?dim",
     ),
     Cause(
-        "WGMMA008",
+        "WGMMA008/TCGEN004",
+        r"\bwarp_?n\b|\bn_?warp\b",
+        r"%|divisib|multiple",
+        "the columns of each warp are no multiple of those that one instruction multiplies",
+        "take fewer warps along N, or more columns: 8 or 16 at least for each warp",
+    ),
+    Cause(
+        "WGMMA008/TCGEN004",
         r"\bn\b|block_?n|tile_?n|columns|n dim",
         r"(?:multiple|divisib|%|must be).{0,30}\b(?:8|256)\b",
         "the tile's columns are no multiple of 8 up to 256",
@@ -434,7 +487,8 @@ CAUSES = (
     Cause(
         "TCGEN001",
         r"tcgen05|umma|mmav5|utcmma",
-        r"unsupported|not supported|no (?:matching|eligible|valid|supported)|invalid|cannot|illegal",
+        r"unsupported|not supported|no (?:matching|eligible|valid|supported)|invalid|cannot|illegal|"
+        r"suitable instruction",
         "tcgen05 has no instruction of these types, shape and majors",
         "take a kind, shape and majors of the instruction's tables",
         unless=r"sm_\d|arch|target|capab|applicable",
@@ -443,12 +497,13 @@ CAUSES = (
         "TOOL004",
         r"arch_major|\bsm (?:major|version|\d)|compute[ _]capab|get_device_capability|__cuda_arch|\btma\b|wgmma|"
         r"tcgen05|tmem|gmma|hopper|blackwell|sm_?\d\da?|sm\d\d|compute capab|deep_?gemm|flash.?attention|fa3|"
-        r"cluster|mxfp|nvfp|fp8",
-        r"arch_major\(\) *==|(?:requires?|needs?|only|supports?|supported|not (?:implemented|available|compiled|"
-        r"built|applicable)|unsupported|undefined).{0,80}(?:hopper|blackwell|sm (?:major|version)|"
+        r"cluster|mxfp|nvfp|fp8|ampere|\bmma\b|\bptx\b",
+        r"arch_major\(\) *==|expected is_sm\w+ to be|"
+        r"(?:requires?|needs?|only|supports?|supported|not (?:implemented|available|compiled|"
+        r"built|applicable)|unsupported|undefined).{0,80}(?:hopper|blackwell|ampere|turing|sm (?:major|version)|"
         r"sm_?\d\d|compute capab|>= ?(?:9|10)|h100|b200|arch|gpu|device)|(?:\bis for|restricted to|intended for) "
         r"(?:sm_?\d|hopper|blackwell|ampere)|but (?:the |this |your |current )?(?:device|gpu)\b|"
-        r"(?:hopper|blackwell|sm_?\d\d|compute capab|"
+        r"(?:hopper|blackwell|sm_?\d\d|\bsm \d\.\d|compute capab|"
         r"arch|gpu|device)"
         r".{0,160}(?:requires?|required|only|is not|not support|unsupported|does not|lacks?\b)",
         "the kernel is for another GPU than the one it was asked to run on or compiled for",
@@ -468,7 +523,7 @@ CAUSES = (
     Cause(
         "CUDA001",
         r"cutensormap\w*|tensor ?_?map|tma[ _]?desc\w*",
-        r"fail|error|could not|cannot|unable|invalid|refused",
+        r"fail|error|could not|cannot|unable|invalid|refused|too small for",
         "the encode call refused a tensor map, whose fields the text does not print",
         "print the map's type, extents, strides, box, swizzle and address, or the tensor's shape, strides and type, "
         "and "
@@ -481,24 +536,5 @@ CAUSES = (
         r"invalid|requires?|newer|older|insufficient|at least|>=|mismatch|unsupported|must be",
         "the toolkit or the driver is older than the kernel's instructions",
         "build with a toolkit that knows them and run on a driver of at least its version",
-    ),
-    Cause(
-        "PIPE010",
-        r"(?:async|generic)[- ]?proxy|proxy fence|fence[._ ]proxy|fence_view_async|fence_async",
-        r"missing|without|\brac(?:e|es|ing)\b|lack|omit|forg[eo]t|stale|(?:not|n't) (?:order|visible|establish|fence|"
-        r"synchroni|wait|bridge)|required before",
-        "shared memory that ordinary stores wrote is read by the copy engine or the matrix unit with no proxy fence "
-        "between",
-        "after the last ordinary store, let every writing thread execute fence.proxy.async, then a barrier, and only "
-        "then issue the copy or the multiply",
-    ),
-    Cause(
-        "PIPE007",
-        r"mbarrier|barrier|pipeline|producer|consumer|\btma\b",
-        r"time[d]?[ -]?out|deadlock|hang|hung|stuck|never complet",
-        "a thread waits at a barrier for a phase that never completes, or that it missed",
-        "count arrivals and the bytes of every copy for each phase, and check the parity of every wait, with "
-        "`legalsat check kernel.ptx`",
-        unless=r"nccl|watchdog|heartbeat|http|rpc",
     ),
 )

@@ -10,18 +10,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
-from legalsat.pasted_cause_table import CAUSES, Cause
+from legalsat.pasted_cause_table import CAUSES
+from legalsat.pasted_grammar import Cause
+from legalsat.pasted_program_causes import LAST_CAUSES, OWN_CHECKS, PROGRAM_CAUSES
 from legalsat.pasted_results import RESULTS
 
 LONGEST_LINE, MOST_LINES = 400, 400
+ROWS = (*PROGRAM_CAUSES, *CAUSES, *LAST_CAUSES)
 # What names nothing by itself: results, which are told apart, and files.
 _A_RESULT = re.compile(
     "|".join(
         [
             *(one for result in RESULTS for one in (result.text, result.tools_say) if one),
             r"\bCUDA_ERROR_\w+",
+            r"(?:misaligned|illegal)/(?:misaligned|illegal)(?: memory)? address",
             r"\bcudaError\w*",
         ]
     ),
@@ -31,11 +36,13 @@ _A_PATH = re.compile(
     r"https?://\S+|(?<![\w)])/[\w./+-]+(?:[:(]\d+\)?)?|[\w.+-]+/[\w.+-]*[/.][\w./+-]*(?:[:(]\d+\)?)?|"
     r"\b\w+\.(?:cuh?|hpp|py|cc|cpp|inl|h)\b(?:[:(]\d+)?"
 )
+_OF_KERNELS = re.compile(r"\.(?:cuh?|hpp|inl)\b")  # what is left of a path to such a file is the word "dotcu"
+_PERCENT = re.compile(r"\d ?%(?! ?\(?\w+\)? ?(?:[!=]=|is\b|must|should))")  # and not a remainder
 _SENTENCE_END = re.compile(r"(?<=[a-z\d)\]`'\"][.;!?]) +(?=[A-Z`\[])")
 # The words by which a text is known to speak of copies and matrix units at all.
 CONTEXT = re.compile(
     r"\btma\b|_tma|tma_|tensor ?_?(?:map|desc|core|memory)|descriptor|\bbulk\b|[gu]mma|tcgen05|tmem|mbarrier|"
-    r"swizzl|hopper|blackwell|sm_?(?:90|100|103|120)|[hb][12]00|cutlass|cute\b|triton|tilelang|mosaic|gluon|kittens|"
+    r"swizzl|\bis_sm\d|hopper|blackwell|sm_?(?:90|100|103|120)|[hb][12]00|cutlass|cute\b|triton|tilelang|mosaic|gluon|kittens|"
     r"scaled_mm|mat_?[ab12]\b|grouped_mm|gemm|flash|cluster|smem|shared mem|cublas|cuda|nvfuser|torch|kernel|"
     r"\.cuh?\b|\.hpp\b|memref|proxy|"
     r"\bgpu\b|transformer_engine|deep_?ep|\btensors?\b|contiguous|\bstrides?\b|[kmn]-?_?major|"
@@ -43,8 +50,11 @@ CONTEXT = re.compile(
     r"\d[ -]?b(?:ytes?)?[ -]aligned|box (?:dim|size|shape)|inner(?:most)? (?:box|dim|tile)|"
     r"leading dim|\bsm[ _]?(?:major|version|\d\d)|"
     r"(?:multiples? of|divisib\w+ by|% ?)\W{0,3}(?:8|16|32|64|128|256)\b|num_?warps|warp ?-?groups?|compute cap|"
-    r"head_?(?:dim|size)|tile_?[mnk]\b|block_?[mnk]\b|alignment requirement|\bmx_?fp\d|\bnv_?fp\d|"
-    r"block[-_ ]?scal|scale_[ab]|\bmma\b|\bptx",
+    r"head[ _-]?(?:dim|size)|headdim|tile_?[mnk]\b|block_?[mnk]\b|alignment requirement|\bmx_?fp\d|\bnv_?fp\d|"
+    r"block[-_ ]?scal|scale_[ab]|\btil(?:es?|ing)\b|\bmma\b|\bptx|"
+    r"page[ _-]?size|attention|attn|recipe|capability|cudnn|marlin|gptq|\bawq\b|group_?size|quantiz|features|"
+    r"tensor_parallel|tactic|occupancy|cooperative launch|workspace size|\bregisters?\b|setmaxn?reg|racecheck|"
+    r"unsupported arch|\btvm\b|tile_?lang|warp[- ]?speciali|helion|mlir|nvptx",
     re.IGNORECASE,
 )
 
@@ -52,10 +62,10 @@ _ASKING = re.compile(
     r"align|multipl|divis|%|must|should|expect|support|invalid|exceed|too |out of|enough|insufficien|at least|"
     r"at most|more than|less than|greater|larger|smaller|[<>=]=|"
     r"assert|fail|error|refuse|limit|\bno\b|mismatch|differ|not a|"
-    r"capacity|deadlock|time|hang|stuck|contiguous|cannot|"
+    r"capacity|dead-?lock|\bice\b|unreachable|noconfig|rejected|time|hang|stuck|contiguous|cannot|"
     r"only|unknown|unexpected|overflow|maxim|constraint|apply|unavailable|"
     r"not available|attribute|import|does not|lack|missing|without|\brac(?:e|es|ing)\b|violat|"
-    r"restrict|same|needs?\b|but got|request|fit|require",
+    r"restrict|\bis 0\b|unable|n't\b|except|inval|hazard|subscri|zero|same|needs?\b|but got|request|fit|require",
     re.IGNORECASE,
 )
 
@@ -72,11 +82,31 @@ def named_causes(text: str) -> Iterator[Named]:
 
     Long lines are read by clauses, and of very many lines the first and the last ones.
     """
-    if not CONTEXT.search(text):
-        return
+    if _speaks_of_kernels(text):
+        lines = text.split("\n")
+        # A terminal or a mail wraps sentences; a line that is whole says what it says alone.
+        yield from list(_named(lines)) or _named([" ".join(pair) for pair in pairwise(lines)])
+
+
+def failed_check(text: str) -> Named | None:
+    """Return the line of an even text that tells of a program's own check; None if it is about other things."""
+    if not _speaks_of_kernels(text):
+        return None
+    lines = text.split("\n")
+    clauses = _clauses([*lines, *map(" ".join, pairwise(lines))])
+    bare = [(line, _A_RESULT.sub(" ", _A_PATH.sub(_bare_path, line))) for line in clauses]
+    return next((Named(line, own) for own in OWN_CHECKS for line, words in bare if _names(own, words)), None)
+
+
+@lru_cache(maxsize=1)
+def _speaks_of_kernels(text: str) -> bool:
+    return CONTEXT.search(text) is not None
+
+
+def _named(lines: list[str]) -> Iterator[Named]:
     told = set()
-    for line in _clauses(text):
-        bare = _A_RESULT.sub(" ", _A_PATH.sub(" ", line))
+    for line in _clauses(lines):
+        bare = _PERCENT.sub(" ", _A_RESULT.sub(" ", _A_PATH.sub(_bare_path, line)))
         sentences = _SENTENCE_END.split(bare)
         # A line that names none by one of its sentences may do so by all of them.
         for clause in sentences if any(map(_cause, sentences)) else [bare]:
@@ -86,15 +116,19 @@ def named_causes(text: str) -> Iterator[Named]:
                 yield Named(line, cause)
 
 
-def _clauses(text: str) -> list[str]:
-    pieces = (line[at : at + LONGEST_LINE] for line in text.split("\n") for at in range(0, len(line), LONGEST_LINE))
+def _bare_path(match: re.Match[str]) -> str:
+    return " dotcu " if _OF_KERNELS.search(match[0]) else " "
+
+
+def _clauses(lines: list[str]) -> list[str]:
+    pieces = (line[at : at + LONGEST_LINE] for line in lines for at in range(0, len(line), LONGEST_LINE))
     clauses = [piece for piece in dict.fromkeys(pieces) if _ASKING.search(piece)]
     half = MOST_LINES // 2
     return clauses if len(clauses) <= MOST_LINES else clauses[:half] + clauses[-half:]
 
 
 def _cause(clause: str) -> Cause | None:
-    return next((cause for cause in CAUSES if _names(cause, clause)), None)
+    return next((cause for cause in ROWS if _names(cause, clause)), None)
 
 
 def _names(cause: Cause, line: str) -> bool:

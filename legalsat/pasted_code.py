@@ -15,6 +15,7 @@ from legalsat.pasted_tensors import explain_array
 from legalsat.pasted_uses import Judged, judged_uses
 from legalsat.targets import Target
 
+OWN_LIMIT = "TOOL010"
 _FOLLOWED = "the text's code was followed and not run"
 
 
@@ -55,7 +56,9 @@ def _joined(
     base: Explanation | None, broken: dict[str, Diagnostic], judged: Sequence[Judged], pasted: Pasted
 ) -> Explanation:
     told = () if base is None else base.diagnostics
-    causes = [broken.get(one.code, one) for one in told if one.code not in OF_ILLEGAL_MAPS]
+    # What a program refuses of its own accord explains less than what its operands break.
+    less = {*OF_ILLEGAL_MAPS, *({OWN_LIMIT} if any(one.level == "error" for one in broken.values()) else ())}
+    causes = [broken.get(one.code, one) for one in told if one.code not in less]
     named = {one.code for one in causes}
     more = worst_first(one for code, one in broken.items() if code not in named)
     found = (*causes, *more, *(one for one in told if one.code in OF_ILLEGAL_MAPS))

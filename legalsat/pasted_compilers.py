@@ -404,6 +404,21 @@ COMPILERS = (
         "buffer {buffer} is asked for in two layouts",
         _LAYOUTS,
     ),
+    Sentence(
+        "TileLang",
+        r"no available layout found",
+        "TOOL006",
+        "no layout of a fragment suits all that use it, such as one of elements that are no multiple of the threads",
+        "take a width that is a multiple of the threads, or as many threads as divide it",
+    ),
+    Sentence(
+        "Triton",
+        r"Input shapes should have M >= (?P<m>\d+), N >= (?P<n>\d+) and K >= (?P<k>\d+)",
+        "TOOL010",
+        "the compiler multiplies no tiles of fewer than {m} rows, {n} columns or a depth of {k}; the matrix unit "
+        "itself begins with 8 columns (WGMMA008, TCGEN004)",
+        "pad the tile to {m} x {n} x {k}, or multiply elements and sum them",
+    ),
     Sentence("CuTe DSL", r"invalid layout of A/B/D", "MDESC004", "an operand's layout fits no instruction", _CANONICAL),
     Sentence(
         "Triton",
@@ -417,7 +432,7 @@ COMPILERS = (
         "Triton",
         r"failed to legalize operation '(?P<what>tt\.\w*descriptor\w*|ttng\.\w+|nvgpu\.\w+|nvvm\.\w+)'",
         "TOOL004",
-        "{what} does not exist on the GPU that the text was compiled for",
+        "{what} does not exist on the GPU that the text was compiled for{here}",
         ARCHITECTURE,
     ),
     Sentence(
@@ -440,6 +455,27 @@ COMPILERS = (
         "COPY007",
         "the shared tensor and the global one are not split into tiles of the map's box alike",
         "group the modes of one box in both tensors (group_modes), and leave stages and tiles in the modes behind",
+    ),
+    Sentence(
+        "CuTe DSL",
+        r"expects the M-mode to be 64, but got (?P<m>\d{1,6})",
+        "WGMMA009",
+        "an instruction of wgmma has 64 rows, and {m} are given",
+        _ROWS,
+    ),
+    Sentence(
+        "CuTe DSL",
+        r"expects the M-mode to be (?P<sizes>(?!64,)[\d or,]{1,20}?), but got (?P<m>\d{1,6})",
+        "TCGEN003",
+        "tcgen05 has {sizes} rows for this kind and number of CTAs, and {m} are given",
+        "take a tile of {sizes} rows, or change the number of CTAs that multiply together",
+    ),
+    Sentence(
+        "CuTe DSL",
+        r"expects the N-mode to satisfy (?P<sizes>[\w <>=%]{1,60}?)[,.] but got (?P<n>\d{1,6})",
+        "WGMMA008/TCGEN004",
+        "the instruction's columns satisfy {sizes}, and {n} are given",
+        "take a number of columns with {sizes}",
     ),
     Sentence(
         "CuTe DSL",

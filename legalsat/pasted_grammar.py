@@ -7,10 +7,12 @@ that, so that a pattern's single space stands for any white space. All of it tak
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
 from legalsat.diagnostics import Level
+from legalsat.targets import Target
 
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-9;:?]{0,40}[ -/]?[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)?)|[\x00-\x08\x0e-\x1f]"
@@ -18,6 +20,13 @@ _ESCAPES = re.compile(
 _MARGIN = re.compile(
     r"^[ \t]*(?:E[ \t]{2,}|[>|\u2502][ \t])"
 )  # what pytest, quotations and drawn boxes put before a line
+# What loggers and launchers put there: a rank, a process, a time, a level before a time, the file that logs.
+_LOGGED = re.compile(
+    r"^[ \t]*(?:(?:\[(?:rank|default|R)\d{1,5}\]:|\(\w{1,40} pid=\d{1,9}(?:, ip=[\d.]{1,15})?\)|"
+    r"\[?(?:\d{4}-)?(?:\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d{1,6})?Z?\]?|"
+    r"[EWIFV]\d{4} \d\d:\d\d:\d\d\.\d{1,6} +\d{1,9} [\w./-]{1,200}:\d{1,6}\]|\[\d{1,4}/\d{1,4}\](?= )|"
+    r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)(?= \[?\d\d[-:])|\[[\w./-]{1,200}\.(?:py|cpp|cc):\d{1,6}\])[ \t]*)+"
+)
 _ESCAPED = re.compile(r"\\[nrt]")  # as logs print the text of an exception
 
 
@@ -36,10 +45,30 @@ class Sentence(NamedTuple):
     level: Level = "error"
 
 
+def _nothing(target: Target) -> str:
+    return ""
+
+
+class Cause(NamedTuple):
+    """One cause: the rule, what a line must be about, what it must ask, what it must not be about, and what to say.
+
+    In `message` stand `{asked}`, what the line asks of a number and was given, and `{hardware}`, which says what of it
+    a target's hardware asks too.
+    """
+
+    code: str
+    about: str
+    asks: str
+    message: str
+    help: str
+    unless: str = r"(?!)"
+    hardware: Callable[[Target], str] = _nothing
+
+
 def plain(text: str) -> str:
-    """Return `text` without colours and margins, and with the line ends that a log has escaped."""
+    """Return `text` without colours, margins and what loggers put before a line, with escaped line ends as such."""
     lines = _ESCAPES.sub("", _ESCAPED.sub("\n", text)).splitlines(keepends=True)
-    return "".join(_MARGIN.sub("", line) for line in lines)
+    return "".join(_LOGGED.sub("", _MARGIN.sub("", line)) for line in lines)
 
 
 def even(text: str) -> str:

@@ -104,6 +104,13 @@ HOST_CHECKS = (
     ),
     Sentence(
         "Triton",
+        r"out of resource: (?P<what>threads|registers), Required: (?P<needed>\d+), Hardware limit: (?P<limit>\d+)",
+        "TOOL003",
+        "the kernel has {needed} {what}, and its registers leave {limit}",
+        "take fewer warps for each role or a smaller tile, so that the threads' registers fit the SM together",
+    ),
+    Sentence(
+        "Triton",
         r"tensor memory, Required: (?P<needed>\d+)(?:, Hardware limit: (?P<limit>\d+))?"
         r"|OutOfResources\((?P<needed_too>\d+), (?P<limit_too>\d+), 'tensor memory'\)",
         "TMEM002",

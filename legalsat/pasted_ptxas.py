@@ -69,16 +69,18 @@ PTXAS = (
         r"Insufficient registers \((?P<given>\d+)\) to compile instruction(?:[^\n]{0,2000}?register target of "
         r"(?P<needed>\d+))?",
         "TOOL003",
-        "an instruction needs {needed} registers of a thread, and {given} are left for it",
-        "take fewer threads in the block or a smaller tile, since all threads compile with the same number, or raise "
+        "an instruction needs {needed} registers of a thread, and {given} are left for it, as {threads} threads leave "
+        "each",
+        "take {fewer} threads in the block or a smaller tile, since all threads compile with the same number, or raise "
         "maxnreg",
     ),
     Sentence(
         "ptxas",
         r"Register allocation failed with register count of '(?P<given>\d+)'",
         "TOOL003",
-        "the kernel does not fit the {given} registers that a thread of this block has",
-        "take fewer threads (num_warps) or a smaller tile; 65536 registers over the threads is what each may have",
+        "the kernel does not fit the {given} registers that a thread has, as {threads} threads leave each",
+        "take fewer threads (num_warps) or a smaller tile; the registers of an SM over the threads is what each may "
+        "have, 255 at most",
     ),
     Sentence(
         "ptxas",
@@ -92,21 +94,21 @@ PTXAS = (
         r"'(?P<what>[^'\n]{0,80})' not supported on \.target '?(?P<target>sm_\w+)"
         r"|'(?P<what_too>[^'\n]{0,80})' requires \.target '?(?P<target_too>sm_\w+)",
         "TOOL004",
-        "{what} does not exist on the GPU that the text was compiled for ({target})",
+        "{what} does not exist on the GPU that the text was compiled for ({target}){here}",
         ARCHITECTURE,
     ),
     Sentence(
         "LLVM",
         r"Cannot select: (?:intrinsic|[^\n]{0,80}Constant) ?[^\n]{0,60}?%?(?P<what>llvm\.nvvm\.[\w.]+)",
         "TOOL004",
-        "{what} does not exist on the GPU that the text was compiled for",
+        "{what} does not exist on the GPU that the text was compiled for{here}",
         ARCHITECTURE,
     ),
     Sentence(
         "CUTLASS",
         r"(?:Attempting|Trying) to use (?P<what>[^\n\"]{1,80}?) (?:without|PTX without) CUTE_ARCH_\w+",
         "TOOL004",
-        "{what} was not compiled in, since the text was compiled for another GPU",
+        "{what} was not compiled in, since the text was compiled for another GPU{here}",
         ARCHITECTURE,
     ),
     Sentence(
@@ -136,7 +138,8 @@ PTXAS = (
     Sentence(
         "the runtime",
         r"CUDA_ERROR_INVALID_CLUSTER_SIZE|cudaErrorInvalidClusterSize|cluster misconfiguration"
-        r"|cudaErrorCooperativeLaunchTooLarge|CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+        r"|cudaErrorCooperativeLaunchTooLarge|CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"
+        r"|too many blocks in cooperative launch",
         "TOOL008",
         "the launch's cluster or cooperative grid is larger than what fits the GPU at once, or does not divide it",
         "take a cluster of at most 8 CTAs that divides the grid, less shared memory for each CTA, and no cooperative "
@@ -157,6 +160,14 @@ PTXAS = (
         "the kernel was refused its shared memory: more than a block of this GPU has, or a kernel of another GPU",
         "compare what it asks for with the GPU's limit (99 KB on sm_120, 227 KB on sm_90 and sm_100), and build it "
         "for the GPU that is there",
+    ),
+    Sentence(
+        "ptxas",
+        r"Value '(?P<what>sm_\w+)' is not defined for option 'gpu-name'"
+        r"|Unsupported gpu architecture '(?P<what_too>compute_\w+)'",
+        "TOOL004",
+        "the toolkit does not know {what}: it is older than that GPU, or has dropped it",
+        "build for the GPU that is there, with a toolkit that lists it (nvcc --list-gpu-arch)",
     ),
     Sentence(
         "ptxas",
@@ -191,6 +202,17 @@ PTXAS = (
         "TCGEN001",
         "tcgen05{what} has no such types, shape or operands",
         "take a kind, shape and operands of the instruction's tables",
+    ),
+    Sentence(
+        "ptxas",
+        r"(?:Arguments mismatch|Unexpected instruction types|(?:Illegal|Unknown|Unexpected) modifier|Incorrect "
+        r"(?:size|type)) (?:specified )?for (?:instruction )?'"
+        r"(?P<what>(?:cp\.|st\.(?:bulk|async)|mbarrier|tensormap|setmaxnreg|fence|"
+        r"multimem|barrier|griddepcontrol|elect|[ls][td]matrix|mma|redux|cvt|prefetch|clusterlaunch)[^'\n]{0,60})'",
+        "TOOL004",
+        "ptxas knows {what} with other operands or modifiers, as another version or target has it{here}",
+        "compile with the toolkit and for the target that the text was written for; operands' sizes and modifiers "
+        "change between PTX versions",
     ),
     Sentence(
         "the runtime",

@@ -44,7 +44,10 @@ RESULTS = (
         "cudaErrorIllegalAddress",
         "an illegal memory access was encountered",
         r"Warp (?:Illegal|Out-of-range) Address|Address 0x[0-9a-fA-F]{1,16} is out of bounds|"
-        r"Invalid __(?:shared|local)__ (?:read|write|atomic)|Out-of-range Shared or Local Address",
+        r"Invalid __(?:shared|local)__ (?:read|write|atomic)|Out-of-range Shared or Local Address|"
+        r"CUDBG_EXCEPTION_(?:WARP|LANE)_(?:ILLEGAL|OUT_OF_RANGE)_ADDRESS|"
+        r"Illegal Memory Access|illegal memory(?! access was)(?: access(?:es)?)?|"
+        r"CUDA invalid memory access|Out Of Range Address",
     ),
     Result(702, "CUDA_ERROR_LAUNCH_TIMEOUT", "cudaErrorLaunchTimeout", "the launch timed out and was terminated"),
     Result(
@@ -52,15 +55,17 @@ RESULTS = (
         "CUDA_ERROR_ILLEGAL_INSTRUCTION",
         "cudaErrorIllegalInstruction",
         "an illegal instruction was encountered",
-        "Warp Illegal Instruction",
+        "Warp Illegal Instruction|illegal instruction (?:error|fault|exception)s?|"
+        "CUDBG_EXCEPTION_WARP_ILLEGAL_INSTRUCTION",
     ),
     Result(
         716,
         "CUDA_ERROR_MISALIGNED_ADDRESS",
         "cudaErrorMisalignedAddress",
         "misaligned address",
-        r"Warp Misaligned Address|[Aa]ddress (?:is )?misaligned|Misaligned shared or local address|"
-        r"Address 0x[0-9a-fA-F]{1,16} is misaligned",
+        r"(?:Warp )?Misaligned Address|[Aa]ddress (?:is )?misaligned|Misaligned shared or local address|"
+        r"Address 0x[0-9a-fA-F]{1,16} is misaligned|CUDBG_EXCEPTION_(?:WARP|LANE)_MISALIGNED_ADDRESS|"
+        r"[Mm]isaligned (?:read|write|load|store|access)",
     ),
     Result(719, "CUDA_ERROR_LAUNCH_FAILED", "cudaErrorLaunchFailure", "unspecified launch failure"),
     Result(801, "CUDA_ERROR_NOT_SUPPORTED", "cudaErrorNotSupported", "operation not supported"),
@@ -333,7 +338,7 @@ _NUMBERED = re.compile(
 _ENCODES = re.compile(r"TMA desc|tensor ?_?map", re.IGNORECASE)
 _MOST_RESULTS, _NEAR = 200, 300  # of one text, and characters of a long line
 _ERROR_OF_CUDA = re.compile(r"cuda.{0,60}error", re.IGNORECASE)
-_OF_CUDA = re.compile(r"cuda|tma|tensor ?map", re.IGNORECASE)
+_OF_CUDA = re.compile(r"cuda|tma|tensor ?map|launch\w* .{0,20}kernel|kernel .{0,20}launch|cuLaunch", re.IGNORECASE)
 
 
 class Returned(NamedTuple):

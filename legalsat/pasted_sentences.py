@@ -9,11 +9,12 @@ taken for what it is about and what it asks (`pasted_causes`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from legalsat.diagnostics import Diagnostic
-from legalsat.pasted_causes import named_causes
+from legalsat.pasted_asked import asked
+from legalsat.pasted_causes import Named, failed_check, named_causes
 from legalsat.pasted_compilers import COMPILERS
 from legalsat.pasted_grammar import Sentence, compiled, even, needles
 from legalsat.pasted_host_checks import HOST_CHECKS
@@ -26,7 +27,26 @@ from legalsat.targets import Target
 
 SENTENCES = (*HOST_CHECKS, *PTXAS, *COMPILERS)
 RULE_OF: dict[str, Rule] = {rule.code: rule for rule in (*RULES, *RESULT_RULES, *TOOL_RULES)}
+_UNSAID = {"limit": "there are", "needed": "more"}  # what stands for a number that the text leaves out
 _MOST_MATCHES = 200  # of one sentence: a log repeats itself
+_MOST_REGISTERS, _REGISTERS_AT_ONCE = 255, 8  # of a thread
+_GROUP = 128  # threads of a warpgroup
+_UNITS: tuple[tuple[re.Pattern[str], Callable[[Target], bool]], ...] = (
+    (re.compile(r"tcgen05|tmem"), lambda target: target.tcgen05 is not None),
+    (re.compile(r"wgmma|gmma"), lambda target: target.wgmma is not None),
+    (
+        re.compile(r"tensormap|cp\.async\.bulk|\btma|tensor\.|descriptor|mbarrier"),
+        lambda target: target.tma is not None,
+    ),
+    (re.compile(r"cp\.async"), lambda target: target.cp_async),
+    (re.compile(r"cluster"), lambda target: target.max_cluster > 1),
+)
+
+
+def rule_of(codes: str, target: Target) -> Rule:
+    """Return the rule of the first of several codes, as "WGMMA008/TCGEN004", whose unit the target has."""
+    rules = [RULE_OF[code] for code in codes.split("/")]
+    return next((rule for rule in rules if rule.unit.limits(target) is not None), rules[0])
 
 
 def explain_sentences(text: str, target: Target) -> Iterator[Diagnostic]:
@@ -39,8 +59,9 @@ def explain_sentences(text: str, target: Target) -> Iterator[Diagnostic]:
     told = set()
     for _, sentence, match in sorted(found, key=lambda one: one[0]):
         numbers = {name: _number(match, name, target) for name in match.groupdict()}
-        diagnostic = RULE_OF[sentence.code].diagnostic(
-            require(False, sentence.message, help=sentence.help, **{**_limits(target), **numbers}),
+        numbers |= {**_limits(target), **numbers, **_registers(numbers, target), **_units(numbers, target)}
+        diagnostic = rule_of(sentence.code, target).diagnostic(
+            require(False, sentence.message, help=sentence.help, **numbers),
             f"text of {sentence.program}",
         )
         if (diagnostic.code, diagnostic.message) not in told:
@@ -48,12 +69,25 @@ def explain_sentences(text: str, target: Target) -> Iterator[Diagnostic]:
             yield replace(diagnostic, level=sentence.level)
 
 
-def explain_causes(text: str) -> Iterator[Diagnostic]:
+def explain_causes(text: str, target: Target) -> Iterator[Diagnostic]:
     """Yield the causes that lines of an unknown program name, in the text's order, each rule once."""
-    for line, cause in named_causes(even(text)):
-        shown = line if len(line) <= 100 else f"{line[:97]}..."
-        requirement = require(False, cause.message, help=cause.help)
-        yield replace(RULE_OF[cause.code].diagnostic(requirement, f'line "{shown}"'), level="error")
+    for named in named_causes(even(text)):
+        yield _of_line(named, target)
+
+
+def explain_failed_check(text: str, target: Target) -> Iterator[Diagnostic]:
+    """Yield the check of a program's own that a text tells of, of which no rule is known; one diagnostic at most."""
+    named = failed_check(even(text))
+    if named is not None:
+        yield _of_line(named, target)
+
+
+def _of_line(named: Named, target: Target) -> Diagnostic:
+    line, cause = named
+    shown = line if len(line) <= 100 else f"{line[:97]}..."
+    numbers = {"asked": asked(line), "hardware": cause.hardware(target)}
+    requirement = require(False, cause.message, help=cause.help, **numbers)
+    return replace(rule_of(cause.code, target).diagnostic(requirement, f'line "{shown}"'), level="error")
 
 
 def _matches(sentence: Sentence, plain: str) -> Iterator[re.Match[str]]:
@@ -65,8 +99,28 @@ def _matches(sentence: Sentence, plain: str) -> Iterator[re.Match[str]]:
         yield match
 
 
-def _limits(target: Target) -> dict[str, int]:
-    return {} if target.tcgen05 is None else {"limit": target.tcgen05.columns}
+def _limits(target: Target) -> dict[str, str]:
+    return {} if target.tcgen05 is None else {"limit": str(target.tcgen05.columns)}
+
+
+def _registers(numbers: dict[str, str], target: Target) -> dict[str, str]:
+    """Return how many threads leave each the registers that a message tells, `given`, and how many those `needed`."""
+    found = {}
+    for name, threads in (("given", "threads"), ("needed", "fewer")):
+        word = numbers.get(name, "")
+        if word.isdigit() and 0 < int(word) <= _MOST_REGISTERS:
+            each = -(-int(word) // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
+            found[threads] = str(target.registers_per_processor // each // _GROUP * _GROUP)
+    return {"threads": "too many", "fewer": "fewer", **found}
+
+
+def _units(numbers: dict[str, str], target: Target) -> dict[str, str]:
+    """Return whether the target has what a message says that a GPU lacks, in words, if it is a unit of its own."""
+    what = numbers.get("what", "").lower()
+    for pattern, has in _UNITS:
+        if pattern.search(what):
+            return {"here": f"; {target} has it" if has(target) else f"; {target} does not have it either"}
+    return {"here": ""}
 
 
 def _number(match: re.Match[str], name: str, target: Target) -> str:
@@ -76,4 +130,4 @@ def _number(match: re.Match[str], name: str, target: Target) -> str:
         return str(target.tcgen05.columns)
     if given is not None and given.startswith("0x"):
         return str(int(given, 16))
-    return given or "there are"
+    return given or _UNSAID.get(name, "not said")

@@ -140,6 +140,20 @@ def no_memory_for_descriptors(message: CompilerMessage, target: Target) -> Requi
     yield require(message.about != "TOOL009", "no memory for tensor maps", help="call triton.set_allocator")
 
 
+@COMPILER.rule(
+    "TOOL010",
+    Source("FlashAttention 2.8", "flash_api.cpp").saying("only supports head dimension at most 256"),
+    refused_by="compiler",
+)
+def kernel_missing(message: CompilerMessage, target: Target) -> Requirements:
+    """Libraries are compiled for some shapes, types and page sizes, and refuse the others whatever the hardware could.
+
+    What the hardware asks too is said beside it: rows of a multiple of 16 bytes (TMA005), boxes of at most 256 rows
+    (TMA003), columns of a product in steps of 8 (WGMMA008, TCGEN004), scales of 16 or 32 elements (TCGEN010).
+    """
+    yield require(message.about != "TOOL010", "the program has no such kernel", help="choose another kernel")
+
+
 TOOL_RULES = rules_in(sys.modules[__name__])
 # A text that meets each rule, for its page.
 TOOL_TEXTS = {
@@ -152,4 +166,5 @@ TOOL_TEXTS = {
     "TOOL007": "WGMMA requires num_warps to be divisible by 4",
     "TOOL008": "CUDA_ERROR_INVALID_CLUSTER_SIZE",
     "TOOL009": "Kernel requires a runtime memory allocation",
+    "TOOL010": "Paged KV cache block size must be divisible by 128",
 }

@@ -16,7 +16,7 @@ _ATOM = "128B_atom_32B"
 _SPLIT_ATOMS = (_ATOM, "128B_atom_64B")
 
 
-def _listed(numbers: tuple[int, ...]) -> str:
+def listed(numbers: tuple[int, ...]) -> str:
     """Return numbers in words: all of a few, else how they run."""
     if len(numbers) <= 5:
         return ", ".join(map(str, numbers)) or "nothing"
@@ -116,7 +116,7 @@ def columns_illegal(mma: Tcgen05Mma, tcgen05: Tcgen05Limits) -> Requirements:
             kind=mma.kind,
             group=mma.cta_group,
             n=word.n,
-            columns=_listed(columns),
+            columns=listed(columns),
         )
 
 
@@ -167,7 +167,7 @@ def transposed_columns_illegal(mma: Tcgen05Mma, tcgen05: Tcgen05Limits) -> Requi
             type=word.b,
             n=word.n,
             group=mma.cta_group,
-            columns=_listed(columns),
+            columns=listed(columns),
         )
 
 
