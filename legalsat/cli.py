@@ -47,8 +47,10 @@ examples:
   legalsat check ~/.triton/cache build/ptx --block 384 --sarif --output kernels.sarif
   cuobjdump -sass kernel.cubin | legalsat check -
 
-exit codes: 0 no break of the contract, proven or not; 1 breaks, listed, or the only file is neither PTX nor machine
-code; 2 wrong usage, or one of several files is neither, and the others have no breaks
+exit codes:
+  0  no break of the contract, proven or not
+  1  breaks, which are listed, whatever became of other files
+  2  no break, but a file could not be read or is neither PTX nor machine code; or wrong usage, a folder without files
 """
 _EXAMPLES = """\
 examples:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import legalsat
 from legalsat.analyses.ptx_contract import KINDS, Finding
 from legalsat.cli import DONE, REFUSED, USAGE, Answer
 from legalsat.cli_check_files import Checked, check_files
@@ -15,8 +14,9 @@ from legalsat.extract.check_pipeline import assumptions_of, code_of
 from legalsat.extract.check_ptx import KernelCheck, PtxCheck
 from legalsat.extract.check_sass import SassCheck, SassKernelCheck
 from legalsat.extract.ptx_names import told
-from legalsat.sarif import Result, sarif
+from legalsat.sarif import Result
 from legalsat.show import Look
+from legalsat.show_sarif import with_rules
 
 _NOT_PROVEN, _NOT_JUDGED, _ASSUMED, _NOT_CHECKED = "not_proven", "not_judged", "assumed", "not_checked"
 
@@ -35,13 +35,11 @@ def _code(checked: Sequence[Checked]) -> int:
 
 
 def _answer(checked: Sequence[Checked]) -> dict[str, Any]:
-    if len(checked) == 1 and checked[0].found is not None:
-        return to_json(checked[0].found, checked[0].name)
     files = [
         to_json(one.found, one.name) if one.found is not None else {"file": one.name, "error": one.error}
         for one in checked
     ]
-    return {"files": files, "kernels": _counts(checked)}
+    return files[0] if len(files) == 1 else {"files": files, "kernels": _counts(checked)}
 
 
 def _counts(checked: Sequence[Checked]) -> dict[str, int]:
@@ -118,29 +116,29 @@ def _sarif(checked: Sequence[Checked]) -> dict[str, Any]:
         if one.found is None:
             results.append(Result(_NOT_CHECKED, "this could not be checked", "warning", one.error, path=one.name))
         else:
-            results += _results(one.found, one.name)
-    return sarif(results, None, "legalsat", legalsat.__version__)
+            for kernel in one.found.kernels:
+                results += _results(kernel, one.name)
+    return with_rules(results)
 
 
-def _results(found: PtxCheck | SassCheck, path: str) -> list[Result]:
-    if isinstance(found, SassCheck):
-        told = [_result(f, path) for f in found.findings]
-        return told + [
-            Result(_NOT_JUDGED, "this is not judged", "note", u.reason, u.line, path=path) for u in found.unjudged
-        ]
-    results = [_result(f, path) for f in (*found.findings, *found.warnings)]
-    results += [Result(_NOT_PROVEN, "this is not proven", "note", u.reason, u.line, path=path) for u in found.unproven]
-    summary = "the check takes this for granted"
-    return results + [
-        Result(_ASSUMED, summary, "note", f"assumes that {said}", kernel.line, path=path)
-        for kernel in found.kernels
-        for said in assumptions_of(kernel)
-    ]
+def _results(kernel: KernelCheck | SassKernelCheck, path: str) -> Iterator[Result]:
+    def noted(rule: str, summary: str, said: str, line: int) -> Result:
+        return Result(rule, summary, "note", said, line or kernel.line, about=kernel.name, path=path)
 
-
-def _result(f: Finding, path: str) -> Result:
-    message = f"{f.message}; {f.note}" if f.note else f.message
-    return Result(code_of(f), KINDS[f.kind], f.level, message, f.line, path=path)
+    for f in kernel.findings if isinstance(kernel, SassKernelCheck) else (*kernel.findings, *kernel.warnings):
+        message = f"{f.message}; {f.note}" if f.note else f.message
+        about = {"kind": f.kind, "note": f.note, "help": f.help}
+        yield Result(
+            code_of(f), KINDS[f.kind], f.level, f"{message}; help: {f.help}", f.line, "", kernel.name, about, path
+        )
+    if isinstance(kernel, SassKernelCheck):
+        for u in kernel.unjudged:
+            yield noted(_NOT_JUDGED, "this is not judged", u.reason, u.line)
+        return
+    for one in kernel.unproven:
+        yield noted(_NOT_PROVEN, "this is not proven", one.reason, one.line)
+    for said in assumptions_of(kernel):
+        yield noted(_ASSUMED, "the check takes this for granted", f"assumes that {said}", kernel.line)
 
 
 def _page(checked: Sequence[Checked], look: Look) -> str:
