@@ -14,14 +14,15 @@ from dataclasses import dataclass, field, replace
 from legalsat.analyses.ptx_bounds import Bounds
 from legalsat.analyses.ptx_contract import Finding, Undecided
 from legalsat.analyses.ptx_contract_units import lacking
-from legalsat.analyses.ptx_machine_program import compile_kernel
+from legalsat.analyses.ptx_instruction import operation_of
+from legalsat.analyses.ptx_machine_program import Program, compile_kernel
 from legalsat.analyses.ptx_text import Kernel, PtxText, parse
 from legalsat.errors import InvalidInput
 from legalsat.extract.check_arguments import arguments
 from legalsat.extract.check_block import extents_of, take_block, words
 from legalsat.extract.ptx_clusters import clusters_of
 from legalsat.extract.ptx_least import Precondition, sweep_from_least
-from legalsat.extract.ptx_names import title_of, told
+from legalsat.extract.ptx_names import one_a_cause, title_of, told
 from legalsat.extract.ptx_sweep import MISREAD, WORK, Sweep, not_understood
 from legalsat.targets import target as as_target
 
@@ -50,7 +51,7 @@ class KernelCheck:
         block: threads of a block that are assumed since the text names them as the most; "" where it fixes them.
         cluster: CTAs of a cluster along x, y and z, where the text does not say it and it is assumed.
         conditions: what a launch must keep to, since the kernel breaks for less.
-        reached: how many of the barriers and asynchronous operations runs have come to, and how many there are.
+        covered: by name of barriers and asynchronous operations: how many runs have come to, and how many there are.
     """
 
     name: str
@@ -66,13 +67,18 @@ class KernelCheck:
     block: str = ""
     cluster: tuple[int, int, int] | None = None
     work: int = 0
-    reached: tuple[int, int] = (0, 0)
+    covered: dict[str, tuple[int, int]] = field(default_factory=dict)
     conditions: tuple[Precondition, ...] = ()
 
     @property
     def title(self) -> str:
         """The name in short, as the source has it."""
         return title_of(self.name)
+
+    @property
+    def reached(self) -> tuple[int, int]:
+        """How many of the barriers and asynchronous operations runs have come to, and how many there are."""
+        return sum(one for one, _ in self.covered.values()), sum(all_ for _, all_ in self.covered.values())
 
     @property
     def proven(self) -> bool:
@@ -224,16 +230,19 @@ def _check(  # noqa: PLR0917
         sweep.unproven[0 if reason == bounds.reason else line, reason] = None
 
     def shown(finding: Finding) -> Finding:
-        return replace(finding, message=told(kernel.name, finding.message))
+        message, launch = told(kernel.name, finding.message), told(kernel.name, finding.launch)
+        return replace(finding, message=message, launch=launch)
 
-    known = kernel.threads_known or kernel.threads_at_most
+    shares = bool(program.covered or kernel.shared or module.shared)  # else each thread is by itself
+    known = kernel.threads_known or kernel.threads_at_most or not shares
     if not known:
-        reason = f"neither .reqntid nor .maxntid, and no block is given: {program.threads} threads are taken"
+        reason = f"neither .reqntid, .maxntid nor a given block says how many threads: {program.threads} are tried"
         sweep.unproven[kernel.line, reason] = None
     findings = sorted(map(shown, sweep.findings.values()), key=lambda f: (f.line, f.kind))
     if not known:  # with other blocks it may be right
         sweep.unproven |= {(f.line, f"with blocks of {program.threads} threads: {f.message}"): None for f in findings}
         findings = []
+    findings = one_a_cause(findings)
     return KernelCheck(
         kernel.name,
         kernel.line,
@@ -247,6 +256,16 @@ def _check(  # noqa: PLR0917
         sweep.assumed,
         words(kernel.threads) if kernel.threads_at_most else "",
         work=sweep.work,
-        reached=(len(program.reached), len(program.covered)),
+        covered=_covered(program),
         conditions=tuple(replace(one, name=told(kernel.name, one.name)) for one in conditions) if not findings else (),
     )
+
+
+def _covered(program: Program) -> dict[str, tuple[int, int]]:
+    """Return by name how many barriers and asynchronous operations runs have come to, and how many there are."""
+    found: dict[str, tuple[int, int]] = {}
+    for at in sorted(program.covered):
+        name = operation_of(program.texts[at])
+        reached, count = found.get(name, (0, 0))
+        found[name] = reached + (at in program.reached), count + 1
+    return found

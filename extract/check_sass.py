@@ -14,6 +14,7 @@ from legalsat.analyses.ptx_contract import Finding
 from legalsat.analyses.sass_contract import judge
 from legalsat.analyses.sass_text import Kernel, parse
 from legalsat.errors import InvalidInput
+from legalsat.extract.ptx_names import one_a_cause, title_of
 from legalsat.targets import target as as_target
 
 KNOWN = "sm_90"  # whose asynchronous instructions are known
@@ -44,6 +45,11 @@ class SassKernelCheck:
     unjudged: tuple[Unjudged, ...]
     covered: dict[str, int]
     seconds: float
+
+    @property
+    def title(self) -> str:
+        """The name in short, as the source has it."""
+        return title_of(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,5 +99,6 @@ def _check(kernel: Kernel) -> SassKernelCheck:
         return SassKernelCheck(kernel.name, kernel.line, (), (Unjudged(kernel.line, reason),), {}, 0.0)
     judged = judge(kernel)
     open_ = tuple(Unjudged(line, reason) for line, reason in judged.unjudged)
+    findings = tuple(one_a_cause(judged.findings))
     seconds = time.monotonic() - started
-    return SassKernelCheck(kernel.name, kernel.line, tuple(judged.findings), open_, judged.covered, seconds)
+    return SassKernelCheck(kernel.name, kernel.line, findings, open_, judged.covered, seconds)

@@ -370,6 +370,7 @@ def _add_check(commands: Any) -> None:
         metavar="NAME=BYTES",
         help="bytes of a tensor map's box, by its parameter",
     )
+    parser.add_argument("--explain", action="store_true", help="say what verdicts rest on: values, what was covered")
     parser.add_argument("--sarif", action="store_true", help="answer in SARIF 2.1.0, for code hosts and editors")
     parser.add_argument("--output", metavar="FILE", help="write there instead of to standard output")
     _finish(parser, "legalsat.cli_check", "check")

@@ -199,7 +199,7 @@ class _WhenImported(MetaPathFinder):
 def judged(name: str, data: bytes) -> Verdict:
     """Check one file that Triton wrote."""
     from legalsat.backends.ptx.disassemble import disassemble, disassembler  # noqa: PLC0415 - only if there are kernels
-    from legalsat.extract.check_pipeline import code_of  # noqa: PLC0415
+    from legalsat.extract.check_pipeline import code_of, place_of  # noqa: PLC0415
     from legalsat.extract.check_ptx import check_ptx  # noqa: PLC0415
     from legalsat.extract.check_sass import check_sass  # noqa: PLC0415
 
@@ -213,7 +213,7 @@ def judged(name: str, data: bytes) -> Verdict:
             findings, proven = check_sass(disassemble(data)).findings, None
     except Exception:  # a text that the check does not know, or a fault of the check: neither is the test's
         return Verdict(name, False if name.endswith(".ptx") else None, ())
-    return Verdict(name, proven, tuple(f"{code_of(f)}: {f.message} (line {f.line})" for f in findings))
+    return Verdict(name, proven, tuple(f"{code_of(f)}: {f.message} ({place_of(f)})" for f in findings))
 
 
 def _counted(verdicts: Sequence[Verdict]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class Result:
         about: what it is about besides a place in a file, such as "TMA copy, box 64 x 8" or a kernel's name.
         properties: more about it, as plain values.
         path: of its file, where it is another than that of the log.
+        also: other lines of the file with the same.
     """
 
     rule: str
@@ -39,6 +40,7 @@ class Result:
     about: str = ""
     properties: Mapping[str, Any] = field(default_factory=dict)
     path: str = ""
+    also: tuple[int, ...] = ()
 
 
 def sarif(
@@ -85,8 +87,7 @@ def _result(one: Result, index: int, path: str | None) -> dict[str, Any]:
     path = one.path or path
     if path is not None:
         # Code hosts show nothing without a line, so what is about a whole file stands at its first.
-        region = {"startLine": max(1, one.line)}
-        place["physicalLocation"] = {"artifactLocation": {"uri": quote(path)}, "region": region}
+        place["physicalLocation"] = _place(path, max(1, one.line))
     if one.about:
         place["logicalLocations"] = [{"fullyQualifiedName": one.about}]
     message = {"text": one.message}
@@ -95,6 +96,14 @@ def _result(one: Result, index: int, path: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {"ruleId": one.rule, "ruleIndex": index, "level": one.level, "message": message}
     if place:
         found["locations"] = [place]
+    if path is not None and one.also:
+        found["relatedLocations"] = [
+            {"physicalLocation": _place(path, line), "message": {"text": "the same"}} for line in one.also
+        ]
     if one.properties:
         found["properties"] = dict(one.properties)
     return found
+
+
+def _place(path: str, line: int) -> dict[str, Any]:
+    return {"artifactLocation": {"uri": quote(path)}, "region": {"startLine": line}}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_check_ptx import DATA, LOAD, SET_UP, kernel, ping_pong, two_loads, wait
+from test_check_ptx import DATA, HEAD, LOAD, SET_UP, kernel, ping_pong, two_loads, wait
 
 import legalsat as ls
 from bench.ptx_judged import answer, faults
@@ -342,7 +342,9 @@ def test_without_any_word_on_the_block_nothing_is_proven() -> None:
     for released in (True, False):
         found = ls.check_pipeline(ping_pong(released=released).replace(".reqntid 64", ""))
         assert not found.proven and not found.diagnostics
-        assert any("no block is given: 128 threads are taken" in one for one in found.unproven)
+        assert any("says how many threads: 128 are tried" in one for one in found.unproven)
+    alone = HEAD.partition(".extern")[0] + ".visible .entry k()\n{ .reg .b32 %r<2>; mov.u32 %r0, %tid.x; ret; }"
+    assert check_ptx(alone).proven  # threads that share nothing may be as many as they like
 
 
 def test_a_block_is_taken_by_the_kernels_that_leave_it_open() -> None:
@@ -401,14 +403,14 @@ COUNT = "ld.param.u32 %r0, [n];"
         ("bar.sync 15;", "proven"),
         ("bar.sync 16;", "PIPE028"),
         ("bar.sync 1, 33;", "PIPE028"),
-        (f"{COUNT} bar.sync %r0;", "barrier 16 of the block, outside 0 to 15, with n = 16"),
+        (f"{COUNT} bar.sync %r0;", "barrier 16 of the block, outside 0 to 15, when n = 16"),
         (f"{COUNT} and.b32 %r1, %r0, 7; barrier.sync %r1;", "proven"),
-        (f"{COUNT} and.b32 %r1, %r0, 31; barrier.sync.aligned %r1;", "with n = 16"),
-        ("mov.u32 %r0, %ctaid.x; bar.sync %r0;", "with %ctaid.x = 16"),
+        (f"{COUNT} and.b32 %r1, %r0, 31; barrier.sync.aligned %r1;", "when n = 16"),
+        ("mov.u32 %r0, %ctaid.x; bar.sync %r0;", "when %ctaid.x = 16"),
         ("mov.u32 %r0, %tid.x; shr.u32 %r0, %r0, 5; bar.sync %r0, 32;", "proven"),
         ("mov.u32 %r0, %tid.x; shr.u32 %r0, %r0, 5; add.s32 %r0, %r0, 15; bar.sync %r0, 32;", "PIPE028"),
-        (f"{COUNT} shl.b32 %r0, %r0, 6; {ARRIVES.replace('[b], 64', '[b], %r0')}", "64 of 128 arrivals, with n = 2"),
-        (f"{COUNT} {ARRIVES.replace('_, [b]', '_, [b], %r0')}", "with n = 2"),
+        (f"{COUNT} shl.b32 %r0, %r0, 6; {ARRIVES.replace('[b], 64', '[b], %r0')}", "64 of 128 arrivals, when n = 2"),
+        (f"{COUNT} {ARRIVES.replace('_, [b]', '_, [b], %r0')}", "when n = 2"),
         (ARRIVES, "proven"),
     ],
 )
