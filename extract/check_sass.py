@@ -33,7 +33,7 @@ class SassKernelCheck:
     """What was found about one function.
 
     Attributes:
-        name: of the function. line: where it stands.
+        name: of the function. line: where it stands. known: whether its architecture is one that can be judged.
         findings: breaks of the contract. unjudged: what the order of instructions leaves open.
         covered: how many instructions were judged, by what they do.
         seconds: taken.
@@ -45,6 +45,7 @@ class SassKernelCheck:
     unjudged: tuple[Unjudged, ...]
     covered: dict[str, int]
     seconds: float
+    known: bool = True
 
     @property
     def title(self) -> str:
@@ -96,7 +97,7 @@ def _check(kernel: Kernel) -> SassKernelCheck:
     started = time.monotonic()
     if kernel.target and kernel.target.rstrip("a") != KNOWN:
         reason = f"the asynchronous instructions of {kernel.target} are not known, only those of {KNOWN}"
-        return SassKernelCheck(kernel.name, kernel.line, (), (Unjudged(kernel.line, reason),), {}, 0.0)
+        return SassKernelCheck(kernel.name, kernel.line, (), (Unjudged(kernel.line, reason),), {}, 0.0, known=False)
     judged = judge(kernel)
     open_ = tuple(Unjudged(line, reason) for line, reason in judged.unjudged)
     findings = tuple(one_a_cause(judged.findings))

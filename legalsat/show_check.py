@@ -17,17 +17,16 @@ _MOST_VALUES = 12  # of a parameter, told one by one
 
 
 def counts_of(checked: Iterable[Checked]) -> dict[str, int]:
-    """Return how many kernels have breaks, are proven, are not, or are judged as machine code without a break."""
-    counted = Counter(
-        "breaks" if kernel.findings else "judged" if isinstance(kernel, SassKernelCheck) else _proven(kernel)
-        for one in checked
-        if one.found is not None
-        for kernel in one.found.kernels
-    )
-    return {name: counted[name] for name in ("breaks", "proven", "not_proven", "judged")}
+    """Return how many kernels have breaks, are proven or not, and as machine code are judged without a break or not."""
+    counted = Counter(_class(kernel) for one in checked if one.found is not None for kernel in one.found.kernels)
+    return {name: counted[name] for name in ("breaks", "proven", "not_proven", "judged", "not_judged")}
 
 
-def _proven(kernel: KernelCheck) -> str:
+def _class(kernel: KernelCheck | SassKernelCheck) -> str:
+    if kernel.findings:
+        return "breaks"
+    if isinstance(kernel, SassKernelCheck):
+        return "judged" if kernel.known else "not_judged"
     return "proven" if kernel.proven else "not_proven"
 
 
@@ -87,6 +86,8 @@ def _finding(finding: Finding, path: str, look: Look) -> str:
 
 
 def _machine_code(kernel: SassKernelCheck, look: Look) -> str:
+    if not kernel.known:
+        return f"{kernel.title}: {look.paint('not judged', 'warning')}"
     covered = ", ".join(f"{what} {count}" for what, count in kernel.covered.items()) or "no asynchronous instructions"
     verdict = _broken(kernel.findings, look) or look.paint("no break found in machine code", "good")
     return f"{kernel.title}: {verdict} ({covered}; {kernel.seconds:.2f} s)"

@@ -569,7 +569,7 @@ def test_the_command_checks_several_files_and_folders(tmp_path: Path, capsys: py
     assert main(["check", str(tmp_path), "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert [Path(one["file"]).name for one in told["files"]] == ["bad.ptx", "good.ptx", "open.ptx"]
-    assert told["kernels"] == {"breaks": 1, "proven": 1, "not_proven": 1, "judged": 0}
+    assert told["kernels"] == {"breaks": 1, "proven": 1, "not_proven": 1, "judged": 0, "not_judged": 0}
     assert main(["check", str(good), str(open_), "--block", "64", "--param", "n=3"]) == 0
     assert "2 files: proven: 2" in capsys.readouterr().out
     # One that is no PTX stops nobody else, and is not passed over.

@@ -95,7 +95,7 @@ def test_offsets_that_go_back_are_refused() -> None:
         parse(listing("NOP", "EXIT") + "        /*0000*/ NOP ;\n")
 
 
-def test_another_architecture_is_refused_or_left_open() -> None:
+def test_another_architecture_is_refused_or_left_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "code for sm_90a\n" + listing("EXIT")
     assert not check_sass(text, "h200").unjudged
     with pytest.raises(InvalidInput, match="for sm_90a, not b200"):
@@ -106,6 +106,10 @@ def test_another_architecture_is_refused_or_left_open() -> None:
         check_sass(text, "h2000")
     (open_,) = check_sass(text.replace("sm_90a", "sm_100a")).unjudged
     assert "sm_100a are not known" in open_.reason
+    file = tmp_path / "k.sass"
+    file.write_text(text.replace("sm_90a", "sm_100a"))
+    assert main(["check", str(file)]) == 0
+    assert "k: not judged\n" in capsys.readouterr().out
 
 
 def test_one_function_for_several_architectures(capsys: pytest.CaptureFixture[str]) -> None:
