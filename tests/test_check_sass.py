@@ -281,7 +281,7 @@ def test_one_cause_is_one_finding_and_says_where() -> None:
     (found,) = judge(kernel_of(ARRIVE, PRODUCT, READ, "FADD R3, R25, R3", WAIT, "EXIT")).findings
     assert found.line == 4
     assert "`FADD R2, R24, R31` at 0x20 reads R24" in found.message and f"`{PRODUCT}` at 0x10" in found.message
-    assert "1 more instruction up to 0x30" in found.message
+    assert "; so does 1 more up to 0x30" in found.message
     (told,) = ls.check_pipeline(listing(ARRIVE, PRODUCT, READ, WAIT, "EXIT")).diagnostics
     assert told.code == next(rule.code for rule in PIPELINE_RULES if rule.name == "sums_not_ready")
 
