@@ -465,3 +465,20 @@ def test_explanations_say_what_a_proof_has_covered() -> None:
     # The case of a switch to which no warp goes: two barriers of the block, as the text's last lines show.
     assert check.proven and (reached, covered) == (covered - 2, covered)
     assert f"runs reached {reached} of {covered} barriers and asynchronous operations" in str(ls.explain(text, "h200"))
+
+
+ALLOC = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;"
+PRODUCT = "tcgen05.mma.cta_group::1.kind::f16 [%r0], %d0, %d1, %r1, %p0;"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (f"mov.u32 %r2, memory; add.s32 %r2, %r2, 300000; {ALLOC}", "an address lies outside shared memory"),
+        (f"ld.param.u32 %r1, [n]; setp.eq.u32 %p0, %r1, 5; {PRODUCT}", "the instruction descriptor is 0x"),
+    ],
+)
+def test_what_the_launch_or_a_block_of_another_size_would_decide_is_told(body: str, said: str) -> None:
+    begin = "mov.u32 %r0, 0; mov.u64 %d0, 0; mov.u64 %d1, 0;"
+    found = check_ptx(kernel(begin, body, threads=32).replace("sm_90a", "sm_100a"))
+    assert any(one.reason.startswith(said) for one in found.unproven), found
