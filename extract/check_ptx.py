@@ -7,6 +7,7 @@ state of each loop has repeated, and values that turn each condition round. One 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -195,9 +196,10 @@ def _checked(
     for shape in shapes:
         found = _check(module, replace(kernel, cluster=shape), fixed, boxes, bounds, left)
         found, left = replace(found, cluster=shape), left - found.work
-        if not found.findings and (best is None or len(found.unproven) < len(best.unproven)):
+        late = not bounds.left  # so that it may leave little open because little was run
+        if not found.findings and (best is None or (not late and len(found.unproven) < len(best.unproven))):
             best = found
-        if found.proven or left < 0:
+        if found.proven or left < 0 or late:
             break
     if best is not None:
         return best
@@ -233,8 +235,7 @@ def _check(  # noqa: PLR0917
         message, launch = told(kernel.name, finding.message), told(kernel.name, finding.launch)
         return replace(finding, message=message, launch=launch)
 
-    shares = bool(program.covered or kernel.shared or module.shared)  # else each thread is by itself
-    known = kernel.threads_known or kernel.threads_at_most or not shares
+    known = kernel.threads_known or kernel.threads_at_most or not _shares(module, kernel, program)
     if not known:
         reason = f"neither .reqntid, .maxntid nor a given block says how many threads: {program.threads} are tried"
         sweep.unproven[kernel.line, reason] = None
@@ -259,6 +260,14 @@ def _check(  # noqa: PLR0917
         covered=_covered(program),
         conditions=tuple(replace(one, name=told(kernel.name, one.name)) for one in conditions) if not findings else (),
     )
+
+
+def _shares(module: PtxText, kernel: Kernel, program: Program) -> bool:
+    """Do the threads of a block meet, or share memory? If not, their number does not matter."""
+    symbols = {one.name for one in (*module.shared, *kernel.shared)}
+    words = {word for i in kernel.instructions for operand in i.operands for word in re.split(r"[^\w$.%@]+", operand)}
+    named = not symbols.isdisjoint(words) or any("shared" in i.name for i in kernel.instructions)
+    return named or bool(program.covered)
 
 
 def _covered(program: Program) -> dict[str, tuple[int, int]]:

@@ -335,7 +335,7 @@ class Sweep:
         for place in _growing(run, few, more):
             count, head = run.visits[place], place[1]
             if head not in run.periods.found and head not in self.periods:
-                reason = f"the state of this loop does not repeat within {count} rounds"
+                reason = f"the state of this loop does not repeat within {count} round{'s' * (count != 1)}"
                 self.unproven[self.program.lines[head], reason] = None
 
     # Conditions.
@@ -490,7 +490,7 @@ def sweep_all(sweep: Sweep) -> None:
     if program.bounds.reason:
         sweep.unproven[0, program.bounds.reason] = None
     if sweep.work > sweep.most:
-        sweep.unproven[0, f"not all parameters are tried within {sweep.most} instructions"] = None
+        sweep.unproven[0, f"not all values of parameters are tried within {sweep.most} instructions"] = None
 
 
 def _up(number: int, multiple: int) -> int:

@@ -343,8 +343,10 @@ def test_without_any_word_on_the_block_nothing_is_proven() -> None:
         found = ls.check_pipeline(ping_pong(released=released).replace(".reqntid 64", ""))
         assert not found.proven and not found.diagnostics
         assert any("says how many threads: 128 are tried" in one for one in found.unproven)
-    alone = HEAD.partition(".extern")[0] + ".visible .entry k()\n{ .reg .b32 %r<2>; mov.u32 %r0, %tid.x; ret; }"
+    alone = HEAD + ".visible .entry k()\n{ .reg .b32 %r<2>; mov.u32 %r0, %tid.x; ret; }"
     assert check_ptx(alone).proven  # threads that share nothing may be as many as they like
+    for meeting in ("bar.sync 0", "mov.u32 %r0, memory", "ld.shared.u32 %r0, [16]"):
+        assert not check_ptx(alone.replace("ret;", f"{meeting}; ret;")).proven
 
 
 def test_a_block_is_taken_by_the_kernels_that_leave_it_open() -> None:
