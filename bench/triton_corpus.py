@@ -3,7 +3,8 @@
 Compiles kernels with Triton for sm_90 and sm_100, which needs no GPU: pipelined, persistent and warp-specialised
 products by pointers, by tensor maps and by maps made on the device, attention, reductions, and Gluon kernels that
 drive barriers by hand; prints products and copies that this library plans; and checks them all, with nothing given
-but the text. Writes bench/results/ptx_check_triton_3.9.json, by the version of Triton. Exit status 1 if an error is reported: these kernels are all right.
+but the text. Writes bench/results/ptx_check_triton_3.9.json, or another number as Triton is. Exit status 1 if an error
+is reported: these kernels are all right.
 
     python -m bench.triton_corpus FOLDER     also writes the texts to FOLDER
 """
