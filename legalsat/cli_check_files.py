@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from legalsat.analyses.ptx_text import parse
@@ -20,6 +22,7 @@ STANDARD_INPUT = "<stdin>"
 MOST_BYTES = 1 << 28  # of a file
 _TEXTS = (".ptx", ".sass")
 _CUBIN = ".cubin"
+_VERSION = re.compile(r"^[^\S\n]*\.version\b", re.M)  # which begins each module of PTX
 _GIVE = "give PTX, machine code in text or a cubin"
 
 
@@ -59,10 +62,11 @@ def check_files(args: Namespace) -> list[Checked]:
         None if args.grid is None else extents_of(_extents(args.grid, "--grid"), "the grid"),
         set(),
     )
-    if len(args.file) == 1 and not _is_folder(args.file[0]):
-        return [_one(args.file[0], wishes, alone=True)]
-    files = list(dict.fromkeys(_files(args.file, cubins=args.cubins)))
-    checked = [_one(file, wishes, alone=False) for file in files]
+    alone = len(args.file) == 1 and not _is_folder(args.file[0])
+    files = dict.fromkeys(_files(args.file, cubins=args.cubins))
+    checked = [one for file in files for one in _checked(file, wishes, alone=alone)]
+    if alone and len(checked) == 1:
+        return checked
     unused = {*wishes.parameters, *wishes.boxes} - wishes.used
     if wishes.block and "--block" not in wishes.used:
         raise InvalidInput("no kernel of these files can be launched with --block; leave it out")
@@ -92,18 +96,30 @@ def _is_folder(name: str) -> bool:
         return False
 
 
-def _one(file: str, wishes: Wishes, *, alone: bool) -> Checked:
+def _checked(file: str, wishes: Wishes, *, alone: bool) -> Iterator[Checked]:
+    """Yield what comes of the modules in a file; what is given must fit if it has but one, and is `alone`."""
     name = STANDARD_INPUT if file == "-" else file
     try:
-        text = _text(file)
+        modules = _modules(_text(file))
     except LegalSatError as error:
-        return Checked(name, None, str(error))
-    try:
-        return Checked(name, _check(text, wishes if alone or is_sass(text) else _fitting(text, wishes)))
-    except LegalSatError as error:
-        if alone and isinstance(error, InvalidInput):
-            raise  # what is given does not fit
-        return Checked(name, None, str(error))
+        yield Checked(name, None, str(error))
+        return
+    for text in modules:
+        strict = alone and len(modules) == 1
+        try:
+            yield Checked(name, _check(text, wishes if strict or is_sass(text) else _fitting(text, wishes)))
+        except LegalSatError as error:
+            if strict and isinstance(error, InvalidInput):
+                raise  # what is given does not fit
+            yield Checked(name, None, str(error))
+
+
+def _modules(text: str) -> list[str]:
+    """Return the modules of a text, of which `cuobjdump -ptx` prints several, with the lines that they have in it."""
+    begins = [found.start() for found in _VERSION.finditer(text)]
+    if len(begins) < 2 or is_sass(text):
+        return [text]
+    return ["\n" * text.count("\n", 0, one) + text[one:end] for one, end in pairwise([*begins, len(text)])]
 
 
 def _check(text: str, wishes: Wishes) -> PtxCheck | SassCheck:

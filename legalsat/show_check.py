@@ -49,7 +49,7 @@ def page(checked: Sequence[Checked], look: Look, *, detailed: bool) -> str:
         counts = {name.replace("_", " "): count for name, count in counts_of(checked).items() if count}
         counts |= {"not checked": failed} if failed else {}
         said = "; ".join(f"{name}: {count}" for name, count in counts.items())
-        blocks.append(look.wrap(f"{len(checked)} files: {said}"))
+        blocks.append(look.wrap(f"{_count(len({one.name for one in checked}), 'file')}: {said}"))
     return "\n\n".join(blocks)
 
 

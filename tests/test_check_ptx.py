@@ -542,6 +542,22 @@ def test_a_file_that_cannot_be_checked_is_no_break(
     assert all(rule[key]["text"] for key in ("shortDescription", "fullDescription", "help"))
 
 
+def test_modules_of_one_text_are_checked_each_for_its_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "k.ptx"
+    alloc = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"  # which sm_90a has not
+    newer = kernel(alloc).replace("sm_90a", "sm_100a")
+    file.write_text("Fatbin ptx code:\n\n" + ping_pong() + "\nFatbin ptx code:\n" + newer)
+    assert main(["check", str(file), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["target"] for one in told["files"]] == ["sm_90a", "sm_100a"]
+    lines = [n for n, line in enumerate(file.read_text().splitlines(), 1) if ".entry" in line]
+    assert [kernel["line"] for one in told["files"] for kernel in one["kernels"]] == lines
+    assert main(["check", str(file), "--param", "n=3"]) == 0
+    assert main(["check", str(file), "--param", "m=3"]) == 2
+    file.write_text(file.read_text().replace("sm_100a", "sm_90a"))
+    assert main(["check", str(file)]) == 1
+
+
 def test_letters_of_other_encodings_and_endless_files_are_no_obstacle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
