@@ -1,4 +1,4 @@
-"""How the check of kernels tells what it found: one finding a cause, places, what a verdict rests on."""
+"""What the check of kernels takes, and how it tells what it found: one finding a cause, what a verdict rests on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from test_check_ptx import DATA, kernel, ping_pong
+from test_check_ptx import DATA, HEAD, kernel, ping_pong
 
 import legalsat as ls
 from legalsat.analyses.ptx_contract import Finding
@@ -150,3 +150,65 @@ def test_no_line_of_a_page_is_wider_than_a_terminal(capsys: pytest.CaptureFixtur
     assert main(["check", str(DATA), "--explain"]) in {0, 1}
     lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("  --> ")]
     assert lines and max(map(len, lines)) <= 100
+
+
+# Files.
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"int main() {}", "no .target line"),
+        (b"", "no .target line"),
+        (HEAD.encode(), "no .entry"),
+        (b"\x7fELF no cubin", "nvdisasm"),
+        (b"\xff\xfe.\0v\0", "neither text nor a cubin"),
+        (b"\t/*0000*/ ;\n", "no instructions"),
+        (None, "no such file"),
+    ],
+)
+def test_a_file_that_cannot_be_checked_is_no_break(
+    data: bytes | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, report = tmp_path / "k.ptx", tmp_path / "k.sarif"
+    if data is not None:
+        file.write_bytes(data)
+    assert main(["check", str(file)]) == 2
+    page = capsys.readouterr().out
+    assert page.startswith("not checked: ") and said in page and page.rstrip().endswith(f"--> {file}")
+    assert main(["check", str(file), "--json"]) == 2
+    assert said in json.loads(capsys.readouterr().out)["error"]
+    assert main(["check", str(file), "--sarif", "--output", str(report)]) == 2
+    (run,) = json.loads(report.read_text())["runs"]
+    (result,) = run["results"]
+    assert result["ruleId"] == "not_checked" and said in result["message"]["text"]
+    assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 1}
+    (rule,) = run["tool"]["driver"]["rules"]  # what code hosts ask for
+    assert all(rule[key]["text"] for key in ("shortDescription", "fullDescription", "help"))
+
+
+def test_modules_of_one_text_are_checked_each_for_its_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "k.ptx"
+    alloc = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"  # which sm_90a has not
+    newer = kernel(alloc).replace("sm_90a", "sm_100a")
+    file.write_text("Fatbin ptx code:\n\n" + ping_pong() + "\nFatbin ptx code:\n" + newer)
+    assert main(["check", str(file), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["target"] for one in told["files"]] == ["sm_90a", "sm_100a"]
+    lines = [n for n, line in enumerate(file.read_text().splitlines(), 1) if ".entry" in line]
+    assert [kernel["line"] for one in told["files"] for kernel in one["kernels"]] == lines
+    assert main(["check", str(file), "--param", "n=3"]) == 0
+    assert main(["check", str(file), "--param", "m=3"]) == 2
+    file.write_text(file.read_text().replace("sm_100a", "sm_90a"))
+    assert main(["check", str(file)]) == 1
+
+
+def test_letters_of_other_encodings_and_endless_files_are_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "k.ptx"
+    file.write_bytes("// f\xfcr\n".encode("latin-1") + ping_pong().encode())
+    assert main(["check", str(file)]) == 0
+    monkeypatch.setattr("legalsat.cli_check_files.MOST_BYTES", 1 << 20)
+    assert main(["check", "/dev/zero"]) == 2
+    assert "more than 1 MiB" in capsys.readouterr().out
