@@ -11,7 +11,7 @@ from pathlib import Path
 
 from legalsat.analyses.ptx_contract import Undecided
 
-SECONDS = 9.0  # for all kernels of a text
+SECONDS = 9.0  # of the thread's processor time for all kernels of a text: who else is at work changes no answer
 LEAST_SECONDS = 0.3  # for one of many kernels
 MOST_BYTES = 1 << 30  # by which the process may grow
 _EVERY = 64  # questions between two looks at the memory
@@ -29,7 +29,7 @@ class Bounds:
 
     def __init__(self, seconds: float = SECONDS, whole: Bounds | None = None) -> None:
         self.seconds = seconds
-        self._end = time.monotonic() + seconds
+        self._end = time.thread_time() + seconds
         self._asked = 0
         self._most: int = _resident() + MOST_BYTES if whole is None else whole._most
         self._full = False
@@ -37,7 +37,7 @@ class Bounds:
     @property
     def left(self) -> float:
         """Seconds until nothing more is tried."""
-        return max(0.0, self._end - time.monotonic())
+        return max(0.0, self._end - time.thread_time())
 
     def part(self, count: int) -> Bounds:
         """Return the bounds of the next of so many parts: nearly twice its share, since most parts take little."""
@@ -51,7 +51,7 @@ class Bounds:
             self._full |= _resident() > self._most
         if self._full:
             return f"not decided within {MOST_BYTES >> 20} MiB of memory"
-        return f"not decided within {self.seconds:.2g} s" if time.monotonic() > self._end else ""
+        return f"not decided within {self.seconds:.2g} s" if time.thread_time() > self._end else ""
 
     def check(self) -> None:
         """Go on only within the bounds.

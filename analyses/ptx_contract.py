@@ -86,6 +86,8 @@ class Finding:
         message: what is wrong, with numbers.
         note: the other place involved, or the source of the rule.
         help: what to change.
+        launch: values of parameters of a launch that shows it, such as "n = 1"; "" where any does.
+        also: other lines at which the same is wrong.
     """
 
     kind: str
@@ -93,6 +95,8 @@ class Finding:
     message: str
     note: str
     help: str
+    launch: str = ""
+    also: tuple[int, ...] = ()
 
     @property
     def of_nothing(self) -> bool:

@@ -342,7 +342,8 @@ class Barriers:
         for wait, phase, line in self.overtaken:
             worker = self.order.workers[wait.worker]
             kind = "phase_missed" if wait.turn in worker.used else "bystander_overtaken"
-            message = f"phase {phase} of the barrier can end before this wait for phase {phase - 1} is passed"
+            waited = f"phase {phase - 1}" if phase else "the phase before its first"
+            message = f"phase {phase} of the barrier can end before this wait for {waited} is passed"
             self.order.find(kind, wait.line, message, f"barrier started at line {line}")
         self.overtaken.clear()
 

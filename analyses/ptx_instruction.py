@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 
 from legalsat.errors import LegalSatError
 
@@ -44,6 +45,20 @@ class Instruction:
     def base(self) -> str:
         """The operation without modifiers."""
         return self.parts[0]
+
+
+# Modifiers say how, where or on what an operation works; what stands before the first of them says what it does.
+_MODIFIERS = frozenset(
+    {"sync", "aligned", "parity", "acquire", "release", "relaxed", "shared", "global", "cta", "ca", "cg", "tile"}
+    | {"im2col", "noinc", "trans", "b32", "b64", "b128", "u32", "u64"}
+)
+
+
+def operation_of(name: str) -> str:
+    """Return an operation without its modifiers, such as "mbarrier.try_wait" or "cp.async.bulk.tensor"."""
+    parts = name.split(".")
+    kept = takewhile(lambda part: part not in _MODIFIERS and "::" not in part and part.isidentifier(), parts[2:])
+    return ".".join([*parts[:2], *kept])
 
 
 _OPERAND_NAME = re.compile(r"[%A-Za-z_$][\w$@]*(?:\.[xyzw]\b)?", re.A)

@@ -110,7 +110,7 @@ def _read(  # noqa: PLR0917
     try:
         cells = _cells(unit, word, major, mn, bits, order.granule, rank)
     except LegalSatError as error:
-        run.note(line, f"a matrix descriptor that is not understood: {error}")
+        run.note(line, f"the matrix descriptor {word:#x} is not understood: {error}")
         return
     order.read(order.shared, cells, warp.worker, agent, epoch, unit, line)
     empty = order.shared.unwritten(cells)
@@ -244,6 +244,8 @@ def _allocate(program: Any, i: Instruction) -> Operation:
         begin = free[0]
         run.allocated[warp.rank, begin] = count, line
         address = units.shared_place(part, *place, lanes, line)
+        if not 0 <= address <= run.shared_bytes - 4:
+            raise Undecided(line, "an address lies outside shared memory")
         order, worker = run.order, warp.worker
         order.write(order.shared, order.cells(address, 4), worker, worker.index, worker.time, "st", line)
         run.store_values(address, 4, begin, part.mask)
@@ -316,6 +318,9 @@ def _issue(program: Any, i: Instruction) -> Operation:
         word = units.one_address(part, idesc, 0, lanes, line)
         n = 8 * (word >> 17 & 63)
         m = 128 * (word >> 27 & 3) if scaled else 16 * (word >> 24 & 31)
+        if not n:
+            run.note(line, f"the instruction descriptor is {word:#x}, which has no columns")
+            return None
         majors = ["MN" if word >> bit & 1 else "K" for bit in (15, 16)]
         time = warp.counts.get("tcgen05", 0)
         warp.counts["tcgen05"] = time + 1

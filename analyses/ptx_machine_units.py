@@ -13,7 +13,7 @@ from legalsat.analyses import ptx_machine_maps as maps
 from legalsat.analyses import ptx_machine_matrix as matrix
 from legalsat.analyses.ptx_contract import Undecided
 from legalsat.analyses.ptx_contract_values import agrees, lanes_agree
-from legalsat.analyses.ptx_instruction import Instruction, vector
+from legalsat.analyses.ptx_instruction import Instruction, operation_of, vector
 from legalsat.analyses.ptx_machine import BLOCK, PARK, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_alu import FULL, LANES, Value, lanes_of
 from legalsat.analyses.ptx_machine_guards import active, assign, guard_of
@@ -122,7 +122,7 @@ def refused(program: Any, i: Instruction) -> Operation:
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         if active(part, guard, line):
-            raise Undecided(line, f"{name} is not followed")
+            raise Undecided(line, f"{operation_of(name)} is not followed")
         return None
 
     return operation

@@ -138,7 +138,7 @@ def parse(text: str) -> PtxText:
             characters, kernels, instructions of one, depth of braces, or threads of a block.
     """
     if len(text) > MOST_CHARACTERS:
-        raise NotPtx(f"a text of {len(text)} characters; PTX is read up to {MOST_CHARACTERS}")
+        raise NotPtx(f"a text of {len(text)} characters, of at most {MOST_CHARACTERS}; give fewer kernels in one text")
     # The same length and lines, so that positions stay true.
     bare = _LINE_DIRECTIVE.sub(_blank, _without_comments(text))
     target, version = re.search(r"\.target\s+(\w+)", bare, re.A), re.search(r"\.version\s+([\d.]+)", bare, re.A)

@@ -223,7 +223,7 @@ def _tell(kernel: Kernel, blocks: list[Block], kind: str, gathered: _Gathered, f
     elif kind in _KINDS:
         told = _KINDS[kind]
         more = len(gathered.places) - 1
-        tail = f", as {more} more instruction{'s' * (more > 1)} up to {_at(kernel, max(gathered.places))}" * bool(more)
+        tail = f"; so {'do' if more > 1 else 'does'} {more} more up to {_at(kernel, max(gathered.places))}" * bool(more)
         found.findings.append(Finding(told.rule, it.line, told.says.format(**words) + tail, told.note, told.help))
     elif kind == "multiply_unwaited" and loads:
         says = f"{_named(it)} is reached without a wait for a barrier on any way, and the copy engine brings operands"

@@ -13,6 +13,14 @@ from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.blackwell import tma as tma_of_blackwell
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
+# The left names are those of Triton 3.8 (barrier: 3.7), the right ones older.
+load_box = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
+store_box = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
+load_by_threads = getattr(async_copy, "async_load", None) or async_copy.async_copy_global_to_shared
+barrier_of_block = getattr(gl, "barrier", None) or gl.thread_barrier
+# Loads from tensor memory choose their layout since Triton 3.8.
+LAYOUT_IS_GIVEN = gl.constexpr(hasattr(blackwell, "get_tmem_reg_layout"))
+
 
 @gluon.jit
 def copy_by_boxes(source, target):
@@ -22,10 +30,10 @@ def copy_by_boxes(source, target):
     mbarrier.init(arrived, count=1)
     mbarrier.expect(arrived, source.block_type.nbytes)
     row = gl.program_id(0) * source.block_type.shape[0]
-    tma.async_copy_global_to_shared(source, [row, 0], arrived, held)
+    load_box(source, [row, 0], arrived, held)
     mbarrier.wait(arrived, 0)
     mbarrier.invalidate(arrived)
-    tma.async_copy_shared_to_global(target, [row, 0], held)
+    store_box(target, [row, 0], held)
     tma.store_wait(0)
 
 
@@ -44,21 +52,21 @@ def add_in_a_ring(a, b, c, columns, STAGES: gl.constexpr, LAYOUT: gl.constexpr):
     rounds = gl.cdiv(columns, width)
     for i in gl.static_range(STAGES - 1):
         mbarrier.expect(full.index(i), a.block_type.nbytes + b.block_type.nbytes, pred=i < rounds)
-        tma.async_copy_global_to_shared(a, [row, i * width], full.index(i), left.index(i), pred=i < rounds)
-        tma.async_copy_global_to_shared(b, [row, i * width], full.index(i), right.index(i), pred=i < rounds)
+        load_box(a, [row, i * width], full.index(i), left.index(i), pred=i < rounds)
+        load_box(b, [row, i * width], full.index(i), right.index(i), pred=i < rounds)
     for i in range(rounds):
         coming = i + STAGES - 1
         slot = coming % STAGES
         mbarrier.expect(full.index(slot), a.block_type.nbytes + b.block_type.nbytes, pred=coming < rounds)
-        tma.async_copy_global_to_shared(a, [row, coming * width], full.index(slot), left.index(slot), coming < rounds)
-        tma.async_copy_global_to_shared(b, [row, coming * width], full.index(slot), right.index(slot), coming < rounds)
+        load_box(a, [row, coming * width], full.index(slot), left.index(slot), coming < rounds)
+        load_box(b, [row, coming * width], full.index(slot), right.index(slot), coming < rounds)
         here = i % STAGES
         mbarrier.wait(full.index(here), i // STAGES & 1)
         total = left.index(here).load(LAYOUT) + right.index(here).load(LAYOUT)
         tma.store_wait(0)
         sums.store(total)
         fence_async_shared()
-        tma.async_copy_shared_to_global(c, [row, i * width], sums)
+        store_box(c, [row, i * width], sums)
     tma.store_wait(0)
     for i in gl.static_range(STAGES):
         mbarrier.invalidate(full.index(i))
@@ -83,15 +91,15 @@ def product_by_wgmma(a, b, c, k, STAGES: gl.constexpr, WARPS: gl.constexpr):
     rounds = gl.cdiv(k, tile_k)
     for i in gl.static_range(STAGES - 2):
         mbarrier.expect(full.index(i), a.block_type.nbytes + b.block_type.nbytes, pred=i < rounds)
-        tma.async_copy_global_to_shared(a, [row, i * tile_k], full.index(i), left.index(i), pred=i < rounds)
-        tma.async_copy_global_to_shared(b, [column, i * tile_k], full.index(i), right.index(i), pred=i < rounds)
+        load_box(a, [row, i * tile_k], full.index(i), left.index(i), pred=i < rounds)
+        load_box(b, [column, i * tile_k], full.index(i), right.index(i), pred=i < rounds)
     for i in range(rounds):
         coming = i + STAGES - 2
         slot = coming % STAGES
         mbarrier.expect(full.index(slot), a.block_type.nbytes + b.block_type.nbytes, pred=coming < rounds)
         at = coming * tile_k
-        tma.async_copy_global_to_shared(a, [row, at], full.index(slot), left.index(slot), pred=coming < rounds)
-        tma.async_copy_global_to_shared(b, [column, at], full.index(slot), right.index(slot), pred=coming < rounds)
+        load_box(a, [row, at], full.index(slot), left.index(slot), pred=coming < rounds)
+        load_box(b, [column, at], full.index(slot), right.index(slot), pred=coming < rounds)
         here = i % STAGES
         mbarrier.wait(full.index(here), i // STAGES & 1)
         total = hopper.warpgroup_mma_wait(num_outstanding=0, deps=(total,))
@@ -102,7 +110,7 @@ def product_by_wgmma(a, b, c, k, STAGES: gl.constexpr, WARPS: gl.constexpr):
     out = gl.allocate_shared_memory(c.dtype, c.block_type.shape, c.layout)
     out.store(total.to(c.dtype))
     fence_async_shared()
-    tma.async_copy_shared_to_global(c, [row, column], out)
+    store_box(c, [row, column], out)
     tma.store_wait(0)
 
 
@@ -112,8 +120,8 @@ def _bring(a, b, left, right, empty, full, k, row, column, STAGES: gl.constexpr)
         slot, at = i % STAGES, i * a.block_type.shape[1]
         mbarrier.wait(empty.index(slot), (i // STAGES & 1) ^ 1)
         mbarrier.expect(full.index(slot), a.block_type.nbytes + b.block_type.nbytes)
-        tma.async_copy_global_to_shared(a, [row, at], full.index(slot), left.index(slot))
-        tma.async_copy_global_to_shared(b, [column, at], full.index(slot), right.index(slot))
+        load_box(a, [row, at], full.index(slot), left.index(slot))
+        load_box(b, [column, at], full.index(slot), right.index(slot))
 
 
 @gluon.jit  # type: ignore[untyped-decorator]
@@ -134,7 +142,7 @@ def _multiply_by_wgmma(c, left, right, empty, full, rounds, row, column, STAGES:
     out = gl.allocate_shared_memory(c.dtype, c.block_type.shape, c.layout)
     out.store(total.to(c.dtype))
     fence_async_shared()
-    tma.async_copy_shared_to_global(c, [row, column], out)
+    store_box(c, [row, column], out)
     tma.store_wait(0)
 
 
@@ -179,8 +187,8 @@ def product_by_tcgen05(a, b, c, k, STAGES: gl.constexpr, WARPS: gl.constexpr):
     rounds = gl.cdiv(k, tile_k)
     for i in gl.static_range(STAGES):
         mbarrier.expect(full.index(i), a.block_type.nbytes + b.block_type.nbytes, pred=i < rounds)
-        tma.async_copy_global_to_shared(a, [row, i * tile_k], full.index(i), left.index(i), pred=i < rounds)
-        tma.async_copy_global_to_shared(b, [column, i * tile_k], full.index(i), right.index(i), pred=i < rounds)
+        load_box(a, [row, i * tile_k], full.index(i), left.index(i), pred=i < rounds)
+        load_box(b, [column, i * tile_k], full.index(i), right.index(i), pred=i < rounds)
     use = False
     for i in range(rounds):
         slot, turn = i % STAGES, i // STAGES & 1
@@ -191,15 +199,18 @@ def product_by_tcgen05(a, b, c, k, STAGES: gl.constexpr, WARPS: gl.constexpr):
         coming = i + STAGES
         at = coming * tile_k
         mbarrier.expect(full.index(slot), a.block_type.nbytes + b.block_type.nbytes, pred=coming < rounds)
-        tma.async_copy_global_to_shared(a, [row, at], full.index(slot), left.index(slot), pred=coming < rounds)
-        tma.async_copy_global_to_shared(b, [column, at], full.index(slot), right.index(slot), pred=coming < rounds)
+        load_box(a, [row, at], full.index(slot), left.index(slot), pred=coming < rounds)
+        load_box(b, [column, at], full.index(slot), right.index(slot), pred=coming < rounds)
         use = True
-    registers: gl.constexpr = blackwell.get_tmem_reg_layout(gl.float32, (tile_m, tile_n), layout, WARPS)
-    held = total.load(registers)
+    if LAYOUT_IS_GIVEN:
+        registers: gl.constexpr = blackwell.get_tmem_reg_layout(gl.float32, (tile_m, tile_n), layout, WARPS)
+        held = total.load(registers)
+    else:
+        held = total.load()
     out = gl.allocate_shared_memory(c.dtype, c.block_type.shape, c.layout)
     out.store(held.to(c.dtype))
     fence_async_shared()
-    tma.async_copy_shared_to_global(c, [row, column], out)
+    store_box(c, [row, column], out)
     tma.store_wait(0)
     for i in gl.static_range(STAGES):
         mbarrier.invalidate(full.index(i))
@@ -215,16 +226,16 @@ def copy_by_threads_in_a_ring(source, target, columns, WIDTH: gl.constexpr, STAG
     ring = gl.allocate_shared_memory(source.dtype.element_ty, [STAGES, WIDTH], shared)
     rounds = gl.cdiv(columns, WIDTH)
     for i in gl.static_range(STAGES - 1):
-        async_copy.async_copy_global_to_shared(ring.index(i), source + i * WIDTH + at, mask=i * WIDTH + at < columns)
+        load_by_threads(ring.index(i), source + i * WIDTH + at, mask=i * WIDTH + at < columns)
         async_copy.commit_group()
     for i in range(rounds):
-        gl.thread_barrier()
+        barrier_of_block()
         coming = i + STAGES - 1
         inside = coming * WIDTH + at < columns
-        async_copy.async_copy_global_to_shared(ring.index(coming % STAGES), source + coming * WIDTH + at, mask=inside)
+        load_by_threads(ring.index(coming % STAGES), source + coming * WIDTH + at, mask=inside)
         async_copy.commit_group()
         async_copy.wait_group(STAGES - 1)
-        gl.thread_barrier()
+        barrier_of_block()
         gl.store(target + i * WIDTH + at, ring.index(i % STAGES).load(layout), mask=i * WIDTH + at < columns)
     async_copy.wait_group(0)
 

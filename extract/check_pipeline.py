@@ -12,7 +12,7 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.errors import InvalidInput
 from legalsat.extract.check_ptx import KernelCheck, PtxCheck, check_ptx
 from legalsat.extract.check_sass import SassCheck, check_sass
-from legalsat.extract.ptx_names import told
+from legalsat.extract.ptx_names import lines_told, told
 from legalsat.gemm_plan import GemmPlan
 from legalsat.pipeline import Pipeline
 from legalsat.plan import Plan
@@ -161,5 +161,11 @@ def diagnostic_of(finding: Finding) -> Diagnostic:
         message=finding.message,
         note=finding.note or str(rule.source),
         help=finding.help,
-        where=f"line {finding.line}",
+        where=place_of(finding),
     )
+
+
+def place_of(finding: Finding, besides: str = "") -> str:
+    """Return where a finding is, and of which launch, in words; `besides` stands behind the line."""
+    lines = f"line {finding.line}{besides}" + (f", also {lines_told(finding.also)}" if finding.also else "")
+    return f"{lines}, when {finding.launch}" if finding.launch else lines

@@ -7,6 +7,7 @@ state of each loop has repeated, and values that turn each condition round. One 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,14 +15,15 @@ from dataclasses import dataclass, field, replace
 from legalsat.analyses.ptx_bounds import Bounds
 from legalsat.analyses.ptx_contract import Finding, Undecided
 from legalsat.analyses.ptx_contract_units import lacking
-from legalsat.analyses.ptx_machine_program import compile_kernel
+from legalsat.analyses.ptx_instruction import operation_of
+from legalsat.analyses.ptx_machine_program import Program, compile_kernel
 from legalsat.analyses.ptx_text import Kernel, PtxText, parse
 from legalsat.errors import InvalidInput
 from legalsat.extract.check_arguments import arguments
 from legalsat.extract.check_block import extents_of, take_block, words
 from legalsat.extract.ptx_clusters import clusters_of
 from legalsat.extract.ptx_least import Precondition, sweep_from_least
-from legalsat.extract.ptx_names import title_of, told
+from legalsat.extract.ptx_names import one_a_cause, title_of, told
 from legalsat.extract.ptx_sweep import MISREAD, WORK, Sweep, not_understood
 from legalsat.targets import target as as_target
 
@@ -50,7 +52,7 @@ class KernelCheck:
         block: threads of a block that are assumed since the text names them as the most; "" where it fixes them.
         cluster: CTAs of a cluster along x, y and z, where the text does not say it and it is assumed.
         conditions: what a launch must keep to, since the kernel breaks for less.
-        reached: how many of the barriers and asynchronous operations runs have come to, and how many there are.
+        covered: by name of barriers and asynchronous operations: how many runs have come to, and how many there are.
     """
 
     name: str
@@ -66,13 +68,18 @@ class KernelCheck:
     block: str = ""
     cluster: tuple[int, int, int] | None = None
     work: int = 0
-    reached: tuple[int, int] = (0, 0)
+    covered: dict[str, tuple[int, int]] = field(default_factory=dict)
     conditions: tuple[Precondition, ...] = ()
 
     @property
     def title(self) -> str:
         """The name in short, as the source has it."""
         return title_of(self.name)
+
+    @property
+    def reached(self) -> tuple[int, int]:
+        """How many of the barriers and asynchronous operations runs have come to, and how many there are."""
+        return sum(one for one, _ in self.covered.values()), sum(all_ for _, all_ in self.covered.values())
 
     @property
     def proven(self) -> bool:
@@ -189,9 +196,10 @@ def _checked(
     for shape in shapes:
         found = _check(module, replace(kernel, cluster=shape), fixed, boxes, bounds, left)
         found, left = replace(found, cluster=shape), left - found.work
-        if not found.findings and (best is None or len(found.unproven) < len(best.unproven)):
+        late = not bounds.left  # so that it may leave little open because little was run
+        if not found.findings and (best is None or (not late and len(found.unproven) < len(best.unproven))):
             best = found
-        if found.proven or left < 0:
+        if found.proven or left < 0 or late:
             break
     if best is not None:
         return best
@@ -224,16 +232,18 @@ def _check(  # noqa: PLR0917
         sweep.unproven[0 if reason == bounds.reason else line, reason] = None
 
     def shown(finding: Finding) -> Finding:
-        return replace(finding, message=told(kernel.name, finding.message))
+        message, launch = told(kernel.name, finding.message), told(kernel.name, finding.launch)
+        return replace(finding, message=message, launch=launch)
 
-    known = kernel.threads_known or kernel.threads_at_most
+    known = kernel.threads_known or kernel.threads_at_most or not _shares(module, kernel, program)
     if not known:
-        reason = f"neither .reqntid nor .maxntid, and no block is given: {program.threads} threads are taken"
+        reason = f"neither .reqntid, .maxntid nor a given block says how many threads: {program.threads} are tried"
         sweep.unproven[kernel.line, reason] = None
     findings = sorted(map(shown, sweep.findings.values()), key=lambda f: (f.line, f.kind))
     if not known:  # with other blocks it may be right
         sweep.unproven |= {(f.line, f"with blocks of {program.threads} threads: {f.message}"): None for f in findings}
         findings = []
+    findings = one_a_cause(findings)
     return KernelCheck(
         kernel.name,
         kernel.line,
@@ -247,6 +257,24 @@ def _check(  # noqa: PLR0917
         sweep.assumed,
         words(kernel.threads) if kernel.threads_at_most else "",
         work=sweep.work,
-        reached=(len(program.reached), len(program.covered)),
+        covered=_covered(program),
         conditions=tuple(replace(one, name=told(kernel.name, one.name)) for one in conditions) if not findings else (),
     )
+
+
+def _shares(module: PtxText, kernel: Kernel, program: Program) -> bool:
+    """Do the threads of a block meet, or share memory? If not, their number does not matter."""
+    symbols = {one.name for one in (*module.shared, *kernel.shared)}
+    words = {word for i in kernel.instructions for operand in i.operands for word in re.split(r"[^\w$.%@]+", operand)}
+    named = not symbols.isdisjoint(words) or any("shared" in i.name for i in kernel.instructions)
+    return named or bool(program.covered)
+
+
+def _covered(program: Program) -> dict[str, tuple[int, int]]:
+    """Return by name how many barriers and asynchronous operations runs have come to, and how many there are."""
+    found: dict[str, tuple[int, int]] = {}
+    for at in sorted(program.covered):
+        name = operation_of(program.texts[at])
+        reached, count = found.get(name, (0, 0))
+        found[name] = reached + (at in program.reached), count + 1
+    return found

@@ -14,6 +14,7 @@ from legalsat.analyses.ptx_contract import Finding
 from legalsat.analyses.sass_contract import judge
 from legalsat.analyses.sass_text import Kernel, parse
 from legalsat.errors import InvalidInput
+from legalsat.extract.ptx_names import one_a_cause, title_of
 from legalsat.targets import target as as_target
 
 KNOWN = "sm_90"  # whose asynchronous instructions are known
@@ -32,7 +33,7 @@ class SassKernelCheck:
     """What was found about one function.
 
     Attributes:
-        name: of the function. line: where it stands.
+        name: of the function. line: where it stands. known: whether its architecture is one that can be judged.
         findings: breaks of the contract. unjudged: what the order of instructions leaves open.
         covered: how many instructions were judged, by what they do.
         seconds: taken.
@@ -44,6 +45,12 @@ class SassKernelCheck:
     unjudged: tuple[Unjudged, ...]
     covered: dict[str, int]
     seconds: float
+    known: bool = True
+
+    @property
+    def title(self) -> str:
+        """The name in short, as the source has it."""
+        return title_of(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +97,9 @@ def _check(kernel: Kernel) -> SassKernelCheck:
     started = time.monotonic()
     if kernel.target and kernel.target.rstrip("a") != KNOWN:
         reason = f"the asynchronous instructions of {kernel.target} are not known, only those of {KNOWN}"
-        return SassKernelCheck(kernel.name, kernel.line, (), (Unjudged(kernel.line, reason),), {}, 0.0)
+        return SassKernelCheck(kernel.name, kernel.line, (), (Unjudged(kernel.line, reason),), {}, 0.0, known=False)
     judged = judge(kernel)
     open_ = tuple(Unjudged(line, reason) for line, reason in judged.unjudged)
+    findings = tuple(one_a_cause(judged.findings))
     seconds = time.monotonic() - started
-    return SassKernelCheck(kernel.name, kernel.line, tuple(judged.findings), open_, judged.covered, seconds)
+    return SassKernelCheck(kernel.name, kernel.line, findings, open_, judged.covered, seconds)

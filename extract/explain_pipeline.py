@@ -15,7 +15,7 @@ from legalsat.analyses.typestate import check as check_program
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
-from legalsat.extract.check_pipeline import assumptions_of, diagnostic_of
+from legalsat.extract.check_pipeline import assumptions_of, diagnostic_of, place_of
 from legalsat.extract.check_ptx import KernelCheck, check_ptx
 from legalsat.extract.pipeline_repair import pipeline_repairs
 from legalsat.pipeline import Pipeline
@@ -127,10 +127,10 @@ def _of_kernel(kernel: KernelCheck, place: str) -> Iterator[Diagnostic]:
     """Yield one diagnostic a rule: the first line, how many more there are, and the source of the rule."""
     causes, _ = _parted(kernel.findings)
     for found in (*causes, *_by_kind(kernel.warnings).values()):
-        first, more = found[0], len(found) - 1
+        first, more = replace(found[0], also=()), sum(1 + len(one.also) for one in found) - 1
         said = diagnostic_of(first)
         source = str(_RULES[first.kind].source)
-        where = f"line {first.line}{place}" + (f", and {more} more" if more else "")
+        where = place_of(first, place + (f", and {more} more" if more else ""))
         yield replace(said, where=where, note=source if said.note == source else f"{said.note}; {source}")
 
 

@@ -186,13 +186,13 @@ class Sweep:
             if finding.level != "error":
                 self.warnings.setdefault(finding.kind, finding)
             elif rank[0] or not meant or (finding.kind == "bytes_differ" and self._launched(finding.line)):
-                self.unproven[finding.line, finding.message + said] = None
+                self.unproven[finding.line, finding.message + (f", when {said}" if said else "")] = None
             else:
                 if run.periods is None:  # what breaks after ever so many rounds breaks after few ones too
                     self.failing.append((dict(values), finding.line, finding.message, finding.of_nothing))
                 if rank < self._ranks.get(place, (1 << 62, 0)):
                     self._ranks[place] = rank
-                    self.findings[place] = replace(finding, message=finding.message + said)
+                    self.findings[place] = replace(finding, launch=said)
 
     def _launched(self, line: int) -> frozenset[str]:
         """Return parameters that decide how many bytes are expected at a line, and that are not given."""
@@ -201,7 +201,7 @@ class Sweep:
     def _said(self, held: Mapping[str, int]) -> str:
         """Return the values of a run in words."""
         told = [n for n in sorted(held) if n in self.program.decisive or n in self.counted]
-        return f", with {', '.join(f'{n} = {held[n]}' for n in told)}" if told else ""
+        return ", ".join(f"{n} = {held[n]}" for n in told)
 
     @property
     def late(self) -> bool:
@@ -239,7 +239,7 @@ class Sweep:
         for finding in found.findings:
             self.findings[finding.kind, finding.line] = finding
         for line, keys in launched.items():
-            reason = f"how many bytes are expected here, {', '.join(sorted(keys))} decides, and is not given"
+            reason = f"{', '.join(sorted(keys))} decides how many bytes are expected here, and is not given"
             self.unproven[line, reason] = None
         for line, reason in found.unproven:
             self.unproven[line, reason] = None
@@ -335,7 +335,7 @@ class Sweep:
         for place in _growing(run, few, more):
             count, head = run.visits[place], place[1]
             if head not in run.periods.found and head not in self.periods:
-                reason = f"the state of this loop does not repeat within {count} rounds"
+                reason = f"the state of this loop does not repeat within {count} round{'s' * (count != 1)}"
                 self.unproven[self.program.lines[head], reason] = None
 
     # Conditions.
@@ -490,7 +490,7 @@ def sweep_all(sweep: Sweep) -> None:
     if program.bounds.reason:
         sweep.unproven[0, program.bounds.reason] = None
     if sweep.work > sweep.most:
-        sweep.unproven[0, f"not all parameters are tried within {sweep.most} instructions"] = None
+        sweep.unproven[0, f"not all values of parameters are tried within {sweep.most} instructions"] = None
 
 
 def _up(number: int, multiple: int) -> int:

@@ -47,8 +47,10 @@ examples:
   legalsat check ~/.triton/cache build/ptx --block 384 --sarif --output kernels.sarif
   cuobjdump -sass kernel.cubin | legalsat check -
 
-exit codes: 0 no break of the contract, proven or not; 1 breaks, listed, or the only file is neither PTX nor machine
-code; 2 wrong usage, or one of several files is neither, and the others have no breaks
+exit codes:
+  0  no break of the contract, proven or not
+  1  breaks, which are listed, whatever became of other files
+  2  no break, but a file could not be read or is neither PTX nor machine code; or wrong usage, a folder without files
 """
 _EXAMPLES = """\
 examples:
@@ -368,6 +370,7 @@ def _add_check(commands: Any) -> None:
         metavar="NAME=BYTES",
         help="bytes of a tensor map's box, by its parameter",
     )
+    parser.add_argument("--explain", action="store_true", help="say what verdicts rest on: values, what was covered")
     parser.add_argument("--sarif", action="store_true", help="answer in SARIF 2.1.0, for code hosts and editors")
     parser.add_argument("--output", metavar="FILE", help="write there instead of to standard output")
     _finish(parser, "legalsat.cli_check", "check")

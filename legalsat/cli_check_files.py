@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from legalsat.analyses.ptx_text import parse
@@ -15,11 +17,13 @@ from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.check_block import Extents, block_of, extents_of, takes_block
 from legalsat.extract.check_ptx import PtxCheck, check_ptx
 from legalsat.extract.check_sass import SassCheck, check_sass
-from legalsat.printable import shown
 
 STANDARD_INPUT = "<stdin>"
+MOST_BYTES = 1 << 28  # of a file
 _TEXTS = (".ptx", ".sass")
 _CUBIN = ".cubin"
+_VERSION = re.compile(r"^[^\S\n]*\.version\b", re.M)  # which begins each module of PTX
+_GIVE = "give PTX, machine code in text or a cubin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +48,11 @@ class Wishes:
 
 
 def check_files(args: Namespace) -> list[Checked]:
-    """Check what the command line names: one file strictly, of several each for itself.
+    """Check what the command line names. What is given besides must fit the only file, or one of several.
 
     Raises:
-        InvalidInput: nothing is there to check, a file cannot be read, or what is given besides fits no file.
-        LegalSatError: the only file is none that can be checked.
+        InvalidInput: nothing is there to check, or what is given besides fits no file.
+        UnknownTarget: the target is none that is known.
     """
     wishes = Wishes(
         args.target,
@@ -58,11 +62,11 @@ def check_files(args: Namespace) -> list[Checked]:
         None if args.grid is None else extents_of(_extents(args.grid, "--grid"), "the grid"),
         set(),
     )
-    if len(args.file) == 1 and not _is_folder(args.file[0]):
-        name = STANDARD_INPUT if args.file[0] == "-" else args.file[0]
-        return [Checked(name, _check(_text(args.file[0]), wishes))]
-    files = list(dict.fromkeys(_files(args.file, cubins=args.cubins)))
-    checked = [_one_of_many(file, wishes) for file in files]
+    alone = len(args.file) == 1 and not _is_folder(args.file[0])
+    files = dict.fromkeys(_files(args.file, cubins=args.cubins))
+    checked = [one for file in files for one in _checked(file, wishes, alone=alone)]
+    if alone and len(checked) == 1:
+        return checked
     unused = {*wishes.parameters, *wishes.boxes} - wishes.used
     if wishes.block and "--block" not in wishes.used:
         raise InvalidInput("no kernel of these files can be launched with --block; leave it out")
@@ -92,13 +96,30 @@ def _is_folder(name: str) -> bool:
         return False
 
 
-def _one_of_many(file: str, wishes: Wishes) -> Checked:
+def _checked(file: str, wishes: Wishes, *, alone: bool) -> Iterator[Checked]:
+    """Yield what comes of the modules in a file; what is given must fit if it has but one, and is `alone`."""
     name = STANDARD_INPUT if file == "-" else file
     try:
-        text = _text(file)
-        return Checked(name, _check(text, wishes if is_sass(text) else _fitting(text, wishes)))
+        modules = _modules(_text(file))
     except LegalSatError as error:
-        return Checked(name, None, str(error))
+        yield Checked(name, None, str(error))
+        return
+    for text in modules:
+        strict = alone and len(modules) == 1
+        try:
+            yield Checked(name, _check(text, wishes if strict or is_sass(text) else _fitting(text, wishes)))
+        except LegalSatError as error:
+            if strict and isinstance(error, InvalidInput):
+                raise  # what is given does not fit
+            yield Checked(name, None, str(error))
+
+
+def _modules(text: str) -> list[str]:
+    """Return the modules of a text, of which `cuobjdump -ptx` prints several, with the lines that they have in it."""
+    begins = [found.start() for found in _VERSION.finditer(text)]
+    if len(begins) < 2 or is_sass(text):
+        return [text]
+    return ["\n" * text.count("\n", 0, one) + text[one:end] for one, end in pairwise([*begins, len(text)])]
 
 
 def _check(text: str, wishes: Wishes) -> PtxCheck | SassCheck:
@@ -131,15 +152,21 @@ def _fitting(text: str, wishes: Wishes) -> Wishes:
 
 def _text(file: str) -> str:
     try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        if file == "-":
+            data = sys.stdin.buffer.read(MOST_BYTES + 1)
+        else:
+            with Path(file).open("rb") as stream:
+                data = stream.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:  # what no file system takes as a name is a ValueError
-        raise InvalidInput(f"cannot read {shown(file)}: {error}; give a PTX file") from error
+        why = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(f"cannot be read: {why.lower()}; {_GIVE}") from error
+    if len(data) > MOST_BYTES:
+        raise InvalidInput(f"more than {MOST_BYTES >> 20} MiB; give parts of it")
     if data.startswith(ELF):
         return disassemble(data)
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"cannot read {file}: {error}; give a PTX file") from error
+    if b"\0" in data:
+        raise InvalidInput(f"neither text nor a cubin; {_GIVE}")
+    return data.decode("utf-8", errors="replace")  # PTX is ASCII, but for names of files and comments
 
 
 def _numbers(words: Sequence[str], option: str) -> dict[str, int]:

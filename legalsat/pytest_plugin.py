@@ -12,14 +12,17 @@ import importlib.util
 import json
 import sys
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from legalsat.analyses.ptx_contract import Finding
 
 _KNOBS = "triton.knobs"
 _PROPERTY = "legalsat"
@@ -51,11 +54,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of one text: its name, whether it is proven (None for machine code), and breaks in words."""
+    """What came of one text: its name, whether it is proven (None for machine code), breaks in words, its file."""
 
     name: str
     proven: bool | None
     breaks: tuple[str, ...]
+    path: str = ""
 
 
 @dataclass
@@ -112,7 +116,7 @@ class Checker:
                 key = hashlib.sha256(data).hexdigest()
                 if key not in self._known:
                     self._known[key] = judged(name, data)
-                self.fresh.append(self._known[key])
+                self.fresh.append(replace(self._known[key], path=path))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -199,7 +203,7 @@ class _WhenImported(MetaPathFinder):
 def judged(name: str, data: bytes) -> Verdict:
     """Check one file that Triton wrote."""
     from legalsat.backends.ptx.disassemble import disassemble, disassembler  # noqa: PLC0415 - only if there are kernels
-    from legalsat.extract.check_pipeline import code_of  # noqa: PLC0415
+    from legalsat.extract.check_pipeline import code_of, place_of  # noqa: PLC0415
     from legalsat.extract.check_ptx import check_ptx  # noqa: PLC0415
     from legalsat.extract.check_sass import check_sass  # noqa: PLC0415
 
@@ -213,7 +217,11 @@ def judged(name: str, data: bytes) -> Verdict:
             findings, proven = check_sass(disassemble(data)).findings, None
     except Exception:  # a text that the check does not know, or a fault of the check: neither is the test's
         return Verdict(name, False if name.endswith(".ptx") else None, ())
-    return Verdict(name, proven, tuple(f"{code_of(f)}: {f.message} (line {f.line})" for f in findings))
+    return Verdict(name, proven, tuple(f"{code_of(f)}: {f.message} ({place_of(f)})" + _noted(f) for f in findings))
+
+
+def _noted(finding: Finding) -> str:
+    return f"; {finding.note}" if finding.note else ""
 
 
 def _counted(verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -241,4 +249,5 @@ def _told(verdict: Verdict) -> str:
         return ""
     more = len(verdict.breaks) - _MOST_TOLD
     lines = [*verdict.breaks[:_MOST_TOLD], *([f"and {more} more"] if more > 0 else [])]
-    return "\n  ".join([f"{verdict.name} breaks the asynchronous contract:", *lines])
+    place = [f"--> {verdict.path}"] if verdict.path else []
+    return "\n  ".join([f"{verdict.name} breaks the asynchronous contract:", *lines, *place])

@@ -25,9 +25,10 @@ class Result:
         message: what is wrong here, with numbers.
         line: of the file, from 1; 0 where it is about the whole file, or there is none.
         markdown: the message at more length; empty for none.
-        about: what it is about, where that is no place in a file, such as "TMA copy, box 64 x 8".
+        about: what it is about besides a place in a file, such as "TMA copy, box 64 x 8" or a kernel's name.
         properties: more about it, as plain values.
         path: of its file, where it is another than that of the log.
+        also: other lines of the file with the same.
     """
 
     rule: str
@@ -39,6 +40,7 @@ class Result:
     about: str = ""
     properties: Mapping[str, Any] = field(default_factory=dict)
     path: str = ""
+    also: tuple[int, ...] = ()
 
 
 def sarif(
@@ -54,14 +56,12 @@ def sarif(
         rules: for rules by name, more fields of their reportingDescriptor, such as "help".
     """
     listed = list(results)
-    named = {one.rule: one.summary for one in listed}
+    named = {one.rule: one for one in listed}
     index = {name: n for n, name in enumerate(named)}
     driver = {
         "name": tool,
         "version": version,
-        "rules": [
-            {"id": name, "shortDescription": {"text": text}, **rules.get(name, {})} for name, text in named.items()
-        ],
+        "rules": [{**_descriptor(one), **rules.get(name, {})} for name, one in named.items()],
     }
     return {
         "$schema": SCHEMA,
@@ -70,13 +70,24 @@ def sarif(
     }
 
 
+def _descriptor(one: Result) -> dict[str, Any]:
+    """Return the least that code hosts ask of a rule: two descriptions, help and a level."""
+    said = {"text": one.summary}
+    return {
+        "id": one.rule,
+        "shortDescription": said,
+        "fullDescription": said,
+        "help": said,
+        "defaultConfiguration": {"level": one.level},
+    }
+
+
 def _result(one: Result, index: int, path: str | None) -> dict[str, Any]:
     place: dict[str, Any] = {}
     path = one.path or path
     if path is not None:
-        place["physicalLocation"] = {"artifactLocation": {"uri": quote(path)}}
-        if one.line > 0:
-            place["physicalLocation"]["region"] = {"startLine": one.line}
+        # Code hosts show nothing without a line, so what is about a whole file stands at its first.
+        place["physicalLocation"] = _place(path, max(1, one.line))
     if one.about:
         place["logicalLocations"] = [{"fullyQualifiedName": one.about}]
     message = {"text": one.message}
@@ -85,6 +96,14 @@ def _result(one: Result, index: int, path: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {"ruleId": one.rule, "ruleIndex": index, "level": one.level, "message": message}
     if place:
         found["locations"] = [place]
+    if path is not None and one.also:
+        found["relatedLocations"] = [
+            {"physicalLocation": _place(path, line), "message": {"text": "the same"}} for line in one.also
+        ]
     if one.properties:
         found["properties"] = dict(one.properties)
     return found
+
+
+def _place(path: str, line: int) -> dict[str, Any]:
+    return {"artifactLocation": {"uri": quote(path)}, "region": {"startLine": line}}

@@ -61,7 +61,7 @@ class Look:
 
     def wrap(self, text: str, first: str = "", rest: str | None = None) -> str:
         """Return `text` wrapped, its first line after `first` and the others after `rest` (as many blanks)."""
-        hang = " " * len(first) if rest is None else rest
+        hang = " " * len(_PAINTED.sub("", first)) if rest is None else rest
         lines = textwrap.wrap(
             text,
             max(self.width, len(hang) + 20),

@@ -5,7 +5,7 @@ Repairs change no file, so they are no `fixes`: they stand in the properties of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import legalsat
@@ -25,10 +25,14 @@ def explanation_sarif(found: Explanation, path: str | None = None) -> dict[str, 
         path: of the file that was explained, as a URI reference; None where there is none, and results name what they
             are about alone.
     """
-    results = list(_results(found))
-    known = rules_by_code()
-    rules = {one.rule: _descriptor(known[one.rule]) for one in results if one.rule in known}
-    return sarif(results, path, "legalsat", legalsat.__version__, rules=rules)
+    return with_rules(_results(found), path)
+
+
+def with_rules(results: Iterable[Result], path: str | None = None) -> dict[str, Any]:
+    """Return a SARIF 2.1.0 log of results, in which each rule of the library tells its help page and its source."""
+    listed, known = list(results), rules_by_code()
+    rules = {one.rule: _descriptor(known[one.rule]) for one in listed if one.rule in known}
+    return sarif(listed, path, "legalsat", legalsat.__version__, rules=rules)
 
 
 def _results(found: Explanation) -> Iterator[Result]:

@@ -3,16 +3,20 @@
 Real kernels (tests/data and this library's own printer) with their tokens, lines and numbers garbled; kernels of random
 instructions; and noise that knows no grammar. `python tests/fuzz_ptx.py SEED COUNT` asks the readers, within
 10 s of processor time each.
+
+    python tests/fuzz_ptx.py SEED COUNT --keep FOLDER        also writes what fails to FOLDER
+    python tests/fuzz_ptx.py SEED COUNT --foreign FOLDER     garbles and mixes only the kernels below FOLDER
 """
 
 from __future__ import annotations
 
+import argparse
 import random
 import re
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,6 +29,7 @@ from legalsat.targets import TARGETS
 DATA = Path(__file__).parent / "data"
 MOST_CHARACTERS = 400_000
 SECONDS = 10.0
+MIXED = 0.1
 
 Edit = Callable[[random.Random, str], str]
 
@@ -140,12 +145,23 @@ def texts(rng: random.Random) -> Iterator[str]:
     """Yield texts without end; the same ones for the same state of `rng`."""
     while True:
         kind = rng.random()
-        text = _garbled(rng) if kind < 0.6 else _kernel(rng) if kind < 0.9 else _noise(rng)
+        text = garbled(rng, bases()) if kind < 0.6 else _kernel(rng) if kind < 0.9 else _noise(rng)
         yield text[:MOST_CHARACTERS]
 
 
-def _garbled(rng: random.Random) -> str:
-    text = rng.choice(bases())
+def foreign_texts(rng: random.Random, folder: Path) -> Iterator[str]:
+    """Yield garbled texts of the kernels below a folder without end."""
+    kernels = [path.read_text() for path in sorted(folder.rglob("*.ptx"))]
+    while True:
+        yield garbled(rng, kernels)
+
+
+def garbled(rng: random.Random, bases: Sequence[str]) -> str:
+    """Return one of the texts, perhaps with the rest of another from some line on, with edits."""
+    text = rng.choice(bases)
+    if rng.random() < MIXED:
+        head, tail = text.split("\n"), rng.choice(bases).split("\n")
+        text = "\n".join(head[: rng.randrange(len(head))] + tail[rng.randrange(len(tail)) :])
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8, 30))):
         text = rng.choice(_EDITS)(rng, text)[:MOST_CHARACTERS]
     return text
@@ -343,15 +359,19 @@ def ask(text: str, taken: list[float] | None = None) -> str:
 
 
 def main() -> int:
-    """Ask the readers of so many texts; print and keep what fails in the folder that is given third."""
-    seed, count = int(sys.argv[1]), int(sys.argv[2])
-    kept = Path(sys.argv[3]) if len(sys.argv) > 3 else None
-    failed, worst = 0, 0.0
-    drawn = texts(random.Random(seed))
-    for number in range(count):
+    """Ask the readers of so many texts; print and keep what fails."""
+    parser = argparse.ArgumentParser(description="Ask the readers of PTX for what garbled texts mean.")
+    parser.add_argument("seed", type=int)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--keep", type=Path, help="folder for texts that fail")
+    parser.add_argument("--foreign", type=Path, help="folder of kernels to garble, instead of those of the tests")
+    given = parser.parse_args()
+    failed, worst, rng = 0, 0.0, random.Random(given.seed)
+    drawn = texts(rng) if given.foreign is None else foreign_texts(rng, given.foreign)
+    for number in range(given.count):
         text, each, why = next(drawn), list[float](), ""
-        if kept is not None:
-            (kept / f"under_way_{seed}.ptx").write_text(text, errors="surrogatepass")
+        if given.keep is not None:
+            (given.keep / f"under_way_{given.seed}.ptx").write_text(text, errors="surrogatepass")
         try:
             ask(text, each)
         except Exception as error:  # all that escapes is what is looked for
@@ -363,9 +383,9 @@ def main() -> int:
         if why:
             failed += 1
             print(f"text {number}: {why}", flush=True)
-            if kept is not None:
-                (kept / f"failed_{seed}_{number}.ptx").write_text(text, errors="surrogatepass")
-    print(f"{count} texts of seed {seed}: {failed} failed, the longest took {worst:.2f} s")
+            if given.keep is not None:
+                (given.keep / f"failed_{given.seed}_{number}.ptx").write_text(text, errors="surrogatepass")
+    print(f"{given.count} texts of seed {given.seed}: {failed} failed, the longest took {worst:.2f} s")
     return int(failed > 0)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_check_ptx import DATA, LOAD, SET_UP, kernel, ping_pong, two_loads, wait
+from test_check_ptx import DATA, HEAD, LOAD, SET_UP, kernel, ping_pong, two_loads, wait
 
 import legalsat as ls
 from bench.ptx_judged import answer, faults
@@ -342,7 +342,11 @@ def test_without_any_word_on_the_block_nothing_is_proven() -> None:
     for released in (True, False):
         found = ls.check_pipeline(ping_pong(released=released).replace(".reqntid 64", ""))
         assert not found.proven and not found.diagnostics
-        assert any("no block is given: 128 threads are taken" in one for one in found.unproven)
+        assert any("says how many threads: 128 are tried" in one for one in found.unproven)
+    alone = HEAD + ".visible .entry k()\n{ .reg .b32 %r<2>; mov.u32 %r0, %tid.x; ret; }"
+    assert check_ptx(alone).proven  # threads that share nothing may be as many as they like
+    for meeting in ("bar.sync 0", "mov.u32 %r0, memory", "ld.shared.u32 %r0, [16]"):
+        assert not check_ptx(alone.replace("ret;", f"{meeting}; ret;")).proven
 
 
 def test_a_block_is_taken_by_the_kernels_that_leave_it_open() -> None:
@@ -401,14 +405,14 @@ COUNT = "ld.param.u32 %r0, [n];"
         ("bar.sync 15;", "proven"),
         ("bar.sync 16;", "PIPE028"),
         ("bar.sync 1, 33;", "PIPE028"),
-        (f"{COUNT} bar.sync %r0;", "barrier 16 of the block, outside 0 to 15, with n = 16"),
+        (f"{COUNT} bar.sync %r0;", "barrier 16 of the block, outside 0 to 15, when n = 16"),
         (f"{COUNT} and.b32 %r1, %r0, 7; barrier.sync %r1;", "proven"),
-        (f"{COUNT} and.b32 %r1, %r0, 31; barrier.sync.aligned %r1;", "with n = 16"),
-        ("mov.u32 %r0, %ctaid.x; bar.sync %r0;", "with %ctaid.x = 16"),
+        (f"{COUNT} and.b32 %r1, %r0, 31; barrier.sync.aligned %r1;", "when n = 16"),
+        ("mov.u32 %r0, %ctaid.x; bar.sync %r0;", "when %ctaid.x = 16"),
         ("mov.u32 %r0, %tid.x; shr.u32 %r0, %r0, 5; bar.sync %r0, 32;", "proven"),
         ("mov.u32 %r0, %tid.x; shr.u32 %r0, %r0, 5; add.s32 %r0, %r0, 15; bar.sync %r0, 32;", "PIPE028"),
-        (f"{COUNT} shl.b32 %r0, %r0, 6; {ARRIVES.replace('[b], 64', '[b], %r0')}", "64 of 128 arrivals, with n = 2"),
-        (f"{COUNT} {ARRIVES.replace('_, [b]', '_, [b], %r0')}", "with n = 2"),
+        (f"{COUNT} shl.b32 %r0, %r0, 6; {ARRIVES.replace('[b], 64', '[b], %r0')}", "64 of 128 arrivals, when n = 2"),
+        (f"{COUNT} {ARRIVES.replace('_, [b]', '_, [b], %r0')}", "when n = 2"),
         (ARRIVES, "proven"),
     ],
 )
@@ -463,3 +467,20 @@ def test_explanations_say_what_a_proof_has_covered() -> None:
     # The case of a switch to which no warp goes: two barriers of the block, as the text's last lines show.
     assert check.proven and (reached, covered) == (covered - 2, covered)
     assert f"runs reached {reached} of {covered} barriers and asynchronous operations" in str(ls.explain(text, "h200"))
+
+
+ALLOC = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;"
+PRODUCT = "tcgen05.mma.cta_group::1.kind::f16 [%r0], %d0, %d1, %r1, %p0;"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (f"mov.u32 %r2, memory; add.s32 %r2, %r2, 300000; {ALLOC}", "an address lies outside shared memory"),
+        (f"ld.param.u32 %r1, [n]; setp.eq.u32 %p0, %r1, 5; {PRODUCT}", "the instruction descriptor is 0x"),
+    ],
+)
+def test_what_the_launch_or_a_block_of_another_size_would_decide_is_told(body: str, said: str) -> None:
+    begin = "mov.u32 %r0, 0; mov.u64 %d0, 0; mov.u64 %d1, 0;"
+    found = check_ptx(kernel(begin, body, threads=32).replace("sm_90a", "sm_100a"))
+    assert any(one.reason.startswith(said) for one in found.unproven), found

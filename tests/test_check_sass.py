@@ -95,7 +95,7 @@ def test_offsets_that_go_back_are_refused() -> None:
         parse(listing("NOP", "EXIT") + "        /*0000*/ NOP ;\n")
 
 
-def test_another_architecture_is_refused_or_left_open() -> None:
+def test_another_architecture_is_refused_or_left_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "code for sm_90a\n" + listing("EXIT")
     assert not check_sass(text, "h200").unjudged
     with pytest.raises(InvalidInput, match="for sm_90a, not b200"):
@@ -106,6 +106,10 @@ def test_another_architecture_is_refused_or_left_open() -> None:
         check_sass(text, "h2000")
     (open_,) = check_sass(text.replace("sm_90a", "sm_100a")).unjudged
     assert "sm_100a are not known" in open_.reason
+    file = tmp_path / "k.sass"
+    file.write_text(text.replace("sm_90a", "sm_100a"))
+    assert main(["check", str(file)]) == 0
+    assert "k: not judged\n" in capsys.readouterr().out
 
 
 def test_one_function_for_several_architectures(capsys: pytest.CaptureFixture[str]) -> None:
@@ -277,7 +281,7 @@ def test_one_cause_is_one_finding_and_says_where() -> None:
     (found,) = judge(kernel_of(ARRIVE, PRODUCT, READ, "FADD R3, R25, R3", WAIT, "EXIT")).findings
     assert found.line == 4
     assert "`FADD R2, R24, R31` at 0x20 reads R24" in found.message and f"`{PRODUCT}` at 0x10" in found.message
-    assert "1 more instruction up to 0x30" in found.message
+    assert "; so does 1 more up to 0x30" in found.message
     (told,) = ls.check_pipeline(listing(ARRIVE, PRODUCT, READ, WAIT, "EXIT")).diagnostics
     assert told.code == next(rule.code for rule in PIPELINE_RULES if rule.name == "sums_not_ready")
 

@@ -96,8 +96,8 @@ def test_a_fault_on_the_way_that_few_launches_take_is_found(name: str) -> None:
     found = only(one_load(condition))
     assert {f.kind for f in found.findings} == {"read_before_full", "stage_overwritten"}  # a race, from either side
     for finding in found.findings:
-        values = dict(re.findall(r"([%\w.]+) = (\d+)", finding.message))
-        assert holds(int(values[key])), finding.message
+        values = dict(re.findall(r"([%\w.]+) = (\d+)", finding.launch))
+        assert holds(int(values[key])), finding
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
@@ -164,14 +164,14 @@ def test_what_is_given_is_not_varied() -> None:
 def test_a_finding_names_the_smallest_values_of_its_kind() -> None:
     condition = "ld.param.u32 %r2, [n];\nsetp.gt.u32 %p1, %r2, 2;"
     (finding, *_) = only(one_load(condition)).findings
-    assert finding.message.endswith(", with n = 3")
+    assert finding.launch == "n = 3"
 
 
 def test_what_only_a_negative_count_does_is_left_open() -> None:
     text = one_load("ld.param.s32 %r2, [n];\nsetp.lt.s32 %p1, %r2, 0;", ".param .s32 n, .param .u64 x")
     found = only(text)
     assert not found.findings and not found.proven
-    assert any(u.reason.endswith("with n = -1") for u in found.unproven)
+    assert any(u.reason.endswith("when n = -1") for u in found.unproven)
 
 
 # Loops.
@@ -240,7 +240,7 @@ def test_rings_of_any_stages_are_proven(stages: int) -> None:
 def test_a_ring_that_releases_nothing_is_found_once_it_is_full() -> None:
     for stages in (2, 6):
         (finding, *_) = [f for f in only(ring(stages, released=False)).findings if f.kind == "arrivals_missing"]
-        assert finding.message.endswith(f"with n = {stages + 1}")
+        assert finding.launch == f"n = {stages + 1}"
 
 
 def test_64_bit_counts_of_rounds_take_no_longer() -> None:
@@ -256,7 +256,7 @@ def test_a_turn_that_no_run_reaches_is_found_or_left_open(turn: int) -> None:
     text = ring(2, fault=fault)
     found = only(text)
     if turn < 20:
-        assert any(f.message.endswith(f"with n = {turn + 1}") for f in found.findings)
+        assert any(f.launch == f"n = {turn + 1}" for f in found.findings)
     assert not found.proven
     line = line_of(text, "@%p5 bra PASSED")
     assert found.findings or line in {u.line for u in found.unproven}
@@ -315,7 +315,7 @@ def test_loops_that_are_unrolled_by_four_are_proven() -> None:
 def test_a_fault_in_one_of_four_rounds_is_found(place: int) -> None:
     found = only(unrolled(left_out=place))
     assert {f.kind for f in found.findings} >= {"read_before_full"}
-    assert all(f.message.endswith("with n = 4") for f in found.findings)
+    assert all(f.launch == "n = 4" for f in found.findings)
 
 
 # Sizes and addresses.

@@ -63,7 +63,7 @@ def test_what_breaks_between_sizes_that_are_right_is_an_error() -> None:
     count = "setp.eq.s32 %p1, %r2, 3;"
     text = ring(2).replace("setp.lt.s32 %p1, %r2, 1;", count).replace(GUARD, f"@!%p0 bra OTHERS;\n{GUARD}\nOTHERS:")
     (finding, *_) = only(text).findings
-    assert finding.message.endswith("with n = 3")
+    assert finding.launch == "n = 3"
 
 
 def test_a_race_for_small_sizes_is_an_error() -> None:
@@ -105,6 +105,10 @@ def test_conditions_are_told_wherever_a_proof_is(tmp_path: Path, capsys: pytest.
         ("_ZN2M913matmulKernel9ILi128ELi256EEEviiP13__nv_bfloat16", "matmulKernel9"),
         ("_ZN7cutlass13device_kernelINS_4gemm6kernel13GemmUniversalEEEvNT_6ParamsE", "device_kernel"),
         ("_Z3addPfS_i", "add"),
+        ("_Z6kernel14matmul_globals", "kernel"),
+        ("_ZL6kernel14matmul_globalsi", "kernel"),
+        ("kernel_cutlass_kernel___main__Dense_object_at__TiledMMA_ThrLayoutVMNK11110000_0", "Dense.kernel"),
+        ("kernel_cutlass_scale_rows_tensorptri8genericalign32odiv512i64div5121__0", "scale_rows"),
         ("_ZN12_GLOBAL__N_1L4copyEv", "copy"),
         ("matmul_kernel", "matmul_kernel"),
         ("_Zen", "_Zen"),

@@ -15,6 +15,7 @@ from legalsat import files
 from legalsat.errors import LegalSatError
 
 SECONDS = 120  # for one cubin; a kernel takes a few hundredths
+MOST_TOLD = 200  # characters of what nvdisasm says
 ELF = b"\x7fELF"
 
 
@@ -41,8 +42,8 @@ def disassemble(cubin: bytes) -> str:
         except subprocess.TimeoutExpired:
             raise DisassemblyFailed(f"nvdisasm took more than {SECONDS} s; give the text itself") from None
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()[:3]
-        raise DisassemblyFailed(f"nvdisasm refuses the cubin: {said}; give one of an NVIDIA GPU")
+        said = " ".join(done.stderr.decode(errors="replace").replace(str(binary), "it").split())[:MOST_TOLD]
+        raise DisassemblyFailed(f"no cubin of an NVIDIA GPU ({said}); give one, or what cuobjdump prints of this")
     return done.stdout.decode(errors="replace")
 
 
