@@ -193,6 +193,7 @@ class Order:
         unwritten: by line, how threads or stores have read such memory: the use, the first byte, whether nothing of it
             was written by anybody.
         blind: somebody has written where is not known.
+        doubts: lines and reasons of what is wrong if boxes are as large as is guessed.
         maps: of accesses that are loads by tensor maps, the map. mixed: by line, maps that fill one operand together.
     """
 
@@ -212,6 +213,7 @@ class Order:
         self.seen = np.zeros(self.shared.regions.cells, dtype=bool)
         self.unwritten: dict[int, tuple[str, int, bool]] = {}
         self.blind = False
+        self.doubts: dict[tuple[int, str], None] = {}
         self.maps: dict[int, str] = {}
         self.mixed: dict[int, frozenset[str]] = {}
 
@@ -226,8 +228,11 @@ class Order:
         self.agents += 1
         return self.agents - 1
 
-    def find(self, kind: str, line: int, message: str, note: str = "", help_: str = "") -> None:
-        """Add a finding, once for each kind and line."""
+    def find(self, kind: str, line: int, message: str, note: str = "", help_: str = "", *, sure: bool = True) -> None:
+        """Add a finding, once for each kind and line; of what is only guessed, that it is open."""
+        if not sure:
+            self.doubts[line, f"{message} ({note}); how many bytes its box has is not known"] = None
+            return
         self.findings.setdefault((kind, line), Finding(kind, line, message, note, help_ or _HELP[kind]))
 
     def meet_lanes(self, worker: Worker) -> None:
@@ -309,6 +314,7 @@ class Order:
                     line,
                     f"{_USES[kind]} reads shared memory that ordinary stores wrote, with no proxy fence between",
                     f"written at line {access.line}",
+                    sure=kind != "guess",
                 )
             elif access.kind == "cp.async" and kind in _ASYNCHRONOUS and worker.fenced[access.agent] <= access.epoch:
                 self.find(
@@ -316,6 +322,7 @@ class Order:
                     line,
                     f"{_USES[kind]} reads shared memory that cp.async wrote, with no proxy fence between",
                     f"written at line {access.line}",
+                    sure=kind != "guess",
                 )
         memory.has_read(cells, agent, self._add(agent, epoch, kind, line))
 
@@ -384,7 +391,7 @@ class Order:
         A warp reads at an address for each lane, and may drop what some lanes have read. So only what nobody has
         written any part of is an error.
         """
-        open_: dict[tuple[int, str], None] = {}
+        open_: dict[tuple[int, str], None] = dict(self.doubts)
         for line, (kind, first, whole) in self.unwritten.items():
             what = f"{_USES[kind]} reads shared byte {in_words(first)}"
             if whole and not self.blind:
@@ -408,7 +415,7 @@ class Order:
             message = f"{_USES[kind]} may come before the write that it needs"
         else:
             found, message = "read_before_full", f"{_USES[kind]} may read before {_USES[access.kind]} is done"
-        self.find(found, line, message, f"written at line {access.line}")
+        self.find(found, line, message, f"written at line {access.line}", sure=kind != "guess")
 
     def _overwritten(self, access: Access, kind: str, line: int) -> None:
         found = {
@@ -424,12 +431,13 @@ class Order:
             line,
             f"{_USES[kind]} may overwrite memory while {_USES[access.kind]} still uses it",
             f"used at line {access.line}",
+            sure=access.kind != "guess",
         )
 
 
 _MATRIX = {"wgmma", "tcgen05"}
 _READS = {"ld", "store"}
-_ASYNCHRONOUS = {*_MATRIX, "store"}
+_ASYNCHRONOUS = {*_MATRIX, "store", "guess"}
 _IN_ORDER = {"tcgen05", "st.tensor", "ld.tensor", "cp.async"}
 _USES = {
     "ld": "a load by threads",
@@ -438,6 +446,7 @@ _USES = {
     "wgmma": "a wgmma",
     "tcgen05": "a tcgen05 multiplication",
     "store": "the copy engine's store",
+    "guess": "a store of as many bytes as are written there",
     "cp.async": "cp.async",
     "barrier": "an operation on a barrier",
     "init": "mbarrier.init",

@@ -242,10 +242,14 @@ def _store(program: Any, i: Instruction) -> Operation:
                 run.maps.use(warp.worker, warp.rank, at_map, ((held.agent, held.closed),), line)
             count = counts[begin]
             _aligned(run, begin, known if not tensor else 0, tensor=tensor, line=line)
-            cells = order.cells(int(begin), max(1, min(count, SHARED_BYTES - begin % SHARED_BYTES)))
-            order.read(order.shared, cells, warp.worker, held.agent, held.closed, "store", line)
+            count = max(1, min(count, SHARED_BYTES - begin % SHARED_BYTES))
+            sure = count if known is not None else UNKNOWN_BOX
+            order.read(order.shared, order.cells(int(begin), sure), warp.worker, held.agent, held.closed, "store", line)
+            if count > sure:
+                rest = order.cells(int(begin) + sure, count - sure)
+                order.read(order.shared, rest, warp.worker, held.agent, held.closed, "guess", line)
             held.open_lines.append(line)
-            run.store_places.setdefault(begin, line)
+            run.program.store_places.add(begin)
         return None
 
     return operation
@@ -263,10 +267,8 @@ def _written_run(run: Run, begin: int) -> int:
     """Return how many bytes from here threads have written, up to where another store begins."""
     granule, accesses = run.order.granule, run.order.accesses
     count = run.order.shared.length(begin // granule, 1 << 15, lambda number: accesses[number].kind == "st")
-    end = begin + count * granule
-    for other in run.store_places:
-        if begin < other < end:
-            end = other
+    end = min((other for other in run.program.store_places if other > begin), default=begin + count * granule)
+    end = min(end, begin + count * granule)
     return max(end - begin, UNKNOWN_BOX)
 
 

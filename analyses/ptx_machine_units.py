@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses import ptx_machine_copies as copies
+from legalsat.analyses import ptx_machine_data as data
 from legalsat.analyses import ptx_machine_maps as maps
 from legalsat.analyses import ptx_machine_matrix as matrix
 from legalsat.analyses.ptx_contract import Undecided
@@ -17,7 +18,7 @@ from legalsat.analyses.ptx_instruction import Instruction, vector
 from legalsat.analyses.ptx_machine import BLOCK, PARK, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_alu import FULL, LANES, Value, lanes_of
 from legalsat.analyses.ptx_machine_guards import active, assign, guard_of
-from legalsat.analyses.ptx_machine_memory import place_of
+from legalsat.analyses.ptx_machine_memory import NOWHERE, SHARED_BASE, SHARED_BYTES, in_words, place_of
 from legalsat.analyses.ptx_machine_places import Place, Places
 
 EFFECTS = {"mbarrier", "cp", "wgmma", "tcgen05", "fence", "st", "ldmatrix", "stmatrix", "setmaxnreg", "tensormap",
@@ -155,7 +156,15 @@ def shared_places(part: Part, place: int, offset: int, lanes: int, line: int) ->
     Raises:
         Undecided: the addresses are not known.
     """
-    return place_of(known_lanes(part, place, offset, lanes, line))
+    return _held(place_of(known_lanes(part, place, offset, lanes, line)), line)
+
+
+def _held(places: Any, line: int) -> Any:
+    """Return places, if all lie in the shared memory of a CTA."""
+    most = places if isinstance(places, int) else int(places.max())
+    if most >= NOWHERE:
+        raise Undecided(line, f"shared byte {in_words(most)} is none of the {SHARED_BYTES - SHARED_BASE} of a block")
+    return places
 
 
 def shared_place(part: Part, place: int, offset: int, lanes: int, line: int) -> int:
@@ -164,7 +173,7 @@ def shared_place(part: Part, place: int, offset: int, lanes: int, line: int) -> 
     Raises:
         Undecided: the address is not known, or not the same in all lanes.
     """
-    found: int = place_of(one_address(part, place, offset, lanes, line))
+    found: int = _held(place_of(one_address(part, place, offset, lanes, line)), line)
     return found
 
 
@@ -429,6 +438,8 @@ def make_load(program: Any, i: Instruction) -> Operation:
     each = size // len(names)
     if space == "param":
         return _parameter(program, i, places, each)
+    if id(i) in program.roles.words and places:
+        return _load_word(program, i, places, each)
     if space not in {"shared", ""}:
         return _unknown_load(places, guard, line)
     place, offset = program.address(i.operands[1], line)
@@ -469,6 +480,21 @@ def _unknown_load(places: list[tuple[int, int]], guard: tuple[int, int], line: i
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         for _, to in places:
             assign(part, to, None, guard, line)
+        return None
+
+    return operation
+
+
+def _load_word(program: Any, i: Instruction, places: list[tuple[int, int]], each: int) -> Operation:
+    line, guard, pointer = i.line, guard_of(program, i), program.roles.words[id(i)]
+    base, offset = program.address(i.operands[1], line)
+    program.steering.add(data.name_of(pointer))
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        begin = part.registers[base]
+        address = begin + offset if isinstance(begin, int) else None
+        for j, to in places:
+            assign(part, to, data.word(program, run.parameters, pointer, address, j, each), guard, line)
         return None
 
     return operation

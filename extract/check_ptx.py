@@ -20,7 +20,7 @@ from legalsat.errors import InvalidInput
 from legalsat.extract.check_arguments import arguments
 from legalsat.extract.check_block import extents_of, take_block, words
 from legalsat.extract.ptx_clusters import clusters_of
-from legalsat.extract.ptx_least import Precondition, sweep_from_least
+from legalsat.extract.ptx_least import Precondition, counts_of, sweep_from_least
 from legalsat.extract.ptx_names import title_of, told
 from legalsat.extract.ptx_sweep import MISREAD, WORK, Sweep, not_understood
 from legalsat.targets import target as as_target
@@ -191,7 +191,7 @@ def _checked(
         found, left = replace(found, cluster=shape), left - found.work
         if not found.findings and (best is None or len(found.unproven) < len(best.unproven)):
             best = found
-        if found.proven or left < 0:
+        if not found.findings or left < 0:
             break
     if best is not None:
         return best
@@ -212,6 +212,7 @@ def _check(  # noqa: PLR0917
         program = compile_kernel(module, kernel, bounds)
         sweep = Sweep(program, fixed, dict(boxes), most=work)
         sweep, conditions = sweep_from_least(sweep)
+        conditions += counts_of(sweep)
     except Undecided as stop:
         reason, line = stop.reason, stop.line or line
     except MISREAD as error:

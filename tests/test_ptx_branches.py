@@ -58,7 +58,7 @@ LOADED:
 READ = "ld.shared.u32 %r20, [%r1];\nst.global.u32 [%d0], %r20;\n"
 
 
-def one_load(condition: str, parameters: str = ".param .u32 n, .param .u64 x") -> str:
+def one_load(condition: str, parameters: str = ".param .u32 n, .param .u64 x, .param .u64 y") -> str:
     """One load, and a wait for it that is before the read unless the condition, in %p1, holds: then it is after."""
     before, after = (wait(f"%r1+{BARRIERS}", "0", name) for name in ("BEFORE", "AFTER"))
     return kernel(f"{START}{condition}\n@%p1 bra LATE;\n{before}{READ}bra END;\nLATE:\n{READ}{after}END:\n", parameters)
@@ -87,6 +87,16 @@ CONDITIONS: dict[str, tuple[str, str, Callable[[int], bool]]] = {
         "x",
         lambda x: x % 16 != 0,
     ),
+    "a word": (
+        "ld.param.u64 %d1, [y];\nld.global.u32 %r2, [%d1+4];\nsetp.eq.u32 %p1, %r2, 20;",
+        "[y]",
+        lambda n: n == 10,
+    ),
+    "a scale": (
+        "ld.param.u64 %d1, [y];\nld.global.f32 %r2, [%d1];\nsetp.neu.f32 %p1, %r2, 0f00000000;\nnot.pred %p1, %p1;",
+        "[y]",
+        lambda n: n == 0,
+    ),
 }
 
 
@@ -96,7 +106,7 @@ def test_a_fault_on_the_way_that_few_launches_take_is_found(name: str) -> None:
     found = only(one_load(condition))
     assert {f.kind for f in found.findings} == {"read_before_full", "stage_overwritten"}  # a race, from either side
     for finding in found.findings:
-        values = dict(re.findall(r"([%\w.]+) = (\d+)", finding.message))
+        values = dict(re.findall(r"([%\w.\[\]]+) = (\d+)", finding.message))
         assert holds(int(values[key])), finding.message
 
 
@@ -140,6 +150,8 @@ def test_what_is_the_same_for_every_launch_is_no_matter() -> None:
 def test_a_branch_before_stores_to_global_memory_alone_is_no_matter() -> None:
     body = """ld.param.u32 %r2, [n];
 ld.param.u64 %d0, [x];
+mul.wide.u32 %d1, %r0, 4;
+add.u64 %d0, %d0, %d1;
 ld.global.u32 %r3, [%d0];
 setp.eq.u32 %p1, %r3, 0;
 @%p1 bra END;
@@ -153,6 +165,13 @@ bar.sync 0;
     with_barrier = kernel(body.replace("st.global.u32 [%d0], %r0;", "bar.sync 1;"))
     (open_,) = only(with_barrier).unproven
     assert (open_.line, open_.reason) == (line_of(with_barrier, "@%p1 bra END"), "a predicate depends on data")
+
+
+def test_a_word_that_the_kernel_writes_is_no_parameter() -> None:
+    load = "ld.param.u64 %d1, [y];\n{}ld.global.u32 %r2, [%d1];\nsetp.eq.u32 %p1, %r2, 20;"
+    assert only(one_load(load.format(""))).findings
+    found = only(one_load(load.format("st.global.u32 [%d1+8], %r0;\n")))
+    assert not found.findings and "a predicate depends on data" in {u.reason for u in found.unproven}
 
 
 def test_what_is_given_is_not_varied() -> None:
