@@ -117,7 +117,8 @@ class Run:
         boxes: bytes of the boxes of maps, by the parameter's name, where known.
         steps: after how many instructions it is given up.
         periods: what compares states at the heads of loops; the run ends when all have been seen to repeat.
-        backwards: the last warp goes first. What a store of unknown size reads is what has been written by then.
+        backwards: the last warp goes first, and each first look at a phase fails, so that who does not look again has
+            not waited. What a store of unknown size reads is what has been written by then.
     """
 
     def __init__(

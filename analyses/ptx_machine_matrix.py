@@ -453,8 +453,9 @@ def _use_tensor(  # noqa: PLR0917
     order, worker = run.order, warp.worker
     address = units.one_address(part, *place, part.mask, line)
     lane, column = address >> 16, address & 0xFFFF
-    first = lane // STRIP_LANES % TENSOR_STRIPS
-    strips = (first,) if lanes == STRIP_LANES else (first // 2 * 2, first // 2 * 2 + 1)
+    # A warp reaches its own quarter, whatever quarter the address names (DeepGEMM, tilelang name the first one).
+    quarter = 2 * (warp.local % 4)
+    strips = (quarter + lane // STRIP_LANES % 2,) if lanes == STRIP_LANES else (quarter, quarter + 1)
     cells = _columns(column, count, warp.rank, strips)
     if half:
         cells = np.concatenate([cells, _columns(column + half, count, warp.rank, strips)])

@@ -321,12 +321,13 @@ def _wait(program: Any, i: Instruction, at: int) -> Operation:
         if found is None:
             raise Undecided(line, "a wait on no barrier")
         barrier, phase = found
-        if barrier.phase > phase:
+        again = warp.failed_waits.get(at) == (barrier.agent, phase)
+        if barrier.phase > phase and (again or not run.backwards):
             run.barriers.passed(warp.worker, lanes, barrier, phase, line)
             assign(part, target, FULL, guard, line)
             return None
-        # The first look may fail, as on hardware; who looks again waits.
-        if warp.failed_waits.get(at) != (barrier.agent, phase):
+        # The first look may fail, as on hardware, even if the phase is over by now; who looks again waits.
+        if not again:
             warp.failed_waits[at] = barrier.agent, phase
             assign(part, target, 0, guard, line)
             return None

@@ -358,3 +358,21 @@ mbarrier.arrive.shared::cta.b64 _, [%r3];
     found = only(kernel(body))
     assert found.proven, (found.findings, found.unproven)
     assert all(value % 8 == 0 for value in found.parameters["n"])
+
+
+TRY = "mbarrier.try_wait.parity.shared::cta.b64 %p9, [%r1+65536], 0;\n"
+
+
+@pytest.mark.parametrize(
+    ("tries", "waits"),
+    [
+        (TRY, False),
+        (f"{TRY}@%p9 bra READY;\n{TRY}READY:\n", False),
+        (f"{TRY}@%p9 bra READY;\n{TRY}@%p9 bra READY;\n{wait('%r1+65536', '0', 'AGAIN')}READY:\n", True),
+        (f"{TRY}@!%p9 bra LAST;\n", True),  # what depends on the wait is left out where it has failed
+    ],
+)
+def test_a_try_to_wait_may_fail(tries: str, waits: bool) -> None:
+    last = wait("%r1+65536", "0", "LAST")
+    found = only(kernel(START + tries + READ + last))
+    assert found.proven == waits and bool(found.findings) != waits, (found.findings, found.unproven)
