@@ -207,6 +207,7 @@ class Order:
             worker.clock[worker.index] = worker.clock[worker.single] = 1
         self.agents = 2 * warps
         self.accesses: list[Access] = [Access(0, -1, 0, "none")]
+        self._agents_of, self._epochs_of = np.zeros(4096, dtype=np.int32), np.zeros(4096, dtype=np.int32)
         self.shared = Shadow(regions or Regions(shared_bytes // granule + 1))
         self.shared_bytes = shared_bytes
         self.findings: dict[tuple[str, int], Finding] = {}
@@ -302,9 +303,7 @@ class Order:
         writers = memory.writers_of(cells)
         if memory is self.shared and (0 in writers or (kind in _MATRIX and len(writers) > 1)):
             self._note_writers(cells, kind, line, writers)
-        for number in writers:
-            if not number:
-                continue
+        for number in self._suspects(writers, worker, agent, fenced=kind in _ASYNCHRONOUS):
             access = self.accesses[number]
             if not self.ordered(access, worker, agent):
                 self._read_early(access, kind, line)
@@ -343,12 +342,11 @@ class Order:
         is taken to write one value.
         """
         worker.used.add(worker.turn)
-        for number in memory.writers_of(cells):
-            if not number:
-                continue
+        own = agent if kind in _IN_ORDER else -1
+        for number in self._suspects(memory.writers_of(cells), worker, own, fenced=kind == "load"):
             access = self.accesses[number]
             twice = kind == access.kind == "st" and line == access.line and same
-            if not twice and not self.ordered(access, worker, agent if kind in _IN_ORDER else -1):
+            if not twice and not self.ordered(access, worker, own):
                 self._overwritten(access, kind, line)
             elif kind == "load" and access.kind == "st" and worker.fenced[access.agent] <= access.epoch:
                 self.find(
@@ -357,7 +355,7 @@ class Order:
                     "a load writes where ordinary stores wrote, with no proxy fence between",
                     f"written at line {access.line}",
                 )
-        for number in memory.readers_of(cells):
+        for number in self._suspects(memory.readers_of(cells), worker, agent, fenced=kind == "load"):
             access = self.accesses[number]
             if not self.ordered(access, worker, agent):
                 self._overwritten(access, kind, line)
@@ -371,6 +369,18 @@ class Order:
         number = self._add(agent, epoch, kind, line)
         memory.wrote(cells, number)
         return number
+
+    def _suspects(self, numbers: list[int], worker: Worker, own: int, *, fenced: bool) -> list[int]:
+        """Return those accesses that are not surely before what a warp does now; with `fenced`, behind a fence too."""
+        if len(numbers) < _FEW:
+            return [number for number in numbers if number]
+        listed = np.array(numbers)
+        agents, epochs = self._agents_of[listed], self._epochs_of[listed]
+        good = (worker.clock[agents] > epochs) | (agents == worker.index) | (agents == worker.single) | (agents == own)
+        if fenced:
+            good &= worker.fenced[agents] > epochs
+        found: list[int] = listed[~good & (listed > 0)].tolist()
+        return found
 
     def _note_writers(self, cells: Cells, kind: str, line: int, writers: list[int]) -> None:
         """Note a read of what nobody has written, or of an operand that loads by several maps have filled."""
@@ -401,8 +411,13 @@ class Order:
         return open_
 
     def _add(self, agent: int, epoch: int, kind: str, line: int) -> int:
+        number = len(self.accesses)
+        if number == self._agents_of.size:
+            self._agents_of = np.concatenate([self._agents_of, np.zeros_like(self._agents_of)])
+            self._epochs_of = np.concatenate([self._epochs_of, np.zeros_like(self._epochs_of)])
+        self._agents_of[number], self._epochs_of[number] = agent, epoch
         self.accesses.append(Access(agent, epoch, line, kind))
-        return len(self.accesses) - 1
+        return number
 
     @staticmethod
     def use_of(access: Access) -> str:
@@ -435,6 +450,7 @@ class Order:
         )
 
 
+_FEW = 6  # accesses that are looked at one by one
 _MATRIX = {"wgmma", "tcgen05"}
 _READS = {"ld", "store"}
 _ASYNCHRONOUS = {*_MATRIX, "store", "guess"}

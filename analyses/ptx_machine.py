@@ -206,7 +206,7 @@ class Run:
         self.visits[key] = self.visits.get(key, 0) + 1
         if self.periods is not None:
             held = part.registers
-            held = [held[p] for p in self.program.alive[at]]
+            held = [held[p] for p in self.program.alive(at)]
             self.cut |= self.periods.visit(at, warp.index, held, warp.worker.clock)
 
     @property
@@ -310,13 +310,11 @@ class Run:
                 raise Undecided(self.program.lines[ready[0].pc], "lanes of a warp are apart where all must meet")
             first = together[0]
         for other in [p for p in ready if p is not first and p.pc == first.pc]:
-            predicates = self.program.predicates
-            first.registers = [
-                a
-                if a is b or (type(a) is int and type(b) is int and a == b)
-                else blend(a, b, first.mask, lanewise=place in predicates)
-                for place, (a, b) in enumerate(zip(first.registers, other.registers, strict=True))
-            ]
+            predicates, ours, theirs = self.program.predicates, first.registers, other.registers
+            for place in self.program.alive(first.pc):
+                a, b = ours[place], theirs[place]
+                if not (a is b or (type(a) is int and type(b) is int and a == b)):
+                    ours[place] = blend(a, b, first.mask, lanewise=place in predicates)
             first.mask |= other.mask
             parts.remove(other)
         first.parked = False

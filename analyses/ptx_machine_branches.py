@@ -27,21 +27,25 @@ def make_branch(program: Any, i: Instruction, places: dict[str, int]) -> Operati
             part.pc = target
             return JUMP
         rest = part.mask & ~taken
-        warp.parts.append(Part(target, taken, _narrowed(part.registers, taken)))
-        part.mask = rest
-        part.registers = _narrowed(part.registers, rest)
         part.pc += 1
+        warp.parts.append(Part(target, taken, _narrowed(program, part.registers, taken, target)))
+        part.mask = rest
+        part.registers = _narrowed(program, part.registers, rest, part.pc)
         return JUMP
 
     return operation
 
 
-def _narrowed(registers: list[Value], mask: int) -> list[Value]:
-    """Return the registers of some lanes: where it is one lane, plain numbers."""
-    if mask & mask - 1:
-        return list(registers)
-    lane = mask.bit_length() - 1
-    return [int(v[lane]) if isinstance(v, np.ndarray) else v for v in registers]
+def _narrowed(program: Any, registers: list[Value], mask: int, at: int) -> list[Value]:
+    """Return the registers of some lanes, which go on at a place: where it is one lane, plain numbers."""
+    found = list(registers)
+    if not mask & mask - 1:
+        lane = mask.bit_length() - 1
+        for place in program.alive(at):
+            value = found[place]
+            if isinstance(value, np.ndarray):
+                found[place] = int(value[lane])
+    return found
 
 
 def make_table(program: Any, i: Instruction, places: dict[str, int]) -> Operation:
@@ -71,7 +75,7 @@ def make_end(program: Any, i: Instruction) -> Operation:
         if not leaving:
             return None
         if leaving != part.mask:
-            warp.parts.append(Part(part.pc, leaving, _narrowed(part.registers, leaving)))
+            warp.parts.append(Part(part.pc, leaving, _narrowed(program, part.registers, leaving, part.pc)))
             part.mask &= ~leaving
             return JUMP
         return EXIT

@@ -13,6 +13,7 @@ from legalsat.analyses.ptx_machine_guards import active, guard_of
 from legalsat.analyses.ptx_machine_memory import SHARED_BYTES, in_words
 from legalsat.analyses.ptx_machine_places import Places
 
+TOGETHER = -1  # instead of a lane: all of them
 UNKNOWN_BOX = 16  # bytes that every box has at least
 
 
@@ -224,7 +225,8 @@ def _store(program: Any, i: Instruction) -> Operation:
             return None
         order = run.order
         begins = units.shared_places(part, *source, lanes, line)
-        chosen = [lane for lane in range(32) if lanes >> lane & 1]
+        together = isinstance(begins, int) and lanes == warp.live
+        chosen = [TOGETHER] if together else [lane for lane in range(32) if lanes >> lane & 1]
         listed = [begins] * len(chosen) if isinstance(begins, int) else begins.tolist()
         at_map = -1
         if tensor:
@@ -256,10 +258,10 @@ def _store(program: Any, i: Instruction) -> Operation:
 
 
 def _groups_of(run: Run, warp: Warp, lane: int) -> LaneStores:
-    """Return the bulk groups of a thread."""
+    """Return the bulk groups of a thread, or those that all lanes of a warp fill and close together."""
     held = warp.stores.get(lane)
     if held is None:
-        held = warp.stores[lane] = LaneStores(run.agent("stores", 32 * warp.index + lane))
+        held = warp.stores[lane] = LaneStores(run.agent("stores", 33 * warp.index + lane + 1))
     return held
 
 
@@ -272,13 +274,18 @@ def _written_run(run: Run, begin: int) -> int:
     return max(end - begin, UNKNOWN_BOX)
 
 
+def _closes(warp: Warp, lanes: int, lane: int) -> bool:
+    """Does what some lanes do concern a thread's groups, or those of all together?"""
+    return lanes == warp.live if lane == TOGETHER else bool(lanes >> lane & 1)
+
+
 def _commit_bulk(program: Any, i: Instruction) -> Operation:
     guard, line = guard_of(program, i), i.line
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         lanes = active(part, guard, line)
         for lane, held in warp.stores.items():
-            if lanes >> lane & 1:
+            if _closes(warp, lanes, lane):
                 if held.open_lines:
                     held.lines[held.closed] = held.open_lines[-1]
                 held.closed += 1
@@ -296,7 +303,7 @@ def _wait_bulk(program: Any, i: Instruction) -> Operation:
         lanes = active(part, guard, line)
         left = units.one_address(part, pending, 0, part.mask, line) if lanes else 0
         for lane, held in warp.stores.items():
-            if lanes >> lane & 1:
+            if _closes(warp, lanes, lane):
                 held.retired = max(held.retired, held.closed - left)
                 clock = warp.worker.clock
                 clock[held.agent] = max(clock[held.agent], held.retired)

@@ -83,7 +83,7 @@ class Program:
         sums, fetched: registers that wgmma and tcgen05.ld write.
         words: does what is stored in shared memory steer anything?
         flows: lines of stores, and of loads of what they stored.
-        alive: of heads of loops, places of the registers that something may still read.
+        live: of each place, the registers that something may still read, as bits.
         chosen: the instructions that are kept. watches: conditions whose outcomes are noted, `watches_at` by place.
         bounds: of what the check may take.
         covered: places and lines of operations that a proof must have come to. reached: those to which runs have come.
@@ -114,7 +114,8 @@ class Program:
     needed: set[str] = field(default_factory=set)
     words: bool = False
     flows: set[tuple[int, int]] = field(default_factory=set)
-    alive: dict[int, list[int]] = field(default_factory=dict)
+    live: list[int] = field(default_factory=list)
+    _alive: dict[int, list[int]] = field(default_factory=dict)
     chosen: list[Instruction] = field(default_factory=list)
     watches: list[Watch] = field(default_factory=list)
     watches_at: dict[int, list[tuple[int, Watch]]] = field(default_factory=dict)
@@ -157,6 +158,14 @@ class Program:
     def edits_maps(self) -> bool:
         """Does the kernel edit tensor maps, or acquire those that others edit?"""
         return bool(self.roles.map_stores) or any("tensormap" in i.name for i in self.kernel.instructions)
+
+    def alive(self, at: int) -> list[int]:
+        """Return the places of the registers that something may still read from a place in the code on."""
+        found = self._alive.get(at)
+        if found is None:
+            bits = self.live[at]
+            found = self._alive[at] = [place for place in range(bits.bit_length()) if bits >> place & 1]
+        return found
 
     # Operands.
 
@@ -456,7 +465,7 @@ def _build(program: Program, instructions: list[Instruction], labels: dict[str, 
     watch_all(program, chosen)
     registers.join_idle(program.code)
     program.rank = ranks(program, chosen, places)
-    program.alive = alive(program, chosen, places)
+    program.live = alive(program, chosen, places)
     for at in program.headers:
         program.code[at] = _header(at)
 
