@@ -156,6 +156,7 @@ class Run:
         self.used: set[str] = set()
         self.visits: dict[tuple[int, int], int] = {}
         self.flying: list[tuple[str, int, int]] = []
+        self.cancelled = 0
         self.stores_known = len(program.store_places)
         self.touched = np.zeros(program.shared_regions.cells, dtype=bool)
         self.periods = periods

@@ -83,7 +83,7 @@ class Conditions:
             self.depends, self._narrowed = self._depends(self.program.flows), True
         return self.depends.get(condition.name, frozenset()) & condition.keys
 
-    def _depends(self, flows: Set[tuple[int, int]] | None = None) -> dict[str, frozenset[str]]:
+    def _depends(self, flows: Set[tuple[int, int]] | None = None) -> dict[str, frozenset[str]]:  # noqa: PLR0912
         """Return the launch's values that each register depends on, by data.
 
         Args:
@@ -105,6 +105,8 @@ class Conditions:
                     names = [n for one in i.operands[1:] for n in names_in(one)]
                 elif i.base in LANES_DECIDE:
                     continue
+                elif i.base == "clusterlaunchcontrol":
+                    keys, names = frozenset({data.CANCELLED}), []
                 elif i.base == "ld":
                     space = units.space_of(i)
                     keys = frozenset(keys_of_load(i)) if space == "param" else self._word(i)

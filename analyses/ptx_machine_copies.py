@@ -129,6 +129,17 @@ def _load(program: Any, i: Instruction) -> Operation:
     return operation
 
 
+def arrive_with(run: Run, warp: Warp, lanes: int, to: int, barrier: int, count: int, line: int) -> None:  # noqa: PLR0917
+    """Let some bytes come into shared memory, as a bulk copy does."""
+    begun = run.barriers.load(warp.worker, lanes, barrier, count, "", 1, line)
+    _aligned(run, to, count, tensor=False, line=line)
+    if begun is not None:
+        epoch = begun.base + begun.phase
+        run.order.write(run.order.shared, run.order.cells(to, count), warp.worker, begun.agent, epoch, "load", line)
+        run.reaches(warp, to, (begun.agent, epoch), line, "this load")
+        run.reaches(warp, barrier, (begun.agent, epoch), line, "this load")
+
+
 def _uses(run: Run, warp: Warp, lanes: int, map_: int, done: tuple[int, int], line: int) -> None:  # noqa: PLR0917
     """Note what a load that completes at a time reads a tensor map for, if the kernel edits any.
 

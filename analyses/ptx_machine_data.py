@@ -16,6 +16,7 @@ from typing import Any
 from legalsat.analyses.ptx_instruction import Instruction, names_in, results_of, vector
 from legalsat.analyses.ptx_machine_alu import Value
 
+CANCELLED = "%cancelled"  # how many clusters' work is taken over, see `ptx_machine_cancel`
 _ORDERED = frozenset({"acquire", "volatile", "relaxed", "mmio"})
 _OTHER = ("shared", "param", "const", "local")
 _ONE_LANE = frozenset({"%tid.x", "%tid.y", "%tid.z", "%laneid", "%warpid"})

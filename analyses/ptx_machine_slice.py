@@ -201,7 +201,7 @@ def _unknown(program: Any, instructions: Iterable[Instruction]) -> set[str]:
 def _may_be_known(i: Instruction) -> bool:
     if i.base == "ld":
         return units.space_of(i) in {"param", "shared", ""}
-    if i.base in _ANY or i.base in {"mov", "cvta"}:
+    if i.base in _ANY or i.base in {"mov", "cvta", "clusterlaunchcontrol"}:
         return True
     if i.base == "setp":
         return compare(i.parts) is not None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from legalsat.analyses import ptx_machine_cancel as cancel
 from legalsat.analyses import ptx_machine_copies as copies
 from legalsat.analyses import ptx_machine_data as data
 from legalsat.analyses import ptx_machine_maps as maps
@@ -67,7 +68,7 @@ def steering_operands(i: Instruction) -> tuple[str, ...]:
         return operands if needed else operands[:1]
     if base in {"st", "stmatrix", "red"}:
         return operands[:1]
-    return operands if base == "mbarrier" and parts[1] in {"init", "inval"} else operands[1:]
+    return operands if parts[1] in {"init", "inval", "try_cancel"} else operands[1:]
 
 
 def counted_operands(i: Instruction) -> tuple[str, ...]:
@@ -93,6 +94,7 @@ def make(program: Any, i: Instruction, at: int) -> Operation:
     if i.base == "st" and space_of(i) == "global":
         return maps.make_store(program, i)
     makers: dict[str, Callable[[Any, Instruction], Operation]] = {
+        "clusterlaunchcontrol": cancel.make,
         "bar": _meeting,
         "barrier": _meeting,
         "cp": copies.make,

@@ -19,6 +19,7 @@ from legalsat.analyses.ptx_contract import Finding, Undecided
 from legalsat.analyses.ptx_instruction import shortened
 from legalsat.analyses.ptx_machine import Run
 from legalsat.analyses.ptx_machine_alu import DividesByZero
+from legalsat.analyses.ptx_machine_data import CANCELLED
 from legalsat.analyses.ptx_machine_periods import Period, Periods
 from legalsat.analyses.ptx_machine_program import Program, Seen
 from legalsat.extract.ptx_turns import count, turn
@@ -466,7 +467,7 @@ def steering(program: Program, fixed: Mapping[str, int]) -> list[str]:
         parameter = types.get(name.partition("+")[0])
         number = name.startswith("[") or (parameter is not None and parameter.type in _NUMBERS | _LONG_NUMBERS)
         swept = number and not program.is_pointer(name)
-        if swept or (name.startswith("%ctaid.") and f"%nctaid.{name[-1]}" not in program.steering):
+        if swept or name == CANCELLED or (name.startswith("%ctaid.") and f"%nctaid.{name[-1]}" not in program.steering):
             found.append(name)
     return found
 
