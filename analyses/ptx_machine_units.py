@@ -381,7 +381,7 @@ def check_inside(run: Run, reached: Place, line: int) -> bool:
 
 def _note_remote(run: Run, warp: Warp, reached: Place, agent: int, line: int, what: str) -> None:  # noqa: PLR0917
     """Note that threads reach other CTAs' shared memory, whose end must not come before."""
-    if len(run.living) > 1:
+    if len(run.living) > 1 and not reached.low // SHARED_BYTES == (reached.high - 1) // SHARED_BYTES == warp.rank:
         for place in {reached.low, reached.high - 1} if isinstance(reached.addresses, int) else reached.addresses:
             run.reaches(warp, int(place), (agent, warp.worker.time), line, what)
 
