@@ -291,14 +291,16 @@ def _arrive(program: Any, i: Instruction) -> Operation:
             # The state that an arrival returns stands for the phase in which it arrived.
             phases = {one.phase if (one := run.barriers.live.get(a)) is not None else None for a, _ in listed}
             assign(part, result, phases.pop() if len(phases) == 1 else None, guard, line)
+        # Lanes that arrive at several barriers do so at once.
+        clocks = run.order.released(warp.worker, lanes) if len(listed) > 1 else None
         for address, times in listed:
             run.barriers.reaches(run, warp, address, line, "this arrival")
             if alone:
                 run.barriers.expect(warp.worker, lanes, address, number * times, line)
             elif expects:
-                run.barriers.arrive(warp.worker, lanes, address, times, line, number * times)
+                run.barriers.arrive(warp.worker, lanes, address, times, line, number * times, clocks)
             else:
-                run.barriers.arrive(warp.worker, lanes, address, number * times, line)
+                run.barriers.arrive(warp.worker, lanes, address, number * times, line, 0, clocks)
         return None
 
     return operation

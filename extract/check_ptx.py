@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from legalsat.analyses.ptx_bounds import Bounds
+from legalsat.analyses.ptx_bounds import SECONDS, Bounds
 from legalsat.analyses.ptx_contract import Finding, Undecided
 from legalsat.analyses.ptx_contract_units import lacking
 from legalsat.analyses.ptx_machine_program import compile_kernel
@@ -25,6 +25,8 @@ from legalsat.extract.ptx_names import title_of, told
 from legalsat.extract.ptx_sweep import MISREAD, WORK, Sweep, not_understood
 from legalsat.targets import target as as_target
 
+LARGE = 500  # instructions of a kernel that may take its time
+MOST_LARGE = 4  # such kernels of a text for which there is more of it
 MORE_TIME = 1.5  # times what a kernel has had, for which it is begun anew
 
 
@@ -153,7 +155,9 @@ def check_ptx(
 
 def _in_time(module: PtxText, fixed: dict[str, int], boxes: dict[str, int]) -> list[KernelCheck]:
     """Check all kernels in the seconds that a text may take: each in its share, then those that need more."""
-    bounds, kernels = Bounds(), module.kernels
+    kernels = module.kernels
+    large = sum(len(kernel.instructions) >= LARGE for kernel in kernels)
+    bounds = Bounds(SECONDS * min(max(large, 1), MOST_LARGE))
     found: list[KernelCheck] = []
     late: dict[int, float] = {}
     for n, kernel in enumerate(kernels):

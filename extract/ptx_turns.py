@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 COUNTS = (1, 2, 3, 15, 16, 17, 32, 64, 128, 4096)  # that a parameter takes which says how many arrive, or where
 MOST_TURNED = 6  # runs that try to turn one condition round
 MOST_SWITCHES, MOST_TOGETHER = 8, 3  # parameters that are switched, and of these those that are at a time
+ROOM = 512  # of rows, columns and the like
 MOST_SWITCHED = 48  # runs that do it
 Values = dict[str, int]
 
@@ -77,6 +78,17 @@ def _switch(sweep: Sweep, base: Values, steps: Values) -> None:
             sweep.shown({**base, **values})
 
 
+def _roomy(sweep: Sweep, base: Values, keys: Set[str]) -> Values:
+    """Return values with room for some tiles along all parameters on which a condition does not depend."""
+    program = sweep.program
+    room = {
+        name: -(-max(ROOM, value) // program.multiple(name)) * program.multiple(name)
+        for name, value in base.items()
+        if name in program.decisive and name not in keys and not name.startswith(("%", "["))
+    }
+    return {**base, **{name: value for name, value in room.items() if not program.is_pointer(name)}}
+
+
 def _all_switched(sweep: Sweep, names: Set[str], base: Values) -> bool:
     """Run with each way to switch some parameters; return whether that was possible, so that nothing else comes."""
     if len(names) > MOST_SWITCHES:
@@ -128,6 +140,8 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
         tried += 1
         for base in bases:
             sweep.shown({**base, **values})
+        if _half_seen(watch) and not sweep.late:  # tiles may be what it takes
+            sweep.shown({**_roomy(sweep, bases[0], watch.condition.keys), **values})
     if not _half_seen(watch) or watch.condition.keys & sweep.fixed.keys():
         return True
     if not tried and (left_out or conditions.same_for_blocks(watch.condition, free, watch.seen, bases[0])):
