@@ -27,6 +27,7 @@ _GRID = ("%ctaid.", "%nctaid.")
 _THREAD = ("%tid.", "%laneid", "%warpid")
 _SUMS = {"add", "sub", "mov", "mad", "mul", "shl", "cvt", "neg"}
 BUDGET = 20_000  # instructions computed in search of values for one condition
+SEARCHES = 12  # such searches for a kernel
 MEMORY = "[shared]"  # stands for all words of shared memory
 _EQUAL = {"eq", "ne", "equ", "neu"}
 _MOST_CONSTANTS, _MOST_SUMS, _MOST_DEPTH = 24, 8, 200
@@ -69,7 +70,7 @@ class Conditions:
     def __init__(self, program: Any) -> None:
         self.program = program
         self._narrowed = False
-        self._left, self._budget = BUDGET, 8 * BUDGET
+        self._left, self._budget = BUDGET, SEARCHES * BUDGET
         self._loops: set[str] | None = None
         self.definitions: dict[str, list[Instruction]] = {}
         for i in program.chosen:
@@ -186,9 +187,13 @@ class Conditions:
 
     # Turning conditions round.
 
+    def computed_once(self, name: str) -> bool:
+        """Is a predicate computed in one place alone?"""
+        return len(self.definitions.get(name, ())) == 1
+
     def begin_anew(self) -> None:
         """Let values be looked for again, as often as at first."""
-        self._budget = 8 * BUDGET
+        self._budget = SEARCHES * BUDGET
 
     def flips(
         self,
@@ -297,6 +302,22 @@ class Conditions:
                 self._loops |= more
                 work += more
         return name in self._loops
+
+    def out_of_reach(self, condition: Condition, values: Mapping[str, int]) -> bool:
+        """Does a branch on the only way to a condition go another way for these values?"""
+        here = [
+            i for i in self.program.chosen if i.line == condition.line and condition.name in (*results_of(i), i.guard)
+        ]
+        at: Instruction | None = here[0] if len(here) == 1 else None
+        for _ in range(_MOST_DEPTH):
+            found = self.program.only_after.get(id(at))
+            if found is None:
+                return False
+            at, needed = found
+            way = Condition(at.guard, at.line, frozenset(), used=True)
+            if self.outcome(way, values) == (TRUE | FALSE) ^ needed:
+                return True
+        return False
 
     def same_for_blocks(self, condition: Condition, free: Set[str], seen: int, base: Mapping[str, int]) -> bool:
         """Does a condition that depends on the block's number alone turn out the same for each of the first blocks?"""

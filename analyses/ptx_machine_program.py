@@ -88,6 +88,7 @@ class Program:
         bounds: of what the check may take.
         covered: places and lines of operations that a proof must have come to. reached: those to which runs have come.
         deciding: of instructions, by identity, the registers that decide the branches on which they depend.
+        only_after: of instructions, by identity, the branch that alone leads to them, and by which outcome.
         ways: of instructions, by identity, the outcomes of their predicates that must be seen, where not both.
         firm: registers that more than reads depend on.
         store_places: bytes of shared memory at which stores of the copy engine have begun in any run.
@@ -121,6 +122,7 @@ class Program:
     watches_at: dict[int, list[tuple[int, Watch]]] = field(default_factory=dict)
     bounds: Bounds = field(default_factory=Bounds)
     deciding: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    only_after: dict[int, tuple[Instruction, int]] = field(default_factory=dict)
     ways: dict[int, int] = field(default_factory=dict)
     firm: set[str] = field(default_factory=set)
     tables: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 COUNTS = (1, 2, 3, 15, 16, 17, 32, 64, 128, 4096)  # that a parameter takes which says how many arrive, or where
 MOST_TURNED = 6  # runs that try to turn one condition round
 MOST_SWITCHES, MOST_TOGETHER = 8, 3  # parameters that are switched, and of these those that are at a time
+LEAST_PAST, MOST_PAST = 6, 60  # values that lead past a condition, so that it never turns
 ROOM = 512  # of rows, columns and the like
 MOST_SWITCHED = 48  # runs that do it
 Values = dict[str, int]
@@ -89,6 +90,17 @@ def _roomy(sweep: Sweep, base: Values, keys: Set[str]) -> Values:
     return {**base, **{name: value for name, value in room.items() if not program.is_pointer(name)}}
 
 
+def _out_of_reach(sweep: Sweep, watch: Watch, free: Set[str], bases: list[Values], steps: Values) -> bool:
+    """Do all values with which a condition would turn out the other way lead past it?"""
+    conditions, wanted = sweep.program.conditions, (TRUE | FALSE) ^ watch.seen
+    count = 0
+    for values in conditions.flips(watch.condition, free, wanted, bases[:1], steps):
+        if count == MOST_PAST or not conditions.out_of_reach(watch.condition, {**bases[0], **values}):
+            return count == MOST_PAST
+        count += 1
+    return count >= LEAST_PAST
+
+
 def _all_switched(sweep: Sweep, names: Set[str], base: Values) -> bool:
     """Run with each way to switch some parameters; return whether that was possible, so that nothing else comes."""
     if len(names) > MOST_SWITCHES:
@@ -131,7 +143,8 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
         return True
     wanted, tried = (TRUE | FALSE) ^ watch.seen, 0
     left_out = bool(sweep.excused.outcomes.get(number, 0) & wanted)
-    for values in conditions.flips(watch.condition, free, wanted, bases, steps):
+    roomy = _roomy(sweep, bases[0], frozenset())
+    for values in conditions.flips(watch.condition, free, wanted, [*bases, roomy], steps):
         if tried == MOST_TURNED or sweep.late or not _half_seen(watch):
             break
         if sweep.launch({**bases[0], **values}) is None:
@@ -142,9 +155,13 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
             sweep.shown({**base, **values})
         if _half_seen(watch) and not sweep.late:  # tiles may be what it takes
             sweep.shown({**_roomy(sweep, bases[0], watch.condition.keys), **values})
+            if _half_seen(watch):
+                sweep.shown({**roomy, **values})
     if not _half_seen(watch) or watch.condition.keys & sweep.fixed.keys():
         return True
     if not tried and (left_out or conditions.same_for_blocks(watch.condition, free, watch.seen, bases[0])):
+        return True
+    if free and _out_of_reach(sweep, watch, free, bases, steps):
         return True
     return free <= conditions.switches and _all_switched(sweep, free, bases[0])
 
@@ -167,6 +184,8 @@ def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
             return
         if not _turned(sweep, number, watch, bases, steps):
             open_.append(watch.condition)
+        elif _half_seen(watch) and program.conditions.computed_once(watch.condition.name):
+            settled.add(watch.condition.name)
     used = {c.name for c in open_ if c.used}
     for condition in open_:
         if condition.used or condition.name not in used:
