@@ -52,6 +52,7 @@ def compute(program: Any, i: Instruction) -> Operation:
     place = program.slot(results[0], line)
     second = program.slot(results[1], line) if base == "setp" and len(results) > 1 else -1
     plain, predicate = guard[0] < 0, base == "setp" or parts[-1] == "pred"
+    once = not plain and results[0] in program.written_once
     if second < 0 and len(sources) == 2:
         a, b = sources
 
@@ -61,7 +62,7 @@ def compute(program: Any, i: Instruction) -> Operation:
             if plain:
                 registers[place] = value
             else:
-                assign(part, place, value, guard, line, predicate=predicate)
+                assign(part, place, value, guard, line, predicate=predicate, once=once)
             return None
 
         return of_two
@@ -72,7 +73,7 @@ def compute(program: Any, i: Instruction) -> Operation:
         if plain:
             registers[place] = value
         else:
-            assign(part, place, value, guard, line, predicate=predicate)
+            assign(part, place, value, guard, line, predicate=predicate, once=once)
         if second >= 0:
             assign(part, second, None if value is None else value ^ FULL, guard, line, predicate=True)
         return None

@@ -29,6 +29,7 @@ _SUMS = {"add", "sub", "mov", "mad", "mul", "shl", "cvt", "neg"}
 BUDGET = 20_000  # instructions computed in search of values for one condition
 SEARCHES = 12  # such searches for a kernel
 MEMORY = "[shared]"  # stands for all words of shared memory
+_CHOICES = {"selp", "and", "or", "xor", "shr", "min", "max"}
 _EQUAL = {"eq", "ne", "equ", "neu"}
 _MOST_CONSTANTS, _MOST_SUMS, _MOST_DEPTH = 24, 8, 200
 _MOST_BITS = 41  # of values that are tried
@@ -282,11 +283,11 @@ class Conditions:
             listed = self.definitions[one]
             if len(listed) > 1:
                 carried = True
-            elif listed[0].base in _SUMS:
+            elif listed[0].base in _SUMS | _CHOICES:
                 work += [n for operand in listed[0].operands[1:] for n in names_in(operand)]
             else:
                 return False
-        return carried
+        return carried or (bool(seen) and self._computed_from(i.operands[1]) <= self.switches)
 
     def _carried(self, name: str) -> bool:
         """Does a register depend on one that is written in several places?"""

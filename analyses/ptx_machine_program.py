@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -155,6 +156,12 @@ class Program:
             if i.base == "setp" or i.parts[-1] == "pred":
                 names.update(results_of(i))
         return frozenset(self.slots[name] for name in names if name in self.slots)
+
+    @cached_property
+    def written_once(self) -> frozenset[str]:
+        """Registers that one instruction alone writes."""
+        counts = Counter(name for i in self.kernel.instructions for name in results_of(i))
+        return frozenset(name for name, count in counts.items() if count == 1)
 
     @cached_property
     def edits_maps(self) -> bool:

@@ -25,6 +25,7 @@ from legalsat.analyses.ptx_machine_program import Program, Seen
 from legalsat.extract.ptx_turns import count, turn
 
 LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
+LEAST_LONG = 9  # rounds of a loop that is long
 SPREAD = 8  # rounds between two runs that show how often a head is come to in each
 UNROLLED = 16  # rounds that a compiler may put into one
 SLACK = 64  # instructions by which a run must be longer to be another
@@ -339,12 +340,30 @@ class Sweep:
             self.unproven[line, f"only {MOST_ROUNDS} of the {needed} counts of rounds that differ are tried"] = None
         return min(needed, MOST_ROUNDS)
 
+    def rounds_together(self, looped: Values, base: Values) -> int:
+        """Return up to how many rounds all parameters' loops are to be tried together, after a run of many.
+
+        A loop whose rounds the least of several parameters bounds is long only where all of them are.
+        """
+        varied = {head for (_, head), seen in self.counts.items() if len(seen) > 1 and head not in self.periods}
+        names = [name for name in looped if not name.startswith("%")]
+        if not varied or len(names) < 2:
+            return 0
+        many = {n: self.more(n, looped[n], min(LONG, (1 << self.program.bits(n) - 2) // looped[n])) for n in names}
+        first = {name: self.least.get(name, 0) for name in looped if name.startswith("%")}
+        run = self.run({**base, **first, **many}, Periods(), RUN_WORK - 1)
+        if run is None or run.periods is None:
+            return 0
+        self._say_what_does_not_repeat(run, None, None)
+        found = [period for head, period in run.periods.found.items() if head in varied]
+        return min(max((period.before + period.rounds + 1 for period in found), default=0), MOST_ROUNDS)
+
     def _say_what_does_not_repeat(self, run: Run | None, few: _Shown | None, more: _Shown | None) -> None:
         if run is None or run.periods is None:
             return
         for place in _growing(run, few, more):
             count, head = run.visits[place], place[1]
-            if head not in run.periods.found and head not in self.periods:
+            if count >= LEAST_LONG and head not in run.periods.found and head not in self.periods:
                 reason = f"the state of this loop does not repeat within {count} rounds"
                 self.unproven[self.program.lines[head], reason] = None
 
@@ -451,6 +470,9 @@ def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
         three = sweep.more(name, step, 3)
         for value in (sweep.least.get(name, 0), three, three + sweep.program.multiple(name)):
             yield {**base, name: value}
+    for number in range(2, sweep.rounds_together(main, base) + 1):
+        first = {name: sweep.least.get(name, 0) for name in main if name.startswith("%")}
+        yield {**_rounds(sweep, rest, looped, number), **first}
     for one, two in combinations(main, 2):
         for a in PAIRED:
             for b in PAIRED:
