@@ -63,7 +63,7 @@ def _differs(instructions: Sequence[Instruction]) -> set[str]:
     for i in instructions:
         results = results_of(i)
         if i.base in _BY_LANES:
-            found.update(results)
+            found.update(results[1:] if i.base == "elect" else results)  # all lanes see which is elected
         for name in {name for one in i.operands for name in names_in(one)}:
             readers.setdefault(name, []).extend(results)
     work = list(found)
