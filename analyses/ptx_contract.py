@@ -193,6 +193,7 @@ class Order:
         unwritten: by line, how threads or stores have read such memory: the use, the first byte, whether nothing of it
             was written by anybody.
         blind: somebody has written where is not known.
+        filled: lines at which something that is read has been written.
         doubts: lines and reasons of what is wrong if boxes are as large as is guessed.
         maps: of accesses that are loads by tensor maps, the map. mixed: by line, maps that fill one operand together.
     """
@@ -214,6 +215,7 @@ class Order:
         self.seen = np.zeros(self.shared.regions.cells, dtype=bool)
         self.unwritten: dict[int, tuple[str, int, bool]] = {}
         self.blind = False
+        self.filled: set[int] = set()
         self.doubts: dict[tuple[int, str], None] = {}
         self.maps: dict[int, str] = {}
         self.mixed: dict[int, frozenset[str]] = {}
@@ -301,6 +303,8 @@ class Order:
         if kind != "barrier":
             worker.used.add(worker.turn)
         writers = memory.writers_of(cells)
+        if kind in _READS and memory is self.shared and writers != [0]:
+            self.filled.add(line)
         if memory is self.shared and (0 in writers or (kind in _MATRIX and len(writers) > 1)):
             self._note_writers(cells, kind, line, writers)
         for number in self._suspects(writers, worker, agent, fenced=kind in _ASYNCHRONOUS):

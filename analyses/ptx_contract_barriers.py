@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses.ptx_contract import Clock, Order, Worker
-from legalsat.analyses.ptx_machine_memory import in_words
+from legalsat.analyses.ptx_machine_memory import SHARED_BYTES, in_words
 
 MAX_COUNT = 2**20 - 1  # FACTS MB-02
 
@@ -53,6 +53,7 @@ class Barrier:
         under_way: loads. owed: arrivals that tcgen05 or cp.async still owe.
         arrived: of the last phase, if nothing but arrivals of threads ended it, by which warps and with which clocks.
         starter: the warp that initialised it. fenced_start: a fence of that warp has followed.
+        released: a fence or an arrival with release at the cluster's barrier has.
     """
 
     address: int
@@ -78,6 +79,7 @@ class Barrier:
     starter: int = 0
     arrived: dict[int, list[tuple[int, Clock]]] = field(default_factory=dict)
     fenced_start: bool = False
+    released: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,12 @@ class Barriers:
         """Let asynchronous units see the barriers that a warp has initialised (FACTS FN-05)."""
         for barrier in self.live.values():
             barrier.fenced_start |= barrier.starter == worker.index
+        self.release_starts(worker)
+
+    def release_starts(self, worker: Worker) -> None:
+        """Let other CTAs see the barriers that a warp has initialised."""
+        for barrier in self.live.values():
+            barrier.released |= barrier.starter == worker.index
 
     def _used_by_unit(self, barrier: Barrier) -> None:
         """Note that a barrier counts what an asynchronous unit does."""
@@ -175,6 +183,15 @@ class Barriers:
                 "barrier_not_initialised", line, f"no barrier has been initialised at shared byte {in_words(address)}"
             )
             return None
+        ranks = order.shared_bytes // SHARED_BYTES
+        if not barrier.released and worker.index * ranks // order.warps != address // SHARED_BYTES:
+            order.find(
+                "barrier_not_initialised",
+                line,
+                "another CTA's barrier is used, and neither a fence nor an arrival with release follows its init",
+                f"started at line {barrier.line}",
+            )
+            barrier.released = True
         agent = worker.single if lanes.bit_count() == 1 and lanes != worker.live else worker.index
         cells = order.cells(address, 8)
         over = [a for a in map(order.accesses.__getitem__, order.shared.writers_of(cells)) if a.kind != "init"]

@@ -92,6 +92,7 @@ class Program:
         only_after: of instructions, by identity, the branch that alone leads to them, and by which outcome.
         ways: of instructions, by identity, the outcomes of their predicates that must be seen, where not both.
         firm: registers that more than reads depend on.
+        filled: lines at which a run has read what was written.
         store_places: bytes of shared memory at which stores of the copy engine have begun in any run.
         tables: of tables of branches, by place, how many there are and what decides. cases: those that were taken.
     """
@@ -132,6 +133,7 @@ class Program:
     covered: dict[int, int] = field(default_factory=dict)
     reached: set[int] = field(default_factory=set)
     store_places: set[int] = field(default_factory=set)
+    filled: set[int] = field(default_factory=set)
 
     @cached_property
     def ranks(self) -> int:

@@ -195,7 +195,7 @@ def _meeting(program: Any, i: Instruction) -> Operation:
 
         return lanes_meet
     if parts[1] == "cluster":
-        kind = parts[2]
+        kind, relaxed = parts[2], "relaxed" in parts
 
         def cluster(run: Run, warp: Warp, part: Part) -> int | None:
             if part.mask != warp.live:
@@ -203,6 +203,8 @@ def _meeting(program: Any, i: Instruction) -> Operation:
             if kind == "arrive":
                 warp.counts["cluster"] = warp.counts.get("cluster", 0) + 1
                 number = warp.counts["cluster"]
+                if not relaxed:
+                    run.barriers.release_starts(warp.worker)
                 run.cluster_arrive(number, warp, part, line)
                 return None
             return run.cluster_wait(warp.counts.get("cluster", 0), warp, part)
@@ -269,9 +271,9 @@ def _barrier(program: Any, i: Instruction, at: int) -> Operation:
 def _arrive(program: Any, i: Instruction) -> Operation:
     parts, operands, line, guard = i.parts, i.operands, i.line, guard_of(program, i)
     what = parts[1]
-    if what in {"arrive_drop", "complete_tx"} or "noComplete" in parts:
-        return refused(program, i)
     alone = what == "expect_tx"
+    if what in {"arrive_drop", "complete_tx"} or "noComplete" in parts or ("relaxed" in parts and not alone):
+        return refused(program, i)
     place, offset = program.address(operands[0 if alone else 1], line)
     expects = alone or "expect_tx" in parts
     rest = operands[1 if alone else 2 :]

@@ -228,6 +228,8 @@ def _check(  # noqa: PLR0917
     if reason:
         sweep.unproven[0 if reason == bounds.reason else line, reason] = None
 
+    sweep.leave_open_what_may_be_dropped()
+
     def shown(finding: Finding) -> Finding:
         return replace(finding, message=told(kernel.name, finding.message))
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses.ptx_boxes import Boxes, boxes_of, idle_maps, mixed_operands
-from legalsat.analyses.ptx_contract import Finding, Undecided
+from legalsat.analyses.ptx_contract import UNWRITTEN, Finding, Undecided
 from legalsat.analyses.ptx_instruction import shortened
 from legalsat.analyses.ptx_machine import Run
 from legalsat.analyses.ptx_machine_alu import DividesByZero
@@ -30,6 +30,7 @@ SPREAD = 8  # rounds between two runs that show how often a head is come to in e
 UNROLLED = 16  # rounds that a compiler may put into one
 SLACK = 64  # instructions by which a run must be longer to be another
 AGAIN = 8  # runs that are made anew when they have shown where stores begin
+WIDE = (64, 512)  # of each parameter, for tensors of which threads read whole tiles
 LONG = 1 << 20  # rounds that no run makes: it is cut when the states of its loops have repeated
 PAIRED = (0, 1, 3)
 GREATEST_POWER = 12  # of two: parameters that make no difference up to there steer no loop
@@ -174,6 +175,7 @@ class Sweep:
         if not run.cut and not run.endless:
             self.program.take(run)  # what follows on the way that a condition has taken has been run too
         self.program.reached |= run.reached
+        self.program.filled |= run.order.filled
         for name, value in held.items():
             self.tried.setdefault(name, set()).add(value)
         if run.sized:
@@ -382,6 +384,22 @@ class Sweep:
             self.unproven[min(self.missed), f"{count} are reached by no run; {left}"] = None
         elif not any(self._shown.values()):
             self.unproven[min(self.zeros), f"no launch is run to its end; {left}"] = None
+
+    def leave_open_what_may_be_dropped(self) -> None:
+        """Leave reads of what nobody has written open, where other launches have written it all.
+
+        Threads whose rows a small tensor has not read like the others, and drop what they have read.
+        """
+        unwritten = [(place, f) for place, f in self.findings.items() if UNWRITTEN in f.message]
+        if len(unwritten) == len(self.findings) and self.ran:
+            numbers = [name for name in self.ran[0] if not name.startswith("%") and not self.program.is_pointer(name)]
+            for size in WIDE:
+                if not all(f.line in self.program.filled for _, f in unwritten):
+                    self.run({**self.ran[0], **{n: _up(size, self.program.multiple(n)) for n in numbers}}, meant=False)
+        for place, finding in unwritten:
+            if finding.line in self.program.filled:
+                del self.findings[place]
+                self.unproven[finding.line, finding.message] = None
 
     @property
     def missed(self) -> set[int]:
