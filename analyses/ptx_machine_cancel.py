@@ -30,7 +30,8 @@ def make(program: Any, i: Instruction) -> Operation:
 
 def _ask(program: Any, i: Instruction) -> Operation:
     line, guard = i.line, guard_of(program, i)
-    to, barrier = (program.address(one, line) for one in i.operands[:2])
+    to: tuple[int, int] = program.address(i.operands[0], line)
+    barrier: tuple[int, int] = program.address(i.operands[1], line)
     everywhere = any(part.startswith("multicast") for part in i.parts)
     program.steering.add(CANCELLED)
 
@@ -40,7 +41,8 @@ def _ask(program: Any, i: Instruction) -> Operation:
             return None
         if lanes & lanes - 1:
             raise Undecided(line, "several lanes ask for work at once")
-        target, signalled = (units.shared_place(part, *one, lanes, line) for one in (to, barrier))
+        target = units.shared_place(part, *to, lanes, line)
+        signalled = units.shared_place(part, *barrier, lanes, line)
         run.cancelled += 1
         granted = run.cancelled <= run.parameters.get(CANCELLED, 0)
         ranks = range(len(run.living)) if everywhere else [target // SHARED_BYTES]
