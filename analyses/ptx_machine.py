@@ -26,6 +26,7 @@ POINTER, POINTED, MAP_BASE, PARAMETER = 1 << 40, 1 << 24, 1 << 50, 1 << 16
 TENSOR_COLUMNS = 512
 TENSOR_STRIPS = 8  # of 16 lanes, which is what the narrow shapes of tcgen05.ld and st reach
 JUMP, BLOCK, PARK, EXIT, PASS = 1, 2, 3, 4, 5
+TURN = 64  # rounds of a loop without end that a warp makes at a time
 _CLUSTER = -1  # instead of a CTA's rank: where all CTAs of a cluster meet
 Operation: TypeAlias = Callable[["Run", "Warp", "Part"], int | None]
 
@@ -161,7 +162,7 @@ class Run:
         self.touched = np.zeros(program.shared_regions.cells, dtype=bool)
         self.periods = periods
         self.valued = False
-        self.cut = self.endless = False
+        self.cut = self.endless = self.tired = self.spinning = False
         self.warps = []
         for index in range(warps * ranks):
             rank, local = divmod(index, warps)
@@ -206,6 +207,7 @@ class Run:
         key = (warp.index, at)
         self.visits[key] = self.visits.get(key, 0) + 1
         if self.periods is not None:
+            self.tired = not self.visits[key] % TURN  # who waits for nobody lets others go on
             held = part.registers
             held = [held[p] for p in self.program.alive(at)]
             self.cut |= self.periods.visit(at, warp.index, held, warp.worker.clock)
@@ -243,9 +245,10 @@ class Run:
                 self.patient.clear()
                 continue
             self.flying.clear()
-            if not self.barriers.settle():
+            if not self.barriers.settle() and not self.spinning:
                 self._stuck()
                 return
+            self.spinning = False
         self.barriers.settle()
         self._check_end()
 
@@ -273,6 +276,9 @@ class Run:
                     self.program.bounds.check()
                     if self.cut:
                         return moved
+                    if self.tired:
+                        self.tired, self.spinning = False, True
+                        return False
                     begin = part.pc
                     if len(warp.parts) > 1:
                         break
