@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from legalsat.extract.check_pipeline import assumptions_of
 from legalsat.extract.check_ptx import KernelCheck, check_ptx
 
 HEAD = """.version 8.7
@@ -169,7 +170,8 @@ bar.sync 0;
 
 def test_a_word_that_the_kernel_writes_is_no_parameter() -> None:
     load = "ld.param.u64 %d1, [y];\n{}ld.global.u32 %r2, [%d1];\nsetp.eq.u32 %p1, %r2, 20;"
-    assert only(one_load(load.format(""))).findings
+    (one,) = check_ptx(one_load(load.format(""))).kernels
+    assert one.findings and assumptions_of(one) == ("the words at y stay as they are while the kernel runs",)
     found = only(one_load(load.format("st.global.u32 [%d1+8], %r0;\n")))
     assert not found.findings and "a predicate depends on data" in {u.reason for u in found.unproven}
 
@@ -376,3 +378,38 @@ def test_a_try_to_wait_may_fail(tries: str, waits: bool) -> None:
     last = wait("%r1+65536", "0", "LAST")
     found = only(kernel(START + tries + READ + last))
     assert found.proven == waits and bool(found.findings) != waits, (found.findings, found.unproven)
+
+
+def persistent(answer: str = "@%p2 bra AGAIN;") -> str:
+    """Return a kernel that asks for another cluster's work until there is none, and what it does with the answer."""
+    return kernel(
+        f"""@%p0 mbarrier.init.shared::cta.b64 [%r1+{BARRIERS}], 1;
+@%p0 fence.mbarrier_init.release.cluster;
+bar.sync 0;
+mov.u32 %r9, 0;
+AGAIN:
+bar.sync 0;
+@!%p0 bra ASKED;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1+{BARRIERS}], 16;
+clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r1], [%r1+{BARRIERS}];
+ASKED:
+{wait(f"%r1+{BARRIERS}", "%r9", "GRANTED")}xor.b32 %r9, %r9, 1;
+ld.shared.v2.b64 {{%d1, %d2}}, [%r1];
+.reg .b128 %q;
+mov.b128 %q, {{%d1, %d2}};
+clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p2, %q;
+{answer}
+"""
+    ).replace("sm_90a", "sm_100a")
+
+
+def test_work_that_is_taken_over_is_granted_as_often_as_the_launch_decides() -> None:
+    found = only(persistent())
+    assert found.proven, (found.findings, found.unproven)
+    assert {0, 1, 2} <= set(found.parameters["%cancelled"])
+
+
+def test_an_answer_that_is_read_before_it_has_come_is_found() -> None:
+    text = persistent()
+    found = only(text.replace(wait(f"%r1+{BARRIERS}", "%r9", "GRANTED"), ""))
+    assert not found.proven and found.findings
