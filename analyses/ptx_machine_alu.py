@@ -267,10 +267,13 @@ def _extract(letter: str, bits: int) -> Work:
 
 def _insert(bits: int) -> Work:
     def work(a: Value, b: Value, at: Value, count: Value) -> Value:
-        if not all(isinstance(v, int) for v in (a, b, at, count)):
+        if a is None or b is None or not isinstance(at, int) or not isinstance(count, int):
             return None
-        field = ((1 << count) - 1) << at
-        return (b & ~field | a << at & field) & ((1 << bits) - 1)
+        limit = (1 << bits) - 1
+        at, count = at & 255, count & 255
+        field = ((1 << count) - 1 << at) & limit
+        kept, inserted = b & (limit ^ field), _shift_left(a, at, bits) & field
+        return (kept | inserted) & limit
 
     return work
 
