@@ -208,7 +208,8 @@ def test_bits_are_inserted_in_each_lane() -> None:
     assert work is not None
     for at, count in [(0, 0), (0, 32), (4, 28), (31, 1), (31, 9), (16, 3), (40, 4), (5, 0)]:
         taken = [at + bit for bit in range(count) if at + bit < 32]
-        for a, b in [(lanes, lanes[::-1].copy()), (int(lanes[0]), lanes), (lanes, 7), (int(lanes[1]), int(lanes[2]))]:
+        listed: list[tuple[Any, Any]] = [(lanes, lanes[::-1].copy()), (int(lanes[0]), lanes), (lanes, 7), (5, 77)]
+        for a, b in listed:
             found = work(a, b, at, count)
             for lane in range(32):
                 x, y = (int(v[lane]) if isinstance(v, np.ndarray) else v for v in (a, b))
