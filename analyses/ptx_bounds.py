@@ -11,7 +11,7 @@ from pathlib import Path
 
 from legalsat.analyses.ptx_contract import Undecided
 
-SECONDS = 9.0  # of the thread's processor time for all kernels of a text: who else is at work changes no answer
+SECONDS = 9.0  # of the thread's processor time for a kernel: who else is at work changes no answer
 LEAST_SECONDS = 0.3  # for one of many kernels
 MOST_BYTES = 1 << 30  # by which the process may grow
 _EVERY = 64  # questions between two looks at the memory
@@ -41,7 +41,7 @@ class Bounds:
 
     def part(self, count: int) -> Bounds:
         """Return the bounds of the next of so many parts: nearly twice its share, since most parts take little."""
-        return Bounds(min(self.left, max(2 * self.left / (count + 1), LEAST_SECONDS)), self)
+        return Bounds(min(self.left, SECONDS, max(2 * self.left / (count + 1), LEAST_SECONDS)), self)
 
     @property
     def reason(self) -> str:

@@ -8,7 +8,7 @@ place on. What is found so is an assumption: another kernel, with other boxes, w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,22 +23,30 @@ LEAST = 16
 
 @dataclass
 class Boxes:
-    """Bytes of boxes by map, those of them that are assumed, what contradicts itself, and what stays open."""
+    """Bytes of boxes by map, those of them that are assumed, what contradicts itself, and what stays open.
+
+    `counts`: parameters that say how many bytes come, with what they must be.
+    """
 
     known: dict[str, int] = field(default_factory=dict)
     assumed: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     unproven: list[tuple[int, str]] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
 
 
-def boxes_of(runs: Sequence[Run], given: Mapping[str, int], launched: Container[int] = ()) -> Boxes:
+def boxes_of(
+    runs: Sequence[Run], given: Mapping[str, int], launched: Mapping[int, frozenset[str]] | None = None
+) -> Boxes:
     """Return what runs tell of boxes that are not given.
 
     Args:
         runs: of a kernel.
         given: bytes of boxes by map.
-        launched: lines at which a launch decides how many bytes are expected, so that nothing follows from them.
+        launched: lines at which a launch decides how many bytes are expected, so that nothing follows from them, with
+            the parameters that do. Where that is one, boxes are taken for what is read of them, and it for their sum.
     """
+    launched = launched or {}
     found = Boxes(dict(given))
     upper: dict[str, int] = {}
     lower: dict[str, int] = {}
@@ -57,6 +65,7 @@ def boxes_of(runs: Sequence[Run], given: Mapping[str, int], launched: Container[
     work = [one for one in ordered if any(n not in given for n, _ in one.loads)]
     before = set(found.known)
     _solve(found, work, upper, lower)
+    _count(found, runs, launched, lower)
     found.assumed = {name: size for name, size in sorted(found.known.items()) if name not in before}
     for one in ordered:
         if all(n in found.known for n, _ in one.loads):
@@ -120,6 +129,24 @@ def _solve(found: Boxes, work: list[Bytes], upper: dict[str, int], lower: dict[s
             elif left == least:
                 found.known.update({n: lower[n] for n in open_})
                 moved = True
+
+
+def _count(found: Boxes, runs: Sequence[Run], launched: Mapping[int, frozenset[str]], lower: Mapping[str, int]) -> None:
+    """Find what parameters are that say how many bytes come."""
+    sums: dict[str, set[int]] = {}
+    for run in runs:
+        for one in run.barriers.equations:
+            if one.line in launched:
+                key = min(launched[one.line])
+                read = all(n in found.known or lower.get(n, LEAST) > LEAST for n, _ in one.loads)
+                alone = len(launched[one.line]) == 1 and run.parameters.get(key) == one.expected
+                total = one.known + sum(found.known.get(n, lower.get(n, 0)) * times for n, times in one.loads)
+                sums.setdefault(key, set()).add(total if read and alone else 0)
+    found.counts = {key: min(totals) for key, totals in sums.items() if len(totals) == 1 and min(totals)}
+    for run in runs:
+        for one in run.barriers.equations:
+            if one.line in launched and min(launched[one.line]) in found.counts:
+                found.known.update({n: lower[n] for n, _ in one.loads if n not in found.known})
 
 
 def _range(least: int, most: int) -> str:

@@ -197,6 +197,8 @@ class Order:
         unwritten: by line, how threads or stores have read such memory: the use, the first byte, whether nothing of it
             was written by anybody.
         blind: somebody has written where is not known.
+        filled: lines at which something that is read has been written.
+        doubts: lines and reasons of what is wrong if boxes are as large as is guessed.
         maps: of accesses that are loads by tensor maps, the map. mixed: by line, maps that fill one operand together.
     """
 
@@ -210,12 +212,15 @@ class Order:
             worker.clock[worker.index] = worker.clock[worker.single] = 1
         self.agents = 2 * warps
         self.accesses: list[Access] = [Access(0, -1, 0, "none")]
+        self._agents_of, self._epochs_of = np.zeros(4096, dtype=np.int32), np.zeros(4096, dtype=np.int32)
         self.shared = Shadow(regions or Regions(shared_bytes // granule + 1))
         self.shared_bytes = shared_bytes
         self.findings: dict[tuple[str, int], Finding] = {}
         self.seen = np.zeros(self.shared.regions.cells, dtype=bool)
         self.unwritten: dict[int, tuple[str, int, bool]] = {}
         self.blind = False
+        self.filled: set[int] = set()
+        self.doubts: dict[tuple[int, str], None] = {}
         self.maps: dict[int, str] = {}
         self.mixed: dict[int, frozenset[str]] = {}
 
@@ -230,8 +235,11 @@ class Order:
         self.agents += 1
         return self.agents - 1
 
-    def find(self, kind: str, line: int, message: str, note: str = "", help_: str = "") -> None:
-        """Add a finding, once for each kind and line."""
+    def find(self, kind: str, line: int, message: str, note: str = "", help_: str = "", *, sure: bool = True) -> None:
+        """Add a finding, once for each kind and line; of what is only guessed, that it is open."""
+        if not sure:
+            self.doubts[line, f"{message} ({note}); how many bytes its box has is not known"] = None
+            return
         self.findings.setdefault((kind, line), Finding(kind, line, message, note, help_ or _HELP[kind]))
 
     def meet_lanes(self, worker: Worker) -> None:
@@ -299,11 +307,11 @@ class Order:
         if kind != "barrier":
             worker.used.add(worker.turn)
         writers = memory.writers_of(cells)
+        if kind in _READS and memory is self.shared and writers != [0]:
+            self.filled.add(line)
         if memory is self.shared and (0 in writers or (kind in _MATRIX and len(writers) > 1)):
             self._note_writers(cells, kind, line, writers)
-        for number in writers:
-            if not number:
-                continue
+        for number in self._suspects(writers, worker, agent, fenced=kind in _ASYNCHRONOUS):
             access = self.accesses[number]
             if not self.ordered(access, worker, agent):
                 self._read_early(access, kind, line)
@@ -313,6 +321,7 @@ class Order:
                     line,
                     f"{_USES[kind]} reads shared memory that ordinary stores wrote, with no proxy fence between",
                     f"written at line {access.line}",
+                    sure=kind != "guess",
                 )
             elif access.kind == "cp.async" and kind in _ASYNCHRONOUS and worker.fenced[access.agent] <= access.epoch:
                 self.find(
@@ -320,6 +329,7 @@ class Order:
                     line,
                     f"{_USES[kind]} reads shared memory that cp.async wrote, with no proxy fence between",
                     f"written at line {access.line}",
+                    sure=kind != "guess",
                 )
         memory.has_read(cells, agent, self._add(agent, epoch, kind, line))
 
@@ -340,12 +350,11 @@ class Order:
         is taken to write one value.
         """
         worker.used.add(worker.turn)
-        for number in memory.writers_of(cells):
-            if not number:
-                continue
+        own = agent if kind in _IN_ORDER else -1
+        for number in self._suspects(memory.writers_of(cells), worker, own, fenced=kind == "load"):
             access = self.accesses[number]
             twice = kind == access.kind == "st" and line == access.line and same
-            if not twice and not self.ordered(access, worker, agent if kind in _IN_ORDER else -1):
+            if not twice and not self.ordered(access, worker, own):
                 self._overwritten(access, kind, line)
             elif kind == "load" and access.kind == "st" and worker.fenced[access.agent] <= access.epoch:
                 self.find(
@@ -354,7 +363,7 @@ class Order:
                     "a load writes where ordinary stores wrote, with no proxy fence between",
                     f"written at line {access.line}",
                 )
-        for number in memory.readers_of(cells):
+        for number in self._suspects(memory.readers_of(cells), worker, agent, fenced=kind == "load"):
             access = self.accesses[number]
             if not self.ordered(access, worker, agent):
                 self._overwritten(access, kind, line)
@@ -368,6 +377,18 @@ class Order:
         number = self._add(agent, epoch, kind, line)
         memory.wrote(cells, number)
         return number
+
+    def _suspects(self, numbers: list[int], worker: Worker, own: int, *, fenced: bool) -> list[int]:
+        """Return those accesses that are not surely before what a warp does now; with `fenced`, behind a fence too."""
+        if len(numbers) < _FEW:
+            return [number for number in numbers if number]
+        listed = np.array(numbers)
+        agents, epochs = self._agents_of[listed], self._epochs_of[listed]
+        good = (worker.clock[agents] > epochs) | (agents == worker.index) | (agents == worker.single) | (agents == own)
+        if fenced:
+            good &= worker.fenced[agents] > epochs
+        found: list[int] = listed[~good & (listed > 0)].tolist()
+        return found
 
     def _note_writers(self, cells: Cells, kind: str, line: int, writers: list[int]) -> None:
         """Note a read of what nobody has written, or of an operand that loads by several maps have filled."""
@@ -388,7 +409,7 @@ class Order:
         A warp reads at an address for each lane, and may drop what some lanes have read. So only what nobody has
         written any part of is an error.
         """
-        open_: dict[tuple[int, str], None] = {}
+        open_: dict[tuple[int, str], None] = dict(self.doubts)
         for line, (kind, first, whole) in self.unwritten.items():
             what = f"{_USES[kind]} reads shared byte {in_words(first)}"
             if whole and not self.blind:
@@ -398,8 +419,13 @@ class Order:
         return open_
 
     def _add(self, agent: int, epoch: int, kind: str, line: int) -> int:
+        number = len(self.accesses)
+        if number == self._agents_of.size:
+            self._agents_of = np.concatenate([self._agents_of, np.zeros_like(self._agents_of)])
+            self._epochs_of = np.concatenate([self._epochs_of, np.zeros_like(self._epochs_of)])
+        self._agents_of[number], self._epochs_of[number] = agent, epoch
         self.accesses.append(Access(agent, epoch, line, kind))
-        return len(self.accesses) - 1
+        return number
 
     @staticmethod
     def use_of(access: Access) -> str:
@@ -412,7 +438,7 @@ class Order:
             message = f"{_USES[kind]} may come before the write that it needs"
         else:
             found, message = "read_before_full", f"{_USES[kind]} may read before {_USES[access.kind]} is done"
-        self.find(found, line, message, f"written at line {access.line}")
+        self.find(found, line, message, f"written at line {access.line}", sure=kind != "guess")
 
     def _overwritten(self, access: Access, kind: str, line: int) -> None:
         found = {
@@ -428,12 +454,14 @@ class Order:
             line,
             f"{_USES[kind]} may overwrite memory while {_USES[access.kind]} still uses it",
             f"used at line {access.line}",
+            sure=access.kind != "guess",
         )
 
 
+_FEW = 6  # accesses that are looked at one by one
 _MATRIX = {"wgmma", "tcgen05"}
 _READS = {"ld", "store"}
-_ASYNCHRONOUS = {*_MATRIX, "store"}
+_ASYNCHRONOUS = {*_MATRIX, "store", "guess"}
 _IN_ORDER = {"tcgen05", "st.tensor", "ld.tensor", "cp.async"}
 _USES = {
     "ld": "a load by threads",
@@ -442,6 +470,7 @@ _USES = {
     "wgmma": "a wgmma",
     "tcgen05": "a tcgen05 multiplication",
     "store": "the copy engine's store",
+    "guess": "a store of as many bytes as are written there",
     "cp.async": "cp.async",
     "barrier": "an operation on a barrier",
     "init": "mbarrier.init",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses.ptx_contract import Clock, Order, Worker
-from legalsat.analyses.ptx_machine_memory import in_words
+from legalsat.analyses.ptx_machine_memory import SHARED_BYTES, in_words
 
 MAX_COUNT = 2**20 - 1  # FACTS MB-02
 
@@ -51,7 +51,9 @@ class Barrier:
         phase: how many are over. tx: bytes that it lacks, as far as known.
         expects: bytes expected in this phase. brought: how many loads of each map came in it.
         under_way: loads. owed: arrivals that tcgen05 or cp.async still owe.
+        arrived: of the last phase, if nothing but arrivals of threads ended it, by which warps and with which clocks.
         starter: the warp that initialised it. fenced_start: a fence of that warp has followed.
+        released: a fence or an arrival with release at the cluster's barrier has.
     """
 
     address: int
@@ -75,7 +77,9 @@ class Barrier:
     expects_alone: list[tuple[int, int, int]] = field(default_factory=list)
     load_phases: list[tuple[int, int]] = field(default_factory=list)
     starter: int = 0
+    arrived: dict[int, list[tuple[int, Clock]]] = field(default_factory=dict)
     fenced_start: bool = False
+    released: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,12 @@ class Barriers:
         """Let asynchronous units see the barriers that a warp has initialised (FACTS FN-05)."""
         for barrier in self.live.values():
             barrier.fenced_start |= barrier.starter == worker.index
+        self.release_starts(worker)
+
+    def release_starts(self, worker: Worker) -> None:
+        """Let other CTAs see the barriers that a warp has initialised."""
+        for barrier in self.live.values():
+            barrier.released |= barrier.starter == worker.index
 
     def _used_by_unit(self, barrier: Barrier) -> None:
         """Note that a barrier counts what an asynchronous unit does."""
@@ -173,6 +183,15 @@ class Barriers:
                 "barrier_not_initialised", line, f"no barrier has been initialised at shared byte {in_words(address)}"
             )
             return None
+        ranks = order.shared_bytes // SHARED_BYTES
+        if not barrier.released and worker.index * ranks // order.warps != address // SHARED_BYTES:
+            order.find(
+                "barrier_not_initialised",
+                line,
+                "another CTA's barrier is used, and neither a fence nor an arrival with release follows its init",
+                f"started at line {barrier.line}",
+            )
+            barrier.released = True
         agent = worker.single if lanes.bit_count() == 1 and lanes != worker.live else worker.index
         cells = order.cells(address, 8)
         over = [a for a in map(order.accesses.__getitem__, order.shared.writers_of(cells)) if a.kind != "init"]
@@ -189,33 +208,47 @@ class Barriers:
             run.reaches(warp, address, (barrier.agent, barrier.base + barrier.phase), line, what)
 
     def arrive(  # noqa: PLR0917
-        self, worker: Worker, lanes: int, address: int, count: int, line: int, expects: int = 0
-    ) -> None:
-        """Arrive with each lane `count` times, after expecting bytes."""
+        self, worker: Worker, lanes: int, address: int, count: int, line: int, expects: int = 0,
+        clocks: tuple[Clock, Clock] | None = None,
+    ) -> None:  # fmt: skip
+        """Arrive with each lane `count` times, after expecting bytes; `clocks` are what the warp passes on."""
         barrier = self._used(worker, lanes, address, line)
         if barrier is None:
             return
-        self._check_phase(barrier, self._known(worker, barrier), line)
+        self._check_phase(barrier, worker, line)
         if expects:
             barrier.tx += expects
             barrier.expects += expects
             barrier.expect_line = line
-        clocks = self.order.released(worker, lanes)
-        self._arrived(barrier, clocks, worker.index, count, line)
+        self._arrived(barrier, clocks or self.order.released(worker, lanes), worker.index, count, line)
 
     def expect(self, worker: Worker, lanes: int, address: int, count: int, line: int) -> None:
         """Expect bytes without arriving."""
         barrier = self._used(worker, lanes, address, line)
         if barrier is None:
             return
-        self._check_phase(barrier, self._known(worker, barrier), line)
+        self._check_phase(barrier, worker, line)
         barrier.tx += count
         barrier.expects += count
         barrier.expect_line = line
         barrier.expects_alone.append((worker.index, worker.time, line))
 
-    def _check_phase(self, barrier: Barrier, known: int, line: int) -> None:
-        if known < barrier.phase:
+    def _knows_arrivals(self, worker: Worker, barrier: Barrier) -> bool:
+        """Does a warp know of all arrivals of the phases that are over, so that they are over?
+
+        Who has not waited for a phase may still have learned from others that they had arrived.
+        """
+        for phase in range(self._known(worker, barrier), barrier.phase):
+            arrived = barrier.arrived.get(phase)
+            if arrived is None or not all(
+                worker.clock[agent] >= clock[agent] for by, clock in arrived for agent in (by, self.order.warps + by)
+            ):
+                return False
+        worker.clock[barrier.agent] = barrier.base + barrier.phase
+        return True
+
+    def _check_phase(self, barrier: Barrier, worker: Worker, line: int) -> None:
+        if self._known(worker, barrier) < barrier.phase and not self._knows_arrivals(worker, barrier):
             self.order.find(
                 "arrivals_in_excess",
                 line,
@@ -249,7 +282,7 @@ class Barriers:
         barrier = self._used(worker, lanes, address, line)
         if barrier is None:
             return None
-        self._check_phase(barrier, self._known(worker, barrier), line)
+        self._check_phase(barrier, worker, line)
         self._used_by_unit(barrier)
         clocks = self.order.released(worker, lanes)
         barrier.under_way.append(Arriving(bytes_, map_, clocks, line, boxes))
@@ -275,7 +308,7 @@ class Barriers:
         if barrier is not None:
             if by_unit:
                 self._used_by_unit(barrier)
-            self._check_phase(barrier, self._known(worker, barrier), line)
+            self._check_phase(barrier, worker, line)
             for _ in range(count):
                 barrier.owed.append((clocks, line))
 
@@ -323,6 +356,8 @@ class Barriers:
             if not any(c[worker] > time or w == worker for w, c in barrier.contributions):
                 self.order.find("bytes_differ", line, "the phase may end before these bytes are expected")
         barrier.clock, barrier.fenced = barrier.clock.copy(), barrier.fenced.copy()
+        if not barrier.brought and not barrier.expects and all(by >= 0 for by, _ in barrier.contributions):
+            barrier.arrived = {phase: barrier.contributions}
         barrier.contributions, barrier.expects_alone = [], []
         barrier.phase, barrier.pending = phase + 1, barrier.expected
         barrier.tx, barrier.expects = 0, 0

@@ -26,6 +26,7 @@ POINTER, POINTED, MAP_BASE, PARAMETER = 1 << 40, 1 << 24, 1 << 50, 1 << 16
 TENSOR_COLUMNS = 512
 TENSOR_STRIPS = 8  # of 16 lanes, which is what the narrow shapes of tcgen05.ld and st reach
 JUMP, BLOCK, PARK, EXIT, PASS = 1, 2, 3, 4, 5
+TURN = 64  # rounds of a loop without end that a warp makes at a time
 _CLUSTER = -1  # instead of a CTA's rank: where all CTAs of a cluster meet
 Operation: TypeAlias = Callable[["Run", "Warp", "Part"], int | None]
 
@@ -117,7 +118,8 @@ class Run:
         boxes: bytes of the boxes of maps, by the parameter's name, where known.
         steps: after how many instructions it is given up.
         periods: what compares states at the heads of loops; the run ends when all have been seen to repeat.
-        backwards: the last warp goes first. What a store of unknown size reads is what has been written by then.
+        backwards: the last warp goes first, and each first look at a phase fails, so that who does not look again has
+            not waited. What a store of unknown size reads is what has been written by then.
     """
 
     def __init__(
@@ -155,11 +157,12 @@ class Run:
         self.used: set[str] = set()
         self.visits: dict[tuple[int, int], int] = {}
         self.flying: list[tuple[str, int, int]] = []
-        self.store_places: dict[int, int] = {}
+        self.cancelled = 0
+        self.stores_known = len(program.store_places)
         self.touched = np.zeros(program.shared_regions.cells, dtype=bool)
         self.periods = periods
         self.valued = False
-        self.cut = self.endless = False
+        self.cut = self.endless = self.tired = self.spinning = False
         self.warps = []
         for index in range(warps * ranks):
             rank, local = divmod(index, warps)
@@ -204,8 +207,9 @@ class Run:
         key = (warp.index, at)
         self.visits[key] = self.visits.get(key, 0) + 1
         if self.periods is not None:
+            self.tired = not self.visits[key] % TURN  # who waits for nobody lets others go on
             held = part.registers
-            held = [held[p] for p in self.program.alive[at]]
+            held = [held[p] for p in self.program.alive(at)]
             self.cut |= self.periods.visit(at, warp.index, held, warp.worker.clock)
 
     @property
@@ -241,9 +245,10 @@ class Run:
                 self.patient.clear()
                 continue
             self.flying.clear()
-            if not self.barriers.settle():
+            if not self.barriers.settle() and not self.spinning:
                 self._stuck()
                 return
+            self.spinning = False
         self.barriers.settle()
         self._check_end()
 
@@ -271,6 +276,9 @@ class Run:
                     self.program.bounds.check()
                     if self.cut:
                         return moved
+                    if self.tired:
+                        self.tired, self.spinning = False, True
+                        return False
                     begin = part.pc
                     if len(warp.parts) > 1:
                         break
@@ -309,13 +317,11 @@ class Run:
                 raise Undecided(self.program.lines[ready[0].pc], "lanes of a warp are apart where all must meet")
             first = together[0]
         for other in [p for p in ready if p is not first and p.pc == first.pc]:
-            predicates = self.program.predicates
-            first.registers = [
-                a
-                if a is b or (type(a) is int and type(b) is int and a == b)
-                else blend(a, b, first.mask, lanewise=place in predicates)
-                for place, (a, b) in enumerate(zip(first.registers, other.registers, strict=True))
-            ]
+            predicates, ours, theirs = self.program.predicates, first.registers, other.registers
+            for place in self.program.alive(first.pc):
+                a, b = ours[place], theirs[place]
+                if not (a is b or (type(a) is int and type(b) is int and a == b)):
+                    ours[place] = blend(a, b, first.mask, lanewise=place in predicates)
             first.mask |= other.mask
             parts.remove(other)
         first.parked = False

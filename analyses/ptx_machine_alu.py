@@ -6,7 +6,9 @@ known: what comes from global memory or from floating point. Predicates are ints
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -164,7 +166,9 @@ Work: TypeAlias = Callable[..., Value]
 def compare(parts: tuple[str, ...]) -> Work | None:
     """Return the comparison of a `setp` as a function to a predicate, or None where it is of floats."""
     kind = whole_type(parts)
-    if kind is None or parts[1] not in _COMPARED:
+    if kind is None:
+        return _compare_floats(parts)
+    if parts[1] not in _COMPARED:
         return None
     letter, bits = kind
     test = _COMPARED[parts[1]]
@@ -178,6 +182,25 @@ def compare(parts: tuple[str, ...]) -> Work | None:
         held = test(a, b)
         mask = mask_of(held) if isinstance(held, np.ndarray) else FULL * int(held)
         return combine(mask, third) if combine is not None else mask
+
+    return work
+
+
+def _compare_floats(parts: tuple[str, ...]) -> Work | None:
+    """Return the comparison of two floats of 32 bits that all lanes agree on."""
+    name = parts[1]
+    unordered = name[:-1] if name.endswith("u") and name[:-1] in _COMPARED else ""
+    if parts[-1] != "f32" or len(parts) > 4 - ("ftz" not in parts) or (not unordered and name not in _COMPARED):
+        return None
+    test = _COMPARED[unordered or name]
+
+    def work(a: Value, b: Value) -> Value:
+        if not isinstance(a, int) or not isinstance(b, int):
+            return None
+        x, y = struct.unpack("<ff", struct.pack("<II", a & FULL, b & FULL))
+        if math.isnan(x) or math.isnan(y):
+            return FULL * bool(unordered)
+        return FULL * bool(test(x, y))
 
     return work
 
@@ -244,10 +267,13 @@ def _extract(letter: str, bits: int) -> Work:
 
 def _insert(bits: int) -> Work:
     def work(a: Value, b: Value, at: Value, count: Value) -> Value:
-        if not all(isinstance(v, int) for v in (a, b, at, count)):
+        if a is None or b is None or not isinstance(at, int) or not isinstance(count, int):
             return None
-        field = ((1 << count) - 1) << at
-        return (b & ~field | a << at & field) & ((1 << bits) - 1)
+        limit = (1 << bits) - 1
+        at, count = at & 255, count & 255
+        field = ((1 << count) - 1 << at) & limit
+        kept, inserted = b & (limit ^ field), _shift_left(a, at, bits) & field
+        return (kept | inserted) & limit
 
     return work
 

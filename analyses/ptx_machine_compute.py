@@ -27,7 +27,7 @@ def compute(program: Any, i: Instruction) -> Operation:
         return units.make_load(program, i)
     if (
         base == "mov"
-        and _operand_bits(parts) <= MOST_BITS
+        and _operand_bits(parts) <= 2 * MOST_BITS
         and (i.operands[0].startswith("{") or i.operands[1].startswith("{"))
     ):
         return _pack(program, i, guard)
@@ -52,6 +52,7 @@ def compute(program: Any, i: Instruction) -> Operation:
     place = program.slot(results[0], line)
     second = program.slot(results[1], line) if base == "setp" and len(results) > 1 else -1
     plain, predicate = guard[0] < 0, base == "setp" or parts[-1] == "pred"
+    once = not plain and results[0] in program.written_once
     if second < 0 and len(sources) == 2:
         a, b = sources
 
@@ -61,7 +62,7 @@ def compute(program: Any, i: Instruction) -> Operation:
             if plain:
                 registers[place] = value
             else:
-                assign(part, place, value, guard, line, predicate=predicate)
+                assign(part, place, value, guard, line, predicate=predicate, once=once)
             return None
 
         return of_two
@@ -72,7 +73,7 @@ def compute(program: Any, i: Instruction) -> Operation:
         if plain:
             registers[place] = value
         else:
-            assign(part, place, value, guard, line, predicate=predicate)
+            assign(part, place, value, guard, line, predicate=predicate, once=once)
         if second >= 0:
             assign(part, second, None if value is None else value ^ FULL, guard, line, predicate=True)
         return None
@@ -137,7 +138,7 @@ def _pack(program: Any, i: Instruction, guard: tuple[int, int]) -> Operation:
                 field_: Value = None
                 if isinstance(value, int):
                     field_ = value >> bits * j & (1 << bits) - 1
-                elif value is not None:
+                elif value is not None and whole <= MOST_BITS:
                     field_ = value >> np.uint64(bits * j) & np.uint64((1 << bits) - 1)
                 assign(part, one, field_, guard, line)
             return None
@@ -152,7 +153,7 @@ def _pack(program: Any, i: Instruction, guard: tuple[int, int]) -> Operation:
         total: Value = 0
         for j, one in enumerate(sources):
             value = part.registers[one]
-            if value is None:
+            if value is None or (whole > MOST_BITS and not isinstance(value, int)):
                 total = None
                 break
             total = total | (value << (bits * j if isinstance(value, int) else np.uint64(bits * j)))

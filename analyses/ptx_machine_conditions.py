@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from legalsat.analyses import ptx_machine_data as data
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.ptx_instruction import Instruction, immediate, names_in, results_of, vector
 from legalsat.analyses.ptx_machine_alu import FULL, LANES, DividesByZero, Value, arithmetic, blend, compare
@@ -26,11 +27,15 @@ _GRID = ("%ctaid.", "%nctaid.")
 _THREAD = ("%tid.", "%laneid", "%warpid")
 _SUMS = {"add", "sub", "mov", "mad", "mul", "shl", "cvt", "neg"}
 BUDGET = 20_000  # instructions computed in search of values for one condition
+SEARCHES = 12  # such searches for a kernel
 MEMORY = "[shared]"  # stands for all words of shared memory
+_CHOICES = {"selp", "and", "or", "xor", "shr", "min", "max"}
+_EQUAL = {"eq", "ne", "equ", "neu"}
 _MOST_CONSTANTS, _MOST_SUMS, _MOST_DEPTH = 24, 8, 200
 _MOST_BITS = 41  # of values that are tried
 _POWERS = tuple(sorted({max(0, (1 << k) + d) for k in range(31) for d in (-1, 0, 1)}))
 _SMALL = (0, 1, 2, 3, 5, 8)
+ADDRESS = re.compile(r"\[\s*([%\w$]+)\s*(?:\+\s*(-?\d+))?\s*\]")
 BLOCKS = 1024  # for which a condition on the block's number is computed
 
 
@@ -66,7 +71,7 @@ class Conditions:
     def __init__(self, program: Any) -> None:
         self.program = program
         self._narrowed = False
-        self._left, self._budget = BUDGET, 8 * BUDGET
+        self._left, self._budget = BUDGET, SEARCHES * BUDGET
         self._loops: set[str] | None = None
         self.definitions: dict[str, list[Instruction]] = {}
         for i in program.chosen:
@@ -80,7 +85,7 @@ class Conditions:
             self.depends, self._narrowed = self._depends(self.program.flows), True
         return self.depends.get(condition.name, frozenset()) & condition.keys
 
-    def _depends(self, flows: Set[tuple[int, int]] | None = None) -> dict[str, frozenset[str]]:
+    def _depends(self, flows: Set[tuple[int, int]] | None = None) -> dict[str, frozenset[str]]:  # noqa: PLR0912
         """Return the launch's values that each register depends on, by data.
 
         Args:
@@ -102,9 +107,11 @@ class Conditions:
                     names = [n for one in i.operands[1:] for n in names_in(one)]
                 elif i.base in LANES_DECIDE:
                     continue
+                elif i.base == "clusterlaunchcontrol":
+                    keys, names = frozenset({data.CANCELLED}), []
                 elif i.base == "ld":
                     space = units.space_of(i)
-                    keys = frozenset(keys_of_load(i)) if space == "param" else nothing
+                    keys = frozenset(keys_of_load(i)) if space == "param" else self._word(i)
                     names = ([MEMORY] if flows is None else reached.get(i.line, [])) if space in {"shared", ""} else []
                 else:
                     names = [n for one in i.operands[1:] for n in names_in(one)]
@@ -120,6 +127,11 @@ class Conditions:
                         found[name] = found.get(name, nothing) | keys
                         moved = True
         return found
+
+    def _word(self, i: Instruction) -> frozenset[str]:
+        """Return the words in memory that a load takes, if they are as good as parameters."""
+        pointer = self.program.roles.words.get(id(i))
+        return frozenset({data.name_of(pointer)}) if pointer is not None else frozenset()
 
     def _of(self, name: str) -> frozenset[str]:
         return frozenset({name}) if name.startswith(_GRID) else self.depends.get(name, frozenset())
@@ -166,7 +178,7 @@ class Conditions:
         while work:
             for i in self.definitions.get(work.pop(), ()):
                 if i.base == "ld":
-                    keys |= set(keys_of_load(i)) if units.space_of(i) == "param" else set()
+                    keys |= set(keys_of_load(i)) if units.space_of(i) == "param" else self._word(i)
                     continue
                 more = {n for one in i.operands[1:] for n in names_in(one)} - seen
                 keys |= {n for n in more if n.startswith(_GRID)}
@@ -175,6 +187,14 @@ class Conditions:
         return frozenset(keys)
 
     # Turning conditions round.
+
+    def computed_once(self, name: str) -> bool:
+        """Is a predicate computed in one place alone?"""
+        return len(self.definitions.get(name, ())) == 1
+
+    def begin_anew(self) -> None:
+        """Let values be looked for again, as often as at first."""
+        self._budget = SEARCHES * BUDGET
 
     def flips(
         self,
@@ -205,7 +225,7 @@ class Conditions:
             for values in sorted(tried, key=lambda v: (min(v.values()) < 0, sum(map(abs, v.values())))):
                 if self._left < 0:
                     return
-                outcome = self.outcome(condition.name, {**base, **values})
+                outcome = self.outcome(condition, {**base, **values})
                 known |= outcome is not None
                 if outcome is not None and outcome & wanted:
                     yield values
@@ -214,6 +234,39 @@ class Conditions:
             for key in listed:
                 for c in constants:
                     yield from ({key: max(0, c + d) * steps.get(key, 1)} for d in (0, 1, -1))
+
+    @cached_property
+    def switches(self) -> frozenset[str]:
+        """Parameters of which only whether they are zero matters: each is compared with zero, or leads to words."""
+        holds: dict[str, set[str]] = {}
+        readers: dict[str, list[Instruction]] = {}
+        for i in self.program.chosen:
+            if i.base == "ld" and (units.space_of(i) == "param" or id(i) in self.program.roles.words):
+                keys = [*self._word(i)] or keys_of_load(i)
+                for name, key in zip(results_of(i), keys * (1 if len(keys) > 1 else len(results_of(i))), strict=False):
+                    holds.setdefault(key, set()).add(name)
+            for name in {n for one in (*i.operands[1:], i.guard) for n in names_in(one)}:
+                readers.setdefault(name, []).append(i)
+        return frozenset(key for key, names in holds.items() if self._only_switches(names, readers))
+
+    def _only_switches(self, names: Set[str], readers: Mapping[str, Sequence[Instruction]]) -> bool:
+        work, seen = [(name, True) for name in names], set()
+        while work:
+            name, whole = one = work.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            for i in readers.get(name, ()):
+                if i.base == "setp" and whole and len(i.operands) == 3 and i.parts[1] in _EQUAL:
+                    if immediate(i.operands[2]) == 0 and i.operands[1] == name:
+                        continue
+                    return False
+                if i.base == "ld" and id(i) in self.program.roles.words:
+                    continue
+                if i.base not in _SUMS | {"cvta", "selp"} or i.base == "setp" or i.parts[-1] == "pred":
+                    return False
+                work += [(to, whole and i.base in {"mov", "cvta", "selp"}) for to in results_of(i)]
+        return True
 
     # Conditions on the state of loops.
 
@@ -230,11 +283,11 @@ class Conditions:
             listed = self.definitions[one]
             if len(listed) > 1:
                 carried = True
-            elif listed[0].base in _SUMS:
+            elif listed[0].base in _SUMS | _CHOICES:
                 work += [n for operand in listed[0].operands[1:] for n in names_in(operand)]
             else:
                 return False
-        return carried
+        return carried or (bool(seen) and self._computed_from(i.operands[1]) <= self.switches)
 
     def _carried(self, name: str) -> bool:
         """Does a register depend on one that is written in several places?"""
@@ -251,6 +304,22 @@ class Conditions:
                 work += more
         return name in self._loops
 
+    def out_of_reach(self, condition: Condition, values: Mapping[str, int]) -> bool:
+        """Does a branch on the only way to a condition go another way for these values?"""
+        here = [
+            i for i in self.program.chosen if i.line == condition.line and condition.name in (*results_of(i), i.guard)
+        ]
+        at: Instruction | None = here[0] if len(here) == 1 else None
+        for _ in range(_MOST_DEPTH):
+            found = self.program.only_after.get(id(at))
+            if found is None:
+                return False
+            at, needed = found
+            way = Condition(at.guard, at.line, frozenset(), used=True)
+            if self.outcome(way, values) == (TRUE | FALSE) ^ needed:
+                return True
+        return False
+
     def same_for_blocks(self, condition: Condition, free: Set[str], seen: int, base: Mapping[str, int]) -> bool:
         """Does a condition that depends on the block's number alone turn out the same for each of the first blocks?"""
         if not all(key.startswith("%ctaid.") for key in free):
@@ -258,7 +327,7 @@ class Conditions:
         for key in free:
             for first in range(0, BLOCKS, LANES):
                 numbers = np.arange(first, first + LANES, dtype=np.uint64)
-                if self.outcome(condition.name, {**base, key: numbers}, by_thread=True) not in {TRUE, FALSE} & {seen}:
+                if self.outcome(condition, {**base, key: numbers}, by_thread=True) not in {TRUE, FALSE} & {seen}:
                     return False
         return True
 
@@ -268,6 +337,8 @@ class Conditions:
             return [begin + d for d in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256)] + [0]
         near = {c + d for c in constants for d in (-1, 0, 1)}
         near |= {a + b for a, b in combinations_with_replacement(constants[:_MOST_SUMS], 2)}
+        if key.startswith("["):  # the second word holds twice the first
+            near |= {c // n for c in constants for n in (2, 3, 4)}
         near |= {c * step + d for c in constants for d in (-1, 0, 1)} | {*_POWERS, -1}
         if key.startswith("%"):
             return sorted(v for v in near if 0 <= v < 1 << 16)
@@ -299,20 +370,24 @@ class Conditions:
         held: dict[str, Value] = {"": -1}
         return [self._value(name, values, 0, held, 0) for name in names]
 
-    def outcome(self, name: str, values: Mapping[str, Any], *, by_thread: bool = False) -> int | None:
-        """Return which outcomes a predicate has for these values, as bits; None where that cannot be computed.
+    def outcome(self, condition: Condition, values: Mapping[str, Any], *, by_thread: bool = False) -> int | None:
+        """Return which outcomes a condition has for these values, as bits; None where that cannot be computed.
 
         Args:
-            name: of the predicate.
+            condition: of those that are computed in several places, this one.
             values: of parameters and special registers.
             by_thread: lanes stand for launches, not for threads; some threads are taken one by one.
         """
-        found = 0
+        found, name = 0, condition.name
+        here = [i for i in self.definitions.get(name, ()) if i.line == condition.line and not condition.used]
         last = -(-self.program.threads // LANES) - 1
         threads = [(w, lane) for w in sorted({0, 1, last}) for lane in (0, LANES - 1)] if by_thread else []
         for warp, lane in threads or [(0, -1), (last, -1)]:
             held: dict[str, Value] = {"": lane}
-            value = self._value(name, values, warp, held, 0)
+            if len(here) == 1:
+                value = self._computed(here[0], name, values, warp, held, 0)
+            else:
+                value = self._value(name, values, warp, held, 0)
             if not isinstance(value, int):
                 return None
             found |= (TRUE if value else 0) | (FALSE if value != FULL else 0)
@@ -343,13 +418,15 @@ class Conditions:
                     break
         return held[name]
 
-    def _computed(  # noqa: PLR0911, PLR0917
+    def _computed(  # noqa: PLR0911, PLR0912, PLR0917
         self, i: Instruction, name: str, values: Mapping[str, int], warp: int, held: dict[str, Value], depth: int
     ) -> Value:
         if i.base == "ld":
+            at = results_of(i).index(name)
+            if id(i) in self.program.roles.words:
+                return self._word_at(i, at, values, warp, held, depth)
             if units.space_of(i) != "param":
                 return None
-            at = results_of(i).index(name)
             place, offset, bits = parameter_of(i, at)
             return self.program.parameter(values, place, offset, bits)
         if i.base not in {"setp", "selp", "shfl"} and arithmetic(i.parts, i.operands) is None:
@@ -381,6 +458,17 @@ class Conditions:
         if i.base == "setp" and value is not None and results_of(i).index(name):
             return value ^ FULL
         return value
+
+    def _word_at(  # noqa: PLR0917
+        self, i: Instruction, at: int, values: Mapping[str, int], warp: int, held: dict[str, Value], depth: int
+    ) -> Value:
+        found = ADDRESS.fullmatch(i.operands[1])
+        begin = self._value(found[1], values, warp, held, depth) if found else None
+        if found is None or not isinstance(begin, int):
+            return None
+        size = units.width_of(i) // len(vector(i.operands[0]))
+        pointer = self.program.roles.words[id(i)]
+        return data.word(self.program, values, pointer, begin + int(found[2] or 0), at, size)
 
 
 def _bits(i: Instruction) -> int:

@@ -13,6 +13,7 @@ from legalsat.analyses.ptx_machine_guards import active, guard_of
 from legalsat.analyses.ptx_machine_memory import SHARED_BYTES, in_words
 from legalsat.analyses.ptx_machine_places import Places
 
+TOGETHER = -1  # instead of a lane: all of them
 UNKNOWN_BOX = 16  # bytes that every box has at least
 
 
@@ -128,6 +129,17 @@ def _load(program: Any, i: Instruction) -> Operation:
     return operation
 
 
+def arrive_with(run: Run, warp: Warp, lanes: int, to: int, barrier: int, count: int, line: int) -> None:  # noqa: PLR0917
+    """Let some bytes come into shared memory, as a bulk copy does."""
+    begun = run.barriers.load(warp.worker, lanes, barrier, count, "", 1, line)
+    _aligned(run, to, count, tensor=False, line=line)
+    if begun is not None:
+        epoch = begun.base + begun.phase
+        run.order.write(run.order.shared, run.order.cells(to, count), warp.worker, begun.agent, epoch, "load", line)
+        run.reaches(warp, to, (begun.agent, epoch), line, "this load")
+        run.reaches(warp, barrier, (begun.agent, epoch), line, "this load")
+
+
 def _uses(run: Run, warp: Warp, lanes: int, map_: int, done: tuple[int, int], line: int) -> None:  # noqa: PLR0917
     """Note what a load that completes at a time reads a tensor map for, if the kernel edits any.
 
@@ -224,7 +236,8 @@ def _store(program: Any, i: Instruction) -> Operation:
             return None
         order = run.order
         begins = units.shared_places(part, *source, lanes, line)
-        chosen = [lane for lane in range(32) if lanes >> lane & 1]
+        together = isinstance(begins, int) and lanes == warp.live
+        chosen = [TOGETHER] if together else [lane for lane in range(32) if lanes >> lane & 1]
         listed = [begins] * len(chosen) if isinstance(begins, int) else begins.tolist()
         at_map = -1
         if tensor:
@@ -242,20 +255,24 @@ def _store(program: Any, i: Instruction) -> Operation:
                 run.maps.use(warp.worker, warp.rank, at_map, ((held.agent, held.closed),), line)
             count = counts[begin]
             _aligned(run, begin, known if not tensor else 0, tensor=tensor, line=line)
-            cells = order.cells(int(begin), max(1, min(count, SHARED_BYTES - begin % SHARED_BYTES)))
-            order.read(order.shared, cells, warp.worker, held.agent, held.closed, "store", line)
+            count = max(1, min(count, SHARED_BYTES - begin % SHARED_BYTES))
+            sure = count if known is not None else UNKNOWN_BOX
+            order.read(order.shared, order.cells(int(begin), sure), warp.worker, held.agent, held.closed, "store", line)
+            if count > sure:
+                rest = order.cells(int(begin) + sure, count - sure)
+                order.read(order.shared, rest, warp.worker, held.agent, held.closed, "guess", line)
             held.open_lines.append(line)
-            run.store_places.setdefault(begin, line)
+            run.program.store_places.add(begin)
         return None
 
     return operation
 
 
 def _groups_of(run: Run, warp: Warp, lane: int) -> LaneStores:
-    """Return the bulk groups of a thread."""
+    """Return the bulk groups of a thread, or those that all lanes of a warp fill and close together."""
     held = warp.stores.get(lane)
     if held is None:
-        held = warp.stores[lane] = LaneStores(run.agent("stores", 32 * warp.index + lane))
+        held = warp.stores[lane] = LaneStores(run.agent("stores", 33 * warp.index + lane + 1))
     return held
 
 
@@ -263,11 +280,14 @@ def _written_run(run: Run, begin: int) -> int:
     """Return how many bytes from here threads have written, up to where another store begins."""
     granule, accesses = run.order.granule, run.order.accesses
     count = run.order.shared.length(begin // granule, 1 << 15, lambda number: accesses[number].kind == "st")
-    end = begin + count * granule
-    for other in run.store_places:
-        if begin < other < end:
-            end = other
+    end = min((other for other in run.program.store_places if other > begin), default=begin + count * granule)
+    end = min(end, begin + count * granule)
     return max(end - begin, UNKNOWN_BOX)
+
+
+def _closes(warp: Warp, lanes: int, lane: int) -> bool:
+    """Does what some lanes do concern a thread's groups, or those of all together?"""
+    return lanes == warp.live if lane == TOGETHER else bool(lanes >> lane & 1)
 
 
 def _commit_bulk(program: Any, i: Instruction) -> Operation:
@@ -276,7 +296,7 @@ def _commit_bulk(program: Any, i: Instruction) -> Operation:
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         lanes = active(part, guard, line)
         for lane, held in warp.stores.items():
-            if lanes >> lane & 1:
+            if _closes(warp, lanes, lane):
                 if held.open_lines:
                     held.lines[held.closed] = held.open_lines[-1]
                 held.closed += 1
@@ -294,7 +314,7 @@ def _wait_bulk(program: Any, i: Instruction) -> Operation:
         lanes = active(part, guard, line)
         left = units.one_address(part, pending, 0, part.mask, line) if lanes else 0
         for lane, held in warp.stores.items():
-            if lanes >> lane & 1:
+            if _closes(warp, lanes, lane):
                 held.retired = max(held.retired, held.closed - left)
                 clock = warp.worker.clock
                 clock[held.agent] = max(clock[held.agent], held.retired)

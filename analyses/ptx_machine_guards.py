@@ -23,14 +23,20 @@ def active(part: Part, guard: tuple[int, int], line: int) -> int:
     return _lanes(held, guard, line) & part.mask
 
 
-def assign(part: Part, place: int, value: Value, guard: tuple[int, int], line: int, *, predicate: bool = False) -> None:
-    """Write a result, which may be a predicate itself, in the lanes for which an instruction's predicate holds."""
+def assign(
+    part: Part, place: int, value: Value, guard: tuple[int, int], line: int, *, predicate: bool = False,
+    once: bool = False,
+) -> None:  # fmt: skip
+    """Write a result, which may be a predicate itself, in the lanes for which an instruction's predicate holds.
+
+    `once`: nothing else writes the register, so that what other lanes hold before it is written is of no account.
+    """
     held = FULL if guard[0] < 0 else part.registers[guard[0]]
     if held is None:
         part.registers[place] = None
         return
     active = _lanes(held, guard, line) & part.mask
-    if active == part.mask:
+    if active == part.mask or (once and active and part.registers[place] is None):
         part.registers[place] = value
     elif active:
         part.registers[place] = blend(value, part.registers[place], active, lanewise=predicate)

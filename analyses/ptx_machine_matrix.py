@@ -90,9 +90,9 @@ def _pair(run: Run, warp: Warp, i: Instruction) -> tuple[int, ...]:
 
 @lru_cache(maxsize=512)
 def _cells(  # noqa: PLR0917
-    unit: str, word: int, major: str, mn: int, bits: int, granule: int, rank: int
+    unit: str, word: int, major: str, mn: int, bits: int, granule: int, rank: int, step: int = _STEP_BYTES
 ) -> NDArray[np.int64]:
-    k = 8 * _STEP_BYTES // bits
+    k = 8 * step // bits
     found = np.unique(read_addresses(MatrixDescriptor.from_word(unit, word), major, mn, k, bits) // granule)
     if found[-1] >= SHARED_BYTES // granule:
         raise InvalidInput("it reads outside shared memory")
@@ -103,12 +103,12 @@ def _cells(  # noqa: PLR0917
 
 def _read(  # noqa: PLR0917
     run: Run, warp: Warp, unit: str, word: int, major: str, mn: int, bits: int, agent: int, epoch: int, line: int,
-    rank: int,
+    rank: int, step: int = _STEP_BYTES,
 ) -> None:  # fmt: skip
-    """Let a matrix unit read what a descriptor says in the shared memory of a CTA."""
+    """Let a matrix unit read what a descriptor says in the shared memory of a CTA, `step` bytes of each row."""
     order = run.order
     try:
-        cells = _cells(unit, word, major, mn, bits, order.granule, rank)
+        cells = _cells(unit, word, major, mn, bits, order.granule, rank, step)
     except LegalSatError as error:
         run.note(line, f"the matrix descriptor {word:#x} is not understood: {error}")
         return
@@ -349,23 +349,27 @@ def _issue(program: Any, i: Instruction) -> Operation:
 
 
 def _copy(program: Any, i: Instruction) -> Operation:
-    """tcgen05.cp: what it reads is taken for its first chunk only."""
+    """Return tcgen05.cp: it reads rows of 16 or 32 bytes by a descriptor into columns of 4 bytes (FACTS TC-29)."""
     line, guard = i.line, guard_of(program, i)
+    shape = next((found for p in i.parts if (found := re.fullmatch(r"(\d+)x(128|256)b", p))), None)
+    if shape is None or any(p.startswith("b8x16") for p in i.parts):
+        return units.refused(program, i)
+    rows, step = int(shape[1]), int(shape[2]) // 8
+    to: tuple[int, int] = program.address(i.operands[0], line)
     word = program.source(i.operands[1], 64, line)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         lanes = active(part, guard, line)
         if not lanes:
             return None
-        order = run.order
+        order, agent = run.order, _unit(run, warp)
         time = warp.counts.get("tcgen05", 0)
         warp.counts["tcgen05"] = time + 1
-        begin = (units.one_address(part, word, 0, lanes, line) & 0x3FFF) << 4
-        agent = _unit(run, warp)
+        held = units.one_address(part, word, 0, lanes, line)
+        target = units.one_address(part, *to, lanes, line) & 0xFFFF
         for rank in _pair(run, warp, i):
-            cells = order.cells(begin + rank * SHARED_BYTES, 16)
-            order.read(order.shared, cells, warp.worker, agent, time, "tcgen05", line)
-        run.note(line, "tcgen05.cp is followed for its first 16 bytes only")
+            _read(run, warp, "tcgen05", held, "K", rows, 8, agent, time, line, rank, step)
+            order.write(run.tensor, _columns(target, step // 4, rank), warp.worker, agent, time, "tcgen05", line)
         return None
 
     return operation
@@ -458,8 +462,9 @@ def _use_tensor(  # noqa: PLR0917
     order, worker = run.order, warp.worker
     address = units.one_address(part, *place, part.mask, line)
     lane, column = address >> 16, address & 0xFFFF
-    first = lane // STRIP_LANES % TENSOR_STRIPS
-    strips = (first,) if lanes == STRIP_LANES else (first // 2 * 2, first // 2 * 2 + 1)
+    # A warp reaches its own quarter, whatever quarter the address names (DeepGEMM, tilelang name the first one).
+    quarter = 2 * (warp.local % 4)
+    strips = (quarter + lane // STRIP_LANES % 2,) if lanes == STRIP_LANES else (quarter, quarter + 1)
     cells = _columns(column, count, warp.rank, strips)
     if half:
         cells = np.concatenate([cells, _columns(column + half, count, warp.rank, strips)])

@@ -122,8 +122,8 @@ def _components(nodes: list[int], follow: list[list[int]], inside: set[int]) -> 
     return found[::-1]
 
 
-def alive(program: Any, chosen: list[tuple[str, Instruction | None]], places: dict[str, int]) -> dict[int, list[int]]:
-    """Return of each head of a loop the places of the registers that something may still read from there on."""
+def alive(program: Any, chosen: list[tuple[str, Instruction | None]], places: dict[str, int]) -> list[int]:
+    """Return of each place the registers that something may still read from there on, as bits."""
     size = len(chosen)
     if size * len(program.slots) > MOST_ALIVE:
         raise Undecided(0, f"more than {MOST_ALIVE} registers at instructions")
@@ -143,11 +143,8 @@ def alive(program: Any, chosen: list[tuple[str, Instruction | None]], places: di
             now = reads[at] | (after & ~writes[at])
             if now != live[at]:
                 live[at], moved = now, True
-    skipped = set(program.constants)
-    return {
-        head: [place for place in range(live[head].bit_length()) if live[head] >> place & 1 and place not in skipped]
-        for head in program.headers
-    }
+    constants = sum(1 << place for place in program.constants)
+    return [bits & ~constants for bits in live]
 
 
 def _effect(

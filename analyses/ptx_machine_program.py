@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
+from legalsat.analyses import ptx_machine_branches as branches
 from legalsat.analyses import ptx_machine_registers as registers
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.ptx_bounds import Bounds
 from legalsat.analyses.ptx_contract import Undecided
-from legalsat.analyses.ptx_instruction import Instruction, immediate, results_of
+from legalsat.analyses.ptx_instruction import Instruction, immediate, names_in, results_of
 from legalsat.analyses.ptx_machine import (
     EXIT,
     JUMP,
@@ -41,7 +43,6 @@ from legalsat.analyses.ptx_machine_alu import (
 from legalsat.analyses.ptx_machine_compute import compute
 from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE, Conditions
 from legalsat.analyses.ptx_machine_flow import control_of, is_choice, without
-from legalsat.analyses.ptx_machine_guards import active, guard_of
 from legalsat.analyses.ptx_machine_lanes import make_lanes
 from legalsat.analyses.ptx_machine_memory import MOST_RANKS, RANK_BIT, SHARED_BASE, SHARED_BYTES, place_of
 from legalsat.analyses.ptx_machine_order import BRANCHES, alive, ranks
@@ -83,13 +84,16 @@ class Program:
         sums, fetched: registers that wgmma and tcgen05.ld write.
         words: does what is stored in shared memory steer anything?
         flows: lines of stores, and of loads of what they stored.
-        alive: of heads of loops, places of the registers that something may still read.
+        live: of each place, the registers that something may still read, as bits.
         chosen: the instructions that are kept. watches: conditions whose outcomes are noted, `watches_at` by place.
         bounds: of what the check may take.
         covered: places and lines of operations that a proof must have come to. reached: those to which runs have come.
         deciding: of instructions, by identity, the registers that decide the branches on which they depend.
+        only_after: of instructions, by identity, the branch that alone leads to them, and by which outcome.
         ways: of instructions, by identity, the outcomes of their predicates that must be seen, where not both.
         firm: registers that more than reads depend on.
+        filled: lines at which a run has read what was written.
+        store_places: bytes of shared memory at which stores of the copy engine have begun in any run.
         tables: of tables of branches, by place, how many there are and what decides. cases: those that were taken.
     """
 
@@ -113,12 +117,14 @@ class Program:
     needed: set[str] = field(default_factory=set)
     words: bool = False
     flows: set[tuple[int, int]] = field(default_factory=set)
-    alive: dict[int, list[int]] = field(default_factory=dict)
+    live: list[int] = field(default_factory=list)
+    _alive: dict[int, list[int]] = field(default_factory=dict)
     chosen: list[Instruction] = field(default_factory=list)
     watches: list[Watch] = field(default_factory=list)
     watches_at: dict[int, list[tuple[int, Watch]]] = field(default_factory=dict)
     bounds: Bounds = field(default_factory=Bounds)
     deciding: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    only_after: dict[int, tuple[Instruction, int]] = field(default_factory=dict)
     ways: dict[int, int] = field(default_factory=dict)
     firm: set[str] = field(default_factory=set)
     tables: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
@@ -126,6 +132,8 @@ class Program:
     cases: set[tuple[int, int]] = field(default_factory=set)
     covered: dict[int, int] = field(default_factory=dict)
     reached: set[int] = field(default_factory=set)
+    store_places: set[int] = field(default_factory=set)
+    filled: set[int] = field(default_factory=set)
 
     @cached_property
     def ranks(self) -> int:
@@ -152,9 +160,23 @@ class Program:
         return frozenset(self.slots[name] for name in names if name in self.slots)
 
     @cached_property
+    def written_once(self) -> frozenset[str]:
+        """Registers that one instruction alone writes."""
+        counts = Counter(name for i in self.kernel.instructions for name in results_of(i))
+        return frozenset(name for name, count in counts.items() if count == 1)
+
+    @cached_property
     def edits_maps(self) -> bool:
         """Does the kernel edit tensor maps, or acquire those that others edit?"""
         return bool(self.roles.map_stores) or any("tensormap" in i.name for i in self.kernel.instructions)
+
+    def alive(self, at: int) -> list[int]:
+        """Return the places of the registers that something may still read from a place in the code on."""
+        found = self._alive.get(at)
+        if found is None:
+            bits = self.live[at]
+            found = self._alive[at] = [place for place in range(bits.bit_length()) if bits >> place & 1]
+        return found
 
     # Operands.
 
@@ -294,6 +316,8 @@ class Program:
 
     def bits(self, key: str) -> int:
         """Return the bits of a parameter's type, 32 of a special register."""
+        if key.startswith("["):
+            return self.roles.widths[key]
         found = [p.type for p in self.kernel.parameters if p.name == key.partition("+")[0] and not p.bytes]
         return int(re.sub(r"\D", "", found[0])) if found else 32
 
@@ -331,6 +355,7 @@ class Program:
         """Let runs begin anew; return what those until now have taken."""
         taken = Seen({n: w.seen for n, w in enumerate(self.watches)}, self.cases)
         self.cases, self.reached = set(), set()
+        self.conditions.begin_anew()
         for watch in self.watches:
             watch.seen = 0
         for at in self.watches_at:
@@ -385,7 +410,9 @@ def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None) 
     if program.ranks > MOST_RANKS:
         raise Undecided(kernel.line, f"clusters of {program.ranks} CTAs, more than the {MOST_RANKS} that a GPU takes")
     at = SHARED_BASE
-    for symbol in sorted([*text.shared, *kernel.shared], key=lambda s: s.bytes == 0):
+    used = {name for i in kernel.instructions for one in i.operands for name in names_in(one)}
+    held = [symbol for symbol in (*text.shared, *kernel.shared) if symbol.name in used]  # the others are other kernels'
+    for symbol in sorted(held, key=lambda s: s.bytes == 0):
         at = -(-at // max(symbol.alignment, 16)) * max(symbol.alignment, 16)
         program.symbols[symbol.name] = at
         program.shared.append(symbol.name)
@@ -449,7 +476,7 @@ def _build(program: Program, instructions: list[Instruction], labels: dict[str, 
     watch_all(program, chosen)
     registers.join_idle(program.code)
     program.rank = ranks(program, chosen, places)
-    program.alive = alive(program, chosen, places)
+    program.live = alive(program, chosen, places)
     for at in program.headers:
         program.code[at] = _header(at)
 
@@ -490,12 +517,12 @@ def _header(at: int) -> Operation:
 def _operation(program: Program, i: Instruction, places: dict[str, int], at: int) -> Operation:
     """Return what an instruction does; where it is not understood, that is said when it is reached."""
     base = i.base
-    flow = {"bra": _branch, "brx": _branch_table}
+    flow = {"bra": branches.make_branch, "brx": branches.make_table}
     try:
         if base in flow:
             return flow[base](program, i, places)
         if base in BRANCHES:
-            return _leave(program, i) if base in {"ret", "exit"} else _stop(program, i)
+            return branches.make_end(program, i) if base in {"ret", "exit"} else branches.make_stop(program, i)
         if base in LANE_OPERATIONS:
             return make_lanes(program, i)
         effect = base in units.EFFECTS or base in {"bar", "barrier"}
@@ -520,77 +547,3 @@ def _touching(program: Program, i: Instruction, at: int) -> Operation:
     if i.base in registers.COPIES or (i.base in registers.PACKS and not touches(i, program.sums)):
         return registers.make_copy(i, inner)
     return registers.make_touch(program, i, inner)
-
-
-def _branch(program: Program, i: Instruction, places: dict[str, int]) -> Operation:
-    if i.operands[0] not in places:
-        raise Undecided(i.line, f"no label is called {i.operands[0]}")
-    target, guard, line = places[i.operands[0]], guard_of(program, i), i.line
-
-    def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        taken = part.mask if guard[0] < 0 else active(part, guard, line)
-        if not taken:
-            return None
-        if taken == part.mask:
-            part.pc = target
-            return JUMP
-        rest = part.mask & ~taken
-        warp.parts.append(Part(target, taken, _narrowed(part.registers, taken)))
-        part.mask = rest
-        part.registers = _narrowed(part.registers, rest)
-        part.pc += 1
-        return JUMP
-
-    return operation
-
-
-def _narrowed(registers: list[Value], mask: int) -> list[Value]:
-    """Return the registers of some lanes: where it is one lane, plain numbers."""
-    if mask & mask - 1:
-        return list(registers)
-    lane = mask.bit_length() - 1
-    return [int(v[lane]) if isinstance(v, np.ndarray) else v for v in registers]
-
-
-def _branch_table(program: Program, i: Instruction, places: dict[str, int]) -> Operation:
-    index, line = program.slot(i.operands[0], i.line), i.line
-    table = [places[name] for name in program.kernel.tables[i.operands[1]]]
-
-    def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        value = part.registers[index]
-        if not isinstance(value, int):
-            raise Undecided(line, "a branch depends on data or parts the lanes of a warp")
-        if value >= len(table):
-            raise Undecided(line, f"branch {value} of a table of {len(table)}")
-        run.cases.add((part.pc, value))
-        part.pc = table[value]
-        return JUMP
-
-    return operation
-
-
-def _leave(program: Program, i: Instruction) -> Operation:
-    guard, line = guard_of(program, i), i.line
-
-    def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        leaving = active(part, guard, line)
-        if not leaving:
-            return None
-        if leaving != part.mask:
-            warp.parts.append(Part(part.pc, leaving, _narrowed(part.registers, leaving)))
-            part.mask &= ~leaving
-            return JUMP
-        return EXIT
-
-    return operation
-
-
-def _stop(program: Program, i: Instruction) -> Operation:
-    guard, line, base = guard_of(program, i), i.line, i.base
-
-    def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        if not active(part, guard, line):
-            return None
-        raise Undecided(line, "the kernel stops itself here (trap)" if base == "trap" else "a call is not followed")
-
-    return operation

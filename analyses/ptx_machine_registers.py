@@ -53,17 +53,28 @@ def sources_of(i: Instruction) -> list[str]:
 def make_copy(i: Instruction, inner: Operation | None) -> Operation:
     """Return a copy of registers that a matrix unit may still write: assemblers rename them, so no harm is done yet."""
     results, sources = results_of(i), sources_of(i)
+    alone, to_one = (sources[0], results[0]) if len(sources) == len(results) == 1 else ("", "")
+
+    def passed_on(pending: dict[str, int]) -> None:
+        if alone:
+            number = pending.get(alone)
+            if number is not None:
+                pending[to_one] = number
+            elif to_one in pending:
+                del pending[to_one]
+            return
+        found = [pending[source] for source in sources if source in pending]
+        for to in results:
+            if found:
+                pending[to] = max(found)
+            else:
+                pending.pop(to, None)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        if not warp.sums and not warp.fetches:
-            return inner(run, warp, part) if inner is not None else None
-        for pending in (warp.sums, warp.fetches):
-            found = [pending[source] for source in sources if source in pending]
-            for to in results:
-                if found:
-                    pending[to] = max(found)
-                else:
-                    pending.pop(to, None)
+        if warp.sums:
+            passed_on(warp.sums)
+        if warp.fetches:
+            passed_on(warp.fetches)
         return inner(run, warp, part) if inner is not None else None
 
     return operation if inner is not None else Idle(operation, unfences=False)

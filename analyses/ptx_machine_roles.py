@@ -6,13 +6,14 @@ is compared, or scaled first. Bytes of bulk copies and places in shared memory a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.ptx_bounds import Bounds
 from legalsat.analyses.ptx_instruction import Instruction, immediate, names_in, results_of
 from legalsat.analyses.ptx_machine_conditions import keys_of_load
+from legalsat.analyses.ptx_machine_data import name_of, widths_of, words_of
 from legalsat.analyses.ptx_text import Kernel
 
 _DIRECT = {"mov", "cvta", "add", "sub", "selp", "or", "cvt", "shfl"}
@@ -27,11 +28,15 @@ class Roles:
     Attributes:
         pointers: those that are addresses. multiples: what others must be multiples of, where that is not 1.
         map_stores: numbers of the stores to global memory at pointers by which copies find tensor maps.
+        words: loads of words in memory that are as good as parameters, by identity, with the pointer to them.
+        widths: of parameters and such words, in bits.
     """
 
     pointers: set[str] = field(default_factory=set)
     multiples: dict[str, int] = field(default_factory=dict)
     map_stores: frozenset[int] = frozenset()
+    words: dict[int, str] = field(default_factory=dict)
+    widths: dict[str, int] = field(default_factory=dict)
 
 
 def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
@@ -40,9 +45,12 @@ def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
     Raises:
         Undecided: it takes longer than the bounds allow.
     """
-    scales = _scales(kernel.instructions, bounds)
-    found = Roles({p.name for p in kernel.parameters if p.pointer})
-    widths = _widths(kernel.instructions)
+    scales = _scales(kernel.instructions, {}, bounds)
+    words = words_of(kernel.instructions, scales)
+    if words:  # which may be pointers, or make others larger
+        scales = _scales(kernel.instructions, words, bounds)
+    found = Roles({p.name for p in kernel.parameters if p.pointer}, words=words)
+    found.widths = widths = _widths(kernel.instructions) | widths_of(kernel.instructions, words, units.width_of)
     for i in kernel.instructions:
         if i.base == "cvta":
             direct = {key for key, scale in scales.get(i.operands[1], {}).items() if scale == 1}
@@ -82,7 +90,7 @@ def _widths(instructions: Iterable[Instruction]) -> dict[str, int]:
     return found
 
 
-def _scales(instructions: list[Instruction], bounds: Bounds) -> dict[str, dict[str, int]]:
+def _scales(instructions: list[Instruction], words: Mapping[int, str], bounds: Bounds) -> dict[str, dict[str, int]]:
     """Return of each register the parameters of which it is a sum, with the power of two that each is multiplied by."""
     found: dict[str, dict[str, int]] = {}
     flows: list[tuple[str, str, int]] = []
@@ -90,6 +98,9 @@ def _scales(instructions: list[Instruction], bounds: Bounds) -> dict[str, dict[s
         if i.base == "ld" and units.space_of(i) == "param":
             for to, key in zip(results_of(i), keys_of_load(i), strict=True):
                 found.setdefault(to, {})[key] = 1
+        elif id(i) in words:
+            for to in results_of(i):
+                found.setdefault(to, {})[name_of(words[id(i)])] = 1
         elif i.operands and not i.operands[0].startswith(("{", "[")):
             flows += [(i.operands[0], source, by) for source, by in _factors(i)]
     moved = True

@@ -66,6 +66,7 @@ def slice_of(program: Any, instructions: list[Instruction], control: Control) ->
     firm = [root and i.base != "ld" for root, i in zip(roots, instructions, strict=True)]
     strong, program.firm = slicer.live(firm, [False] * len(firm), [])
     program.deciding = slicer.deciding()
+    program.only_after = slicer.only_after()
     program.ways = slicer.ways([k or t for k, t in zip(kept, touching, strict=True)], strong)
     return [
         keep or touch or i.base in LANE_OPERATIONS for keep, touch, i in zip(kept, touching, instructions, strict=True)
@@ -138,6 +139,17 @@ class _Slicer:
                 found[id(i)] = tuple(one.guard or one.operands[0] for one in listed)
         return found
 
+    def only_after(self) -> dict[int, tuple[Instruction, int]]:
+        """Return of instructions to which one branch alone leads: the branch, and the outcome with which it does."""
+        found = {}
+        for n, i in enumerate(self.instructions):
+            branches = [b for b in self.control.branches[n] if b != n]
+            if len(branches) == 1 and self.instructions[branches[0]].guard:
+                one = self.instructions[branches[0]]
+                holds = (branches[0] in self.control.taken[n]) != one.negated
+                found[id(i)] = one, TRUE if holds else FALSE
+        return found
+
     def ways(self, kept: list[bool], strong: list[bool]) -> dict[int, int]:
         """Return which outcomes of the predicates of branches and guards must be seen, where these are not both."""
         found: dict[int, int] = {}
@@ -181,7 +193,7 @@ def _unknown(program: Any, instructions: Iterable[Instruction]) -> set[str]:
     open_ = [
         (i.base in _ANY, [n for one in i.operands[1:] for n in names_in(one) if n in written], results)
         for i, results in listed
-        if _may_be_known(i)
+        if _may_be_known(i) or id(i) in program.roles.words
     ]
     moved = True
     while moved:
@@ -201,7 +213,7 @@ def _unknown(program: Any, instructions: Iterable[Instruction]) -> set[str]:
 def _may_be_known(i: Instruction) -> bool:
     if i.base == "ld":
         return units.space_of(i) in {"param", "shared", ""}
-    if i.base in _ANY or i.base in {"mov", "cvta"}:
+    if i.base in _ANY or i.base in {"mov", "cvta", "clusterlaunchcontrol"}:
         return True
     if i.base == "setp":
         return compare(i.parts) is not None

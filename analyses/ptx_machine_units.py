@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from legalsat.analyses import ptx_machine_cancel as cancel
 from legalsat.analyses import ptx_machine_copies as copies
+from legalsat.analyses import ptx_machine_data as data
 from legalsat.analyses import ptx_machine_maps as maps
 from legalsat.analyses import ptx_machine_matrix as matrix
 from legalsat.analyses.ptx_contract import Undecided
@@ -17,7 +19,7 @@ from legalsat.analyses.ptx_instruction import Instruction, operation_of, vector
 from legalsat.analyses.ptx_machine import BLOCK, PARK, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_alu import FULL, LANES, Value, lanes_of
 from legalsat.analyses.ptx_machine_guards import active, assign, guard_of
-from legalsat.analyses.ptx_machine_memory import place_of
+from legalsat.analyses.ptx_machine_memory import NOWHERE, SHARED_BASE, SHARED_BYTES, in_words, place_of
 from legalsat.analyses.ptx_machine_places import Place, Places
 
 EFFECTS = {"mbarrier", "cp", "wgmma", "tcgen05", "fence", "st", "ldmatrix", "stmatrix", "setmaxnreg", "tensormap",
@@ -66,7 +68,7 @@ def steering_operands(i: Instruction) -> tuple[str, ...]:
         return operands if needed else operands[:1]
     if base in {"st", "stmatrix", "red"}:
         return operands[:1]
-    return operands if base == "mbarrier" and parts[1] in {"init", "inval"} else operands[1:]
+    return operands if parts[1] in {"init", "inval", "try_cancel"} else operands[1:]
 
 
 def counted_operands(i: Instruction) -> tuple[str, ...]:
@@ -92,6 +94,7 @@ def make(program: Any, i: Instruction, at: int) -> Operation:
     if i.base == "st" and space_of(i) == "global":
         return maps.make_store(program, i)
     makers: dict[str, Callable[[Any, Instruction], Operation]] = {
+        "clusterlaunchcontrol": cancel.make,
         "bar": _meeting,
         "barrier": _meeting,
         "cp": copies.make,
@@ -155,7 +158,15 @@ def shared_places(part: Part, place: int, offset: int, lanes: int, line: int) ->
     Raises:
         Undecided: the addresses are not known.
     """
-    return place_of(known_lanes(part, place, offset, lanes, line))
+    return _held(place_of(known_lanes(part, place, offset, lanes, line)), line)
+
+
+def _held(places: Any, line: int) -> Any:
+    """Return places, if all lie in the shared memory of a CTA."""
+    most = places if isinstance(places, int) else int(places.max())
+    if most >= NOWHERE:
+        raise Undecided(line, f"shared byte {in_words(most)} is none of the {SHARED_BYTES - SHARED_BASE} of a block")
+    return places
 
 
 def shared_place(part: Part, place: int, offset: int, lanes: int, line: int) -> int:
@@ -164,7 +175,7 @@ def shared_place(part: Part, place: int, offset: int, lanes: int, line: int) -> 
     Raises:
         Undecided: the address is not known, or not the same in all lanes.
     """
-    found: int = place_of(one_address(part, place, offset, lanes, line))
+    found: int = _held(place_of(one_address(part, place, offset, lanes, line)), line)
     return found
 
 
@@ -184,7 +195,7 @@ def _meeting(program: Any, i: Instruction) -> Operation:
 
         return lanes_meet
     if parts[1] == "cluster":
-        kind = parts[2]
+        kind, relaxed = parts[2], "relaxed" in parts
 
         def cluster(run: Run, warp: Warp, part: Part) -> int | None:
             if part.mask != warp.live:
@@ -192,6 +203,8 @@ def _meeting(program: Any, i: Instruction) -> Operation:
             if kind == "arrive":
                 warp.counts["cluster"] = warp.counts.get("cluster", 0) + 1
                 number = warp.counts["cluster"]
+                if not relaxed:
+                    run.barriers.release_starts(warp.worker)
                 run.cluster_arrive(number, warp, part, line)
                 return None
             return run.cluster_wait(warp.counts.get("cluster", 0), warp, part)
@@ -258,9 +271,9 @@ def _barrier(program: Any, i: Instruction, at: int) -> Operation:
 def _arrive(program: Any, i: Instruction) -> Operation:
     parts, operands, line, guard = i.parts, i.operands, i.line, guard_of(program, i)
     what = parts[1]
-    if what in {"arrive_drop", "complete_tx"} or "noComplete" in parts:
-        return refused(program, i)
     alone = what == "expect_tx"
+    if what in {"arrive_drop", "complete_tx"} or "noComplete" in parts or ("relaxed" in parts and not alone):
+        return refused(program, i)
     place, offset = program.address(operands[0 if alone else 1], line)
     expects = alone or "expect_tx" in parts
     rest = operands[1 if alone else 2 :]
@@ -280,14 +293,16 @@ def _arrive(program: Any, i: Instruction) -> Operation:
             # The state that an arrival returns stands for the phase in which it arrived.
             phases = {one.phase if (one := run.barriers.live.get(a)) is not None else None for a, _ in listed}
             assign(part, result, phases.pop() if len(phases) == 1 else None, guard, line)
+        # Lanes that arrive at several barriers do so at once.
+        clocks = run.order.released(warp.worker, lanes) if len(listed) > 1 else None
         for address, times in listed:
             run.barriers.reaches(run, warp, address, line, "this arrival")
             if alone:
                 run.barriers.expect(warp.worker, lanes, address, number * times, line)
             elif expects:
-                run.barriers.arrive(warp.worker, lanes, address, times, line, number * times)
+                run.barriers.arrive(warp.worker, lanes, address, times, line, number * times, clocks)
             else:
-                run.barriers.arrive(warp.worker, lanes, address, number * times, line)
+                run.barriers.arrive(warp.worker, lanes, address, number * times, line, 0, clocks)
         return None
 
     return operation
@@ -312,12 +327,13 @@ def _wait(program: Any, i: Instruction, at: int) -> Operation:
         if found is None:
             raise Undecided(line, "a wait on no barrier")
         barrier, phase = found
-        if barrier.phase > phase:
+        again = warp.failed_waits.get(at) == (barrier.agent, phase)
+        if barrier.phase > phase and (again or not run.backwards):
             run.barriers.passed(warp.worker, lanes, barrier, phase, line)
             assign(part, target, FULL, guard, line)
             return None
-        # The first look may fail, as on hardware; who looks again waits.
-        if warp.failed_waits.get(at) != (barrier.agent, phase):
+        # The first look may fail, as on hardware, even if the phase is over by now; who looks again waits.
+        if not again:
             warp.failed_waits[at] = barrier.agent, phase
             assign(part, target, 0, guard, line)
             return None
@@ -369,7 +385,7 @@ def check_inside(run: Run, reached: Place, line: int) -> bool:
 
 def _note_remote(run: Run, warp: Warp, reached: Place, agent: int, line: int, what: str) -> None:  # noqa: PLR0917
     """Note that threads reach other CTAs' shared memory, whose end must not come before."""
-    if len(run.living) > 1:
+    if len(run.living) > 1 and not reached.low // SHARED_BYTES == (reached.high - 1) // SHARED_BYTES == warp.rank:
         for place in {reached.low, reached.high - 1} if isinstance(reached.addresses, int) else reached.addresses:
             run.reaches(warp, int(place), (agent, warp.worker.time), line, what)
 
@@ -429,6 +445,8 @@ def make_load(program: Any, i: Instruction) -> Operation:
     each = size // len(names)
     if space == "param":
         return _parameter(program, i, places, each)
+    if id(i) in program.roles.words and places:
+        return _load_word(program, i, places, each)
     if space not in {"shared", ""}:
         return _unknown_load(places, guard, line)
     place, offset = program.address(i.operands[1], line)
@@ -469,6 +487,21 @@ def _unknown_load(places: list[tuple[int, int]], guard: tuple[int, int], line: i
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         for _, to in places:
             assign(part, to, None, guard, line)
+        return None
+
+    return operation
+
+
+def _load_word(program: Any, i: Instruction, places: list[tuple[int, int]], each: int) -> Operation:
+    line, guard, pointer = i.line, guard_of(program, i), program.roles.words[id(i)]
+    base, offset = program.address(i.operands[1], line)
+    program.steering.add(data.name_of(pointer))
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        begin = part.registers[base]
+        address = begin + offset if isinstance(begin, int) else None
+        for j, to in places:
+            assign(part, to, data.word(program, run.parameters, pointer, address, j, each), guard, line)
         return None
 
     return operation

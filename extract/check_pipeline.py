@@ -138,7 +138,9 @@ def assumptions_of(kernel: KernelCheck) -> tuple[str, ...]:
     shape = " x ".join(map(str, kernel.cluster)) if kernel.cluster is not None else ""
     cluster = [f"clusters have {shape} CTAs, which the text does not say"] if shape else []
     boxes = [f"a box of map {_map(kernel, name)} has {size} bytes" for name, size in kernel.assumed.items()]
-    return (*map(str, kernel.conditions), *block, *cluster, *boxes)
+    words = [name[1:-1] for name in kernel.parameters if name.startswith("[")]
+    steady = [f"the words at {told(kernel.name, one)} stay as they are while the kernel runs" for one in words]
+    return (*map(str, kernel.conditions), *block, *cluster, *boxes, *steady)
 
 
 def _map(kernel: KernelCheck, name: str) -> str:

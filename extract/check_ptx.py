@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from legalsat.analyses.ptx_bounds import Bounds
+from legalsat.analyses.ptx_bounds import SECONDS, Bounds
 from legalsat.analyses.ptx_contract import Finding, Undecided
 from legalsat.analyses.ptx_contract_units import lacking
 from legalsat.analyses.ptx_instruction import operation_of
@@ -22,11 +22,13 @@ from legalsat.errors import InvalidInput
 from legalsat.extract.check_arguments import arguments
 from legalsat.extract.check_block import extents_of, take_block, words
 from legalsat.extract.ptx_clusters import clusters_of
-from legalsat.extract.ptx_least import Precondition, sweep_from_least
+from legalsat.extract.ptx_least import Precondition, counts_of, sweep_from_least
 from legalsat.extract.ptx_names import one_a_cause, title_of, told
 from legalsat.extract.ptx_sweep import MISREAD, WORK, Sweep, not_understood
 from legalsat.targets import target as as_target
 
+LARGE = 500  # instructions of a kernel that may take its time
+MOST_LARGE = 4  # such kernels of a text for which there is more of it
 MORE_TIME = 1.5  # times what a kernel has had, for which it is begun anew
 
 
@@ -160,7 +162,9 @@ def check_ptx(
 
 def _in_time(module: PtxText, fixed: dict[str, int], boxes: dict[str, int]) -> list[KernelCheck]:
     """Check all kernels in the seconds that a text may take: each in its share, then those that need more."""
-    bounds, kernels = Bounds(), module.kernels
+    kernels = module.kernels
+    large = sum(len(kernel.instructions) >= LARGE for kernel in kernels)
+    bounds = Bounds(SECONDS * min(max(large, 1), MOST_LARGE))
     found: list[KernelCheck] = []
     late: dict[int, float] = {}
     for n, kernel in enumerate(kernels):
@@ -220,6 +224,7 @@ def _check(  # noqa: PLR0917
         program = compile_kernel(module, kernel, bounds)
         sweep = Sweep(program, fixed, dict(boxes), most=work)
         sweep, conditions = sweep_from_least(sweep)
+        conditions += counts_of(sweep)
     except Undecided as stop:
         reason, line = stop.reason, stop.line or line
     except MISREAD as error:
@@ -230,6 +235,8 @@ def _check(  # noqa: PLR0917
         return KernelCheck(kernel.name, kernel.line, (), open_, 0, {}, {}, time.monotonic() - started)
     if reason:
         sweep.unproven[0 if reason == bounds.reason else line, reason] = None
+
+    sweep.leave_open_what_may_be_dropped()
 
     def shown(finding: Finding) -> Finding:
         message, launch = told(kernel.name, finding.message), told(kernel.name, finding.launch)

@@ -27,7 +27,8 @@ class Precondition:
     """What a launch must keep to.
 
     Attributes:
-        name: of a parameter. least: its least value. multiple: what it is a multiple of.
+        name: of a parameter. least: its least value. multiple: what it is a multiple of. exactly: what it is.
+        pointer: whether it points somewhere.
         line, below: what breaks otherwise, and where.
     """
 
@@ -36,8 +37,14 @@ class Precondition:
     line: int
     below: str
     multiple: int = 1
+    exactly: int = 0
+    pointer: bool = False
 
     def __str__(self) -> str:
+        if self.exactly:
+            return f"{self.name} is {self.exactly} (else: {self.below}, at line {self.line})"
+        if self.pointer:
+            return f"{self.name} is not null (else: {self.below}, at line {self.line})"
         if self.multiple > 1:
             return f"{self.name} is a multiple of {self.multiple} (else: {self.below}, at line {self.line})"
         return f"{self.name} is at least {self.least} (below: {self.below}, at line {self.line})"
@@ -52,7 +59,7 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     Returns:
         The sweep to go by, and what it takes for granted.
     """
-    boxes, multiples = dict(first.boxes), first.program.roles.multiples
+    boxes, fixed, multiples = dict(first.boxes), dict(first.fixed), first.program.roles.multiples
     before = dict(multiples)
     sweep_all(first)
     sweep, work, runs = first, first.work, first.runs
@@ -78,7 +85,7 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
         whole = {name: one.multiple for name, one in shared.items()}
         multiples |= whole
         least = {name: one.least for name, one in found.items()}
-        sweep = Sweep(first.program, first.fixed, dict(boxes), first.most - work, least=least, whole=whole)
+        sweep = Sweep(first.program, fixed, dict(boxes), first.most - work, least=least, whole=whole)
         sweep.excused, sweep.earlier = seen, earlier
         sweep_all(sweep)
         work, runs = work + sweep.work, runs + sweep.runs
@@ -91,6 +98,13 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     multiples |= before
     first.work, first.runs = work, runs
     return first, ()
+
+
+def counts_of(sweep: Sweep) -> tuple[Precondition, ...]:
+    """Return what parameters must be that say how many bytes come, for the boxes that are assumed."""
+    lines = {min(keys): line for line, keys in sweep.program.conditions.expected.items() if len(keys) == 1}
+    below = "the bytes expected are not those of the boxes"
+    return tuple(Precondition(k, 0, lines.get(k, 0), below, exactly=n) for k, n in sweep.counts_of.items())
 
 
 def most_of(sweep: Sweep, name: str) -> int:
@@ -136,7 +150,7 @@ class _Search:
                 return {}
             for name, least in raised.items():
                 if name not in found or found[name].least < least:
-                    found[name] = Precondition(name, least, line, reason)
+                    found[name] = Precondition(name, least, line, reason, pointer=self.sweep.program.is_pointer(name))
         smallest = {name: min(v.get(name, one.least) for v, *_ in listed) for name, one in found.items()}
         return {name: one for name, one in found.items() if smallest[name] < one.least or name in known}
 
@@ -144,6 +158,10 @@ class _Search:
         """Return the least values of some parameters from which a run is right; None where it never is."""
         names = [n for n in values if n in self.sweep.program.decisive and not n.startswith("%")]
         names = [n for n in names if not self.sweep.program.is_pointer(n)]
+        for name in (n for n in values if values[n] == 0 and self.sweep.program.is_pointer(n)):
+            pointer = self.sweep.program.pointer(name)
+            if pointer is not None and self._right({**values, name: pointer}):
+                return {name: 1}
         for chosen in (*([n] for n in names), *([names] if len(names) > 1 else ())):
             for guess in self._guesses(values, chosen):
                 if self._right({**values, **guess}):
@@ -206,7 +224,7 @@ class _Search:
         program, sweep = self.sweep.program, self.sweep
         if self.work > self.most or program.bounds.reason:
             return False
-        probe = Sweep(program, sweep.fixed, dict(self.boxes))
+        probe = Sweep(program, sweep.fixed, dict(sweep.boxes if sweep.counts_of else self.boxes))
         probe.run(values, limit=_PROBE_WORK)
         ended = values in probe.ran and not probe.zeros
         if ended and probe.unsized:

@@ -15,32 +15,33 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses.ptx_boxes import Boxes, boxes_of, idle_maps, mixed_operands
-from legalsat.analyses.ptx_contract import Finding, Undecided
+from legalsat.analyses.ptx_contract import UNWRITTEN, Finding, Undecided
 from legalsat.analyses.ptx_instruction import shortened
 from legalsat.analyses.ptx_machine import Run
 from legalsat.analyses.ptx_machine_alu import DividesByZero
-from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE
+from legalsat.analyses.ptx_machine_data import CANCELLED
 from legalsat.analyses.ptx_machine_periods import Period, Periods
 from legalsat.analyses.ptx_machine_program import Program, Seen
-from legalsat.analyses.ptx_machine_watch import Watch
+from legalsat.extract.ptx_turns import count, turn
 
 LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
+LEAST_LONG = 9  # rounds of a loop that is long
 SPREAD = 8  # rounds between two runs that show how often a head is come to in each
 UNROLLED = 16  # rounds that a compiler may put into one
-COUNTS = (1, 2, 3, 15, 16, 17, 32, 64, 128, 4096)  # that a parameter takes which says how many arrive, or where
 SLACK = 64  # instructions by which a run must be longer to be another
+AGAIN = 8  # runs that are made anew when they have shown where stores begin
+WIDE = (64, 512)  # of each parameter, for tensors of which threads read whole tiles
 LONG = 1 << 20  # rounds that no run makes: it is cut when the states of its loops have repeated
 PAIRED = (0, 1, 3)
 GREATEST_POWER = 12  # of two: parameters that make no difference up to there steer no loop
-WORK = 1_500_000  # instructions followed for one kernel, some seconds; what is not tried by then is not proven
+WORK = 2_500_000  # instructions followed for one kernel, some seconds; what is not tried by then is not proven
 RUN_WORK = 150_000  # the same for one run
 MANY_WORK = 50_000  # the same for one of many tiles
-MOST_TURNED = 6  # runs that try to turn one condition round
 MOST_FINDINGS = 20
 MAP_BYTES = 128  # of a tensor map among the parameters
 # What garbled text may end in; the message shows that something was garbled, and how.
 MISREAD = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
-_NUMBERS = {"u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
+_NUMBERS = {"f32", "u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
 _LONG_NUMBERS = {"u64", "s64", "b64"}
 
 Values = dict[str, int]
@@ -70,6 +71,8 @@ class Sweep:
             it may be for want of work.
         excused: ways that conditions and tables took in `earlier` runs, of which some are left out now.
         steps: by how much parameters grow for a loop to run once more.
+        again: how many runs may still be made anew.
+        counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
     """
 
     program: Program
@@ -100,6 +103,8 @@ class Sweep:
     excused: Seen = field(default_factory=Seen)
     earlier: list[Values] = field(default_factory=list)
     steps: Values = field(default_factory=dict)
+    counts_of: Values = field(default_factory=dict)
+    again: int = AGAIN
 
     # One run.
 
@@ -110,7 +115,7 @@ class Sweep:
 
         `meant`: nothing says that a launch never has these values. What breaks otherwise is not proven, no more.
         """
-        held = self._launch({**values, **self.fixed})
+        held = self.launch({**values, **self.fixed})
         if held is None:
             return None
         backwards = not self.probing and self.runs % 2 == 1
@@ -133,12 +138,16 @@ class Sweep:
             open_[run.line, not_understood(error)] = None
         finally:
             self.work += run.work
+        if len(self.program.store_places) > run.stores_known and self.again:
+            # How far a store reaches follows from where others begin: those are known only now.
+            self.again -= 1
+            return self.run(values, periods, limit, meant=meant)
         if not run.cut and not run.endless:
             self._shown[_key(values)] = _Shown(run.visits, len(run.order.accesses), run.work, run.closest)
         self._take(run, values, held, open_, meant=meant)
         return run
 
-    def _launch(self, values: Values) -> Values | None:
+    def launch(self, values: Values) -> Values | None:
         """Return values with a grid that has the block; None where they are none that a launch is said to have."""
         if any(values.get(name, least) < least for name, least in self.least.items()):
             return None
@@ -166,6 +175,7 @@ class Sweep:
         if not run.cut and not run.endless:
             self.program.take(run)  # what follows on the way that a condition has taken has been run too
         self.program.reached |= run.reached
+        self.program.filled |= run.order.filled
         for name, value in held.items():
             self.tried.setdefault(name, set()).add(value)
         if run.sized:
@@ -173,8 +183,8 @@ class Sweep:
             open_.update(mixed_operands(self.assumed, run))
         self._find(run, values, held, meant=meant)
         self.unproven.update(open_)
-        for visited, count in run.visits.items():
-            self.counts.setdefault(visited, set()).add(count)
+        for visited, times in run.visits.items():
+            self.counts.setdefault(visited, set()).add(times)
         if run.periods is not None:
             self.periods.update(run.periods.found)
 
@@ -230,6 +240,9 @@ class Sweep:
         found: Boxes = boxes_of([r for r in runs if r is not None], self.boxes, launched)
         self.boxes.update(found.known)
         self.assumed = found.assumed
+        self.fixed = {**self.fixed, **found.counts}
+        self.counts_of = found.counts
+        launched = {line: keys for line, keys in launched.items() if not keys <= found.counts.keys()}
         if found.assumed and not found.findings:
             kernel = self.program.kernel
             maps = [p.name for p in kernel.parameters if p.bytes == MAP_BYTES]
@@ -329,58 +342,34 @@ class Sweep:
             self.unproven[line, f"only {MOST_ROUNDS} of the {needed} counts of rounds that differ are tried"] = None
         return min(needed, MOST_ROUNDS)
 
+    def rounds_together(self, looped: Values, base: Values) -> int:
+        """Return up to how many rounds all parameters' loops are to be tried together, after a run of many.
+
+        A loop whose rounds the least of several parameters bounds is long only where all of them are.
+        """
+        varied = {head for (_, head), seen in self.counts.items() if len(seen) > 1 and head not in self.periods}
+        names = [name for name in looped if not name.startswith("%")]
+        if not varied or len(names) < 2:
+            return 0
+        many = {n: self.more(n, looped[n], min(LONG, (1 << self.program.bits(n) - 2) // looped[n])) for n in names}
+        first = {name: self.least.get(name, 0) for name in looped if name.startswith("%")}
+        run = self.run({**base, **first, **many}, Periods(), RUN_WORK - 1)
+        if run is None or run.periods is None:
+            return 0
+        self._say_what_does_not_repeat(run, None, None)
+        found = [period for head, period in run.periods.found.items() if head in varied]
+        return min(max((period.before + period.rounds + 1 for period in found), default=0), MOST_ROUNDS)
+
     def _say_what_does_not_repeat(self, run: Run | None, few: _Shown | None, more: _Shown | None) -> None:
         if run is None or run.periods is None:
             return
         for place in _growing(run, few, more):
             count, head = run.visits[place], place[1]
-            if head not in run.periods.found and head not in self.periods:
+            if count >= LEAST_LONG and head not in run.periods.found and head not in self.periods:
                 reason = f"the state of this loop does not repeat within {count} round{'s' * (count != 1)}"
                 self.unproven[self.program.lines[head], reason] = None
 
-    # Conditions.
-
-    def _half_seen(self, watch: Watch) -> bool:
-        """Has a condition turned out in one way only, where the other one matters?"""
-        return bool(watch.seen) and watch.seen & watch.needed != watch.needed
-
-    def _keeps_off(self, number: int) -> bool:
-        """Do the registers of a comparison come no nearer to each other with more rounds of any loop?
-
-        It compares what loops carry, whose steps are the same in all rounds: so it never turns out the other way.
-        """
-        if self.program.watches[number].compared is None:
-            return False
-        found = False
-        for runs in self.rounds.values():
-            seen = [one[number] for one in runs if number in one]
-            half = len(seen) // 2
-            found |= half > 1
-            if half and min(seen[half:]) < min(seen[:half]):
-                return False
-        return found
-
-    def count(self, base: Values) -> None:
-        """Let parameters that say how many arrive or meet, and where, take other values that a launch may give them."""
-        conditions = self.program.conditions
-        for name, (line, keys) in conditions.counted().items():
-            for key in sorted(keys - self.fixed.keys()):
-                self.counted.add(key)
-                seen: set[int] = set()
-                for value in COUNTS:
-                    values = {**base, key: value * self.program.multiple(key)}
-                    (number,) = conditions.outcomes([name], values)
-                    if number is None:
-                        self.unproven[line, f"{name}, which {key} decides, is not followed"] = None
-                        break
-                    if self.late:
-                        return
-                    if isinstance(number, int) and number not in seen:
-                        seen.add(number)
-                        before = len(self.unproven)
-                        self.run(values, meant=False)
-                        if len(self.unproven) > before:
-                            break  # one example is enough
+    # What was left out.
 
     def say_what_was_left_out(self) -> None:
         """Say what no run has come to, where launches were left out: of that nothing is proven.
@@ -396,6 +385,24 @@ class Sweep:
         elif not any(self._shown.values()):
             self.unproven[min(self.zeros), f"no launch is run to its end; {left}"] = None
 
+    def leave_open_what_may_be_dropped(self) -> None:
+        """Leave reads of what nobody has written open, where other launches have written it all.
+
+        Threads whose rows a small tensor has not read like the others, and drop what they have read.
+        """
+        unwritten = [(place, f) for place, f in self.findings.items() if UNWRITTEN in f.message]
+        if len(unwritten) < len(self.findings):
+            return  # it goes wrong otherwise too
+        if unwritten and self.ran:
+            numbers = [name for name in self.ran[0] if not name.startswith("%") and not self.program.is_pointer(name)]
+            for size in WIDE:
+                if not all(f.line in self.program.filled for _, f in unwritten):
+                    self.run({**self.ran[0], **{n: _up(size, self.program.multiple(n)) for n in numbers}}, meant=False)
+        for place, finding in unwritten:
+            if finding.line in self.program.filled:
+                del self.findings[place]
+                self.unproven[finding.line, finding.message] = None
+
     @property
     def missed(self) -> set[int]:
         """Lines of barriers and asynchronous operations to which no run has come, where some divided by zero."""
@@ -406,54 +413,6 @@ class Sweep:
     def ran(self) -> list[Values]:
         """The values of all runs that ended, or divided by zero."""
         return [dict(key) for key in self._shown]
-
-    def _turned(self, number: int, watch: Watch, bases: list[Values], steps: Values) -> bool:
-        """Has a condition turned out both ways, after runs with values that may turn it, or need it not?"""
-        conditions = self.program.conditions
-        free = conditions.keys_now(watch.condition) - set(self.fixed)
-        if not free:
-            return True
-        wanted, tried = (TRUE | FALSE) ^ watch.seen, 0
-        left_out = bool(self.excused.outcomes.get(number, 0) & wanted)
-        for values in conditions.flips(watch.condition, free, wanted, bases, steps):
-            if tried == MOST_TURNED or self.late or not self._half_seen(watch):
-                break
-            if self._launch({**bases[0], **values}) is None:
-                left_out = True
-                continue
-            tried += 1
-            for base in bases:
-                self.shown({**base, **values})
-        if not self._half_seen(watch) or watch.condition.keys & self.fixed.keys():
-            return True
-        return not tried and (left_out or conditions.same_for_blocks(watch.condition, free, watch.seen, bases[0]))
-
-    def turn(self, bases: list[Values], steps: Values) -> None:
-        """Try to let every condition that a launch decides turn out both ways; say where it does not."""
-        program = self.program
-        if any(self.excused.outcomes.get(n, 0) & ~w.seen for n, w in enumerate(program.watches) if self._half_seen(w)):
-            for values in self.earlier:  # what these took is excused only where the launches are left out
-                if not self.late:
-                    self.shown(values)
-        open_ = []
-        half = [(n, w) for n, w in enumerate(program.watches) if not w.condition.used and self._half_seen(w)]
-        settled = {w.condition.name for n, w in half} - {w.condition.name for n, w in half if not self._keeps_off(n)}
-        for number, watch in enumerate(program.watches):
-            if not self._half_seen(watch) or watch.condition.name in settled:
-                continue
-            if program.bounds.reason:
-                return
-            if not self._turned(number, watch, bases, steps):
-                open_.append(watch.condition)
-        used = {c.name for c in open_ if c.used}
-        for condition in open_:
-            if condition.used or condition.name not in used:
-                self.unproven[condition.line, f"the other way of this {condition.what} was never taken"] = None
-        for at, (count, _) in program.tables.items():
-            taken = {case for place, case in program.cases | self.excused.cases if place == at}
-            if taken and len(taken) < count:
-                missing = ", ".join(str(n) for n in range(count) if n not in taken)
-                self.unproven[program.lines[at], f"ways {missing} of this branch were never taken"] = None
 
 
 def sweep_all(sweep: Sweep) -> None:
@@ -484,8 +443,8 @@ def sweep_all(sweep: Sweep) -> None:
     bases = [_rounds(sweep, rest, looped, rounds) for rounds in ((3, 1) if looped else (1,))]
     bases += [{**bases[0], name: sweep.least.get(name, 0)} for name in looped]
     if not sweep.findings:
-        sweep.turn(bases, looped)
-        sweep.count(bases[0])
+        turn(sweep, bases, looped)
+        count(sweep, bases[0])
     sweep.say_what_was_left_out()
     if program.bounds.reason:
         sweep.unproven[0, program.bounds.reason] = None
@@ -521,9 +480,9 @@ def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
         rounds = sweep.rounds_of(name, step, once, [other for other in main if other != name])
         if sweep.findings:
             rounds = SPREAD + 1  # the smallest example may be between those that were run
-        for count in range(rounds + 1):
+        for number in range(rounds + 1):
             # A loop around this one need not run often for each of its counts; pairs come below.
-            values = {**base, name: sweep.more(name, step, count)}
+            values = {**base, name: sweep.more(name, step, number)}
             yield values
             shown = sweep.shown(values)
             sweep.rounds.setdefault(name, []).append(shown.closest if shown is not None else {})
@@ -531,6 +490,9 @@ def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
         three = sweep.more(name, step, 3)
         for value in (sweep.least.get(name, 0), three, three + sweep.program.multiple(name)):
             yield {**base, name: value}
+    for number in range(2, sweep.rounds_together(main, base) + 1):
+        first = {name: sweep.least.get(name, 0) for name in main if name.startswith("%")}
+        yield {**_rounds(sweep, rest, looped, number), **first}
     for one, two in combinations(main, 2):
         for a in PAIRED:
             for b in PAIRED:
@@ -545,8 +507,9 @@ def steering(program: Program, fixed: Mapping[str, int]) -> list[str]:
         if name in fixed:
             continue
         parameter = types.get(name.partition("+")[0])
-        swept = parameter is not None and parameter.type in _NUMBERS | _LONG_NUMBERS and not program.is_pointer(name)
-        if swept or (name.startswith("%ctaid.") and f"%nctaid.{name[-1]}" not in program.steering):
+        number = name.startswith("[") or (parameter is not None and parameter.type in _NUMBERS | _LONG_NUMBERS)
+        swept = number and not program.is_pointer(name)
+        if swept or name == CANCELLED or (name.startswith("%ctaid.") and f"%nctaid.{name[-1]}" not in program.steering):
             found.append(name)
     return found
 

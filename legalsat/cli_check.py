@@ -79,7 +79,14 @@ def _kernel_json(kernel: KernelCheck) -> dict[str, Any]:
         "findings": list(map(_finding_json, kernel.findings)),
         "warnings": list(map(_finding_json, kernel.warnings)),
         "conditions": [
-            {"parameter": c.name, "least": c.least, "multiple": c.multiple, "line": c.line, "below": c.below}
+            {
+                "parameter": c.name,
+                "least": c.least,
+                "multiple": c.multiple,
+                "exactly": c.exactly or None,
+                "line": c.line,
+                "below": c.below,
+            }
             for c in kernel.conditions
         ],
         "assumptions": list(assumptions_of(kernel)),

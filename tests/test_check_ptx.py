@@ -304,8 +304,8 @@ def test_two_roles_that_wait_for_each_other_are_a_deadlock() -> None:
 
 def test_what_depends_on_data_is_left_open_with_its_line() -> None:
     text = kernel(
-        "ld.param.u64 %d0, [c];", "ld.global.u32 %r0, [%d0];", "setp.eq.u32 %p0, %r0, 0;", "@%p0 bra END;",
-        "bar.sync 0;", "END:", parameters=".param .u64 c",
+        "ld.param.u64 %d0, [c];", "ld.global.acquire.gpu.u32 %r0, [%d0];", "setp.eq.u32 %p0, %r0, 0;",
+        "@%p0 bra END;", "bar.sync 0;", "END:", parameters=".param .u64 c",
     )  # fmt: skip
     found = check_ptx(text)
     assert not found.findings and not found.proven

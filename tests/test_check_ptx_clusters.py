@@ -163,11 +163,27 @@ FAULTS = {
         {"bytes_differ", "phase_missed", "arrivals_in_excess", "stage_overwritten"},
     ),
     "nobody waits for the load": ({"wait_full": "setp.eq.u32 %p5, 0, 0;"}, {"read_before_full"}),
+    "an init that neither a fence nor the cluster's barrier releases": (
+        {"fence": "", "begin": "barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;"},
+        {"barrier_not_initialised"},
+    ),
     "a wait for the cluster alone": (
         {"end": "barrier.cluster.wait.aligned;"},
         {"roles_disagree", "remote_block_gone"},
     ),
 }  # fmt: skip
+
+
+def test_a_fence_after_the_init_lets_the_cluster_meet_relaxed() -> None:
+    meeting = "barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;"
+    assert check(ring(2, begin=meeting)).proven
+    assert check(ring(2, fence="")).proven  # the cluster's barrier releases the init
+
+
+def test_an_arrival_that_releases_nothing_is_not_followed() -> None:
+    arrive = ring(2).split("EACH:\n")[1].split("\nadd")[0].replace("release", "relaxed")
+    (reason,) = {u.reason for u in check(ring(2, arrive=arrive)).unproven if "relaxed" in u.reason}
+    assert reason.endswith("is not followed")
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from legalsat.extract.check_pipeline import assumptions_of
 from legalsat.extract.check_ptx import KernelCheck, check_ptx
 
 HEAD = """.version 8.7
@@ -58,7 +59,7 @@ LOADED:
 READ = "ld.shared.u32 %r20, [%r1];\nst.global.u32 [%d0], %r20;\n"
 
 
-def one_load(condition: str, parameters: str = ".param .u32 n, .param .u64 x") -> str:
+def one_load(condition: str, parameters: str = ".param .u32 n, .param .u64 x, .param .u64 y") -> str:
     """One load, and a wait for it that is before the read unless the condition, in %p1, holds: then it is after."""
     before, after = (wait(f"%r1+{BARRIERS}", "0", name) for name in ("BEFORE", "AFTER"))
     return kernel(f"{START}{condition}\n@%p1 bra LATE;\n{before}{READ}bra END;\nLATE:\n{READ}{after}END:\n", parameters)
@@ -87,6 +88,16 @@ CONDITIONS: dict[str, tuple[str, str, Callable[[int], bool]]] = {
         "x",
         lambda x: x % 16 != 0,
     ),
+    "a word": (
+        "ld.param.u64 %d1, [y];\nld.global.u32 %r2, [%d1+4];\nsetp.eq.u32 %p1, %r2, 20;",
+        "[y]",
+        lambda n: n == 10,
+    ),
+    "a scale": (
+        "ld.param.u64 %d1, [y];\nld.global.f32 %r2, [%d1];\nsetp.neu.f32 %p1, %r2, 0f00000000;\nnot.pred %p1, %p1;",
+        "[y]",
+        lambda n: n == 0,
+    ),
 }
 
 
@@ -96,7 +107,7 @@ def test_a_fault_on_the_way_that_few_launches_take_is_found(name: str) -> None:
     found = only(one_load(condition))
     assert {f.kind for f in found.findings} == {"read_before_full", "stage_overwritten"}  # a race, from either side
     for finding in found.findings:
-        values = dict(re.findall(r"([%\w.]+) = (\d+)", finding.launch))
+        values = dict(re.findall(r"([%\w.\[\]]+) = (\d+)", finding.launch))
         assert holds(int(values[key])), finding
 
 
@@ -140,6 +151,8 @@ def test_what_is_the_same_for_every_launch_is_no_matter() -> None:
 def test_a_branch_before_stores_to_global_memory_alone_is_no_matter() -> None:
     body = """ld.param.u32 %r2, [n];
 ld.param.u64 %d0, [x];
+mul.wide.u32 %d1, %r0, 4;
+add.u64 %d0, %d0, %d1;
 ld.global.u32 %r3, [%d0];
 setp.eq.u32 %p1, %r3, 0;
 @%p1 bra END;
@@ -153,6 +166,14 @@ bar.sync 0;
     with_barrier = kernel(body.replace("st.global.u32 [%d0], %r0;", "bar.sync 1;"))
     (open_,) = only(with_barrier).unproven
     assert (open_.line, open_.reason) == (line_of(with_barrier, "@%p1 bra END"), "a predicate depends on data")
+
+
+def test_a_word_that_the_kernel_writes_is_no_parameter() -> None:
+    load = "ld.param.u64 %d1, [y];\n{}ld.global.u32 %r2, [%d1];\nsetp.eq.u32 %p1, %r2, 20;"
+    (one,) = check_ptx(one_load(load.format(""))).kernels
+    assert one.findings and assumptions_of(one) == ("the words at y stay as they are while the kernel runs",)
+    found = only(one_load(load.format("st.global.u32 [%d1+8], %r0;\n")))
+    assert not found.findings and "a predicate depends on data" in {u.reason for u in found.unproven}
 
 
 def test_what_is_given_is_not_varied() -> None:
@@ -339,3 +360,56 @@ mbarrier.arrive.shared::cta.b64 _, [%r3];
     found = only(kernel(body))
     assert found.proven, (found.findings, found.unproven)
     assert all(value % 8 == 0 for value in found.parameters["n"])
+
+
+TRY = "mbarrier.try_wait.parity.shared::cta.b64 %p9, [%r1+65536], 0;\n"
+
+
+@pytest.mark.parametrize(
+    ("tries", "waits"),
+    [
+        (TRY, False),
+        (f"{TRY}@%p9 bra READY;\n{TRY}READY:\n", False),
+        (f"{TRY}@%p9 bra READY;\n{TRY}@%p9 bra READY;\n{wait('%r1+65536', '0', 'AGAIN')}READY:\n", True),
+        (f"{TRY}@!%p9 bra LAST;\n", True),  # what depends on the wait is left out where it has failed
+    ],
+)
+def test_a_try_to_wait_may_fail(tries: str, waits: bool) -> None:
+    last = wait("%r1+65536", "0", "LAST")
+    found = only(kernel(START + tries + READ + last))
+    assert found.proven == waits and bool(found.findings) != waits, (found.findings, found.unproven)
+
+
+def persistent(answer: str = "@%p2 bra AGAIN;") -> str:
+    """Return a kernel that asks for another cluster's work until there is none, and what it does with the answer."""
+    return kernel(
+        f"""@%p0 mbarrier.init.shared::cta.b64 [%r1+{BARRIERS}], 1;
+@%p0 fence.mbarrier_init.release.cluster;
+bar.sync 0;
+mov.u32 %r9, 0;
+AGAIN:
+bar.sync 0;
+@!%p0 bra ASKED;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1+{BARRIERS}], 16;
+clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r1], [%r1+{BARRIERS}];
+ASKED:
+{wait(f"%r1+{BARRIERS}", "%r9", "GRANTED")}xor.b32 %r9, %r9, 1;
+ld.shared.v2.b64 {{%d1, %d2}}, [%r1];
+.reg .b128 %q;
+mov.b128 %q, {{%d1, %d2}};
+clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p2, %q;
+{answer}
+"""
+    ).replace("sm_90a", "sm_100a")
+
+
+def test_work_that_is_taken_over_is_granted_as_often_as_the_launch_decides() -> None:
+    found = only(persistent())
+    assert found.proven, (found.findings, found.unproven)
+    assert {0, 1, 2} <= set(found.parameters["%cancelled"])
+
+
+def test_an_answer_that_is_read_before_it_has_come_is_found() -> None:
+    text = persistent()
+    found = only(text.replace(wait(f"%r1+{BARRIERS}", "%r9", "GRANTED"), ""))
+    assert not found.proven and found.findings

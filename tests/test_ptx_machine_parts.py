@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from legalsat.analyses.ptx_bounds import Bounds
+from legalsat.analyses.ptx_machine_alu import arithmetic
 from legalsat.analyses.ptx_machine_flow import control_of, is_choice
 from legalsat.analyses.ptx_machine_periods import period_of
 from legalsat.analyses.ptx_machine_places import Places
@@ -198,3 +199,19 @@ def test_parameters_are_pointers_counts_or_multiples_by_their_use() -> None:
     assert found.pointers == {"x", "y"}
     # A barrier lies at a multiple of 8; four words are the 16 bytes of which bulk copies are multiples.
     assert found.multiples == {"place": 8, "words": 4}
+
+
+def test_bits_are_inserted_in_each_lane() -> None:
+    drawn = random.Random(3)
+    lanes = np.array([drawn.getrandbits(32) for _ in range(32)], dtype=np.uint64)
+    work = arithmetic(("bfi", "b32"), ("%r1", "%r2", "%r3", "4", "28"))
+    assert work is not None
+    for at, count in [(0, 0), (0, 32), (4, 28), (31, 1), (31, 9), (16, 3), (40, 4), (5, 0)]:
+        taken = [at + bit for bit in range(count) if at + bit < 32]
+        listed: list[tuple[Any, Any]] = [(lanes, lanes[::-1].copy()), (int(lanes[0]), lanes), (lanes, 7), (5, 77)]
+        for a, b in listed:
+            found = work(a, b, at, count)
+            for lane in range(32):
+                x, y = (int(v[lane]) if isinstance(v, np.ndarray) else v for v in (a, b))
+                expected = sum((x >> (bit - at) & 1) << bit if bit in taken else y & 1 << bit for bit in range(32))
+                assert (int(found[lane]) if isinstance(found, np.ndarray) else found) == expected

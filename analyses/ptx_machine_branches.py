@@ -1,0 +1,95 @@
+"""Branches on the machine: lanes that part, tables, ends and traps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from legalsat.analyses.ptx_contract import Undecided
+from legalsat.analyses.ptx_instruction import Instruction
+from legalsat.analyses.ptx_machine import EXIT, JUMP, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine_alu import Value
+from legalsat.analyses.ptx_machine_guards import active, guard_of
+
+
+def make_branch(program: Any, i: Instruction, places: dict[str, int]) -> Operation:
+    """Return a branch, which parts the lanes of a warp that do not agree."""
+    if i.operands[0] not in places:
+        raise Undecided(i.line, f"no label is called {i.operands[0]}")
+    target, guard, line = places[i.operands[0]], guard_of(program, i), i.line
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        taken = part.mask if guard[0] < 0 else active(part, guard, line)
+        if not taken:
+            return None
+        if taken == part.mask:
+            part.pc = target
+            return JUMP
+        rest = part.mask & ~taken
+        part.pc += 1
+        warp.parts.append(Part(target, taken, _narrowed(program, part.registers, taken, target)))
+        part.mask = rest
+        part.registers = _narrowed(program, part.registers, rest, part.pc)
+        return JUMP
+
+    return operation
+
+
+def _narrowed(program: Any, registers: list[Value], mask: int, at: int) -> list[Value]:
+    """Return the registers of some lanes, which go on at a place: where it is one lane, plain numbers."""
+    found = list(registers)
+    if not mask & mask - 1:
+        lane = mask.bit_length() - 1
+        for place in program.alive(at):
+            value = found[place]
+            if isinstance(value, np.ndarray):
+                found[place] = int(value[lane])
+    return found
+
+
+def make_table(program: Any, i: Instruction, places: dict[str, int]) -> Operation:
+    """Return a branch to one of a table of places."""
+    index, line = program.slot(i.operands[0], i.line), i.line
+    table = [places[name] for name in program.kernel.tables[i.operands[1]]]
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        value = part.registers[index]
+        if not isinstance(value, int):
+            raise Undecided(line, "a branch depends on data or parts the lanes of a warp")
+        if value >= len(table):
+            raise Undecided(line, f"branch {value} of a table of {len(table)}")
+        run.cases.add((part.pc, value))
+        part.pc = table[value]
+        return JUMP
+
+    return operation
+
+
+def make_end(program: Any, i: Instruction) -> Operation:
+    """Return the end of the kernel for some lanes."""
+    guard, line = guard_of(program, i), i.line
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        leaving = active(part, guard, line)
+        if not leaving:
+            return None
+        if leaving != part.mask:
+            warp.parts.append(Part(part.pc, leaving, _narrowed(program, part.registers, leaving, part.pc)))
+            part.mask &= ~leaving
+            return JUMP
+        return EXIT
+
+    return operation
+
+
+def make_stop(program: Any, i: Instruction) -> Operation:
+    """Return what stops a run: a trap, or a call."""
+    guard, line, base = guard_of(program, i), i.line, i.base
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if not active(part, guard, line):
+            return None
+        raise Undecided(line, "the kernel stops itself here (trap)" if base == "trap" else "a call is not followed")
+
+    return operation
