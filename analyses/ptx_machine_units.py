@@ -119,13 +119,13 @@ def _nothing(program: Any, i: Instruction) -> Operation:
     return operation
 
 
-def refused(program: Any, i: Instruction) -> Operation:
-    """Return what stops the run where an instruction is reached that is not followed."""
-    guard, line, name = guard_of(program, i), i.line, i.name
+def refused(program: Any, i: Instruction, what: str = "") -> Operation:
+    """Return what stops the run where an instruction is reached that is not followed; `what` it is, in words."""
+    guard, line, name = guard_of(program, i), i.line, what or operation_of(i.name)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         if active(part, guard, line):
-            raise Undecided(line, f"{operation_of(name)} is not followed")
+            raise Undecided(line, f"{name} is not followed")
         return None
 
     return operation
@@ -272,8 +272,10 @@ def _arrive(program: Any, i: Instruction) -> Operation:
     parts, operands, line, guard = i.parts, i.operands, i.line, guard_of(program, i)
     what = parts[1]
     alone = what == "expect_tx"
-    if what in {"arrive_drop", "complete_tx"} or "noComplete" in parts or ("relaxed" in parts and not alone):
+    if what in {"arrive_drop", "complete_tx"} or "noComplete" in parts:
         return refused(program, i)
+    if "relaxed" in parts and not alone:
+        return refused(program, i, "a relaxed mbarrier.arrive")
     place, offset = program.address(operands[0 if alone else 1], line)
     expects = alone or "expect_tx" in parts
     rest = operands[1 if alone else 2 :]
