@@ -15,7 +15,7 @@ from legalsat.analyses import ptx_machine_maps as maps
 from legalsat.analyses import ptx_machine_matrix as matrix
 from legalsat.analyses.ptx_contract import Undecided
 from legalsat.analyses.ptx_contract_values import agrees, lanes_agree
-from legalsat.analyses.ptx_instruction import Instruction, operation_of, vector
+from legalsat.analyses.ptx_instruction import Instruction, operation_of, results_of, vector
 from legalsat.analyses.ptx_machine import BLOCK, PARK, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_alu import FULL, LANES, Value, lanes_of
 from legalsat.analyses.ptx_machine_guards import active, assign, guard_of
@@ -294,7 +294,9 @@ def _arrive(program: Any, i: Instruction) -> Operation:
         if result >= 0:
             # The state that an arrival returns stands for the phase in which it arrived.
             phases = {one.phase if (one := run.barriers.live.get(a)) is not None else None for a, _ in listed}
-            assign(part, result, phases.pop() if len(phases) == 1 else None, guard, line)
+            if len(phases) > 1:
+                raise Undecided(line, "lanes get different states here")
+            assign(part, result, phases.pop(), guard, line)
         # Lanes that arrive at several barriers do so at once.
         clocks = run.order.released(warp.worker, lanes) if len(listed) > 1 else None
         for address, times in listed:
@@ -318,12 +320,16 @@ def _wait(program: Any, i: Instruction, at: int) -> Operation:
     parity = program.source(operands[2], 32 if by_parity else 64, line)
     target = program.slot(result, line)
     program.wait_slots[at] = (place, offset)
+    # A state that nothing but arrivals write, and that is not known, is that of an arrival which was not made.
+    of_arrivals = not by_parity and _only_arrivals_write(program, operands[2])
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         lanes = active(part, guard, line)
         if not lanes:
             return None
         address = shared_place(part, place, offset, lanes, line)
+        if of_arrivals and part.registers[parity] is None:
+            run.order.find("arrivals_missing", line, "this wait takes the state of an arrival that is not made")
         wanted = one_address(part, parity, 0, lanes, line)
         found = run.barriers.target(warp.worker, lanes, address, wanted, line, by_parity=by_parity)
         if found is None:
@@ -343,6 +349,11 @@ def _wait(program: Any, i: Instruction, at: int) -> Operation:
         return BLOCK
 
     return operation
+
+
+def _only_arrivals_write(program: Any, register: str) -> bool:
+    written = (one for one in program.kernel.instructions if register in results_of(one))
+    return all(one.name.startswith("mbarrier.arrive") for one in written)
 
 
 def _fence(program: Any, i: Instruction) -> Operation:

@@ -484,3 +484,31 @@ def test_what_the_launch_or_a_block_of_another_size_would_decide_is_told(body: s
     begin = "mov.u32 %r0, 0; mov.u64 %d0, 0; mov.u64 %d1, 0;"
     found = check_ptx(kernel(begin, body, threads=32).replace("sm_90a", "sm_100a"))
     assert any(one.reason.startswith(said) for one in found.unproven), found
+
+
+BY_STATE = """.version 8.8
+.target sm_90a
+.address_size 64
+.visible .entry k() .reqntid 32 {{
+    .reg .b32 %r<4>; .reg .b64 %d<3>; .reg .pred %p<3>; .shared .align 8 .b64 b;
+    mov.u32 %r0, %tid.x; setp.ne.u32 %p0, %r0, 0; @%p0 bra READY;
+    mbarrier.init.shared.b64 [b], {count};
+    READY: bar.sync 0;
+    @%p0 bra REST;
+    {first}
+    bra W;
+    REST: {rest}
+    W: mbarrier.try_wait.shared.b64 %p1, [b], %d1; @!%p1 bra W;
+    ret; }}
+"""
+ARRIVES = "mbarrier.arrive.shared.b64 %d1, [b];"
+
+
+def test_a_wait_takes_the_state_of_an_arrival() -> None:
+    """Lanes that have not arrived have no state to wait with, whether or not others have."""
+    assert ls.check_pipeline(BY_STATE.format(count=32, first=ARRIVES, rest=ARRIVES)).proven
+    for first, rest, count in (("", ARRIVES, 31), (ARRIVES, "", 1), ("", "", 1)):
+        text = BY_STATE.format(count=count, first=first, rest=rest)
+        found = check_ptx(text).findings
+        assert [(f.kind, f.line) for f in found] == [("arrivals_missing", line_of(text, "try_wait"))]
+        assert "the state of an arrival that is not made" in found[0].message
