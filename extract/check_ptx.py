@@ -55,6 +55,7 @@ class KernelCheck:
         cluster: CTAs of a cluster along x, y and z, where the text does not say it and it is assumed.
         conditions: what a launch must keep to, since the kernel breaks for less.
         covered: by name of barriers and asynchronous operations: how many runs have come to, and how many there are.
+        unreached: lines of the others.
     """
 
     name: str
@@ -71,6 +72,7 @@ class KernelCheck:
     cluster: tuple[int, int, int] | None = None
     work: int = 0
     covered: dict[str, tuple[int, int]] = field(default_factory=dict)
+    unreached: tuple[int, ...] = ()
     conditions: tuple[Precondition, ...] = ()
 
     @property
@@ -265,6 +267,7 @@ def _check(  # noqa: PLR0917
         words(kernel.threads) if kernel.threads_at_most else "",
         work=sweep.work,
         covered=_covered(program),
+        unreached=tuple(sorted({line for at, line in program.covered.items() if at not in program.reached})),
         conditions=tuple(replace(one, name=told(kernel.name, one.name)) for one in conditions) if not findings else (),
     )
 

@@ -167,7 +167,8 @@ def _sentences(kernel: KernelCheck, begin: str) -> Iterator[str]:
         yield f"{begin}proven for {tried} and all interleavings of its threads{warned}"
         reached, covered = kernel.reached
         if covered:
-            yield f"{begin}runs reached {reached} of {covered} barriers and asynchronous operations"
+            least = f", none of those at lines {_listed(kernel.unreached)}" if kernel.unreached else ""
+            yield f"{begin}runs reached {reached} of {covered} barriers and asynchronous operations{least}"
     elif kernel.unproven and not kernel.findings:
         yield f"{begin}no error was found, but not all of it is proven"
     for one in kernel.unproven[:_MOST_OPEN]:
@@ -176,6 +177,11 @@ def _sentences(kernel: KernelCheck, begin: str) -> Iterator[str]:
         yield f"{begin}not proven: {len(kernel.unproven) - _MOST_OPEN} more places"
     for assumption in assumptions_of(kernel):
         yield f"{begin}assumes that {assumption}"
+
+
+def _listed(lines: tuple[int, ...]) -> str:
+    more = f" and {len(lines) - _MOST_OPEN} more" if len(lines) > _MOST_OPEN else ""
+    return ", ".join(map(str, lines[:_MOST_OPEN])) + more
 
 
 def _interleaved(pipeline: Pipeline) -> tuple[PipelineError | None, str]:

@@ -466,7 +466,10 @@ def test_explanations_say_what_a_proof_has_covered() -> None:
     reached, covered = check.reached
     # The case of a switch to which no warp goes: two barriers of the block, as the text's last lines show.
     assert check.proven and (reached, covered) == (covered - 2, covered)
-    assert f"runs reached {reached} of {covered} barriers and asynchronous operations" in str(ls.explain(text, "h200"))
+    said = f"runs reached {reached} of {covered} barriers and asynchronous operations"
+    unreached = [n for n, line in enumerate(text.splitlines(), 1) if line.split() == ["barrier.sync", "1;"]][-2:]
+    assert check.unreached == tuple(unreached)
+    assert f"{said}, none of those at lines {unreached[0]}, {unreached[1]}" in str(ls.explain(text, "h200"))
 
 
 ALLOC = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;"
