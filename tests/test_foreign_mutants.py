@@ -1,5 +1,6 @@
 """Faults in other people's kernels: one instruction each, of every kind; launches whose maps lie in their buffers."""
 
+import json
 import random
 import re
 
@@ -7,9 +8,11 @@ import pytest
 
 from bench.foreign_mutants.faults import KINDS, drawn, faults, statement
 from bench.foreign_mutants.launches import Recipe, one_byte, two_bytes
+from bench.foreign_mutants.readings import CLASSES, READ, harm
 from bench.foreign_mutants.recipes import RECIPES
 from bench.foreign_mutants.rehearsal import parameters, problems
 from bench.foreign_mutants.texts import assembled, entries
+from bench.foreign_mutants.verdicts import DEVICE, RESULT, summary
 
 # One of everything, as compilers print it: guarded, in braces of inline assembly, with immediates and registers.
 TEXT = """
@@ -118,3 +121,28 @@ def test_data_are_finite() -> None:
     assert all(0x3C <= byte & 0x7F <= 0x3E for byte in pairs[1::2])
     assert all(byte & 0x7F < 0x40 for byte in one_byte(random.Random(1)))
     assert not re.search(rb"\x00{8}", pairs)
+
+
+def test_every_fault_is_judged_with_a_reason() -> None:
+    """The faults that a GPU has judged are those that are drawn, and each has an outcome and a reason."""
+    kernels = json.loads(DEVICE.read_text())["kernels"]
+    assert set(kernels) <= {recipe.source for recipe in RECIPES} and not set(kernels) & set(READ)
+    assert set(CLASSES) >= set(KINDS) - {"fence dropped: tensormap"}
+    for name, kernel in kernels.items():
+        for number, kind, line, outcome in kernel["faults"]:
+            fault = {"number": number, "kind": kind, "line": line, "outcome": outcome}
+            harms, why = harm(name, fault)
+            assert why and (
+                harms is True if outcome in {"wrong", "hang", "fault"} else harms is not True or "race" in why
+            )
+
+
+def test_no_harmful_fault_is_proven() -> None:
+    """At least 10 faults in each of at least 40 kernels: none that harms is proven, nine of ten are flagged."""
+    rows = json.loads(RESULT.read_text())["rows"]
+    found = summary(rows)
+    assert len(rows) >= 40 and min(len(kernel["faults"]) for kernel in rows.values()) >= 10
+    assert set(rows) == {n for n, k in json.loads(DEVICE.read_text())["kernels"].items() if k["right"] == "right"} | {
+        *READ
+    }
+    assert "proven" not in found["harmful"] and found["harmful and flagged, %"] >= 90

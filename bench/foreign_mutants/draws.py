@@ -7,9 +7,9 @@ import random
 from bench.foreign_mutants.faults import Fault, drawn
 
 SEED = 20261122
-MOST = 16  # of one kernel
+MOST, MOST_READ = 16, 10  # of one kernel: that a GPU judges; that a reader does
 
 
-def drawn_for(source: str, text: str) -> list[Fault]:
+def drawn_for(source: str, text: str, most: int = MOST) -> list[Fault]:
     """Return the faults of a kernel by its name."""
-    return drawn(text, random.Random(f"{SEED} {source}"), MOST)
+    return drawn(text, random.Random(f"{SEED} {source}"), most)

@@ -1,0 +1,138 @@
+"""What the PTX check says of each fault in other people's kernels, beside what a GPU or a reader says of it.
+
+    python -m bench.foreign_mutants.verdicts FOLDER [PART]      # PART: of names of kernels; others keep their rows
+
+A fault of a kernel for sm_90a harms if it did on the H200 (`device.json`), and if its class does by reading; one of a
+kernel for sm_100a if whoever read it says so (`readings.json`). "flagged" is an error that the right kernel has not.
+Writes results/foreign_mutants.json. Exit status 1 if a harmful fault is called proven, or fewer than 90 % are flagged.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.foreign_mutants.draws import MOST, MOST_READ, drawn_for
+from bench.foreign_mutants.own_time import own_time
+from bench.foreign_mutants.readings import READ, harm
+from bench.foreign_mutants.recipes import RECIPES
+from bench.foreign_mutants.texts import Source, assembled, sources
+from bench.machine import write
+from legalsat.extract.check_ptx import KernelCheck, check_ptx
+
+HERE = Path(__file__).parent
+DEVICE = HERE / "device.json"
+RESULT = HERE.parent / "results" / "foreign_mutants.json"
+FLAGGED, PROVEN, OPEN = "flagged", "proven", "not proven"
+LEAST_FLAGGED = 0.9
+_BLOCKS = {recipe.source: recipe.block for recipe in RECIPES if recipe.block}
+
+
+def checked(text: str, source: str) -> KernelCheck:
+    """Check a text of one kernel, with the block of its launches where the text has none."""
+    with own_time():
+        return check_ptx(text, block=_BLOCKS.get(source)).kernels[0]
+
+
+def errors(found: KernelCheck) -> set[tuple[str, int]]:
+    """Return kinds and lines of what is wrong."""
+    return {(one.kind, one.line) for one in found.findings}
+
+
+def verdict(found: KernelCheck, right: set[tuple[str, int]]) -> str:
+    """Return what the check says of a fault; `right`: errors of the kernel without it."""
+    if errors(found) - right:
+        return FLAGGED
+    return PROVEN if found.proven else OPEN
+
+
+def listed(folder: Path) -> Iterator[Source]:
+    """Yield the kernels of which faults are judged."""
+    wanted = set(json.loads(DEVICE.read_text())["kernels"]) | set(READ)
+    yield from (source for source in sources(folder) if source.name in wanted)
+
+
+def kernel_rows(source: Source, outcomes: dict[int, str]) -> dict[str, Any]:
+    """Check a kernel and its faults; `outcomes`: of those that a GPU has judged."""
+    text = assembled(source.text)
+    right = checked(text, source.name)
+    faults = []
+    for number, fault in enumerate(drawn_for(source.name, text, MOST if outcomes else MOST_READ)):
+        if outcomes and number not in outcomes:
+            continue
+        begin = time.process_time()
+        found = checked(fault.text, source.name)
+        faults.append({
+            "number": number, "kind": fault.kind, "line": fault.line, "outcome": outcomes.get(number, "read"),
+            "check": verdict(found, errors(right)), "seconds": round(time.process_time() - begin, 2),
+            "says": _says(found),
+        })  # fmt: skip
+    return {"right": verdict(right, set()), "target": source.target, "faults": faults}
+
+
+def _says(found: KernelCheck) -> str:
+    if found.findings:
+        return f"line {found.findings[0].line}: {found.findings[0].kind}"
+    if found.unproven:
+        return f"line {found.unproven[0].line}: {found.unproven[0].reason}"
+    return "; ".join(str(one) for one in found.conditions)
+
+
+def summary(kernels: dict[str, Any]) -> dict[str, Any]:
+    """Count, with whether each fault harms and why written beside it."""
+    harmful: Counter[str] = Counter()
+    harmless: Counter[str] = Counter()
+    kinds: dict[str, Counter[str]] = {}
+    origins: dict[str, Counter[str]] = {}
+    for name, kernel in kernels.items():
+        for fault in kernel["faults"]:
+            fault["harms"], fault["why"] = harm(name, fault)
+            if fault["harms"] is None:
+                continue
+            (harmful if fault["harms"] else harmless)[fault["check"]] += 1
+            if fault["harms"]:
+                kinds.setdefault(fault["kind"], Counter())[fault["check"]] += 1
+                origins.setdefault(name.partition("/")[0], Counter())[fault["check"]] += 1
+    total = harmful.total() or 1
+    return {
+        "question": "which faults planted in other people's kernels does the check of PTX flag",
+        "kernels": len(kernels),
+        "faults": sum(len(kernel["faults"]) for kernel in kernels.values()),
+        "harmful": dict(harmful),
+        "harmful and flagged, %": round(100 * harmful[FLAGGED] / total, 1),
+        "harmless": dict(harmless),
+        "harmful, by kind": {kind: dict(count) for kind, count in sorted(kinds.items())},
+        "harmful, by origin": {origin: dict(count) for origin, count in sorted(origins.items())},
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Check all, or kernels by a part of their names; return 1 if the check misses too much."""
+    if not arguments:
+        print(__doc__, file=sys.stderr)
+        return 2
+    part = arguments[1] if len(arguments) > 1 else ""
+    kernels = json.loads(RESULT.read_text())["rows"] if RESULT.exists() else {}
+    judged = json.loads(DEVICE.read_text())["kernels"]
+    for source in listed(Path(arguments[0])):
+        device = judged.get(source.name, {"right": "right", "faults": []})
+        if part not in source.name or device["right"] != "right":
+            continue
+        outcomes = {number: outcome for number, _, _, outcome in device["faults"]}
+        kernels[source.name] = rows = kernel_rows(source, outcomes)
+        print(source.name, rows["right"], dict(Counter(one["check"] for one in rows["faults"])), flush=True)
+        write(RESULT, {**summary(kernels), "rows": kernels})
+    found = summary(kernels)
+    write(RESULT, {**found, "rows": kernels})
+    print(json.dumps(found, indent=1))
+    missed = found["harmful"].get(PROVEN, 0) or found["harmful and flagged, %"] < 100 * LEAST_FLAGGED
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
