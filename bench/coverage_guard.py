@@ -21,10 +21,8 @@ from typing import Any
 
 from bench.foreign_mutants.faults import Statement, statement
 from bench.foreign_mutants.own_time import own_time
-from bench.foreign_mutants.same_code import code
-from bench.foreign_mutants.texts import Source, assembled, sources
+from bench.foreign_mutants.texts import Source, sources
 from bench.machine import write
-from legalsat.backends.ptx.assemble import AssemblyFailed, assemble
 from legalsat.extract.check_ptx import KernelCheck, check_ptx
 
 HERE = Path(__file__).parent
@@ -81,21 +79,14 @@ LENIENT = {
     "fences: proxy": {"initialisation_not_fenced", "overwrite_not_fenced", "reads_not_fenced", "copies_not_fenced"},
 }
 WARNED = "a rule of rules/lenient.py: the check warns that it is missing"
-SAME_CODE = "ptxas makes the same machine code with and without it"
 UNASKED = "Triton 3.6 to 3.9 prints none for sm_100a, and its kernels run: the check does not ask for it"
-RULES = (WARNED, SAME_CODE, UNASKED)
+RULES = (WARNED, UNASKED)
 
 
-def excuse(removal: Removal, source: Source, text: str, found: KernelCheck) -> str:
-    """Return the rule by which a removal from a kernel, which leaves `text`, does no harm; "" if there is none."""
+def excuse(removal: Removal, found: KernelCheck) -> str:
+    """Return the rule by which a removal, after which `found` is said, does no harm; "" if there is none."""
     if LENIENT.get(removal.name, set()) & {warning.kind for warning in found.warnings}:
         return WARNED
-    try:
-        same = code(assemble(assembled(source.text), source.target)) == code(assemble(assembled(text), source.target))
-    except AssemblyFailed:
-        return ""
-    if same:
-        return SAME_CODE
     return UNASKED if removal.name.startswith("fences: tcgen05") else ""
 
 
@@ -122,7 +113,7 @@ def rows_of(source: Source, check: Callable[[str], KernelCheck]) -> Iterator[dic
         found = check(text)
         row = {"kernel": source.name, "removed": removal.name, "check": verdict(found)}
         if row["check"] == PROVEN:
-            row["rule"] = excuse(removal, source, text, found)
+            row["rule"] = excuse(removal, found)
         yield {**row, "seconds": round(time.process_time() - begin, 2)}
 
 

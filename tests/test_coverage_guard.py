@@ -7,7 +7,6 @@ import pytest
 
 from bench.coverage_guard import OPEN, PROVEN, REMOVALS, RESULT, RULES, checked, rows_of, verdict, without
 from bench.foreign_mutants.texts import Source
-from legalsat.backends.ptx.assemble import AssemblyFailed, tool_for
 
 DATA = Path(__file__).parent / "data" / "ptx"
 KERNELS = (
@@ -34,13 +33,6 @@ VACUOUS = """.version 8.8
 """
 
 
-def _tool() -> bool:
-    try:
-        return bool(tool_for("sm_90a"))
-    except AssemblyFailed:
-        return False
-
-
 def test_a_kind_is_taken_out_wholly() -> None:
     """Of a kind no instruction is left, and of other kinds all; waits set their predicate."""
     inits, waits = REMOVALS[:2]
@@ -53,7 +45,6 @@ def test_a_kind_is_taken_out_wholly() -> None:
     assert [without(VACUOUS, one) for one in REMOVALS[2:]] == [None] * (len(REMOVALS) - 2)
 
 
-@pytest.mark.skipif(not _tool(), reason="no ptxas for sm_90a")
 @pytest.mark.parametrize("name", KERNELS)
 def test_nothing_is_proven_without_its_waits(name: str) -> None:
     """All removals of each kernel, of which some must have been possible."""

@@ -44,7 +44,7 @@ CLASSES: dict[str, Reading] = {
     "16 bytes more expected": (True, _HUNG),
     "16 bytes fewer expected": (True, "the phase ends before its bytes are there, or its count runs below zero"),
     "commit dropped: tcgen05": (True, _HUNG),
-    "barrier dropped: cluster": (True, "the wait for the cluster follows an arrival that is not made"),
+    "barrier dropped: cluster": (True, "barriers of other CTAs are used before those have started them: a race"),
     "barrier dropped: block": (True, _RACE),
     "mask changed": (True, "a CTA of the cluster waits for what is not sent to it, another gets too much"),
     "remote target changed": (True, "the CTA that waits gets no arrival"),
@@ -76,6 +76,7 @@ OWN: dict[str, dict[int, Reading]] = {
     _KITTENS_6: {1: (False, "the barrier at line 120 follows, before any use of what was initialised")},
     _BY_MAPS: {2: (False, "one tile a block: the barrier is waited for once, at line 146, before this")},
     _TUTORIAL: {
+        2: (False, "the first wait for this barrier, by parity 1, is over at once, and one tile is all"),
         7: (False, "in the remainder of a loop unrolled by two, to which no launch comes: at least one load is ahead"),
     },
     f"{_FLA}/chunk_bwd_kernel_dh_sm90_26d5a9.ptx#0": {
@@ -120,6 +121,11 @@ OWN: dict[str, dict[int, Reading]] = {
     "fastcu/matmul_all.ptx#4": {
         11: (False, "all threads have waited for both barriers, and wgmma's wait lets no warp of the group go ahead"),
     },
+    "triton_misc/matmul_kernel_tma_persistent_sm90_f02219.ptx#0": {
+        4: (False, "the inits and the next arrival are of one warp; the barrier at line 269 stands before the rest"),
+    },
+    "tilelang/ws_gemm_copy_1_gemm_0_0.ptx#0": {7: (False, "phases alone order what its two roles do in this loop")},
+    "tilelang/ws_gemm_barrierpipe_stage2_0.ptx#0": {3: (False, _LATER)},
     "tilelang/mha_fwd_0.ptx#0": {3: (False, "the barrier at line 124 follows the inits; the rest waits for phases")},
 }  # fmt: skip
 
