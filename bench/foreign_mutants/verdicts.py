@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.foreign_mutants.draws import MOST, MOST_READ, drawn_for
-from bench.foreign_mutants.own_time import own_time
 from bench.foreign_mutants.readings import READ, harm
 from bench.foreign_mutants.recipes import RECIPES
 from bench.foreign_mutants.texts import Source, assembled, sources
@@ -35,8 +34,7 @@ _BLOCKS = {recipe.source: recipe.block for recipe in RECIPES if recipe.block}
 
 def checked(text: str, source: str) -> KernelCheck:
     """Check a text of one kernel, with the block of its launches where the text has none."""
-    with own_time():
-        return check_ptx(text, block=_BLOCKS.get(source)).kernels[0]
+    return check_ptx(text, block=_BLOCKS.get(source)).kernels[0]
 
 
 def errors(found: KernelCheck) -> set[tuple[str, int]]:
