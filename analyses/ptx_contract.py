@@ -58,6 +58,7 @@ KINDS = {
     "bystander_overtaken": "a warp that only looks on may be two phases late, and then hangs",
     "store_not_awaited": "a block ends before its last store is known to have read its source",
 }
+ARRIVAL = "this arrival"  # of those that may reach a block of a cluster too late
 # What may break where there is nothing to do, such as no round of a loop, and something is waited for all the same.
 OF_NOTHING = frozenset(
     {"arrivals_missing", "barrier_not_initialised", "not_drained", "remote_block_gone", "roles_disagree"}

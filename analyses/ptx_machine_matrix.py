@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.matrix_layout import read_addresses
-from legalsat.analyses.ptx_contract import UNWRITTEN, Undecided
+from legalsat.analyses.ptx_contract import ARRIVAL, UNWRITTEN, Undecided
 from legalsat.analyses.ptx_instruction import Instruction, immediate, vector
 from legalsat.analyses.ptx_machine import BLOCK, PARK, TENSOR_COLUMNS, TENSOR_STRIPS, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_copies import ranks_of
@@ -392,7 +392,7 @@ def _commit_to(program: Any, i: Instruction) -> Operation:
         clock, fenced = run.order.released(warp.worker, lanes)
         clock[_unit(run, warp)] = warp.counts.get("tcgen05", 0)
         for target in targets:
-            run.barriers.reaches(run, warp, target, line, "this arrival")
+            run.barriers.reaches(run, warp, target, line, ARRIVAL)
             run.barriers.owe(warp.worker, (clock, fenced), target, lanes, line, lanes.bit_count(), by_unit=True)
         return None
 

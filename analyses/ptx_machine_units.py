@@ -13,7 +13,7 @@ from legalsat.analyses import ptx_machine_copies as copies
 from legalsat.analyses import ptx_machine_data as data
 from legalsat.analyses import ptx_machine_maps as maps
 from legalsat.analyses import ptx_machine_matrix as matrix
-from legalsat.analyses.ptx_contract import Undecided
+from legalsat.analyses.ptx_contract import ARRIVAL, Undecided
 from legalsat.analyses.ptx_contract_values import agrees, lanes_agree
 from legalsat.analyses.ptx_instruction import Instruction, operation_of, results_of, vector
 from legalsat.analyses.ptx_machine import BLOCK, PARK, Operation, Part, Run, Warp
@@ -300,7 +300,7 @@ def _arrive(program: Any, i: Instruction) -> Operation:
         # Lanes that arrive at several barriers do so at once.
         clocks = run.order.released(warp.worker, lanes) if len(listed) > 1 else None
         for address, times in listed:
-            run.barriers.reaches(run, warp, address, line, "this arrival")
+            run.barriers.reaches(run, warp, address, line, ARRIVAL)
             if alone:
                 run.barriers.expect(warp.worker, lanes, address, number * times, line)
             elif expects:

@@ -132,6 +132,7 @@ def check_ptx(
     box_bytes: Mapping[str, int] | None = None,
     block: int | Sequence[int] | None = None,
     grid: int | Sequence[int] | None = None,
+    seconds: float | None = SECONDS,
 ) -> PtxCheck:
     """Check the barriers, copies and matrix units of each kernel in a PTX text.
 
@@ -143,6 +144,7 @@ def check_ptx(
         block: threads of a block along x, y and z, or x alone, of the kernels whose text does not fix them by
             `.reqntid`; what `.maxntid` allows is assumed when left out.
         grid: blocks along x, y and z, or x alone; swept when left out.
+        seconds: of processor time for the whole text; None for so many for each of its large kernels, four at most.
 
     Raises:
         NotPtx: the text is no PTX, or is larger than any that is read.
@@ -155,18 +157,18 @@ def check_ptx(
         raise InvalidInput(f"the text is for {module.target}, not {target}; leave the target out or give that one")
     fixed, boxes = arguments(module, parameters, box_bytes)
     fixed = take_block(module, block, fixed) | _grid(grid, fixed)
-    found = _in_time(module, fixed, boxes)
+    found = _in_time(module, fixed, boxes, seconds)
     units = [lacking(module.target, kernel) for kernel in module.kernels]
     return PtxCheck(
         module.target, tuple(replace(one, findings=w + one.findings) for w, one in zip(units, found, strict=True))
     )
 
 
-def _in_time(module: PtxText, fixed: dict[str, int], boxes: dict[str, int]) -> list[KernelCheck]:
+def _in_time(module: PtxText, fixed: dict[str, int], boxes: dict[str, int], seconds: float | None) -> list[KernelCheck]:
     """Check all kernels in the seconds that a text may take: each in its share, then those that need more."""
     kernels = module.kernels
     large = sum(len(kernel.instructions) >= LARGE for kernel in kernels)
-    bounds = Bounds(SECONDS * min(max(large, 1), MOST_LARGE))
+    bounds = Bounds(SECONDS * min(max(large, 1), MOST_LARGE) if seconds is None else seconds)
     found: list[KernelCheck] = []
     late: dict[int, float] = {}
     for n, kernel in enumerate(kernels):

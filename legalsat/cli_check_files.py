@@ -132,6 +132,7 @@ def _check(text: str, wishes: Wishes) -> PtxCheck | SassCheck:
         box_bytes=wishes.boxes,
         block=wishes.block,
         grid=wishes.grid,
+        seconds=None,  # a file may have many kernels
     )
 
 

@@ -175,7 +175,7 @@ def test_ptx_is_recognised_by_its_first_lines() -> None:
     assert found.subject == "kernel partitions in PTX for sm_90a"
     (said,) = found.diagnostics
     lines = {f"line {f.line}" for f in check_ptx(HANGS).findings}
-    assert said.code == "PIPE007" and said.where in lines
+    assert said.code == "PIPE007" and said.where.partition(",")[0] in lines
     assert "either the current phase or the immediately preceding phase" in said.note, "the rule's source is quoted"
     assert ls.explain(PROVEN, "sm_90a").values == (
         "proven for all values of its parameters and all interleavings of its threads",
@@ -198,7 +198,7 @@ def test_ptx_that_is_not_decided_is_said_to_be() -> None:
     found = ls.explain(odd, "h200")
     assert found.diagnostics == ()
     assert found.values[0] == "no error was found, but not all of it is proven"
-    assert "multimem.red.relaxed.sys.global.add.u32 is not followed" in found.values[1]
+    assert "multimem.red is not followed" in found.values[1]
 
 
 def test_kernels_of_one_text_are_told_apart() -> None:

@@ -85,7 +85,7 @@ def test_the_kernel_with_its_fix_is_proven(name: str) -> None:
 def test_both_fences_of_a_report_are_missed() -> None:
     found = ls.explain(text_of("flashkda-24", right=False), "h200").diagnostics
     assert [(d.code, d.level) for d in found] == [("PIPE010", "error"), ("PIPE002", "warning")]
-    assert "= 0" in found[0].message, "the empty sequence skips the only fence"
+    assert "= 0" in found[0].where, "the empty sequence skips the only fence"
 
 
 def test_a_count_of_arrivals_is_the_reports() -> None:

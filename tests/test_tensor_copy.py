@@ -473,7 +473,7 @@ def test_a_bulk_copy_is_explained_on_the_command_line(capsys: pytest.CaptureFixt
     [
         (["--copy", "stores=yes"], "stores is 'yes'; give true or false"),
         (["--copy", "coordinate=0,0"], "--copy has 'coordinate=0,0'; write FIELD=VALUE with FIELD one of bytes"),
-        (["--copy", "bytes=16", "--text", "715"], "--text and --copy are given"),
+        (["--copy", "bytes=16", "--text", "715"], "--copy goes with --tensor-map alone"),
         ([*WORDS[3:], "box=16,1", "--copy", "stores=true", "--strides", "1"], "--shape is missing"),
         ([*WORDS[3:], "box=16,1", "--copy", "stores=true", "--tile", "4"], "--tensor-map and --tile are given"),
     ],
