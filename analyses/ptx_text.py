@@ -110,6 +110,7 @@ _THREADS = [re.compile(rf"\.{name}\s+([0-9]+(?:\s*,\s*[0-9]+){{0,2}})") for name
 _CLUSTER = re.compile(r"\.reqnctapercluster\s+([0-9]+(?:\s*,\s*[0-9]+){0,2})")
 _SPACE = re.compile(r"\s*")
 _LABEL = re.compile(r"([\w$]+)\s*:(?!:)", re.A)
+MOST_TARGET = 32  # characters of a chip's name
 _TABLE = re.compile(r"\s*\.branchtargets\s", re.A)
 _DECLARED = re.compile(r"\.reg\s+\.\w+\s+", re.A)
 _RANGE = re.compile(r"([%\w$]*[%A-Za-z_$])<([0-9]+)>", re.A)
@@ -142,8 +143,8 @@ def parse(text: str) -> PtxText:
     # The same length and lines, so that positions stay true.
     bare = _LINE_DIRECTIVE.sub(_blank, _without_comments(text))
     target, version = re.search(r"\.target\s+(\w+)", bare, re.A), re.search(r"\.version\s+([\d.]+)", bare, re.A)
-    if target is None:
-        raise NotPtx("no .target line; give the text of a PTX file")
+    if target is None or len(target[1]) > MOST_TARGET:
+        raise NotPtx("no .target line that names a chip; give the text of a PTX file")
     source = _Source(bare)
     kernels, outside, end = [], [], 0
     for entry in _entries(bare):

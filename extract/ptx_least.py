@@ -103,14 +103,17 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
 
 
 def _leave_open_what_is_small(sweep: Sweep) -> None:
-    """Call nothing wrong that breaks only below launches that are right: no time was left to look for least values."""
+    """Call nothing wrong that breaks only for the least sizes, or below right ones: no time was left for more."""
     wrong = [values for values, *_ in sweep.failing]
     right = [values for values in sweep.ran if values not in wrong]
-    small = all(
-        of_nothing and any(all(more.get(name, n) >= n for name, n in values.items()) for more in right)
-        for values, _, _, of_nothing in sweep.failing
-    )
-    if small:
+
+    def small(values: Values) -> bool:
+        program = sweep.program
+        sizes = [n for n in values if n in program.decisive and not n.startswith("%") and not program.is_pointer(n)]
+        least = any(values[n] <= program.multiple(n) for n in sizes)
+        return least or any(all(more.get(name, n) >= n for name, n in values.items()) for more in right)
+
+    if all(of_nothing and small(values) for values, _, _, of_nothing in sweep.failing):
         for finding in sweep.findings.values():
             reason = f"{finding.message}; whether that is so for small launches alone is not decided in time"
             sweep.unproven[finding.line, reason] = None

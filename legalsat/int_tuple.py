@@ -20,6 +20,7 @@ IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
 StrideTuple: TypeAlias = "int | Basis | tuple[StrideTuple, ...]"
 
 MAX_DEPTH = 32
+MAX_MODES = 1024  # side by side: operations on layouts compare each mode with each other
 _TOKEN = re.compile(r"\s*(_?-?\d+(?:@\d+)*|[(),])")
 
 
@@ -103,6 +104,8 @@ def as_stride(value: Any, what: str = "stride", depth: int = 0) -> StrideTuple:
 def _checked(value: list[Any] | tuple[Any, ...], what: str, depth: int) -> list[Any] | tuple[Any, ...]:
     if not value:
         raise InvalidInput(f"{what} is empty; give at least one mode")
+    if len(value) > MAX_MODES:
+        raise InvalidInput(f"{what} has {len(value)} modes; give at most {MAX_MODES}")
     if depth >= MAX_DEPTH:
         raise InvalidInput(f"{what.partition('[')[0]} is nested more than {MAX_DEPTH} deep; flatten it")
     return value

@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -170,10 +170,13 @@ def _rows(problems: Any) -> Iterator[Row | Problem | BadRow]:
     if isinstance(problems, str | Path):
         yield from catalogue(str(problems)) if str(problems) in CATALOGUES else read(problems)
         return
-    if not isinstance(problems, Iterable):
-        raise InvalidInput(f"problems are {type(problems).__name__}; give a file, a catalogue, or an iterable of rows")
+    try:
+        given = iter(problems)
+    except TypeError:  # an array without axes has a method for it that refuses
+        form = "give a file, a catalogue, or an iterable of rows"
+        raise InvalidInput(f"problems are {type(problems).__name__}; {form}") from None
     empty = True
-    for place, one in enumerate(problems, start=1):
+    for place, one in enumerate(given, start=1):
         empty = False
         yield row_of(place, one) if isinstance(one, Mapping) else as_problem(one, place)
     if empty:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
+# Threads reserve address space, which is limited, as many as a machine has processors.
+LEAN = {**os.environ, "OMP_NUM_THREADS": "2", "MALLOC_ARENA_MAX": "2"}
 SILENT = 60  # seconds of a call, by the clock, after which its process is ended
 # Calls of a whole run by family, in a million; the rest are quick.
 SHARES = {"plan": 28_000, "explain": 36_000, "ptx": 5_200, "readers": 30_000, "verbs": 8_000}
@@ -66,7 +69,9 @@ def start(shard: Shard, seed: int, folder: Path) -> Worker:
     with (folder / "log").open("wb") as log:
         command = [sys.executable, "-m", "tests.fuzz", "--worker", *words]
         return Worker(
-            shard, subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL), folder
+            shard,
+            subprocess.Popen(command, cwd=ROOT, env=LEAN, stdout=log, stderr=log, stdin=subprocess.DEVNULL),
+            folder,
         )
 
 

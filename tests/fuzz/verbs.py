@@ -41,7 +41,7 @@ def run(words: list[str], stdin: str = "") -> None:
     out.flush()
     said = out.buffer.getvalue().decode()  # type: ignore[attr-defined]
     assert code in CODES, f"exit code {code}"
-    helped = {"--help", "-h", "--version"} & set(words)
+    helped = any(word in {"--help", "--version"} or word.startswith("-h") for word in words)
     if "--json" in words and not helped and said.strip() and "--output" not in words:
         json.loads(said)
 
