@@ -103,15 +103,15 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
 
 
 def _leave_open_what_is_small(sweep: Sweep) -> None:
-    """Call nothing wrong that breaks only for the least sizes, or below right ones: no time was left for more."""
+    """Call nothing wrong that breaks for the least sizes, or that a right run exceeds: no time was left."""
+    program = sweep.program
     wrong = [values for values, *_ in sweep.failing]
     right = [values for values in sweep.ran if values not in wrong]
 
     def small(values: Values) -> bool:
-        program = sweep.program
         sizes = [n for n in values if n in program.decisive and not n.startswith("%") and not program.is_pointer(n)]
         least = any(values[n] <= program.multiple(n) for n in sizes)
-        return least or any(all(more.get(name, n) >= n for name, n in values.items()) for more in right)
+        return least or any(more.get(name, n) > n for more in right for name, n in values.items())
 
     if all(of_nothing and small(values) for values, _, _, of_nothing in sweep.failing):
         for finding in sweep.findings.values():
