@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from math import gcd
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
@@ -25,8 +26,9 @@ from legalsat.pasted_sentences import RULE_OF
 from legalsat.pasted_views import Array
 from legalsat.rule import require
 from legalsat.targets import Target
-from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor
+from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, plain
 
+ROWS, ROW_BITS, GRANULE_BITS = 128, 8 * 128, 8 * 16
 MOST_TENSORS = 8  # of one text, the others repeat them or are not what it is about
 # What a call that was given an illegal map returns, and a kernel that made one.
 _OF_ILLEGAL_MAPS = frozenset({"CUDA001", "CUDA715", "CUDA716"})
@@ -217,7 +219,19 @@ def _empty(printed: Printed, target: Target) -> Explanation:
 def _copy(printed: Printed, element: DType, strides: tuple[int, ...] | None) -> Copy:
     begin = printed.begin * element.bits // 8 if printed.begin_in_elements else printed.begin
     tensor = Tensor(printed.shape, element, strides, offset=begin % ALLOCATOR_ALIGNMENT)
-    return Copy(tensor, tile=printed.block)
+    return Copy(tensor, tile=_tile(tensor) if printed.block is None else printed.block)
+
+
+def _tile(tensor: Tensor) -> tuple[int, ...] | None:
+    """Return a tile of the tensor's own last two axes, 128 rows of 128 bytes; none if it has but one.
+
+    Who reports a failure tiles the tensor by its axes: that all of it could travel as one long row is no help then. A
+    narrow row's box is whole granules of 16 bytes, as every box is.
+    """
+    *outer, rows, columns = (1, *plain(tensor.shape))
+    granule = GRANULE_BITS // gcd(GRANULE_BITS, tensor.dtype.bits)
+    width = min(-(-columns // granule) * granule, ROW_BITS // tensor.dtype.bits)
+    return (*(1 for _ in outer[1:]), min(rows, ROWS), width) if tensor.rank > 1 else None
 
 
 def _numbers(words: str) -> tuple[int, ...]:
