@@ -66,7 +66,8 @@ class Wanted:
         for rule in self._rules:
             for site in sites if rule.code in codes else ():
                 if rule.site == type(site).__name__:
-                    once = rule.told(site, self._target) if getattr(site, "axes", ()) else None
-                    for diagnostic in (once,) if once else rule.check(site, self._target):
-                        found.setdefault((diagnostic.code, diagnostic.message), diagnostic)
+                    once = bool(getattr(site, "axes", ()))
+                    for said in (rule.told(site, self._target),) if once else rule.check(site, self._target):
+                        if said is not None:
+                            found.setdefault((said.code, said.message), said)
         return tuple(found.values())

@@ -198,7 +198,9 @@ def told(site: TmaCopy, target: Target, *, tiled: bool = True) -> list[Diagnosti
     found = []
     for rule in COPY_RULES:
         if rule.level == "error" and (tiled or rule.code not in _WHOLE_TILES):
-            found += [said] if (said := rule.told(site, target)) else []
+            said = rule.told(site, target)
+            if said is not None:
+                found.append(said)
     return worst_first(found, FOLLOWS)
 
 

@@ -78,8 +78,8 @@ def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
         of_a_word = _explain_word(readable, target)
         if of_a_word is not None:
             return of_a_word
-    results, spoken = returned_results(readable), without_asides(readable)
-    shared = list(explain_shared(even(readable), target))
+    results, evened, spoken = returned_results(readable), even(readable), even(without_asides(readable))
+    shared = list(explain_shared(evened, target))
     sentences = _without(
         shared,
         [
@@ -109,7 +109,7 @@ def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
     found = with_code(base, followed, Pasted(readable, said, target, uses), failed=failed)
     if checks and (found is None or not found.diagnostics):
         return _of_text(checks, [], target)
-    return found or _of_what_fits([*fits, *shared_memory_told(even(readable), target)], target)
+    return found or _of_what_fits([*fits, *shared_memory_told(evened, target)], target)
 
 
 def _of_what_fits(fits: list[str], target: Target) -> Explanation:

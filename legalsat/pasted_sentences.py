@@ -16,7 +16,7 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.pasted_asked import asked
 from legalsat.pasted_causes import Named, failed_check, named_causes
 from legalsat.pasted_compilers import COMPILERS
-from legalsat.pasted_grammar import Sentence, compiled, even, needles
+from legalsat.pasted_grammar import Sentence, compiled, needles
 from legalsat.pasted_host_checks import HOST_CHECKS
 from legalsat.pasted_ptxas import PTXAS
 from legalsat.pasted_results import RESULT_RULES
@@ -50,12 +50,11 @@ def rule_of(codes: str, target: Target) -> Rule:
 
 
 def explain_sentences(text: str, target: Target) -> Iterator[Diagnostic]:
-    """Yield what is wrong by the error texts in `text`, in its order, each once.
+    """Yield what is wrong by the error texts in `text`, as `even` leaves it, in its order, each once.
 
     All but advice are errors, also where the driver would accept what the program refused.
     """
-    plain = even(text)
-    found = [(match.start(), sentence, match) for sentence in SENTENCES for match in _matches(sentence, plain)]
+    found = [(match.start(), sentence, match) for sentence in SENTENCES for match in _matches(sentence, text)]
     told = set()
     for _, sentence, match in sorted(found, key=lambda one: one[0]):
         numbers = {name: _number(match, name, target) for name in match.groupdict()}
@@ -70,14 +69,14 @@ def explain_sentences(text: str, target: Target) -> Iterator[Diagnostic]:
 
 
 def explain_causes(text: str, target: Target) -> Iterator[Diagnostic]:
-    """Yield the causes that lines of an unknown program name, in the text's order, each rule once."""
-    for named in named_causes(even(text)):
+    """Yield the causes that lines of an unknown program name, in the order of an even text, each rule once."""
+    for named in named_causes(text):
         yield _of_line(named, target)
 
 
 def explain_failed_check(text: str, target: Target) -> Iterator[Diagnostic]:
-    """Yield the check of a program's own that a text tells of, of which no rule is known; one diagnostic at most."""
-    named = failed_check(even(text))
+    """Yield the check of a program's own that an even text tells of, of no known rule; one diagnostic at most."""
+    named = failed_check(text)
     if named is not None:
         yield _of_line(named, target)
 

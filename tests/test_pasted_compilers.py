@@ -195,7 +195,7 @@ def test_the_assertions_of_the_installed_headers_are_read() -> None:
     missed = [
         text
         for text in sorted(said)
-        if not [*explain_sentences(text, target), *explain_causes(f"gemm: {text}", target)]
+        if not [*explain_sentences(even(text), target), *explain_causes(even(f"gemm: {text}"), target)]
     ]
     assert len(said) > 60
     assert len(missed) <= 0.1 * len(said), missed
