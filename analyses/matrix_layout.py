@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from legalsat.checks import choice, integer, one_of
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.layout import Layout
-from legalsat.matrix_descriptor import CHUNK_BYTES, MAJORS, PERIODS, REACH, SPANS, MatrixDescriptor, MatrixOperand
+from legalsat.matrix_descriptor import CHUNK_BYTES, PERIODS, REACH, SPANS, MatrixDescriptor, MatrixOperand
+from legalsat.options import MAJORS, Major
 from legalsat.printable import shown
 from legalsat.swizzle import Swizzle
 
@@ -39,7 +40,7 @@ class NoSuchDescriptor(LegalSatError, ValueError):
     """No matrix descriptor reads this layout; the message says where it departs from those that one can."""
 
 
-def read_addresses(descriptor: MatrixDescriptor, major: str, mn: int, k: int, element_bits: int) -> Addresses:
+def read_addresses(descriptor: MatrixDescriptor, major: Major, mn: int, k: int, element_bits: int) -> Addresses:
     """Return the shared byte address from which one instruction takes each element: int64, shape (mn, k).
 
     Elements of 4 bits lie two to a byte, the first one in the lower half.
@@ -84,7 +85,7 @@ def _swizzled(address: Addresses, swizzle: str, base_offset: int = 0) -> Address
 
 
 def tile_layout(  # noqa: PLR0917
-    mn: int, k: int, element_bits: int, swizzle: str, major: str, box_mn: int | None = None
+    mn: int, k: int, element_bits: int, swizzle: str, major: Major, box_mn: int | None = None
 ) -> Layout:
     """Return where the elements of a tile lie that the copy engine brings as boxes, before the swizzle.
 
@@ -127,7 +128,7 @@ def matrix_operand(
     element_bits: int,
     *,
     unit: str,
-    major: str,
+    major: Major,
     block: int,
     k_bytes: int = 32,
     mn: int | None = None,
@@ -216,7 +217,7 @@ def _require_chunks(place: Addresses, bits: int) -> None:
         raise NoSuchDescriptor("a chunk of 16 bytes starts at no multiple of 16; pad rows to a multiple of 16 bytes")
 
 
-def _offsets(first: Addresses, swizzle: str, major: str, bits: int) -> tuple[int, int]:
+def _offsets(first: Addresses, swizzle: str, major: Major, bits: int) -> tuple[int, int]:
     """Return LBO and SBO, read off where the first instruction's elements lie; 0 for steps that it does not take."""
     chunk, span = 8 * CHUNK_BYTES // bits, 8 * SPANS[swizzle] // bits
 

@@ -19,6 +19,7 @@ from legalsat.analyses.ptx_machine_guards import active, guard_of
 from legalsat.analyses.ptx_machine_memory import SHARED_BYTES, in_words
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.matrix_descriptor import MatrixDescriptor
+from legalsat.options import MAJORS, Major
 
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 _KIND_BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}
@@ -90,7 +91,7 @@ def _pair(run: Run, warp: Warp, i: Instruction) -> tuple[int, ...]:
 
 @lru_cache(maxsize=512)
 def _cells(  # noqa: PLR0917
-    unit: str, word: int, major: str, mn: int, bits: int, granule: int, rank: int, step: int = _STEP_BYTES
+    unit: str, word: int, major: Major, mn: int, bits: int, granule: int, rank: int, step: int = _STEP_BYTES
 ) -> NDArray[np.int64]:
     k = 8 * step // bits
     found = np.unique(read_addresses(MatrixDescriptor.from_word(unit, word), major, mn, k, bits) // granule)
@@ -102,7 +103,7 @@ def _cells(  # noqa: PLR0917
 
 
 def _read(  # noqa: PLR0917
-    run: Run, warp: Warp, unit: str, word: int, major: str, mn: int, bits: int, agent: int, epoch: int, line: int,
+    run: Run, warp: Warp, unit: str, word: int, major: Major, mn: int, bits: int, agent: int, epoch: int, line: int,
     rank: int, step: int = _STEP_BYTES,
 ) -> None:  # fmt: skip
     """Let a matrix unit read what a descriptor says in the shared memory of a CTA, `step` bytes of each row."""
@@ -152,7 +153,7 @@ def _multiply(program: Any, i: Instruction) -> Operation:
     transposed = [f == "1" for f in flags[-2:]] if len(flags) >= 4 else [False, False]
     if in_registers:
         transposed = [False, len(flags) >= 3 and flags[-1] == "1"]
-    majors = ["MN" if t else "K" for t in transposed]
+    majors = [MAJORS[t] for t in transposed]
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         if not active(part, guard, line):
@@ -321,7 +322,7 @@ def _issue(program: Any, i: Instruction) -> Operation:
         if not n:
             run.note(line, f"the instruction descriptor is {word:#x}, which has no columns")
             return None
-        majors = ["MN" if word >> bit & 1 else "K" for bit in (15, 16)]
+        majors = [MAJORS[word >> bit & 1] for bit in (15, 16)]
         time = warp.counts.get("tcgen05", 0)
         warp.counts["tcgen05"] = time + 1
         target = units.one_address(part, *to, lanes, line) & 0xFFFF

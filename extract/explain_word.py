@@ -22,7 +22,8 @@ from legalsat.extract.word_beside import (
     type_violations,
     unread,
 )
-from legalsat.matrix_descriptor import MAJORS, PERIODS, SPANS, UNITS, MatrixDescriptor, MatrixWord
+from legalsat.matrix_descriptor import PERIODS, SPANS, UNITS, MatrixDescriptor, MatrixWord
+from legalsat.options import MAJORS, Major
 from legalsat.rule import Requirement, Rule, require
 from legalsat.rules import judge
 from legalsat.rules.matrix import matrix_offset_differs, matrix_pattern_misaligned, matrix_start_misaligned
@@ -98,7 +99,7 @@ def unit_lacking(unit: str, target: Target, what: str) -> Iterator[Diagnostic]:
 # What the fields mean
 
 
-def meanings(told: MatrixDescriptor, majors: tuple[str, ...] = MAJORS) -> tuple[str, ...]:
+def meanings(told: MatrixDescriptor, majors: tuple[Major, ...] = MAJORS) -> tuple[str, ...]:
     """Return, a sentence for each major, what the offsets count and which of the two is ignored (FACTS WG-12, TC-10).
 
     The word does not say the major: the instruction does.
@@ -114,7 +115,7 @@ def meanings(told: MatrixDescriptor, majors: tuple[str, ...] = MAJORS) -> tuple[
     return tuple(sentences)
 
 
-def _meaning(told: MatrixDescriptor, major: str) -> str:
+def _meaning(told: MatrixDescriptor, major: Major) -> str:
     leading, stride = (
         f"the leading offset (LBO), {told.leading} bytes,",
         f"the stride offset (SBO), {told.stride} bytes,",

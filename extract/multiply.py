@@ -12,6 +12,7 @@ from legalsat.gemm import Gemm, matrix_unit, sums_of
 from legalsat.matrix_descriptor import MatrixOperand
 from legalsat.mma import Mma
 from legalsat.operators import Copy, k_major
+from legalsat.options import Major
 from legalsat.plan import Plan
 from legalsat.rules import WGMMA_RULES
 from legalsat.sites import WgmmaMultiply
@@ -81,7 +82,7 @@ def multiplied(
     return Multiplied(mma, OTHER_REGISTERS)
 
 
-def _major(plan: Plan) -> str:
+def _major(plan: Plan) -> Major:
     return "K" if k_major(plan.source) else "MN"
 
 

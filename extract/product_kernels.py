@@ -22,6 +22,7 @@ from legalsat.extract.product_maps import ROW_BYTES, STORE_ROWS, by_rows, result
 from legalsat.gemm import Gemm
 from legalsat.logic import round_up
 from legalsat.matrix_descriptor import MatrixOperand
+from legalsat.options import Major
 from legalsat.product_kernel import WIDE_BOX, ProductKernel
 from legalsat.recent import Recent
 from legalsat.rules import COPY_RULES
@@ -53,7 +54,7 @@ _LEGAL: Recent[bool] = Recent(8192)
 class Side:
     """An operand's fast axis, "K" or "MN"; what divides bytes from line to line; whether a tensor map describes it."""
 
-    major: str
+    major: Major
     pitch: int
     legal: bool
 
@@ -62,7 +63,7 @@ class Side:
 class Way:
     """What is done so that both operands can be loaded and multiplied; the fields are `ProductKernel`'s."""
 
-    majors: tuple[str, str]
+    majors: tuple[Major, Major]
     relayouts: tuple[str, str]
     realign: str = "none"
     phases: int = 1
@@ -237,6 +238,7 @@ def times_of(kernels: tuple[ProductKernel, ...], products: Products, target: Tar
 def side_of(tensor: Tensor) -> Side | None:
     """Return what an operand (rows, k) is like; None where neither axis is contiguous."""
     (rows, depth), (across, along) = plain(tensor.shape), plain(tensor.strides)
+    major: Major
     if by_rows(tensor):
         major, lines, pitch = "K", rows, across if rows > 1 else depth
     elif across == 1 or rows == 1:
@@ -290,9 +292,9 @@ def _ways(a: Side, b: Side, size: int) -> Iterator[Way]:
                 yield Way(majors, relayouts, "tiles", alike)
 
 
-def _layouts(side: Side, size: int) -> list[tuple[str, str]]:
+def _layouts(side: Side, size: int) -> list[tuple[str, Major]]:
     """Return what may be done in front of the kernel, and the major axis then; 16-bit types alone may have MN."""
-    other = {"K": "MN", "MN": "K"}[side.major]
+    other: Major = "MN" if side.major == "K" else "K"
     found = [("none", side.major), ("transpose", other)]
     if not side.legal:
         found.append(("pad", side.major))
@@ -389,7 +391,7 @@ def registers(warpgroups: int, blocks: int, target: Target) -> tuple[int, int]:
 
 
 @lru_cache
-def _operand(rows: int, depth: int, bits: int, major: str, block: int) -> MatrixOperand:
+def _operand(rows: int, depth: int, bits: int, major: Major, block: int) -> MatrixOperand:
     """Return how wgmma reads a tile that boxes with the 128-byte swizzle brought."""
     layout = tile_layout(rows, depth, bits, "128B", major)
     return matrix_operand(layout, "128B", bits, unit="wgmma", major=major, block=block)

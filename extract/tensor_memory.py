@@ -21,6 +21,7 @@ from legalsat.errors import InvalidInput
 from legalsat.extract.fields import Conflict
 from legalsat.extract.planner import NoLegalLayout
 from legalsat.mma import Columns
+from legalsat.options import Major
 from legalsat.printable import shown
 from legalsat.rule import Rule
 from legalsat.rules import TENSOR_MEMORY_RULES
@@ -241,7 +242,7 @@ def tensor_memory_placement(
     tile: tuple[int, int, int],
     target: str | Target,
     *,
-    majors: tuple[str, str] = ("K", "K"),
+    majors: tuple[Major, Major] = ("K", "K"),
     scales: Scales | None = None,
     cta_group: int = 1,
     accumulators: int = 1,
@@ -304,7 +305,7 @@ def choose_instruction(
     tile: tuple[int, int, int],
     target: Target,
     *,
-    majors: tuple[str, str] = ("K", "K"),
+    majors: tuple[Major, Major] = ("K", "K"),
     scales: Scales | None = None,
     cta_group: int = 1,
     a_in_tensor_memory: bool = False,

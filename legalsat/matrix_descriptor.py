@@ -7,10 +7,10 @@ from typing import Any
 
 from legalsat.checks import instance, integer, integers, one_of, sequence
 from legalsat.errors import InvalidInput
+from legalsat.options import MAJORS, Major
 from legalsat.printable import shown
 
 UNITS = ("wgmma", "tcgen05")
-MAJORS = ("K", "MN")
 CHUNK_BYTES = 16  # what matrix units read at once; offsets count in it
 REACH = 2**18  # bytes of shared memory that a word can name
 
@@ -99,7 +99,7 @@ class MatrixDescriptor:
         start, leading, stride = (16 * (bits >> low & 0x3FFF) for low in (0, 16, 32))
         return cls(unit, leading, stride, names[0], start, bits >> 49 & 7)
 
-    def ignored(self, major: str, *, block: int = 0, element_bits: int = 0) -> tuple[str, ...]:
+    def ignored(self, major: Major, *, block: int = 0, element_bits: int = 0) -> tuple[str, ...]:
         """Return the names of the fields that hardware does not look at.
 
         The leading offset of a swizzled K-major tile is one (FACTS WG-12), and the base offset without a swizzle.
@@ -130,7 +130,7 @@ class MatrixDescriptor:
             names.add("leading" if self.swizzle == "none" else "stride")
         return tuple(sorted(names))
 
-    def reads_like(self, other: MatrixDescriptor, major: str, *, block: int = 0, element_bits: int = 0) -> bool:
+    def reads_like(self, other: MatrixDescriptor, major: Major, *, block: int = 0, element_bits: int = 0) -> bool:
         """Whether hardware reads the same with both: they differ in nothing but `ignored` fields.
 
         Raises:
@@ -223,13 +223,13 @@ class MatrixOperand:
         offsets: bytes to add to the start address: `offsets[b][s]` for block b and step s along K.
     """
 
-    major: str
+    major: Major
     block: int
     descriptor: MatrixDescriptor
     offsets: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
-        one_of(self.major, "major", ("K", "MN"))
+        one_of(self.major, "major", MAJORS)
         integer(self.block, "block", low=1)
         instance(self.descriptor, "descriptor", MatrixDescriptor)
         rows = sequence(self.offsets, "offsets", "rows of offsets")

@@ -22,5 +22,8 @@ L2Promotion: TypeAlias = Literal["none", "64B", "128B", "256B"]
 OobFill: TypeAlias = Literal["zero", "nan"]
 # How an operand of an attention lies: batch, sequence, heads, head.
 AttentionLayout: TypeAlias = Literal["bshd", "bhsd"]
+# The axis of a matrix operand whose elements lie side by side: along the sum, or along its rows (its columns, of B).
+Major: TypeAlias = Literal["K", "MN"]
+MAJORS: tuple[Major, Major] = ("K", "MN")
 # What reads down a column of a box.
 ColumnReadName: TypeAlias = Literal["ldmatrix.x1", "ld.b32"]

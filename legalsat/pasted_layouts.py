@@ -20,6 +20,7 @@ from legalsat.extract.explain_word import explain_word, word_of
 from legalsat.layout import Layout
 from legalsat.matrix_descriptor import SPANS, MatrixDescriptor
 from legalsat.operators import MATRIX_CONSUMERS
+from legalsat.options import Major
 from legalsat.pasted_words import pasted_word
 from legalsat.shared_tile import SharedTile
 from legalsat.subjects import MOST_RESULT
@@ -108,7 +109,8 @@ def _read(text: str, known: DType | None) -> SharedTile:
 
 def _of_words(text: str, known: DType | None) -> SharedTile:
     """Return the tile of a text such as "128x64 bf16 K-major 128B"."""
-    extents, major, swizzle = None, "K", "none"
+    extents, swizzle = None, "none"
+    major: Major = "K"
     for word in _MAJOR.sub(r"\1-major", re.sub(r"(?i)\bswizzle\b[ =:]*|,", " ", text)).split():
         if found := _EXTENTS.fullmatch(word):
             extents = int(found[1]), int(found[2])

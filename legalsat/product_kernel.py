@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from legalsat.matrix_descriptor import MatrixOperand
+from legalsat.options import Major
 
 WIDE_BOX = 64  # elements side by side in a box of an operand that is not K-major
 
@@ -44,7 +45,7 @@ class ProductKernel:
     alternate: bool
     blocks: int
     group: int
-    majors: tuple[str, str]
+    majors: tuple[Major, Major]
     relayouts: tuple[str, str]
     realign: str
     phases: int

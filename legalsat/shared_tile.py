@@ -8,6 +8,7 @@ from legalsat.checks import integer, one_of
 from legalsat.errors import InvalidInput
 from legalsat.layout import Layout
 from legalsat.matrix_descriptor import SPANS
+from legalsat.options import MAJORS, Major
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +36,17 @@ class SharedTile:
         one_of(self.swizzle, "swizzle", SPANS)
         if integer(self.bits, "bits of an element", low=1, high=128) not in (4, 8, 16, 32):
             raise InvalidInput(f"an element has {self.bits} bits; give a type of 4, 8, 16 or 32")
-        if not self.major:
+        if not any(map(self._contiguous, MAJORS)):
             raise InvalidInput(f"no axis of layout {self.layout} runs fastest; give one with a stride of 1")
 
+    def _contiguous(self, axis: Major) -> bool:
+        mode, at = (1, (0, 1)) if axis == "K" else (0, (1, 0))
+        return self.layout[mode].size > 1 and self.layout(*at) - self.layout(0, 0) == 1
+
     @property
-    def major(self) -> str:
-        """The axis whose elements lie side by side, "K" or "MN"; "" if none does."""
-        mn, k = self.layout[0], self.layout[1]
-        if k.size > 1 and self.layout(0, 1) - self.layout(0, 0) == 1:
-            return "K"
-        return "MN" if mn.size > 1 and self.layout(1, 0) - self.layout(0, 0) == 1 else ""
+    def major(self) -> Major:
+        """The axis whose elements lie side by side, "K" or "MN"; "K" where both do."""
+        return "K" if self._contiguous("K") else "MN"
 
     def __str__(self) -> str:
         name = self.element or f"{self.bits}-bit elements"

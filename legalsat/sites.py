@@ -15,6 +15,7 @@ from legalsat.errors import InvalidInput
 from legalsat.logic import Value, ceil_div, pick, product
 from legalsat.matrix_descriptor import PERIODS, MatrixDescriptor, MatrixOperand
 from legalsat.operators import MATRIX_CONSUMERS, TCGEN05_CONSUMERS, WGMMA_CONSUMERS
+from legalsat.options import Major
 from legalsat.printable import shown
 from legalsat.tensor_map import MAP_TYPES, TensorMap, driver_value
 
@@ -264,8 +265,8 @@ class WgmmaMultiply:
     a: str
     b: str
     sums: str
-    a_major: str = "K"
-    b_major: str = "K"
+    a_major: Major = "K"
+    b_major: Major = "K"
     a_in_registers: bool = False
 
     def __post_init__(self) -> None:
@@ -302,8 +303,8 @@ class MatrixRead:
     element_bits: int
     base_offset: Value = 0
     pattern: Value = 0
-    major: str = "K"
-    tile_major: str = "K"
+    major: Major = "K"
+    tile_major: Major = "K"
 
     def __str__(self) -> str:
         return f"matrix descriptor of a {self.major}-major tile, {self.block} elements at once"

@@ -15,11 +15,11 @@ from typing import Any
 from legalsat.checks import choice, flag, instance, integer, one_of
 from legalsat.dtypes import dtype
 from legalsat.errors import InvalidInput
+from legalsat.options import MAJORS, Major
 
 SUM_CODES = {"fp16": 0, "fp32": 1, "i32": 2}
 SCALE_CODES = {"e4m3": 0, "e8m0": 1}  # as scales both are unsigned
 MAX_SHIFTS = (0, 8, 16, 32)
-MAJORS = ("K", "MN")
 GROUPS = (1, 2)  # CTAs that multiply together
 WIDE_K = 96  # elements; only where the target's table says so
 _FLOATS = {"e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
@@ -235,8 +235,8 @@ class InstructionDescriptor:
     m: int
     n: int
     d: str = ""
-    a_major: str = "K"
-    b_major: str = "K"
+    a_major: Major = "K"
+    b_major: Major = "K"
     negate_a: bool = False
     negate_b: bool = False
     sparse: bool = False

@@ -12,6 +12,7 @@ from legalsat.checks import flag, integer, one_of
 from legalsat.dtypes import dtype
 from legalsat.errors import InvalidInput
 from legalsat.layout import Layout
+from legalsat.options import MAJORS, Major
 
 M = 64  # rows of A that a warpgroup multiplies
 THREADS = 128
@@ -105,7 +106,9 @@ class Wgmma:
         """(thread, value) -> row + 64 column of D; sums of 16 bits share a register in pairs. FACTS WG-15."""
         return Layout(((4, 8, 4), (2, 2, self.n // 8)), ((2 * M, 1, 16), (M, 8, 8 * M)))
 
-    def immediates(self, a_major: str = "K", b_major: str = "K", *, from_registers: bool = False) -> tuple[int, ...]:
+    def immediates(
+        self, a_major: Major = "K", b_major: Major = "K", *, from_registers: bool = False
+    ) -> tuple[int, ...]:
         """Return the constants that end the instruction: signs of A and B, then whether each is MN-major.
 
         Args:
@@ -118,7 +121,7 @@ class Wgmma:
         """
         flag(from_registers, "from_registers")
         for what, major in (("A", a_major), ("B", b_major)):
-            if one_of(major, f"major of {what}", ("K", "MN")) == "MN" and self.a not in TURNED:
+            if one_of(major, f"major of {what}", MAJORS) == "MN" and self.a not in TURNED:
                 raise InvalidInput(f"{what} of {self.a} is MN-major; lay it out K-major")
         if from_registers and a_major == "MN":
             raise InvalidInput("A comes from registers, where nothing turns it; hold it as a_fragment says")

@@ -15,6 +15,7 @@ from ptx_machine import LANES, LONG, WORD, Block, Instruction, MemoryBarrier, St
 
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.matrix_descriptor import MatrixDescriptor
+from legalsat.options import Major
 
 Handler = Callable[[Block, int, Instruction], None]
 PARAMETER_BASE, C_ADDRESS = 1 << 32, 1 << 33
@@ -189,7 +190,7 @@ def _store_matrices(block: Block, thread: int, i: Instruction) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _addresses(unit: str, word: int, major: str, mn: int, k: int, bits: int) -> NDArray[np.int64]:  # noqa: PLR0917
+def _addresses(unit: str, word: int, major: Major, mn: int, k: int, bits: int) -> NDArray[np.int64]:  # noqa: PLR0917
     return read_addresses(MatrixDescriptor.from_word(unit, word), major, mn, k, bits)
 
 

@@ -14,8 +14,10 @@ import pytest
 
 import legalsat as ls
 from legalsat.analyses.matrix_layout import matrix_operand, read_addresses, tile_layout
+from legalsat.checks import one_of
 from legalsat.cli import main
 from legalsat.matrix_descriptor import MatrixDescriptor, MatrixWord
+from legalsat.options import MAJORS
 from legalsat.pasted_layouts import shared_tile
 from legalsat.shared_tile import SharedTile
 from legalsat.swizzle import Swizzle
@@ -157,7 +159,7 @@ def test_the_offset_that_is_said_to_be_ignored_is(unit: str, swizzle: str) -> No
         if "has no meaning" in sentence:
             assert swizzle == "128B_atom_32B" and "K-major" in sentence
             continue
-        major = sentence.partition("-major tile: ")[0]
+        major = one_of(sentence.partition("-major tile: ")[0], "major", MAJORS)
         mn, k = 256, 64  # of one byte: longer than any step
         there = read_addresses(told, major, mn, k, 8)
         leading, _, stride = sentence.partition("; ")
@@ -234,7 +236,7 @@ def test_a_word_beside_a_layout_is_legal_just_where_it_reads_it() -> None:
     draw, legal = random.Random(7), 0
     for _ in range(600):
         unit, block = draw.choice(list(TARGETS)), draw.choice([64, 128])
-        bits, swizzle, major = draw.choice([8, 16, 32]), draw.choice(TMA_SWIZZLES), draw.choice(["K", "MN"])
+        bits, swizzle, major = draw.choice([8, 16, 32]), draw.choice(TMA_SWIZZLES), draw.choice(MAJORS)
         if bits != 16 and unit == "wgmma":
             major = "K"  # what types forbid is another matter
         tile = SharedTile(tile_layout(block, 1024 // bits, bits, swizzle, major), swizzle, bits)

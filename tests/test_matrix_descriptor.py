@@ -21,6 +21,7 @@ from legalsat.errors import InvalidInput
 from legalsat.extract.z3_logic import formula, variable
 from legalsat.layout import Layout
 from legalsat.matrix_descriptor import PERIODS, SPANS, MatrixDescriptor, MatrixOperand
+from legalsat.options import MAJORS, Major
 from legalsat.rules import MATRIX_RULES
 from legalsat.sites import MatrixRead
 from legalsat.swizzle import Swizzle
@@ -137,7 +138,7 @@ def test_words_that_are_none_are_refused(unit: str, word: int, said: str) -> Non
         MatrixDescriptor.from_word(unit, word)
 
 
-def image_of(mn: int, k: int, bits: int, swizzle: str, major: str) -> np.ndarray[Any, Any]:
+def image_of(mn: int, k: int, bits: int, swizzle: str, major: Major) -> np.ndarray[Any, Any]:
     """Return, per shared byte, the byte of the tile that the copy engine puts there; the tile is major axis fastest."""
     along, across = (k, mn) if major == "K" else (mn, k)
     wide = min(8 * SPANS[swizzle] // bits, along)
@@ -161,7 +162,7 @@ def image_of(mn: int, k: int, bits: int, swizzle: str, major: str) -> np.ndarray
 @pytest.mark.parametrize("major", ["K", "MN"])
 @pytest.mark.parametrize("swizzle", TMA_SWIZZLES)
 @pytest.mark.parametrize("bits", [8, 16, 32])
-def test_a_product_on_tiles_that_the_copy_engine_brought(major: str, swizzle: str, bits: int) -> None:
+def test_a_product_on_tiles_that_the_copy_engine_brought(major: Major, swizzle: str, bits: int) -> None:
     """Executes the descriptors: every instruction's elements, looked up where hardware would, are the matrix's."""
     for mn, block in ((128, 64), (384, 128), (256, 256)):
         k = 8 * 128 // bits
@@ -206,12 +207,12 @@ def test_a_tile_narrower_than_the_span_keeps_the_span_between_rows() -> None:
 
 
 @given(
-    st.sampled_from([(m, s) for m in ("K", "MN") for s in TMA_SWIZZLES]),
+    st.sampled_from([(m, s) for m in MAJORS for s in TMA_SWIZZLES]),
     st.sampled_from([8, 16, 32]),
     st.permutations(range(3)),
     st.sampled_from([0, 1, 3]),
 )
-def test_atoms_may_lie_in_any_order_and_apart(way: tuple[str, str], bits: int, order: list[int], gap: int) -> None:
+def test_atoms_may_lie_in_any_order_and_apart(way: tuple[Major, str], bits: int, order: list[int], gap: int) -> None:
     """Tiles of 2 x 2 blocks of atoms, atoms along MN inside a block, along K, or across, with gaps between them."""
     major, swizzle = way
     span, period = SPANS[swizzle], PERIODS[swizzle] if swizzle != "none" else 128
@@ -251,7 +252,7 @@ def test_atoms_may_lie_in_any_order_and_apart(way: tuple[str, str], bits: int, o
         ("((8,8),64):((64,131072),1)", "128B", "K", "between 0 and"),
     ],
 )
-def test_layouts_that_no_descriptor_reads_are_refused(layout: str, swizzle: str, major: str, said: str) -> None:
+def test_layouts_that_no_descriptor_reads_are_refused(layout: str, swizzle: str, major: Major, said: str) -> None:
     with pytest.raises(NoSuchDescriptor, match=said):
         matrix_operand(Layout(layout), swizzle, 16, unit="wgmma", major=major, block=64)
 
@@ -262,8 +263,9 @@ def test_arguments_without_meaning_are_refused() -> None:
         matrix_operand(tile, "128B", 16, unit="wgmma", major="K", block=96)
     with pytest.raises(InvalidInput, match="k has 8 elements"):
         matrix_operand(Layout("(64,8):(8,1)"), "none", 16, unit="wgmma", major="K", block=64)
+    named: Any = "M"
     with pytest.raises(InvalidInput, match="major"):
-        matrix_operand(tile, "128B", 16, unit="wgmma", major="M", block=64)
+        matrix_operand(tile, "128B", 16, unit="wgmma", major=named, block=64)
     with pytest.raises(InvalidInput, match="two modes"):
         matrix_operand(Layout(64), "128B", 16, unit="wgmma", major="K", block=64)
     with pytest.raises(InvalidInput, match="element_bits"):
@@ -370,7 +372,7 @@ def reads(draw: st.DrawFn) -> MatrixRead:
     swizzle, steps = draw(st.integers(0, 3)), st.integers(1, 12).map(lambda n: n * period)
     leading, stride, line = draw(steps), draw(steps), draw(st.integers(0, 7))
     off = draw(st.sets(st.sampled_from(["leading", "stride", "swizzle", "base_offset"]), max_size=2))
-    major = draw(st.sampled_from(["K", "MN"]))
+    major = draw(st.sampled_from(MAJORS))
     return MatrixRead(
         start=16384 + 128 * line,
         leading=draw(steps) if "leading" in off else leading,
@@ -409,7 +411,7 @@ def test_rules_refuse_exactly_what_the_address_function_finds_wrong(read: Matrix
 def test_rules_of_descriptors_read_arrays_and_variables() -> None:
     """The condition of each rule, on the fields that may be open, says of arrays and variables what it says of ints."""
     values = np.array([0, 8, 16, 128, 1024, 2**18])
-    for major, swizzle in product(("K", "MN"), range(4)):
+    for major, swizzle in product(MAJORS, range(4)):
         fixed = MatrixRead(
             start=0,
             leading=0,

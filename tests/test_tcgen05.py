@@ -17,6 +17,7 @@ from legalsat.backends.ptx.assemble import AssemblyFailed, assemble
 from legalsat.errors import InvalidInput
 from legalsat.extract.fields import Conflict
 from legalsat.extract.tensor_memory import Instruction, choose_instruction
+from legalsat.options import MAJORS, Major
 from legalsat.rules import TENSOR_MEMORY_RULES
 from legalsat.rules.examples.tcgen05 import mma
 from legalsat.targets import target
@@ -77,7 +78,7 @@ def test_descriptors_equal_cutlass() -> None:
 
 
 @pytest.mark.parametrize(("word", "m", "n", "b_major"), [(0x08200010, 128, 128, "K"), (0x08410010, 128, 256, "MN")])
-def test_words_that_other_projects_show(word: int, m: int, n: int, b_major: str) -> None:
+def test_words_that_other_projects_show(word: int, m: int, n: int, b_major: Major) -> None:
     """FACTS 17.3."""
     ours = InstructionDescriptor("f16", "fp16", "fp16", m, n, b_major=b_major)
     assert (ours.word, ours.k, ours.d) == (word, 16, "fp32")
@@ -130,7 +131,7 @@ def descriptors(draw: st.DrawFn) -> InstructionDescriptor:
     kind = KINDS[draw(st.sampled_from(sorted(KINDS)))]
     scaled, narrow = bool(kind.scales), kind.k == 64
     flag, two_bits = st.booleans(), st.integers(0, 3)
-    major = st.just("K") if narrow else st.sampled_from(("K", "MN"))
+    major = st.sampled_from(MAJORS[:1]) if narrow else st.sampled_from(MAJORS)
     return InstructionDescriptor(
         kind.name,
         draw(st.sampled_from(kind.operands)),
@@ -388,7 +389,7 @@ TILES = [
 )
 @pytest.mark.parametrize("cta_group", [1, 2])
 def test_the_chosen_instruction_is_the_largest_legal_one(
-    types: tuple[str, str, str], majors: tuple[str, str], scales: Scales | None, cta_group: int
+    types: tuple[str, str, str], majors: tuple[Major, Major], scales: Scales | None, cta_group: int
 ) -> None:
     kind = kind_of(types[0], types[1], scales)
     fields: dict[str, Any] = {"d": types[2], "a_major": majors[0], "b_major": majors[1]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from legalsat.logic import round_up
+from legalsat.options import Major
 
 BARRIER_BYTES = 8
 SMALLEST_ALIGNMENT = 128  # of anything that the copy engine touches
@@ -44,7 +45,7 @@ class Operand:
     bytes: int
     alignment: int
     transaction_bytes: int
-    major: str
+    major: Major
     word: int
     offsets: tuple[tuple[int, ...], ...]
 

@@ -15,6 +15,7 @@ from legalsat.extract.product_cost import rates
 from legalsat.gemm_plan import GemmPlan
 from legalsat.matrix_descriptor import MatrixOperand
 from legalsat.mma import Epilogue, Mma
+from legalsat.options import Major
 from legalsat.plan import Plan
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
@@ -52,7 +53,7 @@ class ProductOperand:
 
     type: str
     size: int
-    major: str
+    major: Major
     block: tuple[int, int]
     swizzle: int
     map: TensorMap

@@ -10,6 +10,7 @@ barrier, and the image follows.
 
 from __future__ import annotations
 
+from legalsat.options import Major
 from legalsat.wgmma import Wgmma
 
 STEPS = 8
@@ -29,7 +30,7 @@ def module(kernels: list[str]) -> str:
     return _HEADER + "\n".join(kernels)
 
 
-def kernel(name: str, instruction: Wgmma, majors: tuple[str, str], *, from_registers: bool) -> str:
+def kernel(name: str, instruction: Wgmma, majors: tuple[Major, Major], *, from_registers: bool) -> str:
     """Return the text of one kernel.
 
     Its parameters: two tensor maps, and pointers to the table, the image, the fragments of A (words: step, thread,

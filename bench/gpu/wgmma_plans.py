@@ -23,6 +23,7 @@ from legalsat.analyses.matrix_layout import matrix_operand, read_addresses, tile
 from legalsat.dtypes import dtype
 from legalsat.layout import Layout
 from legalsat.matrix_descriptor import PERIODS, SPANS, MatrixDescriptor, MatrixOperand
+from legalsat.options import MAJORS, Major
 from legalsat.rules import MATRIX_RULES, WGMMA_RULES
 from legalsat.sites import MatrixRead, WgmmaMultiply
 from legalsat.swizzle import Swizzle
@@ -73,7 +74,7 @@ class Tile:
 
 
 @cache
-def tile(element: str, major: str, swizzle: str, count: int, rows: int, *, odd: bool = False) -> Tile:
+def tile(element: str, major: Major, swizzle: str, count: int, rows: int, *, odd: bool = False) -> Tile:
     """Return a tile of which an instruction reads `count` rows, from a matrix of `rows`; `odd` takes the last block."""
     bits = dtype(element).bits
     span, k = SPANS[swizzle] * 8 // bits, depth(bits)
@@ -117,14 +118,14 @@ def _check_brought(found: Tile, tm: ls.TensorMap, extent: tuple[int, int], bits:
         assert np.array_equal(read, matrix[found.first :, s * step :][:count, :step]), (found, s)
 
 
-def name_of(pair: tuple[str, str, str], majors: tuple[str, str], n: int, from_registers: bool) -> str:
+def name_of(pair: tuple[str, str, str], majors: tuple[Major, Major], n: int, from_registers: bool) -> str:
     """Return a kernel's name."""
     return f"k_{'_'.join(pair)}_{majors[0]}_{majors[1]}_{'rs' if from_registers else 'ss'}_{n}"
 
 
-def ways(pair: tuple[str, str, str]) -> Iterator[tuple[tuple[str, str], bool, int]]:
+def ways(pair: tuple[str, str, str]) -> Iterator[tuple[tuple[Major, Major], bool, int]]:
     """Yield majors of A and B, whether A comes from registers, and n: what an instruction is made for."""
-    majors = ("K", "MN") if pair[0] in TURNED else ("K",)
+    majors = MAJORS if pair[0] in TURNED else MAJORS[:1]
     for n in N:
         for b in majors:
             for a in majors:
@@ -146,7 +147,7 @@ def combinations() -> Iterator[dict[str, Any]]:
                     yield combination(pair, majors, (sa, sb), n, odd=number % 2 == 1)
 
 
-def refusals(pair: tuple[str, str, str], majors: tuple[str, str], from_registers: bool, n: int) -> set[str]:
+def refusals(pair: tuple[str, str, str], majors: tuple[Major, Major], from_registers: bool, n: int) -> set[str]:
     """Return the codes of the rules that refuse an instruction."""
     a, b, sums = pair
     site = WgmmaMultiply(64, n, K_BYTES * 8 // dtype(a).bits, a, b, sums, *majors, from_registers)
@@ -154,7 +155,7 @@ def refusals(pair: tuple[str, str, str], majors: tuple[str, str], from_registers
 
 
 def combination(
-    pair: tuple[str, str, str], majors: tuple[str, str], swizzles: tuple[str, str], n: int, *, odd: bool
+    pair: tuple[str, str, str], majors: tuple[Major, Major], swizzles: tuple[str, str], n: int, *, odd: bool
 ) -> dict[str, Any]:
     """Return one launch as plain numbers; without a swizzle for A, that comes from registers."""
     from_registers = not swizzles[0]
@@ -206,11 +207,11 @@ class Wrong:
 
     what: str
     element: str
-    major: str
+    major: Major
     swizzle: str
     n: int
     told: dict[str, Any]
-    told_major: str = ""
+    told_major: Major | None = None
     shift: int | None = None
 
 
@@ -241,11 +242,12 @@ def wrong_descriptors() -> Iterator[Wrong]:
 
 
 def _exchanged() -> Iterator[Wrong]:
-    for element, major, swizzle, n in (
+    tiles: tuple[tuple[str, Major, str, int], ...] = (
         *((element, "K", "none", 128) for element in ("fp16", "bf16", "tf32", "e4m3", "i8")),
         *(("fp16", "MN", swizzle, 256) for swizzle in NAMES),
         ("bf16", "K", "128B", 64),
-    ):
+    )
+    for element, major, swizzle, n in tiles:
         found = tile(element, major, swizzle, n, ROWS_B).operand.descriptor
         yield Wrong("offsets exchanged", element, major, swizzle, n, {"leading": found.stride, "stride": found.leading})
 
@@ -312,7 +314,7 @@ def wrong_launch(case: Wrong) -> tuple[dict[str, Any], NDArray[np.int64] | None]
     return launch, written
 
 
-def kernels() -> dict[str, list[tuple[str, Wgmma, tuple[str, str], bool]]]:
+def kernels() -> dict[str, list[tuple[str, Wgmma, tuple[Major, Major], bool]]]:
     """Return what kernels each module has, by the module's name: one a pair of types."""
     return {
         "_".join(pair): [

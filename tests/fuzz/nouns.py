@@ -17,6 +17,7 @@ from legalsat import tcgen05, tensor_memory
 from legalsat.analyses.bank_wavefronts import shared_access
 from legalsat.dtypes import DTYPES
 from legalsat.int_tuple import Basis
+from legalsat.options import MAJORS, Major
 from legalsat.tensor_memory_layouts import repetitions
 
 from .draw import Draw
@@ -268,12 +269,12 @@ def instruction(r: Random) -> ls.InstructionDescriptor:
 def multiply(r: Random) -> ls.WgmmaMultiply:
     """Draw a wgmma."""
     a, k = r.choice((("bf16", 16), ("e4m3", 32), ("tf32", 8)))
-    return ls.WgmmaMultiply(64, r.choice((8, 64, 100, 256)), k, a, a, "fp32", r.choice(("K", "MN")), "K")
+    return ls.WgmmaMultiply(64, r.choice((8, 64, 100, 256)), k, a, a, "fp32", r.choice(MAJORS), "K")
 
 
-def operand(r: Random) -> tuple[ls.Layout, str, int, str, int]:
+def operand(r: Random) -> tuple[ls.Layout, str, int, Major, int]:
     """Draw the arguments of `matrix_operand`: a tile, its swizzle, bits of an element, major and block."""
-    bits, mode, major = r.choice((8, 16, 32)), r.choice(SWIZZLES), r.choice(("K", "MN"))
+    bits, mode, major = r.choice((8, 16, 32)), r.choice(SWIZZLES), r.choice(MAJORS)
     mn, k = r.choice((64, 128)), r.choice((128, 256)) * 4 // bits * 2
     return ls.tile_layout(mn, k, bits, mode, major), mode, bits, major, mn
 
@@ -360,7 +361,7 @@ def _refusal(r: Random) -> Exception:
     return ls.NoLegalLayout("no legal layout", ())
 
 
-def _operand(drawn: tuple[ls.Layout, str, int, str, int]) -> ls.MatrixOperand:
+def _operand(drawn: tuple[ls.Layout, str, int, Major, int]) -> ls.MatrixOperand:
     tile_, mode, bits, major, mn = drawn
     return ls.matrix_operand(tile_, mode, bits, unit="wgmma", major=major, block=mn)
 
