@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from legalsat import files
 from legalsat.access import MEANS, Access, Mode
@@ -412,7 +412,7 @@ _CHECKS: dict[Any, Callable[[Any, str], Any]] = {int: integer, float: number, bo
 
 
 def value_of(kind: Any, data: Any, what: str) -> Any:
-    """Return JSON data as a value of `kind`: an int, float, str or bool, a tuple, a dataclass of these, or None.
+    """Return JSON data as a value of `kind`: a number, a text, a name, a flag, a tuple, a dataclass of these, or None.
 
     Of several kinds it is None or the first, or the operation of a pipeline that it says it is.
     """
@@ -421,6 +421,8 @@ def value_of(kind: Any, data: Any, what: str) -> Any:
         if kind == Operation:
             kinds = ({one.__name__: one for one in kinds}[data["op"]],)
         return None if data is None else value_of(kinds[0], data, what)
+    if get_origin(kind) is Literal:
+        return one_of(data, what, get_args(kind))
     if kind in _CHECKS:
         return _CHECKS[kind](data, what)
     if kind is str and isinstance(data, str) and data == printable(data):
