@@ -305,7 +305,8 @@ class _Writer:
         return (self.access(op.map, op.map_at, False, "async"),) if op.map else ()
 
     def read(self, op: Read | Write) -> None:
-        access = self.access(op.buffer, op.at, isinstance(op, Write), "generic")
+        cta = self.other(op.cta) if isinstance(op, Read) else None
+        access = self.access(op.buffer, op.at, isinstance(op, Write), "generic", cta)
         self.add(op, item=access.item, accesses=(access,))
 
     def multiply(self, op: Multiply) -> None:
@@ -362,7 +363,8 @@ class _Writer:
             if op.name in MEETINGS or any(isinstance(o, Sync) and o.name == op.name for o in walk(p.role.body))
         )
         self.add(op, meeting=meeting)
-        self.add(op, meeting=meeting, need=turn * present)
+        if op.waits:
+            self.add(op, meeting=meeting, need=turn * present)
 
     def end(self, writers: Sequence[_Writer]) -> None:
         """Let barriers of the block and of the cluster wait no more for who has ended: it has arrived at all others."""

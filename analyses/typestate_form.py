@@ -98,7 +98,12 @@ class View:
         for index, _ in self.barriers:
             b = self.state.barriers[index]
             found += [b.arrived, b.coming, b.done]
-        return found
+        return found + [known for _, _, known in self._early()]
+
+    def _early(self) -> list[tuple[tuple[int, str], int, int]]:
+        """Return who has arrived at which meeting and gone on, and what it knew then."""
+        early = self.state.early
+        return [(key, number, early[key][number]) for key in sorted(early) for number in sorted(early[key])]
 
     def teach(self, knowledge: list[int]) -> None:
         """Replace all knowledge; the order is that of `knowers`."""
@@ -112,6 +117,8 @@ class View:
         for index, _ in self.barriers:
             b = self.state.barriers[index]
             b.arrived, b.coming, b.done = next(rest), next(rest), next(rest)
+        for key, number, _ in self._early():
+            self.state.early[key][number] = next(rest)
 
     def knowledge(self) -> Knowledge:
         """Return who knows what, and drop events that nobody can doubt any more."""
@@ -239,7 +246,8 @@ class View:
                 held = places[index].item
                 stages.append(None if held is None else held - item)
         allocations = tuple(tuple((a.columns, a.live) for a in found) for found in state.allocations)
-        return tuple(processes), tuple(barriers), tuple(stages), allocations, tuple(state.promised), values
+        early = tuple((key, number) for key, number, _ in self._early())
+        return tuple(processes), tuple(barriers), tuple(stages), allocations, tuple(state.promised), early, values
 
 
 def _kept(stage: Stage) -> dict[str, Events]:

@@ -291,7 +291,8 @@ class Machine:
         for actor in self.actors:
             for op in walk(actor.program.role.body):
                 for kind, name, at in uses(op):
-                    for cta in range(self.pipeline.cluster) if isinstance(op, Load) else (actor.cta,):
+                    far = isinstance(op, Load) or (isinstance(op, Read) and op.cta)
+                    for cta in range(self.pipeline.cluster) if far else (actor.cta,):
                         least = found.setdefault((cta, kind, name), {})
                         key = actor.number, at.cursor
                         least[key] = min(least.get(key, at.offset), at.offset)

@@ -74,9 +74,9 @@ def _write(
     return stage
 
 
-def read_stage(run: Run, actor: Actor, p: Process, of: What, *, part: int, proxy: bool) -> int:
+def read_stage(run: Run, actor: Actor, p: Process, of: What, *, part: int, proxy: bool, cta: int = 0) -> int:
     """Read an item; return the event that says when that is done."""
-    item, stage = _stage(run, actor, p, of)
+    item, stage = _stage(run, actor, p, of, cta=cta)
     what = f"{of[0]}[{of[1]}]"
     if stage.item != item:
         run.violate(StageRead(run.where(actor, f"read of {what}"), what, holds=False))
@@ -157,8 +157,11 @@ def store(run: Run, actor: Actor, p: Process, op: Store) -> bool:
 
 
 def read(run: Run, actor: Actor, p: Process, op: Read) -> bool:
-    """Read by threads."""
-    p.known |= read_stage(run, actor, p, (op.buffer, op.at), part=actor.parts["threads"], proxy=False)
+    """Read by threads, also what another CTA of the cluster holds."""
+    cluster = run.machine.pipeline.cluster
+    if op.cta % cluster:
+        reaches(run, actor, p, (actor.cta + op.cta) % cluster)
+    p.known |= read_stage(run, actor, p, (op.buffer, op.at), part=actor.parts["threads"], proxy=False, cta=op.cta)
     return True
 
 

@@ -155,12 +155,13 @@ Symbol: TypeAlias = tuple[str, tuple[int, ...], int]
 
 
 class State:
-    """Where everything stands; `widened` if it stands for several states, of which it knows what all of them know."""
+    """Where everything stands; `early` has what those knew who have arrived at a meeting and gone on; `widened` if it stands for several states, of which it knows what all of them know."""
 
     __slots__ = (
         "allocations",
         "barriers",
         "bits",
+        "early",
         "processes",
         "promised",
         "remote",
@@ -182,6 +183,7 @@ class State:
         self.promised = [False] * machine.pipeline.cluster
         self.remote: list[Events] = [{} for _ in range(machine.pipeline.cluster)]
         self.values: dict[Symbol, Value] = {}
+        self.early: dict[tuple[int, str], dict[int, int]] = {}
 
     def event(self) -> int:
         """Return the bit of a new event."""
@@ -198,6 +200,7 @@ class State:
         new.sums = [s.copy() for s in self.sums]
         new.allocations = [[a.copy() for a in allocations] for allocations in self.allocations]
         new.promised = self.promised[:]
+        new.early = {key: known.copy() for key, known in self.early.items() if known}
         new.remote = [events.copy() for events in self.remote]
         new.values = {symbol: Value(v.low, v.high) for symbol, v in self.values.items()}
         return new

@@ -112,23 +112,30 @@ def _mark(run: Run, actor: Actor, p: Process, mark: str) -> None:
 
 
 def sync(run: Run, actor: Actor, p: Process, op: Sync) -> bool:
-    """Wait until all are there whom the barrier waits for; the last one lets all go."""
+    """Wait until all are there whom the barrier waits for; the last one lets all go who wait."""
     key = meeting(actor.cta, op.name)
-    if p.meets is None:
+    early = run.state.early.setdefault(key, {})
+    if not op.waits:
+        if actor.number in early:
+            run.violate(Meeting(run.where(actor, f"arrival at {op.name}"), f"others at {op.name}", comes=False))
+        early[actor.number] = p.known
+    elif p.meets is None:
         p.meets = key
         if op.name in MEETINGS:
             _mark(run, actor, p, "met")
-    members = [run.state.processes[number] for number in run.machine.meetings[key]]
+    members = {number: run.state.processes[number] for number in run.machine.meetings[key]}
     if op.name in MEETINGS:
-        members = [member for member in members if not member.ended]  # whose barriers do not wait for the others
-    if any(member.meets != key for member in members):
-        return False
+        members = {n: member for n, member in members.items() if not member.ended}  # nobody waits for the others
+    if any(member.meets != key for n, member in members.items() if n not in early):
+        return not op.waits
     known = 0
-    for member in members:
-        known |= member.known
-    for member in members:
-        member.known, member.meets = known, None
-        member.at += member is not p
+    for n, member in members.items():
+        known |= early.get(n, member.known)
+    for n, member in members.items():
+        if n not in early:
+            member.known, member.meets = known, None
+            member.at += member is not p
+    early.clear()
     return True
 
 

@@ -189,10 +189,14 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read the item's buffer with ordinary instructions; done when it returns."""
+    """Read the item's buffer with ordinary instructions; done when it returns.
+
+    `cta` names another CTA of the cluster whose buffer is read, by its distance in rank.
+    """
 
     buffer: str
     at: At = FIRST
+    cta: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +276,11 @@ class Sync:
     """Meet others: all of the block ("block") or of the cluster ("cluster"), or all roles that name the same barrier.
 
     The barriers of the block and of the cluster wait for every role there that has not ended, whether it comes or not.
+    A role that does not wait (bar.arrive) is counted as there and goes on; it may come again once all have met.
     """
 
     name: str
+    waits: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,301 @@
+"""The program of a product's kernel: what each role of each CTA of a cluster does, tile after tile.
+
+It is what `legalsat.backends.cute` prints: one warpgroup loads, and consumer warpgroups multiply and store, all tiles
+of a CTA, whatever their number and that of their k-tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from legalsat.extract.product_maps import ROW_BYTES, STORE_ROWS, box_columns
+from legalsat.pipeline import (
+    Advance,
+    Arrive,
+    At,
+    BarrierRing,
+    BufferRing,
+    Commit,
+    Expect,
+    Fence,
+    Guard,
+    Load,
+    Loop,
+    Multiply,
+    Operation,
+    Pipeline,
+    Read,
+    Registers,
+    Role,
+    Start,
+    Store,
+    Sync,
+    Trips,
+    UseSums,
+    Wait,
+    WaitGroup,
+    Write,
+)
+from legalsat.product_kernel import ProductKernel
+
+WARPS = 4  # of a warpgroup
+BLOCK_ROWS = 64  # of one instruction
+NARROW_COLUMNS = 64  # of a tile whose accumulators leave registers for the fragments of two stages of A
+LOADED, MULTIPLIED, STORED = At("loaded"), At("multiplied"), At("stored")
+BEFORE = At("multiplied", -1)  # the stage that was multiplied before
+TILES, PAIRS, ODD = Trips("tiles"), Trips("tiles of each consumer"), Trips("last tile")
+SHIFTED = Trips("rows that start late")
+
+Body = tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """CTAs of a cluster that do the same: their ranks, whom their loads go to as masks of distances, and who shares."""
+
+    ranks: tuple[int, ...]
+    a_mask: int
+    b_mask: int
+    sharing: tuple[int, ...]
+
+
+@lru_cache(maxsize=1024)
+def kernel_program(kernel: ProductKernel, result_bytes: int) -> Pipeline:
+    """Return the program of a kernel.
+
+    Args:
+        kernel: how the product is computed.
+        result_bytes: of an element of C.
+    """
+    return _Program(kernel, result_bytes).pipeline()
+
+
+class _Program:
+    def __init__(self, kernel: ProductKernel, result_bytes: int) -> None:
+        self.kernel, self.result_bytes = kernel, result_bytes
+        self.readers = 1 if kernel.alternate else kernel.warpgroups  # of a stage
+        rows, columns, _ = kernel.tile
+        self.a_bytes, self.b_bytes = rows * ROW_BYTES, columns * ROW_BYTES
+        self.blocks = rows // BLOCK_ROWS // self.readers  # of 64 rows, of a consumer
+        # Consumers that change what was loaded change their own rows.
+        self.a_parts = [f"A{i}" for i in range(self.readers)] if kernel.realign == "tiles" else ["A"]
+        self.meet = Sync("cluster" if kernel.cluster_blocks > 1 else "block")
+
+    def pipeline(self) -> Pipeline:
+        kernel, stages = self.kernel, self.kernel.stages
+        places = _places(kernel)
+        arrivals = len(places[0].sharing) * self.readers * WARPS
+        full = BarrierRing("full", stages, 1, self.a_bytes + self.b_bytes)
+        start: Body = (Start("full"), Start("empty"), Fence("mbarrier_init"), self.meet)
+        consumers = [(i, place) for place in places for i in range(kernel.warpgroups)]
+        return Pipeline(
+            barriers=(full, BarrierRing("empty", stages, arrivals)),
+            buffers=(
+                *(BufferRing(name, stages, self.a_bytes // len(self.a_parts)) for name in self.a_parts),
+                BufferRing("B", stages, self.b_bytes),
+                *self.results(),
+            ),
+            roles=(
+                Role("setup", 0, start),
+                *(self.role(f"consumer {i}", place, self.consumer(i, place)) for i, place in consumers),
+                *(self.role("producer", place, self.producer(place)) for place in places),
+            ),
+            sums=tuple(f"accumulator {i}" for i in range(kernel.warpgroups)),
+            cluster=kernel.cluster_blocks,
+        )
+
+    def role(self, name: str, place: Place, body: Body) -> Role:
+        """Return a role, of the CTAs of a place alone where CTAs differ."""
+        every = len(place.ranks) == self.kernel.cluster_blocks
+        return Role(name, WARPS, (self.meet, *body), ctas=() if every else place.ranks)
+
+    def results(self) -> list[BufferRing]:
+        """Return the buffers through which C leaves: of each consumer, or of all where they share it."""
+        kernel = self.kernel
+        if kernel.store == "sums":
+            return [BufferRing("C", 1, kernel.shared_bytes - self.ring_bytes)]
+        stages = 2 if kernel.store == "tma" else 1
+        return [BufferRing(f"C{i}", stages, self.chunk_bytes) for i in range(kernel.warpgroups)]
+
+    @property
+    def ring_bytes(self) -> int:
+        """Bytes of the stages and their barriers."""
+        return self.kernel.stages * (self.a_bytes + self.b_bytes + 16)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes that a consumer's warps lay down at a time on C's way out."""
+        rows, columns = (STORE_ROWS, box_columns(self.kernel, self.result_bytes))
+        if self.kernel.store == "rows":
+            rows, columns = 8, self.kernel.tile[1]
+        return WARPS * rows * columns * self.result_bytes
+
+    # Producer.
+
+    def producer(self, place: Place) -> Body:
+        kernel = self.kernel
+        tile = self.fill(place)
+        body: Body
+        if kernel.alternate:
+            body = (Loop(PAIRS, (*tile, *tile)), Guard(ODD, tile))
+        else:
+            body = (Loop(TILES, tile),) if kernel.store != "sums" else tile
+        if len(place.sharing) > 1:  # others may still have to say that they are done with what was sent to them
+            body += tuple(Wait("empty", At("loaded", i), before=True) for i in range(kernel.stages))
+        if kernel.split > 1:
+            body += (self.meet, self.meet)
+        return (Registers(kernel.registers[1], more=False), *body)
+
+    def fill(self, place: Place) -> Body:
+        """Return the loads of a tile, stage by stage."""
+        kernel = self.kernel
+        a_bytes, b_bytes = self.a_bytes // kernel.cluster[1], self.b_bytes // kernel.cluster[0]
+        parts = self.a_parts
+        a = tuple(Load(name, LOADED, "full", a_bytes // len(parts), place.a_mask) for name in parts)
+        b = Load("B", LOADED, "full", b_bytes, place.b_mask)
+        free = Wait("empty", LOADED, before=True)
+        whole: Body = (free, Expect("full", LOADED, self.a_bytes + self.b_bytes), *a, b, Advance("loaded"))
+        ends: Body = (free, Expect("full", LOADED, self.a_bytes), *a, Advance("loaded"))
+        return (*self.turns(place, 1 + kernel.deferred, whole), *(ends if kernel.realign == "registers" else ()))
+
+    def turns(self, place: Place, least: int, body: Body) -> Body:
+        """Return the loop over a tile's k-tiles, of which `least` are there for sure; of CTAs that split k some have one more."""
+        more = (Guard(Trips(f"one more in CTA {place.ranks[0]}"), body),) if self.kernel.split > 1 else ()
+        return (Loop(Trips("further k-tiles", least), body), *more)
+
+    # Consumers.
+
+    def consumer(self, number: int, place: Place) -> Body:
+        kernel = self.kernel
+        tile, body = self.tile(number, place), ()
+        hand = Registers(kernel.registers[0], more=True)
+        drain: Body = (WaitGroup("bulk", 0, read=True),) if kernel.store == "tma" else ()
+        if kernel.alternate:
+            # Each turn is of one consumer; a wait for a phase two on would not wait at all.
+            mine, other = Sync(f"turn {number}"), Sync(f"turn {1 - number}", waits=False)
+            more = 1 if kernel.realign == "registers" else 0
+            skip = self.turns(place, 1 + more, (Advance("multiplied"),))
+            turn: Body = (mine, *self.mainloop(number, place), other, *self.epilogue(number))
+            body = (Loop(PAIRS, (*turn, *skip) if number == 0 else (*skip, *turn)),)
+            body = (*body, Guard(ODD, turn)) if number == 0 else (other, *body)
+            return (hand, *body, *drain)
+        if kernel.store == "sums":
+            return (hand, *tile)
+        kept = self.store(number, range(self.chunks)) if kernel.deferred else ()
+        return (hand, Loop(TILES, tile), *kept, *drain)
+
+    def tile(self, number: int, place: Place) -> Body:
+        """Return what a consumer does for a tile: multiply, then store, or meanwhile store the tile before."""
+        return (*self.mainloop(number, place), *self.epilogue(number))
+
+    def mainloop(self, number: int, place: Place) -> Body:
+        """Return the multiplications of a tile; a stage is released once the next one's group is under way."""
+        kernel = self.kernel
+        if kernel.realign == "registers":
+            return self.from_registers(number, place)
+        part = self.a_parts[number % len(self.a_parts)]
+        multiply = self.multiply(number, (part, "B"))
+        release = self.release(BEFORE, place)
+        following: Body = (*multiply, WaitGroup("wgmma", 1), *release, Advance("multiplied"))
+        heads: Body = ()
+        if kernel.realign == "tiles":
+            mend = (Wait("full", MULTIPLIED), Write(part, MULTIPLIED), Fence("proxy.async"), Sync(f"rows {number}"))
+            heads = (Guard(SHIFTED, mend),)
+        aside = [op for i in range(kernel.deferred) for op in (*self.aside(number, i), *following)]
+        rest = self.turns(place, 0, following)
+        return (*heads, *multiply, Advance("multiplied"), *aside, *rest, WaitGroup("wgmma", 0), *release)
+
+    def multiply(self, number: int, reads: Iterable[str]) -> Body:
+        """Return the multiplications of a stage, as a group of their own."""
+        return (Wait("full", MULTIPLIED), *self.group(number, reads))
+
+    def group(self, number: int, reads: Iterable[str]) -> Body:
+        operands = tuple((name, MULTIPLIED) for name in reads)
+        return (Fence("wgmma"), Multiply("wgmma", operands, f"accumulator {number}"), Commit("wgmma"))
+
+    def from_registers(self, number: int, place: Place) -> Body:
+        """Return the mainloop whose A goes through registers: a stage's last step reads into the next one."""
+        release = self.release(BEFORE, place)
+        group = (*self.group(number, ("B",)), WaitGroup("wgmma", 1))
+        here, further = Read("A", MULTIPLIED), Read("A", At("multiplied", 1))
+        steps = len(self.kernel.b.offsets[0]) if self.kernel.tile[1] > NARROW_COLUMNS else 1
+        first: Body = (here, *(() if steps > 1 else (further,)), *group)
+        others = tuple(op for i in range(1, steps) for op in (here, *((further,) if i == steps - 1 else ()), *group))
+        wait = Wait("full", At("multiplied", 1))
+        turn: Body = (wait, *first, *release, *others, Advance("multiplied"))
+        return (
+            Wait("full", MULTIPLIED),
+            wait,
+            *first,
+            *others,
+            Advance("multiplied"),
+            *self.turns(place, 0, turn),
+            WaitGroup("wgmma", 0),
+            *release,
+            *self.release(MULTIPLIED, place),
+            Advance("multiplied"),
+        )
+
+    def release(self, at: At, place: Place) -> Body:
+        """Return the arrivals of a consumer's warps at all CTAs whose loads come here."""
+        return tuple(Arrive("empty", at, WARPS, cta=cta) for cta in place.sharing)
+
+    # C.
+
+    @property
+    def chunks(self) -> int:
+        """In how many parts a consumer stores a tile."""
+        by_map = self.kernel.store == "tma"
+        return self.blocks * (self.kernel.tile[1] // box_columns(self.kernel, self.result_bytes) if by_map else 2)
+
+    def aside(self, number: int, stage: int) -> Body:
+        """Return the parts of the tile before that are stored while a stage is multiplied."""
+        stages, chunks = self.kernel.deferred, self.chunks
+        return self.store(number, range(stage * chunks // stages, (stage + 1) * chunks // stages))
+
+    def epilogue(self, number: int) -> Body:
+        """Return how a tile's accumulator becomes C."""
+        take = UseSums(f"accumulator {number}")
+        if self.kernel.store == "sums":
+            return (take, *self.reduce())
+        return (take,) if self.kernel.deferred else (take, *self.store(number, range(self.chunks)))
+
+    def store(self, number: int, chunks: range) -> Body:
+        """Return the store of some parts of a tile, through a consumer's own buffers."""
+        name = f"C{number}"
+        if self.kernel.store == "rows":
+            return tuple(op for _ in chunks for op in (Write(name, STORED), Read(name, STORED), Advance("stored")))
+        found: list[Operation] = []
+        across = self.chunks // self.blocks
+        for chunk in chunks:
+            again = across % 2 == 1 and chunk % across == 0  # in the buffer of the chunk before
+            found += [WaitGroup("bulk", 0 if again else 1, read=True), Write(name, STORED), Fence("proxy.async")]
+            found += [Store(name, STORED, self.chunk_bytes), Commit("bulk")]
+            found.append(Advance("stored", 2 if across % 2 == 1 and chunk % across == across - 1 else 1))
+        return tuple(found)
+
+    def reduce(self) -> Body:
+        """Return how accumulators of all CTAs of a split, or of this one alone, are added up and written."""
+        split = self.kernel.split
+        if split == 1:
+            return (Write("C"), Sync("consumers"), Read("C"))
+        return (Write("C"), self.meet, *(Read("C", cta=cta) for cta in range(split)), self.meet)
+
+
+def _places(kernel: ProductKernel) -> list[Place]:
+    """Return what the CTAs of a cluster do, those together that do the same; CTAs that split k have their own k-tiles."""
+    if kernel.split > 1:
+        return [Place((rank,), 1, 1, (0,)) for rank in range(kernel.split)]
+    along_m, along_n = kernel.cluster
+    count = along_m * along_n
+    found: dict[tuple[int, int, tuple[int, ...]], list[int]] = {}
+    for rank in range(count):
+        m, n = rank % along_m, rank // along_m
+        share_a = [(m + i * along_m - rank) % count for i in range(along_n)]
+        share_b = [(i + n * along_m - rank) % count for i in range(along_m)]
+        masks = (sum(1 << distance for distance in group) for group in (share_a, share_b))
+        key = (*masks, tuple(sorted({*share_a, *share_b})))
+        found.setdefault(key, []).append(rank)
+    return [Place(tuple(ranks), *key) for key, ranks in found.items()]
