@@ -75,8 +75,7 @@ def unroll(pipeline: Pipeline, values: Mapping[str, int]) -> Unrolled:
         meetings,
     )
     writers = [_Writer(result, number, values) for number in range(len(processes))]
-    for writer in writers:
-        writer.run(writer.process.role.body)
+    _write(writers)
     for writer in writers:
         writer.end(writers)
         result.programs.append(tuple(writer.program))
@@ -84,6 +83,18 @@ def unroll(pipeline: Pipeline, values: Mapping[str, int]) -> Unrolled:
     _match_frees(result)
     result.programs = [_with_guards(program) for program in result.programs]
     return result
+
+
+def _write(writers: Sequence[_Writer]) -> None:
+    """Unroll all; whoever takes a cursor over goes on when it is handed over, or where it is if nobody does."""
+    handed: dict[tuple[int, int], int] = {}
+    courses = {writer: writer.run(writer.process.role.body, handed) for writer in writers}
+    while courses:
+        before = len(handed), len(courses)
+        courses = {writer: course for writer, course in courses.items() if next(course, True) is None}
+        if before == (len(handed), len(courses)):
+            for writer in courses:
+                writer.alone = True
 
 
 def _operations(pipeline: Pipeline) -> Iterator[Operation]:
@@ -155,22 +166,34 @@ class _Writer:
         self.meeting_numbers = {key: i for i, key in enumerate(result.meetings)}
         self.met: dict[int, int] = {}
         self.worked = 0
+        self.alone = False  # whether nobody is left who could hand a cursor over
 
     def left(self) -> str:
         """Return what is started but in no group, in words."""
         counts = {family: sum(f.kind != "put" for f in flights) for family, flights in self.open.items()}
         return ", ".join(f"{count} {_STARTED[family]}{'s' * (count > 1)}" for family, count in counts.items() if count)
 
-    def run(self, body: Iterable[Operation]) -> None:
+    def run(self, body: Iterable[Operation], handed: dict[tuple[int, int], int]) -> Iterator[None]:
+        """Unroll operations; yields where a cursor is to be taken over that nobody has handed over yet."""
         for op in body:
             if isinstance(op, Loop):
                 for _ in range(op.trips.value(self.values)):
                     self.work(1)
-                    self.run(op.body)
+                    yield from self.run(op.body, handed)
             elif isinstance(op, Guard):
                 wanted = op.trips.value(self.values)
                 if self.cursors.get(op.cursor, 0) >= wanted if op.cursor else wanted >= 1:
-                    self.run(op.body)
+                    yield from self.run(op.body, handed)
+            elif isinstance(op, Sync) and op.cursor:
+                self.sync(op)
+                meeting = self.program[-1].meeting
+                met = meeting, self.met[meeting]
+                if op.waits:
+                    while met not in handed and not self.alone:
+                        yield
+                    self.cursors[op.cursor] = handed.get(met, self.cursors.get(op.cursor, 0))
+                else:
+                    handed[met] = max(handed.get(met, 0), self.cursors.get(op.cursor, 0))
             elif isinstance(op, Advance):
                 self.cursors[op.cursor] = self.cursors.get(op.cursor, 0) + op.by
             else:

@@ -7,12 +7,13 @@ is the harder one: whatever it does without a violation, so does the other. `Kno
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from legalsat.analyses.typestate_program import Machine
-from legalsat.analyses.typestate_state import Events, Stage, State, Symbol, Value
+from legalsat.analyses.typestate_program import Actor, Machine
+from legalsat.analyses.typestate_state import Arrived, Events, Stage, State, Symbol, Value
 
 # By event, named by its slot relative to the newest items: a bit for each knower. Who is not named is known by all.
 Knowledge: TypeAlias = dict[tuple[Any, ...], int]
@@ -98,10 +99,10 @@ class View:
         for index, _ in self.barriers:
             b = self.state.barriers[index]
             found += [b.arrived, b.coming, b.done]
-        return found + [known for _, _, known in self._early()]
+        return found + [came.known for _, _, came in self._early()]
 
-    def _early(self) -> list[tuple[tuple[int, str], int, int]]:
-        """Return who has arrived at which meeting and gone on, and what it knew then."""
+    def _early(self) -> list[tuple[tuple[int, str], int, Arrived]]:
+        """Return who has come to which meeting and gone on."""
         early = self.state.early
         return [(key, number, early[key][number]) for key in sorted(early) for number in sorted(early[key])]
 
@@ -117,8 +118,8 @@ class View:
         for index, _ in self.barriers:
             b = self.state.barriers[index]
             b.arrived, b.coming, b.done = next(rest), next(rest), next(rest)
-        for key, number, _ in self._early():
-            self.state.early[key][number] = next(rest)
+        for key, number, came in self._early():
+            self.state.early[key][number] = replace(came, known=next(rest))
 
     def knowledge(self) -> Knowledge:
         """Return who knows what, and drop events that nobody can doubt any more."""
@@ -144,13 +145,14 @@ class View:
     def _outdate(self) -> None:
         """Take stages whose item nobody can ask for any more for empty."""
         machine, state = self.machine, self.state
+        counts = _counts(machine, state)
         for kind, at, places in (("buffer", machine.stage_at, state.stages), ("sums", machine.tensor_at, state.sums)):
             for (cta, name), first in at.items():
                 least = min(
                     (
-                        state.processes[number].cursors.get(cursor, 0) + offset
+                        count + offset
                         for number, cursor, offset in machine.users_of.get((cta, kind, name), ())
-                        if not state.processes[number].ended
+                        for count in counts.get((number, cursor), ())
                     ),
                     default=0,
                 )
@@ -218,6 +220,11 @@ class View:
         self.teach(knowers)
         self.state.widened = True
 
+    def _relative(self, actor: Actor, cursor: str, count: int) -> int:
+        """Return a cursor's count from the furthest one that counts the same items."""
+        role = f"cursor {actor.program.role.name}"
+        return count - self.bases.get(self.machine.classes.get((role, cursor), -1), 0) if cursor else 0
+
     def form(self) -> tuple[Any, ...]:
         """Return all that is not knowledge."""
         machine, state = self.machine, self.state
@@ -227,12 +234,15 @@ class View:
             if p.ended:
                 processes.append(())
                 continue
-            role = f"cursor {actor.program.role.name}"
+            live = actor.program.live[p.at]
             cursors = tuple(
-                p.cursors.get(name, 0) - self.bases.get(machine.classes.get((role, name), -1), 0)
+                self._relative(actor, name, p.cursors.get(name, 0)) if name in live else None
                 for name in actor.program.cursors
             )
-            watched = tuple(min(p.cursors.get(name, 0), top) for name, top in actor.program.watched.items())
+            watched = tuple(
+                min(p.cursors.get(name, 0), top) if name in live else None
+                for name, top in actor.program.watched.items()
+            )
             groups = tuple(len(p.groups.get(family, ())) for family in machine.families[actor.number])
             turns = _turns(machine, state, actor.number)
             processes.append((p.at, p.meets, p.touched, p.seen is None, groups, cursors, watched, turns))
@@ -246,7 +256,10 @@ class View:
                 held = places[index].item
                 stages.append(None if held is None else held - item)
         allocations = tuple(tuple((a.columns, a.live) for a in found) for found in state.allocations)
-        early = tuple((key, number) for key, number, _ in self._early())
+        early = tuple(
+            (key, number, self._relative(machine.actors[number], machine.handed.get((number, key), ""), came.cursor))
+            for key, number, came in self._early()
+        )
         return tuple(processes), tuple(barriers), tuple(stages), allocations, tuple(state.promised), early, values
 
 
@@ -289,17 +302,30 @@ def _turned(base: int, stages: int, first: int) -> list[tuple[int, int]]:
     return [(first + item % stages, item) for item in range(base, base + stages)]
 
 
+def _counts(machine: Machine, state: State) -> dict[tuple[int, str], list[int]]:
+    """Return where processes are in their rings, by process and cursor, and where they will go on who take one over."""
+    counts: dict[tuple[int, str], list[int]] = {}
+    for actor, p in zip(machine.actors, state.processes, strict=True):
+        if not p.ended:
+            counts[actor.number, ""] = [0]
+            for name in actor.program.live[p.at]:
+                counts[actor.number, name] = [p.cursors.get(name, 0)]
+    for key, early in state.early.items():
+        for number, came in early.items():
+            if name := machine.handed[number, key]:
+                for taker in machine.meetings[key] - {number}:
+                    counts.setdefault((taker, name), []).append(came.cursor)
+    return counts
+
+
 def _bases(machine: Machine, state: State) -> dict[int, int]:
     """Return for each class of cursors the furthest one; items are counted from there."""
     bases: dict[int, int] = {}
     fixed = machine.classes.get(("fixed", ""), -1)
-    for actor, p in zip(machine.actors, state.processes, strict=True):
-        if p.ended:
-            continue
-        for name, count in p.cursors.items():
-            number = machine.classes.get((f"cursor {actor.program.role.name}", name), -1)
-            if number != fixed and count > bases.get(number, 0):
-                bases[number] = count
+    for (number, name), found in _counts(machine, state).items():
+        one = machine.classes.get((f"cursor {machine.actors[number].program.role.name}", name), -1)
+        if one != fixed and max(found) > bases.get(one, 0):
+            bases[one] = max(found)
     bases.pop(-1, None)
     return bases
 

@@ -92,6 +92,7 @@ class Program:
     `nests` has the loops around each place, `decides` the places that ask for a symbol, `ordinals` which of the loops
     of a symbol a head is of, `watched` the cursors that guards look at and the most they compare with, `keeps` how many
     groups of a family waits can tell apart, `waits` the barriers that it waits for, `cursors` those that move.
+    `live` has for each place, the end included, the cursors that count: those used before they are taken over.
     """
 
     role: Role
@@ -106,6 +107,7 @@ class Program:
     keeps: dict[str, int] = field(default_factory=dict)
     waits: set[str] = field(default_factory=set)
     cursors: tuple[str, ...] = ()
+    live: list[frozenset[str]] = field(default_factory=list)
 
     def put(self, step: Step, nest: tuple[int, ...]) -> int:
         """Append a step; return its place."""
@@ -129,7 +131,35 @@ def flat(role: Role) -> Program:
             program.waits.add(op.barrier)
         if isinstance(op, WaitGroup):
             program.keeps[op.family] = max(program.keeps.get(op.family, 1), op.pending + 1)
+    program.live = _live(program)
     return program
+
+
+def _live(program: Program) -> list[frozenset[str]]:
+    """Return for each place the cursors that are used from there on, before they are taken over at a meeting."""
+    steps = program.steps
+    live: list[frozenset[str]] = [frozenset()] * (len(steps) + 1)
+    changed = True
+    while changed:
+        changed = False
+        for at in reversed(range(len(steps))):
+            step = steps[at]
+            after = live[step.head if isinstance(step, Back) else at + 1]
+            used: set[str] = set()
+            if isinstance(step, Head | Skip):
+                after |= live[step.end]
+                used |= {step.cursor} if isinstance(step, Skip) else set()
+            elif isinstance(step, Advance):
+                used.add(step.cursor)
+            elif isinstance(step, Sync):
+                after -= {step.cursor} if step.waits else set()
+                used |= set() if step.waits else {step.cursor}
+            elif not isinstance(step, Enter | Back):
+                used |= {at.cursor for _, _, at in uses(step)}
+            found = after | used
+            changed |= found != live[at]
+            live[at] = found
+    return live
 
 
 def _flatten(program: Program, body: tuple[Operation, ...], nest: tuple[int, ...]) -> None:
@@ -222,6 +252,13 @@ class Machine:
         self.in_turn = {symbol: self._loops_agree(symbol) for symbol in pipeline.symbols}
         self.ceilings = {symbol: self._ceiling(symbol) for symbol in pipeline.symbols}
         self.classes = _cursor_classes(pipeline)
+        # The cursor that a process hands over where it comes to a meeting and goes on.
+        self.handed = {
+            (a.number, meeting(a.cta, op.name)): op.cursor
+            for a in self.actors
+            for op in walk(a.program.role.body)
+            if isinstance(op, Sync) and not op.waits
+        }
 
     def _parts_of(self, program: Program) -> dict[str, int]:
         ops = list(walk(program.role.body))

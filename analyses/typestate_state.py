@@ -10,6 +10,7 @@ the group). So two sets are joined by `|`, and an event that nobody can doubt an
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from legalsat.analyses.typestate_program import Machine
@@ -154,8 +155,20 @@ class Value:
 Symbol: TypeAlias = tuple[str, tuple[int, ...], int]
 
 
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Who has come to a meeting and gone on: what it knew then, and where the cursor was that it hands over."""
+
+    known: int
+    cursor: int
+
+
 class State:
-    """Where everything stands; `early` has what those knew who have arrived at a meeting and gone on; `widened` if it stands for several states, of which it knows what all of them know."""
+    """Where everything stands.
+
+    `early` has who came to a meeting and went on, by process. `widened` if it stands for several states, of which it
+    knows what all of them know.
+    """
 
     __slots__ = (
         "allocations",
@@ -183,7 +196,7 @@ class State:
         self.promised = [False] * machine.pipeline.cluster
         self.remote: list[Events] = [{} for _ in range(machine.pipeline.cluster)]
         self.values: dict[Symbol, Value] = {}
-        self.early: dict[tuple[int, str], dict[int, int]] = {}
+        self.early: dict[tuple[int, str], dict[int, Arrived]] = {}
 
     def event(self) -> int:
         """Return the bit of a new event."""
@@ -200,7 +213,7 @@ class State:
         new.sums = [s.copy() for s in self.sums]
         new.allocations = [[a.copy() for a in allocations] for allocations in self.allocations]
         new.promised = self.promised[:]
-        new.early = {key: known.copy() for key, known in self.early.items() if known}
+        new.early = {key: came.copy() for key, came in self.early.items() if came}
         new.remote = [events.copy() for events in self.remote]
         new.values = {symbol: Value(v.low, v.high) for symbol, v in self.values.items()}
         return new

@@ -8,7 +8,7 @@ from typing import Any
 from legalsat.analyses import typestate_barriers, typestate_stages, typestate_sums
 from legalsat.analyses.typestate_program import Actor, meeting
 from legalsat.analyses.typestate_run import Run
-from legalsat.analyses.typestate_state import Process
+from legalsat.analyses.typestate_state import Arrived, Process
 from legalsat.pipeline import (
     MEETINGS,
     Advance,
@@ -34,6 +34,7 @@ from legalsat.pipeline import (
     WaitGroup,
     Write,
 )
+from legalsat.pipeline_sites import Meeting
 
 
 def commit(run: Run, actor: Actor, p: Process, op: Commit) -> bool:
@@ -118,7 +119,7 @@ def sync(run: Run, actor: Actor, p: Process, op: Sync) -> bool:
     if not op.waits:
         if actor.number in early:
             run.violate(Meeting(run.where(actor, f"arrival at {op.name}"), f"others at {op.name}", comes=False))
-        early[actor.number] = p.known
+        early[actor.number] = Arrived(p.known, p.cursors.get(op.cursor, 0))
     elif p.meets is None:
         p.meets = key
         if op.name in MEETINGS:
@@ -130,9 +131,12 @@ def sync(run: Run, actor: Actor, p: Process, op: Sync) -> bool:
         return not op.waits
     known = 0
     for n, member in members.items():
-        known |= early.get(n, member.known)
+        known |= early[n].known if n in early else member.known
     for n, member in members.items():
         if n not in early:
+            taken = run.machine.actors[n].program.steps[member.at]
+            if early and isinstance(taken, Sync) and taken.cursor:
+                member.cursors[taken.cursor] = max(came.cursor for came in early.values())
             member.known, member.meets = known, None
             member.at += member is not p
     early.clear()

@@ -46,7 +46,7 @@ NARROW_COLUMNS = 64  # of a tile whose accumulators leave registers for the frag
 LOADED, MULTIPLIED, STORED = At("loaded"), At("multiplied"), At("stored")
 BEFORE = At("multiplied", -1)  # the stage that was multiplied before
 TILES, PAIRS, ODD = Trips("tiles"), Trips("tiles of each consumer"), Trips("last tile")
-SHIFTED = Trips("rows that start late")
+OF_PAIR, OF_LAST = ("", " of the second tile"), " of the last tile"  # tiles of consumers that take turns
 
 Body = tuple[Operation, ...]
 
@@ -136,11 +136,12 @@ class _Program:
 
     def producer(self, place: Place) -> Body:
         kernel = self.kernel
-        tile = self.fill(place)
         body: Body
         if kernel.alternate:
-            body = (Loop(PAIRS, (*tile, *tile)), Guard(ODD, tile))
+            pair = tuple(op for of in OF_PAIR for op in self.fill(place, of))
+            body = (Loop(PAIRS, pair), Guard(ODD, self.fill(place, OF_LAST)))
         else:
+            tile = self.fill(place)
             body = (Loop(TILES, tile),) if kernel.store != "sums" else tile
         if len(place.sharing) > 1:  # others may still have to say that they are done with what was sent to them
             body += tuple(Wait("empty", At("loaded", i), before=True) for i in range(kernel.stages))
@@ -148,8 +149,8 @@ class _Program:
             body += (self.meet, self.meet)
         return (Registers(kernel.registers[1], more=False), *body)
 
-    def fill(self, place: Place) -> Body:
-        """Return the loads of a tile, stage by stage."""
+    def fill(self, place: Place, of: str = "") -> Body:
+        """Return the loads of a tile, stage by stage; `of` says which tile's k-tiles they are."""
         kernel = self.kernel
         a_bytes, b_bytes = self.a_bytes // kernel.cluster[1], self.b_bytes // kernel.cluster[0]
         parts = self.a_parts
@@ -158,43 +159,40 @@ class _Program:
         free = Wait("empty", LOADED, before=True)
         whole: Body = (free, Expect("full", LOADED, self.a_bytes + self.b_bytes), *a, b, Advance("loaded"))
         ends: Body = (free, Expect("full", LOADED, self.a_bytes), *a, Advance("loaded"))
-        return (*self.turns(place, 1 + kernel.deferred, whole), *(ends if kernel.realign == "registers" else ()))
+        return (*self.turns(place, 1 + kernel.deferred, whole, of), *(ends if kernel.realign == "registers" else ()))
 
-    def turns(self, place: Place, least: int, body: Body) -> Body:
-        """Return the loop over a tile's k-tiles, of which `least` are there for sure; of CTAs that split k some have one more."""
-        more = (Guard(Trips(f"one more in CTA {place.ranks[0]}"), body),) if self.kernel.split > 1 else ()
-        return (Loop(Trips("further k-tiles", least), body), *more)
+    def turns(self, place: Place, least: int, body: Body, of: str) -> Body:
+        """Return the loop over a tile's k-tiles, `least` at least; of CTAs that split k, the first have one more."""
+        more = (Guard(Trips("k-tiles left over", -place.ranks[0]), body),) if self.kernel.split > 1 else ()
+        return (Loop(Trips(f"further k-tiles{of}", least), body), *more)
 
     # Consumers.
 
     def consumer(self, number: int, place: Place) -> Body:
         kernel = self.kernel
-        tile, body = self.tile(number, place), ()
         hand = Registers(kernel.registers[0], more=True)
         drain: Body = (WaitGroup("bulk", 0, read=True),) if kernel.store == "tma" else ()
         if kernel.alternate:
-            # Each turn is of one consumer; a wait for a phase two on would not wait at all.
-            mine, other = Sync(f"turn {number}"), Sync(f"turn {1 - number}", waits=False)
-            more = 1 if kernel.realign == "registers" else 0
-            skip = self.turns(place, 1 + more, (Advance("multiplied"),))
-            turn: Body = (mine, *self.mainloop(number, place), other, *self.epilogue(number))
-            body = (Loop(PAIRS, (*turn, *skip) if number == 0 else (*skip, *turn)),)
-            body = (*body, Guard(ODD, turn)) if number == 0 else (other, *body)
+            # Each turn is of one consumer, which goes on in the ring where the other one got to.
+            mine = Sync(f"turn {number}", cursor="multiplied")
+            other = Sync(f"turn {1 - number}", waits=False, cursor="multiplied")
+            turn, last = (
+                (mine, *self.mainloop(number, place, of), other, *self.epilogue(number))
+                for of in (OF_PAIR[number], OF_LAST)
+            )
+            body: Body = (Loop(PAIRS, turn), Guard(ODD, last)) if number == 0 else (other, Loop(PAIRS, turn))
             return (hand, *body, *drain)
+        tile = (*self.mainloop(number, place), *self.epilogue(number))
         if kernel.store == "sums":
             return (hand, *tile)
         kept = self.store(number, range(self.chunks)) if kernel.deferred else ()
         return (hand, Loop(TILES, tile), *kept, *drain)
 
-    def tile(self, number: int, place: Place) -> Body:
-        """Return what a consumer does for a tile: multiply, then store, or meanwhile store the tile before."""
-        return (*self.mainloop(number, place), *self.epilogue(number))
-
-    def mainloop(self, number: int, place: Place) -> Body:
+    def mainloop(self, number: int, place: Place, of: str = "") -> Body:
         """Return the multiplications of a tile; a stage is released once the next one's group is under way."""
         kernel = self.kernel
         if kernel.realign == "registers":
-            return self.from_registers(number, place)
+            return self.from_registers(number, place, of)
         part = self.a_parts[number % len(self.a_parts)]
         multiply = self.multiply(number, (part, "B"))
         release = self.release(BEFORE, place)
@@ -202,9 +200,9 @@ class _Program:
         heads: Body = ()
         if kernel.realign == "tiles":
             mend = (Wait("full", MULTIPLIED), Write(part, MULTIPLIED), Fence("proxy.async"), Sync(f"rows {number}"))
-            heads = (Guard(SHIFTED, mend),)
+            heads = (Guard(Trips(f"rows that start late{of}"), mend),)
         aside = [op for i in range(kernel.deferred) for op in (*self.aside(number, i), *following)]
-        rest = self.turns(place, 0, following)
+        rest = self.turns(place, 0, following, of)
         return (*heads, *multiply, Advance("multiplied"), *aside, *rest, WaitGroup("wgmma", 0), *release)
 
     def multiply(self, number: int, reads: Iterable[str]) -> Body:
@@ -215,7 +213,7 @@ class _Program:
         operands = tuple((name, MULTIPLIED) for name in reads)
         return (Fence("wgmma"), Multiply("wgmma", operands, f"accumulator {number}"), Commit("wgmma"))
 
-    def from_registers(self, number: int, place: Place) -> Body:
+    def from_registers(self, number: int, place: Place, of: str) -> Body:
         """Return the mainloop whose A goes through registers: a stage's last step reads into the next one."""
         release = self.release(BEFORE, place)
         group = (*self.group(number, ("B",)), WaitGroup("wgmma", 1))
@@ -231,7 +229,7 @@ class _Program:
             *first,
             *others,
             Advance("multiplied"),
-            *self.turns(place, 0, turn),
+            *self.turns(place, 0, turn, of),
             WaitGroup("wgmma", 0),
             *release,
             *self.release(MULTIPLIED, place),
@@ -285,7 +283,7 @@ class _Program:
 
 
 def _places(kernel: ProductKernel) -> list[Place]:
-    """Return what the CTAs of a cluster do, those together that do the same; CTAs that split k have their own k-tiles."""
+    """Return what the CTAs of a cluster do, those together that do the same; CTAs of a split have their own k-tiles."""
     if kernel.split > 1:
         return [Place((rank,), 1, 1, (0,)) for rank in range(kernel.split)]
     along_m, along_n = kernel.cluster
@@ -295,7 +293,7 @@ def _places(kernel: ProductKernel) -> list[Place]:
         m, n = rank % along_m, rank // along_m
         share_a = [(m + i * along_m - rank) % count for i in range(along_n)]
         share_b = [(i + n * along_m - rank) % count for i in range(along_m)]
-        masks = (sum(1 << distance for distance in group) for group in (share_a, share_b))
-        key = (*masks, tuple(sorted({*share_a, *share_b})))
+        a_mask, b_mask = (sum(1 << distance for distance in group) for group in (share_a, share_b))
+        key = a_mask, b_mask, tuple(sorted({*share_a, *share_b}))
         found.setdefault(key, []).append(rank)
     return [Place(tuple(ranks), *key) for key, ranks in found.items()]

@@ -276,11 +276,14 @@ class Sync:
     """Meet others: all of the block ("block") or of the cluster ("cluster"), or all roles that name the same barrier.
 
     The barriers of the block and of the cluster wait for every role there that has not ended, whether it comes or not.
-    A role that does not wait (bar.arrive) is counted as there and goes on; it may come again once all have met.
+    A role that does not wait (bar.arrive) is counted as there and goes on; it may come again once all have met. With a
+    cursor named, those who wait go on from where those who do not have got to: whoever takes its turn takes the ring
+    over.
     """
 
     name: str
     waits: bool = True
+    cursor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     CommitTo: lambda op: f"have tcgen05 arrive on {_of(op.barrier, op.at)} when it is done",
     UseSums: lambda op: f"take {op.sums}",
     Fence: lambda op: f"fence {op.kind}",
-    Sync: lambda op: f"meet at {op.name}" if op.waits else f"arrive at {op.name}",
+    Sync: lambda op: f"{'meet' if op.waits else 'arrive'} at {op.name}" + f" with {op.cursor}" * bool(op.cursor),
     Registers: lambda op: f"{'take up to' if op.more else 'give registers back down to'} {op.count} registers a thread",
     Allocate: lambda op: f"allocate {op.columns} columns of tensor memory for {', '.join(op.holds)}",
     Relinquish: lambda op: "promise to allocate no more tensor memory",

@@ -32,8 +32,9 @@ struct Block {
         int const elements = sizes.k + found.shift, all = (elements + plan::tile_k - 1) / plan::tile_k;
         found.k_tiles = all;
         if constexpr (plan::split > 1) {
-            found.first_k = all * rank / plan::split;
-            found.k_tiles = all * (rank + 1) / plan::split - found.first_k;
+            int const left_over = all % plan::split;  // of which the first blocks have one each
+            found.first_k = all / plan::split * rank + min(rank, left_over);
+            found.k_tiles = all / plan::split + (rank < left_over);
         }
         if (found.first_k + found.k_tiles == all) {
             constexpr int step = plan::tile_k / plan::steps;
