@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
+from legalsat.block_plan import BlockPlan
 from legalsat.checks import one_of
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.gemm_plan import GemmPlan
@@ -28,6 +29,7 @@ PRODUCT_BACKENDS = {
     "ptx": "legalsat.backends.ptx:emit_ptx",
     "triton": "legalsat.backends.triton.product_text:emit_product",
 }
+BLOCK_BACKENDS = ("ptx", "triton")  # of these, those that print the plan of a block, `GemmPlan.block`
 
 Made = TypeVar("Made")
 
@@ -62,8 +64,13 @@ def emit(plan: Plan | GemmPlan, backend: str) -> str:
     module, function = backends[one_of(backend, "backend", backends)].split(":")
     if not isinstance(plan, GemmPlan):
         require_bound(plan)
-    text: str = getattr(importlib.import_module(module), function)(plan)
+    text: str = getattr(importlib.import_module(module), function)(_printed(plan, backend))
     return text
+
+
+def _printed(plan: Plan | GemmPlan, backend: str) -> Plan | GemmPlan | BlockPlan:
+    """Return what of a plan a backend prints."""
+    return plan.block if isinstance(plan, GemmPlan) and backend in BLOCK_BACKENDS else plan
 
 
 def require_bound(plan: Plan) -> None:
@@ -91,7 +98,8 @@ def program(plan: Plan | GemmPlan, backend: str | None = None) -> Program:
     table = _programs(plan)
     if backend is None:
         return first_of(table, lambda name: program(plan, name), "prints")[0]
-    found: Program = importlib.import_module(table[one_of(backend, "backend", table)]).program_of(plan)
+    module = importlib.import_module(table[one_of(backend, "backend", table)])
+    found: Program = module.program_of(_printed(plan, backend))
     return found
 
 

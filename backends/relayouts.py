@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from legalsat.backends.triton.program import program_of
+from legalsat.block_plan import BlockPlan
 from legalsat.errors import LegalSatError
-from legalsat.gemm_plan import GemmPlan
 from legalsat.plan import Plan
 from legalsat.runtime.program import Program, Relayout, with_operand
 
 PRINTED_MEANS = ("tma", "threads")  # by which triton's movements travel
 
 
-def with_relayouts(program: Program, plan: GemmPlan) -> Program:
+def with_relayouts(program: Program, plan: BlockPlan) -> Program:
     """Return a product's program with the movements in front that lay its operands out anew.
 
     Args:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from legalsat.block_plan import LOAD_NANOSECONDS, BlockPlan
 from legalsat.extract.cost import NANOSECONDS_PER_BOX
 from legalsat.extract.modulo import After, ModuloSchedule, Step, modulo_schedule
 from legalsat.extract.product_cost import course, load_nanoseconds, multiply_nanoseconds
-from legalsat.gemm_plan import LOAD_NANOSECONDS, GemmPlan
 
 ENGINE, MEMORY, MATRIX = "copy engine", "memory", "matrix unit"
 HANDOVER_NANOSECONDS = 95  # from an arrival until another warp is through its wait; measured with the loads
@@ -31,7 +31,7 @@ class AsyncPlan:
     reasons: tuple[str, ...]
 
 
-def async_plan(plan: GemmPlan) -> AsyncPlan:
+def async_plan(plan: BlockPlan) -> AsyncPlan:
     """Return the schedule of a product's loop, from the rates that the cost model uses."""
     steps, waits = turn_of(plan)
     multiply = steps[-1]
@@ -45,7 +45,7 @@ def async_plan(plan: GemmPlan) -> AsyncPlan:
     return AsyncPlan(schedule, needed, plan.stages, interval, _reasons(plan, schedule, needed, interval))
 
 
-def turn_of(plan: GemmPlan) -> tuple[tuple[Step, ...], tuple[After, ...]]:
+def turn_of(plan: BlockPlan) -> tuple[tuple[Step, ...], tuple[After, ...]]:
     """Return the steps of a turn, the multiplication last, and which waits for which."""
     active = course(plan.operator, plan.tile, plan.blocks, plan.target).active
     busy = max(1, round(multiply_nanoseconds(plan.operator, plan.tile, plan.target)))
@@ -66,7 +66,7 @@ def turn_of(plan: GemmPlan) -> tuple[tuple[Step, ...], tuple[After, ...]]:
     return (*steps, multiply), tuple(waits)
 
 
-def _reasons(plan: GemmPlan, schedule: ModuloSchedule, needed: int, interval: int) -> tuple[str, ...]:
+def _reasons(plan: BlockPlan, schedule: ModuloSchedule, needed: int, interval: int) -> tuple[str, ...]:
     bound = " and ".join(schedule.bound_by)
     held = needed * schedule.interval
     stages = f"{plan.stages} stages fit into shared memory"

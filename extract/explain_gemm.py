@@ -15,7 +15,7 @@ from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import LegalSatError
 from legalsat.explanation import FALL_BACK, USES, Explanation, Obligation, Repair
 from legalsat.extract.explain import reasons
-from legalsat.extract.joint import cached_gemm_plan
+from legalsat.extract.joint import cached_block_plan
 from legalsat.extract.planner import BOXES, NoLegalLayout, cached_plan
 from legalsat.extract.product_kernels import product_kernels
 from legalsat.extract.rows import in_axes
@@ -132,7 +132,7 @@ def computed(gemm: Gemm, target: Target) -> Computed | None:
         time, kernel = kernels[0]
         return Computed(time, str(kernel), _mended(kernel))
     try:
-        plan = cached_gemm_plan(gemm, target)
+        plan = cached_block_plan(gemm, target)
     except LegalSatError:
         return None
     words = [f"{'x'.join(map(str, plan.tile))}", f"{plan.stages} stages"]

@@ -13,19 +13,22 @@ from functools import lru_cache
 from itertools import product
 
 from legalsat.analyses.matrix_layout import NoSuchDescriptor
+from legalsat.block_plan import BlockPlan, TileCandidate
 from legalsat.errors import LegalSatError
 from legalsat.extract.contract import require_contract
 from legalsat.extract.cost import NANOSECONDS_PER_BOX
 from legalsat.extract.epilogue import Staged, epilogue_of
+from legalsat.extract.kernel_cost import kernel_costs
 from legalsat.extract.multiply import Multiplied, multiplied, registers
 from legalsat.extract.pipelines import has_pipeline
 from legalsat.extract.planner import EVERY_MEANS, NoLegalLayout, cached_plan, plan_swizzled
 from legalsat.extract.product_cost import least, product_cost
-from legalsat.extract.product_kernels import best_kernel
+from legalsat.extract.product_kernels import best_kernel, product_kernels
 from legalsat.gemm import ROW_BITS, Gemm, matrix_unit, readers_on, sums_of
-from legalsat.gemm_plan import GemmCandidate, GemmCost, GemmPlan
+from legalsat.gemm_plan import GemmCandidate, GemmPlan
 from legalsat.operators import Copy
 from legalsat.plan import Launch, Plan
+from legalsat.product_cost import ProductCost
 from legalsat.rules import PRODUCT_RULES, SHARED_RULES
 from legalsat.rules.movement import COPY_ENGINE
 from legalsat.sites import ProductTypes, SharedStages
@@ -93,19 +96,46 @@ class Solved:
     """A tile with its stages and blocks."""
 
     tile: TilePlan
-    candidate: GemmCandidate
+    candidate: TileCandidate
 
 
 def gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
-    """Return the cheapest plan of a product among the tiles of the table.
+    """Return the plan of a product: the kernel that is predicted to be fastest, else the cheapest tile of the table.
 
     Raises:
-        NoLegalLayout: no tile has a legal plan for all three operands.
+        NoLegalLayout: the target multiplies no such types, or no tile has a legal plan for all three operands.
     """
     types = ProductTypes(operator.dtype.name, sums_of(operator.dtype).name, operator.out_dtype.name)
     broken = tuple(d for rule in PRODUCT_RULES for d in rule.check(types, target))
     if broken:
         raise NoLegalLayout(f"no legal {operator} on {target}", broken)
+    kernel = best_kernel(operator, target)
+    plan = GemmPlan(operator, target, kernel, cached_block_plan(operator, target) if kernel is None else None)
+    if kernel is not None:
+        require_contract(plan.pipeline, target)
+    return plan
+
+
+def candidates_of(plan: GemmPlan) -> tuple[GemmCandidate, ...]:
+    """Return all kernels of a plan's product, or its best tiles where there are none, cheapest first."""
+    operator, target = plan.operator, plan.target
+    if plan.tiled is not None:
+        named = ((f"{'x'.join(map(str, one.tile))}, {one.stages} stages", one) for one in plan.tiled.candidates)
+        return tuple(GemmCandidate(name, one.tile, one.stages, one.blocks, None, one.cost) for name, one in named)
+    kernels = [kernel for _, kernel in product_kernels(operator, target)]
+    costs = kernel_costs(operator, kernels, target)
+    return tuple(
+        GemmCandidate(str(one), one.tile, one.stages, one.blocks, one, cost)
+        for one, cost in zip(kernels, costs, strict=True)
+    )
+
+
+def block_plan(operator: Gemm, target: Target) -> BlockPlan:
+    """Return the cheapest plan of a product among the tiles of the table, operand by operand.
+
+    Raises:
+        NoLegalLayout: no tile has a legal plan for all three operands.
+    """
     best: list[Solved] = []
     refusal: LegalSatError | None = None
     for bound, extents in sorted((_bound(operator, tile, target), tile) for tile in _tiles(operator, target)):
@@ -129,7 +159,7 @@ def gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
     return plan
 
 
-def finished(operator: Gemm, target: Target, best: list[Solved]) -> GemmPlan:
+def finished(operator: Gemm, target: Target, best: list[Solved]) -> BlockPlan:
     """Return the plan of the first of these."""
     tile, chosen = best[0].tile, best[0].candidate
     mma = tile.multiplied.mma if tile.multiplied else None
@@ -137,7 +167,7 @@ def finished(operator: Gemm, target: Target, best: list[Solved]) -> GemmPlan:
     warps = tile.plans["A"].launch.warps
     if mma is not None:  # a warp loads, one issues for tcgen05; registers are handed over by whole warpgroups
         warps = WARPS * mma.warpgroups + (WARPS if handed else LOADERS[mma.unit])
-    return GemmPlan(
+    return BlockPlan(
         operator,
         target,
         chosen.tile,
@@ -150,7 +180,6 @@ def finished(operator: Gemm, target: Target, best: list[Solved]) -> GemmPlan:
         tile.plans["C"],
         mma,
         tile.staged.epilogue if tile.staged else None,
-        best_kernel(operator, target),
         chosen.cost,
         tuple(one.candidate for one in best[:TOP]),
     )
@@ -226,7 +255,7 @@ def solved(operator: Gemm, extents: tuple[int, int, int], plans: dict[str, Plan]
         fits = tile.registers(blocks, target) is not None and tile.columns * blocks <= _columns(target)
         if stages is not None and fits:
             cost = _cost(operator, tile, stages, blocks, target)
-            found.append(Solved(tile, GemmCandidate(extents, stages, blocks, cost)))
+            found.append(Solved(tile, TileCandidate(extents, stages, blocks, cost)))
     return found
 
 
@@ -272,7 +301,7 @@ def _fitting(ring: int, single: Callable[[int], int], blocks: int, target: Targe
     return None
 
 
-def _cost(operator: Gemm, tile: TilePlan, stages: int, blocks: int, target: Target) -> GemmCost:
+def _cost(operator: Gemm, tile: TilePlan, stages: int, blocks: int, target: Target) -> ProductCost:
     plans, operands = tile.plans, tile.operands
     once = [first.cost.nanoseconds for name in "AB" if not operands[name].constant for first in plans[name].before]
     return product_cost(
@@ -304,3 +333,9 @@ def _instructions(plan: Plan, operand: Copy, target: Target) -> int:
 def cached_gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
     """Return `gemm_plan(operator, target)`, remembered."""
     return gemm_plan(operator, target)
+
+
+@lru_cache(maxsize=256)
+def cached_block_plan(operator: Gemm, target: Target) -> BlockPlan:
+    """Return `block_plan(operator, target)`, remembered."""
+    return block_plan(operator, target)

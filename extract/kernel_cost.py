@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from legalsat.extract.cost import NOMINAL
+from legalsat.extract.product_maps import laid, sides
 from legalsat.gemm import Gemm
+from legalsat.product_cost import ProductCost
 from legalsat.product_kernel import ProductKernel
 from legalsat.targets import Target
 
@@ -63,8 +65,51 @@ def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> flo
     return float(kernel_times(Products.like(gemm, gemm.m, gemm.n, gemm.k), [kernel], target)[0, 0])
 
 
+def kernel_cost(gemm: Gemm, kernel: ProductKernel, target: Target) -> ProductCost:
+    """Return what a kernel is predicted to take, and of what that consists."""
+    return kernel_costs(gemm, [kernel], target)[0]
+
+
+def kernel_costs(gemm: Gemm, kernels: Sequence[ProductKernel], target: Target) -> list[ProductCost]:
+    """Return what each kernel is predicted to take."""
+    if not kernels:
+        return []
+    parts = _parts(Products.like(gemm, gemm.m, gemm.n, gemm.k), kernels, target)
+    rows = [np.broadcast_to(part, (1, len(kernels)))[0].round(1).tolist() for part in parts]
+    return [
+        ProductCost(**Parts(*numbers)._asdict(), padding_bytes=_relaid(gemm, kernel), shared_bytes=kernel.shared_bytes)
+        for kernel, *numbers in zip(kernels, *rows, strict=True)
+    ]
+
+
+def _relaid(gemm: Gemm, kernel: ProductKernel) -> int:
+    """Return the bytes that operands take which are laid out anew."""
+    pairs = zip(sides(gemm, kernel), kernel.relayouts, strict=True)
+    copies = (laid(tensor, first) for tensor, first in pairs if first != "none")
+    return sum(one.lines * one.pitch for one in copies)
+
+
+class Parts(NamedTuple):
+    """Nanoseconds of kernels, as `ProductCost` has them: in all, and by what takes them."""
+
+    nanoseconds: Numbers
+    compute: Numbers
+    memory: Numbers
+    load: Numbers
+    issue: Numbers
+    latency: Numbers
+    epilogue: Numbers
+    relayouts: Numbers
+
+
 def kernel_times(products: Products, kernels: Sequence[ProductKernel], target: Target) -> NDArray[np.float64]:
     """Return nanoseconds, one row for each product and one column for each kernel."""
+    rounded: NDArray[np.float64] = np.asarray(np.round(_parts(products, kernels, target).nanoseconds, 1), np.float64)
+    return rounded
+
+
+def _parts(products: Products, kernels: Sequence[ProductKernel], target: Target) -> Parts:
+    """Return nanoseconds, rows for products and columns for kernels."""
 
     def column(values: list[Any]) -> Numbers:
         return np.array(values)[None, :]
@@ -108,15 +153,24 @@ def kernel_times(products: Products, kernels: Sequence[ProductKernel], target: T
     compute = rounds * (steps * np.maximum(turn, latency) + store * resident) / CLOCK
     moved = ((m + n) * k * size + m * n * result_size) / (bandwidth * DRAM_SHARE)
     total = (compute**OVERLAP + moved**OVERLAP + from_cache**OVERLAP) ** (1 / OVERLAP) + LAUNCH
-    total = total + np.where(split > 1, rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES), 0.0)
-    total = total + np.where(column([one.store == "sums" for one in kernels]), (rounds - 1) * ROUND, 0.0)
+    joined = np.where(split > 1, rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES), 0.0)
+    again = np.where(column([one.store == "sums" for one in kernels]), (rounds - 1) * ROUND, 0.0)
+    relayouts = np.zeros_like(total)
     for side, extent in enumerate((m, n)):
         # A weight is B, which a kernel that computes C^T takes for its A.
         spared = (swapped if side == 0 else ~swapped) & products.constant_b
         passes = column([one.relayouts[side] != "none" for one in kernels]) & ~spared
-        total = total + passes * (2 * extent * k * size / (bandwidth * RELAYOUT_SHARE) + RELAYOUT_LAUNCH)
-    rounded: NDArray[np.float64] = np.round(total, 1)
-    return rounded
+        relayouts = relayouts + passes * (2 * extent * k * size / (bandwidth * RELAYOUT_SHARE) + RELAYOUT_LAUNCH)
+    return Parts(
+        total + joined + again + relayouts,
+        rounds * steps * turn / CLOCK,
+        moved,
+        from_cache,
+        np.zeros_like(total),
+        rounds * steps * latency / CLOCK,
+        rounds * store * resident / CLOCK + joined,
+        relayouts,
+    )
 
 
 def _ceil(value: Numbers, by: Any) -> Numbers:

@@ -39,6 +39,7 @@ from legalsat.pipeline import (
     Write,
 )
 from legalsat.product_kernel import ProductKernel
+from legalsat.targets import GRANULE_BYTES
 
 WARPS = 4  # of a warpgroup
 BLOCK_ROWS = 64  # of one instruction
@@ -127,10 +128,9 @@ class _Program:
     @property
     def chunk_bytes(self) -> int:
         """Bytes that a consumer's warps lay down at a time on C's way out."""
-        rows, columns = (STORE_ROWS, box_columns(self.kernel, self.result_bytes))
-        if self.kernel.store == "rows":
-            rows, columns = 8, self.kernel.tile[1]
-        return WARPS * rows * columns * self.result_bytes
+        if self.kernel.store == "rows":  # in a pitch that spreads rows over the banks
+            return WARPS * 8 * (self.kernel.tile[1] * self.result_bytes + GRANULE_BYTES)
+        return WARPS * STORE_ROWS * box_columns(self.kernel, self.result_bytes) * self.result_bytes
 
     # Producer.
 
@@ -201,7 +201,9 @@ class _Program:
         if kernel.realign == "tiles":
             mend = (Wait("full", MULTIPLIED), Write(part, MULTIPLIED), Fence("proxy.async"), Sync(f"rows {number}"))
             heads = (Guard(Trips(f"rows that start late{of}"), mend),)
-        aside = [op for i in range(kernel.deferred) for op in (*self.aside(number, i), *following)]
+        parts = [(*self.aside(number, i), *following) for i in range(kernel.deferred)]
+        alike = len(set(parts)) == 1
+        aside = _times(len(parts), parts[0]) if alike else tuple(op for part in parts for op in part)
         rest = self.turns(place, 0, following, of)
         return (*heads, *multiply, Advance("multiplied"), *aside, *rest, WaitGroup("wgmma", 0), *release)
 
@@ -264,14 +266,18 @@ class _Program:
         """Return the store of some parts of a tile, through a consumer's own buffers."""
         name = f"C{number}"
         if self.kernel.store == "rows":
-            return tuple(op for _ in chunks for op in (Write(name, STORED), Read(name, STORED), Advance("stored")))
-        found: list[Operation] = []
+            return _times(len(chunks), (Write(name, STORED), Read(name, STORED), Advance("stored")))
         across = self.chunks // self.blocks
+        if across % 2 == 0:
+            free = WaitGroup("bulk", 1, read=True)
+            store = (Store(name, STORED, self.chunk_bytes), Commit("bulk"), Advance("stored"))
+            return _times(len(chunks), (free, Write(name, STORED), Fence("proxy.async"), *store))
+        found: list[Operation] = []
         for chunk in chunks:
-            again = across % 2 == 1 and chunk % across == 0  # in the buffer of the chunk before
+            again = chunk % across == 0  # in the buffer of the chunk before
             found += [WaitGroup("bulk", 0 if again else 1, read=True), Write(name, STORED), Fence("proxy.async")]
             found += [Store(name, STORED, self.chunk_bytes), Commit("bulk")]
-            found.append(Advance("stored", 2 if across % 2 == 1 and chunk % across == across - 1 else 1))
+            found.append(Advance("stored", 2 if chunk % across == across - 1 else 1))
         return tuple(found)
 
     def reduce(self) -> Body:
@@ -280,6 +286,11 @@ class _Program:
         if split == 1:
             return (Write("C"), Sync("consumers"), Read("C"))
         return (Write("C"), self.meet, *(Read("C", cta=cta) for cta in range(split)), self.meet)
+
+
+def _times(count: int, body: Body) -> Body:
+    """Return operations that are done so many times."""
+    return (Loop(Trips("", count), body),) if count > 1 else body * count
 
 
 def _places(kernel: ProductKernel) -> list[Place]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from legalsat.block_plan import BlockPlan
 from legalsat.errors import LegalSatError
-from legalsat.gemm_plan import GemmPlan
 from legalsat.pipeline import (
     Advance,
     Allocate,
@@ -44,13 +44,13 @@ KEEPERS = "warps that keep sums"
 _OPERANDS = ("A", "B")
 
 
-def has_pipeline(plan: GemmPlan) -> bool:
+def has_pipeline(plan: BlockPlan) -> bool:
     """Whether both operands arrive by boxes for a matrix unit, which is what pipelines of products are made for."""
     arrive = all(one.access.by == "tma" for one in (plan.a, plan.b))
     return plan.mma is not None and plan.epilogue is not None and arrive
 
 
-def product_pipeline(plan: GemmPlan) -> Pipeline:
+def product_pipeline(plan: BlockPlan) -> Pipeline:
     """Return what a block of a product does: one warp loads, others multiply, and what sums become is stored.
 
     Raises:
@@ -75,23 +75,23 @@ def product_pipeline(plan: GemmPlan) -> Pipeline:
     return Pipeline(tuple(barriers), tuple(buffers), (Role("setup", 0, (*start, *meet)), *roles), (SUMS,))
 
 
-def _operands(plan: GemmPlan) -> tuple[tuple[str, Plan], ...]:
+def _operands(plan: BlockPlan) -> tuple[tuple[str, Plan], ...]:
     return (("A", plan.a), ("B", plan.b))
 
 
-def _bytes(plan: GemmPlan) -> int:
+def _bytes(plan: BlockPlan) -> int:
     """Return the bytes of a stage: one tile of each operand."""
     return sum(one.shared[0].bytes for _, one in _operands(plan))
 
 
-def _fill(plan: GemmPlan) -> Loop:
+def _fill(plan: BlockPlan) -> Loop:
     """Load A's and B's tiles, stage by stage."""
     at = At("loaded")
     loads = tuple(Load(name, at, "full", one.shared[0].bytes) for name, one in _operands(plan))
     return Loop(TILES, (Wait("empty", at, before=True), Expect("full", at, _bytes(plan)), *loads, Advance("loaded")))
 
 
-def _store(plan: GemmPlan, size: int) -> tuple[tuple[Operation, ...], tuple[Role, ...]]:
+def _store(plan: BlockPlan, size: int) -> tuple[tuple[Operation, ...], tuple[Role, ...]]:
     """Return what the warps that keep sums do once C's tile is written, and who stores it."""
     meet = Sync(KEEPERS)
     if plan.c.store != "tma":
@@ -100,7 +100,7 @@ def _store(plan: GemmPlan, size: int) -> tuple[tuple[Operation, ...], tuple[Role
     return (Fence("proxy.async"), meet), (Role("storer", 0, (meet, *stores)),)
 
 
-def _of_wgmma(plan: GemmPlan, size: int) -> tuple[Role, ...]:
+def _of_wgmma(plan: BlockPlan, size: int) -> tuple[Role, ...]:
     assert plan.mma is not None and plan.epilogue is not None
     at = At("multiplied")
     turn = (
@@ -127,7 +127,7 @@ def _of_wgmma(plan: GemmPlan, size: int) -> tuple[Role, ...]:
     )
 
 
-def _of_tcgen05(plan: GemmPlan, size: int) -> tuple[Role, ...]:
+def _of_tcgen05(plan: BlockPlan, size: int) -> tuple[Role, ...]:
     assert plan.mma is not None and plan.epilogue is not None
     at, mma = At("multiplied"), plan.mma
     turn = (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from legalsat.extract.cost import NANOSECONDS_PER_INSTRUCTION, NOMINAL
 from legalsat.gemm import Gemm
-from legalsat.gemm_plan import GemmCost
+from legalsat.product_cost import ProductCost
 from legalsat.targets import Target
 
 LAUNCH_NANOSECONDS = 3150.0
@@ -109,7 +109,7 @@ def product_cost(
     relayouts: float,
     padding_bytes: int,
     shared_bytes: int,
-) -> GemmCost:
+) -> ProductCost:
     """Return what a product is predicted to take.
 
     Args:
@@ -133,7 +133,7 @@ def product_cost(
     memory = _memory(operator, target)
     written = tile[0] * tile[1] * operator.out_dtype.bits / 8
     epilogue = run.rounds * run.resident * written * STORE_NANOSECONDS
-    return GemmCost(
+    return ProductCost(
         nanoseconds=round(
             LAUNCH_NANOSECONDS + _together(compute, memory, load, issue, latency) + epilogue + relayouts, 1
         ),

@@ -5,14 +5,16 @@ Where an operand is laid out anew first, its map describes the copy: rows in a p
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import cast
 
+from legalsat.extract.cost import NOMINAL
 from legalsat.gemm import Gemm
 from legalsat.logic import round_up
 from legalsat.options import SwizzleName
 from legalsat.product_kernel import ProductKernel
-from legalsat.targets import GRANULE_BYTES
+from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
 from legalsat.tensor_map import TensorMap
 
@@ -124,6 +126,20 @@ def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
         )
         for number in range(phases)
     ]
+
+
+def maps_of(gemm: Gemm, kernel: ProductKernel) -> dict[str, list[Placed]]:
+    """Return the maps of the kernel's A and B, and of its C where boxes store that."""
+    of_a, of_b = source_maps(gemm, kernel)
+    return {"A": of_a, "B": of_b, "C": result_map(gemm, kernel) if kernel.store == "tma" else []}
+
+
+def grid_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> int:
+    """Return how many blocks are launched: as many clusters as fit at once, or one for each of its tiles."""
+    clusters = math.prod(kernel.clusters(*extents(gemm, kernel)))
+    if kernel.store != "sums":  # whose blocks compute one tile each
+        clusters = min(clusters, (target.device or NOMINAL).processors * kernel.blocks // kernel.cluster_blocks)
+    return clusters * kernel.cluster_blocks
 
 
 def _map(name: str, matrix: Laid, box: tuple[int, int]) -> Placed:

@@ -1,9 +1,10 @@
-"""Checks the plan of a product again: its operands by rules and laws, and all else by working it out from them."""
+"""Checks the plan of a product again: its kernel, or its operands by rules and laws and all else as they imply."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 
+from legalsat.block_plan import BlockPlan
 from legalsat.errors import LegalSatError
 from legalsat.extract.contract import require_contract
 from legalsat.extract.joint import finished, solved
@@ -14,11 +15,20 @@ from legalsat.gemm import readers_on
 from legalsat.gemm_plan import GemmPlan
 from legalsat.plan import InvalidPlan
 
-# What else was considered says nothing about this plan, and any kernel of the product may be chosen, as by measurement.
-FREE = ("candidates", "kernel")
+FREE = ("candidates",)  # what else was considered says nothing about this plan
 
 
 def recheck_gemm(plan: GemmPlan) -> None:
+    """Raise `InvalidPlan` unless the plan's kernel is one of the product's, which any may be, as by measurement."""
+    if plan.tiled is not None:
+        _recheck_block(plan.tiled)
+    elif plan.kernel is None or not is_kernel(plan.operator, plan.kernel, plan.target):
+        raise InvalidPlan(f"kernel {plan.kernel} is none that computes {plan.operator}; synthesise the plan again")
+    else:
+        require_contract(plan.pipeline, plan.target)
+
+
+def _recheck_block(plan: BlockPlan) -> None:
     """Raise `InvalidPlan` unless every field of the plan is what its operands, its tile and its blocks imply."""
     operands = plan.operator.operands(plan.tile, readers_on(plan.target))
     plans = {"A": plan.a, "B": plan.b, "C": plan.c}
@@ -35,10 +45,8 @@ def recheck_gemm(plan: GemmPlan) -> None:
     if not found:
         raise InvalidPlan(f"{plan.blocks} blocks of this plan do not fit on a processor; synthesise the plan again")
     implied = finished(plan.operator, plan.target, found)
-    for field in fields(GemmPlan):
+    for field in fields(BlockPlan):
         if field.name not in FREE and getattr(plan, field.name) != getattr(implied, field.name):
             raise InvalidPlan(f"{field.name} is not what the operands imply; synthesise the plan again")
-    if plan.kernel is not None and not is_kernel(plan.operator, plan.kernel, plan.target):
-        raise InvalidPlan(f"kernel {plan.kernel} is none that computes {plan.operator}; synthesise the plan again")
     if has_pipeline(plan):
         require_contract(plan.pipeline, plan.target)

@@ -1,109 +1,159 @@
-"""`GemmPlan`: how a product is tiled, how its operands travel, how tiles are multiplied and sums become C."""
+"""`GemmPlan`: the kernel that computes a product, what it is predicted to take, and what each of its roles does."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
+from legalsat.block_plan import BlockPlan, block_from_json
 from legalsat.gemm import Gemm
-from legalsat.mma import Epilogue, Mma
-from legalsat.operators import Copy, Operator
 from legalsat.options import ProductBackend
 from legalsat.pipeline import Pipeline
-from legalsat.plan import PLAN_VERSION, Launch, Plan, plain_value, read_plan, reading, value_of, write_plan
-from legalsat.plan import from_json as plan_from_json
+from legalsat.plan import (
+    PLAN_VERSION,
+    InvalidPlan,
+    Launch,
+    plain_value,
+    read_plan,
+    reading,
+    tensor_of,
+    value_of,
+    write_plan,
+)
 from legalsat.printable import printable
+from legalsat.product_cost import ProductCost
 from legalsat.product_kernel import ProductKernel
 from legalsat.targets import Target, target
-from legalsat.tensor import plain
+from legalsat.tensor_map import TensorMap
 
 if TYPE_CHECKING:
     from legalsat.runtime import Kernel
 
-# Measured on an H200, one block alone (bench/gpu/results/latencies.json): 95 of 100 loads of a box are there by then.
-LOAD_NANOSECONDS = 780
-
-
-@dataclass(frozen=True, slots=True)
-class GemmCost:
-    """What a product is predicted to cost.
-
-    Attributes:
-        nanoseconds: of the whole: the next five, which run at once, the epilogues, the launch, and what runs before.
-        compute: nanoseconds of the matrix unit, with tiles that overhang and waves that are not full.
-        memory: of DRAM. load: of loads into shared memory. issue: of memory instructions.
-        latency: of stages, none of which is full again sooner than a load takes.
-        epilogue: of sums on their way to C, while nothing is multiplied.
-        relayouts: nanoseconds of kernels that run before.
-        padding_bytes: bytes of global memory for relayouts.
-        shared_bytes: shared memory of a block.
-    """
-
-    nanoseconds: float
-    compute: float
-    memory: float
-    load: float
-    issue: float
-    latency: float
-    epilogue: float
-    relayouts: float
-    padding_bytes: int
-    shared_bytes: int
-
 
 @dataclass(frozen=True, slots=True)
 class GemmCandidate:
-    """A tile along m, n and k, stages of the ring, blocks on a processor, and what they are predicted to cost."""
+    """A kernel of a product, or a tile of one that is planned operand by operand, and what it is predicted to take.
 
+    Attributes:
+        name: in words. tile: elements along m, n and k. stages: of the ring. blocks: that fit on a processor.
+        kernel: None of a tile. cost: what is predicted.
+    """
+
+    name: str
     tile: tuple[int, int, int]
     stages: int
     blocks: int
-    cost: GemmCost
+    kernel: ProductKernel | None
+    cost: ProductCost
 
 
 @dataclass(frozen=True, slots=True)
 class GemmPlan:
-    """A product with every field solved: one tile and one ring of stages for all operands.
+    """A product with every field solved: what is printed, costed, proven and launched.
 
     Attributes:
         operator: what was asked. target: the GPU.
-        tile: elements along m, n and k. stages: stages of the ring that A and B share.
-        blocks: blocks that fit on a processor. launch: warps of a block, those that keep sums first.
-        registers: registers a thread of the warps that keep sums and of the others; empty to leave them as they are.
-        a, b: the operands' movements to the matrix unit. c: the result's, from shared memory to global.
-        mma: how tiles are multiplied; None where no matrix unit reads shared memory by itself.
-        epilogue: how sums become C; None without `mma`.
-        kernel: the persistent kernel that backend cute prints, chosen by itself; None where wgmma does not multiply.
-        cost: what is predicted. candidates: the best tiles, this one first.
+        kernel: the persistent kernel that `compile` launches; None where wgmma does not multiply such operands.
+        tiled: where there is no such kernel, the product planned operand by operand.
     """
 
     operator: Gemm
     target: Target
-    tile: tuple[int, int, int]
-    stages: int
-    blocks: int
-    launch: Launch
-    registers: tuple[int, ...]
-    a: Plan
-    b: Plan
-    c: Plan
-    mma: Mma | None
-    epilogue: Epilogue | None
     kernel: ProductKernel | None
-    cost: GemmCost
-    candidates: tuple[GemmCandidate, ...]
+    tiled: BlockPlan | None = None
+
+    def __post_init__(self) -> None:
+        if (self.kernel is None) == (self.tiled is None):
+            raise InvalidPlan("plan has a kernel and tiles, or neither; synthesise it again")
+
+    @property
+    def block(self) -> BlockPlan:
+        """The product planned operand by operand, which backends "ptx" and "triton" print; made when it is asked for.
+
+        Raises:
+            NoLegalLayout: no tile has a legal plan for all three operands.
+        """
+        from legalsat.extract.joint import cached_block_plan  # noqa: PLC0415 - the planner makes plans
+
+        return self.tiled or cached_block_plan(self.operator, self.target)
+
+    @property
+    def _shape(self) -> ProductKernel | BlockPlan:
+        return self.kernel or self.block
+
+    @property
+    def tile(self) -> tuple[int, int, int]:
+        """Elements along m, n and k of what is computed, which is C^T where the kernel is swapped."""
+        return self._shape.tile
+
+    @property
+    def stages(self) -> int:
+        """Stages of the ring that A and B share."""
+        return self._shape.stages
+
+    @property
+    def blocks(self) -> int:
+        """Blocks that fit on a processor."""
+        return self._shape.blocks
+
+    @property
+    def registers(self) -> tuple[int, ...]:
+        """Registers a thread of the consumer warps and of the producer's; empty where they are left as they are."""
+        return self._shape.registers
+
+    @property
+    def launch(self) -> Launch:
+        """Warps of a block, and blocks of the grid where they are persistent."""
+        if self.kernel is None:
+            return self.block.launch
+        from legalsat.extract.product_maps import grid_of  # noqa: PLC0415 - needs plans
+
+        grid = grid_of(self.operator, self.kernel, self.target)
+        return Launch(self.kernel.threads // 32, 0 if self.kernel.store == "sums" else grid)
+
+    @property
+    def tensor_maps(self) -> tuple[TensorMap, ...]:
+        """The maps of A, of B and of C, in the order of the kernel's parameters."""
+        if self.kernel is None:
+            block = self.block
+            result = block.c.tensor_maps[-1:] if block.c.store == "tma" else ()
+            return (*block.a.tensor_maps, *block.b.tensor_maps, *result)
+        from legalsat.extract.product_maps import maps_of  # noqa: PLC0415 - needs plans
+
+        return tuple(one.map for maps in maps_of(self.operator, self.kernel).values() for one in maps)
+
+    @property
+    def cost(self) -> ProductCost:
+        """What the kernel that `compile` launches is predicted to take."""
+        if self.tiled is not None:
+            return self.tiled.cost
+        from legalsat.extract.kernel_cost import kernel_cost  # noqa: PLC0415 - needs plans
+
+        assert self.kernel is not None
+        return kernel_cost(self.operator, self.kernel, self.target)
+
+    @property
+    def candidates(self) -> tuple[GemmCandidate, ...]:
+        """All kernels of the product, or the best tiles where there are none, cheapest first; found when asked for."""
+        from legalsat.extract.joint import candidates_of  # noqa: PLC0415 - the planner makes plans
+
+        return candidates_of(self)
 
     @property
     def pipeline(self) -> Pipeline:
-        """What a block does: roles, barriers, and the operations of each role in order.
+        """The program of the kernel: roles, barriers, and the operations of each role in order.
 
         Raises:
-            LegalSatError: operands that do not arrive by boxes, or no matrix unit that reads them.
+            LegalSatError: there is no kernel, and operands do not arrive by boxes, or no matrix unit reads them.
         """
-        from legalsat.extract.pipelines import product_pipeline  # noqa: PLC0415 - what builds pipelines needs plans
+        if self.tiled is not None:
+            return self.tiled.pipeline
+        from legalsat.extract.kernel_program import kernel_program  # noqa: PLC0415 - what builds pipelines needs plans
 
-        return product_pipeline(self)
+        assert self.kernel is not None
+        return kernel_program(self.kernel, self.operator.out_dtype.bytes)
 
     def emit(self, backend: ProductBackend) -> str:
         """Return source text that needs LegalSAT no more: "cute", "ptx" or "triton"."""
@@ -129,16 +179,16 @@ class GemmPlan:
         return compiled(self, backend)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain values."""
-        operands = {name: getattr(self, name).to_json() for name in "abc"}
-        rest = ("tile", "stages", "blocks", "launch", "registers", "mma", "epilogue", "kernel", "cost", "candidates")
+        """Return the plan as plain values; what follows from the kernel is there for who reads the file."""
+        follows = {name: plain_value(getattr(self, name)) for name in FOLLOWS}
         return {
             "version": PLAN_VERSION,
             "subject": str(self.operator),
             "target": self.target.name,
-            "scaled": self.operator.scaled,
-            **{name: plain_value(getattr(self, name)) for name in rest},
-            **operands,
+            "operator": plain_value(self.operator),
+            "kernel": plain_value(self.kernel),
+            "tiled": None if self.tiled is None else self.tiled.to_json(),
+            **follows,
         }
 
     def save(self, path: str | Path) -> None:
@@ -174,26 +224,27 @@ class GemmPlan:
         return plan_html(self)
 
 
+FOLLOWS = ("tile", "stages", "blocks", "launch", "registers", "cost")
+
+
 def from_json(data: Any) -> GemmPlan:
     """Return the plan that `GemmPlan.to_json` wrote; it is not checked against the rules here."""
     with reading(data):
-        a, b, c = (plan_from_json(data[name]) for name in "abc")
-        hints = get_type_hints(GemmPlan)
-        solved = ("tile", "stages", "blocks", "launch", "registers", "mma", "epilogue", "kernel", "cost", "candidates")
-        return GemmPlan(
-            operator=_product(a.operator, b.operator, c.operator, scaled=value_of(bool, data["scaled"], "scaled")),
-            target=target(data["target"]),
-            a=a,
-            b=b,
-            c=c,
-            **{name: value_of(hints[name], data[name], name) for name in solved},
+        asked, on = _operator(data["operator"]), target(data["target"])
+        plan = GemmPlan(
+            asked,
+            on,
+            value_of(ProductKernel | None, data["kernel"], "kernel"),
+            None if data["tiled"] is None else block_from_json(data["tiled"], asked, on),
         )
+        for name in FOLLOWS:
+            if data[name] != json.loads(json.dumps(plain_value(getattr(plan, name)))):
+                raise InvalidPlan(f"{name} is not what the kernel implies; synthesise the plan again")
+        return plan
 
 
-def _product(a: Operator, b: Operator, c: Operator, *, scaled: bool) -> Gemm:
-    """Return the product whose operands these movements are."""
-    (m, k), (n, _) = plain(a.source.shape), plain(b.source.shape)
-    constant = isinstance(b, Copy) and b.constant
-    sums = c.target.dtype
-    tensors = {"a": a.source, "b": b.source, "c": c.target}
-    return Gemm(m, n, k, a.source.dtype, out_dtype=sums, **tensors, constant_b=constant, scaled=scaled)
+def _operator(data: Any) -> Gemm:
+    m, n, k, element = (data[name] for name in ("m", "n", "k", "dtype"))
+    a, b, c = (tensor_of(data[name]) for name in "abc")
+    rest: dict[str, Any] = {name: data[name] for name in ("out_dtype", "constant_b", "scaled")}
+    return Gemm(m, n, k, element, a=a, b=b, c=c, **rest)

@@ -96,7 +96,12 @@ def _of_plan(plan: Plan, gpu: Target) -> list[Picture]:
 
 def _of_product(plan: GemmPlan, gpu: Target) -> list[Picture]:
     """Return the pictures of the maps by which operands come and sums go."""
-    used = {"A": ("source", plan.a), "B": ("source", plan.b), "C": ("target", plan.c)}
+    if plan.kernel is not None:
+        from legalsat.extract.product_maps import maps_of  # noqa: PLC0415 - needs plans
+
+        return _of_maps([(n, one.map) for n, some in maps_of(plan.operator, plan.kernel).items() for one in some], gpu)
+    block = plan.block
+    used = {"A": ("source", block.a), "B": ("source", block.b), "C": ("target", block.c)}
     maps = [(name, tm) for name, (used_side, part) in used.items() for side, tm in map_sides(part) if side == used_side]
     return _of_maps(maps, gpu)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,6 +27,7 @@ from legalsat.pipeline import (
     Read,
     Registers,
     Relinquish,
+    Role,
     Start,
     Store,
     Sync,
@@ -39,12 +41,39 @@ INDENT = "  "
 
 
 def role_lines(pipeline: Pipeline) -> Iterator[tuple[str, list[str]]]:
-    """Yield for each role who it is, and what it does."""
+    """Yield for each role who it is, and what it does; roles that differ in their number alone once."""
+    found: dict[tuple[str, ...], list[Role]] = {}
     for role in pipeline.roles:
-        warps = f"{role.warps} warp{'s' * (role.warps != 1)}" if role.warps else "one thread"
-        several = f", {role.instances} times" if role.instances > 1 else ""
-        where = f", in CTA {' and '.join(map(str, role.ctas))} alone" if role.ctas else ""
-        yield f"{role.name}, {warps}{several}{where}", list(_lines(role.body, ""))
+        found.setdefault((_kind(role), str(role.warps), *_numbered(role)), []).append(role)
+    for (kind, _, *steps), roles in found.items():
+        first = roles[0]
+        warps = f"{first.warps} warp{'s' * (first.warps != 1)}" if first.warps else "one thread"
+        several = f", {first.instances} times" if first.instances > 1 else ""
+        names = list(dict.fromkeys(role.name for role in roles))
+        numbers = ", ".join(name.removeprefix(kind).strip() for name in names)
+        name = f"{kind}s i = {numbers}" if names[1:] else first.name
+        ctas = sorted({cta for role in roles for cta in role.ctas})
+        where = f", in CTA {', '.join(map(str, ctas))} alone" if ctas and len(roles) == len(names) else ""
+        each = f", in each CTA of rank r = {', '.join(map(str, ctas))}" if ctas and not where else ""
+        lines = steps if names[1:] or each else list(_lines(first.body, ""))
+        yield f"{name}, {warps}{several}{where}{each}", lines
+
+
+_NUMBER = re.compile(r".* (\d+)")
+
+
+def _kind(role: Role) -> str:
+    """Return a role's name without its number."""
+    return role.name.rpartition(" ")[0] if _NUMBER.fullmatch(role.name) else role.name
+
+
+def _numbered(role: Role) -> Iterator[str]:
+    """Yield what a role does, with i for its number and r for the rank of its CTA."""
+    number = _NUMBER.fullmatch(role.name)
+    for line in _lines(role.body, ""):
+        named = re.sub(rf"\b(accumulator |turn |rows |[A-Z]){number[1]}\b", r"\1i", line) if number else line
+        ranked = f"left over is {role.ctas[0] + 1} or more" if len(role.ctas) == 1 else ""
+        yield named.replace(ranked, "left over is r + 1 or more") if ranked else named
 
 
 def _lines(body: tuple[Operation, ...], indent: str) -> Iterator[str]:
@@ -111,6 +140,6 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     Relinquish: lambda op: "promise to allocate no more tensor memory",
     Free: lambda op: f"free {op.columns} columns of tensor memory",
     Advance: lambda op: f"{op.cursor} moves on" + f" by {op.by}" * (op.by != 1),
-    Loop: lambda op: f"as often as {op.trips}:",
+    Loop: lambda op: f"as often as {op.trips}:" if op.trips.name else f"{op.trips} times:",
     Guard: _guard,
 }

@@ -27,7 +27,7 @@ from legalsat.windows import Window
 if TYPE_CHECKING:
     from legalsat.runtime import Kernel
 
-PLAN_VERSION = 4
+PLAN_VERSION = 5
 
 
 class InvalidPlan(LegalSatError, ValueError):
@@ -447,11 +447,13 @@ def _steps(data: Any) -> tuple[Step, ...]:
     return tuple(Step(value_of(str, step["law"], "law"), _access(step["access"])) for step in data)
 
 
+def tensor_of(data: Mapping[str, Any]) -> Tensor:
+    """Return the tensor that `plain_value` wrote."""
+    return Tensor(data["shape"], dtype(data["dtype"]), data["strides"], data["align"], data["offset"])
+
+
 def _operator(data: Mapping[str, Any]) -> Operator:
-    source, result = (
-        Tensor(t["shape"], dtype(t["dtype"]), t["strides"], t["align"], t["offset"])
-        for t in (data["source"], data["target"])
-    )
+    source, result = tensor_of(data["source"]), tensor_of(data["target"])
     kind = one_of(data["kind"], "operator", ("Copy", "Transpose", "Pad", "Im2col"))
     if kind == "Im2col":
         return Im2col(

@@ -1,138 +1,84 @@
-"""A product's plan as text for a person."""
+"""A product's plan as text for a person: the kernel that runs."""
 
 from __future__ import annotations
 
-from legalsat.errors import LegalSatError
-from legalsat.extract.async_plan import async_plan
-from legalsat.gemm_plan import GemmCandidate, GemmPlan
-from legalsat.matrix_descriptor import MatrixOperand
+from legalsat.extract.product_kernels import product_kernels
+from legalsat.extract.product_maps import maps_of
+from legalsat.gemm_plan import GemmPlan
 from legalsat.pipeline_text import role_lines
-from legalsat.plan import Plan
+from legalsat.product_kernel import ProductKernel
 from legalsat.show import PLAIN, Look, byte_count, duration, table
+from legalsat.show_block import by, cost_lines, descriptor_row, show_block_plan
 
-_PARTS = ("compute", "memory", "load", "issue", "latency")
+SHOWN = 4  # kernels of those considered
+STORES = {"tma": "boxes", "rows": "granules of rows", "sums": "way of the whole tile in shared memory"}
+REALIGNED = {"none": "", "tiles": ", phase-shifted K", "registers": ", realigned in registers"}
 
 
 def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
     """Return the plan with every solved field, a section for each unit."""
+    if plan.kernel is None:
+        return show_block_plan(plan.block, look)
     sections = [
-        ("block", _block(plan)),
-        ("operands", _operands(plan)),
-        ("matrix unit", _mma(plan)),
-        ("epilogue", _epilogue(plan)),
-        ("pipeline", _pipeline(plan, look)),
-        ("predicted cost", _cost(plan)),
-        ("tiles considered", _considered(plan.candidates)),
+        ("kernel", _kernel(plan, plan.kernel)),
+        ("operands", _operands(plan, plan.kernel)),
+        ("matrix unit", _mma(plan, plan.kernel)),
+        (
+            "program",
+            [line for who, steps in role_lines(plan.pipeline) for line in (f"  {who}", *map("    {}".format, steps))],
+        ),
+        ("predicted cost", cost_lines(plan.cost)),
+        ("kernels considered", _considered(plan)),
     ]
     lines = [look.paint(f"{plan.operator} on {plan.target}", "title")]
     for title, body in sections:
-        if body:
-            lines += ["", look.paint(title, "title"), *body]
+        lines += ["", look.paint(title, "title"), *body]
     return "\n".join(lines)
 
 
-def _by(numbers: tuple[int, ...]) -> str:
-    return " x ".join(map(str, numbers))
-
-
-def _block(plan: GemmPlan) -> list[str]:
+def _kernel(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
+    turns = "ping-pong" if kernel.alternate else "cooperative"
+    consumers = f"{kernel.warpgroups} warpgroups of consumers, {turns}" if kernel.warpgroups > 1 else "one of consumers"
+    many = f"{kernel.blocks} CTA{'s' * (kernel.blocks > 1)} on an SM"
     rows = [
-        ("tiles of", _by(plan.tile), "elements along m, n and k"),
-        ("ring", f"{plan.stages} stages", f"{byte_count(plan.cost.shared_bytes)} of shared memory a block"),
-        ("threads", f"{plan.launch.warps} warps", f"{plan.blocks} block{'s' * (plan.blocks > 1)} on a processor"),
+        ("tiles of", by(kernel.tile), f"elements along m, n and k{' of C^T = B A^T' if kernel.swapped else ''}"),
+        ("ring", f"{kernel.stages} stages", f"{byte_count(kernel.shared_bytes)} of shared memory a CTA, {many}"),
+        ("threads", f"{kernel.threads // 32} warps", f"{consumers}, one of the producer"),
+        ("registers", f"{kernel.registers[0]} a thread", f"of consumer warps, {kernel.registers[1]} of the producer's"),
+        ("grid", f"{plan.launch.programs or 'one a tile'}", "CTAs, persistent" if plan.launch.programs else ""),
     ]
-    if plan.registers:
-        keeping, loading = plan.registers
-        rows.append(("registers", f"{keeping} a thread", f"of warps that keep sums, {loading} of those that load"))
+    if kernel.cluster != (1, 1):
+        rows.append(("clusters", by(kernel.cluster), "CTAs along m and n, which multicast what they share"))
+    if kernel.split > 1:
+        rows.append(("split-K", f"{kernel.split} ways", "among the CTAs of a cluster, which add up in shared memory"))
     return table(rows)
 
 
-def _operands(plan: GemmPlan) -> list[str]:
-    rows = [("", "comes or goes", "boxes", "swizzle", "derivation")]
-    for name, operand in (("A", plan.a), ("B", plan.b), ("C", plan.c)):
-        rows.append((name, _way(name, operand), *_map(name, operand), _laws(operand)))
+def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
+    maps = maps_of(plan.operator, kernel)
+    names = ("B", "A") if kernel.swapped else ("A", "B")
+    rows = [("", "comes or goes", "maps", "boxes", "swizzle")]
+    for side, name, first in zip("AB", names, kernel.relayouts, strict=True):
+        shifted = REALIGNED[kernel.realign] if side == "A" else ""
+        before = {"none": "", "pad": " of a padded copy", "transpose": " of a transposed copy"}[first]
+        one = maps[side][0].map
+        rows.append((name, f"loaded by boxes{before}{shifted}", str(len(maps[side])), by(one.box), str(one.swizzle)))
+    stored = f"stored by {STORES[kernel.store]}{', overlapped' if kernel.deferred else ''}"
+    out = maps["C"]
+    rows.append(("C", stored, str(len(out)), by(out[0].map.box) if out else "", str(out[0].map.swizzle) if out else ""))
     return table(rows)
 
 
-def _way(name: str, plan: Plan) -> str:
-    if name == "C":
-        return f"stored by {plan.store}"
-    return f"loaded by {plan.access.by}" + " of a padded copy" * bool(plan.before)
-
-
-def _map(name: str, plan: Plan) -> tuple[str, str]:
-    maps = plan.tensor_maps[-1:] if name == "C" and plan.store == "tma" else plan.tensor_maps[:1]
-    if not maps or (name == "C" and plan.store != "tma"):
-        return "", plan.shared[0].swizzle if plan.shared and name != "C" else ""
-    return _by(maps[0].box), str(maps[0].swizzle)
-
-
-def _laws(plan: Plan) -> str:
-    return ", ".join(step.law for step in plan.derivation)
-
-
-def _mma(plan: GemmPlan) -> list[str]:
-    mma = plan.mma
-    if mma is None:
-        return []
-    sums = f"{mma.types[0]} x {mma.types[1]} to {mma.types[2]}"
-    lines = table([("instruction", f"{mma.unit} m{mma.shape[0]}n{mma.shape[1]}k{mma.shape[2]}", sums)])
-    if mma.instruction:
-        lines += table([("its descriptor", f"{mma.instruction:#010x}", "")])
-    if mma.tensor_memory:
-        rows = [(c.name, f"columns {c.first} to {c.first + c.count - 1}") for c in mma.tensor_memory]
-        lines += table([*rows, ("allocated", f"{mma.allocated} columns")])
+def _mma(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
+    element = plan.operator.dtype
+    shape = f"wgmma m64n{kernel.tile[1]}k{kernel.tile[2] // len(kernel.b.offsets[0])}"
     words: list[tuple[str, ...]] = [("", "major", "descriptor", "leading", "stride", "bytes to each step along K")]
-    words += [_descriptor(name, one) for name, one in (("A", mma.a), ("B", mma.b)) if one is not None]
-    return lines + table(words)
+    names = ("B", "A") if kernel.swapped else ("A", "B")
+    pairs = zip(names, (kernel.a, kernel.b), strict=True)
+    words += [descriptor_row(name, one) for name, one in pairs if one is not None]
+    return table([("instruction", shape, f"{element} x {element} to fp32")]) + table(words)
 
 
-def _descriptor(name: str, operand: MatrixOperand) -> tuple[str, ...]:
-    word = operand.descriptor
-    steps = "; ".join(", ".join(map(str, block)) for block in operand.offsets)
-    return name, operand.major, f"{word.word:#018x}", str(word.leading), str(word.stride), steps
-
-
-def _epilogue(plan: GemmPlan) -> list[str]:
-    found = plan.epilogue
-    if found is None:
-        return []
-    where = "on the ring" if found.overlays else "beside the ring"
-    least = "as few as any layout takes" if found.wavefronts == found.least else f"{found.least} at best"
-    return table(
-        [
-            ("sums written by", found.copy, f"{found.wavefronts} wavefronts each, {least}"),
-            ("rows", f"{found.pitch} bytes apart", f"swizzle {found.swizzle}, {where}"),
-            ("stored by", found.store, f"{plan.operator.out_dtype} of C"),
-        ]
-    )
-
-
-def _pipeline(plan: GemmPlan, look: Look) -> list[str]:
-    if plan.mma is None:
-        return []
-    lines = [look.wrap(reason, "  - ") for reason in async_plan(plan).reasons]
-    try:
-        roles = list(role_lines(plan.pipeline))
-    except LegalSatError as error:
-        return [*lines, look.wrap(str(error), "  - ")]
-    for who, steps in roles:
-        lines += [f"  {who}", *(f"    {step}" for step in steps)]
-    return lines
-
-
-def _cost(plan: GemmPlan) -> list[str]:
-    cost = plan.cost
-    longest = max(_PARTS, key=lambda part: getattr(cost, part))
-    rows = [("time", duration(cost.nanoseconds), f"mostly {longest}")]
-    rows += [(part, duration(getattr(cost, part)), "") for part in (*_PARTS, "epilogue")]
-    if cost.relayouts:
-        rows.append(("relayouts", duration(cost.relayouts), f"{byte_count(cost.padding_bytes)} of padded copies"))
-    return table(rows)
-
-
-def _considered(candidates: tuple[GemmCandidate, ...]) -> list[str]:
-    rows = [
-        (_by(c.tile), f"{c.stages} stages", f"{c.blocks} a processor", duration(c.cost.nanoseconds)) for c in candidates
-    ]
-    return table(rows) if len(rows) > 1 else []
+def _considered(plan: GemmPlan) -> list[str]:
+    first = product_kernels(plan.operator, plan.target, SHOWN)
+    return table([(duration(time), str(kernel)) for time, kernel in first])

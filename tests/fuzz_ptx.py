@@ -138,7 +138,7 @@ def bases() -> tuple[str, ...]:
     from small_products import PRODUCTS  # noqa: PLC0415 -- planned only where texts are drawn
 
     found = [p.read_text() for folder in ("ptx", "reported") for p in sorted((DATA / folder).glob("*.ptx"))]
-    return (*found, *(emit_ptx(ls.synthesize(case.gemm(), case.target)) for case in (PRODUCTS[0], PRODUCTS[5])))
+    return (*found, *(emit_ptx(ls.synthesize(case.gemm(), case.target).block) for case in (PRODUCTS[0], PRODUCTS[5])))
 
 
 def texts(rng: random.Random) -> Iterator[str]:

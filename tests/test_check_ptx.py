@@ -47,12 +47,12 @@ LEFT_OPEN = {"triton_product_specialized_sm_100"}  # invalidates barriers on whi
 
 @lru_cache
 def own(case: Any) -> str:
-    return emit_ptx(planned(case))
+    return emit_ptx(planned(case).block)
 
 
 @lru_cache
 def boxes(case: Any) -> dict[str, int]:
-    launch = launch_of(planned(case))
+    launch = launch_of(planned(case).block)
     names = [name for name in launch.parameters if name.endswith("_map")]
     sizes = [math.prod(tm.box) * tm.map_type.bits // 8 for tm in launch.maps]
     return dict(zip(names, sizes, strict=True))
@@ -175,7 +175,7 @@ def test_what_the_executable_model_breaks_on_is_found(case: Any) -> None:
     plan = planned(case)
     harmful = 0
     for kind, line, text in mutants(own(case)):
-        if _goes_wrong(plan, product_of(plan), text):
+        if _goes_wrong(plan, product_of(plan.block), text):
             harmful += 1
             # At which place of its kind is not known here, so what fits any of them will do.
             causes = [*(cause for column in CAUSES[kind] for cause in column), IN_A_SHORT_LOOP.get(kind, set())]

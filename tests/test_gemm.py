@@ -15,11 +15,15 @@ from hypothesis import strategies as st
 import legalsat as ls
 from legalsat.analyses.copy_engine import FILLED, UNTOUCHED, smem_image
 from legalsat.analyses.matrix_layout import read_addresses
+from legalsat.backends import program
+from legalsat.block_plan import BlockPlan
 from legalsat.extract import joint
 from legalsat.extract.epilogue import write_addresses
+from legalsat.extract.product_kernels import product_kernels
 from legalsat.extract.recheck import recheck
 from legalsat.matrix_descriptor import MatrixDescriptor, MatrixOperand
 from legalsat.rules import SHARED_RULES
+from legalsat.runtime.program import MapsArgument
 from legalsat.sites import SharedStages
 from legalsat.targets import target
 from legalsat.tensor import plain
@@ -45,12 +49,12 @@ def test_no_tile_of_the_table_is_cheaper(m: int, n: int, k: int, dtype: str, nam
         with pytest.raises(ls.NoLegalLayout):
             ls.synthesize(product, name)
         return
-    plan = ls.synthesize(product, name)
+    plan = ls.synthesize(product, name).block
     assert plan.cost.nanoseconds == min(costs)
     check(plan)
 
 
-def check(plan: ls.GemmPlan) -> None:
+def check(plan: BlockPlan) -> None:
     """Check that the operands fit together: tiles, stages, shared memory."""
     rows, columns, depth = plan.tile
     assert plan.a.operator.tile == (rows, depth)
@@ -82,19 +86,42 @@ def check(plan: ls.GemmPlan) -> None:
 
 def test_an_odd_depth_costs_relayouts_and_a_constant_operand_none() -> None:
     legal, odd = (ls.synthesize(ls.Gemm(4096, 4096, k, "bf16"), "h200") for k in (4096, 4095))
-    assert not legal.cost.relayouts and not legal.a.before
-    assert odd.a.before and odd.b.before and odd.cost.relayouts > 0
-    assert odd.cost.padding_bytes == 2 * (4096 * 4096 - 1) * 2
     weights = ls.synthesize(ls.Gemm(4096, 4096, 4095, "bf16", constant_b=True), "h200")
-    assert 0 < weights.cost.relayouts < odd.cost.relayouts
-    assert legal.cost.nanoseconds < weights.cost.nanoseconds < odd.cost.nanoseconds
+    assert not legal.cost.relayouts and not legal.block.a.before
+    assert odd.block.a.before and odd.block.b.before and odd.block.cost.relayouts > 0
+    assert odd.block.cost.padding_bytes == 2 * (4096 * 4096 - 1) * 2
+    assert 0 < weights.block.cost.relayouts < odd.block.cost.relayouts
+    # The kernel shifts A, so that only B is laid out anew, rows of 4095 in a pitch of 8192 bytes or columns of 4096.
+    assert odd.kernel is not None and sum(one != "none" for one in odd.kernel.relayouts) == 1
+    assert odd.cost.padding_bytes in {4096 * 4096 * 2, 4095 * 4096 * 2}
+    assert 0 == weights.cost.relayouts < odd.cost.relayouts
+    assert legal.block.cost.nanoseconds < weights.block.cost.nanoseconds < odd.block.cost.nanoseconds
+    assert weights.cost.nanoseconds < odd.cost.nanoseconds and legal.cost.nanoseconds < odd.cost.nanoseconds
+
+
+@pytest.mark.parametrize("extent", [(4096, 4096, 4096), (777, 4096, 4095), (64, 64, 8192), (100, 60, 40)])
+def test_a_plan_speaks_of_the_kernel_that_is_launched(extent: tuple[int, int, int]) -> None:
+    """Its maps, grid and costs are the launch's and the search's, and its program has the kernel's stages and bytes."""
+    product = ls.Gemm(*extent, "bf16")
+    plan = ls.synthesize(product, "h200")
+    (time, kernel), launched = product_kernels(product, target("h200"), 1)[0], program(plan).recipes[-1]
+    assert plan.kernel == kernel and plan.cost.nanoseconds == time == plan.candidates[0].cost.nanoseconds
+    assert plan.launch.warps * 32 == launched.threads and plan.launch.programs in {0, launched.grid[0]}
+    maps = [one.map for argument in launched.arguments if isinstance(argument, MapsArgument) for one in argument.maps]
+    assert list(plan.tensor_maps) == maps[: len(plan.tensor_maps)]
+    rings = {ring.name: ring for ring in plan.pipeline.barriers}
+    assert rings["full"].stages == rings["empty"].stages == plan.stages == kernel.stages
+    assert rings["full"].transaction_bytes == sum(plan.tile[:2]) * plan.tile[2] * 2
+    shared = sum(ring.stages * ring.bytes for ring in plan.pipeline.buffers) + 16 * plan.stages
+    assert shared == plan.cost.shared_bytes <= 227 * 1024
+    assert str(kernel.stages) in str(plan) and ls.check_pipeline(plan).proven
 
 
 def test_tensors_of_a_product_may_have_layouts_of_their_own() -> None:
     pitched = T((512, 500), "bf16", (512, 1))
     plan = ls.synthesize(ls.Gemm(512, 256, 500, "bf16", a=pitched), "h200")
-    assert plan.a.access.by == "tma" and plan.a.operator.source == pitched
-    assert plan.b.operator.source.strides == (500, 1)
+    assert plan.block.a.access.by == "tma" and plan.block.a.operator.source == pitched
+    assert plan.block.b.operator.source.strides == (500, 1)
 
 
 def test_what_is_no_product_is_refused() -> None:
@@ -182,10 +209,10 @@ def test_every_instruction_reads_what_it_is_to_multiply(  # noqa: PLR0917
 ) -> None:
     product = ls.Gemm(m, n, k, dtype, a=stored(m, k, dtype, a), b=stored(n, k, dtype, b))
     plan = ls.synthesize(product, name)
-    assert plan.mma is not None
-    step = plan.mma.shape[2]
+    assert plan.block.mma is not None
+    step = plan.block.mma.shape[2]
     assert step * product.dtype.bits == 256
-    for one, operand in ((plan.a, plan.mma.a), (plan.b, plan.mma.b)):
+    for one, operand in ((plan.block.a, plan.block.mma.a), (plan.block.b, plan.block.mma.b)):
         if operand is None or one.before:  # e.g. wgmma reads 8-bit operands along K alone
             assert name == "h200" and dtype not in {"bf16", "fp16"}
             continue
@@ -207,8 +234,8 @@ def test_every_instruction_reads_what_it_is_to_multiply(  # noqa: PLR0917
 )
 def test_sums_reach_c_with_as_few_wavefronts_as_said(m: int, n: int, out: str, name: str) -> None:
     plan = ls.synthesize(ls.Gemm(m, n, 64, "i8" if out == "i32" else "bf16", out_dtype=out), name)
-    found = plan.epilogue
-    assert found is not None and found.store == plan.c.store
+    found = plan.block.epilogue
+    assert found is not None and found.store == plan.block.c.store
     assert found.store == ("tma" if n * plan.operator.out_dtype.bytes % 16 == 0 else "threads")
     writes = write_addresses(found.copy, plan.operator.out_dtype.bits, found.swizzle, found.pitch)
     assert max(ls.bank_wavefronts(found.copy, [int(x) for x in w], name) for w in writes) == found.wavefronts
@@ -247,18 +274,33 @@ def test_a_plan_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
         ("blocks", 7),
         ("registers", [255, 24]),
         ("tile", [64, 32, 64]),
-        ("mma.b.descriptor.stride", 512),
-        ("mma.a.offsets", [[0, 32, 64, 0]]),
-        ("epilogue.pitch", 64),
-        ("c.store", "threads"),
         ("cost.nanoseconds", 1.0),
         ("launch.warps", 4),
-        ("mma.shape", [64, 64]),
+        ("kernel.stages", 2),
+        ("kernel.registers", [255, 24]),
+        ("kernel.b.descriptor.stride", 512),
+        ("kernel.a.offsets", [[0, 32, 64, 0]]),
+        ("kernel.store", "nowhere"),
+        ("kernel.majors", ["K", "L"]),
+        ("kernel", None),
+        ("tiled.stages", 99),
+        ("tiled.blocks", 7),
+        ("tiled.registers", [255, 24]),
+        ("tiled.tile", [64, 32, 64]),
+        ("tiled.mma.b.descriptor.stride", 512),
+        ("tiled.mma.a.offsets", [[0, 32, 64, 0]]),
+        ("tiled.epilogue.pitch", 64),
+        ("tiled.c.store", "threads"),
+        ("tiled.cost.nanoseconds", 1.0),
+        ("tiled.launch.warps", 4),
+        ("tiled.mma.shape", [64, 64]),
+        ("tiled", None),
+        ("operator.k", 72),
         ("version", 1),
     ),
 )
 def test_a_plan_that_was_changed_is_refused(field: str, wrong: Any, tmp_path: Path) -> None:
-    plan = ls.synthesize(ls.Gemm(64, 64, 64, "bf16"), "h200")
+    plan = ls.synthesize(ls.Gemm(64, 64, 64, "i8" if field.startswith("tiled") else "bf16"), "h200")
     data = json.loads(json.dumps(plan.to_json()))
     *path, last = field.split(".")
     place = data

@@ -83,11 +83,11 @@ def test_stages_are_as_many_as_turns_live_at_once() -> None:
 @pytest.mark.parametrize("name", ("h200", "b200"))
 def test_too_few_stages_make_turns_longer(name: str) -> None:
     plan = ls.synthesize(ls.Gemm(4096, 4096, 4096, "bf16"), name)
-    found = async_plan(plan)
-    steps, waits = turn_of(plan)
+    found = async_plan(plan.block)
+    steps, waits = turn_of(plan.block)
     assert found.fit == plan.stages
     assert (found.interval == found.schedule.interval) or found.needed > found.fit
-    late = int(plan.mma is not None and plan.mma.unit == "wgmma")
+    late = int(plan.block.mma is not None and plan.block.mma.unit == "wgmma")
     refill = After("multiply", "load A", max(1, found.needed - late))
     assert modulo_schedule(steps, (*waits, refill)).interval == found.schedule.interval, "needed stages suffice"
     if found.needed - late > 1:

@@ -57,8 +57,8 @@ class Matrix:
 def multiply(plan: GemmPlan, product: Product, text: str, blocks: list[int], seed: int = 0) -> tuple[Any, Any, Any]:
     """Run some blocks; return C as it is, as it should be there, and which elements these blocks own."""
     rng = np.random.default_rng(seed)
-    launch = launch_of(plan)
-    sides = [Matrix(plan.a.source, product.types[0]), Matrix(plan.b.source, product.types[1])]
+    launch = launch_of(plan.block)
+    sides = [Matrix(plan.block.a.source, product.types[0]), Matrix(plan.block.b.source, product.types[1])]
     values = [rng.integers(-2, 3, side.raw().shape).astype(float) for side in sides]
     for side, one in zip(sides, values, strict=True):
         side.put(one)
@@ -83,8 +83,10 @@ def multiply(plan: GemmPlan, product: Product, text: str, blocks: list[int], see
 def test_kernels_multiply_right(case: Case) -> None:
     """The first tile, and the last one, which overhangs; nothing else is written."""
     plan = planned(case)
-    last = launch_of(plan).grid - 1
-    found, expected, owned = multiply(plan, product_of(plan), plan.emit("ptx"), sorted({0, last}), seed=len(str(case)))
+    last = launch_of(plan.block).grid - 1
+    found, expected, owned = multiply(
+        plan, product_of(plan.block), plan.emit("ptx"), sorted({0, last}), seed=len(str(case))
+    )
     assert owned.any()
     np.testing.assert_array_equal(found, expected)
 
@@ -94,7 +96,7 @@ def test_kernels_multiply_right(case: Case) -> None:
 def test_the_ring_turns_right(target: str, tiles: int, stages: int) -> None:
     """Whatever the number of tiles along K and of stages."""
     plan = planned(Case(target, (24, 16, 7 * 64), "bf16"))
-    product = product_of(plan)
+    product = product_of(plan.block)
     product = replace(product, stages=stages, extent=(24, 16, tiles * product.tile[2]))
     found, expected, _ = multiply(plan, product, emit(product), [0], seed=tiles + 10 * stages)
     np.testing.assert_array_equal(found, expected)
@@ -116,7 +118,7 @@ def test_the_machine_notices(what: str) -> None:
     """A kernel that is spoilt hangs, faults or is wrong; so the tests above can fail."""
     target, found, instead = SPOILT[what]
     plan = planned(Case(target, (24, 16, 7 * 64), "bf16"))
-    product = replace(product_of(plan), stages=2)
+    product = replace(product_of(plan.block), stages=2)
     text, count = re.subn(found, instead, emit(product))
     assert count
     try:
@@ -130,17 +132,17 @@ def test_the_machine_notices(what: str) -> None:
 def test_numbers_are_those_of_the_plan(case: Case) -> None:
     """The barrier counts what the maps bring, and every descriptor is one that the plan names."""
     plan = planned(case)
-    text, launch = emit_ptx(plan), launch_of(plan)
-    assert plan.mma is not None and plan.mma.a is not None and plan.mma.b is not None
-    boxes = [shared.boxes for shared in (plan.a.shared[0], plan.b.shared[0])]
+    text, launch = emit_ptx(plan.block), launch_of(plan.block)
+    assert plan.block.mma is not None and plan.block.mma.a is not None and plan.block.mma.b is not None
+    boxes = [shared.boxes for shared in (plan.block.a.shared[0], plan.block.b.shared[0])]
     # How bytes are swizzled, which the model of the copy engine knows of sm_90 alone, does not change their number.
     maps = [replace(tm, swizzle="none") for tm in launch.maps]
     brought = sum(count * ls.tx_bytes(tm) for count, tm in zip(boxes, maps, strict=False))
     assert re.findall(r"expect_tx\S* _, \S+ (\d+);", text) == [str(brought)]
     assert text.count("complete_tx::bytes") == sum(boxes)
     words = {int(word) for word in re.findall(r"add\.u64 %d\d+, %d\d+, (\d{6,});", text)}
-    assert words == {plan.mma.a.word(0, 0), plan.mma.b.word(0, 0)}
-    assert len(re.findall(r"mbarrier\.init", text)) == 2 * plan.stages + (plan.mma.unit == "tcgen05")
+    assert words == {plan.block.mma.a.word(0, 0), plan.block.mma.b.word(0, 0)}
+    assert len(re.findall(r"mbarrier\.init", text)) == 2 * plan.stages + (plan.block.mma.unit == "tcgen05")
     assert launch.shared <= plan.target.shared_bytes_per_block
     assert launch.grid == -(-case.extent[0] // plan.tile[0]) * -(-case.extent[1] // plan.tile[1])
     assert launch.threads == 32 * plan.launch.warps

@@ -108,7 +108,7 @@ def test_a_product_is_launched_as_its_plan_says(driver: RecordingDriver) -> None
     assert kernel(a, b, out=c, stream=STREAM) is c
     asked = driver.calls()
     maps = [one for one in asked if one["call"] == "cuTensorMapEncodeTiled"]
-    planned = [plan.a.tensor_maps[0], plan.b.tensor_maps[0], plan.c.tensor_maps[-1]]
+    planned = [plan.block.a.tensor_maps[0], plan.block.b.tensor_maps[0], plan.block.c.tensor_maps[-1]]
     for one, tm, address in zip(maps, planned, (A, B, C), strict=True):
         assert one["address"] == address
         assert (one["global_dim"], one["global_stride"], one["box"]) == tuple(

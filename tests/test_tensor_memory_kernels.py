@@ -50,7 +50,7 @@ def program(plan: GemmPlan, text: str, k_tiles: int = 2) -> list[Event]:
 
     The warp behind those that keep sums and the one that loads allocates, issues and frees.
     """
-    mma = plan.mma
+    mma = plan.block.mma
     assert mma is not None
     descriptor = ls.InstructionDescriptor.from_word(kind_of(mma.types[0], mma.types[1]).name, mma.instruction)
     assert (descriptor.m, descriptor.n, descriptor.k) == mma.shape
@@ -88,7 +88,7 @@ def test_printed_kernels_break_no_rule(product: tuple[int, int, int, str]) -> No
     events = program(plan, text)
     assert violated(events) == set()
     # The text has what the program has: an instruction for each block of sums and step, and all columns loaded once.
-    mma = plan.mma
+    mma = plan.block.mma
     assert mma is not None
     steps = plan.tile[2] // mma.shape[2]
     assert len(re.findall(r"tcgen05\.mma\.", text)) == steps * len(mma.tensor_memory)

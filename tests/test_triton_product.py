@@ -13,7 +13,7 @@ from small_products import MORE, PRODUCTS, Case
 import legalsat as ls
 from legalsat.backends import program
 from legalsat.backends.triton.product import product_kernel_of, triton_box
-from legalsat.backends.triton.product_program import compiled, image_of
+from legalsat.backends.triton.product_program import compiled, image_of, program_of
 from legalsat.gemm_plan import GemmPlan
 from legalsat.runtime.program import MapArgument, Program, program_from_json
 from legalsat.tensor_map import driver_value
@@ -48,10 +48,10 @@ def require_right(plan: GemmPlan, made: Program) -> None:
     maps = [one.map for one in recipe.arguments if isinstance(one, MapArgument)]
     theirs = [(tuple(reversed(one["block_size"])), one["swizzle"]) for one in found.metadata["tensordesc_meta"]]
     assert theirs == [(tm.box, driver_value("swizzle", tm.swizzle)) for tm in maps]
-    assert len(maps) == (3 if plan.epilogue and plan.epilogue.store == "tma" else 2)
-    assert plan.mma is not None
-    shape = product_kernel_of(plan)
-    assert f"wgmma.mma_async.sync.aligned.m64n{shape.instruction}k{plan.mma.shape[2]}." in found.ptx
+    assert len(maps) == (3 if plan.block.epilogue and plan.block.epilogue.store == "tma" else 2)
+    assert plan.block.mma is not None
+    shape = product_kernel_of(plan.block)
+    assert f"wgmma.mma_async.sync.aligned.m64n{shape.instruction}k{plan.block.mma.shape[2]}." in found.ptx
     # One instruction a box: the copy engine's boxes fill the blocks.
     boxes = [-(-a // b) for one in (shape.a, shape.b) for a, b in zip(one.block, reversed(one.map.box), strict=True)]
     loads = re.findall(r"cp\.async\.bulk\.tensor\.2d\.shared::(?:cluster|cta)\.global", found.ptx)
@@ -60,7 +60,7 @@ def require_right(plan: GemmPlan, made: Program) -> None:
     assert not re.search(r"\bst\.local|\bld\.local", found.ptx)
     assert spilled(found.cubin) == 0
     assert recipe.shared <= plan.target.shared_bytes_per_block
-    assert recipe.threads == 32 * plan.launch.warps
+    assert recipe.threads == 32 * plan.block.launch.warps
 
 
 def spilled(cubin: bytes) -> int:
@@ -117,22 +117,22 @@ def test_one_text_serves_all_extents_of_a_class() -> None:
 def test_shared_memory_holds_ring_and_result(case: Case) -> None:
     """The ring is the plan's, or as much of it as fits beside C's boxes."""
     plan = planned(case)
-    kernel = product_kernel_of(plan)
-    assert 2 <= kernel.stages <= plan.stages
-    c = kernel.c.buffers * plan.tile[0] * kernel.c.slice * kernel.c.size
+    kernel = product_kernel_of(plan.block)
+    assert 2 <= kernel.stages <= plan.block.stages
+    c = kernel.c.buffers * plan.block.tile[0] * kernel.c.slice * kernel.c.size
     assert kernel.stages * kernel.stage_bytes + c < plan.target.shared_bytes_per_block
-    assert plan.tile[1] % kernel.c.slice == 0
-    assert kernel.programs <= -(-plan.operator.m // plan.tile[0]) * -(-plan.operator.n // plan.tile[1])
+    assert plan.block.tile[1] % kernel.c.slice == 0
+    assert kernel.programs <= -(-plan.operator.m // plan.block.tile[0]) * -(-plan.operator.n // plan.block.tile[1])
 
 
 def test_plans_that_triton_cannot_print_are_refused() -> None:
-    plan = planned(LARGE)
+    plan = planned(LARGE).block
     tm = plan.a.tensor_maps[0]
     other = replace(plan.a, tensor_maps=(replace(tm, box=(64, 64)), *plan.a.tensor_maps[1:]))
     with pytest.raises(ls.LegalSatError, match="boxes of 64 x 64, triton in boxes of 64 x 128"):
-        program(replace(plan, a=other), "triton")
+        program_of(replace(plan, a=other))
     with pytest.raises(ls.LegalSatError, match="powers of two"):
-        program(replace(plan, tile=(192, 256, 64)), "triton")
+        program_of(replace(plan, tile=(192, 256, 64)))
     with pytest.raises(ls.LegalSatError, match="not on sm_100a"):
         program(planned(Case("sm_100a", (200, 24, 200), "bf16")), "triton")
 

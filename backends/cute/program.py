@@ -7,8 +7,17 @@ from legalsat.backends.cute.product import ENTRY, emit
 from legalsat.backends.cute.relayout import matrix_relayout
 from legalsat.backends.host.maps import map_lines
 from legalsat.errors import LegalSatError
-from legalsat.extract.cost import NOMINAL
-from legalsat.extract.product_maps import Placed, by_rows, extents, laid, result_lies, result_map, sides, source_maps
+from legalsat.extract.product_maps import (
+    Placed,
+    by_rows,
+    extents,
+    grid_of,
+    laid,
+    result_lies,
+    result_map,
+    sides,
+    source_maps,
+)
 from legalsat.gemm import Gemm
 from legalsat.gemm_plan import GemmPlan
 from legalsat.product_kernel import ProductKernel
@@ -137,11 +146,6 @@ def _relayout(tensor: Tensor, first: str, target: Target) -> Program:
 def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target, reads: tuple[str, str]) -> Recipe:
     m, n = extents(gemm, kernel)
     tiles_m, tiles_n = kernel.clusters(m, n)
-    blocks = kernel.cluster_blocks
-    processors = (target.device or NOMINAL).processors
-    clusters = tiles_m * tiles_n
-    if kernel.store != "sums":  # whose blocks compute one tile each
-        clusters = min(clusters, processors * kernel.blocks // blocks)
     of_a, of_b = source_maps(gemm, kernel)
     of_c = result_map(gemm, kernel) if kernel.store == "tma" else of_b[:1]  # which is not read
     if kernel.realign == "tiles" and kernel.store != "tma":
@@ -161,11 +165,11 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target, reads: tuple[str,
     )
     return Recipe(
         ENTRY,
-        (clusters * blocks, 1, 1),
+        (grid_of(gemm, kernel, target), 1, 1),
         kernel.threads,
         kernel.shared_bytes,
         arguments,
-        cluster=(blocks, 1, 1),
+        cluster=(kernel.cluster_blocks, 1, 1),
         dependent=any(first != "none" for first in kernel.relayouts),
     )
 

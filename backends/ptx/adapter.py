@@ -12,8 +12,8 @@ from legalsat.backends.ptx.kernel import ENTRY, emit
 from legalsat.backends.ptx.product import SMALLEST_ALIGNMENT, Box, Operand, Product, Result, shared_map
 from legalsat.backends.ptx.sums import AS_THEY_ARE, PACKED
 from legalsat.backends.ptx.tcgen05 import KINDS
+from legalsat.block_plan import BlockPlan
 from legalsat.errors import LegalSatError
-from legalsat.gemm_plan import GemmPlan
 from legalsat.matrix_descriptor import PERIODS, SPANS, MatrixOperand
 from legalsat.mma import Epilogue, Mma
 from legalsat.plan import Plan, View
@@ -42,7 +42,7 @@ class KernelLaunch:
     maps: tuple[TensorMap, ...]
 
 
-def emit_ptx(plan: GemmPlan) -> str:
+def emit_ptx(plan: BlockPlan) -> str:
     """Return a kernel that computes tiles of C, in PTX; the text says how it is launched.
 
     Raises:
@@ -51,7 +51,7 @@ def emit_ptx(plan: GemmPlan) -> str:
     return emit(product_of(plan))
 
 
-def launch_of(plan: GemmPlan) -> KernelLaunch:
+def launch_of(plan: BlockPlan) -> KernelLaunch:
     """Return how the kernel of a plan is launched.
 
     Raises:
@@ -60,7 +60,7 @@ def launch_of(plan: GemmPlan) -> KernelLaunch:
     return _launch(plan, product_of(plan))
 
 
-def _launch(plan: GemmPlan, product: Product) -> KernelLaunch:
+def _launch(plan: BlockPlan, product: Product) -> KernelLaunch:
     maps = [plan.a.tensor_maps[0], plan.b.tensor_maps[0]]
     names = ["a_map", "b_map", "c"]
     if product.c.store == "tma":
@@ -76,7 +76,7 @@ def _launch(plan: GemmPlan, product: Product) -> KernelLaunch:
     )
 
 
-def product_of(plan: GemmPlan) -> Product:
+def product_of(plan: BlockPlan) -> Product:
     """Return the numbers of a plan's kernel.
 
     Raises:
@@ -237,7 +237,7 @@ def _require_printable(product: Product, mma: Mma) -> None:
         raise LegalSatError(f"product has {product.tiles[0] * product.tiles[1]} tiles, a grid has {_MOST_BLOCKS}")
 
 
-def _with_lines(plan: GemmPlan, product: Product) -> Product:
+def _with_lines(plan: BlockPlan, product: Product) -> Product:
     launch = _launch(plan, product)
     lines = [
         f"{plan.operator}, on {plan.target}: C = A B^T. Written by LegalSAT, which it needs no more.",

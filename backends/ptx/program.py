@@ -8,7 +8,7 @@ from functools import lru_cache
 from legalsat.backends.ptx.adapter import emit_ptx, launch_of
 from legalsat.backends.ptx.assemble import AssemblyFailed, assemble, tool_for
 from legalsat.backends.relayouts import with_relayouts
-from legalsat.gemm_plan import GemmPlan
+from legalsat.block_plan import BlockPlan
 from legalsat.runtime.program import (
     AddressArgument,
     Argument,
@@ -24,7 +24,7 @@ from legalsat.targets import GRANULE_BYTES
 BY_THE_DRIVER = "the driver"
 
 
-def program_of(plan: GemmPlan) -> Program:
+def program_of(plan: BlockPlan) -> Program:
     """Return the program of a plan, relayouts of its operands in front.
 
     Raises:

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from legalsat.block_plan import BlockPlan
 from legalsat.errors import LegalSatError
 from legalsat.extract.product_cost import rates
-from legalsat.gemm_plan import GemmPlan
 from legalsat.matrix_descriptor import MatrixOperand
 from legalsat.mma import Epilogue, Mma
 from legalsat.options import Major
@@ -119,7 +119,7 @@ class ProductKernel:
         return sum(math.prod(one.block) * one.size for one in (self.a, self.b))
 
 
-def product_kernel_of(plan: GemmPlan) -> ProductKernel:
+def product_kernel_of(plan: BlockPlan) -> ProductKernel:
     """Return the numbers of a plan's kernel.
 
     Raises:
@@ -178,7 +178,7 @@ def _group(resident: int, tile: tuple[int, int]) -> int:
     return 1 << max(0, round(math.log2(resident * tile[1] / tile[0]) / 2))
 
 
-def _require_types(plan: GemmPlan, sums: str) -> None:
+def _require_types(plan: BlockPlan, sums: str) -> None:
     operand, out = plan.operator.dtype.name, plan.operator.out_dtype.name
     wanted = {"fp32": ("bf16", "fp16", "fp32", "e4m3", "e5m2"), "i32": ("i32", "i8")}.get(sums, ())
     if operand not in TYPES or out not in wanted:
@@ -236,7 +236,7 @@ def _require_axes(name: str, tensor: Tensor, tm: TensorMap, fast: int) -> None:
         raise LegalSatError(f"the tensor map of {name} sees other axes than its rows and columns; give a plain matrix")
 
 
-def _result(plan: GemmPlan, epilogue: Epilogue, stage: int) -> tuple[int, ProductResult]:
+def _result(plan: BlockPlan, epilogue: Epilogue, stage: int) -> tuple[int, ProductResult]:
     """Return the stages that fit beside C, and how C goes out."""
     tensor = plan.operator.c
     size, (rows, columns) = tensor.dtype.bytes, plan.tile[:2]
@@ -267,7 +267,7 @@ def _result(plan: GemmPlan, epilogue: Epilogue, stage: int) -> tuple[int, Produc
     raise _no_room(plan)
 
 
-def _no_room(plan: GemmPlan) -> LegalSatError:
+def _no_room(plan: BlockPlan) -> LegalSatError:
     m, n, k = plan.tile
     return LegalSatError(f"shared memory has no room for C beside a ring of tiles of {m} x {n} x {k}; ask for less")
 

@@ -17,9 +17,9 @@ from legalsat.backends.triton.compile import load_module
 from legalsat.backends.triton.product import LANES, TYPES, ProductKernel, product_kernel_of
 from legalsat.backends.triton.product_text import KERNEL, emit
 from legalsat.backends.triton.program import launched, tools_of
+from legalsat.block_plan import BlockPlan
 from legalsat.errors import LegalSatError
 from legalsat.extras import extra
-from legalsat.gemm_plan import GemmPlan
 from legalsat.runtime.program import (
     AddressArgument,
     Argument,
@@ -39,7 +39,7 @@ __all__ = ["image_of", "program_of", "tools_of"]
 _CLASSES = 64  # compiled and kept; a few hundred kilobytes each
 
 
-def program_of(plan: GemmPlan) -> Program:
+def program_of(plan: BlockPlan) -> Program:
     """Return the program of a plan, relayouts of its operands in front.
 
     Raises:

@@ -7,7 +7,7 @@ from textwrap import indent
 from legalsat.backends.triton.product import LANES, TYPES, ProductKernel, ProductOperand, product_kernel_of
 from legalsat.backends.triton.product_run import run_functions
 from legalsat.backends.triton.text import RENAMED
-from legalsat.gemm_plan import GemmPlan
+from legalsat.block_plan import BlockPlan
 
 KERNEL = "product"
 K_BYTES = 32  # of one instruction along K
@@ -76,7 +76,7 @@ def store_slice(c, words, number: gl.constexpr, row, column, m, n, pitch):
 '''
 
 
-def emit_product(plan: GemmPlan) -> str:
+def emit_product(plan: BlockPlan) -> str:
     """Return a standalone Triton module whose `run(a, b, c=None)` multiplies torch tensors of the plan's class.
 
     The class: element types, majors of A and B, whether C has a tensor map. Extents are the kernel's arguments.

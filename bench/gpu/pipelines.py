@@ -62,7 +62,7 @@ def broken_plans() -> list[Any]:
     import legalsat as ls  # noqa: PLC0415
 
     products = (ls.Gemm(640, 512, 4096, "bf16"), ls.Gemm(1000, 777, 2048, "e4m3"), ls.Gemm(1024, 2048, 1024, "fp16"))
-    return [ls.synthesize(product, TARGET) for product in products]
+    return [ls.synthesize(product, TARGET).block for product in products]
 
 
 def prepare(folder: Path, plans: int) -> None:

@@ -76,7 +76,7 @@ def prepare(folder: Path) -> None:
     refused: list[str] = []
     for gemm, timed in products():
         try:
-            plan: Any = ls.synthesize(gemm, TARGET)
+            plan: Any = ls.synthesize(gemm, TARGET).block
             cubin = assemble(emit_ptx(plan), plan.target.architecture)
         except ls.LegalSatError as error:
             refused.append(f"{gemm}: {error}")

@@ -52,7 +52,7 @@ def prepare(folder: Path) -> None:
     entries: list[dict[str, Any]] = []
     for shape in SHAPES:
         product = ls.Gemm(*shape, "bf16")
-        chosen = ls.synthesize(product, TARGET)
+        chosen = ls.synthesize(product, TARGET).block
         for tile in joint._tiles(product, gpu):
             for solved in joint._planned(product, tile, gpu):
                 plan = joint.finished(product, gpu, [solved])

@@ -74,17 +74,16 @@ def products() -> list[tuple[Any, bool, bool]]:
 def prepare(folder: Path) -> None:
     """Write everything that a run needs."""
     import legalsat as ls  # noqa: PLC0415
-    from legalsat.backends import program  # noqa: PLC0415
     from legalsat.backends.triton.product import product_kernel_of  # noqa: PLC0415
-    from legalsat.backends.triton.product_program import image_of  # noqa: PLC0415
+    from legalsat.backends.triton.product_program import image_of, program_of  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)
     entries: list[dict[str, Any]] = []
     refused: list[str] = []
     for gemm, timed, by_text in products():
         try:
-            plan: Any = ls.synthesize(gemm, TARGET)
-            made, kernel = program(plan, "triton"), product_kernel_of(plan)
+            plan: Any = ls.synthesize(gemm, TARGET).block
+            made, kernel = program_of(plan), product_kernel_of(plan)
             image = image_of(made)
         except ls.LegalSatError as error:
             refused.append(f"{gemm}: {error}")
