@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from legalsat.analyses.typestate_form import Knowledge, View, covers, met, symbol_of, value_of
+from legalsat.analyses.typestate_pairs import paired
 from legalsat.analyses.typestate_program import Actor, Back, Enter, Head, Machine, Skip
 from legalsat.analyses.typestate_run import Run, Stuck
 from legalsat.analyses.typestate_state import Process, State, Symbol
@@ -87,7 +88,7 @@ def check(
     Raises:
         InvalidPipeline: it names what it does not declare.
     """
-    machine = Machine(pipeline, at_least or {})
+    machine = Machine(paired(pipeline), at_least or {})
     first = Run(machine, target, State(machine))
     _check_declarations(first)
     search = _Search(machine, target, max_forks)

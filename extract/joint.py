@@ -7,7 +7,7 @@ promising first, until no bound is below the best plan.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -18,12 +18,12 @@ from legalsat.errors import LegalSatError
 from legalsat.extract.contract import require_contract
 from legalsat.extract.cost import NANOSECONDS_PER_BOX
 from legalsat.extract.epilogue import Staged, epilogue_of
-from legalsat.extract.kernel_cost import kernel_costs
+from legalsat.extract.kernel_cost import kernel_cost
 from legalsat.extract.multiply import Multiplied, multiplied, registers
 from legalsat.extract.pipelines import has_pipeline
 from legalsat.extract.planner import EVERY_MEANS, NoLegalLayout, cached_plan, plan_swizzled
 from legalsat.extract.product_cost import least, product_cost
-from legalsat.extract.product_kernels import best_kernel, product_kernels
+from legalsat.extract.product_kernels import best_kernel, each_kernel
 from legalsat.gemm import ROW_BITS, Gemm, matrix_unit, readers_on, sums_of
 from legalsat.gemm_plan import GemmCandidate, GemmPlan
 from legalsat.operators import Copy
@@ -116,18 +116,16 @@ def gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
     return plan
 
 
-def candidates_of(plan: GemmPlan) -> tuple[GemmCandidate, ...]:
-    """Return all kernels of a plan's product, or its best tiles where there are none, cheapest first."""
-    operator, target = plan.operator, plan.target
+def candidates_of(plan: GemmPlan) -> Iterator[GemmCandidate]:
+    """Yield all kernels of a plan's product, or its best tiles where there are none, cheapest first."""
     if plan.tiled is not None:
-        named = ((f"{'x'.join(map(str, one.tile))}, {one.stages} stages", one) for one in plan.tiled.candidates)
-        return tuple(GemmCandidate(name, one.tile, one.stages, one.blocks, None, one.cost) for name, one in named)
-    kernels = [kernel for _, kernel in product_kernels(operator, target)]
-    costs = kernel_costs(operator, kernels, target)
-    return tuple(
-        GemmCandidate(str(one), one.tile, one.stages, one.blocks, one, cost)
-        for one, cost in zip(kernels, costs, strict=True)
-    )
+        for one in plan.tiled.candidates:
+            name = f"{'x'.join(map(str, one.tile))}, {one.stages} stages"
+            yield GemmCandidate(name, one.tile, one.stages, one.blocks, None, one.cost)
+    else:
+        for _, kernel in each_kernel(plan.operator, plan.target):
+            cost = kernel_cost(plan.operator, kernel, plan.target)
+            yield GemmCandidate(str(kernel), kernel.tile, kernel.stages, kernel.blocks, kernel, cost)
 
 
 def block_plan(operator: Gemm, target: Target) -> BlockPlan:

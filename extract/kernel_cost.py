@@ -67,19 +67,9 @@ def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> flo
 
 def kernel_cost(gemm: Gemm, kernel: ProductKernel, target: Target) -> ProductCost:
     """Return what a kernel is predicted to take, and of what that consists."""
-    return kernel_costs(gemm, [kernel], target)[0]
-
-
-def kernel_costs(gemm: Gemm, kernels: Sequence[ProductKernel], target: Target) -> list[ProductCost]:
-    """Return what each kernel is predicted to take."""
-    if not kernels:
-        return []
-    parts = _parts(Products.like(gemm, gemm.m, gemm.n, gemm.k), kernels, target)
-    rows = [np.broadcast_to(part, (1, len(kernels)))[0].round(1).tolist() for part in parts]
-    return [
-        ProductCost(**Parts(*numbers)._asdict(), padding_bytes=_relaid(gemm, kernel), shared_bytes=kernel.shared_bytes)
-        for kernel, *numbers in zip(kernels, *rows, strict=True)
-    ]
+    parts = _parts(Products.like(gemm, gemm.m, gemm.n, gemm.k), [kernel], target)
+    numbers = {name: round(float(part.flat[0]), 1) for name, part in parts._asdict().items()}
+    return ProductCost(**numbers, padding_bytes=_relaid(gemm, kernel), shared_bytes=kernel.shared_bytes)
 
 
 def _relaid(gemm: Gemm, kernel: ProductKernel) -> int:

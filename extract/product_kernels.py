@@ -157,13 +157,17 @@ def product_kernels(gemm: Gemm, target: Target, most: int | None = None) -> list
         target: a GPU with wgmma.
         most: how many to return; all when left out.
     """
+    return list(islice(each_kernel(gemm, target), most))
+
+
+def each_kernel(gemm: Gemm, target: Target) -> Iterator[tuple[float, ProductKernel]]:
+    """Yield what `product_kernels` returns."""
     kernels = kernels_of(class_of(gemm), target) if _multiplied(gemm, target) else ()
-    if not kernels:
-        return []
-    times = times_of(kernels, Products.like(gemm, gemm.m, gemm.n, gemm.k), target)[0]
-    cheapest = (one for one in np.argsort(times, kind="stable").tolist() if times[one] < np.inf)
-    legal = ((float(times[one]), kernels[one]) for one in cheapest if _legal(gemm, kernels[one], target))
-    return list(islice(legal, most))
+    if kernels:
+        times = times_of(kernels, Products.like(gemm, gemm.m, gemm.n, gemm.k), target)[0]
+        for one in np.argsort(times, kind="stable").tolist():
+            if times[one] < np.inf and _legal(gemm, kernels[one], target):
+                yield float(times[one]), kernels[one]
 
 
 def _multiplied(gemm: Gemm, target: Target) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from legalsat.block_plan import BlockPlan, block_from_json
 from legalsat.gemm import Gemm
+from legalsat.lazily import Lazily
 from legalsat.options import ProductBackend
 from legalsat.pipeline import Pipeline
 from legalsat.plan import (
@@ -135,11 +137,11 @@ class GemmPlan:
         return kernel_cost(self.operator, self.kernel, self.target)
 
     @property
-    def candidates(self) -> tuple[GemmCandidate, ...]:
+    def candidates(self) -> Sequence[GemmCandidate]:
         """All kernels of the product, or the best tiles where there are none, cheapest first; found when asked for."""
         from legalsat.extract.joint import candidates_of  # noqa: PLC0415 - the planner makes plans
 
-        return candidates_of(self)
+        return Lazily(candidates_of(self))
 
     @property
     def pipeline(self) -> Pipeline:

@@ -105,7 +105,9 @@ def _wait_group(op: WaitGroup) -> str:
 
 
 def _guard(op: Guard) -> str:
-    return f"if {op.cursor} is {op.trips} or more:" if op.cursor else f"if {op.trips} is 1 or more:"
+    if op.cursor:
+        return f"if {op.cursor} is {op.trips} or more:"
+    return f"if {op.trips.name} is {1 - op.trips.plus} or more:" if op.trips.name else f"if {op.trips} is 1 or more:"
 
 
 _WORDS: dict[type, Callable[[Any], str]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from legalsat.extract.product_kernels import product_kernels
 from legalsat.extract.product_maps import maps_of
 from legalsat.gemm_plan import GemmPlan
 from legalsat.pipeline_text import role_lines
@@ -80,5 +79,4 @@ def _mma(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
 
 
 def _considered(plan: GemmPlan) -> list[str]:
-    first = product_kernels(plan.operator, plan.target, SHOWN)
-    return table([(duration(time), str(kernel)) for time, kernel in first])
+    return table([(duration(one.cost.nanoseconds), one.name) for one in plan.candidates[:SHOWN]])
