@@ -46,9 +46,9 @@ def synthesize(args: Namespace) -> Answer:
 
 
 def _draw(plan: GemmPlan, file: str) -> None:
-    """Write the chart of a block's pipeline, of a dozen turns at most."""
-    pipeline, turns = plan.pipeline, -(-plan.operator.k // plan.tile[2])
-    chart = gantt(pipeline, dict.fromkeys(pipeline.symbols, min(turns, MOST_TURNS) - 1))
+    """Write the chart of a CTA's program for one tile, or two of consumers in turn, of a dozen k-tiles at most."""
+    pipeline, turns = plan.pipeline, min(-(-plan.operator.k // plan.tile[2]), MOST_TURNS)
+    chart = gantt(pipeline, {name: 1 if "tile" in name.split()[0] else turns - 1 for name in pipeline.symbols})
     files.write(file, chart)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from legalsat.block_plan import BlockPlan, block_from_json
 from legalsat.gemm import Gemm
 from legalsat.lazily import Lazily
+from legalsat.mma import Mma
 from legalsat.options import ProductBackend
 from legalsat.pipeline import Pipeline
 from legalsat.plan import (
@@ -114,6 +115,15 @@ class GemmPlan:
 
         grid = grid_of(self.operator, self.kernel, self.target)
         return Launch(self.kernel.threads // 32, 0 if self.kernel.store == "sums" else grid)
+
+    @property
+    def mma(self) -> Mma | None:
+        """How tiles are multiplied; None where no matrix unit reads shared memory by itself."""
+        kernel, element = self.kernel, self.operator.dtype.name
+        if kernel is None:
+            return self.block.mma
+        shape = (64, kernel.tile[1], kernel.tile[2] // len(kernel.b.offsets[0]))
+        return Mma("wgmma", shape, (element, element, "fp32"), kernel.warpgroups, kernel.a, kernel.b)
 
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:

@@ -69,8 +69,9 @@ def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
 
 
 def _mma(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
-    element = plan.operator.dtype
-    shape = f"wgmma m64n{kernel.tile[1]}k{kernel.tile[2] // len(kernel.b.offsets[0])}"
+    element, mma = plan.operator.dtype, plan.mma
+    assert mma is not None
+    shape = "wgmma m{}n{}k{}".format(*mma.shape)
     words: list[tuple[str, ...]] = [("", "major", "descriptor", "leading", "stride", "bytes to each step along K")]
     names = ("B", "A") if kernel.swapped else ("A", "B")
     pairs = zip(names, (kernel.a, kernel.b), strict=True)
