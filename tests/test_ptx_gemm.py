@@ -131,18 +131,18 @@ def test_the_machine_notices(what: str) -> None:
 @pytest.mark.parametrize("case", PRODUCTS, ids=str)
 def test_numbers_are_those_of_the_plan(case: Case) -> None:
     """The barrier counts what the maps bring, and every descriptor is one that the plan names."""
-    plan = planned(case)
-    text, launch = emit_ptx(plan.block), launch_of(plan.block)
-    assert plan.block.mma is not None and plan.block.mma.a is not None and plan.block.mma.b is not None
-    boxes = [shared.boxes for shared in (plan.block.a.shared[0], plan.block.b.shared[0])]
+    plan = planned(case).block
+    text, launch = emit_ptx(plan), launch_of(plan)
+    assert plan.mma is not None and plan.mma.a is not None and plan.mma.b is not None
+    boxes = [shared.boxes for shared in (plan.a.shared[0], plan.b.shared[0])]
     # How bytes are swizzled, which the model of the copy engine knows of sm_90 alone, does not change their number.
     maps = [replace(tm, swizzle="none") for tm in launch.maps]
     brought = sum(count * ls.tx_bytes(tm) for count, tm in zip(boxes, maps, strict=False))
     assert re.findall(r"expect_tx\S* _, \S+ (\d+);", text) == [str(brought)]
     assert text.count("complete_tx::bytes") == sum(boxes)
     words = {int(word) for word in re.findall(r"add\.u64 %d\d+, %d\d+, (\d{6,});", text)}
-    assert words == {plan.block.mma.a.word(0, 0), plan.block.mma.b.word(0, 0)}
-    assert len(re.findall(r"mbarrier\.init", text)) == 2 * plan.stages + (plan.block.mma.unit == "tcgen05")
+    assert words == {plan.mma.a.word(0, 0), plan.mma.b.word(0, 0)}
+    assert len(re.findall(r"mbarrier\.init", text)) == 2 * plan.stages + (plan.mma.unit == "tcgen05")
     assert launch.shared <= plan.target.shared_bytes_per_block
     assert launch.grid == -(-case.extent[0] // plan.tile[0]) * -(-case.extent[1] // plan.tile[1])
     assert launch.threads == 32 * plan.launch.warps

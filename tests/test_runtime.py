@@ -103,12 +103,13 @@ def arrays_of(product: ls.Gemm, dtype: str = "fp16") -> tuple[Any, Any, Any]:
 
 
 def test_a_product_is_launched_as_its_plan_says(driver: RecordingDriver) -> None:
-    plan = ls.synthesize(LEGAL, "h200")
+    whole = ls.synthesize(LEGAL, "h200")
+    plan = whole.block
     kernel, (a, b, c) = kernel_of(LEGAL, driver), arrays_of(LEGAL)
     assert kernel(a, b, out=c, stream=STREAM) is c
     asked = driver.calls()
     maps = [one for one in asked if one["call"] == "cuTensorMapEncodeTiled"]
-    planned = [plan.block.a.tensor_maps[0], plan.block.b.tensor_maps[0], plan.block.c.tensor_maps[-1]]
+    planned = [plan.a.tensor_maps[0], plan.b.tensor_maps[0], plan.c.tensor_maps[-1]]
     for one, tm, address in zip(maps, planned, (A, B, C), strict=True):
         assert one["address"] == address
         assert (one["global_dim"], one["global_stride"], one["box"]) == tuple(
@@ -118,7 +119,7 @@ def test_a_product_is_launched_as_its_plan_says(driver: RecordingDriver) -> None
         assert one["enums"] == [driver_value(field, getattr(tm, field)) for field in fields]
     launch = asked[-1]
     tiles = -(-LEGAL.m // plan.tile[0]) * -(-LEGAL.n // plan.tile[1])
-    shared = int(re.search(r"with (\d+) bytes of dynamic", plan.emit("ptx"))[1])  # type: ignore[index]
+    shared = int(re.search(r"with (\d+) bytes of dynamic", whole.emit("ptx"))[1])  # type: ignore[index]
     assert launch["call"] == "cuLaunchKernelEx" and launch["extra"] == 0
     assert (launch["grid"], launch["block"]) == ([tiles, 1, 1], [32 * plan.launch.warps, 1, 1])
     assert (launch["shared"], launch["stream"], launch["context"]) == (shared, STREAM, 0x1000)
