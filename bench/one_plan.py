@@ -1,0 +1,139 @@
+"""Is what is planned, costed, explained and proven what runs?
+
+    python -m bench.one_plan [PRODUCTS] [SEED]     # 200 random products for h200 when left out; no GPU is needed
+
+Of each product the plan, the text that it prints, the launch that it makes and the program that is proven are read
+separately and compared field by field: tile, stages, cluster, split, consumers, registers, grid, shared memory,
+tensor maps, arrivals and bytes of barriers, k-tiles, predicted time. Writes bench/results/one_plan.json.
+
+Movements are not compared yet: their printers take stages and bytes of a plan's program, and order loads themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import legalsat as ls
+from legalsat.backends import program
+from legalsat.pipeline import Expect, Load, Multiply, Registers, walk
+from legalsat.runtime.program import MapsArgument, NumberArgument
+from legalsat.show import duration
+
+TARGET, PRODUCTS, SEED = "h200", 200, 7
+RESULTS = Path(__file__).parent / "results" / "one_plan.json"
+Compared = tuple[str, Any, Any]
+
+
+def drawn(r: random.Random) -> ls.Gemm:
+    """Return a product: usual and odd extents, rows in a pitch of their own, either major axis, any type."""
+    m, n, k = (r.choice((r.randint(1, 300), 64 * r.randint(1, 70), r.randint(1, 9000))) for _ in range(3))
+    dtype = r.choice(("bf16", "bf16", "fp16", "e4m3", "fp32"))
+    pitch = k + r.choice((0, 0, 1, 8))
+    a = ls.Tensor((m, k), dtype, (pitch, 1))
+    b = ls.Tensor((n, k), dtype, r.choice(((k, 1), (1, n))))
+    return ls.Gemm(m, n, k, dtype, a=a, b=b, constant_b=r.random() < 0.3)
+
+
+def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
+    """Yield a field's name, what the plan says of it, and what the text, the launch or the program says."""
+    kernel, cost, made, asked = plan.kernel, plan.cost, program(plan), plan.operator
+    assert kernel is not None
+    text = {name: int(value) for name, value in re.findall(r"constexpr int (\w+) = (\d+);", made.text)}
+    yield "tile, text", plan.tile, (text["tile_m"], text["tile_n"], text["tile_k"])
+    yield "stages, text", plan.stages, text["stages"]
+    yield "cluster, text", kernel.cluster, (text["cluster_m"], text["cluster_n"])
+    yield "split, text", kernel.split, text["split"]
+    yield "registers, text", plan.registers, (text["keeper_registers"], text["loader_registers"])
+    words = [
+        int(word, 16) for word in re.findall(r"constexpr unsigned long long [ab]_word = (0x[0-9a-f]+)ull;", made.text)
+    ]
+    mma = plan.mma
+    assert mma is not None
+    yield "descriptors, text", [0 if one is None else one.descriptor.word for one in (mma.a, mma.b)], words
+
+    launch = made.recipes[-1]
+    yield "entry, text", True, f" {launch.entry}(" in made.text
+    yield "warps, launch", plan.launch.warps, launch.threads / 32
+    m, n = (asked.n, asked.m) if kernel.swapped else (asked.m, asked.n)
+    tiles = math.prod(kernel.clusters(m, n)) * kernel.cluster_blocks
+    yield "grid, launch", plan.launch.programs or tiles, launch.grid[0]
+    yield "cluster, launch", kernel.cluster_blocks, launch.cluster[0]
+    yield "shared bytes, launch", cost.shared_bytes, launch.shared
+    maps = [one.map for given in launch.arguments if isinstance(given, MapsArgument) for one in given.maps]
+    yield "tensor maps, launch", list(plan.tensor_maps), maps[: len(plan.tensor_maps)]
+    numbers = [given.value for given in launch.arguments if isinstance(given, NumberArgument)]
+    yield "extents, launch", [m, n, asked.k], numbers[:3]
+    yield "relayouts, launch", sum(one != "none" for one in kernel.relayouts), len(made.before)
+
+    pipeline = plan.pipeline
+    rings = {ring.name: ring for ring in pipeline.barriers}
+    sharing = text["cluster_m"] + text["cluster_n"] - 1
+    readers = len({role.name for role in pipeline.roles if role.name.startswith("consumer")})
+    yield "stages, program", plan.stages, rings["full"].stages
+    yield "bytes, program", text["a_bytes"] + text["b_bytes"], rings["full"].transaction_bytes
+    yield "arrivals, program", 4 * sharing * (1 if kernel.alternate else readers), rings["empty"].arrivals
+    yield "consumers, program", text["warpgroups"], readers
+    yield "cluster, program", kernel.cluster_blocks, pipeline.cluster
+    ops = [op for role in pipeline.roles for op in walk(role.body)]
+    yield "registers, program", set(plan.registers), {op.count for op in ops if isinstance(op, Registers)}
+    yield (
+        "expected bytes, program",
+        rings["full"].transaction_bytes,
+        max(op.bytes for op in ops if isinstance(op, Expect)),
+    )
+    yield (
+        "loads, program",
+        True,
+        all(op.bytes <= text["a_bytes"] + text["b_bytes"] for op in ops if isinstance(op, Load)),
+    )
+    yield "multiplies, program", {"wgmma"}, {op.unit for op in ops if isinstance(op, Multiply)}
+    held = sum(ring.stages * ring.bytes for ring in pipeline.buffers) + 16 * plan.stages
+    yield "shared memory, program", True, held <= cost.shared_bytes
+    yield "proof", True, ls.check_pipeline(plan).proven
+
+    said = str(plan)
+    yield "time, print", True, f"time {duration(cost.nanoseconds)}" in re.sub(r" +", " ", said)
+    yield "tile, print", True, " x ".join(map(str, plan.tile)) in said
+    yield "time, candidates", cost.nanoseconds, plan.candidates[0].cost.nanoseconds
+    yield "kernel, candidates", kernel, plan.candidates[0].kernel
+
+
+def main(count: int = PRODUCTS, seed: int = SEED) -> int:
+    """Compare, print and write; return 1 where anything differs."""
+    r = random.Random(seed)
+    differ: list[dict[str, str]] = []
+    classes, fields, agree, tried = Counter[str](), 0, 0, 0
+    while tried < count:
+        plan = ls.synthesize(drawn(r), TARGET)
+        if plan.kernel is None:  # planned operand by operand, which is another printer's
+            continue
+        tried += 1
+        wrong = []
+        for name, ours, theirs in compared(plan):
+            fields += 1
+            if ours != theirs:
+                wrong.append({"product": str(plan.operator), "field": name, "plan": str(ours), "other": str(theirs)})
+        agree, differ = agree + (not wrong), differ + wrong
+        classes["ping-pong" if plan.kernel.alternate else "overlapped" if plan.kernel.deferred else "cooperative"] += 1
+        classes[f"realign {plan.kernel.realign}"] += 1
+        classes[f"C by {plan.kernel.store}"] += 1
+        classes["split" if plan.kernel.split > 1 else "cluster" if plan.kernel.cluster_blocks > 1 else "one CTA"] += 1
+    for one in differ:
+        print(f"{one['product']}: {one['field']}: plan {one['plan']}, else {one['other']}")
+    print(f"{agree} of {tried} products agree, in {fields} fields; {dict(sorted(classes.items()))}")
+    found = {"question": "is what is planned what runs", "target": TARGET, "seed": seed, "products": tried}
+    found |= {"agree": agree, "fields": fields, "classes": dict(sorted(classes.items())), "differ": differ}
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return int(bool(differ))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))
