@@ -25,7 +25,7 @@ from legalsat.rules import TENSOR_MAP_RULES, judge
 from legalsat.rules.causes import FOLLOWS
 from legalsat.rules.movement import no_tensor_memory_accelerator
 from legalsat.sites import Movement, TmaCopy, WgmmaMultiply, descriptor_site
-from legalsat.targets import Target
+from legalsat.targets import Target, target_of_text
 from legalsat.targets import target as as_target
 from legalsat.tcgen05 import InstructionDescriptor
 from legalsat.tcgen05_sites import Tcgen05Mma
@@ -262,7 +262,8 @@ def explain(
             CUresult by number or name, a descriptor's word; an exception that has such a text; a CUresult or a word as
             an int; the 128 bytes of a CUtensorMap as `bytes`, `bytearray` or cuda-python's object. An array is always a
             tensor, one of 128 bytes too: give `array.tobytes()` for a map.
-        target: a GPU; a plan is judged on it whatever it was made for.
+        target: a GPU; a plan is judged on it whatever it was made for. For a text also one that has no table, such as
+            "v100".
         tile: elements of a tile along each axis; for tensors and arrays only.
         consumer: who reads the tile in shared memory; for tensors, arrays, and descriptors beside a layout only.
         layout: for a matrix descriptor or its word: how the tile lies in shared memory that it is to describe, rows of
@@ -282,7 +283,8 @@ def explain(
     """
     from legalsat.subjects import subject_of  # noqa: PLC0415 - its rows call violations
 
-    gpu, uses = as_target(target), integer(uses, "uses", low=1, high=MOST_USES)
+    of_text = beside is None and isinstance(subject, str | BaseException)
+    gpu, uses = (target_of_text if of_text else as_target)(target), integer(uses, "uses", low=1, high=MOST_USES)
     if isinstance(subject, Mapping):
         subject = from_fields(subject)
     if beside is not None:

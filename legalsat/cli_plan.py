@@ -20,7 +20,7 @@ from legalsat.extract.planner import NoLegalLayout
 from legalsat.plan import InvalidPlan, Plan
 from legalsat.show import show_plan
 from legalsat.show_explanation import show_explanation
-from legalsat.targets import Target
+from legalsat.targets import Target, target_of_text
 from legalsat.targets import target as as_target
 
 _LAYOUT_OPTIONS = ("shape", "dtype", "strides", "align")
@@ -114,7 +114,7 @@ def _explain_beside(args: Namespace) -> Answer:
 def _subject(args: Namespace) -> tuple[Any, Target]:
     """Return what to explain, and for which target."""
     if args.text is not None or args.plan == "-":
-        return args.text if args.text is not None else sys.stdin.read(), as_target(args.target)
+        return args.text if args.text is not None else sys.stdin.read(), target_of_text(args.target)
     if args.plan is not None:
         return _in_file(args)
     target = as_target(args.target)
@@ -150,7 +150,7 @@ def _in_file(args: Namespace) -> tuple[Any, Target]:
     wanted = args.target or chip_of(text)
     if not wanted:
         raise InvalidPlan(f"{args.plan} is no plan; if it is pasted text, give --target, a GPU such as h200")
-    return text, as_target(wanted)
+    return text, target_of_text(wanted)
 
 
 def _text_of(file: str) -> str | None:

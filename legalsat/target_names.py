@@ -54,6 +54,22 @@ _NEAREST = {
     "cdna3": ("a family", "gfx942"),
     "cdna4": ("a family", "gfx950"),
 }
+# Chips before cp.async, of which texts are explained though they have no table: names, KiB of a block's shared memory.
+_OLDER = (
+    ("sm_37", r"k[248]0\w?|kepler", 48),
+    ("sm_52", r"m(?:4|6|10|40|60)|(?:gtx)?9[5-8]0(?:ti|m)*|(?:gtx)?titanx?|maxwell", 48),
+    ("sm_60", r"p100\w*|gp100|pascal", 48),
+    ("sm_61", r"p4|p40|(?:gtx)?10[1-8]0(?:ti|m)*|titanxp", 48),
+    ("sm_70", r"v100\w*|titanv|gv100|volta", 96),
+    ("sm_72", r"xavier\w*", 96),
+    ("sm_75", r"t4g?|(?:rtx)?20[5-8]0(?:ti|super)*|gtx16[5-6]0(?:ti|super)*|quadrortx\d000|titanrtx|turing", 64),
+    ("gfx908", r"mi100", 64),
+    ("gfx906", r"mi[56]0", 64),
+    ("gfx1100", r"(?:rx)?7900\w*|gfx11\d\d", 64),
+    ("gfx1200", r"(?:rx)?90[67]0\w*|gfx12\d\d", 64),
+)
+_PARTS = re.compile(r"\b(?:laptop|mobile|gpus?|nvl\d+|cards?)\b")  # words of a whole machine
+_OLDER_ARCHITECTURE = re.compile(r"sm[3-7]\d")
 # Cards of a series, of which one or two have a table.
 _SERIES = (
     (re.compile(r"(?:rtx)?20[5-8]0(?:ti|super)*|gtx16[5-6]0(?:ti|super)*|quadrortx\d000"), *_NEAREST["sm_75"]),
@@ -88,6 +104,27 @@ def table_named(name: str, tables: Collection[str]) -> str | None:
         number = f"sm_{capability[1]}{capability[2]}"
         return next((table for table in (f"{number}a", number) if table in tables), None)
     return None
+
+
+def chip_named(name: str, tables: Collection[str]) -> tuple[str, int]:
+    """Return the architecture of a chip that has no table, and the bytes of its blocks' shared memory.
+
+    The architecture is one of `tables` for another card of a series, and the bytes are 0 then; "" for an unknown name.
+    """
+    key = name[:_MOST].strip().lower()
+    bare = _MEMORY.sub(" ", _NOISE.sub(" ", _PARTS.sub(" ", key.replace("_", " "))))
+    plain = _squash(bare) or _squash(key)
+    if (table := table_named(bare, tables)) is not None:
+        return table, 0
+    for architecture, names, kib in _OLDER:
+        if plain == _squash(architecture) or re.fullmatch(names, plain):
+            return architecture, kib * 1024
+    if _OLDER_ARCHITECTURE.fullmatch(plain):
+        return f"sm_{plain[2:]}", 48 * 1024
+    near = (words[1] for pattern, *words in _SERIES if pattern.fullmatch(plain))
+    family = _NEAREST.get(plain, ("", ""))[1].partition(",")[0].partition(" ")[0]
+    found = next(near, family)
+    return (found, 0) if found in tables else ("", 0)
 
 
 def unknown_name(name: Any, tables: Collection[str]) -> str:

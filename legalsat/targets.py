@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from legalsat.errors import InvalidInput
-from legalsat.target_names import table_named, unknown_name
+from legalsat.target_names import chip_named, table_named, unknown_name
 
 # Limits that every tensor memory accelerator shares so far.
 MAX_RANK = 5
@@ -374,3 +374,31 @@ def target(name: Any) -> Target:
     if found is None:
         raise UnknownTarget(unknown_name(name, TARGETS))
     return TARGETS[found]
+
+
+def target_of_text(name: Any) -> Target:
+    """Return the target called `name` as far as explaining a text needs it, also of chips that have no table.
+
+    Another card of a series is taken as its architecture; an older chip has none of the units of these tables. No plan
+    is made for either.
+
+    Raises:
+        UnknownTarget: no such chip is known.
+    """
+    architecture, shared = ("", 0)
+    if isinstance(name, str) and table_named(name, TARGETS) is None:
+        architecture, shared = chip_named(name, TARGETS)
+    if not architecture:
+        return target(name)
+    shown = name.strip().lower()
+    if not shared:
+        return replace(TARGETS[architecture], name=shown, basis=f"as {architecture}, not measured")
+    return Target(
+        shown,
+        architecture,
+        "amd" if architecture.startswith("gfx") else "nvidia",
+        shared,
+        shared,
+        BankModel(32, accesses="sm_80"),
+        multiplies=() if "sm_" <= architecture < "sm_70" else _HALVES[:1],
+    )
