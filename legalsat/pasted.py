@@ -12,10 +12,12 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain import explain_tensor_map
 from legalsat.extract.explain_word import explain_word, unit_lacking, word_of
+from legalsat.pasted_accesses import explain_accesses
 from legalsat.pasted_code import Pasted, with_code
 from legalsat.pasted_fragments import without_asides
 from legalsat.pasted_grammar import even, plain
 from legalsat.pasted_host_code import encoded_maps
+from legalsat.pasted_limits import explain_limits
 from legalsat.pasted_maps import PrintedMap, printed_maps
 from legalsat.pasted_multiplies import explain_multiplies, legal_multiplies
 from legalsat.pasted_products import explain_products
@@ -54,8 +56,8 @@ FORMS = (
 )
 _BETWEEN_DIGITS = re.compile(r"0[xX]|[\s,]")
 _MAP_DIGITS = re.compile(r"[0-9a-fA-F]{256}")
-# A product of a library that failed, or a copy, in whatever words.
-_FAILED = re.compile(
+# A product of a library that failed, or a copy, in whatever words: code may be judged by what such calls take.
+_FAILED_CALL = re.compile(
     r"CUBLAS_STATUS_[A-Z]\w+|CUDNN_STATUS_[A-Z]\w+|\btma\b.{0,40}\b(?:error|fail)|misaligned", re.IGNORECASE
 )
 _MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
@@ -83,6 +85,7 @@ def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
     sentences = _without(
         shared,
         [
+            *explain_limits(evened, target),
             *explain_products(readable, target),
             *explain_multiplies(readable, target),
             *explain_sentences(spoken, target),
@@ -98,14 +101,16 @@ def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
     fits = legal_multiplies(readable, target)
     known |= {"TCGEN003", "TCGEN004"} if fits else set()
     causes = [one for one in explain_causes(spoken, target) if one.code not in known]
-    named = [*shared, *(sentences or _without(shared, causes))]
+    accesses = [] if sentences or causes else explain_accesses(evened, {one.number for one in results}, target)
+    named = [*shared, *(sentences or _without(shared, causes)), *accesses]
+    failures = _without(named, failures)
     said, followed = [*named, *failures], follow(readable)
     base = explain_printed_tensors(readable, followed, target, said, uses)
     if base is None and said:
         base = _of_text(named, failures, target)
     # That some check failed is told where nothing in the text says which.
     checks = [] if base is not None else list(explain_failed_check(spoken, target))
-    failed = bool(said or checks) or _FAILED.search(readable) is not None
+    failed = bool(said or checks) or _FAILED_CALL.search(readable) is not None
     found = with_code(base, followed, Pasted(readable, said, target, uses), failed=failed)
     if checks and (found is None or not found.diagnostics):
         return _of_text(checks, [], target)
@@ -177,7 +182,11 @@ def _explain_instruction(pasted: InstructionWord, target: Target) -> Explanation
 
 def _explain_results(results: list[Returned], target: Target) -> list[Diagnostic]:
     numbers = dict.fromkeys(returned.number for returned in results)
-    calls = [FailedCall(n, any(r.encodes for r in results if r.number == n)) for n in numbers]
+    calls = [
+        FailedCall(n, any(one.encodes for one in of), launches=any(one.launches for one in of))
+        for n in numbers
+        if (of := [one for one in results if one.number == n])
+    ]
     return [diagnostic for call in calls for diagnostic in explain_result(call, target)]
 
 

@@ -106,6 +106,17 @@ CAUSES = (
         unless=r"\b(?:16|256|1024)\b|exceed|inner|smaller|larger|<=|>=|threads|rasteriz",
     ),
     Cause(
+        "WGMMA004",
+        r"swizzl",
+        r"(?:overlap|straddl|cross|across|boundar|(?:not|n't) align).{0,80}warp|warp[- ]?tile.{0,80}(?:overlap|"
+        r"straddl|cross|swizzl|"
+        r"boundar)|swizzl.{0,80}(?:overlap|straddl|boundar\w+ of)",
+        "a swizzle's atoms lie across the boundary between the tiles of two warps or warpgroups",
+        "take tiles for each warpgroup that are a multiple of the swizzle's span, 64 elements of 16 bits for 128B, "
+        "or a "
+        "narrower swizzle",
+    ),
+    Cause(
         "MDESC004",
         r"canonical|(?:matrix|smem|mma)[ _]desc|core[- ]matri(?:x|ces)|special layout",
         r"not a |required to be|never the correct|canonical.{0,40}(?:layout|expected)|cannot encode|invalid",
@@ -206,7 +217,8 @@ CAUSES = (
     Cause(
         "TMA009",
         r"swizzl",
-        r"granular|(?:inner|box|tile|block|dim|extent|width|minor|contiguous|bytes)\w*.{0,80}(?:"
+        r"granular|multiple of the .{0,24}(?:minor|inner)|(?:inner|box|tile|block|dim|extent|width|minor|contiguous|"
+        r"bytes)\w*.{0,80}(?:"
         + _LIMIT
         + r"|equal|match)|(?:"
         + _LIMIT
@@ -250,7 +262,7 @@ CAUSES = (
     Cause(
         "TMA003",
         r"box|block|tile|smem",
-        r"(?:" + _LIMIT + r").{0,40}\b256\b|\b256\b.{0,30}(?:" + _LIMIT + ")",
+        r"(?:" + _LIMIT + r").{0,40}\b256\b|\b256\b.{0,30}(?:" + _LIMIT + r")|\bbox\b.{0,30}too (?:large|big|wide)",
         "a box has more than 256 elements along an axis",
         SPLIT_BOX,
         unless=r"threads|bytes|mma|registers|columns|instruction|M-mode|N-mode|wgmma|head",
@@ -267,7 +279,7 @@ CAUSES = (
         "TMA002",
         r"shape|size|dim|extent",
         r"positive|non-?zero|not be (?:zero|0)|greater than (?:0|zero)|> ?0\b|is (?:0|zero)\b|"
-        r"must be >= ?1|got 0\b|empty",
+        r"must be >= ?1\b|got 0\b|empty",
         "an extent of the tensor is 0",
         EXTENT,
         unless=r"stride|registers|align|smem|shared|cluster|stage|grid|dynamic|head_dim|log2",
@@ -308,7 +320,7 @@ CAUSES = (
     ),
     Cause(
         "TMA005",
-        r"stride|pitch|leading[ _]dim|\bld[abcd]?\b|\blda\b|row[ _]?(?:size|bytes|length)",
+        r"stride|pitch|leading[ _]dim|\bld[abcdm]?\b|row[ _]?(?:size|bytes|length)",
         rf"(?:{_ASKS}|must be).{{0,60}}(?:{_SIXTEEN})|(?:{_SIXTEEN}).{{0,40}}(?:{_ASKS})|\b16B\b",
         "a stride is no multiple of 16 bytes",
         PAD,
@@ -342,7 +354,8 @@ CAUSES = (
         r"16|\w*align\w*)\s?[!=]=\s?0",
         "an extent that becomes a stride is no multiple of 16 bytes",
         _SCALED_TYPES,
-        unless=r"threads|warps|registers|\b64\b|mma_?k|block_?size|num_warps|stage|cluster|sequence|batch",
+        unless=r"threads|warps|registers|\b64\b|mma_?k|block_?size|num_warps|stage|cluster|sequence|batch|parallel|heads|"
+        r"experts|ranks?\b|world|(?:<=|at most|up to) ?256\b",
     ),
     Cause(
         "TMA005",
@@ -360,7 +373,7 @@ CAUSES = (
         r"dtype|data[ _]?type|element[ _]?type|elemtype|type",
         r"(?:unsupported|not supported|unknown|invalid|"
         r"unexpected|no tma|cannot).{0,80}(?:tma|tensor ?_?map|descriptor)|(?:tma|tensor ?_?map|descriptor).{0,80}"
-        r"(?:unsupported|not supported|unknown|invalid|does not support)",
+        r"(?:unsupported|not supported|unknown|invalid|does not support|has no\b|lacks\b)",
         "no tensor map has the element type",
         "view the elements as an unsigned integer of the same size",
         unless=r"type 'nonetype'|attributeerror|keyerror",
@@ -419,6 +432,7 @@ CAUSES = (
     Cause(
         "TOOL007",
         r"num_?warps|warp ?_?groups?|\w*_warps|threads",
+        r"warps.{0,40}(?:multiple of|divisib\w+ by|%) ?4\b|"
         r"(?:wgmma|warp ?group|mma|setmaxnreg|consumer|pingpong|cooperative|tma).{0,80}"
         r"(?:divisib|multiple|requires?|must|only)|(?:divisib|multiple|requires?|must|only|at least).{0,80}(?:wgmma|"
         r"warp-?_? ?group|setmaxnreg|128)",
@@ -497,7 +511,7 @@ CAUSES = (
         "TOOL004",
         r"arch_major|\bsm (?:major|version|\d)|compute[ _]capab|get_device_capability|__cuda_arch|\btma\b|wgmma|"
         r"tcgen05|tmem|gmma|hopper|blackwell|sm_?\d\da?|sm\d\d|compute capab|deep_?gemm|flash.?attention|fa3|"
-        r"cluster|mxfp|nvfp|fp8|ampere|\bmma\b|\bptx\b",
+        r"cluster|mxfp|nvfp|fp8|ampere|\bmma\b|\bptx\b|\b[abh][1-3]00\b",
         r"arch_major\(\) *==|expected is_sm\w+ to be|"
         r"(?:requires?|needs?|only|supports?|supported|not (?:implemented|available|compiled|"
         r"built|applicable)|unsupported|undefined).{0,80}(?:hopper|blackwell|ampere|turing|sm (?:major|version)|"

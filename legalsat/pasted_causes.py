@@ -14,12 +14,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from legalsat.pasted_cause_table import CAUSES
-from legalsat.pasted_grammar import Cause
-from legalsat.pasted_program_causes import LAST_CAUSES, OWN_CHECKS, PROGRAM_CAUSES
+from legalsat.pasted_conditions import MULTIPLE, SHORTENED, condition
+from legalsat.pasted_grammar import Cause, without_layouts
+from legalsat.pasted_operand_causes import OPERAND_CAUSES
+from legalsat.pasted_program_causes import ASKED, EXTENTS, LAST_CAUSES, OWN_CHECKS, PROGRAM_CAUSES
 from legalsat.pasted_results import RESULTS
 
 LONGEST_LINE, MOST_LINES = 400, 400
-ROWS = (*PROGRAM_CAUSES, *CAUSES, *LAST_CAUSES)
+ROWS = (*PROGRAM_CAUSES, *OPERAND_CAUSES, *CAUSES, *LAST_CAUSES)
 # What names nothing by itself: results, which are told apart, and files.
 _A_RESULT = re.compile(
     "|".join(
@@ -54,7 +56,10 @@ CONTEXT = re.compile(
     r"block[-_ ]?scal|scale_[ab]|\btil(?:es?|ing)\b|\bmma\b|\bptx|"
     r"page[ _-]?size|attention|attn|recipe|capability|cudnn|marlin|gptq|\bawq\b|group_?size|quantiz|features|"
     r"tensor_parallel|tactic|occupancy|cooperative launch|workspace size|\bregisters?\b|setmaxn?reg|racecheck|"
-    r"unsupported arch|\btvm\b|tile_?lang|warp[- ]?speciali|helion|mlir|nvptx",
+    r"unsupported arch|architecture|im2col|constexpr|static[ _]assert|copy_?(?:atom|traits)|tiled_?copy|scalar type|"
+    r"cp[._]async|\bfp8|_aligned|aligned\b|\btvm\b|"
+    r"tile_?lang|warp[- ]?speciali|"
+    r"helion|mlir|nvptx",
     re.IGNORECASE,
 )
 
@@ -68,6 +73,16 @@ _ASKING = re.compile(
     r"restrict|\bis 0\b|unable|n't\b|except|inval|hazard|subscri|zero|same|needs?\b|but got|request|fit|require",
     re.IGNORECASE,
 )
+
+# Quantities of kernels, and names of programs' variables.
+_QUANTITY = re.compile(
+    r"[a-z\d]_\w|[a-z][A-Z]|\b[A-Z]{1,3}\b|^[kmnd]$|\b(?i:dim\w*|strides?|shapes?|sizes?|extents?|pointers?|address\w*|offsets?|"
+    r"heads?|threads?|warps?|blocks?|tiles?|channels?|groups?|rows|columns|width|length|elements|bytes|bits|rank|stages?|"
+    r"features|tokens|alignment|numel|range)\b(?! (?:of|in) the (?:file|image|batch))"
+)
+
+_CODE = re.compile(r"(?:if|elif|for|while|def|return|#|//)\b")
+_MEASURES = (MULTIPLE.partition("{")[0], "at least", "at most", "a power")
 
 
 class Named(NamedTuple):
@@ -90,12 +105,25 @@ def named_causes(text: str) -> Iterator[Named]:
 
 def failed_check(text: str) -> Named | None:
     """Return the line of an even text that tells of a program's own check; None if it is about other things."""
-    if not _speaks_of_kernels(text):
-        return None
     lines = text.split("\n")
     clauses = _clauses([*lines, *map(" ".join, pairwise(lines))])
     bare = [(line, _A_RESULT.sub(" ", _A_PATH.sub(_bare_path, line))) for line in clauses]
+    asking = next((Named(line, asks) for line, words in bare if (asks := _asks(words))), None)
+    if asking is not None or not _speaks_of_kernels(text):
+        return asking
     return next((Named(line, own) for own in OWN_CHECKS for line, words in bare if _names(own, words)), None)
+
+
+def _asks(clause: str) -> Cause | None:
+    """Return the cause of a line that asks a number of a quantity that it names; None if it does not."""
+    asked = condition(clause)
+    if not _QUANTITY.search(asked.quantity) or _compiled(OWN_CHECKS[0].unless).search(clause) or _CODE.match(clause):
+        return None
+    if not asked.asks.startswith(_MEASURES):
+        return None
+    # Without a word of kernels around it no rule of the hardware is meant.
+    of_programs = (cause for cause in ROWS if cause.code == EXTENTS.code and _names(cause, clause))
+    return next(of_programs, EXTENTS if asked.asks.startswith(_MEASURES[0]) else ASKED)
 
 
 @lru_cache(maxsize=1)
@@ -104,16 +132,18 @@ def _speaks_of_kernels(text: str) -> bool:
 
 
 def _named(lines: list[str]) -> Iterator[Named]:
-    told = set()
+    found: dict[str, Named] = {}
     for line in _clauses(lines):
-        bare = _PERCENT.sub(" ", _A_RESULT.sub(" ", _A_PATH.sub(_bare_path, line)))
+        bare = _PERCENT.sub(" ", SHORTENED.sub("", _A_RESULT.sub(" ", _A_PATH.sub(_bare_path, without_layouts(line)))))
         sentences = _SENTENCE_END.split(bare)
         # A line that names none by one of its sentences may do so by all of them.
         for clause in sentences if any(map(_cause, sentences)) else [bare]:
             cause = _cause(clause)
-            if cause is not None and cause.code not in told:
-                told.add(cause.code)
-                yield Named(line, cause)
+            # Of lines that name one rule the first one with a number that was given tells it.
+            told = None if cause is None else found.get(cause.code)
+            if cause is not None and (told is None or (condition(clause).given and not condition(told.line).given)):
+                found[cause.code] = Named(line, cause)
+    yield from found.values()
 
 
 def _bare_path(match: re.Match[str]) -> str:
@@ -128,7 +158,7 @@ def _clauses(lines: list[str]) -> list[str]:
 
 
 def _cause(clause: str) -> Cause | None:
-    return next((cause for cause in ROWS if _names(cause, clause)), None)
+    return next((cause for cause in ROWS if _names(cause, clause)), None) or _asks(clause)
 
 
 def _names(cause: Cause, line: str) -> bool:

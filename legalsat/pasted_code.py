@@ -11,11 +11,11 @@ from legalsat.explanation import Explanation
 from legalsat.pasted_expressions import Followed
 from legalsat.pasted_extents import explain_extents
 from legalsat.pasted_repairs import OF_ILLEGAL_MAPS, curing
+from legalsat.pasted_sentences import OWN_LIMIT
 from legalsat.pasted_tensors import explain_array
 from legalsat.pasted_uses import Judged, judged_uses
 from legalsat.targets import Target
 
-OWN_LIMIT = "TOOL010"
 _FOLLOWED = "the text's code was followed and not run"
 
 
@@ -43,9 +43,10 @@ def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, f
     target = pasted.target
     judged = list(judged_uses(followed.calls, target, failed=failed))
     broken = {found.code: found for one in reversed(judged) for found in reversed(one.found)}
-    extents = Judged("a product that failed", tuple(explain_extents(pasted.text, followed.calls)))
-    if extents.found and "TMA005" not in broken:
-        judged, broken = [*judged, extents], {**broken, "TMA005": extents.found[0]}
+    extents = Judged("a product that failed", tuple(explain_extents(pasted.text, followed.calls, target)))
+    for one in extents.found:
+        if one.code not in broken:
+            judged, broken = [*judged, extents], {**broken, one.code: one}
     if judged and base is None and not broken:
         why = f"{_FOLLOWED}; {len(judged)} descriptors and products in it break no rule, and no failure is understood"
         return Explanation("the pasted code", str(target), False, (), undecided=why)

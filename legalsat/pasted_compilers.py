@@ -419,6 +419,14 @@ COMPILERS = (
         "itself begins with 8 columns (WGMMA008, TCGEN004)",
         "pad the tile to {m} x {n} x {k}, or multiply elements and sum them",
     ),
+    Sentence(
+        "the CuTe DSL",
+        r"failed to partition '[^'\n]{0,40}\((?P<m>\d+), ?(?P<n>\d+)[^'\n]{0,20}' with tiled_mma",
+        "WGMMA002/TCGEN003",
+        "a tile of {m} x {n} is not made of whole instructions, which have 64 rows of wgmma and 64 or 128 of tcgen05, "
+        "and columns in steps of 8",
+        "take {m} up to a multiple of 64 rows, or the other operand for the rows (swap A and B) if {n} is one",
+    ),
     Sentence("CuTe DSL", r"invalid layout of A/B/D", "MDESC004", "an operand's layout fits no instruction", _CANONICAL),
     Sentence(
         "Triton",
@@ -493,12 +501,37 @@ COMPILERS = (
     ),
     Sentence(
         "CUTLASS",
-        r"cutlass error: Error Internal|kErrorInternal|Failed to initialize GEMM",
+        r"\bError Internal\b|kErrorInternal|Failed to initialize GEMM",
         "SMEM001",
         "the kernel could not be set up on this GPU: most often it asks for more shared memory than the GPU has, as "
         "one that was built for another GPU does",
         "compare the bytes that the trace prints with the GPU's limit (CUTLASS_DEBUG_TRACE_LEVEL=1); take a smaller "
         "tile, fewer stages or a smaller cluster, or a kernel that was built for the GPU",
+    ),
+    Sentence(
+        "PyTorch",
+        r"cutlass cannot (?:initialize|run)\b",
+        "TOOL004",
+        "a kernel of CUTLASS cannot be set up on this GPU: it is built for another one, as the scaled product of rows "
+        "in PyTorch is for sm_90 and later with its shared memory{own}",
+        "take one scale for each tensor, which other kernels multiply, or a GPU that the kernel is built for",
+    ),
+    Sentence(
+        "CUTLASS",
+        r"Error Invalid Problem|kErrorInvalidProblem",
+        "TOOL010",
+        "the kernel does not take a problem of this size: an extent of 0, no multiple of its alignment, 16 bytes of "
+        "each "
+        "operand's type as a rule, or of its tile, its split of K or its scale block",
+        "pad M, N and K to multiples of 16 bytes and of the scale block, or choose a kernel of a smaller alignment",
+    ),
+    Sentence(
+        "DeepGEMM",
+        r"0x807fffff",
+        "TOOL010",
+        "a scale is no positive power of two, and only the exponent of each is kept (UE8M0)",
+        "round the scales up to powers of two, those of padded rows too, which torch.empty leaves at anything; zero or "
+        "one is safe there",
     ),
     Sentence(
         "CUTLASS",

@@ -12,17 +12,26 @@ from typing import NamedTuple
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted_expressions import Called
+from legalsat.pasted_grammar import FAILED
 from legalsat.pasted_operators import is_number
 from legalsat.pasted_sentences import RULE_OF
 from legalsat.rule import require
+from legalsat.targets import Target
 
 MOST_EXTENTS = 64
 _EIGHT_BITS = re.compile(r"fp8|float8|e[45]m[23]|scaled_mm|\bmxfp|w8a8|transformer_engine", re.IGNORECASE)
 _LIBRARY = re.compile(r"CUBLAS_STATUS_(?:NOT_SUPPORTED|INVALID_VALUE)")
 _CALL = re.compile(r"\bm (?P<m>\d{1,9}) n (?P<n>\d{1,9}) k (?P<k>\d{1,9})\b")
-_KERNELS = re.compile(r"cutlass[^\n]{0,200}(?:Invalid status|Misaligned|not supported)|can_implement", re.IGNORECASE)
-_OPTION = re.compile(r"(?<![\w-])--(?P<name>[mnk])[= ](?P<extent>\d{1,9})\b")
-_FAILED = re.compile(r"\b\w*Error\b|[Ff]ail|[Aa]ssert|CUBLAS_STATUS")
+_KERNELS = re.compile(
+    r"cutlass[^\n]{0,200}(?:Invalid status|Misaligned|not supported|failed)|misaligned|can_implement", re.IGNORECASE
+)
+_SHAPE = re.compile(r"(?<![\w.])(?P<rows>\d{1,6}) ?x ?(?P<columns>\d{1,6})\b(?![.x])")
+_OPTION = re.compile(
+    r"(?<![\w-])(?:--(?P<name>[mnk])[= ]|(?P<symbol>[mnkMNK])\s?=\s?)(?P<extent>\d{1,9})\b(?!\.)"
+    r"|(?:GemmCoord|problem_size)\w*(?: \w+)?\s?[({]\s?(?P<m>\d{1,9})\s?,\s?(?P<n>\d{1,9})\s?,\s?(?P<k>\d{1,9})\b"
+)
+_WIDE = re.compile(r"fp32|float32|tf32|sgemm|\bfloat\b")
+_NARROW = re.compile(r"half|fp16|float16|bf16|bfloat16|hgemm|h?16816|s8|int8")
 _CONFIGURED = re.compile(
     r"\b(?P<name>n_inner|n_embd|d_model|ffn_dim|(?:moe_)?intermediate_size|hidden_size|in_features|out_features|"
     r"vocab_size)[\"']?\s{0,4}[:=]\s{0,4}(?P<extent>\d{1,9})\b"
@@ -36,14 +45,16 @@ class _Extent(NamedTuple):
     size: int
 
 
-def explain_extents(text: str, calls: Sequence[Called]) -> Iterator[Diagnostic]:
+def explain_extents(text: str, calls: Sequence[Called], target: Target) -> Iterator[Diagnostic]:
     """Yield one finding of the extents of a failed product that are no multiples of 16 bytes, if any are.
 
     Args:
         text: the text.
         calls: what code in it calls.
+        target: the GPU.
     """
-    granule = 16 if _EIGHT_BITS.search(text) else 8
+    wide = _WIDE.search(text) and not _NARROW.search(text)
+    granule = 16 if _EIGHT_BITS.search(text) else 4 if wide else 8
     ragged = [one for one in _extents(text, calls) if one.size % granule]
     if ragged:
         shown = ", ".join(f"{one.name} of {one.size}" for one in dict.fromkeys(ragged[:4]))
@@ -54,7 +65,8 @@ def explain_extents(text: str, calls: Sequence[Called]) -> Iterator[Diagnostic]:
             shown=shown,
             granule=granule,
         )
-        yield RULE_OF["TMA005"].diagnostic(requirement, "the extents of a product that the text names")
+        rule = RULE_OF["TMA005" if target.tma is not None else "VEC002"]
+        yield rule.diagnostic(requirement, "the extents of a product that the text names")
 
 
 def _extents(text: str, calls: Sequence[Called]) -> list[_Extent]:
@@ -63,9 +75,16 @@ def _extents(text: str, calls: Sequence[Called]) -> list[_Extent]:
     if _LIBRARY.search(text):
         for match in _CALL.finditer(text):
             found += [_Extent(name, int(match[name])) for name in "mnk"]
+    if _LIBRARY.search(text) and _EIGHT_BITS.search(text):
+        for match in _SHAPE.finditer(text):
+            found += [_Extent(f"{match['rows']}x{match['columns']}", int(match[name])) for name in ("rows", "columns")]
     if _KERNELS.search(text):
-        found += [_Extent(match["name"], int(match["extent"])) for match in _OPTION.finditer(text)]
-    if _EIGHT_BITS.search(text) and _FAILED.search(text):
+        for match in _OPTION.finditer(text):
+            if match["extent"]:
+                found.append(_Extent(match["name"] or match["symbol"], int(match["extent"])))
+            else:
+                found += [_Extent(name, int(match[name])) for name in "mnk"]
+    if _EIGHT_BITS.search(text) and FAILED.search(text):
         found += [_Extent(match["name"], int(match["extent"])) for match in _CONFIGURED.finditer(text)]
         for called in calls:
             if _LAYER.search(called.name) and all(is_number(one) for one in called.arguments[:2]):

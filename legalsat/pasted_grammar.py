@@ -30,6 +30,18 @@ _LOGGED = re.compile(
 _ESCAPED = re.compile(r"\\[nrt]")  # as logs print the text of an exception
 
 
+# By which a text says that anything failed at all.
+FAILED = re.compile(
+    r"\b\w*(?:Error|Exception)\b|\b[Aa]ssert(?:ion)?\b|\bfail(?:s|ed|ure)?\b|\bFAILED\b|\bcrash\w*|CUBLAS_STATUS|CUDNN_STATUS|"
+    r"[Mm]isaligned"
+)
+_LAYOUT = re.compile(
+    r"(?:tensor<)?(?:\w*ptr(?:<[^<>\n]{0,80}(?:<[^<>\n]{0,40}>[^<>\n]{0,40}){0,3}>|"
+    r"\[[^\]\n]{0,40}\])|Sw<[\d, -]{0,20}>)[^(\n]{0,60}"
+    r"|[(\d,_)]{3,400}:[(\d,_)]{3,400}>?"
+)
+
+
 class Sentence(NamedTuple):
     """One error text: who raises it, how it reads, the rule that it is about, what it means and what to change.
 
@@ -45,15 +57,15 @@ class Sentence(NamedTuple):
     level: Level = "error"
 
 
-def _nothing(target: Target) -> str:
+def _nothing(target: Target, line: str) -> str:
     return ""
 
 
 class Cause(NamedTuple):
     """One cause: the rule, what a line must be about, what it must ask, what it must not be about, and what to say.
 
-    In `message` stand `{asked}`, what the line asks of a number and was given, and `{hardware}`, which says what of it
-    a target's hardware asks too.
+    In `message` may stand `{asked}`, what the line asks of a quantity and was given, else it follows the message, and
+    `{hardware}`, which says what of it a target's hardware asks too.
     """
 
     code: str
@@ -62,7 +74,7 @@ class Cause(NamedTuple):
     message: str
     help: str
     unless: str = r"(?!)"
-    hardware: Callable[[Target], str] = _nothing
+    hardware: Callable[[Target, str], str] = _nothing
 
 
 def plain(text: str) -> str:
@@ -75,6 +87,11 @@ def even(text: str) -> str:
     """Return plain `text` with one space for each run of blanks, and no empty lines."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return "\n".join(line for line in lines if line)
+
+
+def without_layouts(line: str) -> str:
+    """Return a line without the layouts that CuTe prints, whose numbers are no sizes: `ptr<i8, smem> o (8,4):(4,1)`."""
+    return _LAYOUT.sub(" ", line)
 
 
 @lru_cache(maxsize=1024)

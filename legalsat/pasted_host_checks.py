@@ -296,19 +296,21 @@ HOST_CHECKS = (
     Sentence(
         "CUTLASS",
         r"Should meet TMA alignment requirement|static_assert\(detail::is_aligned<|minimum alignment requirements for "
-        r"TMA|Error Misaligned Operand",
+        r"TMA|Error Misaligned Operand|kErrorMisalignedOperand",
         "TMA005",
         "the leading dimension of an operand is no multiple of 16 bytes",
         PAD + "; so is C, if its epilogue stores with the copy engine",
     ),
     Sentence(
         "CUTLASS",
-        r"cutlass.{0,200}Invalid status",
+        r"cutlass.{0,200}Invalid status|cutlass cannot implement",
         "TMA005",
         "can_implement refused the problem; with copy engine kernels it is most often a leading dimension of A, B, C "
         "or D that is no multiple of 16 bytes, and with block scales an N or K that is no multiple of the scale block",
         "run with CUTLASS_DEBUG_TRACE_LEVEL=1, which prints the condition; pad leading dimensions to multiples of 16 "
-        "bytes, or choose an epilogue without the copy engine; pad N and K to whole scale blocks, such as 128, or "
+        "bytes, or choose an epilogue without the copy engine; pad N and K to whole scale blocks, such as 128, take "
+        "groups of "
+        "scales as deep as the tile, 128, or "
         "choose a kernel without block scales",
     ),
     Sentence(
@@ -396,6 +398,31 @@ HOST_CHECKS = (
         "WGMMA010",
         "the tile lies K-major: {major}, and the product was told otherwise",
         "give the tile the major that transpose_A and transpose_B say, and at least 16 columns",
+    ),
+    Sentence(
+        "PyTorch",
+        r"prepare_grouped_gemm_data: block: \[",
+        "TMA005",
+        "a grouped product asserts on the device: a group's rows, where they are the depth, or a stride are no "
+        "multiple of 16 "
+        "bytes: 16 elements of 8 bits, 8 of 16 bits",
+        "pad each group to a multiple of 16 bytes of its operands' type, so that every offset is one",
+    ),
+    Sentence(
+        "FlashInfer",
+        r"Unsupported group_size: (?P<given>\d+)",
+        "TOOL010",
+        "no attention kernel is built for {given} heads of queries to each head of keys and values (group_size); those "
+        "for 1, 2, 3, 4 and 8 are, and the hardware has no such rule",
+        "choose another attention backend, or repeat the heads of keys and values until a group is one of these",
+    ),
+    Sentence(
+        "bitsandbytes",
+        r"cuBLAS API failed with status 15",
+        "TOOL004",
+        "cuBLAS has no such product on this GPU (CUBLAS_STATUS_NOT_SUPPORTED, 15): 8-bit integers in tiled orders "
+        "(COL32, col_turing, col_ampere) are multiplied by sm_75 to sm_89 alone, whatever the shapes{own}",
+        "take a version of the library that multiplies rows and columns as they are, or 16-bit operands",
     ),
     Sentence(
         "PyTorch", r"strides should be multiple of 16 bytes", "TMA005", "a stride is no multiple of 16 bytes", PAD

@@ -30,8 +30,10 @@ _NUMBER = re.compile(
 _LIST = r"[ \t]{0,8}=?[ \t]{0,8}\{\{?(?P<values>[^{};]{1,400})\}"
 _ARRAY = re.compile(r"\b(?P<name>\w+)[ \t]{0,8}(?:\[[ \t]{0,8}\w*[ \t]{0,8}\])?" + _LIST)
 _NAMED_ARRAY = re.compile(r"array<[^<>;]{1,40}>[ \t]{0,8}(?P<name>\w+)" + _LIST)
-_SIZES = {
-    "half": 2, "__half": 2, "half_t": 2, "bf16": 2, "__nv_bfloat16": 2, "nv_bfloat16": 2, "bfloat16_t": 2, "float": 4,
+ELEMENT_BYTES = {
+    "half": 2, "__half": 2, "nv_half": 2, "uint": 4, "short": 2, "ushort": 2, "uchar": 1, "float16": 2, "long": 8,
+    "ulong": 8,
+    "half_t": 2, "bf16": 2, "__nv_bfloat16": 2, "nv_bfloat16": 2, "bfloat16_t": 2, "float": 4,
     "double": 8, "char": 1, "uint8_t": 1, "int8_t": 1, "uint16_t": 2, "int16_t": 2, "int": 4, "int32_t": 4,
     "uint32_t": 4, "unsigned": 4, "int64_t": 8, "uint64_t": 8, "__nv_fp8_e4m3": 1, "__nv_fp8_e5m2": 1,
 }  # fmt: skip
@@ -139,23 +141,46 @@ def _constants(code: str) -> dict[str, int]:
 
 def _value(words: str, names: Mapping[str, int]) -> int | None:
     """Return the number that an expression of C++ is; None if it is not known."""
-    sized = _SIZEOF.sub(lambda size: str(_SIZES.get(size[1], "?")), words)
+    terms = affine(words, names)
+    return terms.get("", 0) if terms is not None and set(terms) <= {""} else None
+
+
+def affine(words: str, names: Mapping[str, int] | None = None) -> dict[str, int] | None:
+    """Return an expression of C++ as coefficients of the names that are not known, "" for 1; None of any other."""
+    sized = _SIZEOF.sub(lambda size: str(ELEMENT_BYTES.get(size[1], "?")), words)
     plain = _SUFFIX.sub(r"\1", _CAST.sub("", sized)).replace("/", "//").strip()
-    if len(plain) > LONGEST_VALUE or "?" in plain:
+    if len(plain) > LONGEST_VALUE:
         return None
     try:
-        return _number(ast.parse(plain, mode="eval").body, names)
+        return _terms(ast.parse(plain, mode="eval").body, names or {})
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
 
 
-def _number(node: ast.expr, names: Mapping[str, int]) -> int | None:
+def _terms(node: ast.expr, names: Mapping[str, int]) -> dict[str, int] | None:
     match node:
         case ast.Constant(value=value) if is_number(value):
-            return int(value)
-        case ast.Name(id=name):
-            return names.get(name)
+            return {"": int(value)}
+        case ast.Name(id=name) if name in names:
+            return {"": names[name]}
+        case ast.Name() | ast.Attribute():
+            return {ast.unparse(node): 1}
         case ast.BinOp(left=left, op=op, right=right):
-            found = of_two(_number(left, names), op, _number(right, names))
-            return found if is_number(found) else None
+            return _combined(_terms(left, names), op, _terms(right, names))
+    return None
+
+
+def _combined(
+    one: Mapping[str, int] | None, op: ast.operator, other: Mapping[str, int] | None
+) -> dict[str, int] | None:
+    if one is None or other is None:
+        return None
+    if set(one) <= {""} and set(other) <= {""}:
+        found = of_two(one.get("", 0), op, other.get("", 0))
+        return {"": found} if is_number(found) else None
+    if isinstance(op, ast.Add | ast.Sub):
+        return {name: of_two(one.get(name, 0), op, other.get(name, 0)) or 0 for name in {**one, **other}}
+    if isinstance(op, ast.Mult) and (set(one) <= {""} or set(other) <= {""}):
+        factor, terms = (one[""], other) if set(one) <= {""} else (other[""], one)
+        return {name: count * factor for name, count in terms.items()}
     return None

@@ -238,7 +238,8 @@ def _blocks(text: str, dialect: Dialect) -> Iterator[list[tuple[str, re.Match[st
 
 def _loose_blocks(text: str) -> Iterator[list[tuple[str, re.Match[str]]]]:
     found = ((_FIELDS[_bare(match["label"])], match) for match in _LOOSE_LABEL.finditer(text))
-    return _split((field, match) for field, match in found)
+    # A name where an address belongs is prose: "no tensor map: cuTensorMapEncodeTiled failed".
+    return _split((field, one) for field, one in found if field != "object" or not one["value"][:1].isalpha())
 
 
 def _split(fields: Iterable[tuple[str, re.Match[str]]]) -> Iterator[list[tuple[str, re.Match[str]]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -249,6 +250,11 @@ def _swapped(array: Array, values: list[Any], keywords: Mapping[str, Any]) -> Ar
     return exchanged(array, number_of(values, keywords, 0), number_of(values, keywords, 1))
 
 
+def _scalar(array: Array, values: list[Any], keywords: Mapping[str, Any]) -> float | None:
+    """Return a number that is not known, as reductions of a whole array give."""
+    return None if values or keywords else math.nan
+
+
 _METHODS: Mapping[str, Callable[[Array, list[Any], Mapping[str, Any]], Any]] = {
     "t": lambda array, values, keywords: permuted(array, range(array.rank)[::-1]),
     "transpose": _transpose, "swapaxes": _swapped, "swapdims": _swapped, "permute": _permute, "view": _view,
@@ -261,6 +267,7 @@ _METHODS: Mapping[str, Callable[[Array, list[Any], Mapping[str, Any]], Any]] = {
     "expand_dims": lambda array, values, keywords: unsqueezed(array, number_of(values, keywords, 0, "axis")),
     "as_strided": lambda array, values, keywords: strided("as_strided", [array, *values], keywords, None),
     "storage_offset": lambda array, values, keywords: array.offset,
+    **dict.fromkeys(("max", "min", "amax", "amin", "sum", "mean", "item"), _scalar),
     "from_dlpack": lambda array, values, keywords: array,
     "asarray": _to, "device_put": lambda array, values, keywords: array,
 }  # fmt: skip

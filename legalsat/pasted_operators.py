@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeGuard
@@ -55,6 +56,9 @@ def of_two(one: Any, op: ast.operator, other: Any) -> Any:
         return one + other
     if isinstance(one, list | tuple) and is_number(other) and isinstance(op, ast.Mult):
         return one * other if other * len(one) <= MOST_REPEATS else None
+    if isinstance(one, float) or isinstance(other, float):
+        both = isinstance(one, int | float) and isinstance(other, int | float)
+        return math.nan if both else None  # a number, which nothing here rests on
     return _of_numbers(one, op, other) if is_number(one) and is_number(other) else None
 
 

@@ -6,6 +6,8 @@ Rows like those of `legalsat.pasted_cause_table`. In their messages `{asked}` is
 
 from __future__ import annotations
 
+import re
+
 from legalsat.pasted_grammar import Cause
 from legalsat.targets import Target
 
@@ -24,11 +26,15 @@ _LIBRARY = (
 _OTHERS = "choose another kernel or backend of the library, one that lists the value, or pad it to one that is listed"
 
 
-def _no_rule(target: Target) -> str:
+def _no_rule(target: Target, line: str) -> str:
     return "the hardware has no such rule"
 
 
-def _of_heads(target: Target) -> str:
+def _no_rule_known(target: Target, line: str) -> str:
+    return "the hardware has no such rule as far as is known"
+
+
+def _of_heads(target: Target, line: str) -> str:
     if target.wgmma is not None:
         product = "a depth in steps of 32 bytes (WGMMA009) and columns in steps of 8, 256 at once (WGMMA008)"
     elif target.tcgen05 is not None:
@@ -37,24 +43,29 @@ def _of_heads(target: Target) -> str:
         product = ""
     rows = "rows of a multiple of 16 bytes (TMA005)" if target.tma is not None else ""
     own = ", ".join(filter(None, (rows, product)))
-    return f"the hardware itself asks for {own}, no more" if own else _no_rule(target)
+    return f"the hardware itself asks for {own}, no more" if own else _no_rule(target, line)
 
 
-def _of_pages(target: Target) -> str:
-    return "the hardware has none but boxes of at most 256 rows (TMA003)" if target.tma else _no_rule(target)
+def _of_pages(target: Target, line: str) -> str:
+    return "the hardware has none but boxes of at most 256 rows (TMA003)" if target.tma else _no_rule(target, line)
 
 
-def _of_extents(target: Target) -> str:
-    if target.tma is None:
-        return _no_rule(target)
+def _of_extents(target: Target, line: str) -> str:
+    if target.tma is None or re.search(
+        r"heads|experts|warps|tokens|parallel|layers|ranks|image|batch|sequence|"
+        r"_len\b",
+        line,
+        re.IGNORECASE,
+    ):
+        return _no_rule(target, line)
     return "the hardware itself asks for rows of a multiple of 16 bytes alone (TMA005)"
 
 
-def _of_tiles(target: Target) -> str:
-    return "the copy engine clips boxes at the tensor's end" if target.tma is not None else _no_rule(target)
+def _of_tiles(target: Target, line: str) -> str:
+    return "the copy engine clips boxes at the tensor's end" if target.tma is not None else _no_rule(target, line)
 
 
-def _of_scales(target: Target) -> str:
+def _of_scales(target: Target, line: str) -> str:
     if target.tcgen05 is None:
         return "the hardware has no such rule where threads apply the scales"
     return "tcgen05 itself has scales of 16 or 32 elements alone (TCGEN010), threads apply others"
@@ -63,10 +74,22 @@ def _of_scales(target: Target) -> str:
 PROGRAM_CAUSES = (
     Cause(
         "TOOL010",
+        r"cublas",
+        r"status_invalid_value",
+        "cuBLAS was given a number that it does not take: an extent of 0, a leading dimension below the extent that it "
+        "spans, or types and scales that do not go together",
+        "print m, n, k and the leading dimensions of the call, skip empty products, and check that they fit 32 bits",
+    ),
+    Cause(
+        "TOOL010",
         r"cublas|cudnn",
         r"status_not_supported|internal_error_comp|no execution plans?|"
         r"(?:unable to|n't|not) find .{0,20}(?:gemm|algo|plan)",
-        "the library has no kernel for the shapes, types, majors and scales that it was given",
+        "the library has no kernel for the shapes, types, majors and scales that it was given: as a rule an extent, "
+        "a leading "
+        "dimension or a pointer is no multiple of 16 bytes, 16 elements of 8 bits or 8 of 16, or 8-bit operands are "
+        "not "
+        "K-major{asked}",
         "give pointers and leading dimensions of a multiple of 16 bytes, for 8-bit types K-major operands and the "
         "scales that the library lists for this GPU; or choose another backend",
     ),
@@ -102,11 +125,23 @@ PROGRAM_CAUSES = (
     ),
     Cause(
         "TOOL010",
+        r"(?:flash\w*infer|prefill|decode|attention|attn|kv_?cache|\bgqa|\bmha|query heads|"
+        r"kv[ _]heads).*(?:group[ _-]?size|"
+        r"\bgqa\w*)|(?:group[ _-]?size|\bgqa\w*).*(?:attention|attn|prefill|decode|\bgqa\b|query heads|kv[ _]heads)",
+        _ASKS,
+        "the program has no attention kernel for so many heads of queries to each head of keys and values{asked}; the "
+        "hardware has no such rule",
+        "choose another attention backend, build the kernel for this group, or repeat the heads of keys and values",
+        unless=r"quanti|scale|marlin|gptq|awq",
+    ),
+    Cause(
+        "TOOL010",
         r"group[ _-]?size|groupsize|quant\w*[ _]block|weight_block|block_?shape|recipe|scale granular",
         rf"(?:{_ASKS}|not)",
         "the program has no kernel for scales of so many elements{asked}; {hardware}",
         "quantize with a group that the program's kernels have, such as 128 or 128 x 128, or choose another backend",
-        unless=r"byte|tma|tensor ?_?map|descriptor|stride|swizzl|last dim|columns|inner|cluster|ulimit|\bmxfp|nvfp",
+        unless=r"byte|tma|tensor ?_?map|descriptor|stride|swizzl|last dim|columns|inner|cluster|ulimit|\bmxfp|nvfp|"
+        r"(?:per_partition|size_k|in_features|input size).{0,40}divisib",
         hardware=_of_scales,
     ),
     Cause(
@@ -138,6 +173,29 @@ PROGRAM_CAUSES = (
     ),
 )
 
+# An extent of a problem or of a GPU's part of it.
+EXTENTS = Cause(
+    "TOOL010",
+    r"features|\w*size|dim|partition|\b[mnk]\b|hidden|intermediate|channels|len(?:gth)?\b|shape|weight|tokens|columns|"
+    r"rows|heads|experts|vocab|rank",
+    r"(?:not|n't|must|should|has to|have to|needs? to|expect\w*|requires?).{0,30}(?:divisible by|a multiple of|"
+    r"multiples of)(?! ?(?:4|8|16)\b)",
+    "extents are no multiple of what the program's kernels take{asked}; {hardware}",
+    "pad the extents with zeros to the multiple, split the layer over fewer GPUs (tensor parallel size) if the "
+    "extent is "
+    "the part of one, or choose another kernel",
+    unless=rf"{_MEMORY}|swizzl|batch[ _]size|page|world|\bgrid|cluster",
+    hardware=_of_extents,
+)
+# What else a line asks of a quantity that it names.
+ASKED = Cause(
+    "TOOL010",
+    "",
+    "",
+    "the program's own condition fails{asked}; {hardware}",
+    "give what it asks for, or choose another kernel or backend",
+    hardware=_no_rule_known,
+)
 # Tried after all others: what a library says that it does not do.
 LAST_CAUSES = (
     Cause(
@@ -148,17 +206,7 @@ LAST_CAUSES = (
         "take a smaller tile, fewer stages or fewer threads",
         unless=r"> ?0\b",
     ),
-    Cause(
-        "TOOL010",
-        r"features|\w*size|dim|partition|\b[mnk]\b|hidden|intermediate|channels|len(?:gth)?\b|shape|weight|tokens|columns|"
-        r"rows|heads|experts|vocab|rank",
-        r"(?:not|n't|must|should|has to|have to|needs? to|expect\w*|requires?).{0,30}(?:divisible by|a multiple of|"
-        r"multiples of)(?! ?(?:4|8|16)\b)",
-        "extents are no multiple of what the program's kernels take{asked}; {hardware}",
-        "pad the extents with zeros to the multiple, split them otherwise over GPUs, or choose another kernel",
-        unless=rf"{_MEMORY}|swizzl|batch[ _]size|page|world|\bgrid|cluster",
-        hardware=_of_extents,
-    ),
+    EXTENTS,
     Cause(
         "TOOL010",
         r"tiling|\btiles?\b|tile[ _]?size|(?:block|tile)_?(?:size_?)?[mnk]\b",
@@ -216,7 +264,7 @@ _OWN_CHECK = Cause(
     r"assert|check failed|\bmust\b|should|\bonly\b|support|expect|requires?\b|divisib|multiple of|[<>=!]=|not in\b|"
     r"invalid|unknown|mismatch|exceed|too (?:large|small|many|few)|cannot|can't|"
     r"not (?:found|implemented|valid)|incompatible|\bis false\b",
-    "a check of the program's own fails, which is no rule of the hardware as far as is known{asked}",
+    "a check of the program's own fails{said}, which is no rule of the hardware as far as is known{asked}",
     "read the condition beside the numbers that were given, and change what it names",
     unless=r"import|no module|attribute|nonetype|no such file|\bpath\b|argument\(?s?\)?:|keyword|positional|json|"
     r"tokenizer|\btoken\b|\bpip\b|distribution|unpack|\bloss\b|not close|mismatched elements|diverg|subprocess|"

@@ -91,11 +91,17 @@ PTXAS = (
     ),
     Sentence(
         "ptxas",
-        r"'(?P<what>[^'\n]{0,80})' not supported on \.target '?(?P<target>sm_\w+)"
-        r"|'(?P<what_too>[^'\n]{0,80})' requires \.target '?(?P<target_too>sm_\w+)",
+        r"'(?P<what>[^'\n]{0,80})' not supported on \.target '?(?P<target>sm_\w+)",
         "TOOL004",
         "{what} does not exist on the GPU that the text was compiled for ({target}){here}",
         ARCHITECTURE,
+    ),
+    Sentence(
+        "ptxas",
+        r"'(?P<what>[^'\n]{0,80})' requires \.target '?(?P<target>sm_\w+)",
+        "TOOL004",
+        "{what} exists from {target} on, and the text was compiled for an older GPU{here}{own}",
+        "take a GPU of that architecture or a later one and compile for it, or a kernel without the instruction",
     ),
     Sentence(
         "LLVM",

@@ -8,14 +8,12 @@ from dataclasses import replace
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.explanation import Explanation
+from legalsat.pasted_grammar import FAILED
 
 # What a call or a kernel returns that was given an illegal map.
 OF_ILLEGAL_MAPS = frozenset({"CUDA001", "CUDA700", "CUDA715", "CUDA716", "CUDA719"})
 # Constants of a program, which no other layout of a tensor changes.
 _AT_COMPILE_TIME = re.compile(r"static[ _]assert", re.IGNORECASE)
-_FAILED = re.compile(
-    r"\b[A-Z]\w*(?:Error|Exception)\b|\b[Aa]ssert(?:ion)?\b|\bfail(?:s|ed|ure)?\b|\bFAILED\b|\bcrash\w*"
-)
 _WITHHELD = "no repair is offered: what the text says failed is not known to be cured by one"
 
 
@@ -31,7 +29,7 @@ def curing(found: Explanation, said: Iterable[Diagnostic], text: str) -> Explana
         return found
     told = list(said)
     left = {one.code for one in told if one.level == "error"} - {one.code for one in found.diagnostics}
-    understood = bool(told) or not _FAILED.search(text)
+    understood = bool(told) or not FAILED.search(text)
     if left <= OF_ILLEGAL_MAPS and understood and not _AT_COMPILE_TIME.search(text):
         return found
     return replace(found, repairs=(), values=(*found.values, _WITHHELD))

@@ -85,19 +85,25 @@ _MAPS = (
 _OPERANDS = "operands of wgmma and tcgen05: the majors, swizzles and offsets that these are told are their tiles' own"
 
 
-def _look_at(*causes: str) -> str:
-    """Return the help of a result that a kernel left behind: what to look at, the most frequent first."""
-    listed = "; ".join(f"({number}) {cause}" for number, cause in enumerate(causes, start=1))
+def _look_at(target: Target, *causes: str) -> str:
+    """Return the help of a result that a kernel left behind: what of `target` to look at, the most frequent first."""
+    lacks = {_MAPS: target.tma is None, _OPERANDS: target.wgmma is None and target.tcgen05 is None}
+    has = [cause for cause in causes if not lacks.get(cause)]
+    listed = "; ".join(f"({number}) {cause}" for number, cause in enumerate(has, start=1))
     return f"find the kernel with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer, then check its {listed}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FailedCall:
-    """A call that returned a CUresult; `encodes` if it was to encode a tensor map, whose `address` may be known."""
+    """A call that returned a CUresult: `encodes` if it was to encode a tensor map, whose `address` may be known.
+
+    `launches` if it was to launch a kernel.
+    """
 
     result: int
     encodes: bool = False
     address: int | None = None
+    launches: bool = False
 
     @property
     def call(self) -> str:
@@ -131,12 +137,24 @@ def invalid_value(call: FailedCall, target: Target) -> Requirements:
     memory, threads or blocks of a cluster than the kernel's limits allow.
     """
     accepted = call.result != INVALID_VALUE
-    if call.address is None:
+    if call.launches:
+        yield require(
+            accepted,
+            "the launch is larger than the kernel or the GPU takes: 1024 threads of a block, {y_and_z} blocks along "
+            "y and "
+            "z of the grid, {shared} bytes of shared memory, which a kernel asks for before it is launched",
+            help="compare the grid, the block, the shared memory and the cluster of the launch with these limits; "
+            "put the "
+            "longest axis along x",
+            y_and_z=65535,
+            shared=target.shared_bytes_per_block,
+        )
+    elif call.address is None:
         yield require(
             accepted,
             "an argument of {call} is out of range",
             help="paste the tensor map's fields too, which programs print beside the error; of a launch, check shared "
-            "memory, threads and cluster against their limits",
+            "memory, threads, cluster and grid, 65535 blocks along y and z, against their limits",
             call=call.call,
         )
     elif call.address == 0:
@@ -188,6 +206,7 @@ def illegal_address(call: FailedCall, target: Target) -> Requirements:
         call.result != 700,
         "{blame} read or wrote an invalid address, and every call since returns this",
         help=_look_at(
+            target,
             "addresses: tensors outlive their maps, and no offset overflows 32 bits",
             _MAPS,
             "loads by threads, as of scales and biases, which the copy engine does not clip: these "
@@ -231,6 +250,7 @@ def illegal_instruction(call: FailedCall, target: Target) -> Requirements:
         call.result != 715,
         "{blame} executed an instruction that the hardware refuses, and every call since returns this",
         help=_look_at(
+            target,
             "coordinates: the innermost times the element size is a multiple of 16 bytes; none is negative in stores",
             _MAPS,
             "types: those of its maps and of its reductions exist on {target}, for which it was built",
@@ -258,6 +278,7 @@ def misaligned_address(call: FailedCall, target: Target) -> Requirements:
         call.result != 716,
         "{blame} used an address that is not aligned, and every call since returns this",
         help=_look_at(
+            target,
             "alignments: each buffer of a box begins at a multiple of 128 bytes of shared memory, each barrier at one "
             "of 8, each vector or bulk copy at one of its size, 16 bytes at most, in global memory too",
             _MAPS,
@@ -283,6 +304,7 @@ def launch_failed(call: FailedCall, target: Target) -> Requirements:
         call.result != 719,
         "{blame} raised an exception, and every call since returns this",
         help=_look_at(
+            target,
             "barriers, with `legalsat check kernel.ptx`: every barrier is initialised before its use, gets as many "
             "arrivals as it counts, and is waited for by the parity of its phase, which flips each time round the ring",
             "tensor memory, allocated and freed by both blocks of a pair in step; clusters: no block ends while "
@@ -336,17 +358,24 @@ _NUMBERED = re.compile(
     re.IGNORECASE,
 )
 _ENCODES = re.compile(r"TMA desc|tensor ?_?map", re.IGNORECASE)
+_LAUNCHES = re.compile(r"\bcu\w*Launch(?:Cooperative)?Kernel\w*|\w*Enqueue(?:Kernel\w*|\w*Launch\w*)|cudaLaunch\w*")
 _MOST_RESULTS, _NEAR = 200, 300  # of one text, and characters of a long line
 _ERROR_OF_CUDA = re.compile(r"cuda.{0,60}error", re.IGNORECASE)
-_OF_CUDA = re.compile(r"cuda|tma|tensor ?map|launch\w* .{0,20}kernel|kernel .{0,20}launch|cuLaunch", re.IGNORECASE)
+_OF_CUDA = re.compile(
+    r"cuda|tma|tensor ?map|launch\w* .{0,20}kernel|kernel .{0,20}(?:launch|error|fail)|cuLaunch|bytes requested|"
+    r"copy_?atom|\bgpu\b|compute-sanitizer|"
+    r"\bcause[sd]?\b|\bloads?\b|\bstores?\b|\bkernels?\b",
+    re.IGNORECASE,
+)
 
 
 class Returned(NamedTuple):
-    """A CUresult in a text: its number, whether an encode call returned it, and where it stands."""
+    """A CUresult in a text: its number, whether an encode call returned it, where it stands, and if a launch did."""
 
     number: int
     encodes: bool
     at: int
+    launches: bool = False
 
 
 def left_behind(number: int) -> bool:
@@ -380,7 +409,10 @@ def returned_results(text: str) -> list[Returned]:
             own = _line(text, match.start()).strip().lower() == match[0].lower() and result.number in _UNMISTAKABLE
             if own or match[0].lower() == alone.lower() or _OF_CUDA.search(_said_before(text, match)):
                 places.append(match.start())
-        found += [Returned(result.number, bool(_ENCODES.search(_line(text, at))), at) for at in places]
+        for at in places:
+            encodes = _ENCODES.search(_line(text, at)) is not None
+            near = text[max(at - _NEAR, 0) : at + _NEAR]
+            found.append(Returned(result.number, encodes, at, not encodes and _LAUNCHES.search(near) is not None))
     return sorted(found, key=lambda returned: returned.at)
 
 

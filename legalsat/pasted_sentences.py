@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from legalsat.diagnostics import Diagnostic
-from legalsat.pasted_asked import asked
 from legalsat.pasted_causes import Named, failed_check, named_causes
+from legalsat.pasted_chips import told_of_chips
 from legalsat.pasted_compilers import COMPILERS
+from legalsat.pasted_conditions import condition
 from legalsat.pasted_grammar import Sentence, compiled, needles
 from legalsat.pasted_host_checks import HOST_CHECKS
 from legalsat.pasted_ptxas import PTXAS
@@ -27,6 +28,17 @@ from legalsat.targets import Target
 
 SENTENCES = (*HOST_CHECKS, *PTXAS, *COMPILERS)
 RULE_OF: dict[str, Rule] = {rule.code: rule for rule in (*RULES, *RESULT_RULES, *TOOL_RULES)}
+OWN_LIMIT = "TOOL010"
+_MOST_SHOWN = 160  # characters of a line that is told
+# What a check of a program's own checks, in its words.
+_CHECKED = re.compile(
+    r"[Cc]heck failed: ?(\([^\n]{1,120}?\)) is false|[Aa]ssertion [`'\"]([^`'\"\n]{1,120})['`\"] failed"
+    r"|assert\w* failed(?: with|:)? ?[\"']?([^\"'\n(]{4,120})|\b\w+Error: (?:\w+Error: )?(?!\w+Error\b|Failed\b|"
+    r"Check failed|Assertion|[\[(])([^\n(]{8,120})"
+)
+_OF_PROGRAMS = re.compile("TMA|TCGEN010")
+_OF_CHIPS = ("TOOL004", "PROD001")
+_ASKS_NO_NUMBER = re.compile("PIPE|CUDA|TOOL004")
 _UNSAID = {"limit": "there are", "needed": "more"}  # what stands for a number that the text leaves out
 _MOST_MATCHES = 200  # of one sentence: a log repeats itself
 _MOST_REGISTERS, _REGISTERS_AT_ONCE = 255, 8  # of a thread
@@ -58,10 +70,19 @@ def explain_sentences(text: str, target: Target) -> Iterator[Diagnostic]:
     told = set()
     for _, sentence, match in sorted(found, key=lambda one: one[0]):
         numbers = {name: _number(match, name, target) for name in match.groupdict()}
-        numbers |= {**_limits(target), **numbers, **_registers(numbers, target), **_units(numbers, target)}
-        diagnostic = rule_of(sentence.code, target).diagnostic(
-            require(False, sentence.message, help=sentence.help, **numbers),
-            f"text of {sentence.program}",
+        numbers |= {
+            **_limits(target),
+            **numbers,
+            **_registers(numbers, target),
+            **_units(numbers, target),
+            "own": _own(target),
+        }
+        rule = rule_of(sentence.code, target)
+        imposed, apart = _imposed(rule, match[0], target)
+        # Most sentences are known to be about their unit; strides and scales are asked by programs of any GPU.
+        rule, apart = (imposed, apart) if _OF_PROGRAMS.match(rule.code) and imposed.code == OWN_LIMIT else (rule, "")
+        diagnostic = rule.diagnostic(
+            require(False, sentence.message + apart, help=sentence.help, **numbers), f"text of {sentence.program}"
         )
         if (diagnostic.code, diagnostic.message) not in told:
             told.add((diagnostic.code, diagnostic.message))
@@ -83,10 +104,29 @@ def explain_failed_check(text: str, target: Target) -> Iterator[Diagnostic]:
 
 def _of_line(named: Named, target: Target) -> Diagnostic:
     line, cause = named
-    shown = line if len(line) <= 100 else f"{line[:97]}..."
-    numbers = {"asked": asked(line), "hardware": cause.hardware(target)}
-    requirement = require(False, cause.message, help=cause.help, **numbers)
-    return replace(rule_of(cause.code, target).diagnostic(requirement, f'line "{shown}"'), level="error")
+    shown = line if len(line) <= _MOST_SHOWN else f"{line[: _MOST_SHOWN - 3]}..."
+    asked, rule, message = condition(line), rule_of(cause.code, target), cause.message
+    if "{asked}" not in message and (asked.asks or rule.code == OWN_LIMIT) and not _ASKS_NO_NUMBER.match(rule.code):
+        message += "{asked}"
+    if rule.code in _OF_CHIPS:
+        message += told_of_chips(target, line).replace("{", "(")
+    rule, apart = _imposed(rule, line, target)
+    message += apart
+    checked = _CHECKED.search(line)
+    said = "" if checked is None else f': "{next(filter(None, checked.groups())).strip()}"'
+    numbers = {"asked": asked, "hardware": cause.hardware(target, line), "nearest": asked.nearest, "said": said}
+    help_ = cause.help if _ASKS_NO_NUMBER.match(rule.code) else "{nearest}" + cause.help
+    return replace(rule.diagnostic(require(False, message, help=help_, **numbers), f'line "{shown}"'), level="error")
+
+
+def _imposed(rule: Rule, words: str, target: Target) -> tuple[Rule, str]:
+    """Return who imposes a rule on `target`: where that lacks the unit, the program, or a kernel for another GPU."""
+    if rule.unit.limits(target) is not None:
+        return rule, ""
+    lacks = f"; {target} has no {rule.unit.name}, so "
+    if any(pattern.search(words.lower()) for pattern, has in _UNITS if not has(target)):
+        return RULE_OF["TOOL004"], f"{lacks}the kernel is for another GPU"
+    return RULE_OF[OWN_LIMIT], f"{lacks}it is the program that asks this"
 
 
 def _matches(sentence: Sentence, plain: str) -> Iterator[re.Match[str]]:
@@ -96,6 +136,10 @@ def _matches(sentence: Sentence, plain: str) -> Iterator[re.Match[str]]:
         if count == _MOST_MATCHES:
             return
         yield match
+
+
+def _own(target: Target) -> str:
+    return "" if target.architecture == target.name else f"; {target} is {target.architecture}"
 
 
 def _limits(target: Target) -> dict[str, str]:

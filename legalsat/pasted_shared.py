@@ -14,7 +14,7 @@ from typing import NamedTuple
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
-from legalsat.pasted_grammar import compiled
+from legalsat.pasted_grammar import compiled, without_layouts
 from legalsat.rule import require
 from legalsat.rules.movement import shared_memory_exceeded
 from legalsat.targets import TARGETS, Target
@@ -37,7 +37,7 @@ _SENTENCES = (
     r"Setting smem size to (?P<need>\d{1,9})(?=[\s\S]{0,400}(?:cudaFuncSetAttribute|Error Internal))",
     r"\bshared_?mem\w*=(?P<opt_in>\d{5,7})\b(?=[\s\S]{0,2000}(?:CUDA_ERROR_INVALID_VALUE|cudaErrorInvalidValue))",
 )
-_SHARED = re.compile(r"shared[ _]?mem|(?<!d)smem|shared[ _]storage|shared_memory", re.I)
+_SHARED = re.compile(r"\bLDS\b|shared[ _]?mem|(?<!d)smem|shared[ _]storage|shared_memory", re.I)
 _FAILS = re.compile(
     r"exceed|more .{0,40}than|larger than|greater than|too (?:much|large|big|high)|not enough|insufficient|out of|"
     r"(?:not|n't|no longer) fit|fail|lack|unable|cannot|invalid",
@@ -161,7 +161,7 @@ def _printed_needs(text: str) -> Iterator[Need]:
         for line, more in zip(lines, [*lines[1:], ""], strict=True)
         if _SHARED.search(line)
     )
-    for line in islice((line[:_LONGEST] for line in told), MOST_TILES):
+    for line in islice((without_layouts(line[:_LONGEST]) for line in told), MOST_TILES):
         need = _of_line(line)
         if need is not None and (_FAILS.search(line) or (need.bytes or 0) > (need.limit or need.bytes or 0)):
             yield need

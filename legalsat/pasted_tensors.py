@@ -21,7 +21,7 @@ from legalsat.extract.explain import explain_tensor, refused
 from legalsat.operators import Copy
 from legalsat.pasted_calls import made_arrays
 from legalsat.pasted_expressions import Followed
-from legalsat.pasted_repairs import curing
+from legalsat.pasted_repairs import OF_ILLEGAL_MAPS, curing
 from legalsat.pasted_sentences import RULE_OF
 from legalsat.pasted_views import Array
 from legalsat.rule import require
@@ -30,15 +30,13 @@ from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, plain
 
 ROWS, ROW_BITS, GRANULE_BITS = 128, 8 * 128, 8 * 16
 MOST_TENSORS = 8  # of one text, the others repeat them or are not what it is about
-# What a call that was given an illegal map returns, and a kernel that made one.
-_OF_ILLEGAL_MAPS = frozenset({"CUDA001", "CUDA715", "CUDA716"})
 _SPEAKS_OF_MAPS = re.compile(
     r"\btma\b|_tma|tma_|tensor_?map|tensor_?desc|TensorDescriptor|cp\.async\.bulk", re.IGNORECASE
 )
 _WIDTHS = ("u8", "bf16", "fp32", "fp64")
 _LIST = r"(?:torch\.Size\()?[(\[](?P<{0}>\d+(?:,\s*\d+)*),?[)\]]\)?"
 _PRINTED = re.compile(
-    rf"\b(?:shape|sizes?)\(?\)?\s*[:=]?\s*\(?{_LIST.format('shape')}|torch\.Size\(\[(?P<torch>\d+(?:,\s*\d+)*)\]\)"
+    rf"\b(?:shape|sizes?)(?![(\[]-?\d+[)\]])\(?\)?\s*[:=]?\s*\(?{_LIST.format('shape')}|torch\.Size\(\[(?P<torch>\d+(?:,\s*\d+)*)\]\)"
     rf"|\bstrides?\(?\)?\s*[:=]?\s*\(?{_LIST.format('strides')}"
     rf"|\b[Bb]lock_?[Ss]hape\s*[:=]?\s*{_LIST.format('block')}"
     r"|\b(?P<unit>storage_offset|data_ptr)(?:\(\))?\s*[:=]?\s*(?P<begin>0x[0-9a-fA-F]{1,16}|\d{1,20})"
@@ -195,7 +193,7 @@ def _explain_partly(printed: Printed, target: Target, said: Sequence[Diagnostic]
         return None
     certain = tuple(d for d in whys[0] if all(any(d.code == other.code for other in why) for why in whys))
     wanted = {d.code for d in said}
-    complained = not wanted.isdisjoint(d.code for d in certain) or wanted <= _OF_ILLEGAL_MAPS
+    complained = not wanted.isdisjoint(d.code for d in certain) or wanted <= OF_ILLEGAL_MAPS
     if not certain or (printed.strides is None and not complained):
         return None
     strides = "" if printed.strides is None else f" strides {printed.strides}"

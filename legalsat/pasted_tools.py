@@ -142,7 +142,9 @@ def no_memory_for_descriptors(message: CompilerMessage, target: Target) -> Requi
 
 @COMPILER.rule(
     "TOOL010",
-    Source("FlashAttention 2.8", "flash_api.cpp").saying("only supports head dimension at most 256"),
+    Source("CUTLASS 4.2", "cutlass.h, Status::kErrorInvalidProblem").saying(
+        "Specified problem size is not supported by operator"
+    ),
     refused_by="compiler",
 )
 def kernel_missing(message: CompilerMessage, target: Target) -> Requirements:
@@ -152,6 +154,18 @@ def kernel_missing(message: CompilerMessage, target: Target) -> Requirements:
     (TMA003), columns of a product in steps of 8 (WGMMA008, TCGEN004), scales of 16 or 32 elements (TCGEN010).
     """
     yield require(message.about != "TOOL010", "the program has no such kernel", help="choose another kernel")
+
+
+@COMPILER.rule(
+    "TOOL011",
+    Source("CUDA C++ Programming Guide 13.0", "compute capabilities").saying(
+        "Maximum number of threads per block: 1024"
+    ),
+    refused_by="driver",
+)
+def launch_too_large(message: CompilerMessage, target: Target) -> Requirements:
+    """A block has 1024 threads at most on every GPU, and a grid 65535 blocks along y and z, 2^31 - 1 along x."""
+    yield require(message.about != "TOOL011", "the launch is larger than any GPU takes", help="take fewer threads")
 
 
 TOOL_RULES = rules_in(sys.modules[__name__])
@@ -166,5 +180,6 @@ TOOL_TEXTS = {
     "TOOL007": "WGMMA requires num_warps to be divisible by 4",
     "TOOL008": "CUDA_ERROR_INVALID_CLUSTER_SIZE",
     "TOOL009": "Kernel requires a runtime memory allocation",
+    "TOOL011": "the block has 4224 threads, and the launch failed",
     "TOOL010": "Paged KV cache block size must be divisible by 128",
 }

@@ -430,7 +430,7 @@ def _is_buffer(one: Any) -> bool:
 
 
 _TORCH = r"(?:^|^torch\.(?:\w+\.)*|^F\.|aten\.)"
-_SCALED = re.compile(_TORCH + r"_?scaled_mm(?:\.default)?$")
+_SCALED = re.compile(_TORCH + r"_?scaled_mm(?:\.default)?$|(?:^|[._])cutlass_scaled_mm(?:_\w+)?$")
 _Judge = Callable[[Called, Target], Iterator[Judged]]
 # Which calls are judged how, and whether only where something failed.
 _CALLS: tuple[tuple[re.Pattern[str], _Judge, bool], ...] = (

@@ -83,6 +83,15 @@ COMPILED = [
     ("OpError: expects the M-mode to be 64, but got 32", "WGMMA009", "64 rows, and 32"),
     ("OpError: expects the M-mode to be 128 or 256, but got 64", "TCGEN003", "128 or 256 rows"),
     ("OpError: expects the N-mode to satisfy 8 <= N <= 256 and N % 8 == 0, but got 12", "TCGEN004", "12 are given"),
+    ("ptxas f.ptx, line 6; error : Feature 'mma' requires .target sm_70 or higher", "TOOL004", "from sm_70 on"),
+    ("Got cutlass error: Error Invalid Problem at: 152", "TOOL010", "alignment"),
+    ("RuntimeError: cutlass cannot initialize", "TOOL004", "built for another"),
+    ("RuntimeError: cutlass cannot implement", "TMA005", "can_implement"),
+    ("condition: (values[j] & 0x807fffffu) == 0", "TOOL010", "power of two"),
+    ("failed to partition '!cute.shape<\"(144,96)\">' with tiled_mma", "TCGEN003", "144 x 96"),
+    ("GroupMMCommon.cuh:64: prepare_grouped_gemm_data: block: [0,0,0], thread: [0,0,0]", "TMA005", "16 elements of 8"),
+    ("Error in function 'operator()': Unsupported group_size: 64", "TOOL010", "64 heads of queries"),
+    ("cuBLAS API failed with status 15", "TOOL004", "COL32"),
     ("OpError: expects the 'acc_dtype' Op parameter to be Float32 or Float16", "TCGEN001", "acc_dtype"),
 ]
 # One cause in words of several programs that no recogniser of sentences knows.
@@ -148,7 +157,7 @@ def test_rows_have_rules_and_helps_that_begin_with_a_verb() -> None:
 
 @pytest.mark.parametrize(("code", "text"), [(code, text) for code, texts in IN_OTHER_WORDS.items() for text in texts])
 def test_a_cause_in_other_words_is_named(code: str, text: str) -> None:
-    found = ls.explain(text, "h200")
+    found = ls.explain(text, "b200" if code.startswith("TMEM") else "h200")
     assert [d.code for d in found.diagnostics] == [code]
     assert found.verdict == "refused" and text[:60] in found.diagnostics[0].where
 

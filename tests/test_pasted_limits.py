@@ -11,8 +11,8 @@ import re
 import pytest
 
 import legalsat as ls
-from legalsat.pasted_asked import asked
 from legalsat.pasted_causes import named_causes
+from legalsat.pasted_conditions import condition
 from legalsat.pasted_grammar import even
 from legalsat.targets import TARGETS
 from legalsat.tcgen05 import KINDS, legal_m, legal_n
@@ -184,7 +184,7 @@ def test_what_a_compiler_lacks_is_told_beside_what_the_gpu_has() -> None:
     ],
 )
 def test_what_a_line_asks_and_was_given_is_read(line: str, asks: str, given: str) -> None:
-    assert asked(line) == (asks, given)
+    assert condition(line)[:2] == (asks, given)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_a_check_of_a_programs_own_is_told_as_such_where_nothing_else_is_said(te
     told = first(text, "h100")
     assert told.code == "TOOL010" and asks in told.message and text[:40] in told.where
     both = ls.explain(f"{text}\nCUDA error: misaligned address", "h100")
-    assert both.diagnostics[0].code == "CUDA716" or both.diagnostics[0].message != told.message
+    assert "CUDA716" in {diagnostic.code for diagnostic in both.diagnostics}
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,8 @@ def test_a_legal_tensor_beside_a_failure_is_not_called_legal() -> None:
     [
         "\n", " \n", "invalid argument ", "box_dim: [\n", "torch.Size([1, 2]) ", "0x", "1 ", "error code: 1\n",
         "global_dim=[1, 2] box_dim=[3, 4] ", "globalDim (1,2)\nboxDim (1,2)\n", "(", "\x1b[", "stride must be 16 tma ",
+        "size_k is not divisible by ", "tma_load(&A[1], ", "((uint4*)(x + ", "tensor<ptr<i8, smem, align<",
+        "misaligned address [1, 2] must be >= 16 ",
         "wgmma.mma_async instructions are serialized due to x\n", "size: [4, 4] ", "(((shape=(1,",
     ],
 )  # fmt: skip

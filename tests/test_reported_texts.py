@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import legalsat as ls
+from legalsat.pasted_sentences import RULE_OF
+from legalsat.targets import target_of_text
 
 DATA = Path(__file__).parent / "data"
 REPORTS: list[dict[str, Any]] = [
@@ -59,7 +61,11 @@ WITH_CODE_AT_ONCE = {"first": (9, 9, 24), "second": (11, 13, 18), "third": (5, 5
 def named(report: dict[str, Any], *, had: bool = False) -> bool:
     """Whether one of the first two diagnostics is a code that names the report's cause."""
     text = f"{report['text']}\n{report['had']}" if had else report["text"]
-    return not set(codes(text, report["target"])[:2]).isdisjoint(report["codes"])
+    target = target_of_text(report["target"])
+    units = [RULE_OF[code].unit.limits(target) for code in report["codes"] if code in RULE_OF]
+    # What is a rule of a unit that the GPU lacks is asked by the program.
+    own = {"TOOL010"} if None in units else set()
+    return not set(codes(text, report["target"])[:2]).isdisjoint({*report["codes"], *own})
 
 
 @pytest.mark.parametrize("half", ["built", *NAMED_AT_ONCE])
@@ -123,10 +129,20 @@ def test_each_report_with_code_says_where_it_is_from_and_what_it_showed() -> Non
         assert (sum(run["text"] for run in found), sum(run["had"] for run in found), len(found)) == shares
 
 
-# Gathered and scored by others when all recognisers stood; they are not mended for.
+# Gathered by others, and scored on the recognisers as they stood before these were mended for them: 27 when all the
+# sets above had been mended for, then three batches one after the other.
 UNSEEN: list[dict[str, Any]] = [
     json.loads(line) for line in (DATA / "reported_unseen.jsonl").read_text(encoding="utf-8").splitlines()
 ]
+DEVELOPED: list[dict[str, Any]] = [
+    json.loads(line) for line in (DATA / "reported_developed.jsonl").read_text(encoding="utf-8").splitlines()
+]
+SCORES = ("right", "generic", "wrong", "not understood")
+DEVELOPED_SCORES = {
+    1: ((5, 2, 0, 5), (5, 3, 1, 3)),
+    2: ((7, 3, 0, 0), (6, 3, 1, 0)),
+    3: ((3, 3, 1, 3), (4, 3, 1, 2)),
+}
 
 
 def test_reports_that_others_scored_say_where_they_are_from() -> None:
@@ -134,9 +150,14 @@ def test_reports_that_others_scored_say_where_they_are_from() -> None:
     scores = [Counter(report[part] for report in UNSEEN) for part in ("score_text", "score_with")]
     assert scores[0] == {"right": 3, "generic": 9, "wrong": 4, "not understood": 11}
     assert scores[1] == {"right": 5, "generic": 11, "wrong": 5, "not understood": 6}
+    for batch, (text, rest) in DEVELOPED_SCORES.items():
+        of = [report for report in DEVELOPED if report["batch"] == batch]
+        assert tuple(sum(r["score_text"] == score for r in of) for score in SCORES) == text
+        assert tuple(sum(r["score_with"] == score for r in of) for score in SCORES) == rest
+    assert not {report["url"] for report in DEVELOPED} & {report["url"] for report in UNSEEN}
 
 
-@pytest.mark.parametrize("report", UNSEEN, ids=lambda report: report["id"])
+@pytest.mark.parametrize("report", (*UNSEEN, *DEVELOPED), ids=lambda report: report["id"])
 def test_no_report_that_others_gathered_is_called_legal(report: dict[str, Any]) -> None:
     for text in (report["text"], f"{report['text']}\n{report['had']}"):
         found = explained(text, report["target"])
