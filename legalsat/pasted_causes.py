@@ -17,7 +17,7 @@ from legalsat.pasted_cause_table import CAUSES
 from legalsat.pasted_conditions import MULTIPLE, SHORTENED, condition
 from legalsat.pasted_grammar import Cause, without_layouts
 from legalsat.pasted_operand_causes import OPERAND_CAUSES
-from legalsat.pasted_program_causes import ASKED, EXTENTS, LAST_CAUSES, OWN_CHECKS, PROGRAM_CAUSES
+from legalsat.pasted_program_causes import ASKED, EXTENTS, LAST_CAUSES, NO_CHECK, OWN_CHECKS, PROGRAM_CAUSES
 from legalsat.pasted_results import RESULTS
 
 LONGEST_LINE, MOST_LINES = 400, 400
@@ -56,7 +56,8 @@ CONTEXT = re.compile(
     r"block[-_ ]?scal|scale_[ab]|\btil(?:es?|ing)\b|\bmma\b|\bptx|"
     r"page[ _-]?size|attention|attn|recipe|capability|cudnn|marlin|gptq|\bawq\b|group_?size|quantiz|features|"
     r"tensor_parallel|tactic|occupancy|cooperative launch|workspace size|\bregisters?\b|setmaxn?reg|racecheck|"
-    r"unsupported arch|architecture|im2col|constexpr|static[ _]assert|copy_?(?:atom|traits)|tiled_?copy|scalar type|"
+    r"unsupported arch|architecture|im2col|constexpr|bank conflict|\bbanks?\b|static[ _]assert|copy_?(?:atom|traits)|"
+    r"tiled_?copy|scalar type|"
     r"cp[._]async|\bfp8|_aligned|aligned\b|\btvm\b|"
     r"tile_?lang|warp[- ]?speciali|"
     r"helion|mlir|nvptx",
@@ -67,7 +68,7 @@ _ASKING = re.compile(
     r"align|multipl|divis|%|must|should|expect|support|invalid|exceed|too |out of|enough|insufficien|at least|"
     r"at most|more than|less than|greater|larger|smaller|[<>=]=|"
     r"assert|fail|error|refuse|limit|\bno\b|mismatch|differ|not a|"
-    r"capacity|dead-?lock|\bice\b|unreachable|noconfig|rejected|time|hang|stuck|contiguous|cannot|"
+    r"conflict|capacity|dead-?lock|\bice\b|unreachable|noconfig|rejected|time|hang|stuck|contiguous|cannot|"
     r"only|unknown|unexpected|overflow|maxim|constraint|apply|unavailable|"
     r"not available|attribute|import|does not|lack|missing|without|\brac(?:e|es|ing)\b|violat|"
     r"restrict|\bis 0\b|unable|n't\b|except|inval|hazard|subscri|zero|same|needs?\b|but got|request|fit|require",
@@ -117,7 +118,7 @@ def failed_check(text: str) -> Named | None:
 def _asks(clause: str) -> Cause | None:
     """Return the cause of a line that asks a number of a quantity that it names; None if it does not."""
     asked = condition(clause)
-    if not _QUANTITY.search(asked.quantity) or _compiled(OWN_CHECKS[0].unless).search(clause) or _CODE.match(clause):
+    if not _QUANTITY.search(asked.quantity) or _compiled(NO_CHECK).search(clause) or _CODE.match(clause):
         return None
     if not asked.asks.startswith(_MEASURES):
         return None

@@ -69,6 +69,18 @@ OPERAND_CAUSES = (
         unless=r"tmem|tensor memory|column|scale|ue8m0|cluster|swizzl",
     ),
     Cause(
+        "TOOL012",
+        r"\bbanks?\b|bank[- _]?conflicts?",
+        r"conflict|same bank|one bank",
+        "threads of a warp meet in one bank of shared memory: the step between their words, such as a row of a "
+        "tile, is a "
+        "multiple of 128 bytes, or shares a large factor with it",
+        "pad the rows, by 16 bytes where vectors are read and by one word otherwise, or swizzle the tile, so that a "
+        "column "
+        "lies in different banks",
+        unless=r"no bank|free of bank|without bank|avoid|eliminat|reduc|resolv",
+    ),
+    Cause(
         "CUDA700",
         r"int32|i32|32-?bit|\bint\b|2\^3[12]|2147483647|4294967296",
         r"overflow|wraps? around|exceed\w* .{0,20}(?:2\^3[12]|int32|2147483647)",

@@ -81,6 +81,24 @@ PROGRAM_CAUSES = (
         "print m, n, k and the leading dimensions of the call, skip empty products, and check that they fit 32 bits",
     ),
     Cause(
+        "TOOL004",
+        r"cublas|cudnn",
+        r"status_arch_mismatch",
+        "the library has no code for this GPU, or the GPU lacks a type or a unit that the call asks for",
+        "take a version of the library that knows the GPU, or types that the GPU multiplies",
+    ),
+    Cause(
+        "TOOL010",
+        r"cublas|cudnn",
+        r"status_(?:alloc_failed|not_initialized|internal_error\b|mapping_error|execution_failed)",
+        "the library could not run its kernel: memory for its handle or its workspace ran out, or an earlier kernel "
+        "left an "
+        "error, or a pointer, an extent or an index is not what the call says",
+        "free memory, find an earlier failure with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer, and check that "
+        "pointers and "
+        "leading dimensions of the call are those of its arrays",
+    ),
+    Cause(
         "TOOL010",
         r"cublas|cudnn",
         r"status_not_supported|internal_error_comp|no execution plans?|"
@@ -288,4 +306,13 @@ _NO_CONFIG = Cause(
     "the program's tuner finds no configuration that compiles and runs",
     "give one configuration by hand with smaller tiles and fewer stages, and paste the error of its own",
 )
-OWN_CHECKS = (_OWN_CHECK, _NO_CONFIG, _COMPILER)
+_ON_DEVICE = Cause(
+    "TOOL010",
+    r"device-side assert",
+    r"triggered",
+    'an assertion in a kernel fails; the line with "Assertion" that the GPU printed names it, most often an index '
+    "beyond its array, such as a label, a token or an expert, or a group that is not aligned",
+    "read that line, and print the indices and extents that it compares, on the CPU or with CUDA_LAUNCH_BLOCKING=1",
+)
+NO_CHECK = _OWN_CHECK.unless
+OWN_CHECKS = (_ON_DEVICE, _OWN_CHECK, _NO_CONFIG, _COMPILER)

@@ -36,6 +36,7 @@ _CHECKED = re.compile(
     r"|assert\w* failed(?: with|:)? ?[\"']?([^\"'\n(]{4,120})|\b\w+Error: (?:\w+Error: )?(?!\w+Error\b|Failed\b|"
     r"Check failed|Assertion|[\[(])([^\n(]{8,120})"
 )
+_SLOW = "TOOL012"  # the one cause that a line names of what is right and slow
 _OF_PROGRAMS = re.compile("TMA|TCGEN010")
 _OF_CHIPS = ("TOOL004", "PROD001")
 _ASKS_NO_NUMBER = re.compile("PIPE|CUDA|TOOL004")
@@ -116,7 +117,10 @@ def _of_line(named: Named, target: Target) -> Diagnostic:
     said = "" if checked is None else f': "{next(filter(None, checked.groups())).strip()}"'
     numbers = {"asked": asked, "hardware": cause.hardware(target, line), "nearest": asked.nearest, "said": said}
     help_ = cause.help if _ASKS_NO_NUMBER.match(rule.code) else "{nearest}" + cause.help
-    return replace(rule.diagnostic(require(False, message, help=help_, **numbers), f'line "{shown}"'), level="error")
+    return replace(
+        rule.diagnostic(require(False, message, help=help_, **numbers), f'line "{shown}"'),
+        level="warning" if rule.code == _SLOW else "error",
+    )
 
 
 def _imposed(rule: Rule, words: str, target: Target) -> tuple[Rule, str]:

@@ -168,6 +168,22 @@ def launch_too_large(message: CompilerMessage, target: Target) -> Requirements:
     yield require(message.about != "TOOL011", "the launch is larger than any GPU takes", help="take fewer threads")
 
 
+@COMPILER.rule(
+    "TOOL012",
+    Source("CUDA C++ Programming Guide 13.0", "shared memory").saying(
+        "Shared memory has 32 banks that are organized such that successive 32-bit words map to successive banks"
+    ),
+    refused_by="compiler",
+    level="warning",
+)
+def banks_conflict(message: CompilerMessage, target: Target) -> Requirements:
+    """Words of one bank are served one after the other: the result is right, and the access takes several turns.
+
+    A column of rows that are a multiple of 128 bytes lies in one bank; plans count the turns of their own tiles.
+    """
+    yield require(message.about != "TOOL012", "threads meet in one bank", help="pad the rows, or swizzle the tile")
+
+
 TOOL_RULES = rules_in(sys.modules[__name__])
 # A text that meets each rule, for its page.
 TOOL_TEXTS = {
@@ -181,5 +197,6 @@ TOOL_TEXTS = {
     "TOOL008": "CUDA_ERROR_INVALID_CLUSTER_SIZE",
     "TOOL009": "Kernel requires a runtime memory allocation",
     "TOOL011": "the block has 4224 threads, and the launch failed",
+    "TOOL012": "As[0][0] and As[4][0] are in the same bank, which causes a bank conflict",
     "TOOL010": "Paged KV cache block size must be divisible by 128",
 }

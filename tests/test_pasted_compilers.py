@@ -85,6 +85,7 @@ COMPILED = [
     ("OpError: expects the N-mode to satisfy 8 <= N <= 256 and N % 8 == 0, but got 12", "TCGEN004", "12 are given"),
     ("ptxas f.ptx, line 6; error : Feature 'mma' requires .target sm_70 or higher", "TOOL004", "from sm_70 on"),
     ("Got cutlass error: Error Invalid Problem at: 152", "TOOL010", "alignment"),
+    ("CUDA error: device-side assert triggered", "TOOL010", "index beyond its array"),
     ("RuntimeError: cutlass cannot initialize", "TOOL004", "built for another"),
     ("RuntimeError: cutlass cannot implement", "TMA005", "can_implement"),
     ("condition: (values[j] & 0x807fffffu) == 0", "TOOL010", "power of two"),

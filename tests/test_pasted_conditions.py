@@ -205,6 +205,9 @@ IN_WORDS = [
     ("the swizzle's subtile overlaps two warp tiles", "WGMMA004", "boundary"),
     ("prefill attention: failed to dispatch group_size 5", "TOOL010", "heads of queries"),
     ("The input size is not aligned with the quantized weight shape", "TOOL010", "quantized weights"),
+    ("As[0][0] and As[4][0] are on the same bank, causing a bank conflict", "TOOL012", "multiple of 128 bytes"),
+    ("CUBLAS_STATUS_ARCH_MISMATCH when calling cublasGemmEx", "TOOL004", "no code for this GPU"),
+    ("CUBLAS_STATUS_EXECUTION_FAILED when calling cublasGemmEx", "TOOL010", "could not run"),
     ("scale_a should be (1024, 1), got (1, 1)", "TOOL010", "another shape"),
 ]
 
