@@ -8,7 +8,7 @@ if its line's time is behind the warp's clock. So one execution tells of all its
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -176,6 +176,8 @@ class Worker:
         single: the line of work of what one lane does by itself.
         turn: how often it has waited or met others. used: turns in which it did what others may need: it used shared
             memory, arrived, or met them.
+        behind: accesses that are known to be before what it does. fenced_behind: behind its fences too, where these
+            are asked for.
     """
 
     index: int
@@ -188,6 +190,8 @@ class Worker:
     live: int = EVERY_LANE
     turn: int = 0
     used: set[int] = field(default_factory=set)
+    behind: set[int] = field(default_factory=set)
+    fenced_behind: set[int] = field(default_factory=set)
 
 
 class Order:
@@ -213,7 +217,6 @@ class Order:
             worker.clock[worker.index] = worker.clock[worker.single] = 1
         self.agents = 2 * warps
         self.accesses: list[Access] = [Access(0, -1, 0, "none")]
-        self._agents_of, self._epochs_of = np.zeros(4096, dtype=np.int32), np.zeros(4096, dtype=np.int32)
         self.shared = Shadow(regions or Regions(shared_bytes // granule + 1))
         self.shared_bytes = shared_bytes
         self.findings: dict[tuple[str, int], Finding] = {}
@@ -303,20 +306,23 @@ class Order:
 
     def read(  # noqa: PLR0917
         self, memory: Shadow, cells: Cells, worker: Worker, agent: int, epoch: int, kind: str, line: int
-    ) -> None:
-        """Record a read, and check that it follows the writes."""
+    ) -> list[int]:
+        """Record a read, and check that it follows the writes; return these, 0 among them if some cells have none."""
         if kind != "barrier":
             worker.used.add(worker.turn)
-        writers = memory.writers_of(cells)
-        if kind in _READS and memory is self.shared and writers != [0]:
-            self.filled.add(line)
-        if memory is self.shared and (0 in writers or (kind in _MATRIX and len(writers) > 1)):
-            self._note_writers(cells, kind, line, writers)
-        for number in self._suspects(writers, worker, agent, fenced=kind in _ASYNCHRONOUS):
+        regions = memory.of(cells)
+        writers = memory.writers_of(regions)
+        if memory is self.shared:
+            if kind in _READS and writers != [0]:
+                self.filled.add(line)
+            if 0 in writers or (kind in _MATRIX and len(writers) > 1):
+                self._note_writers(cells, kind, line, writers)
+        fenced = kind in _ASYNCHRONOUS
+        for number in self._suspects(writers, worker, agent, _TO_FENCE if fenced else ()):
             access = self.accesses[number]
             if not self.ordered(access, worker, agent):
                 self._read_early(access, kind, line)
-            elif access.kind == "st" and kind in _ASYNCHRONOUS and worker.fenced[access.agent] <= access.epoch:
+            elif access.kind == "st":
                 self.find(
                     "write_not_fenced",
                     line,
@@ -324,7 +330,7 @@ class Order:
                     f"written at line {access.line}",
                     sure=kind != "guess",
                 )
-            elif access.kind == "cp.async" and kind in _ASYNCHRONOUS and worker.fenced[access.agent] <= access.epoch:
+            elif access.kind == "cp.async":
                 self.find(
                     "copies_not_fenced",
                     line,
@@ -332,7 +338,8 @@ class Order:
                     f"written at line {access.line}",
                     sure=kind != "guess",
                 )
-        memory.has_read(cells, agent, self._add(agent, epoch, kind, line))
+        memory.has_read(regions, agent, self._add(agent, epoch, kind, line))
+        return writers
 
     def write(  # noqa: PLR0917
         self,
@@ -351,24 +358,26 @@ class Order:
         is taken to write one value.
         """
         worker.used.add(worker.turn)
-        own = agent if kind in _IN_ORDER else -1
-        for number in self._suspects(memory.writers_of(cells), worker, own, fenced=kind == "load"):
+        own, to_fence = agent if kind in _IN_ORDER else -1, _TO_FENCE if kind == "load" else ()
+        regions = memory.of(cells)
+        for number in self._suspects(memory.writers_of(regions), worker, own, to_fence):
             access = self.accesses[number]
             twice = kind == access.kind == "st" and line == access.line and same
-            if not twice and not self.ordered(access, worker, own):
-                self._overwritten(access, kind, line)
-            elif kind == "load" and access.kind == "st" and worker.fenced[access.agent] <= access.epoch:
+            if not self.ordered(access, worker, own):
+                if not twice:
+                    self._overwritten(access, kind, line)
+            elif access.kind == "st":
                 self.find(
                     "overwrite_not_fenced",
                     line,
                     "a load writes where ordinary stores wrote, with no proxy fence between",
                     f"written at line {access.line}",
                 )
-        for number in self._suspects(memory.readers_of(cells), worker, agent, fenced=kind == "load"):
+        for number in self._suspects(memory.readers_of(regions), worker, agent, to_fence):
             access = self.accesses[number]
             if not self.ordered(access, worker, agent):
                 self._overwritten(access, kind, line)
-            elif kind == "load" and access.kind == "ld" and worker.fenced[access.agent] <= access.epoch:
+            elif access.kind == "ld":
                 self.find(
                     "reads_not_fenced",
                     line,
@@ -376,19 +385,28 @@ class Order:
                     f"read at line {access.line}",
                 )
         number = self._add(agent, epoch, kind, line)
-        memory.wrote(cells, number)
+        memory.wrote(regions, number)
         return number
 
-    def _suspects(self, numbers: list[int], worker: Worker, own: int, *, fenced: bool) -> list[int]:
-        """Return those accesses that are not surely before what a warp does now; with `fenced`, behind a fence too."""
-        if len(numbers) < _FEW:
-            return [number for number in numbers if number]
-        listed = np.array(numbers)
-        agents, epochs = self._agents_of[listed], self._epochs_of[listed]
-        good = (worker.clock[agents] > epochs) | (agents == worker.index) | (agents == worker.single) | (agents == own)
-        if fenced:
-            good &= worker.fenced[agents] > epochs
-        found: list[int] = listed[~good & (listed > 0)].tolist()
+    def _suspects(self, numbers: list[int], worker: Worker, own: int, to_fence: Collection[str]) -> list[int]:
+        """Return those accesses that are not surely before what a warp does now; of some kinds, behind a fence too.
+
+        A warp forgets nothing, so what is behind it once stays so.
+        """
+        behind = worker.fenced_behind if to_fence else worker.behind
+        found, accesses, clock = [], self.accesses, worker.clock
+        for number in numbers:
+            if number in behind or not number:
+                continue
+            access = accesses[number]
+            agent, epoch = access.agent, access.epoch
+            if access.kind in to_fence and worker.fenced[agent] <= epoch:
+                found.append(number)
+            elif clock[agent] > epoch or agent == worker.index or agent == worker.single:
+                if len(numbers) > _FEW:
+                    behind.add(number)
+            elif agent != own:
+                found.append(number)
         return found
 
     def _note_writers(self, cells: Cells, kind: str, line: int, writers: list[int]) -> None:
@@ -420,13 +438,8 @@ class Order:
         return open_
 
     def _add(self, agent: int, epoch: int, kind: str, line: int) -> int:
-        number = len(self.accesses)
-        if number == self._agents_of.size:
-            self._agents_of = np.concatenate([self._agents_of, np.zeros_like(self._agents_of)])
-            self._epochs_of = np.concatenate([self._epochs_of, np.zeros_like(self._epochs_of)])
-        self._agents_of[number], self._epochs_of[number] = agent, epoch
         self.accesses.append(Access(agent, epoch, line, kind))
-        return number
+        return len(self.accesses) - 1
 
     @staticmethod
     def use_of(access: Access) -> str:
@@ -459,10 +472,11 @@ class Order:
         )
 
 
-_FEW = 6  # accesses that are looked at one by one
+_FEW = 6  # accesses that are quicker looked at again than remembered
 _MATRIX = {"wgmma", "tcgen05"}
 _READS = {"ld", "store"}
 _ASYNCHRONOUS = {*_MATRIX, "store", "guess"}
+_TO_FENCE = {"st", "cp.async", "ld"}  # accesses by threads: what asynchronous units do next is behind their fence
 _IN_ORDER = {"tcgen05", "st.tensor", "ld.tensor", "cp.async"}
 _USES = {
     "ld": "a load by threads",

@@ -194,11 +194,11 @@ class Barriers:
             barrier.released = True
         agent = worker.single if lanes.bit_count() == 1 and lanes != worker.live else worker.index
         cells = order.cells(address, 8)
-        over = [a for a in map(order.accesses.__getitem__, order.shared.writers_of(cells)) if a.kind != "init"]
-        if over:
-            message = f"a barrier is used that {order.use_of(over[0])} has overwritten"
-            order.find("barrier_destroyed", line, message, f"overwritten at line {over[0].line}")
-        order.read(order.shared, cells, worker, agent, worker.time, "barrier", line)
+        for number in order.read(order.shared, cells, worker, agent, worker.time, "barrier", line):
+            access = order.accesses[number]
+            if access.kind != "init":
+                message = f"a barrier is used that {order.use_of(access)} has overwritten"
+                order.find("barrier_destroyed", line, message, f"overwritten at line {access.line}")
         return barrier
 
     def reaches(self, run: Any, warp: Any, address: int, line: int, what: str) -> None:

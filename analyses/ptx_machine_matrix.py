@@ -113,10 +113,9 @@ def _read(  # noqa: PLR0917
     except LegalSatError as error:
         run.note(line, f"the matrix descriptor {word:#x} is not understood: {error}")
         return
-    order.read(order.shared, cells, warp.worker, agent, epoch, unit, line)
-    empty = order.shared.unwritten(cells)
-    if not empty.size:
+    if 0 not in order.read(order.shared, cells, warp.worker, agent, epoch, unit, line):
         return
+    empty = order.shared.unwritten(cells)
     run.touched[empty] = True
     if run.sized:
         byte = in_words(int(empty[0]) * order.granule)

@@ -1,7 +1,8 @@
 """Who wrote each place of a memory last and who has read it since, kept for regions instead of single cells.
 
 Kernels touch the same sets of cells again and again: stages, barriers, rows of lanes. Cells that no access has told
-apart so far share a region, and so one entry. Regions are only ever split, and are kept for all runs of a kernel.
+apart so far share a region, and so one entry. Regions are only ever split, and are kept for all runs of a kernel. Most
+sets are one region or a few, for which plain lists are quicker than arrays.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 Cells: TypeAlias = Any  # a slice, or an array of indices
 Indices: TypeAlias = NDArray[np.intp]
 _WINDOW = 4096  # cells that are looked at together
+_NOBODY: dict[int, int] = {}  # has read a region since it was written
 
 
 class Regions:
@@ -29,12 +31,15 @@ class Regions:
         self.label = np.zeros(cells, dtype=np.int32)
         self.parents = [0]
         self._sizes = [cells]
-        self._known: dict[object, Indices] = {}
+        self._known: dict[object, list[int]] = {}
         self._users: list[list[object]] = [[]]
         self._held: list[Cells] = []
 
-    def of(self, cells: Cells) -> Indices:
-        """Return the regions of which these cells consist. Arrays that cannot be written to are known by identity."""
+    def of(self, cells: Cells) -> list[int]:
+        """Return the regions of which these cells consist; the list grows when one of them is split.
+
+        Arrays that cannot be written to are known by identity.
+        """
         key: object
         if isinstance(cells, slice):
             key = cells.start, cells.stop
@@ -55,8 +60,8 @@ class Regions:
             chosen.append(region if count == self._sizes[region] else self._split(region, listed[labels == region]))
         for region in chosen:
             self._users[region].append(key)
-        found = self._known[key] = np.array(chosen, dtype=np.intp)
-        return found
+        self._known[key] = chosen
+        return chosen
 
     def _split(self, region: int, inside: Indices) -> int:
         new = len(self.parents)
@@ -66,7 +71,7 @@ class Regions:
         self._sizes.append(inside.size)
         self._users.append(list(self._users[region]))
         for key in self._users[region]:
-            self._known[key] = np.append(self._known[key], new)
+            self._known[key].append(new)
         return new
 
 
@@ -79,79 +84,67 @@ class Shadow:
 
     def __init__(self, regions: Regions) -> None:
         self.regions = regions
-        room = len(regions.parents) + 64
-        self._count = len(regions.parents)
-        self._writer = np.zeros(room, dtype=np.int32)
-        self._readers = np.zeros((8, room), dtype=np.int32)
+        self._writer = [0] * len(regions.parents)
+        self._readers: list[dict[int, int]] = [_NOBODY] * len(regions.parents)
         self._slots: dict[int, int] = {}
-        self._last: tuple[Cells, Indices] = (None, np.empty(0, dtype=np.intp))
 
-    def _of(self, cells: Cells) -> Indices:
-        if cells is self._last[0] and self._count == len(self.regions.parents):
-            return self._last[1]  # an access looks several times at its cells
+    def of(self, cells: Cells) -> list[int]:
+        """Return the regions of which cells consist, which have the history of those from which they were split."""
         found = self.regions.of(cells)
-        if self._count < len(self.regions.parents):
+        if len(self._writer) < len(self.regions.parents):
             self._follow()
-        self._last = cells, found
         return found
 
     def _follow(self) -> None:
-        """Let regions that were split off have the history of those that they came from."""
-        parents = self.regions.parents
-        if len(parents) > self._writer.size:
-            more = 2 * len(parents) - self._writer.size
-            self._writer = np.concatenate([self._writer, np.zeros(more, dtype=np.int32)])
-            self._readers = np.pad(self._readers, ((0, 0), (0, more)))
-        for new in range(self._count, len(parents)):
-            self._writer[new] = self._writer[parents[new]]
-            self._readers[:, new] = self._readers[:, parents[new]]
-        self._count = len(parents)
+        for parent in self.regions.parents[len(self._writer) :]:
+            self._writer.append(self._writer[parent])
+            self._readers.append(self._readers[parent] and dict(self._readers[parent]))
 
-    def writers_of(self, cells: Cells) -> list[int]:
-        """Return the accesses that wrote cells last; among them 0 if nobody has written some of them."""
-        regions = self._of(cells)
-        held: list[int] = self._writer[regions].tolist()
-        return held if len(held) == 1 else sorted(set(held))
+    def writers_of(self, regions: list[int]) -> list[int]:
+        """Return the accesses that wrote regions last; among them 0 if nobody has written some of them."""
+        writer = self._writer
+        return [writer[regions[0]]] if len(regions) == 1 else sorted({writer[one] for one in regions})
 
-    def readers_of(self, cells: Cells) -> list[int]:
-        """Return the last access of each agent that has read cells since they were written."""
-        if not self._slots:
-            return []
-        regions = self._of(cells)
-        if regions.size == 1:
-            return [one for one in self._readers[: len(self._slots), regions[0]].tolist() if one]
-        held = self._readers[: len(self._slots), regions].max(axis=1, initial=0).tolist()
-        return [one for one in held if one]
+    def readers_of(self, regions: list[int]) -> list[int]:
+        """Return the last access of each agent that has read regions since they were written."""
+        latest: dict[int, int] = {}
+        for one in regions:
+            held = self._readers[one]
+            if held:
+                for slot, access in held.items():
+                    if access > latest.get(slot, 0):
+                        latest[slot] = access
+        return [latest[slot] for slot in sorted(latest)]
 
-    def wrote(self, cells: Cells, access: int) -> None:
-        """Note the access that wrote cells: nobody has read them since."""
-        regions = self._of(cells)
-        self._writer[regions] = access
-        self._readers[:, regions] = 0
+    def wrote(self, regions: list[int], access: int) -> None:
+        """Note the access that wrote regions: nobody has read them since."""
+        writer, readers = self._writer, self._readers
+        for one in regions:
+            writer[one] = access
+            readers[one] = _NOBODY
 
-    def has_read(self, cells: Cells, agent: int, access: int) -> None:
-        """Note the access by which an agent read cells."""
-        regions = self._of(cells)
-        slot = self._slots.setdefault(agent, len(self._slots))
-        if slot >= self._readers.shape[0]:
-            self._readers = np.concatenate([self._readers, np.zeros_like(self._readers)])
-        self._readers[slot, regions] = access
+    def has_read(self, regions: list[int], agent: int, access: int) -> None:
+        """Note the access by which an agent read regions."""
+        slot, readers = self._slots.setdefault(agent, len(self._slots)), self._readers
+        for one in regions:
+            if readers[one]:
+                readers[one][slot] = access
+            else:
+                readers[one] = {slot: access}
 
     def unwritten(self, cells: Cells) -> Indices:
         """Return those of the cells that nothing has written."""
-        regions = self._of(cells)
-        if self._writer[regions].all():
-            return np.empty(0, dtype=np.intp)
+        regions = self.of(cells)
+        empty = [one for one in regions if not self._writer[one]]
         listed: Indices = np.arange(cells.start, cells.stop) if isinstance(cells, slice) else cells
-        empty: Indices = listed[self._writer[self.regions.label[cells]] == 0]
-        return empty
+        return listed if len(empty) == len(regions) else listed[np.isin(self.regions.label[cells], empty)]
 
     def length(self, begin: int, most: int, good: Callable[[int], bool]) -> int:
         """Return how many cells from one on, at most so many, were last written by accesses that are good."""
-        if self._count < len(self.regions.parents):
+        if len(self._writer) < len(self.regions.parents):
             self._follow()
-        numbers, of_region = np.unique(self._writer[: self._count], return_inverse=True)
-        which = np.array([bool(number) and good(number) for number in numbers.tolist()])[of_region]
+        chosen = {number for number in set(self._writer) if number and good(number)}
+        which = np.array([number in chosen for number in self._writer])
         label, at, end = self.regions.label, begin, min(begin + most, self.regions.cells)
         while at < end:
             found = which[label[at : min(at + _WINDOW, end)]]

@@ -479,11 +479,11 @@ def make_load(program: Any, i: Instruction) -> Operation:
             order, worker = run.order, warp.worker
             agent = order.actor(worker, lanes)
             cells = reached.cells
-            order.read(order.shared, cells, worker, agent, worker.time, "ld", line)
+            writers = order.read(order.shared, cells, worker, agent, worker.time, "ld", line)
             _note_remote(run, warp, reached, agent, line, "this load")
             if places:
                 accesses = order.accesses
-                program.flows.update((accesses[n].line, line) for n in order.shared.writers_of(cells))
+                program.flows.update((accesses[n].line, line) for n in writers)
         for j, to in places:
             value: Value = None
             if inside:

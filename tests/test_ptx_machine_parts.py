@@ -39,20 +39,20 @@ def test_regions_remember_what_single_cells_would(seed: int) -> None:
                 rng.choice(fixed),
             ])  # fmt: skip
             chosen = list(range(CELLS))[cells] if isinstance(cells, slice) else cells.tolist()
-            assert set(shadow.writers_of(cells)) == {writer[c] for c in chosen}
+            assert set(shadow.writers_of(shadow.of(cells))) == {writer[c] for c in chosen}
             latest: dict[int, int] = {}
             for c in chosen:
                 for agent, number in readers[c].items():
                     latest[agent] = max(number, latest.get(agent, 0))
-            assert sorted(shadow.readers_of(cells)) == sorted(latest.values())
+            assert sorted(shadow.readers_of(shadow.of(cells))) == sorted(latest.values())
             assert set(shadow.unwritten(cells).tolist()) == {c for c in chosen if not writer[c]}
             if rng.random() < 0.5:
-                shadow.wrote(cells, access)
+                shadow.wrote(shadow.of(cells), access)
                 for c in chosen:
                     writer[c], readers[c] = access, {}
             else:
                 agent = rng.randrange(12)
-                shadow.has_read(cells, agent, access)
+                shadow.has_read(shadow.of(cells), agent, access)
                 for c in chosen:
                     readers[c][agent] = access
         even = next((c for c in range(3, CELLS) if not writer[c] or writer[c] % 2), CELLS)
