@@ -402,7 +402,7 @@ class Order:
             agent, epoch = access.agent, access.epoch
             if access.kind in to_fence and worker.fenced[agent] <= epoch:
                 found.append(number)
-            elif clock[agent] > epoch or agent == worker.index or agent == worker.single:
+            elif clock[agent] > epoch or agent in (worker.index, worker.single):
                 if len(numbers) > _FEW:
                     behind.add(number)
             elif agent != own:

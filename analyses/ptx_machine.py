@@ -56,7 +56,7 @@ class Warp:
         index: in the cluster. rank: of its CTA. local: its number in the CTA.
         live: lanes that have not ended. groups: how many groups of a family it has closed, `open` whether one is begun.
         retired: groups waited for. sums: group in which registers were last used as sums of wgmma.
-        closed: what the warp knew when it closed each group of wgmma.
+        closed: what the warp knew when it closed each group of wgmma. peers: the others of its warpgroup.
         fetches: which tcgen05.ld wrote registers last, and how many are `fetched`, waited for.
         stores: of each lane, accesses of stores in closed groups, those of the open one, and how many are waited for.
     """
@@ -80,6 +80,7 @@ class Warp:
     cluster: Meeting | None = None
     patience: int = -1
     closed: list[tuple[Clock, Clock]] = field(default_factory=list)
+    peers: list[Warp] = field(default_factory=list)
 
     @property
     def group(self) -> int:
@@ -120,6 +121,7 @@ class Run:
         periods: what compares states at the heads of loops; the run ends when all have been seen to repeat.
         backwards: the last warp goes first, and each first look at a phase fails, so that who does not look again has
             not waited. What a store of unknown size reads is what has been written by then.
+        measures: it notes how large boxes can be.
     """
 
     def __init__(
@@ -131,7 +133,9 @@ class Run:
         *,
         periods: Periods | None = None,
         backwards: bool = False,
+        measures: bool = True,
     ) -> None:
+        self.measures = measures
         self.program, self.parameters, self.steps = program, parameters, steps
         self.allowed = steps
         threads, ranks = program.threads, program.ranks
@@ -154,6 +158,8 @@ class Run:
         self.closest: dict[int, int] = {}
         self.cases: set[tuple[int, int]] = set()
         self.reached: set[int] = set()
+        self.ways: set[tuple[int, int]] = set()
+        self.first = 0
         self.used: set[str] = set()
         self.visits: dict[tuple[int, int], int] = {}
         self.flying: list[tuple[str, int, int]] = []
@@ -172,6 +178,8 @@ class Run:
             worker = self.order.workers[index]
             self.warps.append(Warp(index, rank, local, worker, [part], mask))
             worker.live = mask
+        for warp in self.warps:
+            warp.peers = [other for other in self.warps if other.group == warp.group and other is not warp]
         self.living = [threads] * ranks
         self.backwards, self.turns = backwards, self.warps[::-1] if backwards else self.warps
         self.sized = True
@@ -230,6 +238,13 @@ class Run:
         Raises:
             Undecided: it depends on what is not known, or takes too long.
         """
+        try:
+            self._run()
+        finally:
+            if self.current is not None:
+                self.ways.add((self.first, self.current.pc))
+
+    def _run(self) -> None:
         while True:
             moved = False
             for warp in self.turns:
@@ -253,22 +268,25 @@ class Run:
         self._check_end()
 
     def _advance(self, warp: Warp) -> bool:
-        code, moved = self.program.code, False
+        code, moved, ways = self.program.code, False, self.ways
         while True:
             part = self.current = self._pick(warp)
             if part is None:
                 return moved
             moved = True
-            begin = part.pc
+            self.first = begin = part.pc
             while True:
                 pc = part.pc
                 signal = code[pc](self, warp, part)
                 if signal is None:
                     part.pc = pc + 1
-                elif signal == PASS:
+                    continue
+                if signal == PASS:
                     part.pc += 1
                     begin += part.pc - pc - 1
-                elif signal == JUMP:
+                    continue
+                ways.add((self.first, pc))
+                if signal == JUMP:
                     self.steps -= pc - begin + 1
                     if self.steps < 0:
                         self.endless = True
@@ -279,18 +297,13 @@ class Run:
                     if self.tired:
                         self.tired, self.spinning = False, True
                         return False
-                    begin = part.pc
+                    self.first = begin = part.pc
                     if len(warp.parts) > 1:
                         break
-                elif signal == EXIT:
-                    warp.parts.remove(part)
-                    warp.live &= ~part.mask
-                    self.living[warp.rank] -= part.mask.bit_count()
-                    warp.worker.live = warp.live
-                    self._someone_left(warp, part)
-                    break
                 else:
                     part.parked = signal == PARK
+                    if signal == EXIT:
+                        self._left(warp, part)
                     break
 
     def _pick(self, warp: Warp) -> Part | None:
@@ -327,7 +340,12 @@ class Run:
         first.parked = False
         return first
 
-    def _someone_left(self, warp: Warp, part: Part) -> None:
+    def _left(self, warp: Warp, part: Part) -> None:
+        """Let lanes end: who waits for all others does so no more for them."""
+        warp.parts.remove(part)
+        warp.live &= ~part.mask
+        self.living[warp.rank] -= part.mask.bit_count()
+        warp.worker.live = warp.live
         for name, meeting in list(self.meetings.items()):
             if not meeting.wanted:
                 self._close(name, meeting)

@@ -21,6 +21,7 @@ from legalsat.analyses.ptx_machine_memory import RANK_BIT
 LANES = 32
 FULL = 2**LANES - 1
 MOST_BITS = 64  # of values that are followed
+_MOST_HELD = 512  # results of an instruction
 Value: TypeAlias = Any  # int | NDArray[np.uint64] | None
 Lanes: TypeAlias = NDArray[np.bool_]
 _LANE = np.arange(LANES, dtype=np.uint64)
@@ -161,6 +162,22 @@ def whole_type(parts: tuple[str, ...]) -> tuple[str, int] | None:
 
 
 Work: TypeAlias = Callable[..., Value]
+
+
+def remembered(work: Work) -> Work:
+    """Return work that is done once for the same arrays, which nobody writes to: a warp's lanes are the same ones."""
+    held: dict[tuple[object, ...], tuple[tuple[Value, ...], Value]] = {}
+
+    def again(*values: Value) -> Value:
+        key = tuple(("", id(one)) if type(one) is np.ndarray else one for one in values)
+        found = held.get(key)
+        if found is None:
+            if len(held) >= _MOST_HELD:
+                held.clear()
+            found = held[key] = values, work(*values)  # with the arrays, so that none other gets their identity
+        return found[1]
+
+    return again
 
 
 def compare(parts: tuple[str, ...]) -> Work | None:

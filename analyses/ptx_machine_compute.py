@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.ptx_instruction import Instruction, results_of, vector
 from legalsat.analyses.ptx_machine import MAP_BASE, Operation, Part, Run, Warp
-from legalsat.analyses.ptx_machine_alu import FULL, MOST_BITS, Value, arithmetic, blend, compare
+from legalsat.analyses.ptx_machine_alu import FULL, MOST_BITS, Value, Work, arithmetic, blend, compare, remembered
 from legalsat.analyses.ptx_machine_guards import assign, guard_of
 
 
@@ -51,31 +51,69 @@ def compute(program: Any, i: Instruction) -> Operation:
     sources = [program.source(one, width, line) for one, width in zip(i.operands[1:], widths, strict=False)]
     place = program.slot(results[0], line)
     second = program.slot(results[1], line) if base == "setp" and len(results) > 1 else -1
-    plain, predicate = guard[0] < 0, base == "setp" or parts[-1] == "pred"
-    once = not plain and results[0] in program.written_once
-    if second < 0 and len(sources) == 2:
+    predicate = base == "setp" or parts[-1] == "pred"
+    once = guard[0] >= 0 and results[0] in program.written_once
+    result = _Result(place, second, guard, line, predicate, once)
+    return _worked(work, base in {"mov", "cvta"}, sources, result)
+
+
+class _Result(NamedTuple):
+    """Where a result goes, and of a comparison its opposite, if that is not below 0."""
+
+    place: int
+    second: int
+    guard: tuple[int, int]
+    line: int
+    predicate: bool
+    once: bool
+
+    def assign(self, part: Part, value: Value) -> None:
+        """Write it in the lanes for which the guard holds."""
+        assign(part, self.place, value, self.guard, self.line, predicate=self.predicate, once=self.once)
+        if self.second >= 0:
+            turned = None if value is None else value ^ FULL
+            assign(part, self.second, turned, self.guard, self.line, predicate=True)
+
+
+def _worked(work: Work, copies: bool, sources: list[int], result: _Result) -> Operation:
+    """Return what computes a result; `copies`: it is one of the sources."""
+    place, plain = result.place, result.guard[0] < 0 and result.second < 0
+    again = work if copies else remembered(work)
+    if len(sources) == 1:
+        only = sources[0]
+
+        def of_one(run: Run, warp: Warp, part: Part) -> int | None:
+            x = part.registers[only]
+            value = work(x) if type(x) is int else again(x)
+            if plain:
+                part.registers[place] = value
+            else:
+                result.assign(part, value)
+            return None
+
+        return of_one
+    if len(sources) == 2:
         a, b = sources
 
         def of_two(run: Run, warp: Warp, part: Part) -> int | None:
             registers = part.registers
-            value = work(registers[a], registers[b])
+            x, y = registers[a], registers[b]
+            value = work(x, y) if type(x) is int and type(y) is int else again(x, y)
             if plain:
                 registers[place] = value
             else:
-                assign(part, place, value, guard, line, predicate=predicate, once=once)
+                result.assign(part, value)
             return None
 
         return of_two
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        registers = part.registers
-        value = work(*[registers[s] for s in sources])
+        values = [part.registers[s] for s in sources]
+        value = again(*values) if np.ndarray in map(type, values) else work(*values)
         if plain:
-            registers[place] = value
+            part.registers[place] = value
         else:
-            assign(part, place, value, guard, line, predicate=predicate, once=once)
-        if second >= 0:
-            assign(part, second, None if value is None else value ^ FULL, guard, line, predicate=True)
+            result.assign(part, value)
         return None
 
     return operation
@@ -103,6 +141,7 @@ def _select(program: Any, i: Instruction, guard: tuple[int, int]) -> Operation:
     bits = _operand_bits(i.parts)
     a, b = (program.source(one, bits, i.line) for one in i.operands[1:3])
     predicate, place, line = program.source(i.operands[3], 1, i.line), program.slot(i.operands[0], i.line), i.line
+    again = remembered(blend)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         registers = part.registers
@@ -115,7 +154,7 @@ def _select(program: Any, i: Instruction, guard: tuple[int, int]) -> Operation:
             chosen = held & part.mask
             value = registers[a] if chosen == part.mask else registers[b] if not chosen else None
             if value is None and chosen not in (0, part.mask):
-                value = blend(registers[a], registers[b], held)
+                value = again(registers[a], registers[b], held)
         assign(part, place, value, guard, line)
         return None
 
@@ -149,15 +188,20 @@ def _pack(program: Any, i: Instruction, guard: tuple[int, int]) -> Operation:
     sources = [program.source(n, bits, line) for n in names]
     target = program.slot(to, line)
 
-    def pack(run: Run, warp: Warp, part: Part) -> int | None:
+    def joined(*values: Value) -> Value:
         total: Value = 0
-        for j, one in enumerate(sources):
-            value = part.registers[one]
+        for j, value in enumerate(values):
             if value is None or (whole > MOST_BITS and not isinstance(value, int)):
-                total = None
-                break
+                return None
             total = total | (value << (bits * j if isinstance(value, int) else np.uint64(bits * j)))
-        assign(part, target, total, guard, line)
+        return total
+
+    again = remembered(joined)
+
+    def pack(run: Run, warp: Warp, part: Part) -> int | None:
+        values = [part.registers[one] for one in sources]
+        value = again(*values) if np.ndarray in map(type, values) else joined(*values)
+        assign(part, target, value, guard, line)
         return None
 
     return pack

@@ -19,7 +19,16 @@ import numpy as np
 from legalsat.analyses import ptx_machine_data as data
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.ptx_instruction import Instruction, immediate, names_in, results_of, vector
-from legalsat.analyses.ptx_machine_alu import FULL, LANES, DividesByZero, Value, arithmetic, blend, compare
+from legalsat.analyses.ptx_machine_alu import (
+    FULL,
+    LANES,
+    DividesByZero,
+    Value,
+    Work,
+    arithmetic,
+    blend,
+    compare,
+)
 
 TRUE, FALSE = 1, 2  # outcomes of a condition, as bits
 LANES_DECIDE = frozenset({"elect", "activemask", "mbarrier"})  # their results depend on no launch
@@ -73,6 +82,7 @@ class Conditions:
         self._narrowed = False
         self._left, self._budget = BUDGET, SEARCHES * BUDGET
         self._loops: set[str] | None = None
+        self._worked: dict[int, tuple[Work | None, list[tuple[Value, str, bool]] | None]] = {}
         self.definitions: dict[str, list[Instruction]] = {}
         for i in program.chosen:
             for name in results_of(i):
@@ -418,7 +428,7 @@ class Conditions:
                     break
         return held[name]
 
-    def _computed(  # noqa: PLR0911, PLR0912, PLR0917
+    def _computed(  # noqa: PLR0911, PLR0917
         self, i: Instruction, name: str, values: Mapping[str, int], warp: int, held: dict[str, Value], depth: int
     ) -> Value:
         if i.base == "ld":
@@ -429,29 +439,20 @@ class Conditions:
                 return None
             place, offset, bits = parameter_of(i, at)
             return self.program.parameter(values, place, offset, bits)
-        if i.base not in {"setp", "selp", "shfl"} and arithmetic(i.parts, i.operands) is None:
+        work, operands = self._worked.get(id(i)) or self._worked.setdefault(id(i), _work(i))
+        if operands is None:
             return None
-        if "{" in i.operands[0] or any("{" in one for one in i.operands):
-            return None
-        bits = _bits(i)
         sources = []
-        for n, operand in enumerate(i.operands[1:]):
-            number = immediate(operand)
-            if number is not None:
-                predicate = i.parts[-1] == "pred"
-                sources.append(FULL * (number & 1) if predicate else number & ((1 << bits) - 1))
-            else:
-                sources.append(self._value(operand.lstrip("!"), values, warp, held, depth))
-                if operand.startswith("!") and sources[-1] is not None:
-                    sources[-1] ^= FULL
-            if n == 0 and i.base == "shfl":
+        for number, operand, turned in operands:
+            value = self._value(operand, values, warp, held, depth) if number is None else number
+            sources.append(value ^ FULL if turned and value is not None else value)
+            if i.base == "shfl":
                 first = sources[0]
                 return int(first[0]) if isinstance(first, np.ndarray) else first
         try:
             if i.base == "selp":
                 a, b, held_ = sources
                 return None if held_ is None else a if held_ == FULL else b if not held_ else blend(a, b, held_)
-            work = compare(i.parts) if i.base == "setp" else arithmetic(i.parts, i.operands)
             value = None if work is None else work(*sources)
         except (DividesByZero, TypeError, ValueError, OverflowError):
             return None
@@ -469,6 +470,24 @@ class Conditions:
         size = units.width_of(i) // len(vector(i.operands[0]))
         pointer = self.program.roles.words[id(i)]
         return data.word(self.program, values, pointer, begin + int(found[2] or 0), at, size)
+
+
+def _work(i: Instruction) -> tuple[Work | None, list[tuple[Value, str, bool]] | None]:
+    """Return what an instruction computes and from what: numbers, and registers that may be negated.
+
+    Instead of the sources None, where its result is not known.
+    """
+    work = compare(i.parts) if i.base == "setp" else arithmetic(i.parts, i.operands)
+    if (i.base not in {"setp", "selp", "shfl"} and work is None) or any("{" in one for one in i.operands):
+        return None, None
+    limit, predicate = (1 << _bits(i)) - 1, i.parts[-1] == "pred"
+    found: list[tuple[Value, str, bool]] = []
+    for operand in i.operands[1:]:
+        number = immediate(operand)
+        if number is not None:
+            number = FULL * (number & 1) if predicate else number & limit
+        found.append((number, operand.lstrip("!"), operand.startswith("!")))
+    return work, found
 
 
 def _bits(i: Instruction) -> int:

@@ -105,7 +105,8 @@ def _load(program: Any, i: Instruction) -> Operation:
         for one in [targets] * lanes.bit_count() if isinstance(targets, int) else targets.tolist():
             _aligned(run, one, known if not tensor else 0, tensor=tensor, line=line)
             for target, signalled in _sent(one, at, ranks, pairs=pairs):
-                _bound(run, map_, target, rows)
+                if run.measures:
+                    _bound(run, map_, target, rows)
                 begun = run.barriers.load(warp.worker, lanes, signalled, known, map_, rows, line)
                 run.sized &= known is not None
                 if begun is not None:
@@ -121,7 +122,7 @@ def _load(program: Any, i: Instruction) -> Operation:
                     cells = order.cells(int(target), max(count, 1))
                     number = order.write(order.shared, cells, warp.worker, begun.agent, epoch, "load", line)
                     order.maps[number] = map_
-                    run.known[target : target + count] = False
+                    run.forget(slice(target, target + count))
                     run.reaches(warp, target, (begun.agent, epoch), line, "this load")
                     run.reaches(warp, signalled, (begun.agent, epoch), line, "this load")
         return None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from legalsat.analyses.ptx_instruction import Instruction
 from legalsat.analyses.ptx_machine import PARK, Operation, Part, Run, Warp
@@ -72,10 +74,16 @@ def _shuffled(mode: str, value: Value, by: Value, clamp: Value) -> list[Value]:
         return [value, FULL]
     if not isinstance(by, int) or not isinstance(clamp, int):
         return [None, None]
+    source, good = _sources(mode, by, clamp)
+    return [even(value[source]), good]
+
+
+@lru_cache(maxsize=512)
+def _sources(mode: str, by: int, clamp: int) -> tuple[NDArray[np.int64], int]:
+    """Return the lane from which each lane takes its value, and the mask of those that find one."""
     lane = np.arange(LANES)
     segment = clamp >> 8 & 31
     first, last = lane & segment, (lane & segment) | (clamp & 31 & ~segment)
     source = {"up": lane - by, "down": lane + by, "bfly": lane ^ by}.get(mode, first | (by & ~segment & 31))
     good = source >= last if mode == "up" else source <= last
-    source = np.where(good, source, lane)
-    return [even(value[source]), mask_of(good)]
+    return np.where(good, source, lane), mask_of(good)

@@ -201,7 +201,7 @@ def _wait(program: Any, i: Instruction) -> Operation:
             return PARK
         left = units.one_address(part, pending, 0, part.mask, line)
         done = max(warp.retired["wgmma"], warp.groups["wgmma"] - left)
-        others = [w for w in run.warps if w.group == warp.group and w is not warp]
+        others = warp.peers
         if any(other.groups["wgmma"] < done for other in others):
             # A warpgroup multiplies together: what one warp sees done, all have begun.
             part.blocked = lambda: all(other.groups["wgmma"] >= done for other in others)

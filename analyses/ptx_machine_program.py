@@ -35,6 +35,7 @@ from legalsat.analyses.ptx_machine import (
     Run,
     Warp,
 )
+from legalsat.analyses.ptx_machine_alike import Alike
 from legalsat.analyses.ptx_machine_alu import (
     FULL,
     LANES,
@@ -85,7 +86,8 @@ class Program:
         words: does what is stored in shared memory steer anything?
         flows: lines of stores, and of loads of what they stored.
         live: of each place, the registers that something may still read, as bits.
-        chosen: the instructions that are kept. watches: conditions whose outcomes are noted, `watches_at` by place.
+        chosen: the instructions that are kept, `places` where.
+        watches: conditions whose outcomes are noted, `watches_at` by place.
         bounds: of what the check may take.
         covered: places and lines of operations that a proof must have come to. reached: those to which runs have come.
         deciding: of instructions, by identity, the registers that decide the branches on which they depend.
@@ -120,6 +122,7 @@ class Program:
     live: list[int] = field(default_factory=list)
     _alive: dict[int, list[int]] = field(default_factory=dict)
     chosen: list[Instruction] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
     watches: list[Watch] = field(default_factory=list)
     watches_at: dict[int, list[tuple[int, Watch]]] = field(default_factory=dict)
     bounds: Bounds = field(default_factory=Bounds)
@@ -309,6 +312,11 @@ class Program:
         return Conditions(self)
 
     @cached_property
+    def alike(self) -> Alike:
+        """What tells launches apart."""
+        return Alike(self)
+
+    @cached_property
     def decisive(self) -> frozenset[str]:
         """Parameters and special registers on which a condition or a table of branches depends."""
         listed = [w.condition.keys for w in self.watches if w.needed] + [keys for _, keys in self.tables.values()]
@@ -472,6 +480,7 @@ def _build(program: Program, instructions: list[Instruction], labels: dict[str, 
             program.texts.append(instruction.name)
         program.lines.append(line)
     program.bare = list(program.code)
+    program.places = [at for at, (_, i) in enumerate(chosen) if i is not None]
     program.chosen = [i for _, i in chosen if i is not None]
     watch_all(program, chosen)
     registers.join_idle(program.code)

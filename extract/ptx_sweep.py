@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -22,6 +23,7 @@ from legalsat.analyses.ptx_machine_alu import DividesByZero
 from legalsat.analyses.ptx_machine_data import CANCELLED
 from legalsat.analyses.ptx_machine_periods import Period, Periods
 from legalsat.analyses.ptx_machine_program import Program, Seen
+from legalsat.extract.ptx_known import Known, KnownRuns, Shown
 from legalsat.extract.ptx_turns import count, turn
 
 LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
@@ -45,16 +47,6 @@ _NUMBERS = {"f32", "u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
 _LONG_NUMBERS = {"u64", "s64", "b64"}
 
 Values = dict[str, int]
-
-
-@dataclass
-class _Shown:
-    """What one run showed of loops: how often each warp came to each head, and how many accesses there were."""
-
-    visits: dict[tuple[int, int], int]
-    accesses: int
-    work: int
-    closest: dict[int, int]
 
 
 @dataclass
@@ -90,7 +82,7 @@ class Sweep:
     periods: dict[int, Period] = field(default_factory=dict)
     _ranks: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     _made: dict[tuple[tuple[str, int], ...], Run] = field(default_factory=dict)
-    _shown: dict[tuple[tuple[str, int], ...], _Shown | None] = field(default_factory=dict)
+    _shown: dict[tuple[tuple[str, int], ...], Shown | None] = field(default_factory=dict)
     sizing: bool = True
     probing: bool = True
     unsized: list[tuple[Values, bool]] = field(default_factory=list)
@@ -105,6 +97,7 @@ class Sweep:
     steps: Values = field(default_factory=dict)
     counts_of: Values = field(default_factory=dict)
     again: int = AGAIN
+    _known: KnownRuns = field(default_factory=KnownRuns)
 
     # One run.
 
@@ -119,7 +112,12 @@ class Sweep:
         if held is None:
             return None
         backwards = not self.probing and self.runs % 2 == 1
-        run = Run(self.program, held, self.boxes, limit, periods=periods, backwards=backwards)
+        told = self.program.alike.of(held) if periods is None else None
+        way = backwards, tuple(self.boxes.items()), len(self.program.store_places)
+        known = self._known.find(told, way, limit) if told is not None else None
+        if known is not None:
+            return self._take_again(known, values, held, meant=meant)
+        run = Run(self.program, held, self.boxes, limit, periods=periods, backwards=backwards, measures=self.sizing)
         self.runs += 1
         open_: dict[tuple[int, str], None] = {}
         try:
@@ -142,9 +140,28 @@ class Sweep:
             # How far a store reaches follows from where others begin: those are known only now.
             self.again -= 1
             return self.run(values, periods, limit, meant=meant)
+        shown = None
         if not run.cut and not run.endless:
-            self._shown[_key(values)] = _Shown(run.visits, len(run.order.accesses), run.work, run.closest)
+            shown = Shown(run.visits, len(run.order.accesses), run.work, run.closest)
+            self._shown[_key(values)] = shown
         self._take(run, values, held, open_, meant=meant)
+        if told is not None:
+            kept = run if self.sizing and not run.sized else None
+            known = Known(shown, run.order.findings, kept, run.work, limit, frozenset(run.ways))
+            self._known.keep(self.program.alike, told, way, known)
+        return run
+
+    def _take_again(self, known: Known, values: Mapping[str, int], held: Values, *, meant: bool) -> Run | None:
+        """Take over what a run shows that has been made with values which the kernel cannot tell from these."""
+        self.runs += 1
+        if known.shown is not None:
+            self._shown[_key(values)] = known.shown
+        if known.run is None:
+            self._note(known.findings, values, held, often=False, meant=meant)
+            return None
+        run = copy(known.run)
+        run.parameters = held
+        self._wait_for_boxes(run, values)
         return run
 
     def launch(self, values: Values) -> Values | None:
@@ -167,38 +184,49 @@ class Sweep:
     ) -> None:
         open_.update(_closed(run))
         if not run.sized and self.sizing:
-            # Without the bytes of the boxes it shows how loops run, no more.
-            if not run.endless:
-                self._made[_key(values)] = run
-            self.unsized.append((dict(values), any(f.level == "error" for f in run.order.findings.values())))
+            self._wait_for_boxes(run, values)
             return
         if not run.cut and not run.endless:
             self.program.take(run)  # what follows on the way that a condition has taken has been run too
         self.program.reached |= run.reached
         self.program.filled |= run.order.filled
-        for name, value in held.items():
-            self.tried.setdefault(name, set()).add(value)
         if run.sized:
             open_.update(run.order.judge_reads())
             open_.update(mixed_operands(self.assumed, run))
-        self._find(run, values, held, meant=meant)
+        self._note(run.order.findings, values, held, often=run.periods is not None, meant=meant)
         self.unproven.update(open_)
         for visited, times in run.visits.items():
             self.counts.setdefault(visited, set()).add(times)
         if run.periods is not None:
             self.periods.update(run.periods.found)
 
-    def _find(self, run: Run, values: Mapping[str, int], held: Values, *, meant: bool) -> None:
-        """Take over what a run found wrong."""
+    def _wait_for_boxes(self, run: Run, values: Mapping[str, int]) -> None:
+        """Keep a run that shows how loops run, no more, without the bytes of boxes."""
+        if not run.endless:
+            self._made[_key(values)] = run
+        self.unsized.append((dict(values), any(f.level == "error" for f in run.order.findings.values())))
+
+    def _note(
+        self,
+        findings: Mapping[tuple[str, int], Finding],
+        values: Mapping[str, int],
+        held: Values,
+        *,
+        often: bool,
+        meant: bool,
+    ) -> None:
+        """Note which values were tried, and what a run found wrong; `often`: with ever so many rounds."""
+        for name, value in held.items():
+            self.tried.setdefault(name, set()).add(value)
         rank = (sum(v < 0 for v in held.values()), sum(map(abs, held.values())))
         said = self._said(held)
-        for place, finding in run.order.findings.items():
+        for place, finding in findings.items():
             if finding.level != "error":
                 self.warnings.setdefault(finding.kind, finding)
             elif rank[0] or not meant or (finding.kind == "bytes_differ" and self._launched(finding.line)):
                 self.unproven[finding.line, finding.message + (f", when {said}" if said else "")] = None
             else:
-                if run.periods is None:  # what breaks after ever so many rounds breaks after few ones too
+                if not often:  # what breaks after ever so many rounds breaks after few ones too
                     self.failing.append((dict(values), finding.line, finding.message, finding.of_nothing))
                 if rank < self._ranks.get(place, (1 << 62, 0)):
                     self._ranks[place] = rank
@@ -223,7 +251,7 @@ class Sweep:
         least = self.least.get(name, 0)
         return (least // step + rounds) * step if rounds else least
 
-    def shown(self, values: Mapping[str, int], limit: int = RUN_WORK) -> _Shown | None:
+    def shown(self, values: Mapping[str, int], limit: int = RUN_WORK) -> Shown | None:
         """Return what a run with these values shows of loops, None where it is none or too long."""
         key = _key(values)
         if key not in self._shown:
@@ -257,6 +285,7 @@ class Sweep:
         for line, reason in found.unproven:
             self.unproven[line, reason] = None
         self.sizing = False
+        self._known.forget_runs()
         for values, found_wrong in self.unsized:
             self._shown.pop(_key(values), None)
             if found_wrong:
@@ -360,7 +389,7 @@ class Sweep:
         found = [period for head, period in run.periods.found.items() if head in varied]
         return min(max((period.before + period.rounds + 1 for period in found), default=0), MOST_ROUNDS)
 
-    def _say_what_does_not_repeat(self, run: Run | None, few: _Shown | None, more: _Shown | None) -> None:
+    def _say_what_does_not_repeat(self, run: Run | None, few: Shown | None, more: Shown | None) -> None:
         if run is None or run.periods is None:
             return
         for place in _growing(run, few, more):
@@ -530,7 +559,7 @@ def _closed(run: Run) -> dict[tuple[int, str], None]:
     return late | run.notes
 
 
-def _growing(run: Run, few: _Shown | None, more: _Shown | None) -> list[tuple[int, int]]:
+def _growing(run: Run, few: Shown | None, more: Shown | None) -> list[tuple[int, int]]:
     """Return the heads of loops to which warps come more often in a long run than in short ones."""
     shown = [one.visits for one in (few, more) if one is not None]
     return [place for place, count in run.visits.items() if count > max((v.get(place, 0) for v in shown), default=0)]
