@@ -217,6 +217,7 @@ class Order:
             worker.clock[worker.index] = worker.clock[worker.single] = 1
         self.agents = 2 * warps
         self.accesses: list[Access] = [Access(0, -1, 0, "none")]
+        self._multiplied: dict[int, tuple[tuple[int, int, int, int], list[int]]] = {}
         self.shared = Shadow(regions or Regions(shared_bytes // granule + 1))
         self.shared_bytes = shared_bytes
         self.findings: dict[tuple[str, int], Finding] = {}
@@ -311,7 +312,10 @@ class Order:
         if kind != "barrier":
             worker.used.add(worker.turn)
         regions = memory.of(cells)
-        writers = memory.writers_of(regions)
+        # The warps of a warpgroup read the same one after the other, as one line of work at one time.
+        before = self._multiplied.get(id(cells)) if kind == "wgmma" else None
+        same = before is not None and before[0] == (memory.writes, agent, epoch, line)
+        writers = before[1] if before is not None and same else memory.writers_of(regions)
         if memory is self.shared:
             if kind in _READS and writers != [0]:
                 self.filled.add(line)
@@ -338,7 +342,10 @@ class Order:
                     f"written at line {access.line}",
                     sure=kind != "guess",
                 )
-        memory.has_read(regions, agent, self._add(agent, epoch, kind, line))
+        if not same:
+            memory.has_read(regions, agent, self._add(agent, epoch, kind, line))
+            if kind == "wgmma":
+                self._multiplied[id(cells)] = (memory.writes, agent, epoch, line), writers
         return writers
 
     def write(  # noqa: PLR0917
@@ -393,6 +400,8 @@ class Order:
 
         A warp forgets nothing, so what is behind it once stays so.
         """
+        if not numbers:
+            return numbers
         behind = worker.fenced_behind if to_fence else worker.behind
         found, accesses, clock = [], self.accesses, worker.clock
         for number in numbers:

@@ -313,10 +313,11 @@ class Run:
             if part.blocked is None or part.blocked():
                 part.blocked = None
                 ready.append(part)
-        if len(parts) == 1 or not ready:
-            if ready:
-                ready[0].parked = False
-            return ready[0] if ready else None
+        if not ready:
+            return None
+        if len(parts) == 1:
+            ready[0].parked = False
+            return ready[0]
         rank = self.program.rank
         moving = [p for p in ready if not p.parked]
         if moving:

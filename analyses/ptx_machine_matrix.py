@@ -113,7 +113,8 @@ def _read(  # noqa: PLR0917
     except LegalSatError as error:
         run.note(line, f"the matrix descriptor {word:#x} is not understood: {error}")
         return
-    if 0 not in order.read(order.shared, cells, warp.worker, agent, epoch, unit, line):
+    written = 0 not in order.read(order.shared, cells, warp.worker, agent, epoch, unit, line)
+    if written or not (run.measures or run.sized):
         return
     empty = order.shared.unwritten(cells)
     run.touched[empty] = True

@@ -80,6 +80,9 @@ class Shadow:
 
     Args:
         regions: the cells, told apart as far as needed.
+
+    Attributes:
+        writes: how many there have been.
     """
 
     def __init__(self, regions: Regions) -> None:
@@ -87,6 +90,7 @@ class Shadow:
         self._writer = [0] * len(regions.parents)
         self._readers: list[dict[int, int]] = [_NOBODY] * len(regions.parents)
         self._slots: dict[int, int] = {}
+        self.writes = 0
 
     def of(self, cells: Cells) -> list[int]:
         """Return the regions of which cells consist, which have the history of those from which they were split."""
@@ -107,8 +111,8 @@ class Shadow:
 
     def readers_of(self, regions: list[int]) -> list[int]:
         """Return the last access of each agent that has read regions since they were written."""
-        latest: dict[int, int] = {}
-        for one in regions:
+        latest = dict(self._readers[regions[0]]) if len(regions) == 1 else dict[int, int]()
+        for one in regions if len(regions) > 1 else ():
             held = self._readers[one]
             if held:
                 for slot, access in held.items():
@@ -118,6 +122,7 @@ class Shadow:
 
     def wrote(self, regions: list[int], access: int) -> None:
         """Note the access that wrote regions: nobody has read them since."""
+        self.writes += 1
         writer, readers = self._writer, self._readers
         for one in regions:
             writer[one] = access
