@@ -21,7 +21,7 @@ from legalsat.analyses.ptx_machine_memory import RANK_BIT
 LANES = 32
 FULL = 2**LANES - 1
 MOST_BITS = 64  # of values that are followed
-_MOST_HELD = 512  # results of an instruction
+_MOST_HELD = 64  # results of an instruction: two CTAs have as many warps
 Value: TypeAlias = Any  # int | NDArray[np.uint64] | None
 Lanes: TypeAlias = NDArray[np.bool_]
 _LANE = np.arange(LANES, dtype=np.uint64)

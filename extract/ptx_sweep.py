@@ -112,7 +112,7 @@ class Sweep:
         if held is None:
             return None
         backwards = not self.probing and self.runs % 2 == 1
-        told = self.program.alike.of(held) if periods is None else None
+        told = self.program.alike.of(held) if values and periods is None else None
         way = backwards, tuple(self.boxes.items()), len(self.program.store_places)
         known = self._known.find(told, way, limit) if told is not None else None
         if known is not None:
