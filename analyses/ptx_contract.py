@@ -57,6 +57,7 @@ KINDS = {
     "fetched_not_waited": "registers of tcgen05.ld are used before tcgen05.wait::ld",
     "bystander_overtaken": "a warp that only looks on may be two phases late, and then hangs",
     "store_not_awaited": "a block ends before its last store is known to have read its source",
+    "tensor_memory_not_fenced": "tensor memory passes through a barrier without the fences of tcgen05",
 }
 ARRIVAL = "this arrival"  # of those that may reach a block of a cluster too late
 # What may break where there is nothing to do, such as no round of a loop, and something is waited for all the same.
@@ -73,6 +74,7 @@ WARNINGS = frozenset(
         "fetched_not_waited",
         "bystander_overtaken",
         "store_not_awaited",
+        "tensor_memory_not_fenced",
     }
 )
 
@@ -153,6 +155,7 @@ _HELP = {
     "fetched_not_waited": "give tcgen05.wait::ld before the use",
     "bystander_overtaken": "let only those wait that go on to use what the phase protects",
     "store_not_awaited": "give cp.async.bulk.wait_group.read 0 before the end",
+    "tensor_memory_not_fenced": "put tcgen05.fence::before_thread_sync before the barrier, after_thread_sync behind it",
 }
 
 
@@ -173,15 +176,19 @@ class Worker:
     Attributes:
         clock: how far it knows each line of work to be. fenced: the same for what a proxy fence follows.
         time: its own time. met: its time when its lanes last met. alone: lanes that touched memory since, together.
-        single: the line of work of what one lane does by itself.
+        single: the line of work of what one lane does by itself. passed: that of where it has been, whatever it did
+            there: barriers tell it that release nothing.
+        released: what the last fence released of it.
         turn: how often it has waited or met others. used: turns in which it did what others may need: it used shared
             memory, arrived, or met them.
     """
 
     index: int
     single: int
+    passed: int
     clock: Clock
     fenced: Clock
+    released: tuple[Clock, Clock]
     time: int = 1
     met: int = 1
     alone: int = 0
@@ -199,6 +206,7 @@ class Order:
             was written by anybody.
         blind: somebody has written where is not known.
         filled: lines at which something that is read has been written.
+        tensor: lines of work on tensor memory.
         doubts: lines and reasons of what is wrong if boxes are as large as is guessed.
         maps: of accesses that are loads by tensor maps, the map. mixed: by line, maps that fill one operand together.
     """
@@ -208,10 +216,12 @@ class Order:
     ) -> None:
         self.warps, self.granule = warps, granule
         self.capacity = CAPACITY * max(1, ranks // 2)
-        self.workers = [Worker(i, warps + i, self.clock(), self.clock()) for i in range(warps)]
+        nothing = self.clock(), self.clock()
+        self.workers = [Worker(i, warps + i, 2 * warps + i, self.clock(), self.clock(), nothing) for i in range(warps)]
         for worker in self.workers:
             worker.clock[worker.index] = worker.clock[worker.single] = 1
-        self.agents = 2 * warps
+        self.agents = 3 * warps
+        self.tensor: list[int] = []
         self.accesses: list[Access] = [Access(0, -1, 0, "none")]
         self._agents_of, self._epochs_of = np.zeros(4096, dtype=np.int32), np.zeros(4096, dtype=np.int32)
         self.shared = Shadow(regions or Regions(shared_bytes // granule + 1))
@@ -246,7 +256,8 @@ class Order:
     def meet_lanes(self, worker: Worker) -> None:
         """Let a warp's lanes meet: what each has done so far, all have."""
         worker.time += 1
-        worker.clock[worker.index] = worker.clock[worker.single] = worker.met = worker.time
+        clock = worker.clock
+        clock[worker.index] = clock[worker.single] = clock[worker.passed] = worker.met = worker.time
         worker.alone = 0
 
     def actor(self, worker: Worker, lanes: int) -> int:
@@ -266,6 +277,23 @@ class Order:
             return clock, worker.fenced.copy()
         self.meet_lanes(worker)
         return worker.clock.copy(), worker.fenced.copy()
+
+    def release(self, worker: Worker, lanes: int) -> None:
+        """Let some lanes release what they know by a fence, for barriers that release nothing."""
+        clocks = self.released(worker, lanes)
+        worker.released = np.maximum(worker.released[0], clocks[0]), np.maximum(worker.released[1], clocks[1])
+
+    def relaxed(self, worker: Worker) -> tuple[Clock, Clock]:
+        """Return the clocks that a warp passes on without a release: who has been where, and what fences released.
+
+        What is done to tensor memory needs fences of its own, and arrivals that release nothing (PTX ISA, 9.7.16.6.4).
+        """
+        self.meet_lanes(worker)
+        clock, fenced = worker.released[0].copy(), worker.released[1].copy()
+        passed = slice(2 * self.warps, 3 * self.warps)
+        clock[passed] = worker.clock[passed]
+        clock[self.tensor] = worker.clock[self.tensor]
+        return clock, fenced
 
     def learn(self, worker: Worker, clocks: tuple[Clock, Clock]) -> None:
         """Let a warp learn what another one passed on."""
@@ -332,6 +360,12 @@ class Order:
                     f"written at line {access.line}",
                     sure=kind != "guess",
                 )
+        self.has_read(memory, cells, agent, epoch, kind, line)
+
+    def has_read(  # noqa: PLR0917
+        self, memory: Shadow, cells: Cells, agent: int, epoch: int, kind: str, line: int
+    ) -> None:
+        """Record a read that needs no check."""
         memory.has_read(cells, agent, self._add(agent, epoch, kind, line))
 
     def write(  # noqa: PLR0917

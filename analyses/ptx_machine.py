@@ -27,6 +27,7 @@ TENSOR_COLUMNS = 512
 TENSOR_STRIPS = 8  # of 16 lanes, which is what the narrow shapes of tcgen05.ld and st reach
 JUMP, BLOCK, PARK, EXIT, PASS = 1, 2, 3, 4, 5
 TURN = 64  # rounds of a loop without end that a warp makes at a time
+_OF_TENSOR_MEMORY = ("tcgen05", "ld.tensor", "st.tensor")  # lines of work that fences of tcgen05 order
 _CLUSTER = -1  # instead of a CTA's rank: where all CTAs of a cluster meet
 Operation: TypeAlias = Callable[["Run", "Warp", "Part"], int | None]
 
@@ -56,7 +57,8 @@ class Warp:
         index: in the cluster. rank: of its CTA. local: its number in the CTA.
         live: lanes that have not ended. groups: how many groups of a family it has closed, `open` whether one is begun.
         retired: groups waited for. sums: group in which registers were last used as sums of wgmma.
-        closed: what the warp knew when it closed each group of wgmma.
+        closed: what the warp knew when it closed each group of wgmma. fenced_tensor: at its last fence of tcgen05
+            after a barrier.
         fetches: which tcgen05.ld wrote registers last, and how many are `fetched`, waited for.
         stores: of each lane, accesses of stores in closed groups, those of the open one, and how many are waited for.
     """
@@ -80,6 +82,7 @@ class Warp:
     cluster: Meeting | None = None
     patience: int = -1
     closed: list[tuple[Clock, Clock]] = field(default_factory=list)
+    fenced_tensor: Clock | None = None
 
     @property
     def group(self) -> int:
@@ -146,6 +149,7 @@ class Run:
         self.allocated: dict[tuple[int, int], tuple[int, int]] = {}
         self.remote: dict[tuple[int, int, int, int], tuple[tuple[tuple[int, int], ...], str]] = {}
         self.unit_agents: dict[tuple[str, int], int] = {}
+        self.fences_before: dict[int, int] = {}
         self.maps = Maps(self.order)
         self.notes: dict[tuple[int, str], None] = {}
         self.bounds: dict[str, int] = {}
@@ -188,7 +192,7 @@ class Run:
         rank = place // SHARED_BYTES
         if rank != warp.rank and place < NOWHERE:
             time = warp.worker.time
-            own = (warp.worker.index, time), (warp.worker.single, time)
+            own = (warp.worker.index, time), (warp.worker.single, time), (warp.worker.passed, time)
             self.remote[rank, unit[0], warp.index, line] = (unit, *own), what
 
     def agent(self, family: str, number: int) -> int:
@@ -196,6 +200,8 @@ class Run:
         found = self.unit_agents.get((family, number))
         if found is None:
             found = self.unit_agents[family, number] = self.order.agent()
+            if family.startswith(_OF_TENSOR_MEMORY):
+                self.order.tensor.append(found)
         return found
 
     def note(self, line: int, text: str) -> None:
@@ -368,10 +374,12 @@ class Run:
         part.blocked = lambda: warp.index not in self.patient
         return True
 
-    def cluster_arrive(self, number: int, warp: Warp, part: Part, line: int) -> None:
-        """Let a warp arrive at the cluster's barrier for the n-th time."""
+    def cluster_arrive(self, number: int, warp: Warp, part: Part, line: int, *, relaxed: bool) -> None:
+        """Let a warp arrive at the cluster's barrier for the n-th time; `relaxed`: without a release."""
         meeting = self.meetings.setdefault((_CLUSTER, number), Meeting(line=line))
-        meeting.arrivals.append((warp, self.order.released(warp.worker, warp.live)))
+        order, worker = self.order, warp.worker
+        clocks = order.relaxed(worker) if relaxed else order.released(worker, warp.live)
+        meeting.arrivals.append((warp, clocks))
         meeting.threads += part.mask.bit_count()
         warp.cluster = meeting
         self._close((_CLUSTER, number), meeting)

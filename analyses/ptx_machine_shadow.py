@@ -146,6 +146,13 @@ class Shadow:
         empty: Indices = listed[self._writer[self.regions.label[cells]] == 0]
         return empty
 
+    def join(self, other: Shadow) -> None:
+        """Take what another one of the same regions knows to be written for written here too."""
+        for one in (self, other):
+            if one._count < len(one.regions.parents):
+                one._follow()
+        np.maximum(self._writer[: self._count], other._writer[: self._count], out=self._writer[: self._count])
+
     def length(self, begin: int, most: int, good: Callable[[int], bool]) -> int:
         """Return how many cells from one on, at most so many, were last written by accesses that are good."""
         if self._count < len(self.regions.parents):

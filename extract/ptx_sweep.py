@@ -71,6 +71,7 @@ class Sweep:
             it may be for want of work.
         excused: ways that conditions and tables took in `earlier` runs, of which some are left out now.
         steps: by how much parameters grow for a loop to run once more.
+        empty: by line, bytes of shared memory that were read and that nobody had written in that run.
         again: how many runs may still be made anew.
         counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
     """
@@ -104,6 +105,7 @@ class Sweep:
     earlier: list[Values] = field(default_factory=list)
     steps: Values = field(default_factory=dict)
     counts_of: Values = field(default_factory=dict)
+    empty: dict[int, set[int]] = field(default_factory=dict)
     again: int = AGAIN
 
     # One run.
@@ -176,6 +178,9 @@ class Sweep:
             self.program.take(run)  # what follows on the way that a condition has taken has been run too
         self.program.reached |= run.reached
         self.program.filled |= run.order.filled
+        self.program.written.join(run.order.shared)
+        for line, (_, first, _) in run.order.unwritten.items():
+            self.empty.setdefault(line, set()).add(first)
         for name, value in held.items():
             self.tried.setdefault(name, set()).add(value)
         if run.sized:
@@ -386,7 +391,7 @@ class Sweep:
             self.unproven[min(self.zeros), f"no launch is run to its end; {left}"] = None
 
     def leave_open_what_may_be_dropped(self) -> None:
-        """Leave reads of what nobody has written open, where other launches have written it all.
+        """Leave reads of what nobody has written open, where other launches, or other blocks, have written it.
 
         Threads whose rows a small tensor has not read like the others, and drop what they have read.
         """
@@ -396,12 +401,23 @@ class Sweep:
         if unwritten and self.ran:
             numbers = [name for name in self.ran[0] if not name.startswith("%") and not self.program.is_pointer(name)]
             for size in WIDE:
-                if not all(f.line in self.program.filled for _, f in unwritten):
+                if not all(self._written_elsewhere(f.line) for _, f in unwritten):
                     self.run({**self.ran[0], **{n: _up(size, self.program.multiple(n)) for n in numbers}}, meant=False)
         for place, finding in unwritten:
-            if finding.line in self.program.filled:
+            if self._written_elsewhere(finding.line):
                 del self.findings[place]
-                self.unproven[finding.line, finding.message] = None
+                reason = (
+                    f"{finding.message} where {finding.launch or 'it is little'}; whether it is dropped is not followed"
+                )
+                self.unproven[finding.line, reason] = None
+
+    def _written_elsewhere(self, line: int) -> bool:
+        """Has some run written what this line reads, or all places of which another one had written nothing?"""
+        written, empty = self.program.written, self.empty.get(line)
+        places = self.program.granule
+        return line in self.program.filled or (
+            bool(empty) and not any(written.unwritten(slice(b // places, b // places + 1)).size for b in empty or ())
+        )
 
     @property
     def missed(self) -> set[int]:

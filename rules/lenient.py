@@ -86,3 +86,26 @@ def copies_not_fenced(read: StageRead, target: Target) -> Requirements:
         help="give fence.proxy.async after the wait for the copies, before what reads them is issued",
         stage=read.stage,
     )
+
+
+@CHIP.rule(
+    "PIPE035",
+    Source("PTX ISA 9.1, 9.7.16.6.3", "tcgen05.fence").saying(
+        "orders all the subsequent asynchronous tcgen05 operations with respect to the prior tcgen05"
+    ),
+    refused_by="document",
+    level="warning",
+)
+def tensor_memory_not_fenced(use: SumsUse, target: Target) -> Requirements:
+    """Threads that hand tensor memory on through a barrier fence tcgen05 before it and after it.
+
+    What other threads, or multiplications that a barrier waits for, did to tensor memory is before what follows
+    tcgen05.fence::after_thread_sync; loads and stores of tensor memory need tcgen05.fence::before_thread_sync before
+    the barrier too. Triton 3.6 to 3.9 prints neither for sm_100a, and its kernels run.
+    """
+    yield require(
+        use.barrier_fenced,
+        "{sums} pass from one thread to another through a barrier without the fences of tcgen05",
+        help="give tcgen05.fence::before_thread_sync before the barrier and tcgen05.fence::after_thread_sync after it",
+        sums=use.sums,
+    )

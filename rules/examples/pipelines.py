@@ -98,4 +98,5 @@ EXAMPLES = (
     Example("PIPE032", Exit(_WHERE, unread="the store of C"), Exit(_WHERE)),
     Example("PIPE033", MapEdit(_WHERE, "map of A", idle=False), MapEdit(_WHERE, "map of A")),
     Example("PIPE034", _read(copies_fenced=False), _read()),
+    Example("PIPE035", SumsUse(_WHERE, "sums", barrier_fenced=False), SumsUse(_WHERE, "sums")),
 )
