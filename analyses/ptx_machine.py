@@ -166,7 +166,8 @@ class Run:
         self.touched = np.zeros(program.shared_regions.cells, dtype=bool)
         self.periods = periods
         self.valued = False
-        self.cut = self.endless = self.tired = self.spinning = False
+        self.cut = self.endless = self.tired = False
+        self.idle: set[int] = set()
         self.warps = []
         for index in range(warps * ranks):
             rank, local = divmod(index, warps)
@@ -213,7 +214,7 @@ class Run:
         key = (warp.index, at)
         self.visits[key] = self.visits.get(key, 0) + 1
         if self.periods is not None:
-            self.tired = not self.visits[key] % TURN  # who waits for nobody lets others go on
+            self.tired = not self.visits[key] % TURN  # who waits for nobody goes on where all others wait
             held = part.registers
             held = [held[p] for p in self.program.alive(at)]
             self.cut |= self.periods.visit(at, warp.index, held, warp.worker.clock)
@@ -239,7 +240,7 @@ class Run:
         while True:
             moved = False
             for warp in self.turns:
-                if warp.live:
+                if warp.live and warp.index not in self.idle:
                     moved |= self._advance(warp)
                 if self.cut:
                     return
@@ -251,10 +252,12 @@ class Run:
                 self.patient.clear()
                 continue
             self.flying.clear()
-            if not self.barriers.settle() and not self.spinning:
+            if self.barriers.settle():
+                continue
+            if not self.idle:
                 self._stuck()
                 return
-            self.spinning = False
+            self.idle.clear()
         self.barriers.settle()
         self._check_end()
 
@@ -283,7 +286,8 @@ class Run:
                     if self.cut:
                         return moved
                     if self.tired:
-                        self.tired, self.spinning = False, True
+                        self.tired = False
+                        self.idle.add(warp.index)
                         return False
                     begin = part.pc
                     if len(warp.parts) > 1:

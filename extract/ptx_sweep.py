@@ -27,6 +27,7 @@ from legalsat.extract.ptx_turns import count, turn
 LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
 LEAST_LONG = 9  # rounds of a loop that is long
 SPREAD = 8  # rounds between two runs that show how often a head is come to in each
+FIRST_APART, LAST_APART = 5, 12  # powers of two: rounds for a loop to run once more
 UNROLLED = 16  # rounds that a compiler may put into one
 SLACK = 64  # instructions by which a run must be longer to be another
 AGAIN = 8  # runs that are made anew when they have shown where stores begin
@@ -324,8 +325,8 @@ class Sweep:
 
     # Loops.
 
-    def rounds_of(self, name: str, step: int, ones: Values, others: Iterable[str]) -> int:
-        """Return up to how many rounds of a parameter's loops are to be tried one by one, after a run of many."""
+    def rounds_of(self, name: str, step: int, ones: Values, others: Iterable[str]) -> list[int]:
+        """Return which numbers of rounds of a parameter's loops are to be tried, after a run of many."""
         greatest = (1 << self.program.bits(name) - 2) // step
         many = self.more(name, step, min(LONG, greatest))
         zeros = ({o: self.least.get(o, 0)} for o in others)
@@ -334,18 +335,36 @@ class Sweep:
         for run in runs:
             self._say_what_does_not_repeat(run, few, more)
         if runs[0] is None or few is None or more is None:
-            return LEAST_ROUNDS
-        needed = LEAST_ROUNDS
+            return list(range(LEAST_ROUNDS + 1))
+        needed, far = LEAST_ROUNDS, set[int]()
         for place in _growing(runs[0], few, more):
             period = runs[0].periods.found.get(place[1]) if runs[0].periods is not None else None
             growth = more.visits.get(place, 0) - few.visits.get(place, 0)
-            rate = growth / SPREAD if growth > 0 else 1 / UNROLLED
-            if period is not None:
-                needed = max(needed, math.ceil((period.before + period.rounds + 1) / rate))
+            if period is None:
+                continue
+            count = period.before + period.rounds + 1
+            apart = 0 if growth > 0 else self._far_apart(name, step, ones, place, few)
+            if apart:
+                far.update(apart * number for number in range(1, count + 1))
+            else:
+                needed = max(needed, math.ceil(count * SPREAD / growth) if growth > 0 else count * UNROLLED)
         if needed > MOST_ROUNDS:
             line = min((self.program.lines[head] for head in self.periods), default=0)
             self.unproven[line, f"only {MOST_ROUNDS} of the {needed} counts of rounds that differ are tried"] = None
-        return min(needed, MOST_ROUNDS)
+        return sorted({*range(min(needed, MOST_ROUNDS) + 1), *far})
+
+    def _far_apart(self, name: str, step: int, ones: Values, place: tuple[int, int], few: _Shown) -> int:
+        """Return how many rounds lie between two that bring one more visit to a head, where these are many; or 0.
+
+        Of tiles that blocks take in turn, it needs as many more as there are blocks for one of them to have one more.
+        """
+        for exponent in range(FIRST_APART, LAST_APART + 1):
+            shown = self.shown({**ones, name: self.more(name, step, 1 << exponent)})
+            if shown is None:
+                return 0
+            if shown.visits.get(place, 0) > few.visits.get(place, 0):
+                return 1 << exponent
+        return 0
 
     def rounds_together(self, looped: Values, base: Values) -> int:
         """Return up to how many rounds all parameters' loops are to be tried together, after a run of many.
@@ -474,7 +493,9 @@ def _up(number: int, multiple: int) -> int:
 
 def _rounds(sweep: Sweep, rest: Values, looped: Values, rounds: int) -> Values:
     """Return values with which the loops of all parameters run so many times more than with the least ones."""
-    return {**rest, **{name: sweep.more(name, step, rounds) for name, step in looped.items()}}
+    # The first block has work wherever any has.
+    times = {name: 0 if name.startswith("%") else rounds for name in looped}
+    return {**rest, **{name: sweep.more(name, step, times[name]) for name, step in looped.items()}}
 
 
 def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
@@ -495,8 +516,8 @@ def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
     for name, step in main.items():
         rounds = sweep.rounds_of(name, step, once, [other for other in main if other != name])
         if sweep.findings:
-            rounds = SPREAD + 1  # the smallest example may be between those that were run
-        for number in range(rounds + 1):
+            rounds = list(range(SPREAD + 2))  # the smallest example may be between those that were run
+        for number in rounds:
             # A loop around this one need not run often for each of its counts; pairs come below.
             values = {**base, name: sweep.more(name, step, number)}
             yield values
