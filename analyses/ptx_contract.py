@@ -179,6 +179,7 @@ class Worker:
         single: the line of work of what one lane does by itself. passed: that of where it has been, whatever it did
             there: barriers tell it that release nothing.
         released: what the last fence released of it.
+        trail: a sum over all it has read and written, if that is traced.
         turn: how often it has waited or met others. used: turns in which it did what others may need: it used shared
             memory, arrived, or met them.
     """
@@ -193,6 +194,7 @@ class Worker:
     met: int = 1
     alone: int = 0
     live: int = EVERY_LANE
+    trail: int = 0
     turn: int = 0
     used: set[int] = field(default_factory=set)
 
@@ -206,7 +208,7 @@ class Order:
             was written by anybody.
         blind: somebody has written where is not known.
         filled: lines at which something that is read has been written.
-        tensor: lines of work on tensor memory.
+        tensor: lines of work on tensor memory. traced: warps keep a trail of their accesses.
         doubts: lines and reasons of what is wrong if boxes are as large as is guessed.
         maps: of accesses that are loads by tensor maps, the map. mixed: by line, maps that fill one operand together.
     """
@@ -222,6 +224,7 @@ class Order:
             worker.clock[worker.index] = worker.clock[worker.single] = 1
         self.agents = 3 * warps
         self.tensor: list[int] = []
+        self.traced = False
         self.accesses: list[Access] = [Access(0, -1, 0, "none")]
         self._agents_of, self._epochs_of = np.zeros(4096, dtype=np.int32), np.zeros(4096, dtype=np.int32)
         self.shared = Shadow(regions or Regions(shared_bytes // granule + 1))
@@ -335,6 +338,7 @@ class Order:
         """Record a read, and check that it follows the writes."""
         if kind != "barrier":
             worker.used.add(worker.turn)
+            self._trace(worker, cells, line)
         writers = memory.writers_of(cells)
         if kind in _READS and memory is self.shared and writers != [0]:
             self.filled.add(line)
@@ -385,6 +389,7 @@ class Order:
         is taken to write one value.
         """
         worker.used.add(worker.turn)
+        self._trace(worker, cells, line)
         own = agent if kind in _IN_ORDER else -1
         for number in self._suspects(memory.writers_of(cells), worker, own, fenced=kind == "load"):
             access = self.accesses[number]
@@ -412,6 +417,12 @@ class Order:
         number = self._add(agent, epoch, kind, line)
         memory.wrote(cells, number)
         return number
+
+    def _trace(self, worker: Worker, cells: Cells, line: int) -> None:
+        """Add an access to a warp's trail, so that rounds of a loop are not alike that touch other places."""
+        if self.traced:
+            ends = (cells.start, cells.stop) if isinstance(cells, slice) else (int(cells[0]), int(cells[-1]))
+            worker.trail += hash((line, *ends)) & 2**32 - 1
 
     def _suspects(self, numbers: list[int], worker: Worker, own: int, *, fenced: bool) -> list[int]:
         """Return those accesses that are not surely before what a warp does now; with `fenced`, behind a fence too."""

@@ -165,6 +165,7 @@ class Run:
         self.stores_known = len(program.store_places)
         self.touched = np.zeros(program.shared_regions.cells, dtype=bool)
         self.periods = periods
+        self.order.traced = periods is not None
         self.valued = False
         self.cut = self.endless = self.tired = False
         self.idle: set[int] = set()
@@ -216,7 +217,7 @@ class Run:
         if self.periods is not None:
             self.tired = not self.visits[key] % TURN  # who waits for nobody goes on where all others wait
             held = part.registers
-            held = [held[p] for p in self.program.alive(at)]
+            held = [*(held[p] for p in self.program.alive(at)), warp.worker.trail]
             self.cut |= self.periods.visit(at, warp.index, held, warp.worker.clock)
 
     @property

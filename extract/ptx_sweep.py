@@ -73,6 +73,7 @@ class Sweep:
         excused: ways that conditions and tables took in `earlier` runs, of which some are left out now.
         steps: by how much parameters grow for a loop to run once more.
         empty: by line, bytes of shared memory that were read and that nobody had written in that run.
+        first: the first block stands for all, as others have nothing to do where there is little.
         again: how many runs may still be made anew.
         counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
     """
@@ -107,6 +108,7 @@ class Sweep:
     steps: Values = field(default_factory=dict)
     counts_of: Values = field(default_factory=dict)
     empty: dict[int, set[int]] = field(default_factory=dict)
+    first: bool = False
     again: int = AGAIN
 
     # One run.
@@ -343,7 +345,8 @@ class Sweep:
             if period is None:
                 continue
             count = period.before + period.rounds + 1
-            apart = 0 if growth > 0 else self._far_apart(name, step, ones, place, few)
+            far_apart = growth <= 0 and count * UNROLLED > MOST_ROUNDS
+            apart = self._far_apart(name, step, ones, place, few) if far_apart else 0
             if apart:
                 far.update(apart * number for number in range(1, count + 1))
             else:
@@ -359,7 +362,7 @@ class Sweep:
         Of tiles that blocks take in turn, it needs as many more as there are blocks for one of them to have one more.
         """
         for exponent in range(FIRST_APART, LAST_APART + 1):
-            shown = self.shown({**ones, name: self.more(name, step, 1 << exponent)})
+            shown = self.shown({**ones, name: self.more(name, step, 1 << exponent)}, MANY_WORK)
             if shown is None:
                 return 0
             if shown.visits.get(place, 0) > few.visits.get(place, 0):
@@ -469,6 +472,7 @@ def sweep_all(sweep: Sweep) -> None:
                     steps[name] = sweep.step_of(name, others, MANY_WORK)
     looped = {name: step for name, step in steps.items() if step}
     rest = {name: one for name, one in ones.items() if not steps[name]}
+    sweep.first = _first_has_more(sweep, rest, looped)
     several = [_rounds(sweep, rest, looped, rounds) for rounds in ((1, 2) if looped else (1,))]
     sweep.size_boxes(several + [{**several[0], name: sweep.more(name, step, 6)} for name, step in looped.items()])
     for values in _values(sweep, looped, rest):
@@ -493,9 +497,16 @@ def _up(number: int, multiple: int) -> int:
 
 def _rounds(sweep: Sweep, rest: Values, looped: Values, rounds: int) -> Values:
     """Return values with which the loops of all parameters run so many times more than with the least ones."""
-    # The first block has work wherever any has.
-    times = {name: 0 if name.startswith("%") else rounds for name in looped}
+    times = {name: 0 if sweep.first and name.startswith("%") else rounds for name in looped}
     return {**rest, **{name: sweep.more(name, step, times[name]) for name, step in looped.items()}}
+
+
+def _first_has_more(sweep: Sweep, rest: Values, looped: Values) -> bool:
+    """Does the first block come to loops to which another one does not come where there are so few tiles?"""
+    base = _rounds(sweep, rest, looped, 2)
+    first = {**base, **{name: sweep.least.get(name, 0) for name in looped if name.startswith("%")}}
+    one, other = sweep.shown(first), sweep.shown(base) if first != base else None
+    return one is not None and other is not None and bool(one.visits.keys() - other.visits.keys())
 
 
 def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
@@ -506,7 +517,7 @@ def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
         sweep.runs |= 1
         sweep.run(rest)  # the last warp first
         return
-    base = _rounds(sweep, rest, looped, 2)
+    base = _rounds(sweep, rest, looped, 1 if sweep.first else 2)
     yield base
     twins = sweep.twins(looped, rest)
     main = {name: step for name, step in looped.items() if name not in twins}
