@@ -58,6 +58,7 @@ KINDS = {
     "bystander_overtaken": "a warp that only looks on may be two phases late, and then hangs",
     "store_not_awaited": "a block ends before its last store is known to have read its source",
     "tensor_memory_not_fenced": "tensor memory passes through a barrier without the fences of tcgen05",
+    "arrival_without_release": "warps of a block rely on an arrival at the cluster's barrier that releases nothing",
 }
 ARRIVAL = "this arrival"  # of those that may reach a block of a cluster too late
 # What may break where there is nothing to do, such as no round of a loop, and something is waited for all the same.
@@ -75,6 +76,7 @@ WARNINGS = frozenset(
         "bystander_overtaken",
         "store_not_awaited",
         "tensor_memory_not_fenced",
+        "arrival_without_release",
     }
 )
 
@@ -156,6 +158,7 @@ _HELP = {
     "bystander_overtaken": "let only those wait that go on to use what the phase protects",
     "store_not_awaited": "give cp.async.bulk.wait_group.read 0 before the end",
     "tensor_memory_not_fenced": "put tcgen05.fence::before_thread_sync before the barrier, after_thread_sync behind it",
+    "arrival_without_release": "give fence.acq_rel.cluster before the arrival, or let it release",
 }
 
 
@@ -178,7 +181,8 @@ class Worker:
         time: its own time. met: its time when its lanes last met. alone: lanes that touched memory since, together.
         single: the line of work of what one lane does by itself. passed: that of where it has been, whatever it did
             there: barriers tell it that release nothing.
-        released: what the last fence released of it.
+        released: what the last fence released of it. likely: what other warps of its block knew when they arrived at
+            the cluster's barrier without a release, None before.
         trail: a sum over all it has read and written, if that is traced.
         turn: how often it has waited or met others. used: turns in which it did what others may need: it used shared
             memory, arrived, or met them.
@@ -195,6 +199,7 @@ class Worker:
     alone: int = 0
     live: int = EVERY_LANE
     trail: int = 0
+    likely: Clock | None = None
     turn: int = 0
     used: set[int] = field(default_factory=set)
 
@@ -330,7 +335,13 @@ class Order:
     def ordered(self, access: Access, worker: Worker, own: int = -1) -> bool:
         """Is an access before what a warp does now, however things interleave?"""
         agent = access.agent
-        return agent in (worker.index, worker.single, own) or bool(worker.clock[agent] > access.epoch)
+        if agent in (worker.index, worker.single, own) or worker.clock[agent] > access.epoch:
+            return True
+        if worker.likely is None or worker.likely[agent] <= access.epoch:
+            return False
+        message = f"{self.use_of(access)} is passed on by an arrival at the cluster's barrier that releases nothing"
+        self.find("arrival_without_release", access.line, message)
+        return True
 
     def read(  # noqa: PLR0917
         self, memory: Shadow, cells: Cells, worker: Worker, agent: int, epoch: int, kind: str, line: int

@@ -103,8 +103,9 @@ class LaneStores:
 
 @dataclass
 class Meeting:
-    """Warps that have come to a barrier of the block."""
+    """Warps that have come to a barrier of the block, or of the cluster; `relaxed`: what they knew by CTA."""
 
+    relaxed: list[tuple[int, Clock]] = field(default_factory=list)
     arrivals: list[tuple[Warp, Any]] = field(default_factory=list)
     threads: int = 0
     over: bool = False
@@ -367,6 +368,9 @@ class Run:
         self.order.meet([(w.worker, clocks) for w, clocks in meeting.arrivals])
         for warp, _ in meeting.arrivals:
             self.order.meet_lanes(warp.worker)
+            known = [clock for rank, clock in meeting.relaxed if rank == warp.rank]
+            if known:
+                warp.worker.likely = np.maximum.reduce(known)
         return True
 
     def let_others_go(self, warp: Warp, part: Part) -> bool:
@@ -384,6 +388,8 @@ class Run:
         meeting = self.meetings.setdefault((_CLUSTER, number), Meeting(line=line))
         order, worker = self.order, warp.worker
         clocks = order.relaxed(worker) if relaxed else order.released(worker, warp.live)
+        if relaxed:
+            meeting.relaxed.append((warp.rank, worker.clock.copy()))
         meeting.arrivals.append((warp, clocks))
         meeting.threads += part.mask.bit_count()
         warp.cluster = meeting

@@ -230,11 +230,12 @@ class Multicast:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meeting:
-    """A role waits for others: whether they ever come, and for what it waits."""
+    """A role waits for others: whether they ever come, for what it waits, and whether they release what they did."""
 
     where: str
     awaited: str
     comes: bool
+    released: bool = True
 
     def __str__(self) -> str:
         return self.where
