@@ -58,7 +58,7 @@ class Warp:
         live: lanes that have not ended. groups: how many groups of a family it has closed, `open` whether one is begun.
         retired: groups waited for. sums: group in which registers were last used as sums of wgmma.
         closed: what the warp knew when it closed each group of wgmma. fenced_tensor: at its last fence of tcgen05
-            after a barrier.
+            after a barrier. rested: turns and trail when it has last let others go on.
         fetches: which tcgen05.ld wrote registers last, and how many are `fetched`, waited for.
         stores: of each lane, accesses of stores in closed groups, those of the open one, and how many are waited for.
     """
@@ -83,6 +83,7 @@ class Warp:
     patience: int = -1
     closed: list[tuple[Clock, Clock]] = field(default_factory=list)
     fenced_tensor: Clock | None = None
+    rested: tuple[int, int] = (-1, -1)
 
     @property
     def group(self) -> int:
@@ -168,7 +169,7 @@ class Run:
         self.periods = periods
         self.order.traced = periods is not None
         self.valued = False
-        self.cut = self.endless = self.tired = False
+        self.cut = self.endless = self.tired = self.spinning = False
         self.idle: set[int] = set()
         self.warps = []
         for index in range(warps * ranks):
@@ -216,7 +217,12 @@ class Run:
         key = (warp.index, at)
         self.visits[key] = self.visits.get(key, 0) + 1
         if self.periods is not None:
-            self.tired = not self.visits[key] % TURN  # who waits for nobody goes on where all others wait
+            self.tired = not self.visits[key] % TURN  # who waits for nobody lets others go on
+            if self.tired:
+                done = warp.worker.turn, warp.worker.trail
+                if done == warp.rested:  # who does nothing either goes on where all others wait
+                    self.idle.add(warp.index)
+                warp.rested = done
             held = part.registers
             held = [*(held[p] for p in self.program.alive(at)), warp.worker.trail]
             self.cut |= self.periods.visit(at, warp.index, held, warp.worker.clock)
@@ -256,10 +262,11 @@ class Run:
             self.flying.clear()
             if self.barriers.settle():
                 continue
-            if not self.idle:
+            if not self.idle and not self.spinning:
                 self._stuck()
                 return
             self.idle.clear()
+            self.spinning = False
         self.barriers.settle()
         self._check_end()
 
@@ -288,8 +295,7 @@ class Run:
                     if self.cut:
                         return moved
                     if self.tired:
-                        self.tired = False
-                        self.idle.add(warp.index)
+                        self.tired, self.spinning = False, True
                         return False
                     begin = part.pc
                     if len(warp.parts) > 1:
