@@ -215,9 +215,9 @@ def _checked(
     if best is not None:
         return best
     least = min(wrong, key=lambda one: len(one.findings))
-    one, shape = least.findings[0], " x ".join(map(str, least.cluster or ()))
+    one, likeliest = least.findings[0], " x ".join(map(str, least.cluster or ()))
     reason = f"the launch decides the cluster, and in none of {len(wrong)} that were tried it is right"
-    open_ = Unproven(kernel.line, f"{reason}; in one of {shape} CTAs {one.message}, at line {one.line}")
+    open_ = Unproven(kernel.line, f"{reason}; in one of {likeliest} CTAs {one.message}, at line {one.line}")
     return KernelCheck(kernel.name, kernel.line, (), (open_,), 0, {}, {}, 0.0)
 
 
