@@ -57,6 +57,8 @@ KINDS = {
     "fetched_not_waited": "registers of tcgen05.ld are used before tcgen05.wait::ld",
     "bystander_overtaken": "a warp that only looks on may be two phases late, and then hangs",
     "store_not_awaited": "a block ends before its last store is known to have read its source",
+    "tensor_memory_not_fenced": "tensor memory passes through a barrier without the fences of tcgen05",
+    "arrival_without_release": "warps of a block rely on an arrival at the cluster's barrier that releases nothing",
 }
 ARRIVAL = "this arrival"  # of those that may reach a block of a cluster too late
 # What may break where there is nothing to do, such as no round of a loop, and something is waited for all the same.
@@ -73,6 +75,8 @@ WARNINGS = frozenset(
         "fetched_not_waited",
         "bystander_overtaken",
         "store_not_awaited",
+        "tensor_memory_not_fenced",
+        "arrival_without_release",
     }
 )
 
@@ -153,6 +157,8 @@ _HELP = {
     "fetched_not_waited": "give tcgen05.wait::ld before the use",
     "bystander_overtaken": "let only those wait that go on to use what the phase protects",
     "store_not_awaited": "give cp.async.bulk.wait_group.read 0 before the end",
+    "tensor_memory_not_fenced": "put tcgen05.fence::before_thread_sync before the barrier, after_thread_sync behind it",
+    "arrival_without_release": "give fence.acq_rel.cluster before the arrival, or let it release",
 }
 
 
@@ -173,7 +179,11 @@ class Worker:
     Attributes:
         clock: how far it knows each line of work to be. fenced: the same for what a proxy fence follows.
         time: its own time. met: its time when its lanes last met. alone: lanes that touched memory since, together.
-        single: the line of work of what one lane does by itself.
+        single: the line of work of what one lane does by itself. passed: that of where it has been, whatever it did
+            there: barriers tell it that release nothing.
+        released: what the last fence released of it. likely: what other warps of its block knew when they arrived at
+            the cluster's barrier without a release, None before.
+        trail: a sum over all it has read and written, if that is traced.
         turn: how often it has waited or met others. used: turns in which it did what others may need: it used shared
             memory, arrived, or met them.
         behind: accesses that are known to be before what it does. fenced_behind: behind its fences too, where these
@@ -182,16 +192,25 @@ class Worker:
 
     index: int
     single: int
+    passed: int
     clock: Clock
     fenced: Clock
+    released: tuple[Clock, Clock]
     time: int = 1
     met: int = 1
     alone: int = 0
     live: int = EVERY_LANE
+    trail: int = 0
+    likely: Clock | None = None
     turn: int = 0
     used: set[int] = field(default_factory=set)
     behind: set[int] = field(default_factory=set)
     fenced_behind: set[int] = field(default_factory=set)
+
+
+def _unfenced(access: Access, worker: Worker, to_fence: Collection[str]) -> bool:
+    """Whether an access is of a kind that a proxy fence must follow, and none has."""
+    return access.kind in to_fence and bool(worker.fenced[access.agent] <= access.epoch)
 
 
 class Order:
@@ -203,6 +222,7 @@ class Order:
             was written by anybody.
         blind: somebody has written where is not known.
         filled: lines at which something that is read has been written.
+        tensor: lines of work on tensor memory. traced: warps keep a trail of their accesses.
         doubts: lines and reasons of what is wrong if boxes are as large as is guessed.
         maps: of accesses that are loads by tensor maps, the map. mixed: by line, maps that fill one operand together.
     """
@@ -212,10 +232,13 @@ class Order:
     ) -> None:
         self.warps, self.granule = warps, granule
         self.capacity = CAPACITY * max(1, ranks // 2)
-        self.workers = [Worker(i, warps + i, self.clock(), self.clock()) for i in range(warps)]
+        nothing = self.clock(), self.clock()
+        self.workers = [Worker(i, warps + i, 2 * warps + i, self.clock(), self.clock(), nothing) for i in range(warps)]
         for worker in self.workers:
             worker.clock[worker.index] = worker.clock[worker.single] = 1
-        self.agents = 2 * warps
+        self.agents = 3 * warps
+        self.tensor: list[int] = []
+        self.traced = False
         self.accesses: list[Access] = [Access(0, -1, 0, "none")]
         self._multiplied: dict[int, tuple[tuple[int, int, int, int], list[int]]] = {}
         self.shared = Shadow(regions or Regions(shared_bytes // granule + 1))
@@ -250,7 +273,8 @@ class Order:
     def meet_lanes(self, worker: Worker) -> None:
         """Let a warp's lanes meet: what each has done so far, all have."""
         worker.time += 1
-        worker.clock[worker.index] = worker.clock[worker.single] = worker.met = worker.time
+        clock = worker.clock
+        clock[worker.index] = clock[worker.single] = clock[worker.passed] = worker.met = worker.time
         worker.alone = 0
 
     def actor(self, worker: Worker, lanes: int) -> int:
@@ -270,6 +294,23 @@ class Order:
             return clock, worker.fenced.copy()
         self.meet_lanes(worker)
         return worker.clock.copy(), worker.fenced.copy()
+
+    def release(self, worker: Worker, lanes: int) -> None:
+        """Let some lanes release what they know by a fence, for barriers that release nothing."""
+        clocks = self.released(worker, lanes)
+        worker.released = np.maximum(worker.released[0], clocks[0]), np.maximum(worker.released[1], clocks[1])
+
+    def relaxed(self, worker: Worker) -> tuple[Clock, Clock]:
+        """Return the clocks that a warp passes on without a release: who has been where, and what fences released.
+
+        What is done to tensor memory needs fences of its own, and arrivals that release nothing (PTX ISA, 9.7.16.6.4).
+        """
+        self.meet_lanes(worker)
+        clock, fenced = worker.released[0].copy(), worker.released[1].copy()
+        passed = slice(2 * self.warps, 3 * self.warps)
+        clock[passed] = worker.clock[passed]
+        clock[self.tensor] = worker.clock[self.tensor]
+        return clock, fenced
 
     def learn(self, worker: Worker, clocks: tuple[Clock, Clock]) -> None:
         """Let a warp learn what another one passed on."""
@@ -303,7 +344,13 @@ class Order:
     def ordered(self, access: Access, worker: Worker, own: int = -1) -> bool:
         """Is an access before what a warp does now, however things interleave?"""
         agent = access.agent
-        return agent in (worker.index, worker.single, own) or bool(worker.clock[agent] > access.epoch)
+        if agent in (worker.index, worker.single, own) or worker.clock[agent] > access.epoch:
+            return True
+        if worker.likely is None or worker.likely[agent] <= access.epoch:
+            return False
+        message = f"{self.use_of(access)} is passed on by an arrival at the cluster's barrier that releases nothing"
+        self.find("arrival_without_release", access.line, message)
+        return True
 
     def read(  # noqa: PLR0917
         self, memory: Shadow, cells: Cells, worker: Worker, agent: int, epoch: int, kind: str, line: int
@@ -311,6 +358,7 @@ class Order:
         """Record a read, and check that it follows the writes; return these, 0 among them if some cells have none."""
         if kind != "barrier":
             worker.used.add(worker.turn)
+            self._trace(worker, cells, line)
         regions = memory.of(cells)
         # The warps of a warpgroup read the same one after the other, as one line of work at one time.
         before = self._multiplied.get(id(cells)) if kind == "wgmma" else None
@@ -321,12 +369,12 @@ class Order:
                 self.filled.add(line)
             if 0 in writers or (kind in _MATRIX and len(writers) > 1):
                 self._note_writers(cells, kind, line, writers)
-        fenced = kind in _ASYNCHRONOUS
-        for number in self._suspects(writers, worker, agent, _TO_FENCE if fenced else ()):
+        to_fence = _TO_FENCE if kind in _ASYNCHRONOUS else ()
+        for number in self._suspects(writers, worker, agent, to_fence):
             access = self.accesses[number]
             if not self.ordered(access, worker, agent):
                 self._read_early(access, kind, line)
-            elif access.kind == "st":
+            elif access.kind == "st" and _unfenced(access, worker, to_fence):
                 self.find(
                     "write_not_fenced",
                     line,
@@ -334,7 +382,7 @@ class Order:
                     f"written at line {access.line}",
                     sure=kind != "guess",
                 )
-            elif access.kind == "cp.async":
+            elif access.kind == "cp.async" and _unfenced(access, worker, to_fence):
                 self.find(
                     "copies_not_fenced",
                     line,
@@ -347,6 +395,12 @@ class Order:
             if kind == "wgmma":
                 self._multiplied[id(cells)] = (memory.writes, agent, epoch, line), writers
         return writers
+
+    def has_read(  # noqa: PLR0917
+        self, memory: Shadow, cells: Cells, agent: int, epoch: int, kind: str, line: int
+    ) -> None:
+        """Record a read that needs no check."""
+        memory.has_read(memory.of(cells), agent, self._add(agent, epoch, kind, line))
 
     def write(  # noqa: PLR0917
         self,
@@ -365,6 +419,7 @@ class Order:
         is taken to write one value.
         """
         worker.used.add(worker.turn)
+        self._trace(worker, cells, line)
         own, to_fence = agent if kind in _IN_ORDER else -1, _TO_FENCE if kind == "load" else ()
         regions = memory.of(cells)
         for number in self._suspects(memory.writers_of(regions), worker, own, to_fence):
@@ -373,7 +428,7 @@ class Order:
             if not self.ordered(access, worker, own):
                 if not twice:
                     self._overwritten(access, kind, line)
-            elif access.kind == "st":
+            elif access.kind == "st" and _unfenced(access, worker, to_fence):
                 self.find(
                     "overwrite_not_fenced",
                     line,
@@ -384,7 +439,7 @@ class Order:
             access = self.accesses[number]
             if not self.ordered(access, worker, agent):
                 self._overwritten(access, kind, line)
-            elif access.kind == "ld":
+            elif access.kind == "ld" and _unfenced(access, worker, to_fence):
                 self.find(
                     "reads_not_fenced",
                     line,
@@ -394,6 +449,12 @@ class Order:
         number = self._add(agent, epoch, kind, line)
         memory.wrote(regions, number)
         return number
+
+    def _trace(self, worker: Worker, cells: Cells, line: int) -> None:
+        """Add an access to a warp's trail, so that rounds of a loop are not alike that touch other places."""
+        if self.traced:
+            ends = (cells.start, cells.stop) if isinstance(cells, slice) else (int(cells[0]), int(cells[-1]))
+            worker.trail += hash((line, *ends)) & 2**32 - 1
 
     def _suspects(self, numbers: list[int], worker: Worker, own: int, to_fence: Collection[str]) -> list[int]:
         """Return those accesses that are not surely before what a warp does now; of some kinds, behind a fence too.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses.ptx_contract import Clock, Order, Worker
-from legalsat.analyses.ptx_machine_memory import SHARED_BYTES, in_words
+from legalsat.analyses.ptx_machine_memory import in_words
 
 MAX_COUNT = 2**20 - 1  # FACTS MB-02
 
@@ -53,7 +53,7 @@ class Barrier:
         under_way: loads. owed: arrivals that tcgen05 or cp.async still owe.
         arrived: of the last phase, if nothing but arrivals of threads ended it, by which warps and with which clocks.
         starter: the warp that initialised it. fenced_start: a fence of that warp has followed.
-        released: a fence or an arrival with release at the cluster's barrier has.
+        released: the time of its fence.mbarrier_init, which has released the init to the cluster; -1 without one.
     """
 
     address: int
@@ -79,7 +79,7 @@ class Barrier:
     starter: int = 0
     arrived: dict[int, list[tuple[int, Clock]]] = field(default_factory=dict)
     fenced_start: bool = False
-    released: bool = False
+    released: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +129,17 @@ class Barriers:
         started = Barrier(address, count, agent, line, *clocks, base, pending=count, starter=worker.index)
         self.live[address] = self.last[address] = started
 
-    def fence_starts(self, worker: Worker) -> None:
-        """Let asynchronous units see the barriers that a warp has initialised (FACTS FN-05)."""
+    def fence_starts(self, worker: Worker, *, releases: bool) -> None:
+        """Let asynchronous units see the barriers that a warp has initialised (FACTS FN-05); `releases`: others too."""
         for barrier in self.live.values():
-            barrier.fenced_start |= barrier.starter == worker.index
-        self.release_starts(worker)
+            if barrier.starter == worker.index:
+                barrier.fenced_start = True
+                if releases and barrier.released < 0:
+                    barrier.released = worker.time
 
-    def release_starts(self, worker: Worker) -> None:
-        """Let other CTAs see the barriers that a warp has initialised."""
-        for barrier in self.live.values():
-            barrier.released |= barrier.starter == worker.index
+    def _sees_start(self, worker: Worker, barrier: Barrier) -> bool:
+        """Does a warp know that another one has gone on from a fence by which it released the init?"""
+        return 0 <= barrier.released < int(worker.clock[self.order.workers[barrier.starter].passed])
 
     def _used_by_unit(self, barrier: Barrier) -> None:
         """Note that a barrier counts what an asynchronous unit does."""
@@ -183,22 +184,17 @@ class Barriers:
                 "barrier_not_initialised", line, f"no barrier has been initialised at shared byte {in_words(address)}"
             )
             return None
-        ranks = order.shared_bytes // SHARED_BYTES
-        if not barrier.released and worker.index * ranks // order.warps != address // SHARED_BYTES:
-            order.find(
-                "barrier_not_initialised",
-                line,
-                "another CTA's barrier is used, and neither a fence nor an arrival with release follows its init",
-                f"started at line {barrier.line}",
-            )
-            barrier.released = True
         agent = worker.single if lanes.bit_count() == 1 and lanes != worker.live else worker.index
         cells = order.cells(address, 8)
-        for number in order.read(order.shared, cells, worker, agent, worker.time, "barrier", line):
-            access = order.accesses[number]
-            if access.kind != "init":
-                message = f"a barrier is used that {order.use_of(access)} has overwritten"
-                order.find("barrier_destroyed", line, message, f"overwritten at line {access.line}")
+        writers = order.shared.writers_of(order.shared.of(cells))
+        over = [access for access in map(order.accesses.__getitem__, writers) if access.kind != "init"]
+        if over:
+            message = f"a barrier is used that {order.use_of(over[0])} has overwritten"
+            order.find("barrier_destroyed", line, message, f"overwritten at line {over[0].line}")
+        if not over and self._sees_start(worker, barrier):
+            order.has_read(order.shared, cells, agent, worker.time, "barrier", line)
+        else:
+            order.read(order.shared, cells, worker, agent, worker.time, "barrier", line)
         return barrier
 
     def reaches(self, run: Any, warp: Any, address: int, line: int, what: str) -> None:

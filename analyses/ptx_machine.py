@@ -27,6 +27,7 @@ TENSOR_COLUMNS = 512
 TENSOR_STRIPS = 8  # of 16 lanes, which is what the narrow shapes of tcgen05.ld and st reach
 JUMP, BLOCK, PARK, EXIT, PASS = 1, 2, 3, 4, 5
 TURN = 64  # rounds of a loop without end that a warp makes at a time
+_OF_TENSOR_MEMORY = ("tcgen05", "ld.tensor", "st.tensor")  # lines of work that fences of tcgen05 order
 _CLUSTER = -1  # instead of a CTA's rank: where all CTAs of a cluster meet
 Operation: TypeAlias = Callable[["Run", "Warp", "Part"], int | None]
 
@@ -57,6 +58,8 @@ class Warp:
         live: lanes that have not ended. groups: how many groups of a family it has closed, `open` whether one is begun.
         retired: groups waited for. sums: group in which registers were last used as sums of wgmma.
         closed: what the warp knew when it closed each group of wgmma. peers: the others of its warpgroup.
+        fenced_tensor: what it knew at its last fence of tcgen05 after a barrier. rested: turns and trail when it has
+            last let others go on.
         fetches: which tcgen05.ld wrote registers last, and how many are `fetched`, waited for.
         stores: of each lane, accesses of stores in closed groups, those of the open one, and how many are waited for.
     """
@@ -81,6 +84,8 @@ class Warp:
     patience: int = -1
     closed: list[tuple[Clock, Clock]] = field(default_factory=list)
     peers: list[Warp] = field(default_factory=list)
+    fenced_tensor: Clock | None = None
+    rested: tuple[int, int] = (-1, -1)
 
     @property
     def group(self) -> int:
@@ -101,8 +106,9 @@ class LaneStores:
 
 @dataclass
 class Meeting:
-    """Warps that have come to a barrier of the block."""
+    """Warps that have come to a barrier of the block, or of the cluster; `relaxed`: what they knew by CTA."""
 
+    relaxed: list[tuple[int, Clock]] = field(default_factory=list)
     arrivals: list[tuple[Warp, Any]] = field(default_factory=list)
     threads: int = 0
     over: bool = False
@@ -135,9 +141,8 @@ class Run:
         backwards: bool = False,
         measures: bool = True,
     ) -> None:
-        self.measures = measures
-        self.program, self.parameters, self.steps = program, parameters, steps
-        self.allowed = steps
+        self.program, self.parameters, self.measures = program, parameters, measures
+        self.steps = self.allowed = steps
         threads, ranks = program.threads, program.ranks
         warps = -(-threads // LANES)
         self.shared_bytes = ranks * SHARED_BYTES
@@ -150,6 +155,7 @@ class Run:
         self.allocated: dict[tuple[int, int], tuple[int, int]] = {}
         self.remote: dict[tuple[int, int, int, int], tuple[tuple[tuple[int, int], ...], str]] = {}
         self.unit_agents: dict[tuple[str, int], int] = {}
+        self.fences_before: dict[int, int] = {}
         self.maps = Maps(self.order)
         self.notes: dict[tuple[int, str], None] = {}
         self.bounds: dict[str, int] = {}
@@ -167,8 +173,10 @@ class Run:
         self.stores_known = len(program.store_places)
         self.touched = np.zeros(program.shared_regions.cells, dtype=bool)
         self.periods = periods
+        self.order.traced = periods is not None
         self.valued = False
         self.cut = self.endless = self.tired = self.spinning = False
+        self.idle: set[int] = set()
         self.warps = []
         for index in range(warps * ranks):
             rank, local = divmod(index, warps)
@@ -196,7 +204,7 @@ class Run:
         rank = place // SHARED_BYTES
         if rank != warp.rank and place < NOWHERE:
             time = warp.worker.time
-            own = (warp.worker.index, time), (warp.worker.single, time)
+            own = (warp.worker.index, time), (warp.worker.single, time), (warp.worker.passed, time)
             self.remote[rank, unit[0], warp.index, line] = (unit, *own), what
 
     def agent(self, family: str, number: int) -> int:
@@ -204,6 +212,8 @@ class Run:
         found = self.unit_agents.get((family, number))
         if found is None:
             found = self.unit_agents[family, number] = self.order.agent()
+            if family.startswith(_OF_TENSOR_MEMORY):
+                self.order.tensor.append(found)
         return found
 
     def note(self, line: int, text: str) -> None:
@@ -216,8 +226,13 @@ class Run:
         self.visits[key] = self.visits.get(key, 0) + 1
         if self.periods is not None:
             self.tired = not self.visits[key] % TURN  # who waits for nobody lets others go on
+            if self.tired:
+                done = warp.worker.turn, warp.worker.trail
+                if done == warp.rested:  # who does nothing either goes on where all others wait
+                    self.idle.add(warp.index)
+                warp.rested = done
             held = part.registers
-            held = [held[p] for p in self.program.alive(at)]
+            held = [*(held[p] for p in self.program.alive(at)), warp.worker.trail]
             self.cut |= self.periods.visit(at, warp.index, held, warp.worker.clock)
 
     @property
@@ -248,7 +263,7 @@ class Run:
         while True:
             moved = False
             for warp in self.turns:
-                if warp.live:
+                if warp.live and warp.index not in self.idle:
                     moved |= self._advance(warp)
                 if self.cut:
                     return
@@ -260,9 +275,12 @@ class Run:
                 self.patient.clear()
                 continue
             self.flying.clear()
-            if not self.barriers.settle() and not self.spinning:
+            if self.barriers.settle():
+                continue
+            if not self.idle and not self.spinning:
                 self._stuck()
                 return
+            self.idle.clear()
             self.spinning = False
         self.barriers.settle()
         self._check_end()
@@ -375,6 +393,9 @@ class Run:
         self.order.meet([(w.worker, clocks) for w, clocks in meeting.arrivals])
         for warp, _ in meeting.arrivals:
             self.order.meet_lanes(warp.worker)
+            known = [clock for rank, clock in meeting.relaxed if rank == warp.rank]
+            if known:
+                warp.worker.likely = np.maximum.reduce(known)
         return True
 
     def let_others_go(self, warp: Warp, part: Part) -> bool:
@@ -387,10 +408,14 @@ class Run:
         part.blocked = lambda: warp.index not in self.patient
         return True
 
-    def cluster_arrive(self, number: int, warp: Warp, part: Part, line: int) -> None:
-        """Let a warp arrive at the cluster's barrier for the n-th time."""
+    def cluster_arrive(self, number: int, warp: Warp, part: Part, line: int, *, relaxed: bool) -> None:
+        """Let a warp arrive at the cluster's barrier for the n-th time; `relaxed`: without a release."""
         meeting = self.meetings.setdefault((_CLUSTER, number), Meeting(line=line))
-        meeting.arrivals.append((warp, self.order.released(warp.worker, warp.live)))
+        order, worker = self.order, warp.worker
+        clocks = order.relaxed(worker) if relaxed else order.released(worker, warp.live)
+        if relaxed:
+            meeting.relaxed.append((warp.rank, worker.clock.copy()))
+        meeting.arrivals.append((warp, clocks))
         meeting.threads += part.mask.bit_count()
         warp.cluster = meeting
         self._close((_CLUSTER, number), meeting)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from legalsat.analyses import ptx_machine_fences as fences
 from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.analyses.ptx_contract import ARRIVAL, UNWRITTEN, Undecided
@@ -57,7 +58,7 @@ def make(program: Any, i: Instruction) -> Operation:
         "alloc": _allocate,
         "dealloc": _free,
         "relinquish_alloc_permit": _nothing,
-        "fence": _nothing,
+        "fence": fences.make_tensor_fence,
         "mma": _issue,
         "commit": _commit_to,
         "ld": _fetch,
@@ -275,7 +276,9 @@ def _free(program: Any, i: Instruction) -> Operation:
             )
             return None
         order, worker = run.order, warp.worker
-        order.write(run.tensor, _columns(begin, count, warp.rank), worker, worker.index, worker.time, "free", line)
+        cells = _columns(begin, count, warp.rank)
+        fences.check_fences(run, warp, cells, worker.index, fences.FREED, line)
+        order.write(run.tensor, cells, worker, worker.index, worker.time, "free", line)
         del run.allocated[warp.rank, begin]
         order.meet_lanes(worker)
         return None
@@ -335,6 +338,7 @@ def _issue(program: Any, i: Instruction) -> Operation:
         for rank in pair:
             if a_in_tensor:
                 cells = _columns(first & 0xFFFF, _STEP_BYTES // 4, rank)
+                fences.check_fences(run, warp, cells, agent, "tcgen05", line)
                 order.read(run.tensor, cells, worker, agent, time, "tcgen05", line)
             else:
                 _read(run, warp, "tcgen05", first, majors[0], rows, bits, agent, time, line, rank)
@@ -343,7 +347,9 @@ def _issue(program: Any, i: Instruction) -> Operation:
             if not any(begin <= target and target + held <= end for begin, end in spans):
                 message = f"sums in columns {target} to {target + held - 1}, which are not allocated"
                 order.find("tensor_memory_misused", line, message)
-            order.write(run.tensor, _columns(target, held, rank), worker, agent, time, "tcgen05", line)
+            cells = _columns(target, held, rank)
+            fences.check_fences(run, warp, cells, agent, "tcgen05", line)
+            order.write(run.tensor, cells, worker, agent, time, "tcgen05", line)
         return None
 
     return operation
@@ -370,7 +376,9 @@ def _copy(program: Any, i: Instruction) -> Operation:
         target = units.one_address(part, *to, lanes, line) & 0xFFFF
         for rank in _pair(run, warp, i):
             _read(run, warp, "tcgen05", held, "K", rows, 8, agent, time, line, rank, step)
-            order.write(run.tensor, _columns(target, step // 4, rank), warp.worker, agent, time, "tcgen05", line)
+            cells = _columns(target, step // 4, rank)
+            fences.check_fences(run, warp, cells, agent, "tcgen05", line)
+            order.write(run.tensor, cells, warp.worker, agent, time, "tcgen05", line)
         return None
 
     return operation
@@ -471,6 +479,7 @@ def _use_tensor(  # noqa: PLR0917
         cells = np.concatenate([cells, _columns(column + half, count, warp.rank, strips)])
     agent, time = run.agent(kind, warp.index), warp.counts.get(kind, 0)
     warp.counts[kind] = time + 1
+    fences.check_fences(run, warp, cells, agent, kind, line)
     if kind == "ld.tensor":
         order.read(run.tensor, cells, worker, agent, time, kind, line)
     else:

@@ -48,7 +48,7 @@ from legalsat.analyses.ptx_machine_lanes import make_lanes
 from legalsat.analyses.ptx_machine_memory import MOST_RANKS, RANK_BIT, SHARED_BASE, SHARED_BYTES, place_of
 from legalsat.analyses.ptx_machine_order import BRANCHES, alive, ranks
 from legalsat.analyses.ptx_machine_roles import Roles, roles_of
-from legalsat.analyses.ptx_machine_shadow import Regions
+from legalsat.analyses.ptx_machine_shadow import Regions, Shadow
 from legalsat.analyses.ptx_machine_slice import LANE_OPERATIONS, slice_of, touches
 from legalsat.analyses.ptx_machine_watch import Watch, watch_all, watching
 from legalsat.analyses.ptx_parameters import with_direct_parameters
@@ -94,7 +94,7 @@ class Program:
         only_after: of instructions, by identity, the branch that alone leads to them, and by which outcome.
         ways: of instructions, by identity, the outcomes of their predicates that must be seen, where not both.
         firm: registers that more than reads depend on.
-        filled: lines at which a run has read what was written.
+        filled: lines at which a run has read what was written. written: shared memory that any run has written.
         store_places: bytes of shared memory at which stores of the copy engine have begun in any run.
         tables: of tables of branches, by place, how many there are and what decides. cases: those that were taken.
     """
@@ -147,6 +147,11 @@ class Program:
     def shared_regions(self) -> Regions:
         """Shared memory in regions, which the runs of a kernel share."""
         return Regions(self.ranks * SHARED_BYTES // self.granule + 1)
+
+    @cached_property
+    def written(self) -> Shadow:
+        """Shared memory that any run has written."""
+        return Shadow(self.shared_regions)
 
     @cached_property
     def tensor_regions(self) -> Regions:

@@ -144,6 +144,13 @@ class Shadow:
         listed: Indices = np.arange(cells.start, cells.stop) if isinstance(cells, slice) else cells
         return listed if len(empty) == len(regions) else listed[np.isin(self.regions.label[cells], empty)]
 
+    def join(self, other: Shadow) -> None:
+        """Take what another one of the same regions knows to be written for written here too."""
+        for one in (self, other):
+            if len(one._writer) < len(one.regions.parents):
+                one._follow()
+        self._writer = list(map(max, self._writer, other._writer))
+
     def length(self, begin: int, most: int, good: Callable[[int], bool]) -> int:
         """Return how many cells from one on, at most so many, were last written by accesses that are good."""
         if len(self._writer) < len(self.regions.parents):

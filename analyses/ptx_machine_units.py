@@ -11,6 +11,7 @@ import numpy as np
 from legalsat.analyses import ptx_machine_cancel as cancel
 from legalsat.analyses import ptx_machine_copies as copies
 from legalsat.analyses import ptx_machine_data as data
+from legalsat.analyses import ptx_machine_fences as fences
 from legalsat.analyses import ptx_machine_maps as maps
 from legalsat.analyses import ptx_machine_matrix as matrix
 from legalsat.analyses.ptx_contract import ARRIVAL, Undecided
@@ -45,13 +46,19 @@ def is_effect(i: Instruction) -> bool:
     if base in {"st", "ld", "atom", "red"}:
         return space_of(i) in {"shared", ""}
     if base == "fence":
-        return parts[1] == "mbarrier_init" or (
-            # A fence of global memory alone says nothing of shared memory.
-            parts[1] == "proxy" and parts[2:3] != ("alias",) and "global" not in parts
+        return (
+            parts[1] == "mbarrier_init"
+            or fences.releases(i)
+            or (
+                # A fence of global memory alone says nothing of shared memory.
+                parts[1] == "proxy" and parts[2:3] != ("alias",) and "global" not in parts
+            )
         )
     if base == "cp":
         return "prefetch" not in parts
-    return base in EFFECTS and base not in {"membar"}
+    if base == "membar":
+        return fences.releases(i)
+    return base in EFFECTS
 
 
 def steering_operands(i: Instruction) -> tuple[str, ...]:
@@ -103,7 +110,8 @@ def make(program: Any, i: Instruction, at: int) -> Operation:
         "st": _store,
         "ldmatrix": _matrices,
         "stmatrix": _matrices,
-        "fence": _fence,
+        "fence": fences.make,
+        "membar": fences.make,
         "setmaxnreg": _nothing,
         "tensormap": maps.make_edit,
         "atom": _atomic,
@@ -203,9 +211,7 @@ def _meeting(program: Any, i: Instruction) -> Operation:
             if kind == "arrive":
                 warp.counts["cluster"] = warp.counts.get("cluster", 0) + 1
                 number = warp.counts["cluster"]
-                if not relaxed:
-                    run.barriers.release_starts(warp.worker)
-                run.cluster_arrive(number, warp, part, line)
+                run.cluster_arrive(number, warp, part, line, relaxed=relaxed)
                 return None
             return run.cluster_wait(warp.counts.get("cluster", 0), warp, part)
 
@@ -354,21 +360,6 @@ def _wait(program: Any, i: Instruction, at: int) -> Operation:
 def _only_arrivals_write(program: Any, register: str) -> bool:
     written = (one for one in program.kernel.instructions if register in results_of(one))
     return all(one.name.startswith("mbarrier.arrive") for one in written)
-
-
-def _fence(program: Any, i: Instruction) -> Operation:
-    guard, line = guard_of(program, i), i.line
-    of_writes = i.parts[1] == "proxy"
-
-    def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        lanes = active(part, guard, line)
-        if lanes:
-            run.barriers.fence_starts(warp.worker)
-            if of_writes:
-                run.order.fence(warp.worker, lanes)
-        return None
-
-    return operation
 
 
 # Memory.

@@ -139,8 +139,10 @@ def assumptions_of(kernel: KernelCheck) -> tuple[str, ...]:
     cluster = [f"clusters have {shape} CTAs, which the text does not say"] if shape else []
     boxes = [f"a box of map {_map(kernel, name)} has {size} bytes" for name, size in kernel.assumed.items()]
     words = [name[1:-1] for name in kernel.parameters if name.startswith("[")]
+    codes = ", ".join(sorted({code_of(one) for one in kernel.warnings}))
+    forgiven = [f"hardware does without what {codes} ask{'s' * (',' not in codes)} for"] if codes else []
     steady = [f"the words at {told(kernel.name, one)} stay as they are while the kernel runs" for one in words]
-    return (*map(str, kernel.conditions), *block, *cluster, *boxes, *steady)
+    return (*map(str, kernel.conditions), *block, *cluster, *boxes, *steady, *forgiven)
 
 
 def _map(kernel: KernelCheck, name: str) -> str:

@@ -200,6 +200,7 @@ def _checked(
     if len(shapes) == 1:
         return _check(module, replace(kernel, cluster=shapes[0]), fixed, boxes, bounds)
     best: KernelCheck | None = None
+    wrong: list[KernelCheck] = []
     left = WORK
     for shape in shapes:
         found = _check(module, replace(kernel, cluster=shape), fixed, boxes, bounds, left)
@@ -207,13 +208,16 @@ def _checked(
         late = not bounds.left  # so that it may leave little open because little was run
         if not found.findings and (best is None or (not late and len(found.unproven) < len(best.unproven))):
             best = found
+        if found.findings:
+            wrong.append(found)
         if found.proven or left < 0 or late:
             break
     if best is not None:
         return best
-    open_ = Unproven(
-        kernel.line, f"the launch decides the cluster; in none of {len(shapes)} that were tried it is right"
-    )
+    least = min(wrong, key=lambda one: len(one.findings))
+    one, likeliest = least.findings[0], " x ".join(map(str, least.cluster or ()))
+    reason = f"the launch decides the cluster, and in none of {len(wrong)} that were tried it is right"
+    open_ = Unproven(kernel.line, f"{reason}; in one of {likeliest} CTAs {one.message}, at line {one.line}")
     return KernelCheck(kernel.name, kernel.line, (), (open_,), 0, {}, {}, 0.0)
 
 

@@ -29,6 +29,7 @@ from legalsat.extract.ptx_turns import count, turn
 LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
 LEAST_LONG = 9  # rounds of a loop that is long
 SPREAD = 8  # rounds between two runs that show how often a head is come to in each
+FIRST_APART, LAST_APART = 5, 12  # powers of two: rounds for a loop to run once more
 UNROLLED = 16  # rounds that a compiler may put into one
 SLACK = 64  # instructions by which a run must be longer to be another
 AGAIN = 8  # runs that are made anew when they have shown where stores begin
@@ -63,6 +64,8 @@ class Sweep:
             it may be for want of work.
         excused: ways that conditions and tables took in `earlier` runs, of which some are left out now.
         steps: by how much parameters grow for a loop to run once more.
+        empty: by line, bytes of shared memory that were read and that nobody had written in that run.
+        first: the first block stands for all, as others have nothing to do where there is little.
         again: how many runs may still be made anew.
         counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
     """
@@ -96,6 +99,8 @@ class Sweep:
     earlier: list[Values] = field(default_factory=list)
     steps: Values = field(default_factory=dict)
     counts_of: Values = field(default_factory=dict)
+    empty: dict[int, set[int]] = field(default_factory=dict)
+    first: bool = False
     again: int = AGAIN
     _known: KnownRuns = field(default_factory=KnownRuns)
 
@@ -190,6 +195,9 @@ class Sweep:
             self.program.take(run)  # what follows on the way that a condition has taken has been run too
         self.program.reached |= run.reached
         self.program.filled |= run.order.filled
+        self.program.written.join(run.order.shared)
+        for line, (_, first, _) in run.order.unwritten.items():
+            self.empty.setdefault(line, set()).add(first)
         if run.sized:
             open_.update(run.order.judge_reads())
             open_.update(mixed_operands(self.assumed, run))
@@ -348,8 +356,8 @@ class Sweep:
 
     # Loops.
 
-    def rounds_of(self, name: str, step: int, ones: Values, others: Iterable[str]) -> int:
-        """Return up to how many rounds of a parameter's loops are to be tried one by one, after a run of many."""
+    def rounds_of(self, name: str, step: int, ones: Values, others: Iterable[str]) -> list[int]:
+        """Return which numbers of rounds of a parameter's loops are to be tried, after a run of many."""
         greatest = (1 << self.program.bits(name) - 2) // step
         many = self.more(name, step, min(LONG, greatest))
         zeros = ({o: self.least.get(o, 0)} for o in others)
@@ -358,18 +366,37 @@ class Sweep:
         for run in runs:
             self._say_what_does_not_repeat(run, few, more)
         if runs[0] is None or few is None or more is None:
-            return LEAST_ROUNDS
-        needed = LEAST_ROUNDS
+            return list(range(LEAST_ROUNDS + 1))
+        needed, far = LEAST_ROUNDS, set[int]()
         for place in _growing(runs[0], few, more):
             period = runs[0].periods.found.get(place[1]) if runs[0].periods is not None else None
             growth = more.visits.get(place, 0) - few.visits.get(place, 0)
-            rate = growth / SPREAD if growth > 0 else 1 / UNROLLED
-            if period is not None:
-                needed = max(needed, math.ceil((period.before + period.rounds + 1) / rate))
+            if period is None:
+                continue
+            count = period.before + period.rounds + 1
+            far_apart = growth <= 0 and count * UNROLLED > MOST_ROUNDS
+            apart = self._far_apart(name, step, ones, place, few) if far_apart else 0
+            if apart:
+                far.update(apart * number for number in range(1, count + 1))
+            else:
+                needed = max(needed, math.ceil(count * SPREAD / growth) if growth > 0 else count * UNROLLED)
         if needed > MOST_ROUNDS:
             line = min((self.program.lines[head] for head in self.periods), default=0)
             self.unproven[line, f"only {MOST_ROUNDS} of the {needed} counts of rounds that differ are tried"] = None
-        return min(needed, MOST_ROUNDS)
+        return sorted({*range(min(needed, MOST_ROUNDS) + 1), *far})
+
+    def _far_apart(self, name: str, step: int, ones: Values, place: tuple[int, int], few: Shown) -> int:
+        """Return how many rounds lie between two that bring one more visit to a head, where these are many; or 0.
+
+        Of tiles that blocks take in turn, it needs as many more as there are blocks for one of them to have one more.
+        """
+        for exponent in range(FIRST_APART, LAST_APART + 1):
+            shown = self.shown({**ones, name: self.more(name, step, 1 << exponent)}, MANY_WORK)
+            if shown is None:
+                return 0
+            if shown.visits.get(place, 0) > few.visits.get(place, 0):
+                return 1 << exponent
+        return 0
 
     def rounds_together(self, looped: Values, base: Values) -> int:
         """Return up to how many rounds all parameters' loops are to be tried together, after a run of many.
@@ -415,7 +442,7 @@ class Sweep:
             self.unproven[min(self.zeros), f"no launch is run to its end; {left}"] = None
 
     def leave_open_what_may_be_dropped(self) -> None:
-        """Leave reads of what nobody has written open, where other launches have written it all.
+        """Leave reads of what nobody has written open, where other launches, or other blocks, have written it.
 
         Threads whose rows a small tensor has not read like the others, and drop what they have read.
         """
@@ -425,12 +452,23 @@ class Sweep:
         if unwritten and self.ran:
             numbers = [name for name in self.ran[0] if not name.startswith("%") and not self.program.is_pointer(name)]
             for size in WIDE:
-                if not all(f.line in self.program.filled for _, f in unwritten):
+                if not all(self._written_elsewhere(f.line) for _, f in unwritten):
                     self.run({**self.ran[0], **{n: _up(size, self.program.multiple(n)) for n in numbers}}, meant=False)
         for place, finding in unwritten:
-            if finding.line in self.program.filled:
+            if self._written_elsewhere(finding.line):
                 del self.findings[place]
-                self.unproven[finding.line, finding.message] = None
+                reason = (
+                    f"{finding.message} where {finding.launch or 'it is little'}; whether it is dropped is not followed"
+                )
+                self.unproven[finding.line, reason] = None
+
+    def _written_elsewhere(self, line: int) -> bool:
+        """Has some run written what this line reads, or all places of which another one had written nothing?"""
+        written, empty = self.program.written, self.empty.get(line)
+        places = self.program.granule
+        return line in self.program.filled or (
+            bool(empty) and not any(written.unwritten(slice(b // places, b // places + 1)).size for b in empty or ())
+        )
 
     @property
     def missed(self) -> set[int]:
@@ -463,6 +501,7 @@ def sweep_all(sweep: Sweep) -> None:
                     steps[name] = sweep.step_of(name, others, MANY_WORK)
     looped = {name: step for name, step in steps.items() if step}
     rest = {name: one for name, one in ones.items() if not steps[name]}
+    sweep.first = _first_has_more(sweep, rest, looped)
     several = [_rounds(sweep, rest, looped, rounds) for rounds in ((1, 2) if looped else (1,))]
     sweep.size_boxes(several + [{**several[0], name: sweep.more(name, step, 6)} for name, step in looped.items()])
     for values in _values(sweep, looped, rest):
@@ -487,7 +526,16 @@ def _up(number: int, multiple: int) -> int:
 
 def _rounds(sweep: Sweep, rest: Values, looped: Values, rounds: int) -> Values:
     """Return values with which the loops of all parameters run so many times more than with the least ones."""
-    return {**rest, **{name: sweep.more(name, step, rounds) for name, step in looped.items()}}
+    times = {name: 0 if sweep.first and name.startswith("%") else rounds for name in looped}
+    return {**rest, **{name: sweep.more(name, step, times[name]) for name, step in looped.items()}}
+
+
+def _first_has_more(sweep: Sweep, rest: Values, looped: Values) -> bool:
+    """Does the first block come to loops to which another one does not come where there are so few tiles?"""
+    base = _rounds(sweep, rest, looped, 2)
+    first = {**base, **{name: sweep.least.get(name, 0) for name in looped if name.startswith("%")}}
+    one, other = sweep.shown(first), sweep.shown(base) if first != base else None
+    return one is not None and other is not None and bool(one.visits.keys() - other.visits.keys())
 
 
 def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
@@ -498,7 +546,7 @@ def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
         sweep.runs |= 1
         sweep.run(rest)  # the last warp first
         return
-    base = _rounds(sweep, rest, looped, 2)
+    base = _rounds(sweep, rest, looped, 1 if sweep.first else 2)
     yield base
     twins = sweep.twins(looped, rest)
     main = {name: step for name, step in looped.items() if name not in twins}
@@ -508,8 +556,8 @@ def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
     for name, step in main.items():
         rounds = sweep.rounds_of(name, step, once, [other for other in main if other != name])
         if sweep.findings:
-            rounds = SPREAD + 1  # the smallest example may be between those that were run
-        for number in range(rounds + 1):
+            rounds = list(range(SPREAD + 2))  # the smallest example may be between those that were run
+        for number in rounds:
             # A loop around this one need not run often for each of its counts; pairs come below.
             values = {**base, name: sweep.more(name, step, number)}
             yield values

@@ -171,7 +171,8 @@ class SumsUse:
     """Sums are read or written.
 
     Whether they hold what the reader wants, whether what was done to them before is over, and whether fences say so;
-    `waited`: whether tcgen05.wait stands between tcgen05.ld and a use of its registers.
+    `waited`: whether tcgen05.wait stands between tcgen05.ld and a use of its registers. `barrier_fenced`: whether the
+    fences of tcgen05 stand around the barrier by which threads hand them over.
     """
 
     where: str
@@ -181,6 +182,7 @@ class SumsUse:
     fenced: bool = True
     fence: str = ""
     waited: bool = True
+    barrier_fenced: bool = True
 
     def __str__(self) -> str:
         return self.where
@@ -228,11 +230,12 @@ class Multicast:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meeting:
-    """A role waits for others: whether they ever come, and for what it waits."""
+    """A role waits for others: whether they ever come, for what it waits, and whether they release what they did."""
 
     where: str
     awaited: str
     comes: bool
+    released: bool = True
 
     def __str__(self) -> str:
         return self.where

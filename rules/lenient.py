@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from legalsat.pipeline_sites import Exit, PhaseWait, StageRead, SumsUse
+from legalsat.pipeline_sites import Exit, Meeting, PhaseWait, StageRead, SumsUse
 from legalsat.rule import Requirements, Source, require
 from legalsat.rules.movement import CHIP
 from legalsat.targets import Target
@@ -85,4 +85,50 @@ def copies_not_fenced(read: StageRead, target: Target) -> Requirements:
         "stage {stage} was written by cp.async and is read by the async proxy without a fence",
         help="give fence.proxy.async after the wait for the copies, before what reads them is issued",
         stage=read.stage,
+    )
+
+
+@CHIP.rule(
+    "PIPE035",
+    Source("PTX ISA 9.1, 9.7.16.6.3", "tcgen05.fence").saying(
+        "orders all the subsequent asynchronous tcgen05 operations with respect to the prior tcgen05"
+    ),
+    refused_by="document",
+    level="warning",
+)
+def tensor_memory_not_fenced(use: SumsUse, target: Target) -> Requirements:
+    """Threads that hand tensor memory on through a barrier fence tcgen05 before it and after it.
+
+    What other threads, or multiplications that a barrier waits for, did to tensor memory is before what follows
+    tcgen05.fence::after_thread_sync; loads and stores of tensor memory need tcgen05.fence::before_thread_sync before
+    the barrier too. Triton 3.6 to 3.9 prints neither for sm_100a, and its kernels run.
+    """
+    yield require(
+        use.barrier_fenced,
+        "{sums} pass from one thread to another through a barrier without the fences of tcgen05",
+        help="give tcgen05.fence::before_thread_sync before the barrier and tcgen05.fence::after_thread_sync after it",
+        sums=use.sums,
+    )
+
+
+@CHIP.rule(
+    "PIPE036",
+    Source("PTX ISA 9.1, 9.7.13.5", "barrier.cluster").saying(
+        "no memory ordering and visibility guarantees provided for the memory accesses performed prior"
+    ),
+    refused_by="document",
+    level="warning",
+)
+def arrival_without_release(meeting: Meeting, target: Target) -> Requirements:
+    """Warps release what they did to shared memory when they arrive at the cluster's barrier.
+
+    An arrival with .relaxed releases nothing; fence.mbarrier_init before it releases inits of barriers alone. DeepGEMM
+    lets the address that tcgen05.alloc has stored pass by such an arrival between warps of one block, where accesses to
+    shared memory keep their order. What other blocks rely on is an error.
+    """
+    yield require(
+        meeting.released,
+        "warps rely on what is done before {awaited} meets, and an arrival releases nothing",
+        help="give fence.acq_rel.cluster before the arrival, or let it release",
+        awaited=meeting.awaited,
     )

@@ -204,7 +204,9 @@ def test_a_cluster_whose_size_the_launch_decides_is_tried_and_stated() -> None:
     assert found.proven and found.cluster == (2, 1, 1)
     assert "clusters have 2 x 1 x 1 CTAs, which the text does not say" in assumptions_of(found)
     (wrong,) = check(ring(2, cluster="", begin="")).kernels
+    (reason,) = [one.reason for one in wrong.unproven]
     assert not wrong.proven and not wrong.findings  # another launch may be right
+    assert "in one of 2 x 1 x 1 CTAs" in reason and "at line" in reason
 
 
 def test_a_drained_producer_needs_no_meeting_at_the_end() -> None:

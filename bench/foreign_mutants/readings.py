@@ -60,8 +60,8 @@ CLASSES: dict[str, Reading] = {
     "commit dropped: bulk": (None, _LAST_STORE),
     "fence dropped: init": (None, "released compilers let a barrier of the block follow the init, no more (PIPE027)"),
     "fence dropped: proxy": (None, "it stands for barriers' inits alone, or for copies by threads (PIPE027, PIPE034)"),
-    "fence dropped: tcgen05 before": (None, "Triton 3.6 to 3.9 gives none"),
-    "fence dropped: tcgen05 after": (None, "Triton 3.6 to 3.9 gives none"),
+    "fence dropped: tcgen05 before": (None, "Triton 3.6 to 3.9 gives none (PIPE035)"),
+    "fence dropped: tcgen05 after": (None, "Triton 3.6 to 3.9 gives none (PIPE035)"),
     # ptxas moves and adds what it must around wgmma; what it made here ran right 20 times.
     "fence dropped: wgmma": (None, "undefined by document; ptxas orders what touches the sums"),
     "commit dropped: wgmma": (None, "undefined by document; ptxas closes the group at the wait"),
