@@ -43,7 +43,6 @@ from legalsat.pipeline import (
 )
 from legalsat.printable import shown
 
-
 Value: TypeAlias = int | tuple[int, ...]
 """Of a symbol: one number, or one for each turn of the outermost loop around it."""
 

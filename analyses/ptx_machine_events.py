@@ -111,7 +111,7 @@ def _always(what: str, line: int, name: str = "", numbers: tuple[int, ...] = ())
     return seen
 
 
-def _listed(addresses: Any, lanes: int, size: int) -> Spans:
+def _listed(addresses: Any, size: int) -> Spans:
     """Return the spans of all lanes, or the one where they agree."""
     listed = [addresses] if isinstance(addresses, int) else addresses.tolist()
     return tuple((one, one + size) for one in listed)
@@ -127,7 +127,7 @@ def _barrier(program: Program, i: Instruction) -> Seen | None:
     expects = "expect_tx" in i.parts
 
     def seen(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
-        spans = _listed(units.shared_places(part, place, offset, lanes, line), lanes, 8)
+        spans = _listed(units.shared_places(part, place, offset, lanes, line), 8)
         count = units.one_address(part, number, 0, lanes, line) if number >= 0 else 1
         if what == "init":
             return Event("start", line, lanes, spans, (count,))
@@ -242,7 +242,7 @@ def _memory(program: Program, i: Instruction) -> Seen | None:
         reached = places.at(part.registers[place], lanes & chosen, size)
         if not units.in_shared(run, reached):
             return None
-        return Event("write" if writes else "read", line, lanes, _listed(reached.addresses, lanes, size))
+        return Event("write" if writes else "read", line, lanes, _listed(reached.addresses, size))
 
     return seen
 

@@ -107,8 +107,8 @@ def _one_or_all(numbers: tuple[int, ...]) -> int | tuple[int, ...]:
 def launches(kernel: ProductKernel, size: int, *, few: bool = False) -> Iterator[Launch]:
     """Yield launches of a kernel: 0 to 3 tiles of a cluster, each with as few k-tiles as it takes and more.
 
-    With one tile there are all counts of k-tiles up to twice the stages and one more, or, where `few` are asked for, the
-    least and one in which the ring comes round; with other numbers of tiles a few that differ in where the ring ends.
+    With one tile there are all counts of k-tiles up to twice the stages and one more, or, where `few` are asked for,
+    the least and one in which the ring comes round; with more tiles a few that differ in where the ring ends.
 
     Args:
         kernel: that is launched.

@@ -63,6 +63,11 @@ class KernelMemory:
         return found
 
     @property
+    def stage_bytes(self) -> int:
+        """Bytes of a stage of A and B."""
+        return sum(ring.bytes for ring in self.program.buffers if not ring.name.startswith(RESULT))
+
+    @property
     def sums_bytes(self) -> int:
         """Bytes of the accumulators of a tile, in lines whose pitch spreads them over the banks."""
         lines, length = self.kernel.tile[1::-1] if self.along_rows else self.kernel.tile[:2]
@@ -80,7 +85,7 @@ class KernelMemory:
     @cached_property
     def barriers_at(self) -> int:
         """Where the barriers begin, behind all else."""
-        return round_up(self.pieces[-1].end, BARRIER_BYTES)
+        return int(round_up(self.pieces[-1].end, BARRIER_BYTES))
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -100,7 +105,8 @@ class KernelMemory:
 
         What belongs to no buffer, or to another warp, is named so.
         """
-        found, at = [], first
+        found: list[tuple[str, int]] = []
+        at = first
         while at < last:
             number = bisect_right(self._starts, at) - 1
             piece = self.pieces[number] if number >= 0 else None
