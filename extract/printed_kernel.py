@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from legalsat.analyses.copy_engine import tx_bytes
 from legalsat.analyses.ptx_machine import Run
-from legalsat.analyses.ptx_machine_events import Recorder
+from legalsat.analyses.ptx_machine_events import Event, Recorder
 from legalsat.analyses.ptx_machine_program import compile_kernel
 from legalsat.analyses.ptx_text import parse
 from legalsat.extract.conformance import conformance
@@ -16,10 +17,28 @@ from legalsat.extract.product_maps import result_lies, result_map, source_maps
 from legalsat.gemm import Gemm
 from legalsat.pipeline import Pipeline
 from legalsat.product_kernel import ProductKernel
-from legalsat.tensor_map import TensorMap
 
 MAP_BYTES = 128  # of a tensor map among the parameters
 MOST_WORK = 20_000_000  # instructions of a run
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a text did in one launch.
+
+    Attributes:
+        launch: which. streams: events of each warp of the cluster, by its index.
+        findings: breaks of the asynchronous contract that the machine met, in words.
+    """
+
+    launch: Launch
+    streams: Mapping[int, Sequence[Event]]
+    findings: tuple[str, ...]
+
+    @property
+    def events(self) -> int:
+        """How many events all warps have together; meetings of a warp's own lanes are none."""
+        return sum(event.what != "lanes" for stream in self.streams.values() for event in stream)
 
 
 class PrintedKernel:
@@ -32,7 +51,6 @@ class PrintedKernel:
 
     Attributes:
         program: what the kernel does, which backends print.
-        events: that the last run recorded, of all warps together. warnings: what the machine found in it.
 
     Raises:
         NotPtx: the text is none.
@@ -51,14 +69,11 @@ class PrintedKernel:
         (self._base,) = (self._machine.symbols[name] for name in self._machine.shared)
         maps = [one.map for found in source_maps(gemm, kernel) for one in found]
         maps += [one.map for one in result_map(gemm, kernel)] if kernel.store == "tma" else []
-        self._boxes = {
-            self._names[0] + (f"+{MAP_BYTES * n}" if n else ""): _box_bytes(one) for n, one in enumerate(maps)
-        }
-        self.events = 0
-        self.warnings: list[str] = []
+        self._boxes = {self._names[0] + (f"+{MAP_BYTES * n}" if n else ""): tx_bytes(one) for n, one in enumerate(maps)}
+        self._along_rows, _ = result_lies(gemm, kernel)
 
-    def differences(self, launch: Launch, program: Pipeline | None = None) -> list[str]:
-        """Run a launch, and return in words where the text does not do what its program, or another one, says.
+    def run(self, launch: Launch) -> Recorded:
+        """Run a launch, and return what it did.
 
         Raises:
             Undecided: the text depends on what is not known, or does not end.
@@ -67,14 +82,11 @@ class PrintedKernel:
         self._recorder.clear()
         run = Run(self._machine, launch.blocks | numbers, self._boxes, MOST_WORK)
         run.run()
-        streams = self._recorder.streams
-        self.events = sum(event.what != "lanes" for stream in streams.values() for event in stream)
-        self.warnings = [one.message for one in run.order.findings.values()]
-        along_rows, _ = result_lies(self.gemm, self.kernel)
-        return conformance(
-            program or self.program, launch.values, self.kernel, streams, along_rows=along_rows, base=self._base
-        )
+        findings = tuple(one.message for one in run.order.findings.values() if one.level == "error")
+        return Recorded(launch, self._recorder.streams, findings)
 
-
-def _box_bytes(tensor_map: TensorMap) -> int:
-    return math.prod(tensor_map.box) * tensor_map.element_bytes
+    def differences(self, recorded: Recorded, program: Pipeline | None = None) -> list[str]:
+        """Return in words where what was recorded is not what the kernel's program, or another one, says."""
+        values, streams = recorded.launch.values, recorded.streams
+        program = program or self.program
+        return conformance(program, values, self.kernel, streams, along_rows=self._along_rows, base=self._base)
