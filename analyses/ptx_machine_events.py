@@ -41,8 +41,9 @@ class Event:
         numbers: of "start" the arrivals; of "wait" the parity; of "arrive" the count at each span; of "expect" the
             bytes; of "load" the bytes, the barrier and the CTAs as bits, 0 for its own; of "store" the bytes; of "wait
             group" how many may be pending; of "meet" the number and the threads; of "registers" how many.
-        name: of "commit" and "wait group" the family, with ".read"; of "fence" the kind; of "meet" "cluster arrive",
-            "cluster wait", "sync" or "arrive"; of "load" and "store" the map; of "registers" "inc" or "dec".
+        name: of "expect" "alone" where no arrival goes with it; of "commit" and "wait group" the family, with ".read";
+            of "fence" the kind; of "meet" "cluster arrive", "cluster wait", "sync" or "arrive"; of "load" and "store"
+            the map; of "registers" "inc" or "dec".
     """
 
     what: str
@@ -119,12 +120,13 @@ def _listed(addresses: Any, size: int) -> Spans:
 
 def _barrier(program: Program, i: Instruction) -> Seen | None:
     what, line = i.parts[1], i.line
-    if what not in {"init", "arrive", *_WAITS}:
+    if what not in {"init", "arrive", "expect_tx", *_WAITS}:
         return None
-    place, offset = program.address(i.operands[0 if what == "init" else 1], line)
-    rest = i.operands[1:] if what == "init" else i.operands[2:]
+    own = int(what not in {"init", "expect_tx"})  # a result stands first
+    place, offset = program.address(i.operands[own], line)
+    rest = i.operands[own + 1 :]
     number = program.source(rest[0], 32, line) if rest else -1
-    expects = "expect_tx" in i.parts
+    expects, alone = "expect_tx" in i.parts, "alone" if what == "expect_tx" else ""
 
     def seen(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
         spans = _listed(units.shared_places(part, place, offset, lanes, line), 8)
@@ -134,7 +136,7 @@ def _barrier(program: Program, i: Instruction) -> Seen | None:
         if what in _WAITS:
             return Event("wait", line, lanes, spans, (count,))
         each = lanes.bit_count() if len(spans) == 1 else 1
-        return Event("expect" if expects else "arrive", line, lanes, spans, (count * each,))
+        return Event("expect" if expects else "arrive", line, lanes, spans, (count * each,), alone)
 
     return seen
 

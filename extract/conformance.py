@@ -14,7 +14,7 @@ from legalsat.analyses.ptx_machine_alu import FULL, LANES
 from legalsat.analyses.ptx_machine_events import Event
 from legalsat.analyses.ptx_machine_memory import SHARED_BASE, SHARED_BYTES
 from legalsat.extract.kernel_memory import RESULT, KernelMemory
-from legalsat.extract.kernel_steps import Items, Step, Steps, loaded, loads, steps
+from legalsat.extract.kernel_steps import NO_ARRIVAL, Items, Step, Steps, loaded, loads, steps
 from legalsat.pipeline import Pipeline, Role
 from legalsat.product_kernel import ProductKernel
 
@@ -66,6 +66,9 @@ def conformance(
             found += matched.differences(warp, ours, done) or list(_lanes(f"{where}, warp {warp}", role, done))
         found += matched.left_out()
         first[cta] += role.warps
+    for cta, warps in first.items():
+        if warps != text.warps:
+            found.append(f"CTA {cta}: the program has roles for {warps} warps, the text has {text.warps}")
     return found or list(text.shares(events, kernel.stages))
 
 
@@ -109,7 +112,8 @@ class _Text:
         if event.what == "wait":
             return [(f"{self.barrier(own, places[0])} parity {numbers[0]}", 0)]
         if places:
-            return [(self.barrier(own, place), numbers[0]) for place in places]
+            alone = NO_ARRIVAL if event.name == "alone" else ""
+            return [(self.barrier(own, place) + alone, numbers[0]) for place in places]
         return [(event.name, numbers[0] if numbers else 0)]
 
     def place(self, at: int) -> tuple[int, int]:

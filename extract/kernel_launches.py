@@ -107,28 +107,33 @@ def _one_or_all(numbers: tuple[int, ...]) -> int | tuple[int, ...]:
 def launches(kernel: ProductKernel, size: int, *, few: bool = False) -> Iterator[Launch]:
     """Yield launches of a kernel: 0 to 3 tiles of a cluster, each with as few k-tiles as it takes and more.
 
-    With one tile there are all counts of k-tiles up to twice the stages and one more, or, where `few` are asked for,
-    the least and one in which the ring comes round; with more tiles a few that differ in where the ring ends.
+    With one tile there are all counts of k-tiles of a CTA up to twice the stages and one more, or, where `few` are
+    asked for, the least and one in which the ring comes round; with more tiles a few that differ in where the ring
+    ends. CTAs that split k take turns in how many of them have one more.
 
     Args:
         kernel: that is launched.
         size: bytes of an element of A.
         few: whether one of a kind is enough.
     """
-    depth, least = kernel.tile[2], max(kernel.split, 1 + kernel.deferred)
-    most = kernel.split * (2 * kernel.stages + 1)
-    round_ = kernel.split * kernel.stages + 1
-    counts = [least, max(least, round_)] if few else [*range(least, most + 1)]
-    starts = _starts(kernel, size)
+    depth, least, split, stages = kernel.tile[2], 1 + kernel.deferred, kernel.split, kernel.stages
+
+    def of_all(count: int) -> int:
+        """Return k-tiles of the CTAs of a split together, of which each has so many, and some one more."""
+        return split * count + count % split
+
+    most, round_ = 2 * stages + 1, max(least, stages + 1)
+    counts = sorted({least, round_}) if few else [*range(least, max(most, least) + 1)]
     tried = [(1, 1, 0, count) for count in counts]
     if kernel.store != "sums":
-        some = sorted({max(least, one) for one in ([round_] if few else [least, kernel.stages, round_, most])})
+        some = sorted({max(least, one) for one in ([round_] if few else [least, stages, round_, most])})
         tried += [(tiles, 1, 0, count) for tiles in (2, 3) for count in some]
         tried += [] if few else [(1, 2, 1, least), (3, 2, 0, round_), (3, 2, 1, round_)]  # no tile, two, and one
+    starts = _starts(kernel, size)
     for number, (tiles, clusters, cluster, count) in enumerate(tried):
         for first, pitch in starts[-1:] if few else starts:
             # Every other one ends amid a k-tile; rows that start late have one more, where all the others end.
-            k = count * depth - (depth // 2 if number % 2 else 0)
+            k = of_all(count) * depth - (depth // 2 if number % 2 else 0)
             one = Launch(kernel, size, tiles, k, first, pitch, clusters, cluster)
             if one.legal:
                 yield one

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 from legalsat.analyses.pipeline_tables import Instruction, Unrolled
@@ -36,6 +37,7 @@ from legalsat.pipeline import (
 
 # Barriers of the block by number; behind that of all the first eight are CUTLASS's own.
 NUMBERS = {"block": 0, "turn 0": 9, "turn 1": 10, "consumers": 9, "rows 0": 11, "rows 1": 12}
+NO_ARRIVAL = ", without an arrival"  # of bytes that are expected
 SUMMED = frozenset({"start", "arrive", "load"})
 JOINED = SUMMED | {"multiply", "read", "write"}
 OF_ALL_WARPS = frozenset({"meet", "registers"})  # also where one thread acts for its role
@@ -115,8 +117,8 @@ class Steps:
 def steps(program: Pipeline, values: Mapping[str, Value]) -> Iterator[tuple[int, Role, list[list[Step]]]]:
     """Yield each role of each CTA, with the steps of its warps.
 
-    The set-up, which is no warp's own, stands ahead of what the first warp does. Of a role that loads, one thread of
-    the first warp acts; the other warps meet others, and no more.
+    The set-up, which is no warp's own, stands ahead of what the first warp does, whose first meeting is its last. Of a
+    role that loads, one thread of the first warp acts; the other warps meet others, and no more.
 
     Raises:
         InvalidInput: as `unroll` does.
@@ -127,10 +129,20 @@ def steps(program: Pipeline, values: Mapping[str, Value]) -> Iterator[tuple[int,
         role = process.role
         first = _steps_of(unrolled, instructions, max(1, role.warps))
         if not role.warps:
-            ahead[process.cta] = [step for step in first if step.what != "meet"]
+            ahead.setdefault(process.cta, []).extend(first)
             continue
         others = [step for step in first if step.what in OF_ALL_WARPS] if loads(role) else first
-        yield process.cta, role, [ahead.pop(process.cta, []) + first, *[others] * (role.warps - 1)]
+        yield process.cta, role, [_behind(ahead.pop(process.cta, []), first), *[others] * (role.warps - 1)]
+
+
+def _behind(ahead: list[Step], first: list[Step]) -> list[Step]:
+    """Return steps behind those of the set-up, with the meeting at its end and their beginning once."""
+    if not ahead:
+        return first
+    meeting = list(takewhile(lambda step: step.what == "meet", first))
+    own = ahead[: len(ahead) - len(meeting)]
+    agrees = [step.done for step in ahead[len(own) :]] == [step.done for step in meeting]
+    return [*own, *first] if agrees and meeting else [*ahead, Step("meet", (("nobody", 0),)), *first]
 
 
 def loads(role: Role) -> bool:
@@ -167,7 +179,7 @@ class _Resolved:
     """The stages that an instruction names, in words."""
 
     def __init__(self, unrolled: Unrolled, todo: Instruction) -> None:
-        self.cta, self.phase = todo.cta, todo.phase
+        self.phase, self.fault = todo.phase, todo.fault
         self.arrivals = [unrolled.arrivals[one] for one in todo.barriers]
         places = [unrolled.barriers[one] for one in todo.barriers]
         self.ctas = [cta for cta, _, _ in places]
@@ -180,16 +192,22 @@ class _Resolved:
 def _load(at: _Resolved, op: Load, warps: int) -> Items:
     # All CTAs have the data at the same place, so that the first one's names say it without its number.
     buffer, barrier = (one.partition(" of CTA")[0] for one in (at.used[0], at.barriers[0]))
-    return [(loaded(buffer, barrier, at.ctas), op.bytes)]
+    return [(loaded(buffer, barrier, at.ctas) + (f", {at.fault}" if at.fault else ""), op.bytes)]
+
+
+def _shared(at: _Resolved, count: int, warps: int) -> Items:
+    """Return what each of a role's warps does of what they do together."""
+    each, rest = divmod(count, warps)
+    return [(at.first, each), ("what is no warp's", rest)] if rest else [(at.first, each)]
 
 
 _DONE: dict[type[Operation], Callable[[_Resolved, Any, int], Items]] = {
     Start: lambda at, op, warps: list(zip(at.barriers, at.arrivals, strict=True)),
     Wait: lambda at, op, warps: [(f"{at.first} parity {at.phase & 1}", 0)],
-    Arrive: lambda at, op, warps: [(at.first, op.count // warps)],
-    Expect: lambda at, op, warps: [(at.first, op.bytes)],
+    Arrive: lambda at, op, warps: _shared(at, op.count, warps),
+    Expect: lambda at, op, warps: [(at.first + ("" if op.arrives else NO_ARRIVAL), op.bytes)],
     Load: _load,
-    Store: lambda at, op, warps: [(at.first, op.bytes // warps)],
+    Store: lambda at, op, warps: _shared(at, op.bytes, warps),
     Read: lambda at, op, warps: [(at.first, 0)],
     Write: lambda at, op, warps: [(at.first, 0)],
     Multiply: lambda at, op, warps: [(name, 0) for name in at.used],

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from legalsat.analyses.copy_engine import tx_bytes
+from legalsat.analyses.ptx_bounds import Bounds
 from legalsat.analyses.ptx_machine import Run
 from legalsat.analyses.ptx_machine_events import Event, Recorder
 from legalsat.analyses.ptx_machine_program import compile_kernel
@@ -20,6 +21,7 @@ from legalsat.product_kernel import ProductKernel
 
 MAP_BYTES = 128  # of a tensor map among the parameters
 MOST_WORK = 20_000_000  # instructions of a run
+MOST_SECONDS = 120.0  # of processor time
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class PrintedKernel:
         """
         numbers = dict(zip(self._names[1:], launch.numbers, strict=True))
         self._recorder.clear()
+        self._machine.bounds = Bounds(MOST_SECONDS)
         run = Run(self._machine, launch.blocks | numbers, self._boxes, MOST_WORK)
         run.run()
         findings = tuple(one.message for one in run.order.findings.values() if one.level == "error")
