@@ -57,7 +57,7 @@ def classes(products: Sequence[Gemm] = PRODUCTS) -> Classes:
 def name_of(kernel: ProductKernel) -> str:
     """Return the class of a kernel in words."""
     words = [f"C by {kernel.store}"]
-    words += ["ping-pong"] if kernel.alternate else [f"{kernel.warpgroups} consumers"]
+    words += ["ping-pong"] if kernel.alternate else ["2 consumers" if kernel.warpgroups == 2 else "1 consumer"]
     words += ["overlapped epilogue"] if kernel.deferred else []
     words += ["cluster {}x{}".format(*kernel.cluster)] if kernel.cluster != (1, 1) else []
     words += [f"split {kernel.split}"] if kernel.split > 1 else []

@@ -130,17 +130,21 @@ def launches(kernel: ProductKernel, size: int, *, few: bool = False) -> Iterator
         tried += [(tiles, 1, 0, count) for tiles in (2, 3) for count in some]
         tried += [] if few else [(1, 2, 1, least), (3, 2, 0, round_), (3, 2, 1, round_)]  # no tile, two, and one
     starts = _starts(kernel, size)
+    cuts = depth // 2, 2 if kernel.realign == "tiles" else 0  # by which the last k-tile is short
     for number, (tiles, clusters, cluster, count) in enumerate(tried):
         for first, pitch in starts[-1:] if few else starts:
-            # Every other one ends amid a k-tile; rows that start late have one more, where all the others end.
-            k = of_all(count) * depth - (depth // 2 if number % 2 else 0)
+            k = of_all(count) * depth - cuts[number % 2]
             one = Launch(kernel, size, tiles, k, first, pitch, clusters, cluster)
             if one.legal:
                 yield one
 
 
 def _starts(kernel: ProductKernel, size: int) -> list[tuple[int, int]]:
-    """Return bytes at which A starts later than a granule, and each row than the one before."""
+    """Return bytes at which A starts later than a granule, and each row than the one before.
+
+    With the last of those of tiles, rows of the first tile start latest, which may take a k-tile more, those of the
+    second begin their granules, and those of the third start an element late.
+    """
     if kernel.realign == "tiles":
-        return [(0, 0), (size, 0), (size, size)]
+        return [(0, 0), (size, 0), (GRANULE_BYTES - size, size)]
     return [(size, size)] if kernel.realign == "registers" else [(0, 0)]

@@ -23,7 +23,7 @@ from legalsat.targets import target
 FIRST = (
     "C by tma, ping-pong, cluster 2x1",
     "C by tma, 2 consumers, overlapped epilogue, cluster 1x2, A realigned in tiles",
-    "C by sums, 1 consumers, split 2, A realigned in registers",
+    "C by sums, 1 consumer, split 2, A realigned in registers",
 )
 CLASSES: Classes = classes()
 H200 = target("h200")
