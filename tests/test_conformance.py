@@ -10,15 +10,12 @@ import pytest
 from bench.conformance import Classes, classes, judged, ptx_of
 from bench.pipeline_mutants import Mutant, mutants
 from legalsat.analyses.pipeline_unroll import Value, unroll
-from legalsat.analyses.typestate import check
 from legalsat.backends.cute.compile import CompilationFailed, headers, nvcc
 from legalsat.backends.cute.product import emit
 from legalsat.errors import InvalidInput
 from legalsat.extract.kernel_launches import Launch, launches
-from legalsat.extract.kernel_program import kernel_program
 from legalsat.extract.printed_kernel import PrintedKernel, Recorded
 from legalsat.pipeline import Pipeline, UseSums
-from legalsat.targets import target
 
 FIRST = (
     "C by tma, ping-pong, cluster 2x1",
@@ -26,7 +23,6 @@ FIRST = (
     "C by sums, 1 consumer, split 2, A realigned in registers",
 )
 CLASSES: Classes = classes()
-H200 = target("h200")
 
 
 @cache
@@ -67,22 +63,6 @@ def test_every_class_does_what_its_program_says_in_all_launches(name: str) -> No
     found = judged(*CLASSES[name], few=False)
     assert not found["differences"]
     assert found["launches"] > 1
-
-
-def proven(name: str) -> bool:
-    gemm, kernel = CLASSES[name]
-    return check(kernel_program(kernel, gemm.out_dtype.bytes), H200, max_forks=3000).proven
-
-
-@pytest.mark.parametrize("name", FIRST)
-def test_what_a_text_does_is_proven(name: str) -> None:
-    assert proven(name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CLASSES)
-def test_what_all_texts_do_is_proven(name: str) -> None:
-    assert proven(name)
 
 
 # Programs with a fault.
