@@ -12,10 +12,13 @@ from bench.pipeline_mutants import Mutant, mutants
 from legalsat.analyses.pipeline_unroll import Value, unroll
 from legalsat.backends.cute.compile import CompilationFailed, headers, nvcc
 from legalsat.backends.cute.product import emit
-from legalsat.errors import InvalidInput
+from legalsat.backends.cute.program import program_for
+from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.kernel_launches import Launch, launches
 from legalsat.extract.printed_kernel import PrintedKernel, Recorded
+from legalsat.gemm import Gemm
 from legalsat.pipeline import Advance, At, BarrierRing, Fence, Guard, Loop, Pipeline, Role, Trips, UseSums, Wait
+from legalsat.targets import target
 
 FIRST = (
     "C by tma, ping-pong, cluster 2x1",
@@ -63,6 +66,18 @@ def test_every_class_does_what_its_program_says_in_all_launches(name: str) -> No
     found = judged(*CLASSES[name], few=False)
     assert not found["differences"]
     assert found["launches"] > 1
+
+
+@pytest.mark.parametrize("name", [FIRST[1], "C by sums, 2 consumers, split 6"])
+def test_a_kernel_is_launched_with_as_many_k_tiles_as_it_takes(name: str) -> None:
+    """With fewer a CTA would wait for a stage that nobody loads, as launches of few k-tiles show that are none."""
+    gemm, kernel = CLASSES[name]
+    least, depth = max(1 + kernel.deferred, kernel.split), kernel.tile[2]
+    assert Launch(kernel, 2, 1, depth * (least - 1) + 1).legal
+    assert not Launch(kernel, 2, 1, depth * (least - 1)).legal
+    program_for(Gemm(gemm.m, gemm.n, depth * (least - 1) + 1, gemm.dtype), kernel, target("h200"))
+    with pytest.raises(LegalSatError, match=f"{least} stages along k at least"):
+        program_for(Gemm(gemm.m, gemm.n, depth * (least - 1), gemm.dtype), kernel, target("h200"))
 
 
 def test_each_turn_of_the_loop_over_tiles_may_have_its_own_count() -> None:
