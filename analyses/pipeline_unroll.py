@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from legalsat.analyses.pipeline_tables import Access, Cell, Flight, FlightKind, Instruction, Process, Unrolled
 from legalsat.errors import InvalidInput
@@ -43,8 +43,11 @@ from legalsat.pipeline import (
 )
 from legalsat.printable import shown
 
+Value: TypeAlias = int | tuple[int, ...]
+"""Of a symbol: one number, or one for each turn of the outermost loop around it."""
 
-def unroll(pipeline: Pipeline, values: Mapping[str, int]) -> Unrolled:
+
+def unroll(pipeline: Pipeline, values: Mapping[str, Value]) -> Unrolled:
     """Return the pipeline for these values of its symbols.
 
     Raises:
@@ -56,8 +59,9 @@ def unroll(pipeline: Pipeline, values: Mapping[str, int]) -> Unrolled:
         raise InvalidInput(f"no value for {', '.join(missing)}; give every symbol of the pipeline one")
     for name in pipeline.symbols:
         value: Any = values[name]
-        if isinstance(value, bool) or not hasattr(value, "__index__") or value < 0:
-            raise InvalidInput(f"{name} is {shown(value)}; give a whole number from 0 on")
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, bool) or not hasattr(one, "__index__") or one < 0:
+                raise InvalidInput(f"{name} is {shown(value)}; give a whole number from 0 on")
     tensor = {op.sums for op in _operations(pipeline) if isinstance(op, Multiply) and op.unit == "tcgen05"}
     tensor |= {name for op in _operations(pipeline) if isinstance(op, Allocate) for name in op.holds}
     processes = tuple(_processes(pipeline))
@@ -144,7 +148,7 @@ _STARTED = {"wgmma": "product", "bulk": "store", "cp.async": "cp.async"}
 class _Writer:
     """Unrolls the body of one process."""
 
-    def __init__(self, result: Unrolled, number: int, values: Mapping[str, int]) -> None:
+    def __init__(self, result: Unrolled, number: int, values: Mapping[str, Value]) -> None:
         pipeline, self.process = result.pipeline, result.processes[number]
         self.result, self.number, self.values, self.cta = result, number, values, result.processes[number].cta
         self.program: list[Instruction] = []
@@ -166,6 +170,7 @@ class _Writer:
         self.meeting_numbers = {key: i for i, key in enumerate(result.meetings)}
         self.met: dict[int, int] = {}
         self.worked = 0
+        self.turn = -1  # of the outermost loop
         self.alone = False  # whether nobody is left who could hand a cursor over
 
     def left(self) -> str:
@@ -177,11 +182,14 @@ class _Writer:
         """Unroll operations; yields where a cursor is to be taken over that nobody has handed over yet."""
         for op in body:
             if isinstance(op, Loop):
-                for _ in range(op.trips.value(self.values)):
+                inside = self.turn >= 0
+                for turn in range(self.trips(op)):
+                    self.turn = self.turn if inside else turn
                     self.work(1)
                     yield from self.run(op.body, handed)
+                self.turn = self.turn if inside else -1
             elif isinstance(op, Guard):
-                wanted = op.trips.value(self.values)
+                wanted = self.trips(op)
                 if self.cursors.get(op.cursor, 0) >= wanted if op.cursor else wanted >= 1:
                     yield from self.run(op.body, handed)
             elif isinstance(op, Sync) and op.cursor:
@@ -198,6 +206,17 @@ class _Writer:
                 self.cursors[op.cursor] = self.cursors.get(op.cursor, 0) + op.by
             else:
                 _ADD.get(type(op), _Writer.plain)(self, op)
+
+    def trips(self, op: Loop | Guard) -> int:
+        """Return how often a loop runs in this turn of the one around it."""
+        value = self.values[op.trips.name] if op.trips.name else 0
+        if isinstance(value, tuple):
+            if not 0 <= self.turn < len(value):
+                raise InvalidInput(
+                    f"{op.trips.name} has {len(value)} values; give one for each turn of the loop around it"
+                )
+            value = value[self.turn]
+        return op.trips.value({op.trips.name: value})
 
     # Tables.
 

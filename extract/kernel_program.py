@@ -6,7 +6,7 @@ of a CTA, whatever their number and that of their k-tiles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -54,12 +54,18 @@ Body = tuple[Operation, ...]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """CTAs of a cluster that do the same: their ranks, whom their loads go to as masks of distances, and who shares."""
+    """CTAs of a cluster that do the same.
+
+    Attributes:
+        ranks: of the CTAs. a_mask, b_mask: whom their loads go to, as masks of distances. sharing: who shares, by
+            distance. share: which of the shares of A they load, where shares differ in the buffer that they lie in.
+    """
 
     ranks: tuple[int, ...]
     a_mask: int
     b_mask: int
     sharing: tuple[int, ...]
+    share: int = 0
 
 
 @lru_cache(maxsize=1024)
@@ -86,7 +92,7 @@ class _Program:
 
     def pipeline(self) -> Pipeline:
         kernel, stages = self.kernel, self.kernel.stages
-        places = _places(kernel)
+        places = _places(kernel, shares_differ=len(self.a_parts) > 1)
         arrivals = len(places[0].sharing) * self.readers * WARPS
         full = BarrierRing("full", stages, 1, self.a_bytes + self.b_bytes)
         start: Body = (Start("full"), Start("empty"), Fence("mbarrier_init"), self.meet)
@@ -152,14 +158,20 @@ class _Program:
     def fill(self, place: Place, of: str = "") -> Body:
         """Return the loads of a tile, stage by stage; `of` says which tile's k-tiles they are."""
         kernel = self.kernel
-        a_bytes, b_bytes = self.a_bytes // kernel.cluster[1], self.b_bytes // kernel.cluster[0]
-        parts = self.a_parts
-        a = tuple(Load(name, LOADED, "full", a_bytes // len(parts), place.a_mask) for name in parts)
-        b = Load("B", LOADED, "full", b_bytes, place.b_mask)
+        a = tuple(Load(name, LOADED, "full", count, place.a_mask) for name, count in self.share_of_a(place))
+        b = Load("B", LOADED, "full", self.b_bytes // kernel.cluster[0], place.b_mask)
         free = Wait("empty", LOADED, before=True)
         whole: Body = (free, Expect("full", LOADED, self.a_bytes + self.b_bytes), *a, b, Advance("loaded"))
         ends: Body = (free, Expect("full", LOADED, self.a_bytes), *a, Advance("loaded"))
         return (*self.turns(place, 1 + kernel.deferred, whole, of), *(ends if kernel.realign == "registers" else ()))
+
+    def share_of_a(self, place: Place) -> Iterator[tuple[str, int]]:
+        """Yield the buffers in which a CTA's share of A's rows lies, with its bytes in each."""
+        share, part = self.a_bytes // self.kernel.cluster[1], self.a_bytes // len(self.a_parts)
+        for i, name in enumerate(self.a_parts):
+            count = min((place.share + 1) * share, (i + 1) * part) - max(place.share * share, i * part)
+            if count > 0:
+                yield name, count
 
     def turns(self, place: Place, least: int, body: Body, of: str) -> Body:
         """Return the loop over a tile's k-tiles, `least` at least; of CTAs that split k, the first have one more."""
@@ -234,6 +246,7 @@ class _Program:
             *self.turns(place, 0, turn, of),
             WaitGroup("wgmma", 0),
             *release,
+            WaitGroup("wgmma", 0),
             *self.release(MULTIPLIED, place),
             Advance("multiplied"),
         )
@@ -293,18 +306,18 @@ def _times(count: int, body: Body) -> Body:
     return (Loop(Trips("", count), body),) if count > 1 else body * count
 
 
-def _places(kernel: ProductKernel) -> list[Place]:
+def _places(kernel: ProductKernel, *, shares_differ: bool) -> list[Place]:
     """Return what the CTAs of a cluster do, those together that do the same; CTAs of a split have their own k-tiles."""
     if kernel.split > 1:
         return [Place((rank,), 1, 1, (0,)) for rank in range(kernel.split)]
     along_m, along_n = kernel.cluster
     count = along_m * along_n
-    found: dict[tuple[int, int, tuple[int, ...]], list[int]] = {}
+    found: dict[tuple[int, int, tuple[int, ...], int], list[int]] = {}
     for rank in range(count):
         m, n = rank % along_m, rank // along_m
         share_a = [(m + i * along_m - rank) % count for i in range(along_n)]
         share_b = [(i + n * along_m - rank) % count for i in range(along_m)]
         a_mask, b_mask = (sum(1 << distance for distance in group) for group in (share_a, share_b))
-        key = a_mask, b_mask, tuple(sorted({*share_a, *share_b}))
+        key = a_mask, b_mask, tuple(sorted({*share_a, *share_b})), n if shares_differ else 0
         found.setdefault(key, []).append(rank)
     return [Place(tuple(ranks), *key) for key, ranks in found.items()]

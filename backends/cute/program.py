@@ -60,11 +60,13 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     """Return the program of a product computed by a kernel, relayouts of its operands in front.
 
     Raises:
-        LegalSatError: the kernel stores a tile during more stages of the next than the product's k has.
+        LegalSatError: the kernel stores a tile during more stages of the next than the product's k has, or splits k
+            among more blocks.
     """
-    if -(-gemm.k // kernel.tile[2]) <= kernel.deferred:
+    least = max(kernel.deferred + 1, kernel.split)  # with less some block would multiply what nobody loads
+    if -(-gemm.k // kernel.tile[2]) < least:
         raise LegalSatError(
-            f"{kernel} takes tiles of {kernel.deferred + 1} stages along k at least, which {gemm} has not; take one of "
+            f"{kernel} takes tiles of {least} stages along k at least, which {gemm} has not; take one of "
             "the kernels that legalsat.synthesize finds for it"
         )
     names = ("b", "a") if kernel.swapped else ("a", "b")

@@ -1,0 +1,148 @@
+"""Whether kernels of products do what their programs say: their PTX is run beside them, and events are compared.
+
+Run `python -m bench.conformance [--few] [--json FILE] [WORD...]`; with words, of classes alone that have them all in
+their names. Needs nvcc and CuTe's headers, and no GPU. Every class of the products below, on all CTAs of a cluster, for
+0 to 3 tiles, and as few k-tiles as it takes up to twice the stages and one more.
+
+Exit code 1 if a text does something else than its program, or breaks the asynchronous contract.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.machine import write
+from legalsat.backends.cute.compile import OPTIONS, headers, nvcc, nvcc_version
+from legalsat.backends.cute.product import emit
+from legalsat.extract.kernel_launches import launches
+from legalsat.extract.printed_kernel import PrintedKernel
+from legalsat.extract.product_kernels import product_kernels
+from legalsat.gemm import Gemm
+from legalsat.product_kernel import ProductKernel
+from legalsat.runtime import Cache
+from legalsat.runtime.cache import key_of
+from legalsat.targets import target
+
+PRODUCTS = (
+    Gemm(8192, 8192, 8192, "bf16"),
+    Gemm(512, 512, 8192, "bf16"),
+    Gemm(4096, 4096, 4095, "bf16"),
+    Gemm(64, 4096, 4096, "bf16"),
+    Gemm(4096, 4096, 4096, "e4m3"),
+    Gemm(2048, 2048, 2048, "fp32"),
+    Gemm(777, 4096, 4096, "bf16"),
+    Gemm(4096, 4097, 4099, "fp16"),
+    Gemm(128, 128, 16384, "bf16"),
+    Gemm(300, 1000, 4090, "e4m3"),
+)
+Classes = dict[str, tuple[Gemm, ProductKernel]]
+
+
+def classes(products: Sequence[Gemm] = PRODUCTS) -> Classes:
+    """Return by name a kernel of each class, which says who does what whatever the tiles, and a product of it."""
+    found: Classes = {}
+    for gemm in products:
+        for _, kernel in product_kernels(gemm, target("h200")):
+            found.setdefault(name_of(kernel), (gemm, kernel))
+    return found
+
+
+def name_of(kernel: ProductKernel) -> str:
+    """Return the class of a kernel in words."""
+    words = [f"C by {kernel.store}"]
+    words += ["ping-pong"] if kernel.alternate else ["2 consumers" if kernel.warpgroups == 2 else "1 consumer"]
+    words += ["overlapped epilogue"] if kernel.deferred else []
+    words += ["cluster {}x{}".format(*kernel.cluster)] if kernel.cluster != (1, 1) else []
+    words += [f"split {kernel.split}"] if kernel.split > 1 else []
+    words += [f"A realigned in {kernel.realign}"] if kernel.realign != "none" else []
+    return ", ".join(words)
+
+
+def ptx_of(text: str, cache: Cache | None = None) -> str:
+    """Return the PTX of a text in CUDA C++, which is compiled once where there is a cache.
+
+    Raises:
+        CompilationFailed: nvcc or CuTe's headers are missing.
+    """
+    kept = cache or Cache(None)
+    key = key_of("ptx", nvcc_version(), " ".join(OPTIONS), text)
+    found = kept.read(key)
+    if found is None:
+        with tempfile.TemporaryDirectory() as folder:
+            source, made = Path(folder, "kernel.cu"), Path(folder, "kernel.ptx")
+            source.write_text(text, encoding="utf-8")
+            command = [nvcc(), *OPTIONS, "-ptx", "-arch=sm_90a", "-I", str(headers()), "-o", str(made), str(source)]
+            subprocess.run(command, check=True, capture_output=True)
+            found = made.read_bytes()
+        kept.write(key, found)
+    return found.decode()
+
+
+def judged(gemm: Gemm, kernel: ProductKernel, *, few: bool) -> dict[str, Any]:
+    """Return what runs of a kernel's text show: launches, events, differences, and the seconds that they take."""
+    started = time.process_time()
+    printed = PrintedKernel(ptx_of(emit(gemm, kernel), Cache.default()), gemm, kernel)
+    counts: set[int] = set()
+    tiles: set[int] = set()
+    events = runs = 0
+    differences: dict[str, None] = {}
+    for launch in launches(kernel, gemm.dtype.bytes, few=few):
+        recorded = printed.run(launch)
+        found = [*printed.differences(recorded), *recorded.findings]
+        differences.update(dict.fromkeys(f"{launch}: {one}" for one in found))
+        runs, events = runs + 1, events + recorded.events
+        tiles.add(len(launch.own))
+        counts.update(launch.k_tiles(tile) for tile in launch.own)
+    return {
+        "kernel": str(kernel),
+        "launches": runs,
+        "tiles": sorted(tiles),
+        "k-tiles": sorted(counts),
+        "events": events,
+        "differences": list(differences)[:20],
+        "seconds": round(time.process_time() - started, 1),
+    }
+
+
+def _spanned(numbers: Sequence[int]) -> str:
+    return f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
+
+
+def _rows(chosen: Classes, results: dict[str, Any], *, few: bool) -> Iterator[str]:
+    yield f"{'class':76} {'tiles':>7} {'k-tiles':>10} {'launches':>8} {'events':>9} {'s':>6}  equal"
+    for name, (gemm, kernel) in chosen.items():
+        found = results[name] = judged(gemm, kernel, few=few)
+        tiles, counts, equal = _spanned(found["tiles"]), _spanned(found["k-tiles"]), not found["differences"]
+        row = f"{name:76} {tiles:>7} {counts:>10} {found['launches']:8} {found['events']:9,} {found['seconds']:6.1f}"
+        yield f"{row}  {'yes' if equal else 'no'}"
+        yield from (f"    {one}" for one in found["differences"][:3])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--few", action="store_true", help="one launch of a kind")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(arguments)
+    chosen = {name: one for name, one in classes().items() if all(word in name for word in given.words)}
+    results: dict[str, Any] = {}
+    for row in _rows(chosen, results, few=given.few):
+        print(row, flush=True)
+    equal = sum(not one["differences"] for one in results.values())
+    events, seconds = (sum(one[key] for one in results.values()) for key in ("events", "seconds"))
+    print(f"{equal} of {len(results)} classes equal, {events:,} events, {seconds:.0f} s")
+    if given.json is not None:
+        write(given.json, {"classes": results})
+    return int(equal < len(results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""Printed kernels of products against their programs: equal as they are, and told apart when either one is changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+
+from bench.conformance import Classes, classes, judged, ptx_of
+from bench.pipeline_mutants import Mutant, mutants
+from legalsat.analyses.pipeline_unroll import Value, unroll
+from legalsat.backends.cute.compile import CompilationFailed, headers, nvcc
+from legalsat.backends.cute.product import emit
+from legalsat.backends.cute.program import program_for
+from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.extract.kernel_launches import Launch, launches
+from legalsat.extract.printed_kernel import PrintedKernel, Recorded
+from legalsat.gemm import Gemm
+from legalsat.pipeline import Advance, At, BarrierRing, Fence, Guard, Loop, Pipeline, Role, Trips, UseSums, Wait
+from legalsat.targets import target
+
+FIRST = (
+    "C by tma, ping-pong, cluster 2x1",
+    "C by tma, 2 consumers, overlapped epilogue, cluster 1x2, A realigned in tiles",
+    "C by sums, 1 consumer, split 2, A realigned in registers",
+)
+CLASSES: Classes = classes()
+
+
+@cache
+def printed(name: str, old: str = "", new: str = "") -> PrintedKernel:
+    """Return a kernel's text made ready, with something in it replaced."""
+    try:
+        nvcc()
+        headers()
+    except CompilationFailed as error:
+        pytest.skip(str(error))
+    gemm, kernel = CLASSES[name]
+    text = emit(gemm, kernel)
+    assert old in text
+    return PrintedKernel(ptx_of(text.replace(old, new) if old else text), gemm, kernel)
+
+
+def few(name: str) -> list[Launch]:
+    gemm, kernel = CLASSES[name]
+    return list(launches(kernel, gemm.dtype.bytes, few=True))
+
+
+@cache
+def recorded(name: str) -> tuple[Recorded, ...]:
+    return tuple(printed(name).run(launch) for launch in few(name))
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_text_does_what_the_program_says(name: str) -> None:
+    for one in recorded(name):
+        assert not printed(name).differences(one), one.launch
+        assert not one.findings
+        assert one.events > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_class_does_what_its_program_says_in_all_launches(name: str) -> None:
+    found = judged(*CLASSES[name], few=False)
+    assert not found["differences"]
+    assert found["launches"] > 1
+
+
+@pytest.mark.parametrize("name", [FIRST[1], "C by sums, 2 consumers, split 6"])
+def test_a_kernel_is_launched_with_as_many_k_tiles_as_it_takes(name: str) -> None:
+    """With fewer a CTA would wait for a stage that nobody loads, as launches of few k-tiles show that are none."""
+    gemm, kernel = CLASSES[name]
+    least, depth = max(1 + kernel.deferred, kernel.split), kernel.tile[2]
+    assert Launch(kernel, 2, 1, depth * (least - 1) + 1).legal
+    assert not Launch(kernel, 2, 1, depth * (least - 1)).legal
+    program_for(Gemm(gemm.m, gemm.n, depth * (least - 1) + 1, gemm.dtype), kernel, target("h200"))
+    with pytest.raises(LegalSatError, match=f"{least} stages along k at least"):
+        program_for(Gemm(gemm.m, gemm.n, depth * (least - 1), gemm.dtype), kernel, target("h200"))
+
+
+def test_each_turn_of_the_loop_over_tiles_may_have_its_own_count() -> None:
+    turns = Loop(Trips("k-tiles"), (Wait("full", At("n")), Advance("n")))
+    late = Guard(Trips("late"), (Fence("proxy.async"),))
+    role = Role("reader", 1, (Loop(Trips("tiles"), (late, turns)),))
+    program = Pipeline((BarrierRing("full", 2, 1),), (), (role,))
+    (course,) = unroll(program, {"tiles": 3, "k-tiles": (2, 0, 1), "late": (1, 1, 0)}).programs
+    assert [one.phase if isinstance(one.op, Wait) else "fence" for one in course] == ["fence", 0, 0, "fence", 1]
+    with pytest.raises(InvalidInput, match="k-tiles has 2 values; give one for each turn"):
+        unroll(program, {"tiles": 3, "k-tiles": (2, 0), "late": 0})
+    with pytest.raises(InvalidInput, match=r"late is \(0, -1\); give a whole number"):
+        unroll(program, {"tiles": 2, "k-tiles": 1, "late": (0, -1)})
+
+
+# Programs with a fault.
+
+
+def straight(pipeline: Pipeline, values: dict[str, Value]) -> list[list[tuple[object, ...]]]:
+    """Return what all roles do but uses of accumulators, with items as stages: a fault may change nothing of it."""
+    found = unroll(pipeline, values)
+    names = ("bytes", "count", "arrives", "family", "pending", "read", "kind", "more", "name", "waits")
+    return [
+        [
+            (type(i.op), [getattr(i.op, name, 0) for name in names], i.barriers, i.phase % 2, i.need, i.fault,
+             [(found.cells[a.cell], a.writes) for a in i.accesses])
+            for i in program
+            if not isinstance(i.op, UseSums)
+        ]
+        for program in found.programs
+    ]  # fmt: skip
+
+
+def unseen(name: str, mutant: Mutant) -> str:
+    """Return a mutant in words if it does something else than the text, and is not told apart."""
+    kernel, other = printed(name), False
+    for one in recorded(name):
+        try:
+            if kernel.differences(one, mutant.pipeline):
+                return ""
+            values = one.launch.values
+            other |= straight(mutant.pipeline, values) != straight(kernel.program, values)
+        except (InvalidInput, KeyError):
+            return ""  # it names what is not there
+    return f"{mutant.kind}, {mutant.where}" if other else ""
+
+
+@pytest.mark.parametrize("name", FIRST[:1])
+def test_faults_in_a_program_are_told(name: str) -> None:
+    chosen = list(mutants(printed(name).program))[::12]
+    assert len(chosen) > 30
+    assert not [found for mutant in chosen if (found := unseen(name, mutant))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FIRST)
+def test_all_faults_in_programs_are_told(name: str) -> None:
+    assert not [found for mutant in mutants(printed(name).program) if (found := unseen(name, mutant))]
+
+
+def test_a_difference_says_who_where_and_what() -> None:
+    name = FIRST[0]
+    mutant = next(one for one in mutants(printed(name).program) if one.kind == "wait a stage late")
+    found = printed(name).differences(recorded(name)[2], mutant.pipeline)
+    assert "consumer 0 of CTA 0, warp 0, step 6: the program says wait full[1] parity 0, the text does wait" in found[0]
+    assert "full[0] parity 0 (line " in found[0]
+
+
+# Texts with a fault.
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is replaced in the text of one of the kernels above, and words of the difference that is told."""
+
+    kernel: int
+    old: str
+    new: str
+    words: str
+
+
+MEET = "    __syncwarp();\n"
+FENCE, WAIT, RELEASE = (
+    "    cute::tma_store_fence();\n",
+    "    cute::warpgroup_wait<1>();\n",
+    "    release(block, held, lane);\n",
+)
+BOX, AT = "int const box = rank * share + i;\n", "        int const at"
+LAID_DOWN = "    if constexpr (sizeof(plan::Result) == 2) {  // matrices of 8"
+SPLIT, ARRIVES, WAITS = (
+    MEET + "    if constexpr (plan::split > 1) {\n",
+    "        cute::cluster_arrive();\n",
+    "        cute::cluster_wait();\n",
+)
+BYTES, FREE = "(both ? plan::b_bytes : 0)", ");\n            uint64_t *full"
+MASK = "b_mask |= 1 << (i + block.rank_n * plan::cluster_m)"
+ARRIVAL = "ClusterBarrier::arrive(block.empty + stage, m + n * plan::cluster_m, 1);"
+TEXTS = {
+    "no arrival": Fault(0, ARRIVAL, "", "says arrive"),
+    "no fence of a store": Fault(0, FENCE + MEET, MEET, "says fence proxy.async"),
+    "another mask": Fault(0, MASK, "b_mask |= 1 << block.rank_m", "for CTA 0, 1"),
+    "a group more under way": Fault(0, WAIT, WAIT.replace("1", "2"), "wait group wgmma (1)"),
+    "bytes that nobody brings": Fault(0, BYTES, f"{BYTES} + 16", "expect full[0] (32784)"),
+    "the wrong parity": Fault(0, "ring.parity ^ 1" + FREE, "ring.parity" + FREE, "empty[0] parity 1"),
+    "released too early": Fault(0, WAIT + RELEASE, RELEASE + WAIT, "the text does arrive"),
+    "shares in one place": Fault(0, BOX + AT, "int const box = i;\n" + AT, "loads of k-tile 0"),
+    "no turn given": Fault(0, "if constexpr (plan::alternate) give_turn(warpgroup);", "", "arrive barrier 10"),
+    "lanes that do not wait": Fault(0, MEET + LAID_DOWN, LAID_DOWN, "follows a wait by one lane"),
+    "a store for lanes that are not done": Fault(0, FENCE + MEET, FENCE, "speaks for lanes"),
+    "another lane's groups": Fault(
+        0, "if (lane == 0) cute::tma_store_wait<0>", "if (lane == 1) cute::tma_store_wait<0>", "not by the one"
+    ),
+    "a buffer too early": Fault(0, "wait<buffers - 1>();", "wait<buffers>();", "bulk.read (1)"),
+    "few arrivals wanted": Fault(0, "sharing * keepers * 4", "sharing * keepers * 2", "empty[0] (8)"),
+    "other registers": Fault(0, "plan::keeper_registers>", "plan::keeper_registers - 8>", "registers inc"),
+    "C through one buffer": Fault(0, "buffer + chunk % buffers * buffer_bytes", "buffer", "write C0[1]"),
+    "A of another stage": Fault(
+        0, "(plan::a_word, stage +", "(plan::a_word, shared_address(block.memory) +", "says multiply A[1]"
+    ),
+    "no mending": Fault(1, "if (plan::phase_tiles && tile.shift)", "if (false)", "says fence proxy.async"),
+    "no fence behind mending": Fault(1, FENCE + "    cutlass", "    cutlass", "says fence proxy.async"),
+    "the end of rows kept": Fault(2, "    release(block, ring.stage, lane);  // which", "    //", "says arrive"),
+    "accumulators of others not waited for": Fault(
+        2, SPLIT + ARRIVES + WAITS + "    } else", SPLIT + ARRIVES + "    } else", "cluster wait"
+    ),
+    "accumulators of one CTA alone": Fault(
+        2, "cute::set_block_rank(address, rank)", "cute::set_block_rank(address, 0)", "no warp does C[0]"
+    ),
+}
+QUICK = ("no arrival", "no fence of a store", "shares in one place", "lanes that do not wait")
+
+
+def told(fault: str) -> None:
+    one, found = TEXTS[fault], list[str]()
+    kernel = printed(FIRST[one.kernel], one.old, one.new)
+    for launch in few(FIRST[one.kernel]):
+        found += kernel.differences(kernel.run(launch))
+    assert any(one.words in said for said in found), found[:5]
+
+
+@pytest.mark.parametrize("fault", QUICK)
+def test_faults_in_a_text_are_told(fault: str) -> None:
+    told(fault)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [fault for fault in TEXTS if fault not in QUICK])
+def test_further_faults_in_texts_are_told(fault: str) -> None:
+    told(fault)
