@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from legalsat.analyses.ptx_boxes import Boxes, boxes_of, idle_maps, mixed_operan
 from legalsat.analyses.ptx_contract import UNWRITTEN, Finding, Undecided
 from legalsat.analyses.ptx_instruction import shortened
 from legalsat.analyses.ptx_machine import Run
-from legalsat.analyses.ptx_machine_alu import DividesByZero
-from legalsat.analyses.ptx_machine_data import CANCELLED
+from legalsat.analyses.ptx_machine_alu import NoLaunch
+from legalsat.analyses.ptx_machine_data import BY_TURNS, CANCELLED
 from legalsat.analyses.ptx_machine_periods import Period, Periods
 from legalsat.analyses.ptx_machine_program import Program, Seen
 from legalsat.extract.ptx_known import Known, KnownRuns, Shown
@@ -56,10 +56,10 @@ class Sweep:
     Attributes:
         fixed: values that are given. boxes: bytes of boxes, by map. most: instructions that are followed.
         findings: the one of the smallest example by kind and line. unproven: lines and reasons.
-        zeros: lines at which launches that divide by zero were dropped.
+        zeros: lines at which launches were dropped, with what these do there.
         tried: values, by name. periods: of heads, all that were seen. loops: heads that came to rest in no run.
         least, whole: values below which launches are left out, and of which parameters must be multiples.
-        failing: values of runs that broke the contract, or divided by zero, with a line, what went wrong, and whether
+        failing: values of runs that broke the contract, or were dropped, with a line, what went wrong, and whether
             it may be for want of work.
         excused: ways that conditions and tables took in `earlier` runs, of which some are left out now.
         steps: by how much parameters grow for a loop to run once more.
@@ -86,9 +86,9 @@ class Sweep:
     sizing: bool = True
     probing: bool = True
     unsized: list[tuple[Values, bool]] = field(default_factory=list)
-    rounds: dict[str, list[dict[int, int]]] = field(default_factory=dict)
+    rounds: dict[str, list[dict[tuple[int, tuple[int, int, int]], int]]] = field(default_factory=dict)
     counted: set[str] = field(default_factory=set)
-    zeros: dict[int, None] = field(default_factory=dict)
+    zeros: dict[int, str] = field(default_factory=dict)
     least: Values = field(default_factory=dict)
     whole: Values = field(default_factory=dict)
     failing: list[tuple[Values, int, str, bool]] = field(default_factory=list)
@@ -125,11 +125,12 @@ class Sweep:
         except Undecided as stop:
             if not run.endless or limit == RUN_WORK:
                 open_[stop.line, stop.reason] = None
-        except DividesByZero:
+        except NoLaunch as stop:
             self._shown[_key(values)] = None
-            self.zeros[run.line] = None
+            self.zeros[run.line] = str(stop)
             if periods is None:
-                self.failing.append((dict(values), run.line, "the kernel divides by zero", True))
+                verb, rest = str(stop).split(" ", 1)
+                self.failing.append((dict(values), run.line, f"the kernel {verb}s {rest}", True))
             return None
         except MISREAD as error:
             # Text that no compiler prints; whatever it means, it is not proven.
@@ -172,6 +173,8 @@ class Sweep:
             return None
         for axis in "xyz":
             block, grid = f"%ctaid.{axis}", f"%nctaid.{axis}"
+            if values.get(grid, 1) < 1:
+                return None
             if block in values and (grid in self.program.steering or grid in self.fixed):
                 more = self.program.multiple(block)
                 if values.get(grid, values[block] + more) <= values[block]:
@@ -239,7 +242,7 @@ class Sweep:
     def _said(self, held: Mapping[str, int]) -> str:
         """Return the values of a run in words."""
         told = [n for n in sorted(held) if n in self.program.decisive or n in self.counted]
-        return ", ".join(f"{n} = {held[n]}" for n in told)
+        return ", ".join(f"{n} = {'0 and 1 by turns' if held[n] in BY_TURNS else held[n]}" for n in told)
 
     @property
     def late(self) -> bool:
@@ -257,6 +260,10 @@ class Sweep:
         if key not in self._shown:
             self.run(values, limit=limit)
         return self._shown.get(key)
+
+    def dropped(self, values: Mapping[str, int]) -> bool:
+        """Is a launch with these values dropped, since the kernel says itself that it is none?"""
+        return self._shown.get(_key(values), self) is None
 
     # What is not known before.
 
@@ -353,7 +360,7 @@ class Sweep:
         greatest = (1 << self.program.bits(name) - 2) // step
         many = self.more(name, step, min(LONG, greatest))
         zeros = ({o: self.least.get(o, 0)} for o in others)
-        runs = [self.run({**ones, name: many, **zero}, Periods()) for zero in ({}, *zeros)]
+        runs = [self.run({**ones, name: many, **zero}, self._periods()) for zero in ({}, *zeros)]
         few, more = (self.shown({**ones, name: self.more(name, step, rounds)}) for rounds in (1, SPREAD + 1))
         for run in runs:
             self._say_what_does_not_repeat(run, few, more)
@@ -382,12 +389,15 @@ class Sweep:
             return 0
         many = {n: self.more(n, looped[n], min(LONG, (1 << self.program.bits(n) - 2) // looped[n])) for n in names}
         first = {name: self.least.get(name, 0) for name in looped if name.startswith("%")}
-        run = self.run({**base, **first, **many}, Periods(), RUN_WORK - 1)
+        run = self.run({**base, **first, **many}, self._periods(), RUN_WORK - 1)
         if run is None or run.periods is None:
             return 0
         self._say_what_does_not_repeat(run, None, None)
         found = [period for head, period in run.periods.found.items() if head in varied]
         return min(max((period.before + period.rounds + 1 for period in found), default=0), MOST_ROUNDS)
+
+    def _periods(self) -> Periods:
+        return Periods(self.program.conditions.stages)
 
     def _say_what_does_not_repeat(self, run: Run | None, few: Shown | None, more: Shown | None) -> None:
         if run is None or run.periods is None:
@@ -407,7 +417,7 @@ class Sweep:
         """
         if not self.zeros:
             return
-        left = f"launches that divide by zero at line {min(self.zeros)} are left out"
+        left = f"launches that {self.zeros[min(self.zeros)]} at line {min(self.zeros)} are left out"
         if self.missed:
             count = f"{len(self.missed)} of {len(self.program.covered)} barriers and asynchronous operations"
             self.unproven[min(self.missed), f"{count} are reached by no run; {left}"] = None
@@ -434,13 +444,13 @@ class Sweep:
 
     @property
     def missed(self) -> set[int]:
-        """Lines of barriers and asynchronous operations to which no run has come, where some divided by zero."""
+        """Lines of barriers and asynchronous operations to which no run has come, where launches were dropped."""
         covered = self.program.covered.items() if self.zeros else ()
         return {line for at, line in covered if at not in self.program.reached}
 
     @property
     def ran(self) -> list[Values]:
-        """The values of all runs that ended, or divided by zero."""
+        """The values of all runs that ended, or were dropped."""
         return [dict(key) for key in self._shown]
 
 
@@ -473,6 +483,9 @@ def sweep_all(sweep: Sweep) -> None:
     bases += [{**bases[0], name: sweep.least.get(name, 0)} for name in looped]
     if not sweep.findings:
         turn(sweep, bases, looped)
+        for name, value in product(sorted(program.spread.intersection(names)), BY_TURNS):
+            if not sweep.late:
+                sweep.shown({**bases[0], name: value})
         count(sweep, bases[0])
     sweep.say_what_was_left_out()
     if program.bounds.reason:
