@@ -47,6 +47,7 @@ class Part:
     blocked: Callable[[], bool] | None = None
     parked: bool = False
     seen: bool = False
+    gathers: bool | None = None
 
 
 @dataclass(slots=True)
@@ -161,7 +162,7 @@ class Run:
         self.bounds: dict[str, int] = {}
         self.places: dict[str, set[int]] = {}
         self.outcomes = bytearray(len(program.watches))
-        self.closest: dict[int, int] = {}
+        self.closest: dict[tuple[int, tuple[int, int, int]], int] = {}
         self.cases: set[tuple[int, int]] = set()
         self.reached: set[int] = set()
         self.ways: set[tuple[int, int]] = set()
@@ -192,7 +193,7 @@ class Run:
         self.backwards, self.turns = backwards, self.warps[::-1] if backwards else self.warps
         self.sized = True
         self.current: Part | None = None
-        self.patient: set[int] = set()
+        self.patient, self.gathering = set[int](), list[Part]()
 
     # What is under way.
 
@@ -277,13 +278,21 @@ class Run:
             self.flying.clear()
             if self.barriers.settle():
                 continue
-            if not self.idle and not self.spinning:
+            if not self.idle and not self.spinning and not self._part_ways():
                 self._stuck()
                 return
             self.idle.clear()
             self.spinning = False
         self.barriers.settle()
         self._check_end()
+
+    def _part_ways(self) -> bool:
+        """Let lanes go on that wait where the ways of their warp meet; return whether there were such."""
+        found = self.gathering
+        self.gathering = []
+        for part in found:
+            part.gathers = False
+        return bool(found)
 
     def _advance(self, warp: Warp) -> bool:
         code, moved, ways = self.program.code, False, self.ways
@@ -340,6 +349,8 @@ class Run:
         moving = [p for p in ready if not p.parked]
         if moving:
             first = min(moving, key=lambda p: rank[p.pc])
+            if len(ready) < len(parts) and self._gathers(first, [p for p in parts if p.blocked is not None]):
+                return None
         else:
             # All wait for others of the warp: those at the same place go on if all are there.
             together = [p for p in ready if sum(q.mask for q in ready if q.pc == p.pc) == warp.live]
@@ -358,6 +369,15 @@ class Run:
             parts.remove(other)
         first.parked = False
         return first
+
+    def _gathers(self, first: Part, blocked: list[Part]) -> bool:
+        """Do lanes wait where ways meet for others of their warp, which come there once what they wait for has come?"""
+        if first.gathers is None and self.program.texts[first.pc] == "label":
+            rank = self.program.rank
+            if all(rank[p.pc] < rank[first.pc] for p in blocked):
+                first.gathers = True
+                self.gathering.append(first)
+        return bool(first.gathers)
 
     def _left(self, warp: Warp, part: Part) -> None:
         """Let lanes end: who waits for all others does so no more for them."""

@@ -86,8 +86,15 @@ def _wrapped(value: Any, bits: int) -> Value:
     return int(value) & ((1 << bits) - 1)
 
 
-class DividesByZero(Exception):
-    """The kernel divides by zero with these parameters, so it is not meant to be launched with them."""
+class NoLaunch(Exception):
+    """The kernel is not meant to be launched with these parameters: the message says what it does with them."""
+
+
+class DividesByZero(NoLaunch):
+    """The kernel divides by zero with these parameters."""
+
+    def __init__(self) -> None:
+        super().__init__("divide by zero")
 
 
 def _divide(a: Any, b: Any, *, rest: bool) -> Any:

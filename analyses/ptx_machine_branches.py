@@ -9,8 +9,18 @@ import numpy as np
 from legalsat.analyses.ptx_contract import Undecided
 from legalsat.analyses.ptx_instruction import Instruction
 from legalsat.analyses.ptx_machine import EXIT, JUMP, Operation, Part, Run, Warp
-from legalsat.analyses.ptx_machine_alu import Value
+from legalsat.analyses.ptx_machine_alu import NoLaunch, Value
 from legalsat.analyses.ptx_machine_guards import active, guard_of
+
+# Functions of every GPU: those that touch no shared memory and no barrier (CUDA C++ Programming Guide, 10.35 to 10.36),
+# and those after which no thread goes on.
+_HARMLESS = frozenset({"vprintf", "malloc", "free"})
+_FAILING = frozenset({"__assertfail", "__assert_fail"})
+
+
+def fails(i: Instruction) -> bool:
+    """Does an instruction say that an assertion of the kernel has failed? Who launches it so has made a mistake."""
+    return i.base == "call" and not i.guard and not _FAILING.isdisjoint(i.operands)
 
 
 def make_branch(program: Any, i: Instruction, places: dict[str, int]) -> Operation:
@@ -84,12 +94,14 @@ def make_end(program: Any, i: Instruction) -> Operation:
 
 
 def make_stop(program: Any, i: Instruction) -> Operation:
-    """Return what stops a run: a trap, or a call."""
-    guard, line, base = guard_of(program, i), i.line, i.base
+    """Return what stops a run: a trap, a failed assertion, or a call of a function that is not known."""
+    guard, line, failed = guard_of(program, i), i.line, fails(i)
+    harmless = i.base == "call" and not _HARMLESS.isdisjoint(i.operands)
+    reason = "the kernel stops itself here (trap)" if i.base == "trap" else "a call is not followed"
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        if not active(part, guard, line):
+        if harmless or not active(part, guard, line):
             return None
-        raise Undecided(line, "the kernel stops itself here (trap)" if base == "trap" else "a call is not followed")
+        raise NoLaunch("fail an assertion") if failed else Undecided(line, reason)
 
     return operation

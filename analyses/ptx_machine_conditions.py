@@ -39,8 +39,10 @@ BUDGET = 20_000  # instructions computed in search of values for one condition
 SEARCHES = 12  # such searches for a kernel
 MEMORY = "[shared]"  # stands for all words of shared memory
 _CHOICES = {"selp", "and", "or", "xor", "shr", "min", "max"}
+_PREDICATE_TYPES = {"pred", *(f"{letter}{bits}" for letter in "usb" for bits in (8, 16, 32, 64))}
 _EQUAL = {"eq", "ne", "equ", "neu"}
 _MOST_CONSTANTS, _MOST_SUMS, _MOST_DEPTH = 24, 8, 200
+_MOST_STAGES = 32
 _MOST_BITS = 41  # of values that are tried
 _POWERS = tuple(sorted({max(0, (1 << k) + d) for k in range(31) for d in (-1, 0, 1)}))
 _SMALL = (0, 1, 2, 3, 5, 8)
@@ -280,10 +282,39 @@ class Conditions:
 
     # Conditions on the state of loops.
 
-    def of_loops(self, i: Instruction) -> bool:
+    @cached_property
+    def stages(self) -> int:
+        """The greatest small number with which a loop compares what it carries, as where a ring begins anew."""
+        found = 0
+        for i in self.program.chosen:
+            if i.base == "setp" and i.parts[1] in _EQUAL and self._carried(i.operands[1]):
+                number = immediate(i.operands[2]) or 0
+                found = max(found, number if number <= _MOST_STAGES else 0)
+        return found
+
+    def compared(self, i: Instruction) -> list[Instruction]:
+        """Return the comparisons by which alone loops decide a predicate; none where they decide it otherwise."""
+        found: list[Instruction] = []
+        work, seen = [i], set[int]()
+        while work:
+            one = work.pop()
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            if one.base == "setp":
+                if not self._of_loops(one):
+                    return []
+                found.append(one)
+                continue
+            for name in filter(self._carried, (n for operand in one.operands[1:] for n in names_in(operand))):
+                listed = self.definitions[name]
+                if len(listed) > 1 or listed[0].guard or listed[0].parts[-1] not in _PREDICATE_TYPES:
+                    return []
+                work += listed
+        return found
+
+    def _of_loops(self, i: Instruction) -> bool:
         """Does an instruction compare sums of registers that loops carry, and of what the launch gives?"""
-        if i.base != "setp":
-            return False
         carried, work, seen = False, [n for one in i.operands[1:] for n in names_in(one)], set()
         while work:
             one = work.pop()
@@ -293,7 +324,9 @@ class Conditions:
             listed = self.definitions[one]
             if len(listed) > 1:
                 carried = True
-            elif listed[0].base in _SUMS | _CHOICES:
+            elif listed[0].base in _SUMS | _CHOICES | {
+                "setp"
+            }:  # stages begin anew where one is compared with their number
                 work += [n for operand in listed[0].operands[1:] for n in names_in(operand)]
             else:
                 return False
@@ -313,6 +346,15 @@ class Conditions:
                 self._loops |= more
                 work += more
         return name in self._loops
+
+    def follows(self, name: str, known: Mapping[str, int]) -> int | None:
+        """Return what a predicate is that one instruction makes of others of which some are known; None for either."""
+        listed = self.definitions.get(name, ())
+        if len(listed) != 1 or listed[0].guard or listed[0].parts[-1] != "pred":
+            return None
+        work = arithmetic(listed[0].parts, listed[0].operands)
+        sources: list[Value] = [known.get(one) for one in listed[0].operands[1:]]
+        return None if work is None or "!" in "".join(listed[0].operands) else work(*sources)
 
     def out_of_reach(self, condition: Condition, values: Mapping[str, int]) -> bool:
         """Does a branch on the only way to a condition go another way for these values?"""

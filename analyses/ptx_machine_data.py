@@ -2,7 +2,8 @@
 
 A word that lies at a fixed distance from a pointer parameter is the same for all who read it, and so is as good as a
 parameter of its own, called `[pointer]`: a scale, a length, the size of a group. Of the value n of such a parameter the
-first word holds n, the second 2 n and so on, so that sizes and offsets that are kept in one table differ. That nobody
+first word holds n, the second 2 n and so on, so that sizes and offsets that are kept in one table differ; `BY_TURNS`
+stand for words that are 0 and 1 by turns, as where some of many tiles have what others have not. That nobody
 changes these words while the kernel runs is taken for granted; what is read again and again until it changes, or in
 the order of acquire, is left unknown.
 """
@@ -16,6 +17,8 @@ from typing import Any
 from legalsat.analyses.ptx_instruction import Instruction, names_in, results_of, vector
 from legalsat.analyses.ptx_machine_alu import Value
 
+BY_TURNS = (-(1 << 60), 1 - (1 << 60))
+_POINTER = 8  # bytes
 CANCELLED = "%cancelled"  # how many clusters' work is taken over, see `ptx_machine_cancel`
 _ORDERED = frozenset({"acquire", "volatile", "relaxed", "mmio"})
 _OTHER = ("shared", "param", "const", "local")
@@ -64,7 +67,7 @@ def _differs(instructions: Sequence[Instruction]) -> set[str]:
         results = results_of(i)
         if i.base in _BY_LANES:
             found.update(results[1:] if i.base == "elect" else results)  # all lanes see which is elected
-        for name in {name for one in i.operands for name in names_in(one)}:
+        for name in {name for one in (*i.operands[1:], i.guard) for name in names_in(one)}:
             readers.setdefault(name, []).extend(results)
     work = list(found)
     while work:
@@ -86,11 +89,17 @@ def word(program: Any, values: Mapping[str, int], pointer: str, address: Value, 
         at: which one.
         size: in bytes.
     """
-    begin = program.pointer(pointer)
-    if not isinstance(address, int) or begin is None or program.is_pointer(name_of(pointer)):
+    begin, name = program.pointer(pointer), name_of(pointer)
+    if not isinstance(address, int) or begin is None or name in program.roles.anywhere:
         return None
     index = (address - values.get(pointer, begin)) // size + at
-    return values.get(name_of(pointer), 1) * (index + 1) & ((1 << 8 * size) - 1)
+    if program.is_pointer(name):
+        held = values.get(name, program.pointer(name))
+        return held + (index << 20) if held and size == _POINTER else held
+    held = values.get(name, 1)
+    if index:
+        program.spread.add(name)
+    return (held + index) & 1 if held in BY_TURNS else held * (index + 1) & ((1 << 8 * size) - 1)
 
 
 def name_of(pointer: str) -> str:

@@ -33,9 +33,11 @@ class Periods:
     """The states of a run at the heads of its loops.
 
     Attributes:
+        least: rounds before which nothing is taken to repeat: a ring of so many stages has not begun anew.
         found: of heads, when their state repeats.
     """
 
+    least: int = 0
     found: dict[int, Period] = field(default_factory=dict)
     _trails: dict[int, list[tuple[list[Any], Any]]] = field(default_factory=dict)
     _whose: dict[int, int] = field(default_factory=dict)
@@ -53,7 +55,7 @@ class Periods:
         if head not in self.found:
             trail = self._trails.setdefault(head, [])
             trail.append((registers, clock.copy()))
-            if count not in CHECKS:
+            if count not in CHECKS or count <= self.least:
                 return count > LONGEST
             period = period_of(trail)
             if period is None:

@@ -52,6 +52,7 @@ from legalsat.analyses.ptx_machine_shadow import Regions, Shadow
 from legalsat.analyses.ptx_machine_slice import LANE_OPERATIONS, slice_of, touches
 from legalsat.analyses.ptx_machine_watch import Watch, watch_all, watching
 from legalsat.analyses.ptx_parameters import with_direct_parameters
+from legalsat.analyses.ptx_spaces import with_global_loads
 from legalsat.analyses.ptx_text import Kernel, PtxText
 
 _OF_LAUNCH = ("%ctaid.", "%clusterid.", "%nclusterid.")  # of which a launch says another one, or the first CTA's
@@ -93,7 +94,9 @@ class Program:
         deciding: of instructions, by identity, the registers that decide the branches on which they depend.
         only_after: of instructions, by identity, the branch that alone leads to them, and by which outcome.
         ways: of instructions, by identity, the outcomes of their predicates that must be seen, where not both.
+        asserted: of branches, by identity, the outcome with which no assertion of the kernel fails.
         firm: registers that more than reads depend on.
+        spread: parameters that stand for words of which more than the first has been read.
         filled: lines at which a run has read what was written. written: shared memory that any run has written.
         store_places: bytes of shared memory at which stores of the copy engine have begun in any run.
         tables: of tables of branches, by place, how many there are and what decides. cases: those that were taken.
@@ -129,7 +132,9 @@ class Program:
     deciding: dict[int, tuple[str, ...]] = field(default_factory=dict)
     only_after: dict[int, tuple[Instruction, int]] = field(default_factory=dict)
     ways: dict[int, int] = field(default_factory=dict)
+    asserted: dict[int, int] = field(default_factory=dict)
     firm: set[str] = field(default_factory=set)
+    spread: set[str] = field(default_factory=set)
     tables: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
     _beginnings: dict[tuple[int, int], list[Value]] = field(default_factory=dict)
     cases: set[tuple[int, int]] = field(default_factory=set)
@@ -346,6 +351,9 @@ class Program:
 
     def pointer(self, key: str) -> int | None:
         """Return what a pointer is taken for, None where there is no parameter of the name."""
+        if key.startswith("["):  # one that lies where another one points to
+            begin = self.pointer(key[1:-1])
+            return None if begin is None else begin + (POINTER // 2 >> key.count("[") - 1)
         name, _, offset = key.partition("+")
         for index, parameter in enumerate(self.kernel.parameters):
             if parameter.name == name and (parameter.type.endswith("64") or parameter.bytes):
@@ -416,7 +424,8 @@ def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None) 
         Undecided: it uses something that is not understood, such as calls or clusters, or meets a bound.
     """
     x, y, z = kernel.threads
-    bounds, kernel = bounds or Bounds(), with_direct_parameters(kernel)
+    shared = {symbol.name for symbol in (*text.shared, *kernel.shared)}
+    bounds, kernel = bounds or Bounds(), with_global_loads(with_direct_parameters(kernel), shared)
     program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds)
     if not program.ranks:
         raise Undecided(kernel.line, "the launch decides how many CTAs a cluster has")
@@ -514,7 +523,7 @@ def _label(run: Run, warp: Warp, part: Part) -> int | None:
         # Others may be here, or before it in the kernel's order.
         part.seen = True
         return JUMP
-    part.seen = False
+    part.seen, part.gathers = False, None
     return None
 
 

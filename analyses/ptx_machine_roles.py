@@ -19,6 +19,7 @@ from legalsat.analyses.ptx_text import Kernel
 _DIRECT = {"mov", "cvta", "add", "sub", "selp", "or", "cvt", "shfl"}
 WARP = 32  # threads, of which barriers of the block take multiples
 _GREATEST = 4096
+_POINTERS = 2  # that lead one to the next to a word
 
 
 @dataclass
@@ -30,6 +31,7 @@ class Roles:
         map_stores: numbers of the stores to global memory at pointers by which copies find tensor maps.
         words: loads of words in memory that are as good as parameters, by identity, with the pointer to them.
         widths: of parameters and such words, in bits.
+        anywhere: such words by which is written to generic addresses, so that they may be any.
     """
 
     pointers: set[str] = field(default_factory=set)
@@ -37,6 +39,7 @@ class Roles:
     map_stores: frozenset[int] = frozenset()
     words: dict[int, str] = field(default_factory=dict)
     widths: dict[str, int] = field(default_factory=dict)
+    anywhere: set[str] = field(default_factory=set)
 
 
 def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
@@ -47,8 +50,9 @@ def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
     """
     scales = _scales(kernel.instructions, {}, bounds)
     words = words_of(kernel.instructions, scales)
-    if words:  # which may be pointers, or make others larger
+    for _ in range(_POINTERS if words else 0):  # words may be pointers, or make others larger
         scales = _scales(kernel.instructions, words, bounds)
+        words = words_of(kernel.instructions, scales)
     found = Roles({p.name for p in kernel.parameters if p.pointer}, words=words)
     found.widths = widths = _widths(kernel.instructions) | widths_of(kernel.instructions, words, units.width_of)
     for i in kernel.instructions:
@@ -71,6 +75,8 @@ def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
         for name in _addresses(i):
             held = scales.get(name, {})
             sums = {key for key, scale in held.items() if scale == 1 and widths.get(key) == 64}
+            if i.base != "ld" and units.space_of(i) == "":
+                found.anywhere |= {key for key in sums if key.startswith("[")}
             if not sums & found.pointers and units.space_of(i) not in {"shared", "param", "local"}:
                 found.pointers |= sums
         for name, multiple in _multiples(i):

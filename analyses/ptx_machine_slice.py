@@ -13,6 +13,7 @@ from legalsat.analyses import ptx_machine_units as units
 from legalsat.analyses.ptx_contract_values import plain_numbers
 from legalsat.analyses.ptx_instruction import Instruction, names_in, results_of, vector
 from legalsat.analyses.ptx_machine_alu import arithmetic, compare
+from legalsat.analyses.ptx_machine_branches import fails
 from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE
 from legalsat.analyses.ptx_machine_flow import Control, is_choice
 from legalsat.analyses.ptx_machine_order import BRANCHES
@@ -67,7 +68,8 @@ def slice_of(program: Any, instructions: list[Instruction], control: Control) ->
     strong, program.firm = slicer.live(firm, [False] * len(firm), [])
     program.deciding = slicer.deciding()
     program.only_after = slicer.only_after()
-    program.ways = slicer.ways([k or t for k, t in zip(kept, touching, strict=True)], strong)
+    program.asserted = slicer.asserted()
+    program.ways = slicer.ways([k or t for k, t in zip(kept, touching, strict=True)], strong) | program.asserted
     return [
         keep or touch or i.base in LANE_OPERATIONS for keep, touch, i in zip(kept, touching, instructions, strict=True)
     ]
@@ -148,6 +150,16 @@ class _Slicer:
                 one = self.instructions[branches[0]]
                 holds = (branches[0] in self.control.taken[n]) != one.negated
                 found[id(i)] = one, TRUE if holds else FALSE
+        return found
+
+    def asserted(self) -> dict[int, int]:
+        """Return of branches with a way on which an assertion fails for sure the outcome of the other way."""
+        found: dict[int, int] = {}
+        for n, i in enumerate(self.instructions):
+            for b in self.control.branches[n] if fails(i) else ():
+                one = self.instructions[b]
+                if one.base == "bra":
+                    found[id(one)] = FALSE if (b in self.control.taken[n]) != one.negated else TRUE
         return found
 
     def ways(self, kept: list[bool], strong: list[bool]) -> dict[int, int]:

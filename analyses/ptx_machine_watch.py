@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from legalsat.analyses.ptx_instruction import Instruction
+from legalsat.analyses.ptx_instruction import Instruction, names_in
 from legalsat.analyses.ptx_machine import Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine_alu import LANES, lanes_of, signed, whole_type
 from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE, Condition
@@ -15,19 +15,22 @@ from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE, Condition
 
 @dataclass
 class Watch:
-    """A condition, where it is looked at, which outcomes must be seen, and which all runs have seen, as bits."""
+    """A condition, where it is looked at, which outcomes must be seen, and which all runs have seen, as bits.
+
+    `compared`: pairs of registers by which loops decide it, with their bits, below 0 for signed ones.
+    """
 
     condition: Condition
     at: int
     place: int
     needed: int
-    compared: tuple[int, int, int] | None = None
+    compared: tuple[tuple[int, int, int], ...] = ()
     seen: int = 0
 
 
 def watch_all(program: Any, chosen: list[tuple[str, Instruction | None]]) -> None:
     """Note the conditions of a program, and let its operations note how they turn out."""
-    found = program.conditions
+    found, asserted = program.conditions, _asserted(program)
     for at, (_, i) in enumerate(chosen):
         if i is None:
             continue
@@ -42,18 +45,37 @@ def watch_all(program: Any, chosen: list[tuple[str, Instruction | None]]) -> Non
                 if condition.used:
                     needed = program.ways.get(id(i), both)
                 else:
-                    needed = both if condition.name in program.firm else 0
-                compared = None
-                if not condition.used and found.of_loops(i):
-                    letter, bits = whole_type(i.parts) or ("", 0)
-                    if bits:
-                        places = [program.source(one, bits, i.line) for one in i.operands[1:3]]
-                        compared = places[0], places[1], -bits if letter == "s" else bits
+                    needed = asserted.get(condition.name, both) if condition.name in program.firm else 0
+                compared = () if condition.used else _compared(program, found.compared(i))
                 watch = Watch(condition, at, program.slots[condition.name], needed, compared)
                 program.watches_at.setdefault(at, []).append((len(program.watches), watch))
                 program.watches.append(watch)
     for at in program.watches_at:
         program.watch(at)
+
+
+def _asserted(program: Any) -> dict[str, int]:
+    """Return predicates by which alone assertions are made, with the outcome for which none fails."""
+    found: dict[str, int] = {}
+    others: set[str] = set()
+    for i in program.chosen:
+        if id(i) in program.asserted:
+            found[i.guard] = found.get(i.guard, 0) | program.asserted[id(i)]
+        else:
+            others.update(n for one in (*i.operands[1:], i.guard) for n in names_in(one))
+    return {name: needed for name, needed in found.items() if name not in others}
+
+
+def _compared(program: Any, comparisons: list[Instruction]) -> tuple[tuple[int, int, int], ...]:
+    """Return the registers of comparisons; none where one is not of whole numbers."""
+    found = []
+    for i in comparisons:
+        letter, bits = whole_type(i.parts) or ("", 0)
+        if not bits:
+            return ()
+        first, second = (program.source(one, bits, i.line) for one in i.operands[1:3])
+        found.append((first, second, -bits if letter == "s" else bits))
+    return tuple(found)
 
 
 def watching(inner: Operation, before: list[tuple[int, Watch]], after: list[tuple[int, Watch]]) -> Operation:
@@ -65,8 +87,9 @@ def watching(inner: Operation, before: list[tuple[int, Watch]], after: list[tupl
             if value is not None:
                 taken = value & part.mask
                 run.outcomes[number] |= (TRUE if taken else 0) | (FALSE if taken != part.mask else 0)
-                if watch.compared is not None:
-                    run.closest[number] = min(run.closest.get(number, 1 << 64), _apart(part, *watch.compared))
+                for pair in watch.compared:
+                    key = number, pair
+                    run.closest[key] = min(run.closest.get(key, 1 << 64), _apart(part, *pair))
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         if before:
@@ -80,8 +103,10 @@ def watching(inner: Operation, before: list[tuple[int, Watch]], after: list[tupl
 
 
 def _apart(part: Part, first: int, second: int, bits: int) -> int:
-    """Return how far two registers are apart, in the lane where they are nearest; `bits` below 0 for signed ones."""
+    """Return how far two registers are apart, in the lane where they are nearest; -1 where that is not known."""
     a, b = (part.registers[place] for place in (first, second))
+    if a is None or b is None:
+        return -1
     if bits < 0:
         a, b = signed(a, -bits), signed(b, -bits)
     if isinstance(a, int) and isinstance(b, int):

@@ -17,7 +17,7 @@ class Shown:
     visits: dict[tuple[int, int], int]
     accesses: int
     work: int
-    closest: dict[int, int]
+    closest: dict[tuple[int, tuple[int, int, int]], int]
 
 
 @dataclass(frozen=True, slots=True)

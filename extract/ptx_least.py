@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from legalsat.analyses.ptx_machine_program import Seen
-from legalsat.extract.ptx_sweep import Sweep, Values, sweep_all
+from legalsat.extract.ptx_sweep import Sweep, Values
+from legalsat.extract.ptx_values import sweep_all
 
 MOST = 4096  # that a least value may be, or
 MOST_ROUNDS = 8  # rounds of the parameter's loop
@@ -178,6 +179,7 @@ class _Search:
         """Return the least values of some parameters from which a run is right; None where it never is."""
         names = [n for n in values if n in self.sweep.program.decisive and not n.startswith("%")]
         names = [n for n in names if not self.sweep.program.is_pointer(n)]
+        names.sort(key=lambda n: not self.sweep.steps.get(n))  # counts of rounds before all else
         for name in (n for n in values if values[n] == 0 and self.sweep.program.is_pointer(n)):
             pointer = self.sweep.program.pointer(name)
             if pointer is not None and self._right({**values, name: pointer}):

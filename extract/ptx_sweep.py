@@ -7,10 +7,9 @@ how many rounds the state of each loop repeats, which ways branches go, and what
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,12 @@ from legalsat.analyses.ptx_boxes import Boxes, boxes_of, idle_maps, mixed_operan
 from legalsat.analyses.ptx_contract import UNWRITTEN, Finding, Undecided
 from legalsat.analyses.ptx_instruction import shortened
 from legalsat.analyses.ptx_machine import Run
-from legalsat.analyses.ptx_machine_alu import DividesByZero
-from legalsat.analyses.ptx_machine_data import CANCELLED
+from legalsat.analyses.ptx_machine_alu import NoLaunch
+from legalsat.analyses.ptx_machine_data import BY_TURNS
 from legalsat.analyses.ptx_machine_periods import Period, Periods
 from legalsat.analyses.ptx_machine_program import Program, Seen
 from legalsat.extract.ptx_known import Known, KnownRuns, Shown
-from legalsat.extract.ptx_turns import count, turn
+from legalsat.logic import round_up
 
 LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
 LEAST_LONG = 9  # rounds of a loop that is long
@@ -35,7 +34,6 @@ SLACK = 64  # instructions by which a run must be longer to be another
 AGAIN = 8  # runs that are made anew when they have shown where stores begin
 WIDE = (64, 512)  # of each parameter, for tensors of which threads read whole tiles
 LONG = 1 << 20  # rounds that no run makes: it is cut when the states of its loops have repeated
-PAIRED = (0, 1, 3)
 GREATEST_POWER = 12  # of two: parameters that make no difference up to there steer no loop
 WORK = 2_500_000  # instructions followed for one kernel, some seconds; what is not tried by then is not proven
 RUN_WORK = 150_000  # the same for one run
@@ -44,8 +42,6 @@ MOST_FINDINGS = 20
 MAP_BYTES = 128  # of a tensor map among the parameters
 # What garbled text may end in; the message shows that something was garbled, and how.
 MISREAD = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
-_NUMBERS = {"f32", "u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
-_LONG_NUMBERS = {"u64", "s64", "b64"}
 
 Values = dict[str, int]
 
@@ -57,10 +53,10 @@ class Sweep:
     Attributes:
         fixed: values that are given. boxes: bytes of boxes, by map. most: instructions that are followed.
         findings: the one of the smallest example by kind and line. unproven: lines and reasons.
-        zeros: lines at which launches that divide by zero were dropped.
+        zeros: lines at which launches were dropped, with what these do there.
         tried: values, by name. periods: of heads, all that were seen. loops: heads that came to rest in no run.
         least, whole: values below which launches are left out, and of which parameters must be multiples.
-        failing: values of runs that broke the contract, or divided by zero, with a line, what went wrong, and whether
+        failing: values of runs that broke the contract, or were dropped, with a line, what went wrong, and whether
             it may be for want of work.
         excused: ways that conditions and tables took in `earlier` runs, of which some are left out now.
         steps: by how much parameters grow for a loop to run once more.
@@ -89,9 +85,9 @@ class Sweep:
     sizing: bool = True
     probing: bool = True
     unsized: list[tuple[Values, bool]] = field(default_factory=list)
-    rounds: dict[str, list[dict[int, int]]] = field(default_factory=dict)
+    rounds: dict[str, list[dict[tuple[int, tuple[int, int, int]], int]]] = field(default_factory=dict)
     counted: set[str] = field(default_factory=set)
-    zeros: dict[int, None] = field(default_factory=dict)
+    zeros: dict[int, str] = field(default_factory=dict)
     least: Values = field(default_factory=dict)
     whole: Values = field(default_factory=dict)
     failing: list[tuple[Values, int, str, bool]] = field(default_factory=list)
@@ -130,11 +126,12 @@ class Sweep:
         except Undecided as stop:
             if not run.endless or limit == RUN_WORK:
                 open_[stop.line, stop.reason] = None
-        except DividesByZero:
+        except NoLaunch as stop:
             self._shown[_key(values)] = None
-            self.zeros[run.line] = None
+            self.zeros[run.line] = str(stop)
             if periods is None:
-                self.failing.append((dict(values), run.line, "the kernel divides by zero", True))
+                verb, rest = str(stop).split(" ", 1)
+                self.failing.append((dict(values), run.line, f"the kernel {verb}s {rest}", True))
             return None
         except MISREAD as error:
             # Text that no compiler prints; whatever it means, it is not proven.
@@ -177,6 +174,8 @@ class Sweep:
             return None
         for axis in "xyz":
             block, grid = f"%ctaid.{axis}", f"%nctaid.{axis}"
+            if values.get(grid, 1) < 1:
+                return None
             if block in values and (grid in self.program.steering or grid in self.fixed):
                 more = self.program.multiple(block)
                 if values.get(grid, values[block] + more) <= values[block]:
@@ -247,7 +246,7 @@ class Sweep:
     def _said(self, held: Mapping[str, int]) -> str:
         """Return the values of a run in words."""
         told = [n for n in sorted(held) if n in self.program.decisive or n in self.counted]
-        return ", ".join(f"{n} = {held[n]}" for n in told)
+        return ", ".join(f"{n} = {'0 and 1 by turns' if held[n] in BY_TURNS else held[n]}" for n in told)
 
     @property
     def late(self) -> bool:
@@ -265,6 +264,10 @@ class Sweep:
         if key not in self._shown:
             self.run(values, limit=limit)
         return self._shown.get(key)
+
+    def dropped(self, values: Mapping[str, int]) -> bool:
+        """Is a launch with these values dropped, since the kernel says itself that it is none?"""
+        return self._shown.get(_key(values), self) is None
 
     # What is not known before.
 
@@ -344,7 +347,7 @@ class Sweep:
 
     def twins(self, looped: Values, rest: Values) -> set[str]:
         """Return parameters that do what an earlier one does: rows and columns whose tiles are counted together."""
-        ones, found = _rounds(self, rest, looped, 1), set()
+        ones, found = so_many_rounds(self, rest, looped, 1), set()
         seen: list[Any] = []
         for name, step in looped.items() if len(looped) > 1 else ():
             runs = [self.shown({**ones, name: self.more(name, step, rounds)}) for rounds in (0, 3)]
@@ -361,7 +364,7 @@ class Sweep:
         greatest = (1 << self.program.bits(name) - 2) // step
         many = self.more(name, step, min(LONG, greatest))
         zeros = ({o: self.least.get(o, 0)} for o in others)
-        runs = [self.run({**ones, name: many, **zero}, Periods()) for zero in ({}, *zeros)]
+        runs = [self.run({**ones, name: many, **zero}, self._periods()) for zero in ({}, *zeros)]
         few, more = (self.shown({**ones, name: self.more(name, step, rounds)}) for rounds in (1, SPREAD + 1))
         for run in runs:
             self._say_what_does_not_repeat(run, few, more)
@@ -409,12 +412,15 @@ class Sweep:
             return 0
         many = {n: self.more(n, looped[n], min(LONG, (1 << self.program.bits(n) - 2) // looped[n])) for n in names}
         first = {name: self.least.get(name, 0) for name in looped if name.startswith("%")}
-        run = self.run({**base, **first, **many}, Periods(), RUN_WORK - 1)
+        run = self.run({**base, **first, **many}, self._periods(), RUN_WORK - 1)
         if run is None or run.periods is None:
             return 0
         self._say_what_does_not_repeat(run, None, None)
         found = [period for head, period in run.periods.found.items() if head in varied]
         return min(max((period.before + period.rounds + 1 for period in found), default=0), MOST_ROUNDS)
+
+    def _periods(self) -> Periods:
+        return Periods(self.program.conditions.stages)
 
     def _say_what_does_not_repeat(self, run: Run | None, few: Shown | None, more: Shown | None) -> None:
         if run is None or run.periods is None:
@@ -434,7 +440,7 @@ class Sweep:
         """
         if not self.zeros:
             return
-        left = f"launches that divide by zero at line {min(self.zeros)} are left out"
+        left = f"launches that {self.zeros[min(self.zeros)]} at line {min(self.zeros)} are left out"
         if self.missed:
             count = f"{len(self.missed)} of {len(self.program.covered)} barriers and asynchronous operations"
             self.unproven[min(self.missed), f"{count} are reached by no run; {left}"] = None
@@ -453,7 +459,10 @@ class Sweep:
             numbers = [name for name in self.ran[0] if not name.startswith("%") and not self.program.is_pointer(name)]
             for size in WIDE:
                 if not all(self._written_elsewhere(f.line) for _, f in unwritten):
-                    self.run({**self.ran[0], **{n: _up(size, self.program.multiple(n)) for n in numbers}}, meant=False)
+                    self.run(
+                        {**self.ran[0], **{n: round_up(size, self.program.multiple(n)) for n in numbers}},
+                        meant=False,
+                    )
         for place, finding in unwritten:
             if self._written_elsewhere(finding.line):
                 del self.findings[place]
@@ -472,123 +481,20 @@ class Sweep:
 
     @property
     def missed(self) -> set[int]:
-        """Lines of barriers and asynchronous operations to which no run has come, where some divided by zero."""
+        """Lines of barriers and asynchronous operations to which no run has come, where launches were dropped."""
         covered = self.program.covered.items() if self.zeros else ()
         return {line for at, line in covered if at not in self.program.reached}
 
     @property
     def ran(self) -> list[Values]:
-        """The values of all runs that ended, or divided by zero."""
+        """The values of all runs that ended, or were dropped."""
         return [dict(key) for key in self._shown]
 
 
-def sweep_all(sweep: Sweep) -> None:
-    """Run a kernel for all values that tell, the telling ones first."""
-    program = sweep.program
-    names = steering(program, sweep.fixed)
-    ones = {n: sweep.least.get(n, 0 if n.startswith("%") else program.multiple(n)) for n in names}
-    decisive = program.decisive
-    sweep.steps = steps = {
-        name: sweep.step_of(name, ones) if name in decisive and not sweep.late else 0 for name in names
-    }
-    idle = [name for name in names if name in decisive and not steps[name] and not name.startswith("%")]
-    if len(idle) > 1:  # tiles of rows and columns: neither steers a loop where there is none of the other
-        many = {name: _up(1 << GREATEST_POWER, program.multiple(name)) for name in idle}
-        for name in idle:
-            for few in ({}, {other: step for other, step in steps.items() if step}):  # where many are too many
-                if not steps[name] and not sweep.late:
-                    others = {**ones, **many, **few, name: ones[name]}
-                    steps[name] = sweep.step_of(name, others, MANY_WORK)
-    looped = {name: step for name, step in steps.items() if step}
-    rest = {name: one for name, one in ones.items() if not steps[name]}
-    sweep.first = _first_has_more(sweep, rest, looped)
-    several = [_rounds(sweep, rest, looped, rounds) for rounds in ((1, 2) if looped else (1,))]
-    sweep.size_boxes(several + [{**several[0], name: sweep.more(name, step, 6)} for name, step in looped.items()])
-    for values in _values(sweep, looped, rest):
-        if sweep.late:
-            break
-        sweep.shown(values)
-    bases = [_rounds(sweep, rest, looped, rounds) for rounds in ((3, 1) if looped else (1,))]
-    bases += [{**bases[0], name: sweep.least.get(name, 0)} for name in looped]
-    if not sweep.findings:
-        turn(sweep, bases, looped)
-        count(sweep, bases[0])
-    sweep.say_what_was_left_out()
-    if program.bounds.reason:
-        sweep.unproven[0, program.bounds.reason] = None
-    if sweep.work > sweep.most:
-        sweep.unproven[0, f"not all values of parameters are tried within {sweep.most} instructions"] = None
-
-
-def _up(number: int, multiple: int) -> int:
-    return -(-number // multiple) * multiple
-
-
-def _rounds(sweep: Sweep, rest: Values, looped: Values, rounds: int) -> Values:
+def so_many_rounds(sweep: Sweep, rest: Values, looped: Values, rounds: int) -> Values:
     """Return values with which the loops of all parameters run so many times more than with the least ones."""
     times = {name: 0 if sweep.first and name.startswith("%") else rounds for name in looped}
     return {**rest, **{name: sweep.more(name, step, times[name]) for name, step in looped.items()}}
-
-
-def _first_has_more(sweep: Sweep, rest: Values, looped: Values) -> bool:
-    """Does the first block come to loops to which another one does not come where there are so few tiles?"""
-    base = _rounds(sweep, rest, looped, 2)
-    first = {**base, **{name: sweep.least.get(name, 0) for name in looped if name.startswith("%")}}
-    one, other = sweep.shown(first), sweep.shown(base) if first != base else None
-    return one is not None and other is not None and bool(one.visits.keys() - other.visits.keys())
-
-
-def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
-    """Yield values to run with."""
-    if not looped:
-        yield rest
-        sweep.probing = False
-        sweep.runs |= 1
-        sweep.run(rest)  # the last warp first
-        return
-    base = _rounds(sweep, rest, looped, 1 if sweep.first else 2)
-    yield base
-    twins = sweep.twins(looped, rest)
-    main = {name: step for name, step in looped.items() if name not in twins}
-    base |= {name: sweep.more(name, looped[name], 1) for name in twins}
-    once = _rounds(sweep, rest, looped, 1)
-    sweep.probing = False
-    for name, step in main.items():
-        rounds = sweep.rounds_of(name, step, once, [other for other in main if other != name])
-        if sweep.findings:
-            rounds = list(range(SPREAD + 2))  # the smallest example may be between those that were run
-        for number in rounds:
-            # A loop around this one need not run often for each of its counts; pairs come below.
-            values = {**base, name: sweep.more(name, step, number)}
-            yield values
-            shown = sweep.shown(values)
-            sweep.rounds.setdefault(name, []).append(shown.closest if shown is not None else {})
-    for name, step in looped.items():
-        three = sweep.more(name, step, 3)
-        for value in (sweep.least.get(name, 0), three, three + sweep.program.multiple(name)):
-            yield {**base, name: value}
-    for number in range(2, sweep.rounds_together(main, base) + 1):
-        first = {name: sweep.least.get(name, 0) for name in main if name.startswith("%")}
-        yield {**_rounds(sweep, rest, looped, number), **first}
-    for one, two in combinations(main, 2):
-        for a in PAIRED:
-            for b in PAIRED:
-                yield {**base, one: sweep.more(one, looped[one], a), two: sweep.more(two, looped[two], b)}
-
-
-def steering(program: Program, fixed: Mapping[str, int]) -> list[str]:
-    """Return what may be swept: whole-number parameters and the block's number, if anything depends on them."""
-    types = {p.name: p for p in program.kernel.parameters}
-    found = []
-    for name in sorted(program.steering):
-        if name in fixed:
-            continue
-        parameter = types.get(name.partition("+")[0])
-        number = name.startswith("[") or (parameter is not None and parameter.type in _NUMBERS | _LONG_NUMBERS)
-        swept = number and not program.is_pointer(name)
-        if swept or name == CANCELLED or (name.startswith("%ctaid.") and f"%nctaid.{name[-1]}" not in program.steering):
-            found.append(name)
-    return found
 
 
 def not_understood(error: Exception) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Set
 from itertools import combinations, product
 from typing import TYPE_CHECKING
 
+from legalsat.analyses.ptx_machine_alu import FULL
 from legalsat.analyses.ptx_machine_conditions import FALSE, TRUE
 from legalsat.analyses.ptx_machine_watch import Watch
 
@@ -21,6 +22,7 @@ MOST_TURNED = 6  # runs that try to turn one condition round
 MOST_SWITCHES, MOST_TOGETHER = 8, 3  # parameters that are switched, and of these those that are at a time
 LEAST_PAST, MOST_PAST = 6, 60  # values that lead past a condition, so that it never turns
 ROOM = 512  # of rows, columns and the like
+ROOM_ROUNDS = 8  # of a parameter's loop
 MOST_SWITCHED = 48  # runs that do it
 Values = dict[str, int]
 
@@ -30,20 +32,37 @@ def _half_seen(watch: Watch) -> bool:
     return bool(watch.seen) and watch.seen & watch.needed != watch.needed
 
 
+def _settled(sweep: Sweep) -> set[str]:
+    """Return predicates that never turn out the other way, however many rounds loops run: all that is half seen is so.
+
+    Such are comparisons of which the registers keep off each other, and what follows from these alone.
+    """
+    half = [(n, w) for n, w in enumerate(sweep.program.watches) if not w.condition.used and _half_seen(w)]
+    found = {w.condition.name for _, w in half} - {w.condition.name for n, w in half if not _keeps_off(sweep, n)}
+    ways = {w.condition.name: w.seen for _, w in half}
+    moved = True
+    while moved:
+        known = {name: FULL * (ways[name] == TRUE) for name in found}
+        open_ = ways.keys() - found
+        more = {name for name in open_ if sweep.program.conditions.follows(name, known) == FULL * (ways[name] == TRUE)}
+        found |= more
+        moved = bool(more)
+    return found
+
+
 def _keeps_off(sweep: Sweep, number: int) -> bool:
     """Do the registers of a comparison come no nearer to each other with more rounds of any loop?
 
     It compares what loops carry, whose steps are the same in all rounds: so it never turns out the other way.
     """
-    if sweep.program.watches[number].compared is None:
-        return False
     found = False
-    for runs in sweep.rounds.values():
-        seen = [one[number] for one in runs if number in one]
-        half = len(seen) // 2
-        found |= half > 1
-        if half and min(seen[half:]) < min(seen[:half]):
-            return False
+    for pair in sweep.program.watches[number].compared:
+        for runs in sweep.rounds.values():
+            seen = [one[number, pair] for one in runs if (number, pair) in one]
+            half = len(seen) // 2
+            found |= half > 1
+            if half and (min(seen) < 0 or min(seen[half:]) < min(seen[:half])):
+                return False
     return found
 
 
@@ -83,7 +102,8 @@ def _roomy(sweep: Sweep, base: Values, keys: Set[str]) -> Values:
     """Return values with room for some tiles along all parameters on which a condition does not depend."""
     program = sweep.program
     room = {
-        name: -(-max(ROOM, value) // program.multiple(name)) * program.multiple(name)
+        name: -(-max(min(ROOM, ROOM_ROUNDS * (sweep.steps.get(name) or ROOM)), value) // program.multiple(name))
+        * program.multiple(name)
         for name, value in base.items()
         if name in program.decisive and name not in keys and not name.startswith(("%", "["))
     }
@@ -141,18 +161,21 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
     free = conditions.keys_now(watch.condition) - set(sweep.fixed)
     if not free:
         return True
-    wanted, tried = (TRUE | FALSE) ^ watch.seen, 0
+    wanted, tried, dropped = (TRUE | FALSE) ^ watch.seen, 0, 0
     left_out = bool(sweep.excused.outcomes.get(number, 0) & wanted)
     roomy = _roomy(sweep, bases[0], frozenset())
     for values in conditions.flips(watch.condition, free, wanted, [*bases, roomy], steps):
-        if tried == MOST_TURNED or sweep.late or not _half_seen(watch):
+        if tried == MOST_TURNED or dropped == MOST_PAST or sweep.late or not _half_seen(watch):
             break
         if sweep.launch({**bases[0], **values}) is None:
             left_out = True
             continue
-        tried += 1
         for base in bases:
             sweep.shown({**base, **values})
+        if sweep.dropped({**bases[0], **values}):
+            dropped, left_out = dropped + 1, True
+            continue
+        tried += 1
         if _half_seen(watch) and not sweep.late:  # tiles may be what it takes
             sweep.shown({**_roomy(sweep, bases[0], watch.condition.keys), **values})
             if _half_seen(watch):
@@ -175,8 +198,7 @@ def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
                 sweep.shown(values)
     _switch(sweep, bases[0], steps)
     open_ = []
-    half = [(n, w) for n, w in enumerate(program.watches) if not w.condition.used and _half_seen(w)]
-    settled = {w.condition.name for n, w in half} - {w.condition.name for n, w in half if not _keeps_off(sweep, n)}
+    settled = _settled(sweep)
     for number, watch in enumerate(program.watches):
         if not _half_seen(watch) or watch.condition.name in settled:
             continue

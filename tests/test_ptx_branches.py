@@ -251,7 +251,7 @@ bar.sync 0;
     )
 
 
-@pytest.mark.parametrize("stages", [1, 2, 5, 6, 8])
+@pytest.mark.parametrize("stages", [1, 2, 5, 6, 8, 9, 11])
 def test_rings_of_any_stages_are_proven(stages: int) -> None:
     found = only(ring(stages))
     assert found.proven, (found.findings, found.unproven)
@@ -337,6 +337,78 @@ def test_a_fault_in_one_of_four_rounds_is_found(place: int) -> None:
     found = only(unrolled(left_out=place))
     assert {f.kind for f in found.findings} >= {"read_before_full"}
     assert all(f.launch == "n = 4" for f in found.findings)
+
+
+def tiles(stages: int, *, fault: str = "") -> str:
+    """For each of n tiles two loads in a row into a ring, as an epilogue makes; `fault` stands before each second wait.
+
+    With an even number of stages the ring begins anew at the same place of each tile, so that comparisons of the stage
+    with the number of stages turn out the same in all rounds.
+    """
+    full, empty = BARRIERS, BARRIERS + 8 * stages
+    setup = "".join(
+        f"@%p0 mbarrier.init.shared::cta.b64 [%r1+{full + 8 * s}], 1;\n"
+        f"@%p0 mbarrier.init.shared::cta.b64 [%r1+{empty + 8 * s}], 32;\n"
+        for s in range(stages)
+    )
+    place = f"shl.b32 %r7, %r4, 3;\nadd.u32 %r8, %r7, %r1;\nmul.lo.u32 %r9, %r4, {BYTES};\nadd.u32 %r10, %r9, %r1;\n"
+
+    def advance(at: int) -> str:
+        over, either, stage = f"%p{11 + at}", f"%p{15 + at}", f"%r{13 + at}"  # each written once, as compilers do
+        return f"""add.u32 {stage}, %r4, 1;
+setp.eq.u32 {over}, {stage}, {stages};
+selp.u32 %r4, 0, {stage}, {over};
+or.pred {either}, {over}, %p10;
+selp.u32 %r6, 1, 0, {either};
+xor.b32 %r5, %r5, %r6;
+"""
+
+    def load(at: int) -> str:
+        return f"""{place}xor.b32 %r12, %r5, 1;
+{wait(f"%r8+{empty}", "%r12", f"EMPTY{at}")}mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r8+{full}], {BYTES};
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r10], [%d0], {BYTES}, [%r8+{full}];
+{advance(at)}"""
+
+    def read(at: int) -> str:
+        return f"""{place}{fault * at}{wait(f"%r8+{full}", "%r5", f"FULL{at}")}PASSED{at}:
+ld.shared.u32 %r20, [%r10];
+mbarrier.arrive.shared::cta.b64 _, [%r8+{empty}];
+{advance(at + 2)}"""
+
+    again = "add.u32 %r11, %r11, 1;\nsetp.lt.s32 %p4, %r11, %r2;\n"
+    return kernel(f"""{setup}@%p0 fence.mbarrier_init.release.cluster;
+bar.sync 0;
+ld.param.u64 %d0, [x];
+ld.param.u32 %r2, [n];
+setp.lt.s32 %p1, %r2, 1;
+@%p1 bra END;
+setp.ne.u32 %p10, %r1, %r1;
+mov.u32 %r4, 0;
+mov.u32 %r5, 0;
+mov.u32 %r11, 0;
+setp.ge.u32 %p2, %r0, 32;
+@%p2 bra READ;
+@!%p0 bra END;
+LOAD:
+{load(0)}{load(1)}{again}@%p4 bra LOAD;
+bra END;
+READ:
+{read(0)}{read(1)}{again}@%p4 bra READ;
+END:
+bar.sync 0;
+""")
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_stages_that_begin_anew_at_the_same_place_of_each_tile_are_proven(stages: int) -> None:
+    found = only(tiles(stages))
+    assert found.proven, (found.findings, found.unproven)
+
+
+@pytest.mark.parametrize("turn", [1, 4])
+def test_a_stage_that_is_not_waited_for_in_a_later_tile_is_found(turn: int) -> None:
+    text = tiles(4, fault=f"setp.eq.u32 %p5, %r11, {turn};\n@%p5 bra PASSED1;\n")
+    assert {f.kind for f in only(text).findings} >= {"read_before_full"}
 
 
 # Sizes and addresses.
