@@ -35,7 +35,7 @@ from legalsat.checks import INT64_MAX, integer, integers
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
 from legalsat.printable import shown
-from legalsat.tensor_map import INT32_MAX, INT32_MIN, MAP_TYPES, TensorMap
+from legalsat.units.tensor_map import INT32_MAX, INT32_MIN, MAP_TYPES, TensorMap
 
 FILLED = -1
 UNTOUCHED = -2

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from legalsat.tensor import Tensor, plain
-from legalsat.tensor_map import TensorMap
+from legalsat.units.tensor_map import TensorMap
 
 
 class Mode(NamedTuple):

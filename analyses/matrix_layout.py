@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from legalsat.checks import choice, integer, one_of
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.layout import Layout
-from legalsat.matrix_descriptor import CHUNK_BYTES, PERIODS, REACH, SPANS, MatrixDescriptor, MatrixOperand
+from legalsat.layout.swizzle import Swizzle
 from legalsat.options import MAJORS, Major
 from legalsat.printable import shown
-from legalsat.swizzle import Swizzle
+from legalsat.units.matrix_descriptor import CHUNK_BYTES, PERIODS, REACH, SPANS, MatrixDescriptor, MatrixOperand
 
 ELEMENT_BITS = (4, 8, 16, 32)
 MOST_LISTED = 2**20  # addresses; an instruction reads 256 rows of 64 elements at most

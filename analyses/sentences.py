@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from legalsat.analyses.isl_logic import parameters
-from legalsat.analyses.regions import IslSet, Linear, domain, modulus, one_dim, parts_of, pieces, set_where, span
+from legalsat.analyses.sets.isl_logic import parameters
+from legalsat.analyses.sets.regions import IslSet, Linear, domain, modulus, one_dim, parts_of, pieces, set_where, span
 from legalsat.dims import Dim
 from legalsat.logic import Condition, any_of
 

@@ -42,6 +42,6 @@ def _movement(plan: Plan) -> Program:
     try:
         return program_of(plan)
     except LegalSatError:
-        from legalsat.extract.planner import cached_plan  # noqa: PLC0415 - needs the solvers
+        from legalsat.extract.search.planner import cached_plan  # noqa: PLC0415 - needs the solvers
 
         return program_of(cached_plan(plan.operator, plan.target, PRINTED_MEANS))

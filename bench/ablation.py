@@ -4,8 +4,8 @@ Run `python -m bench.ablation [--json FILE]`. Each problem is planned with every
 rewriting by name, or the relayout before the movement. A row that loses nothing is an error of the table: exit code 1.
 
 Merging modes is a law, and modes that are equal as functions of their coordinates are merged without one
-(`legalsat.extract.search.function_form`), as long as no tile is longer than its extent. Where the first row's head of
-96 is padded to 128, only the law is left.
+(`legalsat.extract.search.search.function_form`), as long as no tile is longer than its extent. Where the first row's
+head of 96 is padded to 128, only the law is left.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 
 from bench.machine import write
 from legalsat.errors import LegalSatError
-from legalsat.extract.cost import order
-from legalsat.extract.planner import BOXES, EVERY_MEANS, RELAYOUT, Limits, NoLegalLayout, plan
+from legalsat.extract.cost.cost import order
+from legalsat.extract.search.planner import BOXES, EVERY_MEANS, RELAYOUT, Limits, NoLegalLayout, plan
 from legalsat.operators import Copy, Im2col, Operator, Transpose
 from legalsat.plan import Cost, Plan
 from legalsat.rules.rewrites import LAWS

@@ -16,7 +16,7 @@ import numpy as np
 
 import legalsat as ls
 from bench.machine import write
-from legalsat.analyses.bank_wavefronts import shared_access, wavefronts
+from legalsat.analyses.banks.bank_wavefronts import shared_access, wavefronts
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "tests" / "data" / "bank_cycles.npz"

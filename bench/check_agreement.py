@@ -25,7 +25,7 @@ _LATE = re.compile(r"not decided within|not all values of parameters are tried w
 _WORKER = """
 import json, sys, time
 from legalsat.errors import LegalSatError
-from legalsat.extract.check_ptx import check_ptx
+from legalsat.extract.check.check_ptx import check_ptx
 for line in sys.stdin:
     begin = time.process_time()
     try:

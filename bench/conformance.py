@@ -21,9 +21,9 @@ from typing import Any
 from bench.machine import write
 from legalsat.backends.cute.compile import OPTIONS, headers, nvcc, nvcc_version
 from legalsat.backends.cute.product import emit
-from legalsat.extract.kernel_launches import launches
-from legalsat.extract.printed_kernel import PrintedKernel
-from legalsat.extract.product_kernels import product_kernels
+from legalsat.extract.kernels.kernel_launches import launches
+from legalsat.extract.kernels.printed_kernel import PrintedKernel
+from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.gemm import Gemm
 from legalsat.product_kernel import ProductKernel
 from legalsat.runtime import Cache

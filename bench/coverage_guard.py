@@ -22,7 +22,7 @@ from typing import Any
 from bench.foreign_mutants.faults import Statement, statement
 from bench.foreign_mutants.texts import Source, sources
 from bench.machine import write
-from legalsat.extract.check_ptx import KernelCheck, check_ptx
+from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "coverage_guard.json"

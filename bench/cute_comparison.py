@@ -4,9 +4,9 @@ Run `python -m bench.cute_comparison [--json FILE]`. A problem is a tensor, the 
 loaded or stored. Where CuTe's test swizzles shared memory, threads read the tile, so that bank conflicts count; else
 nobody does. CuTe's tests also fix how the tile lies in shared memory, which a user of LegalSAT leaves open.
 
-Both maps are charged by `legalsat.extract.cost` for one end of the same movement; boxes a tile and conflicts are all
-that can differ. A multicast box lands in every block of the cluster, and each block asks for its share; that L2 is then
-read once for all of them is in no cost here, and no plan of ours does it. Exit code 1 if CuTe's map is cheaper
+Both maps are charged by `legalsat.extract.cost.cost` for one end of the same movement; boxes a tile and conflicts are
+all that can differ. A multicast box lands in every block of the cluster, and each block asks for its share; that L2 is
+then read once for all of them is in no cost here, and no plan of ours does it. Exit code 1 if CuTe's map is cheaper
 anywhere, or if a map's box brings other bytes than the tile's.
 """
 
@@ -26,12 +26,12 @@ import numpy as np
 
 import legalsat as ls
 from bench.machine import write
-from legalsat.extract.cost import Work, cost_of, order
-from legalsat.extract.views import views_of
+from legalsat.extract.cost.cost import Work, cost_of, order
+from legalsat.extract.search.views import views_of
 from legalsat.operators import Copy
 from legalsat.plan import Plan
 from legalsat.targets import GRANULE_BYTES, target
-from legalsat.tensor_map import MAP_TYPES, driver_value
+from legalsat.units.tensor_map import MAP_TYPES, driver_value
 
 GOLDEN = Path(__file__).parent.parent / "tests" / "data" / "cutlass_tma_encode.json"
 TARGET = "h200"

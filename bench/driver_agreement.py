@@ -26,7 +26,7 @@ from legalsat.batch import failing
 from legalsat.rule import Rule
 from legalsat.rules import TENSOR_MAP_RULES
 from legalsat.targets import Target, target
-from legalsat.tensor_map import MAP_TYPES, SWIZZLES
+from legalsat.units.tensor_map import MAP_TYPES, SWIZZLES
 
 SAMPLE = Path(__file__).parent.parent / "tests" / "data" / "tensor_map_verdicts.npz"
 VARIABLE = "LEGALSAT_TRUTH"

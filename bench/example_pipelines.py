@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from legalsat.pipeline import (
+from legalsat.program.pipeline import (
     FIRST,
     Advance,
     Allocate,

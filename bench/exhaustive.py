@@ -28,17 +28,17 @@ from typing import Any
 
 from bench.equal_accesses import TooManyWays, divisors, equal_accesses
 from legalsat.access import Access
-from legalsat.extract.cost import WAITING_STORE, Work, cost_of, order
-from legalsat.extract.views import map_type, turned, views_of
+from legalsat.extract.cost.cost import WAITING_STORE, Work, cost_of, order
+from legalsat.extract.search.views import map_type, turned, views_of
 from legalsat.logic import ceil_div, round_up
 from legalsat.operators import MATRIX_CONSUMERS, Operator, atom_bytes
 from legalsat.plan import Cost, View
 from legalsat.rule import Rule
 from legalsat.rules import COPY_RULES, MOVEMENT_RULES, REGISTER_RULES, SHARED_RULES, VECTOR_RULES
-from legalsat.sites import SWIZZLE_SPANS, Movement, RegisterTile, SharedStages, TmaCopy, VectorAccess
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import plain
-from legalsat.tensor_map import INTERLEAVES, L2_PROMOTIONS, driver_value
+from legalsat.units.sites import SWIZZLE_SPANS, Movement, RegisterTile, SharedStages, TmaCopy, VectorAccess
+from legalsat.units.tensor_map import INTERLEAVES, L2_PROMOTIONS, driver_value
 
 MEANS = ("tma", "tma.phases", "bulk", "cp.async", "threads", "fragments")
 MOST_BOXES = 20_000  # combinations of a box and a swizzle, over all views of a problem

@@ -20,11 +20,11 @@ from typing import Any
 
 from bench.machine import write
 from bench.triton_corpus import copies, gluon_kernels, products, triton_kernels
-from legalsat.analyses.sass_registers import MATRIX, matrix_of
-from legalsat.analyses.sass_text import Instruction, parse
+from legalsat.analyses.sass.registers import MATRIX, matrix_of
+from legalsat.analyses.sass.text import Instruction, parse
 from legalsat.backends.ptx.assemble import AssemblyFailed, assemble
 from legalsat.backends.ptx.disassemble import disassemble
-from legalsat.extract.check_sass import SassCheck, check_sass
+from legalsat.extract.check.check_sass import SassCheck, check_sass
 
 RESULT = Path(__file__).parent / "results" / "machine_code.json"
 OTHERS = ("sm_100", "b200", "tcgen05", "gather of rows")  # of names: kernels of other chips

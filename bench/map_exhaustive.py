@@ -1,10 +1,10 @@
 """The smallest repairs of a tensor map, by trying all values there are in small domains.
 
-This shares with `legalsat.extract.map_repair` what a repair *is* (the parts that may change, and what is smaller, as
-its docstrings say) and the rules, which judge all combinations at once. It has no idea what makes a map legal, so that
-it tries extents, strides and addresses that the rules then refuse: every box extent alone, many of them together,
-steps of 16 bytes of every stride, every swizzle, every data type that describes the same bytes, every way to merge
-dimensions. A set of parts is left out where fewer of them will do.
+This shares with `legalsat.extract.explain.map_repair` what a repair *is* (the parts that may change, and what is
+smaller, as its docstrings say) and the rules, which judge all combinations at once. It has no idea what makes a map
+legal, so that it tries extents, strides and addresses that the rules then refuse: every box extent alone, many of them
+together, steps of 16 bytes of every stride, every swizzle, every data type that describes the same bytes, every way to
+merge dimensions. A set of parts is left out where fewer of them will do.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from bench.map_ways import NOTHING, Dimensions, Parts, ways
 from legalsat.rules import TENSOR_MAP_RULES
-from legalsat.sites import TmaCopy
 from legalsat.targets import Target
-from legalsat.tensor_map import MAP_TYPES, TensorMap, driver_value
+from legalsat.units.sites import TmaCopy
+from legalsat.units.tensor_map import MAP_TYPES, TensorMap, driver_value
 
 Size = tuple[int, ...]
 _Term = tuple[tuple[str, ...], list[int]]  # the axes that a number hangs on, and the number over all their values

@@ -28,7 +28,7 @@ from bench.machine import write
 from bench.map_exhaustive import MOST_BOXES, Search, Smallest
 from bench.map_ways import Parts
 from bench.random_maps import Request, requests
-from legalsat.extract.map_repair import MapRepair, map_repairs
+from legalsat.extract.explain.map_repair import MapRepair, map_repairs
 from legalsat.targets import target
 
 SEED = 1

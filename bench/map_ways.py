@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from legalsat.tensor_map import MAP_TYPES, TensorMap, driver_value
+from legalsat.units.tensor_map import MAP_TYPES, TensorMap, driver_value
 
 Parts = frozenset[str]
 NOTHING: Parts = frozenset()

@@ -25,7 +25,8 @@ import legalsat as ls
 from bench.example_pipelines import EXAMPLES
 from bench.machine import write
 from bench.random_problems import problem
-from legalsat.extract import product_kernels, solver
+from legalsat.extract.kernels import product_kernels
+from legalsat.extract.solve import solver
 
 RESULT = Path(__file__).parent / "results" / "memory.json"
 SEED, CALLS, POINTS = 1, 50_000, 20

@@ -23,9 +23,9 @@ from typing import Any
 
 import legalsat as ls
 from legalsat.backends import program
-from legalsat.pipeline import Expect, Load, Multiply, Registers, walk
+from legalsat.program.pipeline import Expect, Load, Multiply, Registers, walk
 from legalsat.runtime.program import MapsArgument, NumberArgument
-from legalsat.show import duration
+from legalsat.view.show import duration
 
 TARGET, PRODUCTS, SEED = "h200", 200, 7
 RESULTS = Path(__file__).parent / "results" / "one_plan.json"

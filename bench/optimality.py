@@ -2,7 +2,7 @@
 
 Run `python -m bench.optimality [N] [--json FILE]`. Each of N problems is planned, and every way there is to move its
 tensor is tried (`bench.exhaustive`); where the user names no tile, for the tiles that the planner proposes. Compared is
-what `legalsat.extract.cost.order` compares. Then it is planned without pruning, which must change nothing.
+what `legalsat.extract.cost.cost.order` compares. Then it is planned without pruning, which must change nothing.
 
 A problem with more ways than are tried is drawn again. It still counts where only the laws' own lists of modes are
 tried, without cuts that no law makes. The relayout before a movement is left out on both sides: it is two movements.
@@ -28,10 +28,10 @@ from bench.exhaustive import MEANS, MOST_BOXES, Way, cheapest
 from bench.machine import write
 from bench.random_problems import Problem, problem
 from legalsat.errors import LegalSatError
-from legalsat.extract.cost import order
-from legalsat.extract.planner import Limits, NoLegalLayout, plan
-from legalsat.extract.search import coalesced
-from legalsat.extract.tiles import proposals
+from legalsat.extract.cost.cost import order
+from legalsat.extract.search.planner import Limits, NoLegalLayout, plan
+from legalsat.extract.search.search import coalesced
+from legalsat.extract.search.tiles import proposals
 from legalsat.operators import Operator, access_of
 from legalsat.plan import Cost, Plan
 from legalsat.rules.rewrites.words import recast_to_wider_words

@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 import legalsat as ls
 from bench.machine import write
-from legalsat.extract import search
+from legalsat.extract.search import search
 from legalsat.terms import Classes, Graph
 
 H200 = "h200"

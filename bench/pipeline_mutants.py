@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from legalsat.pipeline import (
+from legalsat.program.pipeline import (
     Advance,
     Allocate,
     Arrive,

@@ -21,8 +21,8 @@ from typing import Any
 from bench.machine import write
 from bench.ptx_mutants import mutants
 from legalsat.dtypes import dtype
-from legalsat.extract.check_pipeline import code_of
-from legalsat.extract.check_ptx import PtxCheck, check_ptx
+from legalsat.extract.check.check_pipeline import code_of
+from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
 
 HERE = Path(__file__).parent
 VERDICTS = HERE / "gpu" / "results" / "pipelines.json"

@@ -13,7 +13,7 @@ import numpy as np
 
 import legalsat as ls
 from bench.driver_agreement import tensor_map
-from legalsat.tensor_map import MAP_TYPES, SWIZZLES
+from legalsat.units.tensor_map import MAP_TYPES, SWIZZLES
 
 VERDICTS = Path(__file__).parent.parent / "tests" / "data" / "tensor_map_verdicts.npz"
 TARGETS = ("h200", "h200", "b200", "rtx5090")

@@ -25,7 +25,10 @@ import legalsat as ls
 from bench.machine import write
 from bench.speed_problems import depths, products, tile_of_depth, tiles
 from legalsat.errors import LegalSatError
-from legalsat.extract import fields, joint, planner, recorded, solver
+from legalsat.extract.explain import recorded
+from legalsat.extract.kernels import joint
+from legalsat.extract.search import planner
+from legalsat.extract.solve import fields, solver
 from legalsat.gemm import Gemm
 from legalsat.operators import Operator
 from legalsat.targets import Target, target

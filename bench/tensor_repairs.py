@@ -29,7 +29,7 @@ from typing import Any
 import legalsat as ls
 from bench.row_search import Lies, least_dense, paddings, smaller_padding, smaller_view, span
 from legalsat.demo import shapes
-from legalsat.extract.tensor_repair import boxed, mended, with_source
+from legalsat.extract.explain.tensor_repair import boxed, mended, with_source
 from legalsat.operators import MATRIX_CONSUMERS, Copy, Operator, Pad, Transpose, padded
 from legalsat.targets import target
 from legalsat.tensor import Tensor, plain

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import write
-from legalsat.extract.check_ptx import PtxCheck, check_ptx
+from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
 
 RESULTS = Path(__file__).parent / "results"
 CAPABILITIES = (90, 100)

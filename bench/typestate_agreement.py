@@ -21,9 +21,9 @@ from typing import Any
 from bench.example_pipelines import EXAMPLES
 from bench.machine import write
 from bench.pipeline_mutants import mutants
-from legalsat.analyses.model_check import explore
-from legalsat.analyses.typestate import TypestateResult, check
-from legalsat.pipeline import Pipeline, walk
+from legalsat.analyses.protocol.model_check import explore
+from legalsat.analyses.protocol.typestate import TypestateResult, check
+from legalsat.program.pipeline import Pipeline, walk
 from legalsat.targets import target
 
 # Trip counts that are tried: below these, by how many symbols a pipeline has.

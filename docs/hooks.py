@@ -9,7 +9,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-from legalsat.show_rules import INDEX, families, pages, title
+from legalsat.view.show_rules import INDEX, families, pages, title
 
 _ROOT = Path(__file__).parents[1]
 # Files of the repository's root that are pages of the site.

@@ -36,7 +36,7 @@ class Mode(NamedTuple):
 class Access:
     """A movement in words of `word` bits; `modes` in any order, delivered `by` one of `legalsat.access.MEANS`.
 
-    By im2col, a tile that is longer than a row of pixels goes on in the next row (`legalsat.windows.Window`).
+    By im2col, a tile that is longer than a row of pixels goes on in the next row (`legalsat.units.windows.Window`).
     """
 
     word: int

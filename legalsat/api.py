@@ -9,29 +9,29 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from legalsat.checks import integer, number, one_of, sequence
 from legalsat.diagnostics import Diagnostic, worst_first
-from legalsat.driver_arguments import from_fields
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
-from legalsat.extract.explain import explain_tensor
-from legalsat.extract.planner import BOXES, EVERY_MEANS, Limits, cached_plan, plan
+from legalsat.extract.explain.explain import explain_tensor
+from legalsat.extract.search.planner import BOXES, EVERY_MEANS, Limits, cached_plan, plan
 from legalsat.gemm import Gemm
 from legalsat.gemm_plan import GemmPlan
-from legalsat.matrix_descriptor import MatrixDescriptor, MatrixOperand
 from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose, as_tensor
 from legalsat.options import Consumer, Means
 from legalsat.plan import Plan
 from legalsat.rules import TENSOR_MAP_RULES, judge
 from legalsat.rules.causes import FOLLOWS
 from legalsat.rules.movement import no_tensor_memory_accelerator
-from legalsat.sites import Movement, TmaCopy, WgmmaMultiply, descriptor_site
 from legalsat.targets import Target, target_of_text
 from legalsat.targets import target as as_target
-from legalsat.tcgen05 import InstructionDescriptor
-from legalsat.tcgen05_sites import Tcgen05Mma
 from legalsat.tensor import Tensor
 from legalsat.tensor_copy import BulkCopy, TensorCopy
-from legalsat.tensor_map import TensorMap
+from legalsat.units.driver_arguments import from_fields
+from legalsat.units.matrix_descriptor import MatrixDescriptor, MatrixOperand
+from legalsat.units.sites import Movement, TmaCopy, WgmmaMultiply, descriptor_site
+from legalsat.units.tcgen05 import InstructionDescriptor
+from legalsat.units.tcgen05_sites import Tcgen05Mma
+from legalsat.units.tensor_map import TensorMap
 
 MOST_USES = 10**12
 MOST_BESIDE = 64  # things that are explained together with a text
@@ -39,7 +39,7 @@ MOST_BESIDE = 64  # things that are explained together with a text
 AnOperator = TypeVar("AnOperator", Copy, Transpose, Im2col, Pad)
 
 if TYPE_CHECKING:
-    from legalsat.extract.region import LegalRegion
+    from legalsat.extract.region.region import LegalRegion
 
 
 @overload
@@ -92,12 +92,12 @@ def synthesize(
     if isinstance(problem, Gemm):
         if (tile, consumer, means, seconds) != (None,) * 4:
             raise InvalidInput("a product chooses its tiles itself; leave out tile, consumer, means and seconds")
-        from legalsat.extract.joint import cached_gemm_plan  # noqa: PLC0415 - movements need no products
+        from legalsat.extract.kernels.joint import cached_gemm_plan  # noqa: PLC0415 - movements need no products
 
         return cached_gemm_plan(problem, gpu)
     operator = _operator(problem, tile, consumer)
     if operator.source.dims or operator.target.dims:
-        from legalsat.extract.symbolic import symbolic_plan  # noqa: PLC0415 - isl is not needed without dims
+        from legalsat.extract.solve.symbolic import symbolic_plan  # noqa: PLC0415 - isl is not needed without dims
 
         if means is not None and BOXES[0] not in _means(means):
             raise InvalidInput("tensors with dims travel by tma alone; bind the dims, or leave out means")
@@ -138,7 +138,7 @@ def legal_region(
     gpu, operator = as_target(target), _operator(problem, tile, consumer)
     if not (operator.source.dims or operator.target.dims):
         raise InvalidInput("problem has no dims, so no region; use synthesize or explain, or give extents as Dim")
-    from legalsat.extract import region  # noqa: PLC0415 - isl is not needed without dims
+    from legalsat.extract.region import region  # noqa: PLC0415 - isl is not needed without dims
 
     return region.legal_region(operator, gpu)
 
@@ -294,7 +294,7 @@ def explain(
     if layout is not None or dtype is not None:
         if tile is not None:
             raise InvalidInput("tile belongs to tensors and arrays; leave it out beside a layout")
-        from legalsat.pasted_layouts import explain_beside  # noqa: PLC0415 - few explain descriptors
+        from legalsat.pasted.layouts import explain_beside  # noqa: PLC0415 - few explain descriptors
 
         return explain_beside(subject, gpu, layout, dtype, consumer)
     row = subject_of(subject)
@@ -310,7 +310,7 @@ def _beside(
     subject: Any, beside: Any, explained: Callable[[Any, dict[str, Any]], Explanation], options: tuple[Any, Any]
 ) -> Explanation:
     """Return the explanation of a text, an exception or a CUresult together with what else there is of it."""
-    from legalsat.pasted_beside import joined  # noqa: PLC0415 - few have more than one thing
+    from legalsat.pasted.beside import joined  # noqa: PLC0415 - few have more than one thing
     from legalsat.subjects import subject_of  # noqa: PLC0415 - its rows call violations
 
     others = list(beside) if isinstance(beside, list | tuple) else [beside]

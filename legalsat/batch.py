@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legalsat.rule import Rule
-from legalsat.sites import TmaCopy
 from legalsat.targets import Target
+from legalsat.units.sites import TmaCopy
 
 # Extents beyond these are refused by their own rules; saturating keeps products of five of them inside 63 bits.
 _BOX_CEILING = 2**11

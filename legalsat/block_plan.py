@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from legalsat.gemm import Gemm
-from legalsat.mma import Epilogue, Mma
-from legalsat.pipeline import Pipeline
 from legalsat.plan import Launch, Plan, plain_value, value_of
 from legalsat.plan import from_json as plan_from_json
 from legalsat.product_cost import ProductCost
+from legalsat.program.pipeline import Pipeline
 from legalsat.targets import Target
+from legalsat.units.mma import Epilogue, Mma
 
 # Measured on an H200, one block alone (bench/gpu/results/latencies.json): 95 of 100 loads of a box are there by then.
 LOAD_NANOSECONDS = 780
@@ -68,7 +68,7 @@ class BlockPlan:
         Raises:
             LegalSatError: operands that do not arrive by boxes, or no matrix unit that reads them.
         """
-        from legalsat.extract.pipelines import product_pipeline  # noqa: PLC0415 - what builds pipelines needs plans
+        from legalsat.extract.kernels.pipelines import product_pipeline  # noqa: PLC0415 - what builds pipelines needs plans
 
         return product_pipeline(self)
 

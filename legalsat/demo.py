@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import legalsat as ls
 from legalsat.gemm import gemm_operands
-from legalsat.show import show_plan
-from legalsat.show_explanation import show_explanation
 from legalsat.targets import target
+from legalsat.view.show import show_plan
+from legalsat.view.show_explanation import show_explanation
 
 if TYPE_CHECKING:
     from legalsat.backends.triton import CompiledKernel

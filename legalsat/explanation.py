@@ -177,13 +177,13 @@ class Explanation(Generic[After_co]):
         return "good" if self.legal else "warning" if self.undecided else "error"
 
     def __str__(self) -> str:
-        from legalsat.show_explanation import show_explanation  # noqa: PLC0415 - showing needs explanations
+        from legalsat.view.show_explanation import show_explanation  # noqa: PLC0415 - showing needs explanations
 
         return printable(show_explanation(self))
 
     def _repr_html_(self) -> str:
         """Return the explanation with its pictures for a notebook."""
-        from legalsat.show_html import explanation_html  # noqa: PLC0415 - showing needs explanations
+        from legalsat.view.show_html import explanation_html  # noqa: PLC0415 - showing needs explanations
 
         return explanation_html(self)
 
@@ -191,7 +191,7 @@ class Explanation(Generic[After_co]):
         """Return the explanation as plain values; a plan is left to `Plan.to_json`, but for where it is legal."""
         region = {}
         if self.plan is not None and self.plan.guard:
-            from legalsat.extract.region import guard_in_words  # noqa: PLC0415 - isl is not needed without dims
+            from legalsat.extract.region.region import guard_in_words  # noqa: PLC0415 - isl is not needed without dims
 
             region["legal_region"] = {"set": self.plan.guard, "sentence": guard_in_words(self.plan)[0]}
         return {

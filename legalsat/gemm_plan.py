@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 from legalsat.block_plan import BlockPlan, block_from_json
 from legalsat.gemm import Gemm
 from legalsat.lazily import Lazily
-from legalsat.mma import Mma
 from legalsat.options import ProductBackend
-from legalsat.pipeline import Pipeline
 from legalsat.plan import (
     PLAN_VERSION,
     InvalidPlan,
@@ -28,8 +26,10 @@ from legalsat.plan import (
 from legalsat.printable import printable
 from legalsat.product_cost import ProductCost
 from legalsat.product_kernel import ProductKernel
+from legalsat.program.pipeline import Pipeline
 from legalsat.targets import Target, target
-from legalsat.tensor_map import TensorMap
+from legalsat.units.mma import Mma
+from legalsat.units.tensor_map import TensorMap
 
 if TYPE_CHECKING:
     from legalsat.runtime import Kernel
@@ -78,7 +78,7 @@ class GemmPlan:
         Raises:
             NoLegalLayout: no tile has a legal plan for all three operands.
         """
-        from legalsat.extract.joint import cached_block_plan  # noqa: PLC0415 - the planner makes plans
+        from legalsat.extract.kernels.joint import cached_block_plan  # noqa: PLC0415 - the planner makes plans
 
         return self.tiled or cached_block_plan(self.operator, self.target)
 
@@ -111,7 +111,7 @@ class GemmPlan:
         """Warps of a block, and blocks of the grid where they are persistent."""
         if self.kernel is None:
             return self.block.launch
-        from legalsat.extract.product_maps import grid_of  # noqa: PLC0415 - needs plans
+        from legalsat.extract.kernels.product_maps import grid_of  # noqa: PLC0415 - needs plans
 
         grid = grid_of(self.operator, self.kernel, self.target)
         return Launch(self.kernel.threads // 32, 0 if self.kernel.store == "sums" else grid)
@@ -132,7 +132,7 @@ class GemmPlan:
             block = self.block
             result = block.c.tensor_maps[-1:] if block.c.store == "tma" else ()
             return (*block.a.tensor_maps, *block.b.tensor_maps, *result)
-        from legalsat.extract.product_maps import maps_of  # noqa: PLC0415 - needs plans
+        from legalsat.extract.kernels.product_maps import maps_of  # noqa: PLC0415 - needs plans
 
         return tuple(one.map for maps in maps_of(self.operator, self.kernel).values() for one in maps)
 
@@ -141,7 +141,7 @@ class GemmPlan:
         """What the kernel that `compile` launches is predicted to take."""
         if self.tiled is not None:
             return self.tiled.cost
-        from legalsat.extract.kernel_cost import kernel_cost  # noqa: PLC0415 - needs plans
+        from legalsat.extract.cost.kernel_cost import kernel_cost  # noqa: PLC0415 - needs plans
 
         assert self.kernel is not None
         return kernel_cost(self.operator, self.kernel, self.target)
@@ -149,7 +149,7 @@ class GemmPlan:
     @property
     def candidates(self) -> Sequence[GemmCandidate]:
         """All kernels of the product, or the best tiles where there are none, cheapest first; found when asked for."""
-        from legalsat.extract.joint import candidates_of  # noqa: PLC0415 - the planner makes plans
+        from legalsat.extract.kernels.joint import candidates_of  # noqa: PLC0415 - the planner makes plans
 
         return Lazily(candidates_of(self))
 
@@ -162,7 +162,7 @@ class GemmPlan:
         """
         if self.tiled is not None:
             return self.tiled.pipeline
-        from legalsat.extract.kernel_program import kernel_program  # noqa: PLC0415 - what builds pipelines needs plans
+        from legalsat.extract.kernels.kernel_program import kernel_program  # noqa: PLC0415 - what builds pipelines needs plans
 
         assert self.kernel is not None
         return kernel_program(self.kernel, self.operator.out_dtype.bytes)
@@ -218,20 +218,20 @@ class GemmPlan:
         Raises:
             InvalidPlan: the file is no plan of a product, or the plan does not hold.
         """
-        from legalsat.extract.recheck_gemm import recheck_gemm  # noqa: PLC0415 - checking needs the rules
+        from legalsat.extract.check.recheck_gemm import recheck_gemm  # noqa: PLC0415 - checking needs the rules
 
         plan = from_json(read_plan(path, "GemmPlan.save"))
         recheck_gemm(plan)
         return plan
 
     def __str__(self) -> str:
-        from legalsat.show_gemm import show_gemm_plan  # noqa: PLC0415 - showing needs plans
+        from legalsat.view.show_gemm import show_gemm_plan  # noqa: PLC0415 - showing needs plans
 
         return printable(show_gemm_plan(self))
 
     def _repr_html_(self) -> str:
         """Return the plan with pictures of its operands' maps for a notebook."""
-        from legalsat.show_html import plan_html  # noqa: PLC0415 - showing needs plans
+        from legalsat.view.show_html import plan_html  # noqa: PLC0415 - showing needs plans
 
         return plan_html(self)
 

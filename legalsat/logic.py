@@ -2,7 +2,7 @@
 
 A rule's condition is written once with ordinary operators and the functions below. What it means depends on the
 values that go in: ints give a bool, numpy arrays give an array of bools (a batch of requests at once), Z3 variables
-a formula (`legalsat.extract.z3_logic`), isl expressions a set of parameters (`legalsat.analyses.isl_logic`).
+a formula (`legalsat.extract.solve.z3_logic`), isl expressions a set of parameters (`legalsat.analyses.sets.isl_logic`).
 
 A symbolic reading derives `Number` and `Truth`. `bool()` of a `Truth` raises, so no rule can compare a variable in
 silence: a condition holds, fails, or is unknown.

@@ -16,12 +16,12 @@ from legalsat.dims import Extent
 from legalsat.dtypes import pattern_of
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
-from legalsat.margins import Margin, Padded, padded_modes
 from legalsat.options import Consumer
 from legalsat.printable import shown
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, permutation, plain, row_major
-from legalsat.windows import MAX_PIXELS, Sweep, paddings, per_axis, sides, spread_over
+from legalsat.units.windows import MAX_PIXELS, Sweep, paddings, per_axis, sides, spread_over
+from legalsat.view.margins import Margin, Padded, padded_modes
 
 WGMMA_CONSUMERS: tuple[Consumer, Consumer] = ("wgmma.a", "wgmma.b")
 TCGEN05_CONSUMERS: tuple[Consumer, Consumer] = ("tcgen05.a", "tcgen05.b")

@@ -17,12 +17,12 @@ from legalsat.dtypes import DType, dtype
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose
 from legalsat.options import Backend, RunBackend
-from legalsat.pipeline import Operation, Pipeline
 from legalsat.printable import printable, shown
+from legalsat.program.pipeline import Operation, Pipeline
 from legalsat.targets import TARGETS, Target, target
 from legalsat.tensor import Tensor
-from legalsat.tensor_map import TensorMap
-from legalsat.windows import Window
+from legalsat.units.tensor_map import TensorMap
+from legalsat.units.windows import Window
 
 if TYPE_CHECKING:
     from legalsat.runtime import Kernel
@@ -237,13 +237,13 @@ class Plan:
     guard: str = ""
 
     def __str__(self) -> str:
-        from legalsat.show import show_plan  # noqa: PLC0415 - showing needs plans
+        from legalsat.view.show import show_plan  # noqa: PLC0415 - showing needs plans
 
         return printable(show_plan(self))
 
     def _repr_html_(self) -> str:
         """Return the plan with pictures of its maps for a notebook."""
-        from legalsat.show_html import plan_html  # noqa: PLC0415 - showing needs plans
+        from legalsat.view.show_html import plan_html  # noqa: PLC0415 - showing needs plans
 
         return plan_html(self)
 
@@ -286,7 +286,7 @@ class Plan:
         for name in values:
             if name not in known:
                 raise InvalidInput(f"plan has no dim {name}; bind {', '.join(sorted(known)) or 'nothing'}")
-        from legalsat.extract.planner import cached_plan  # noqa: PLC0415 - the planner makes plans
+        from legalsat.extract.search.planner import cached_plan  # noqa: PLC0415 - the planner makes plans
 
         return cached_plan(self.operator.bind(values), self.target)
 
@@ -311,7 +311,7 @@ class Plan:
         Raises:
             InvalidPlan: the file is no plan, or the plan does not hold.
         """
-        from legalsat.extract.recheck import recheck  # noqa: PLC0415 - checking needs the rules
+        from legalsat.extract.check.recheck import recheck  # noqa: PLC0415 - checking needs the rules
 
         plan = from_json(read_plan(path, "Plan.save"))
         recheck(plan)

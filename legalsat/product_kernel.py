@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from legalsat.matrix_descriptor import MatrixOperand
 from legalsat.options import Major
+from legalsat.units.matrix_descriptor import MatrixOperand
 
 WIDE_BOX = 64  # elements side by side in a box of an operand that is not K-major
 

@@ -9,9 +9,9 @@ from typing import Any
 import legalsat
 from legalsat.dtypes import DType
 from legalsat.errors import LegalSatError
-from legalsat.sites import TmaCopy
-from legalsat.tcgen05 import Kind
-from legalsat.tensor_map import TensorMap
+from legalsat.units.sites import TmaCopy
+from legalsat.units.tcgen05 import Kind
+from legalsat.units.tensor_map import TensorMap
 
 _WIDTH = 72
 _NEAR = 64  # how far a number may lie from a power of two to be written as one

@@ -75,7 +75,7 @@ class Rule:
         refused_by: who enforces it.
         level: "error" or "warning".
         docs: the help page.
-        site: the class in `legalsat.sites` that it judges, by name; read off the generator's first parameter.
+        site: the class in `legalsat.units.sites` that it judges, by name; read off the generator's first parameter.
     """
 
     code: str

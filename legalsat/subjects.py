@@ -10,27 +10,27 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from legalsat.analyses.ptx_text import is_ptx
+from legalsat.analyses.ptx.text import is_ptx
 from legalsat.api import violations
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
-from legalsat.extract.explain import explain_plan, explain_tensor_map
-from legalsat.extract.obligations import explain_copy
+from legalsat.extract.explain.explain import explain_plan, explain_tensor_map
+from legalsat.extract.region.obligations import explain_copy
 from legalsat.gemm import Gemm
 from legalsat.gemm_plan import GemmPlan
-from legalsat.matrix_descriptor import MatrixDescriptor
 from legalsat.operators import Operator
-from legalsat.pipeline import Pipeline
 from legalsat.plan import Plan
 from legalsat.printable import shown
-from legalsat.sites import WgmmaMultiply
+from legalsat.program.pipeline import Pipeline
 from legalsat.targets import Target
-from legalsat.tcgen05 import InstructionDescriptor
 from legalsat.tensor import Tensor
 from legalsat.tensor_copy import BulkCopy, TensorCopy
-from legalsat.tensor_map import TensorMap
-from legalsat.tensor_memory import Program
+from legalsat.units.matrix_descriptor import MatrixDescriptor
+from legalsat.units.sites import WgmmaMultiply
+from legalsat.units.tcgen05 import InstructionDescriptor
+from legalsat.units.tensor_map import TensorMap
+from legalsat.units.tensor_memory import Program
 
 MOST_RESULT = 99_999  # no CUresult is larger
 _ARRAY = ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "data_ptr")
@@ -63,7 +63,7 @@ def subject_of(subject: Any) -> Subject | None:
 def explain_text(text: str, target: Target, uses: int = USES) -> Explanation:
     """Explain PTX, or what programs print."""
     if is_ptx(text):
-        from legalsat.extract.explain_pipeline import explain_ptx  # noqa: PLC0415 - few explain PTX
+        from legalsat.extract.explain.explain_pipeline import explain_ptx  # noqa: PLC0415 - few explain PTX
 
         return explain_ptx(text, target)
     from legalsat.pasted import explain_pasted  # noqa: PLC0415 - few explain texts
@@ -88,13 +88,13 @@ def _copy(subject: TensorCopy | BulkCopy, target: Target) -> Explanation:
 
 
 def _pipeline(subject: Pipeline, target: Target) -> Explanation:
-    from legalsat.extract.explain_pipeline import explain_pipeline  # noqa: PLC0415 - few explain pipelines
+    from legalsat.extract.explain.explain_pipeline import explain_pipeline  # noqa: PLC0415 - few explain pipelines
 
     return explain_pipeline(subject, target)
 
 
 def _gemm(subject: Gemm, target: Target, uses: int) -> Explanation:
-    from legalsat.extract.explain_gemm import explain_gemm  # noqa: PLC0415 - few explain products
+    from legalsat.extract.explain.explain_gemm import explain_gemm  # noqa: PLC0415 - few explain products
 
     return explain_gemm(subject, target, uses)
 
@@ -104,7 +104,7 @@ def _gemm_plan(subject: GemmPlan, target: Target) -> Explanation:
 
 
 def _instruction(subject: InstructionDescriptor | WgmmaMultiply, target: Target) -> Explanation:
-    from legalsat.extract.explain_word import unit_lacking  # noqa: PLC0415 - few explain instructions
+    from legalsat.extract.explain.explain_word import unit_lacking  # noqa: PLC0415 - few explain instructions
 
     unit = "wgmma" if isinstance(subject, WgmmaMultiply) else "tcgen05"
     found = [*unit_lacking(unit, target, str(subject)), *violations(subject, target)]
@@ -112,27 +112,27 @@ def _instruction(subject: InstructionDescriptor | WgmmaMultiply, target: Target)
 
 
 def _matrix_descriptor(subject: MatrixDescriptor, target: Target) -> Explanation:
-    from legalsat.extract.explain_word import explain_word  # noqa: PLC0415 - few explain descriptors
+    from legalsat.extract.explain.explain_word import explain_word  # noqa: PLC0415 - few explain descriptors
 
     return explain_word(subject, target)
 
 
 def _tensor_memory(subject: Program, target: Target) -> Explanation:
-    from legalsat.extract.tensor_memory import tensor_memory_violations  # noqa: PLC0415 - few explain these
+    from legalsat.extract.kernels.tensor_memory import tensor_memory_violations  # noqa: PLC0415 - few explain these
 
     found = tensor_memory_violations(subject, target)
     return _explanation(f"program of {len(subject.events)} events in tensor memory", target, found, subject)
 
 
 def _bytes(subject: Any, target: Target) -> Explanation:
-    from legalsat.tensor_map_bytes import decode_with_notes  # noqa: PLC0415 - few explain bytes
+    from legalsat.units.tensor_map_bytes import decode_with_notes  # noqa: PLC0415 - few explain bytes
 
     found = decode_with_notes(subject)
     return replace(_tensor_map(found.tensor_map, target), values=found.notes)
 
 
 def _number(subject: Any, target: Target) -> Explanation:
-    from legalsat.pasted_words import LEAST_INSTRUCTION  # noqa: PLC0415 - few explain numbers
+    from legalsat.pasted.words import LEAST_INSTRUCTION  # noqa: PLC0415 - few explain numbers
 
     number = int(subject)
     if 0 <= number <= MOST_RESULT:

@@ -31,8 +31,8 @@ class TmaLimits:
     """What the tensor memory accelerator and the driver's encode call accept.
 
     Attributes:
-        map_types: how many of `legalsat.tensor_map.MAP_TYPES` exist here, counted from the first.
-        swizzles: how many of `legalsat.tensor_map.SWIZZLES` exist here, counted from the first.
+        map_types: how many of `legalsat.units.tensor_map.MAP_TYPES` exist here, counted from the first.
+        swizzles: how many of `legalsat.units.tensor_map.SWIZZLES` exist here, counted from the first.
         measured: whether the driver was measured on this chip, so that its undocumented rules are known.
         max_rank, max_box_extent, max_element_stride: elements or dimensions.
         max_channels, max_pixels: im2col column limits, elements and pixels.
@@ -66,7 +66,7 @@ class BankModel:
     Attributes:
         count: banks.
         bytes: that one bank serves in one wavefront.
-        accesses: the table of `legalsat.shared_access` with the chip's instructions; empty where there is none.
+        accesses: the table of `legalsat.units.shared_access` with the chip's instructions; empty where there is none.
     """
 
     count: int
@@ -93,7 +93,7 @@ class Tcgen05Limits:
         allocation_columns: the fewest that can be allocated.
         wide_k: whether kinds of 4-bit elements multiply 96 of them at once too.
         absolute_leading: whether a matrix descriptor may hold an address for its leading offset (TC-12).
-        kinds: names of `legalsat.tcgen05.KINDS` that the chip has.
+        kinds: names of `legalsat.units.tcgen05.KINDS` that the chip has.
     """
 
     lanes: int = 128

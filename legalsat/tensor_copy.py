@@ -7,12 +7,12 @@ from typing import Any
 
 from legalsat.checks import flag, integer, integers, one_of
 from legalsat.errors import InvalidInput
+from legalsat.layout.swizzle import Swizzle
 from legalsat.operators import as_tensor
 from legalsat.options import SwizzleName
 from legalsat.printable import shown
-from legalsat.swizzle import Swizzle
 from legalsat.tensor import Tensor
-from legalsat.tensor_map import INT32_MAX, INT32_MIN, UINT64_MAX, TensorMap, enum_name
+from legalsat.units.tensor_map import INT32_MAX, INT32_MIN, UINT64_MAX, TensorMap, enum_name
 
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 

@@ -71,7 +71,7 @@ WGMMA_RULES = tuple(rule for rule in RULES if rule.site == "WgmmaMultiply")
 
 
 def judge(site: Any, target: str | Target, rules: Iterable[Rule] = RULES) -> list[Diagnostic]:
-    """Return what the rules of its kind say of one of `legalsat.sites` on a target, worst first; empty if all hold.
+    """Return what the rules of its kind say of a site (`legalsat.units.sites`) on a target, worst first.
 
     What follows from another violation is left out: one cause, one error.
     """

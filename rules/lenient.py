@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from legalsat.pipeline_sites import Exit, Meeting, PhaseWait, StageRead, SumsUse
+from legalsat.program.pipeline_sites import Exit, Meeting, PhaseWait, StageRead, SumsUse
 from legalsat.rule import Requirements, Source, require
 from legalsat.rules.movement import CHIP
 from legalsat.targets import Target

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from legalsat.logic import all_of, any_of, implies, multiple_of, pick, within
-from legalsat.matrix_descriptor import CHUNK_BYTES, PERIODS, REACH, SPANS, MatrixWord
 from legalsat.rule import Requirements, Source, Unit, require
-from legalsat.shared_tile import UnreadTile
-from legalsat.sites import MatrixRead
 from legalsat.targets import Tcgen05Limits, WgmmaLimits
-from legalsat.tensor_map import SWIZZLES
+from legalsat.units.matrix_descriptor import CHUNK_BYTES, PERIODS, REACH, SPANS, MatrixWord
+from legalsat.units.shared_tile import UnreadTile
+from legalsat.units.sites import MatrixRead
+from legalsat.units.tensor_map import SWIZZLES
 
 _TCGEN05 = "PTX ISA 9.1, 9.7.16.4.1, shared memory descriptor"
 MATRIX = Unit("matrix descriptor", lambda target: target.wgmma or target.tcgen05)

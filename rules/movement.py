@@ -5,8 +5,8 @@ from __future__ import annotations
 from legalsat.logic import all_of, any_of, multiple_of, product
 from legalsat.rule import Requirements, Source, Unit, require
 from legalsat.rules.tma import TMA
-from legalsat.sites import Movement, SharedStages, TmaCopy
 from legalsat.targets import Target, TmaLimits
+from legalsat.units.sites import Movement, SharedStages, TmaCopy
 
 SHARED = Unit("shared memory", lambda target: target)
 CHIP = Unit("chip", lambda target: target)

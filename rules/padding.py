@@ -6,8 +6,8 @@ from legalsat.logic import multiple_of
 from legalsat.rule import Requirements, Source, require
 from legalsat.rules.movement import CHIP
 from legalsat.rules.tma import TMA
-from legalsat.sites import Movement, TmaCopy
 from legalsat.targets import Target, TmaLimits
+from legalsat.units.sites import Movement, TmaCopy
 
 FILLS_ZEROS, FILLS = "tma", "threads"  # means: of zeros, and of any value
 _OUTSIDE = Source("measured on an H200, FACTS M-10", "padding")

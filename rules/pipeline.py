@@ -1,11 +1,12 @@
 """The contract of a pipeline: barriers, stages, groups, fences and what must be over before a block ends.
 
-The conditions hold for every speed of every role, and are judged by `legalsat.analyses.typestate` for every trip count.
+The conditions hold for every speed of every role, and are judged by `legalsat.analyses.protocol.typestate` for every
+trip count.
 """
 
 from __future__ import annotations
 
-from legalsat.pipeline_sites import (
+from legalsat.program.pipeline_sites import (
     Aligned,
     BarrierEnd,
     BarrierPhase,

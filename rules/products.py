@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from legalsat.rule import Requirements, Source, require
 from legalsat.rules.movement import CHIP
-from legalsat.sites import ProductTypes
 from legalsat.targets import Target
+from legalsat.units.sites import ProductTypes
 
 # What kernels convert sums to; what is out of range saturates to the narrow types (FACTS WG-04: sums are fp32 or i32).
 RESULTS = {"fp32": ("fp32", "tf32", "fp16", "bf16", "e4m3", "e5m2"), "i32": ("i32", "i8"), "fp64": ("fp64",)}

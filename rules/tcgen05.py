@@ -6,8 +6,8 @@ from legalsat.logic import among, any_of, multiple_of
 from legalsat.rule import Requirements, Source, require
 from legalsat.rules.tcgen05_tiles import TCGEN05
 from legalsat.targets import Tcgen05Limits
-from legalsat.tcgen05 import WIDE_K, legal_m, legal_n, legal_transposed_n, scale_ids
-from legalsat.tcgen05_sites import InstructionBits, IssuedOnce, Tcgen05Mma, Tcgen05Tile
+from legalsat.units.tcgen05 import WIDE_K, legal_m, legal_n, legal_transposed_n, scale_ids
+from legalsat.units.tcgen05_sites import InstructionBits, IssuedOnce, Tcgen05Mma, Tcgen05Tile
 
 _PTX = "PTX ISA 9.1, 9.7.16.10, tcgen05.mma"
 _SHAPES = "PTX ISA 9.1, 9.7.16.2.1, table 39"

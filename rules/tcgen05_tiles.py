@@ -6,9 +6,9 @@ from legalsat.logic import among, implies
 from legalsat.rule import Requirements, Source, Unit, require
 from legalsat.rules.tma import TMA
 from legalsat.rules.wgmma import require_rows, require_type
-from legalsat.sites import Movement, TmaCopy
 from legalsat.targets import GRANULE_BYTES, Tcgen05Limits, TmaLimits
-from legalsat.tensor_map import SWIZZLES
+from legalsat.units.sites import Movement, TmaCopy
+from legalsat.units.tensor_map import SWIZZLES
 
 TCGEN05 = Unit("tcgen05", lambda target: target.tcgen05)
 _PTX = "PTX ISA 9.1, 9.7.16, tcgen05"

@@ -10,15 +10,15 @@ from dataclasses import replace
 
 from legalsat.analyses.copy_engine import smem_bytes, tx_bytes
 from legalsat.analyses.described_memory import unlike
-from legalsat.blobs import MAP_BYTES
 from legalsat.errors import InvalidInput
 from legalsat.logic import multiple_of, pick, within
 from legalsat.rule import Requirements, Source, require
 from legalsat.rules.tma import TMA
-from legalsat.sites import TYPE_BITS, TmaCopy
 from legalsat.targets import TmaLimits
 from legalsat.tensor_copy import BulkCopy, TensorCopy
-from legalsat.tensor_map import TensorMap, driver_value
+from legalsat.units.blobs import MAP_BYTES
+from legalsat.units.sites import TYPE_BITS, TmaCopy
+from legalsat.units.tensor_map import TensorMap, driver_value
 
 _BULK = "PTX ISA 9.1, 9.7.9.25.4, cp.async.bulk"
 _MAP_ALIGNMENT = 64  # bytes (FACTS TI-03)

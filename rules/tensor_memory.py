@@ -6,7 +6,7 @@ from legalsat.logic import all_of, among, any_of
 from legalsat.rule import Requirements, Source, require
 from legalsat.rules.tcgen05_tiles import TCGEN05
 from legalsat.targets import Tcgen05Limits
-from legalsat.tcgen05_sites import (
+from legalsat.units.tcgen05_sites import (
     Accumulator,
     Executed,
     KernelGroups,
@@ -21,8 +21,8 @@ from legalsat.tcgen05_sites import (
     TensorMemoryUse,
     WarpWide,
 )
-from legalsat.tensor_memory import MULTICASTS
-from legalsat.tensor_memory_layouts import PARTITION, TRANSFERS, repetitions
+from legalsat.units.tensor_memory import MULTICASTS
+from legalsat.units.tensor_memory_layouts import PARTITION, TRANSFERS, repetitions
 
 _ALLOCATE = "PTX ISA 9.1, 9.7.16.7, tcgen05.alloc"
 _MOVE = "PTX ISA 9.1, 9.7.16.8, tcgen05.ld and tcgen05.st"

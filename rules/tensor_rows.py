@@ -5,8 +5,8 @@ from __future__ import annotations
 from legalsat.logic import all_of, multiple_of
 from legalsat.rule import Requirements, require
 from legalsat.rules.tma import GLOBAL_STRIDE, TMA
-from legalsat.sites import UnitAxes
 from legalsat.targets import TmaLimits
+from legalsat.units.sites import UnitAxes
 
 
 @TMA.rule(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from legalsat.logic import among, choose, implies, multiple_of, pick, within
 from legalsat.rule import Requirements, Source, Unit, require
-from legalsat.sites import SWIZZLE_SPANS, TmaCopy
 from legalsat.targets import TmaLimits
-from legalsat.tensor_map import INTERLEAVES, L2_PROMOTIONS, MAP_TYPES, OOB_FILLS, SWIZZLES
+from legalsat.units.sites import SWIZZLE_SPANS, TmaCopy
+from legalsat.units.tensor_map import INTERLEAVES, L2_PROMOTIONS, MAP_TYPES, OOB_FILLS, SWIZZLES
 
 TMA = Unit("tma", lambda target: target.tma)
 MEASURED = "measured on an H200, driver API 13.0 (tensor_map_verdicts)"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from legalsat.logic import Value, ceil_div, choose, within
 from legalsat.rule import Requirement, Requirements, Source, require
 from legalsat.rules.tma import INTERLEAVE_NONE, MEASURED, TMA
-from legalsat.sites import TmaCopy
 from legalsat.targets import TmaLimits
+from legalsat.units.sites import TmaCopy
 
 _ENCODE = "cuda.h 13.0, cuTensorMapEncodeIm2col"
 CORNER_BITS = {3: 16, 4: 8, 5: 5}  # of corners, signed, and of offsets, unsigned (FACTS IC-02, IC-06)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from legalsat.logic import all_of, among, implies, multiple_of
 from legalsat.rule import Requirements, require
 from legalsat.rules.tma import ADDRESS, BOX_DIM, GLOBAL_DIM, GLOBAL_STRIDE, INTERLEAVE, INTERLEAVE_NONE, SWIZZLE, TMA
-from legalsat.sites import TmaCopy
 from legalsat.targets import TmaLimits
+from legalsat.units.sites import TmaCopy
 
 ALIGN8_4BIT, ALIGN16_4BIT, ALIGN16_6BIT = 13, 14, 15
 ALIGN16 = (ALIGN16_4BIT, ALIGN16_6BIT)

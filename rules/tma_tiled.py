@@ -5,8 +5,8 @@ from __future__ import annotations
 from legalsat.logic import ceil_div, choose, product, within
 from legalsat.rule import Requirements, Source, require
 from legalsat.rules.tma import BOX_DIM, MEASURED, TMA
-from legalsat.sites import TmaCopy
 from legalsat.targets import TmaLimits
+from legalsat.units.sites import TmaCopy
 
 
 @TMA.rule("TMA003", BOX_DIM.saying("must be non-zero and less than or equal to 256"), refused_by="driver")

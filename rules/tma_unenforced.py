@@ -12,9 +12,9 @@ from legalsat.rules.tma import (
     SWIZZLE,
     TMA,
 )
-from legalsat.sites import SWIZZLE_SPANS, TmaCopy
 from legalsat.targets import Target, TmaLimits
-from legalsat.tensor_map import SWIZZLES
+from legalsat.units.sites import SWIZZLE_SPANS, TmaCopy
+from legalsat.units.tensor_map import SWIZZLES
 
 SHARED_MEMORY = Unit("shared memory", lambda target: target if target.tma else None)
 SWIZZLE_32B = SWIZZLES.index("32B")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from legalsat.logic import among, any_of, multiple_of
 from legalsat.rule import Requirements, Source, require
 from legalsat.rules.movement import CHIP
-from legalsat.sites import RegisterTile, VectorAccess
 from legalsat.targets import Target
+from legalsat.units.sites import RegisterTile, VectorAccess
 
 BULK = "cp.async.bulk"
 GRANULE = 16

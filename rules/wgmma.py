@@ -6,8 +6,8 @@ from legalsat.logic import all_of, implies
 from legalsat.rule import Requirements, Source, Unit, require
 from legalsat.rules.movement import CHIP
 from legalsat.rules.tma import TMA
-from legalsat.sites import Movement, TmaCopy
 from legalsat.targets import Target, TmaLimits, WgmmaLimits
+from legalsat.units.sites import Movement, TmaCopy
 
 WGMMA = Unit("wgmma", lambda target: target.wgmma)
 _PTX = "PTX ISA 9.1, 9.7.15, wgmma"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from legalsat.logic import implies, multiple_of, within
 from legalsat.rule import Requirements, Source, require
 from legalsat.rules.wgmma import WGMMA
-from legalsat.sites import WgmmaMultiply
 from legalsat.targets import WgmmaLimits
-from legalsat.wgmma import PAIRS, TURNED
+from legalsat.units.sites import WgmmaMultiply
+from legalsat.units.wgmma import PAIRS, TURNED
 
 _PTX = "PTX ISA 9.1, 9.7.15, wgmma.mma_async"
 INTEGERS = ("i8", "u8")

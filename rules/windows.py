@@ -5,8 +5,8 @@ from __future__ import annotations
 from legalsat.logic import multiple_of
 from legalsat.rule import Requirements, Source, require
 from legalsat.rules.movement import CHIP
-from legalsat.sites import Movement, VectorAccess
 from legalsat.targets import Target
+from legalsat.units.sites import Movement, VectorAccess
 
 COLUMNS = "im2col"
 # The means that fill in zeros: the copy engine under a window, and threads, which load nothing there.

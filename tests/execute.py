@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tiles import Tile, coordinates, offsets
 
 from legalsat.analyses.copy_engine import smem_bytes, store_footprint
-from legalsat.extract.views import views_of
+from legalsat.extract.search.views import views_of
 from legalsat.operators import Operator, Pad, access_of, margins_of
 from legalsat.plan import Plan
 from legalsat.tensor import Tensor, plain

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bench.example_pipelines import EXAMPLES, Ops
-from legalsat.pipeline import Guard, Loop, Operation, Pipeline
+from legalsat.program.pipeline import Guard, Loop, Operation, Pipeline
 
 
 def edited(body: Ops, wanted: Callable[[Operation], bool], change: Callable[[Operation], Ops]) -> Ops:

@@ -21,7 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import legalsat as ls
-from legalsat.analyses.ptx_text import chip_of
+from legalsat.analyses.ptx.text import chip_of
 from legalsat.backends.ptx import emit_ptx
 from legalsat.errors import LegalSatError
 from legalsat.targets import TARGETS

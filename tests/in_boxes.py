@@ -13,7 +13,7 @@ from tiles import Numbers, Tile, coordinates, dimension_of
 
 from legalsat.analyses.copy_engine import FILLED, smem_bytes, smem_image, tx_bytes
 from legalsat.plan import Plan, View
-from legalsat.tensor_map import TensorMap
+from legalsat.units.tensor_map import TensorMap
 
 POISON = 0xA5
 GRANULE, SHARED_ALIGNMENT = 16, 128

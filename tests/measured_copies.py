@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from legalsat.tensor_map import TensorMap
+from legalsat.units.tensor_map import TensorMap
 
 
 def tensor_map(dtype: int, rank: int, codes: dict[str, int], numbers: dict[str, list[int]]) -> TensorMap:

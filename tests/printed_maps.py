@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import legalsat as ls
-from legalsat.tensor_map import MAP_TYPES, driver_value
+from legalsat.units.tensor_map import MAP_TYPES, driver_value
 
 RESULT_WORDS = {1: "invalid argument", 700: "an illegal memory access was encountered"}
 

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legalsat.analyses.copy_engine import FILLED, smem_image, tx_bytes
-from legalsat.matrix_descriptor import SPANS
-from legalsat.swizzle import Swizzle
-from legalsat.tensor_map import TensorMap
+from legalsat.layout.swizzle import Swizzle
+from legalsat.units.matrix_descriptor import SPANS
+from legalsat.units.tensor_map import TensorMap
 
 LANES = 32
 SHARED_BASE = 1024  # as on hardware, where the system keeps the first 1024 bytes

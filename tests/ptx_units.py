@@ -14,8 +14,8 @@ from ptx_formats import BITS, decode, encode
 from ptx_machine import LANES, LONG, WORD, Block, Instruction, MemoryBarrier, Stuck, registers_of, words
 
 from legalsat.analyses.matrix_layout import read_addresses
-from legalsat.matrix_descriptor import MatrixDescriptor
 from legalsat.options import Major
+from legalsat.units.matrix_descriptor import MatrixDescriptor
 
 Handler = Callable[[Block, int, Instruction], None]
 PARAMETER_BASE, C_ADDRESS = 1 << 32, 1 << 33

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.int_tuple import Basis
+from legalsat.layout.int_tuple import Basis
 
 BITS = {"b32": 32, "b64": 64, "b128": 128}
 DTYPES = {16: "bf16", 32: "fp32"}

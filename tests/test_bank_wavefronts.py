@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.analyses.bank_wavefronts import least_wavefronts, shared_access, wavefronts
-from legalsat.shared_access import ACCESSES, UnknownPhases
+from legalsat.analyses.banks.bank_wavefronts import least_wavefronts, shared_access, wavefronts
+from legalsat.units.shared_access import ACCESSES, UnknownPhases
 
 MEASURED = np.load(Path(__file__).parent / "data" / "bank_cycles.npz")
 NAMES = [str(name) for name in MEASURED["op_names"]]

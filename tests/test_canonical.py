@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legalsat.access import Access, Mode
-from legalsat.analyses import canonical as movements
-from legalsat.analyses import relations
-from legalsat.analyses.canonical import canonical, fingerprint, same_movement
-from legalsat.analyses.relations import TooHard
+from legalsat.analyses.sets import canonical as movements
+from legalsat.analyses.sets import relations
+from legalsat.analyses.sets.canonical import canonical, fingerprint, same_movement
+from legalsat.analyses.sets.relations import TooHard
 from legalsat.errors import InvalidInput
 from legalsat.rules.rewrites import LAWS
 

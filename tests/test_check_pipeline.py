@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.analyses.model_check import explore
+from legalsat.analyses.protocol.model_check import explore
 from legalsat.errors import LegalSatError
-from legalsat.extract.contract import require_contract
-from legalsat.pipeline import BarrierRing, Expect, Load, Loop, Pipeline, Role, walk
+from legalsat.extract.kernels.contract import require_contract
+from legalsat.program.pipeline import BarrierRing, Expect, Load, Loop, Pipeline, Role, walk
 from legalsat.targets import target
 
 T = ls.Tensor

@@ -16,21 +16,21 @@ from small_products import PRODUCTS, Case
 from test_ptx_gemm import multiply, planned
 
 from bench.ptx_mutants import KINDS, mutants
-from legalsat.analyses.ptx_contract import KINDS as FOUND
-from legalsat.analyses.ptx_contract import Finding
-from legalsat.analyses.ptx_instruction import NotPtx
-from legalsat.analyses.ptx_machine_alu import FULL, LANES, arithmetic, compare, mask_of
-from legalsat.analyses.ptx_machine_lanes import _shuffled
-from legalsat.analyses.ptx_machine_periods import period_of
-from legalsat.analyses.ptx_text import parse
+from legalsat.analyses.ptx.contract import KINDS as FOUND
+from legalsat.analyses.ptx.contract import Finding
+from legalsat.analyses.ptx.instruction import NotPtx
+from legalsat.analyses.ptx.text import parse
+from legalsat.analyses.ptx_machine.alu import FULL, LANES, arithmetic, compare, mask_of
+from legalsat.analyses.ptx_machine.lanes import _shuffled
+from legalsat.analyses.ptx_machine.periods import period_of
 from legalsat.backends.ptx import emit_ptx, launch_of
 from legalsat.backends.ptx.adapter import product_of
 from legalsat.cli import main
 from legalsat.errors import InvalidInput
-from legalsat.extract.check_pipeline import code_of
-from legalsat.extract.check_ptx import check_ptx
+from legalsat.extract.check.check_pipeline import code_of
+from legalsat.extract.check.check_ptx import check_ptx
 from legalsat.rules import PIPELINE_RULES
-from legalsat.show_rules import rules_by_code
+from legalsat.view.show_rules import rules_by_code
 
 DATA = Path(__file__).parent / "data" / "ptx"
 # More tiles along K than stages, so that stages are used again.

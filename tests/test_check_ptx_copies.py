@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from legalsat.extract.check_ptx import PtxCheck, check_ptx
+from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
 
 DATA = Path(__file__).parent / "data" / "ptx"
 FENCE = "fence.proxy.async.shared::cta;"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from legalsat.extract.check_pipeline import assumptions_of
-from legalsat.extract.check_ptx import PtxCheck, check_ptx
+from legalsat.extract.check.check_pipeline import assumptions_of
+from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
 
 BEFORE, AFTER = "tcgen05.fence::before_thread_sync;", "tcgen05.fence::after_thread_sync;"
 BLOCK = "bar.sync 0;"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from legalsat.extract.check_ptx import PtxCheck, check_ptx
+from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
 
 LOAD = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes"
 STORE = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_check_ptx import SET_UP, kernel, wait
 
-from legalsat.extract.check_ptx import check_ptx
+from legalsat.extract.check.check_ptx import check_ptx
 
 SLOTS = 64  # byte at which slots begin; the barriers lie at 0 and 8
 

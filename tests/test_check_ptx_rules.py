@@ -14,13 +14,13 @@ from test_check_ptx import DATA, HEAD, LOAD, SET_UP, kernel, ping_pong, two_load
 
 import legalsat as ls
 from bench.ptx_judged import answer, faults
-from legalsat.analyses.ptx_contract_units import lacking
-from legalsat.analyses.ptx_instruction import Instruction
-from legalsat.analyses.ptx_text import Kernel, parse
+from legalsat.analyses.ptx.contract_units import lacking
+from legalsat.analyses.ptx.instruction import Instruction
+from legalsat.analyses.ptx.text import Kernel, parse
 from legalsat.cli import main
 from legalsat.errors import InvalidInput
-from legalsat.extract.check_ptx import check_ptx
-from legalsat.pipeline import Pipeline
+from legalsat.extract.check.check_ptx import check_ptx
+from legalsat.program.pipeline import Pipeline
 
 BEGIN = SET_UP[:3]  # thread, warp, memory
 

@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.analyses.sass_contract import judge
-from legalsat.analyses.sass_flow import Unknown, blocks_of
-from legalsat.analyses.sass_registers import matrix_of, touched
-from legalsat.analyses.sass_text import Instruction, Kernel, NotSass, is_sass, parse
+from legalsat.analyses.sass.contract import judge
+from legalsat.analyses.sass.flow import Unknown, blocks_of
+from legalsat.analyses.sass.registers import matrix_of, touched
+from legalsat.analyses.sass.text import Instruction, Kernel, NotSass, is_sass, parse
 from legalsat.backends.ptx.assemble import assemble
 from legalsat.backends.ptx.disassemble import DisassemblyFailed, disassemble, disassembler
 from legalsat.cli import main
 from legalsat.errors import InvalidInput
-from legalsat.extract.check_sass import check_sass
+from legalsat.extract.check.check_sass import check_sass
 from legalsat.rules import PIPELINE_RULES
 
 PTX = Path(__file__).parent / "data" / "ptx"

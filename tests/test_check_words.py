@@ -10,11 +10,11 @@ import pytest
 from test_check_ptx import DATA, HEAD, kernel, ping_pong
 
 import legalsat as ls
-from legalsat.analyses.ptx_contract import Finding
-from legalsat.analyses.ptx_instruction import operation_of
+from legalsat.analyses.ptx.contract import Finding
+from legalsat.analyses.ptx.instruction import operation_of
 from legalsat.cli import main
-from legalsat.extract.check_ptx import check_ptx
-from legalsat.extract.ptx_names import by_reason, lines_told, one_a_cause
+from legalsat.extract.check.check_ptx import check_ptx
+from legalsat.extract.check.ptx_names import by_reason, lines_told, one_a_cause
 
 RIGHT = DATA / "triton_product_by_maps_sm_90.ptx"
 # Each of 64 threads writes a word, and reads those of a thread of the other warp, with no barrier between.
@@ -209,6 +209,6 @@ def test_letters_of_other_encodings_and_endless_files_are_no_obstacle(
     file = tmp_path / "k.ptx"
     file.write_bytes("// f\xfcr\n".encode("latin-1") + ping_pong().encode())
     assert main(["check", str(file)]) == 0
-    monkeypatch.setattr("legalsat.cli_check_files.MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("legalsat.cli.check_files.MOST_BYTES", 1 << 20)
     assert main(["check", "/dev/zero"]) == 2
     assert "more than 1 MiB" in capsys.readouterr().out

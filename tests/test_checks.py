@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import legalsat as ls
-from legalsat import checks, tcgen05, tensor_memory
+from legalsat import checks
+from legalsat.units import tcgen05, tensor_memory
 
 X = ls.Tensor((64, 64), "bf16")
 MAP = ls.TensorMap("bf16", (64, 64), (128,), (64, 8))

@@ -18,19 +18,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat import cli, cli_arguments
+from legalsat import cli
 from legalsat.backends import BACKENDS
+from legalsat.cli import arguments as cli_arguments
 from legalsat.cli import main
 from legalsat.dims import Extent, times
 from legalsat.operators import CONSUMERS
-from legalsat.pasted_results import RESULT_RULES
-from legalsat.pasted_tools import TOOL_RULES
-from legalsat.pipeline_text import role_lines
+from legalsat.pasted.results import RESULT_RULES
+from legalsat.pasted.tools import TOOL_RULES
+from legalsat.program.pipeline_text import role_lines
 from legalsat.rules import RULES
-from legalsat.show import duration, show_plan
-from legalsat.show_explanation import show_explanation
-from legalsat.show_rules import families
 from legalsat.targets import TARGETS
+from legalsat.view.show import duration, show_plan
+from legalsat.view.show_explanation import show_explanation
+from legalsat.view.show_rules import families
 
 HEAVY = ("z3", "egglog", "islpy", "numpy", "triton", "torch")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")

@@ -9,15 +9,15 @@ import pytest
 
 from bench.conformance import Classes, classes, judged, ptx_of
 from bench.pipeline_mutants import Mutant, mutants
-from legalsat.analyses.pipeline_unroll import Value, unroll
+from legalsat.analyses.protocol.pipeline_unroll import Value, unroll
 from legalsat.backends.cute.compile import CompilationFailed, headers, nvcc
 from legalsat.backends.cute.product import emit
 from legalsat.backends.cute.program import program_for
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.extract.kernel_launches import Launch, launches
-from legalsat.extract.printed_kernel import PrintedKernel, Recorded
+from legalsat.extract.kernels.kernel_launches import Launch, launches
+from legalsat.extract.kernels.printed_kernel import PrintedKernel, Recorded
 from legalsat.gemm import Gemm
-from legalsat.pipeline import Advance, At, BarrierRing, Fence, Guard, Loop, Pipeline, Role, Trips, UseSums, Wait
+from legalsat.program.pipeline import Advance, At, BarrierRing, Fence, Guard, Loop, Pipeline, Role, Trips, UseSums, Wait
 from legalsat.targets import target
 
 FIRST = (

@@ -25,7 +25,7 @@ from legalsat.analyses.copy_engine import (
     tx_bytes,
 )
 from legalsat.errors import InvalidInput
-from legalsat.tensor_map import TensorMap
+from legalsat.units.tensor_map import TensorMap
 
 DATA = Path(__file__).parent / "data"
 NOTHING = 0xEEEEEEEE

@@ -17,10 +17,10 @@ import legalsat as ls
 from legalsat.backends.cute.compile import OPTIONS, CompilationFailed, cubin_of, headers, nvcc
 from legalsat.backends.cute.product import emit
 from legalsat.backends.cute.program import program_for
-from legalsat.extract.check_ptx import check_ptx
-from legalsat.extract.kernel_cost import kernel_nanoseconds
-from legalsat.extract.product_kernels import best_kernel, product_kernels
-from legalsat.extract.product_maps import result_map
+from legalsat.extract.check.check_ptx import check_ptx
+from legalsat.extract.cost.kernel_cost import kernel_nanoseconds
+from legalsat.extract.kernels.product_kernels import best_kernel, product_kernels
+from legalsat.extract.kernels.product_maps import result_map
 from legalsat.gemm import Gemm
 from legalsat.product_kernel import ProductKernel
 from legalsat.runtime import Cache, Kernel

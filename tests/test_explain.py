@@ -18,10 +18,10 @@ import legalsat as ls
 from bench.tensor_repairs import cases as tensor_cases
 from bench.tensor_repairs import outcome
 from legalsat.explanation import FALL_BACK
-from legalsat.extract.recheck import recheck
-from legalsat.extract.tensor_repair import mended, ranked
-from legalsat.extract.tensor_values import OF_LAYOUTS, resized, tensor_works
-from legalsat.extract.values import works
+from legalsat.extract.check.recheck import recheck
+from legalsat.extract.explain.tensor_repair import mended, ranked
+from legalsat.extract.explain.tensor_values import OF_LAYOUTS, resized, tensor_works
+from legalsat.extract.explain.values import works
 from legalsat.operators import Copy, Operator, Transpose
 from legalsat.targets import target
 from legalsat.tensor import plain

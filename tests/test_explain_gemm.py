@@ -8,8 +8,8 @@ import pytest
 
 import legalsat as ls
 from legalsat.explanation import FALL_BACK
-from legalsat.extract.explain_gemm import computed, explain_gemm, product_works
-from legalsat.extract.tensor_repair import boxed
+from legalsat.extract.explain.explain_gemm import computed, explain_gemm, product_works
+from legalsat.extract.explain.tensor_repair import boxed
 from legalsat.gemm import judged_operands
 from legalsat.targets import target
 

@@ -16,11 +16,11 @@ import legalsat as ls
 from legalsat.analyses.matrix_layout import matrix_operand, read_addresses, tile_layout
 from legalsat.checks import one_of
 from legalsat.cli import main
-from legalsat.matrix_descriptor import MatrixDescriptor, MatrixWord
+from legalsat.layout.swizzle import Swizzle
 from legalsat.options import MAJORS
-from legalsat.pasted_layouts import shared_tile
-from legalsat.shared_tile import SharedTile
-from legalsat.swizzle import Swizzle
+from legalsat.pasted.layouts import shared_tile
+from legalsat.units.matrix_descriptor import MatrixDescriptor, MatrixWord
+from legalsat.units.shared_tile import SharedTile
 
 DATA = Path(__file__).parent / "data"
 TARGETS = {"wgmma": "h200", "tcgen05": "b200"}

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from problems import operators
 
 from legalsat.access import Access, Mode
-from legalsat.extract import by_boxes
-from legalsat.extract.delivery import Question
-from legalsat.extract.facts import SIDES, barred
-from legalsat.extract.fields import Conflict
-from legalsat.extract.search import candidates, function_form
+from legalsat.extract.search import by_boxes
+from legalsat.extract.search.delivery import Question
+from legalsat.extract.search.facts import SIDES, barred
+from legalsat.extract.search.search import candidates, function_form
+from legalsat.extract.solve.fields import Conflict
 from legalsat.operators import Operator, access_of
 from legalsat.targets import target
 

@@ -19,15 +19,15 @@ from legalsat.access import Access, Mode
 from legalsat.analyses.copy_engine import smem_image
 from legalsat.dtypes import dtype
 from legalsat.errors import SolverGaveUp
-from legalsat.extract import solver
-from legalsat.extract.fields import Conflict, Solution, solve
-from legalsat.extract.schedule import MAX_STAGES, PATTERN_ROWS
-from legalsat.extract.views import map_type, storable, view_of
+from legalsat.extract.search.schedule import MAX_STAGES, PATTERN_ROWS
+from legalsat.extract.search.views import map_type, storable, view_of
+from legalsat.extract.solve import solver
+from legalsat.extract.solve.fields import Conflict, Solution, solve
 from legalsat.plan import View
 from legalsat.rules import COPY_RULES, SHARED_RULES
-from legalsat.sites import SWIZZLE_SPANS, SharedStages, TmaCopy
 from legalsat.targets import MAX_RANK, target
-from legalsat.tensor_map import SWIZZLES, TensorMap
+from legalsat.units.sites import SWIZZLE_SPANS, SharedStages, TmaCopy
+from legalsat.units.tensor_map import SWIZZLES, TensorMap
 
 H200 = target("h200")
 ALIGN = (256, 256)
@@ -161,7 +161,7 @@ def conflicts(tm: TensorMap) -> int:
 @pytest.mark.parametrize("swizzle", range(4, 7))
 def test_conflicts_of_wide_atoms_follow_their_pattern(swizzle: int) -> None:
     """FACTS SW-05 and SW-07: chunk x of line y moves to x ^ 2 (y mod 4), and x ^ 4 (y mod 2)."""
-    from legalsat.extract import fields  # noqa: PLC0415 - a private table
+    from legalsat.extract.solve import fields  # noqa: PLC0415 - a private table
 
     columns = [(2 * (line % 4)) if swizzle < 6 else 4 * (line % 2) for line in range(8)]
     assert fields._SWIZZLED_CONFLICTS[swizzle] == max(columns.count(column) for column in columns)

@@ -17,16 +17,16 @@ from legalsat.analyses.copy_engine import FILLED, UNTOUCHED, smem_image
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.backends import program
 from legalsat.block_plan import BlockPlan
-from legalsat.extract import joint
-from legalsat.extract.epilogue import write_addresses
-from legalsat.extract.product_kernels import product_kernels
-from legalsat.extract.recheck import recheck
-from legalsat.matrix_descriptor import MatrixDescriptor, MatrixOperand
+from legalsat.extract.check.recheck import recheck
+from legalsat.extract.kernels import joint
+from legalsat.extract.kernels.epilogue import write_addresses
+from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.rules import SHARED_RULES
 from legalsat.runtime.program import MapsArgument
-from legalsat.sites import SharedStages
 from legalsat.targets import target
 from legalsat.tensor import plain
+from legalsat.units.matrix_descriptor import MatrixDescriptor, MatrixOperand
+from legalsat.units.sites import SharedStages
 
 T = ls.Tensor
 EXTENTS = st.sampled_from((1, 8, 64, 100, 129, 512, 588, 1000, 4095, 4096))

@@ -25,8 +25,8 @@ import legalsat as ls
 from legalsat.backends import emit
 from legalsat.backends.host import emit_cpp, emit_python, encode_cpp, encode_python
 from legalsat.dtypes import DTYPES
-from legalsat.extract.planner import BOXES
-from legalsat.tensor_map import MAP_TYPES, SWIZZLES, driver_value
+from legalsat.extract.search.planner import BOXES
+from legalsat.units.tensor_map import MAP_TYPES, SWIZZLES, driver_value
 
 ENUMS = ("dtype", "interleave", "swizzle", "l2_promotion", "oob_fill")
 ALL_ONES = 2**64 - 1

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 import legalsat as ls
-from legalsat.analyses import typestate
-from legalsat.analyses.pipeline_unroll import unroll
-from legalsat.analyses.typestate_pairs import paired
-from legalsat.extract.kernel_program import kernel_program
-from legalsat.extract.product_kernels import product_kernels
-from legalsat.pipeline import (
+from legalsat.analyses.protocol import typestate
+from legalsat.analyses.protocol.pipeline_unroll import unroll
+from legalsat.analyses.protocol.typestate_pairs import paired
+from legalsat.extract.kernels.kernel_program import kernel_program
+from legalsat.extract.kernels.product_kernels import product_kernels
+from legalsat.product_kernel import ProductKernel
+from legalsat.program.pipeline import (
     Advance,
     Commit,
     Expect,
@@ -28,8 +29,7 @@ from legalsat.pipeline import (
     Wait,
     walk,
 )
-from legalsat.pipeline_text import role_lines
-from legalsat.product_kernel import ProductKernel
+from legalsat.program.pipeline_text import role_lines
 from legalsat.targets import target
 
 H200 = target("h200")

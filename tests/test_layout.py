@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from small_layouts import SIGNED, by_definition, flat, layouts
 
 from legalsat.errors import InvalidInput
-from legalsat.int_tuple import Basis
 from legalsat.layout import Layout, make_layout
+from legalsat.layout.int_tuple import Basis
 
 
 @given(layouts(strides=SIGNED))

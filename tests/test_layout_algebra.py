@@ -13,11 +13,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from small_layouts import POWERS, SIGNED, by_definition, divisible, flat, layouts
 
-from legalsat import layout_algebra, layout_inverse, layout_tiling
 from legalsat.errors import InvalidInput, NoSuchLayout
-from legalsat.int_tuple import Basis
 from legalsat.layout import Layout, make_layout
-from legalsat.layout_algebra import (
+from legalsat.layout import algebra as layout_algebra
+from legalsat.layout import inverse as layout_inverse
+from legalsat.layout import tiling as layout_tiling
+from legalsat.layout.algebra import (
     append,
     coalesce,
     complement,
@@ -31,7 +32,8 @@ from legalsat.layout_algebra import (
     rank,
     size,
 )
-from legalsat.layout_inverse import (
+from legalsat.layout.int_tuple import Basis
+from legalsat.layout.inverse import (
     domain_distribute,
     left_inverse,
     max_common_layout,
@@ -39,7 +41,7 @@ from legalsat.layout_inverse import (
     nullspace,
     right_inverse,
 )
-from legalsat.swizzle import ComposedLayout
+from legalsat.layout.swizzle import ComposedLayout
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "cutlass_layout_algebra.json").read_text())["entries"]
 IDS = [f"{i}-{entry['op']}" for i, entry in enumerate(GOLDEN)]

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.analyses.bank_sets import residues
-from legalsat.analyses.layout_banks import layout_wavefronts
-from legalsat.int_tuple import Basis
-from legalsat.linear_layout import blocked
+from legalsat.analyses.banks.bank_sets import residues
+from legalsat.analyses.banks.layout_banks import layout_wavefronts
+from legalsat.layout.int_tuple import Basis
+from legalsat.layout.linear_layout import blocked
 
 GOLDENS = json.loads((Path(__file__).parent / "data" / "triton_bank_conflicts.json").read_text())["entries"]
 BITS = {"u8": 8, "u16": 16, "b32": 32, "b64": 64, "b128": 128}

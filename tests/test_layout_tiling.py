@@ -12,8 +12,9 @@ from small_layouts import POWERS, by_definition, divisible, layouts
 
 from legalsat.errors import InvalidInput, NoSuchLayout
 from legalsat.layout import Layout, make_layout
-from legalsat.layout_algebra import Tiler, complement, composition
-from legalsat.layout_tiling import (
+from legalsat.layout.algebra import Tiler, complement, composition
+from legalsat.layout.swizzle import ComposedLayout, Swizzle
+from legalsat.layout.tiling import (
     blocked_product,
     flat_divide,
     flat_product,
@@ -26,7 +27,6 @@ from legalsat.layout_tiling import (
     zipped_divide,
     zipped_product,
 )
-from legalsat.swizzle import ComposedLayout, Swizzle
 
 
 @given(layouts(), divisible(most=16))

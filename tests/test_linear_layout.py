@@ -17,8 +17,8 @@ from test_swizzle import swizzles
 
 from legalsat.errors import InvalidInput, NoSuchLayout, NotLinear
 from legalsat.layout import Layout
-from legalsat.linear_layout import LinearLayout, blocked
-from legalsat.swizzle import ComposedLayout, Swizzle
+from legalsat.layout.linear_layout import LinearLayout, blocked
+from legalsat.layout.swizzle import ComposedLayout, Swizzle
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "triton_linear_layout_conversions.json").read_text())["entries"]
 

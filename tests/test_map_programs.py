@@ -7,9 +7,9 @@ from itertools import permutations
 import pytest
 
 import legalsat as ls
-from legalsat.analyses.model_check import explore
-from legalsat.analyses.typestate import check
-from legalsat.pipeline import (
+from legalsat.analyses.protocol.model_check import explore
+from legalsat.analyses.protocol.typestate import check
+from legalsat.program.pipeline import (
     Advance,
     Arrive,
     At,
@@ -31,7 +31,7 @@ from legalsat.pipeline import (
     WaitGroup,
     Write,
 )
-from legalsat.pipeline_text import words
+from legalsat.program.pipeline_text import words
 from legalsat.targets import target
 
 C, K, SIZE = At("c"), Trips("K"), 1024

@@ -21,7 +21,7 @@ from bench import map_exhaustive, map_ways
 from bench.map_repairs import EQUAL, FAULTS, SMALLER, Report, flat, measure, text
 from bench.random_maps import requests
 from legalsat.explanation import Repair
-from legalsat.extract.map_repair import DATA, MapRepair, map_repairs
+from legalsat.extract.explain.map_repair import DATA, MapRepair, map_repairs
 from legalsat.logic import ceil_div
 from legalsat.targets import target
 

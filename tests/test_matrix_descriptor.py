@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 import legalsat as ls
 from legalsat.analyses.matrix_layout import NoSuchDescriptor, matrix_operand, read_addresses, tile_layout
 from legalsat.errors import InvalidInput
-from legalsat.extract.z3_logic import formula, variable
+from legalsat.extract.solve.z3_logic import formula, variable
 from legalsat.layout import Layout
-from legalsat.matrix_descriptor import PERIODS, SPANS, MatrixDescriptor, MatrixOperand
+from legalsat.layout.swizzle import Swizzle
 from legalsat.options import MAJORS, Major
 from legalsat.rules import MATRIX_RULES
-from legalsat.sites import MatrixRead
-from legalsat.swizzle import Swizzle
 from legalsat.targets import target
+from legalsat.units.matrix_descriptor import PERIODS, SPANS, MatrixDescriptor, MatrixOperand
+from legalsat.units.sites import MatrixRead
 
 H200 = target("h200")
 DATA = Path(__file__).parent / "data"

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from problems import operators, targets
 
 import legalsat as ls
-from legalsat.extract.planner import cached_plan
-from legalsat.extract.recheck import recheck
+from legalsat.extract.check.recheck import recheck
+from legalsat.extract.search.planner import cached_plan
 from legalsat.operators import Copy, Operator, Transpose
 from legalsat.plan import InvalidPlan, Plan
 from legalsat.targets import target

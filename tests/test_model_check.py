@@ -11,9 +11,9 @@ import pytest
 from faulty_pipelines import faulty
 
 from bench.example_pipelines import EXAMPLES, one_buffer, simple_wgmma, single_copy, threads_ring
-from legalsat.analyses.model_check import explore
+from legalsat.analyses.protocol.model_check import explore
 from legalsat.errors import InvalidInput
-from legalsat.pipeline import (
+from legalsat.program.pipeline import (
     Advance,
     Allocate,
     Arrive,
@@ -43,7 +43,7 @@ from legalsat.pipeline import (
     WaitGroup,
     Write,
 )
-from legalsat.show_pipeline import timeline
+from legalsat.view.show_pipeline import timeline
 
 Ops = tuple[Operation, ...]
 

@@ -13,9 +13,9 @@ from typing import Final
 
 import pytest
 
-from legalsat.analyses import pipeline_order
-from legalsat.analyses.model_check import explore
-from legalsat.pipeline import (
+from legalsat.analyses.protocol import pipeline_order
+from legalsat.analyses.protocol.model_check import explore
+from legalsat.program.pipeline import (
     Allocate,
     Arrive,
     At,

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.extract.async_plan import async_plan, turn_of
-from legalsat.extract.modulo import After, ModuloSchedule, Step, modulo_schedule
+from legalsat.extract.solve.async_plan import async_plan, turn_of
+from legalsat.extract.solve.modulo import After, ModuloSchedule, Step, modulo_schedule
 
 LONGEST = 12  # nanoseconds; the search below tries every start up to there
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.extract.obligations import column_wavefronts, obligations
+from legalsat.extract.region.obligations import column_wavefronts, obligations
 from legalsat.targets import target
-from legalsat.tensor_map import SWIZZLES
+from legalsat.units.tensor_map import SWIZZLES
 
 H200 = target("h200")
 SPANS = {"none": 256, "32B": 32, "64B": 64, "128B": 128}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import legalsat as ls
-from legalsat.extract.check_ptx import check_ptx
-from legalsat.pipeline import (
+from legalsat.extract.check.check_ptx import check_ptx
+from legalsat.program.pipeline import (
     Advance,
     Arrive,
     At,

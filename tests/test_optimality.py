@@ -19,7 +19,7 @@ from bench.exhaustive import MEANS, Way, cheapest
 from bench.optimality import ALONE, CHEAPER, DEARER, EQUAL, REFUSED, Tally, best_way, measure, text, verdict
 from bench.random_problems import TARGETS, problem
 from legalsat.access import Access, Mode
-from legalsat.extract.planner import Limits, plan
+from legalsat.extract.search.planner import Limits, plan
 from legalsat.operators import Copy, access_of
 from legalsat.rules.rewrites import LAWS
 from legalsat.rules.rewrites.modes import split_long_tile

@@ -13,8 +13,8 @@ import pytest
 import legalsat as ls
 from legalsat import backends, options
 from legalsat.access import MEANS
-from legalsat.extract.planner import EVERY_MEANS
-from legalsat.pictures_shared import COLUMN_READS
+from legalsat.extract.search.planner import EVERY_MEANS
+from legalsat.view.pictures_shared import COLUMN_READS
 
 ROOT = Path(__file__).parents[1]
 BF16 = ls.Tensor((64, 64), "bf16")

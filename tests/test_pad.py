@@ -32,8 +32,8 @@ from legalsat.backends.triton import compile_kernel, compile_vectors, kernel_nam
 from legalsat.backends.triton.adapter import kernel_of, vector_kernel_of
 from legalsat.backends.triton.program import image_of
 from legalsat.dtypes import dtype, pattern_of
-from legalsat.extract.planner import cached_plan
-from legalsat.extract.recheck import recheck
+from legalsat.extract.check.recheck import recheck
+from legalsat.extract.search.planner import cached_plan
 from legalsat.operators import Pad, access_of, margins_of
 from legalsat.plan import InvalidPlan, Plan, from_json
 from legalsat.targets import target

@@ -17,11 +17,11 @@ from reported_failures import TEXTS
 
 import legalsat as ls
 from legalsat.cli import main
-from legalsat.matrix_descriptor import MatrixDescriptor
-from legalsat.pasted_maps import printed_maps
-from legalsat.pasted_results import RESULT_RULES
-from legalsat.tensor_map import MAP_TYPES, SWIZZLES
-from legalsat.tensor_map_bytes import encode_blob
+from legalsat.pasted.maps import printed_maps
+from legalsat.pasted.results import RESULT_RULES
+from legalsat.units.matrix_descriptor import MatrixDescriptor
+from legalsat.units.tensor_map import MAP_TYPES, SWIZZLES
+from legalsat.units.tensor_map_bytes import encode_blob
 
 DATA = Path(__file__).parent / "data"
 MAP = ls.TensorMap("bf16", (64, 64), (128,), (64, 8), swizzle="128B", address=0x7000)

@@ -12,9 +12,9 @@ from test_pasted import SAID
 from test_reported_texts import REPORTS, WITH_CODE
 
 import legalsat as ls
-from legalsat.pasted_causes import ROWS, named_causes
-from legalsat.pasted_grammar import compiled, even, needles
-from legalsat.pasted_sentences import RULE_OF, SENTENCES, explain_causes, explain_sentences
+from legalsat.pasted.causes import ROWS, named_causes
+from legalsat.pasted.grammar import compiled, even, needles
+from legalsat.pasted.sentences import RULE_OF, SENTENCES, explain_causes, explain_sentences
 from legalsat.targets import TARGETS
 
 COMPILED = [

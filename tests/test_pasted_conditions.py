@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 import legalsat as ls
-from legalsat.pasted_conditions import condition
+from legalsat.pasted.conditions import condition
 from legalsat.targets import TARGETS, target_of_text
 
 

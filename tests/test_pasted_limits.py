@@ -11,11 +11,11 @@ import re
 import pytest
 
 import legalsat as ls
-from legalsat.pasted_causes import named_causes
-from legalsat.pasted_conditions import condition
-from legalsat.pasted_grammar import even
+from legalsat.pasted.causes import named_causes
+from legalsat.pasted.conditions import condition
+from legalsat.pasted.grammar import even
 from legalsat.targets import TARGETS
-from legalsat.tcgen05 import KINDS, legal_m, legal_n
+from legalsat.units.tcgen05 import KINDS, legal_m, legal_n
 
 # By hand: bytes = stages x (M x K + K x N) x size, beside 232448 of an H100 and 101376 of sm_120.
 TILES = {

@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from legalsat.pasted_expressions import Called
-from legalsat.pasted_python import follow
-from legalsat.pasted_views import Array
+from legalsat.pasted.expressions import Called
+from legalsat.pasted.python import follow
+from legalsat.pasted.views import Array
 
 
 def last(code: str) -> Array | None:

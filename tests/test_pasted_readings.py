@@ -12,8 +12,8 @@ import pytest
 from printed_maps import by_cutlass, by_triton
 
 import legalsat as ls
-from legalsat.pasted_maps import printed_maps
-from legalsat.pasted_tensors import printed_tensors
+from legalsat.pasted.maps import printed_maps
+from legalsat.pasted.tensors import printed_tensors
 
 MAP = ls.TensorMap("bf16", (64, 96), (128,), (64, 8), swizzle="128B", address=0x7000)
 

@@ -15,15 +15,15 @@ from printed_maps import by_cutlass
 import legalsat as ls
 from bench.example_pipelines import EXAMPLES, simple_wgmma
 from bench.pipeline_mutants import mutants
-from legalsat.analyses import pipeline_machine
+from legalsat.analyses.protocol import pipeline_machine
 from legalsat.cli import main
-from legalsat.extract.check_pipeline import code_of
-from legalsat.extract.check_ptx import check_ptx
-from legalsat.extract.explain_pipeline import _CALLED
-from legalsat.pipeline import At, Expect, Loop
+from legalsat.extract.check.check_pipeline import code_of
+from legalsat.extract.check.check_ptx import check_ptx
+from legalsat.extract.explain.explain_pipeline import _CALLED
+from legalsat.program.pipeline import At, Expect, Loop
 from legalsat.rules import PIPELINE_RULES
 from legalsat.subjects import SUBJECTS
-from legalsat.tcgen05 import KINDS
+from legalsat.units.tcgen05 import KINDS
 
 DATA = Path(__file__).parent / "data"
 MAP = ls.TensorMap("bf16", (64, 64), (128,), (64, 8), swizzle="128B", address=0x7008)  # no multiple of 16

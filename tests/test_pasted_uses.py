@@ -8,10 +8,10 @@ import random
 import pytest
 
 import legalsat as ls
-from legalsat.driver_arguments import from_fields
-from legalsat.pasted_python import follow
-from legalsat.pasted_uses import judged_uses
+from legalsat.pasted.python import follow
+from legalsat.pasted.uses import judged_uses
 from legalsat.targets import TARGETS
+from legalsat.units.driver_arguments import from_fields
 
 FAILED = "RuntimeError: CUDA error: misaligned address\n"
 HEAD = "import torch\nfrom triton.tools.tensor_descriptor import TensorDescriptor\n"

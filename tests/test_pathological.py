@@ -8,7 +8,7 @@ import pytest
 
 import legalsat as ls
 from bench.pathological import H200, PROBLEMS, counted, ending
-from legalsat.extract.search import MAX_NODES
+from legalsat.extract.search.search import MAX_NODES
 
 RULE = re.compile(r"error\[[A-Z]+\d+\]")
 LIMITS = (None, 0.0, 0.001)

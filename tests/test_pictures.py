@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.linear_layout import blocked
-from legalsat.pictures import pictures_of
-from legalsat.pictures_box import corner, filled_elements
-from legalsat.svg import HUES, Canvas
+from legalsat.layout.linear_layout import blocked
 from legalsat.tensor_copy import TensorCopy
+from legalsat.view.pictures import pictures_of
+from legalsat.view.pictures_box import corner, filled_elements
+from legalsat.view.svg import HUES, Canvas
 
 SVG = "{http://www.w3.org/2000/svg}"
 PHONE = 390 - 2 * 8  # units, with the margins of a page

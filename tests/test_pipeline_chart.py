@@ -10,10 +10,10 @@ import pytest
 from faulty_pipelines import faulty
 
 from bench.example_pipelines import EXAMPLES, one_buffer, simple_wgmma
-from legalsat.analyses.pipeline_timing import LATENCIES, Span, Timing, timed
+from legalsat.analyses.protocol.pipeline_timing import LATENCIES, Span, Timing, timed
 from legalsat.errors import InvalidInput
-from legalsat.pipeline import Arrive, At, Pipeline, WaitGroup
-from legalsat.pipeline_chart import gantt
+from legalsat.program.pipeline import Arrive, At, Pipeline, WaitGroup
+from legalsat.view.pipeline_chart import gantt
 
 SVG = "{http://www.w3.org/2000/svg}"
 

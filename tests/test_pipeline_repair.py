@@ -9,9 +9,9 @@ import pytest
 import legalsat as ls
 from bench.example_pipelines import EXAMPLES
 from bench.pipeline_mutants import mutants
-from legalsat.analyses.typestate import check
-from legalsat.extract.pipeline_repair import pipeline_repairs
-from legalsat.pipeline import Expect, Load, Operation, Pipeline, walk
+from legalsat.analyses.protocol.typestate import check
+from legalsat.extract.explain.pipeline_repair import pipeline_repairs
+from legalsat.program.pipeline import Expect, Load, Operation, Pipeline, walk
 from legalsat.targets import target
 
 GPU = target("h200")

@@ -12,9 +12,9 @@ import pytest
 from faulty_pipelines import faulty
 
 from bench.example_pipelines import EXAMPLES, fill, handed_to_storer, one_buffer, single_copy, start
-from legalsat.analyses.pipeline_run import POISON, SCHEDULES, Bytes, Hooks, Now, Schedule, Sums, run
+from legalsat.analyses.protocol.pipeline_run import POISON, SCHEDULES, Bytes, Hooks, Now, Schedule, Sums, run
 from legalsat.errors import InvalidInput
-from legalsat.pipeline import (
+from legalsat.program.pipeline import (
     Advance,
     Arrive,
     At,

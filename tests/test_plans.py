@@ -23,12 +23,12 @@ from problems import operators
 import legalsat as ls
 from legalsat.access import Access
 from legalsat.errors import SolverGaveUp
-from legalsat.extract import planner
-from legalsat.extract.planner import BOXES, Limits, plan
-from legalsat.extract.recheck import recheck
+from legalsat.extract.check.recheck import recheck
+from legalsat.extract.search import planner
+from legalsat.extract.search.planner import BOXES, Limits, plan
 from legalsat.operators import Copy, Operator, Transpose, access_of
-from legalsat.pipeline import BarrierRing
 from legalsat.plan import InvalidPlan, Plan, Step, from_json
+from legalsat.program.pipeline import BarrierRing
 from legalsat.rules.rewrites import LAWS
 from legalsat.targets import Target, target
 
@@ -338,7 +338,7 @@ def test_best_candidate_comes_first() -> None:
 
 def test_a_solver_out_of_time_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """If every candidate runs out of time that is no refusal; if some do, the others still make a plan."""
-    from legalsat.extract import by_boxes  # noqa: PLC0415 - patched here alone
+    from legalsat.extract.search import by_boxes  # noqa: PLC0415 - patched here alone
 
     solve, calls = by_boxes.solve, iter(range(1000))
 

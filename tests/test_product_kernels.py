@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.extract.kernel_cost import kernel_nanoseconds
-from legalsat.extract.product_kernels import product_kernels, side_of
-from legalsat.extract.product_maps import Placed, laid, result_map, sides, source_maps
+from legalsat.extract.cost.kernel_cost import kernel_nanoseconds
+from legalsat.extract.kernels.product_kernels import product_kernels, side_of
+from legalsat.extract.kernels.product_maps import Placed, laid, result_map, sides, source_maps
 from legalsat.gemm import Gemm
 from legalsat.product_kernel import ProductKernel
 from legalsat.targets import target

@@ -14,9 +14,9 @@ import fuzz_ptx
 import pytest
 
 import legalsat as ls
-from legalsat.analyses.ptx_bounds import Bounds
-from legalsat.analyses.ptx_instruction import NotPtx
-from legalsat.analyses.ptx_text import parse
+from legalsat.analyses.ptx.bounds import Bounds
+from legalsat.analyses.ptx.instruction import NotPtx
+from legalsat.analyses.ptx.text import parse
 from legalsat.errors import LegalSatError
 
 HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n"

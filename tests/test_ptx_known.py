@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from legalsat.analyses.ptx_machine import Run
-from legalsat.analyses.ptx_machine_program import Program, compile_kernel
-from legalsat.analyses.ptx_text import parse
-from legalsat.extract.check_ptx import KernelCheck, check_ptx
-from legalsat.extract.ptx_known import KnownRuns
+from legalsat.analyses.ptx.text import parse
+from legalsat.analyses.ptx_machine.machine import Run
+from legalsat.analyses.ptx_machine.program import Program, compile_kernel
+from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
+from legalsat.extract.check.ptx_known import KnownRuns
 
 TEXTS = sorted((Path(__file__).parent / "data" / "ptx").glob("*.ptx"))
 # One warp goes through ceil(n / 64) rounds, and looks at `switch` in the last branch alone.

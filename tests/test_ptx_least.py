@@ -10,10 +10,10 @@ import pytest
 from test_ptx_branches import only, ring
 
 from legalsat import check_pipeline
-from legalsat.analyses.ptx_bounds import Bounds
+from legalsat.analyses.ptx.bounds import Bounds
 from legalsat.cli import main
-from legalsat.extract.ptx_least import MOST_ROUNDS
-from legalsat.extract.ptx_names import title_of
+from legalsat.extract.check.ptx_least import MOST_ROUNDS
+from legalsat.extract.check.ptx_names import title_of
 
 GUARD = "@%p1 bra END;"
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from legalsat.analyses.ptx_bounds import Bounds
-from legalsat.analyses.ptx_machine_alu import arithmetic
-from legalsat.analyses.ptx_machine_flow import control_of, is_choice
-from legalsat.analyses.ptx_machine_periods import period_of
-from legalsat.analyses.ptx_machine_places import Places
-from legalsat.analyses.ptx_machine_roles import roles_of
-from legalsat.analyses.ptx_machine_shadow import Regions, Shadow
-from legalsat.analyses.ptx_text import Kernel, parse
+from legalsat.analyses.ptx.bounds import Bounds
+from legalsat.analyses.ptx.text import Kernel, parse
+from legalsat.analyses.ptx_machine.alu import arithmetic
+from legalsat.analyses.ptx_machine.flow import control_of, is_choice
+from legalsat.analyses.ptx_machine.periods import period_of
+from legalsat.analyses.ptx_machine.places import Places
+from legalsat.analyses.ptx_machine.roles import roles_of
+from legalsat.analyses.ptx_machine.shadow import Regions, Shadow
 
 CELLS = 40
 

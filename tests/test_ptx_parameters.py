@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from legalsat.extract.check_ptx import PtxCheck, check_ptx
+from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
 
 ROUNDS = 8  # where the count of rounds lies in the parameter
 

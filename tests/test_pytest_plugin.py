@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from legalsat.backends.ptx.disassemble import disassemble
-from legalsat.extract.check_ptx import check_ptx
-from legalsat.extract.check_sass import check_sass
+from legalsat.extract.check.check_ptx import check_ptx
+from legalsat.extract.check.check_sass import check_sass
 from legalsat.pytest_plugin import judged
 
 triton = pytest.importorskip("triton")

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.driver_agreement import DRIVER_RULES, tensor_map
-from legalsat.analyses.isl_logic import IslNumber, IslTruth, NotAffine, parameters
+from legalsat.analyses.sets.isl_logic import IslNumber, IslTruth, NotAffine, parameters
 from legalsat.batch import failing
-from legalsat.extract.z3_logic import Z3Number, formula, variable
+from legalsat.extract.solve.z3_logic import Z3Number, formula, variable
 from legalsat.logic import (
     UnknownTruth,
     all_of,
@@ -33,8 +33,8 @@ from legalsat.logic import (
     within,
 )
 from legalsat.rules import COPY_RULES, SHARED_RULES, TENSOR_MAP_RULES
-from legalsat.sites import SharedStages, TmaCopy
 from legalsat.targets import target
+from legalsat.units.sites import SharedStages, TmaCopy
 
 TARGETS = [target(name) for name in ("h200", "b200")]
 RECORD = np.dtype(

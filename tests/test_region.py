@@ -18,17 +18,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import legalsat as ls
-from legalsat.analyses.regions import domain, holds, pieces, pieces_of, read
 from legalsat.analyses.sentences import sentence
+from legalsat.analyses.sets.regions import domain, holds, pieces, pieces_of, read
 from legalsat.cli import main
 from legalsat.dims import Dim, Extent
-from legalsat.extract.region import family
-from legalsat.extract.views import storable
+from legalsat.extract.region.region import family
+from legalsat.extract.search.views import storable
 from legalsat.operators import Copy, Operator, Transpose
 from legalsat.plan import Plan, View
 from legalsat.rules import COPY_RULES
-from legalsat.sites import TmaCopy
 from legalsat.targets import target
+from legalsat.units.sites import TmaCopy
 
 H200 = target("h200")
 D, T = ls.Dim, ls.Tensor

@@ -15,11 +15,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from legalsat.access import Access, Mode
-from legalsat.analyses import progressions, relations
-from legalsat.analyses.bank_sets import bank_words, lane_banks, worst_bank
-from legalsat.analyses.isl_logic import IslNumber, IslTruth, NotAffine
-from legalsat.analyses.progressions import count, ends, merged, same_set
-from legalsat.analyses.relations import (
+from legalsat.analyses.banks.bank_sets import bank_words, lane_banks, worst_bank
+from legalsat.analyses.sets import progressions, relations
+from legalsat.analyses.sets.isl_logic import IslNumber, IslTruth, NotAffine
+from legalsat.analyses.sets.progressions import count, ends, merged, same_set
+from legalsat.analyses.sets.relations import (
     TooHard,
     as_modes,
     coalesced,

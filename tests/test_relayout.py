@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.extract.planner import BOXES, EVERY_MEANS
-from legalsat.extract.recheck import RELAID, recheck
+from legalsat.extract.check.recheck import RELAID, recheck
+from legalsat.extract.search.planner import BOXES, EVERY_MEANS
 from legalsat.operators import padded
 from legalsat.plan import InvalidPlan, from_json
 from legalsat.tensor import plain

@@ -13,7 +13,7 @@ import pytest
 from reported_failures import FAILURES
 
 import legalsat as ls
-from legalsat.pipeline import (
+from legalsat.program.pipeline import (
     FIRST,
     Advance,
     Arrive,
@@ -37,7 +37,7 @@ from legalsat.pipeline import (
     WaitGroup,
     Write,
 )
-from legalsat.tensor_memory import Allocate, Event, Exit, Free, Meet, Program
+from legalsat.units.tensor_memory import Allocate, Event, Exit, Free, Meet, Program
 
 PTX = Path(__file__).parent / "data" / "reported"
 Ops = tuple[Operation, ...]

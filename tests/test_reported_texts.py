@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import legalsat as ls
-from legalsat.pasted_sentences import RULE_OF
+from legalsat.pasted.sentences import RULE_OF
 from legalsat.targets import target_of_text
 
 DATA = Path(__file__).parent / "data"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import legalsat as ls
 from legalsat.dtypes import DTYPES
-from legalsat.extract.recheck import recheck
+from legalsat.extract.check.recheck import recheck
 from legalsat.targets import TARGETS
 
 TARGET_NAMES = tuple(TARGETS)

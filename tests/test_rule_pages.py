@@ -10,15 +10,15 @@ import pytest
 from test_repository import FOLDERS, ROOT
 
 from legalsat.errors import LegalSatError
-from legalsat.pasted_results import RESULT_RULES
-from legalsat.pasted_tools import TOOL_RULES
+from legalsat.pasted.results import RESULT_RULES
+from legalsat.pasted.tools import TOOL_RULES
 from legalsat.python_source import change, expression, subject
 from legalsat.rule import Rule
 from legalsat.rules import RULES
 from legalsat.rules.examples import EXAMPLES, Example
-from legalsat.show_rules import FAMILIES, INDEX, families, pages, title
-from legalsat.sites import Movement, TmaCopy
-from legalsat.tensor_map import TensorMap
+from legalsat.units.sites import Movement, TmaCopy
+from legalsat.units.tensor_map import TensorMap
+from legalsat.view.show_rules import FAMILIES, INDEX, families, pages, title
 
 ALL_RULES = (*RULES, *RESULT_RULES, *TOOL_RULES)
 PAGES = pages()

@@ -34,8 +34,8 @@ from legalsat.rules import (
 )
 from legalsat.rules.examples import EXAMPLES, Example
 from legalsat.rules.examples.tensor_maps import tiled
-from legalsat.sites import TmaCopy
 from legalsat.targets import TARGETS, target
+from legalsat.units.sites import TmaCopy
 
 BY_CODE = {rule.code: rule for rule in RULES}
 # Messages start in lower case, but for names that are written in capitals.

@@ -32,7 +32,7 @@ from legalsat.runtime.program import (
     Workspace,
 )
 from legalsat.targets import target
-from legalsat.tensor_map import driver_value
+from legalsat.units.tensor_map import driver_value
 
 A, B, C = 0x200000000, 0x220000000, 0x240000000
 STREAM = 0x5555

@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from legalsat.access import MEANS, Access, Mode
-from legalsat.extract import search
-from legalsat.extract.search import (
+from legalsat.extract.search import search
+from legalsat.extract.search.search import (
     EQUAL_AS_FUNCTIONS,
     SearchGaveUp,
     candidates,
@@ -20,7 +20,7 @@ from legalsat.extract.search import (
     derivation,
     function_form,
 )
-from legalsat.extract.tiles import proposals
+from legalsat.extract.search.tiles import proposals
 from legalsat.law import Equations, Int, Law, law, mode, rewrite
 from legalsat.rules.rewrites import LAWS
 from legalsat.terms import Graph

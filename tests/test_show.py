@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.show import Look, byte_count, duration, show_diagnostic, show_plan, table
-from legalsat.show_explanation import show_explanation
+from legalsat.view.show import Look, byte_count, duration, show_diagnostic, show_plan, table
+from legalsat.view.show_explanation import show_explanation
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 

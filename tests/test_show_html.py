@@ -17,10 +17,10 @@ import legalsat as ls
 from legalsat.cli import main
 from legalsat.diagnostics import Diagnostic
 from legalsat.explanation import Explanation, Obligation, Repair, Snippet
-from legalsat.sarif import SCHEMA
-from legalsat.show_html import explanation_html, explanation_page
-from legalsat.show_rules import rules_by_code
-from legalsat.show_sarif import explanation_sarif
+from legalsat.view.sarif import SCHEMA
+from legalsat.view.show_html import explanation_html, explanation_page
+from legalsat.view.show_rules import rules_by_code
+from legalsat.view.show_sarif import explanation_sarif
 
 Run = pytest.CaptureFixture[str]
 VOID = {"meta", "hr", "br", "link", "img"}

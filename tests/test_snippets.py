@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.snippets import (
+from legalsat.tensor import plain
+from legalsat.view.snippets import (
     cute_tensor,
     layout_snippets,
     matmul_snippets,
@@ -25,7 +26,6 @@ from legalsat.snippets import (
     torch_copy,
     triton_descriptor,
 )
-from legalsat.tensor import plain
 
 T = ls.Tensor
 

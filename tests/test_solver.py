@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legalsat.errors import LegalSatError
-from legalsat.extract import solver
-from legalsat.extract.recorded import Record, at, names, reach
+from legalsat.extract.explain.recorded import Record, at, names, reach
+from legalsat.extract.solve import solver
 
 NAMES = ("a", "b", "c")
 NUMBERS = st.integers(-3, 40)

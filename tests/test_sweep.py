@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 import legalsat as ls
-from legalsat.extract.explain import explain_tensor
-from legalsat.extract.product_kernels import product_kernels
+from legalsat.extract.explain.explain import explain_tensor
+from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.sweeps import engine, workers
 from legalsat.sweeps.answers import answer, operands_of
 from legalsat.sweeps.columns import COLUMNS

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import legalsat as ls
 from legalsat.attention import Attention
-from legalsat.extract.explain import explain_tensor
-from legalsat.extract.product_kernels import best_kernels, product_kernels
+from legalsat.extract.explain.explain import explain_tensor
+from legalsat.extract.kernels.product_kernels import best_kernels, product_kernels
 from legalsat.operators import Copy
 from legalsat.sweeps.answers import operands_of
 from legalsat.sweeps.classes import judged, smallest_equal

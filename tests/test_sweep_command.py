@@ -11,7 +11,7 @@ import pytest
 
 import legalsat as ls
 from legalsat.cli import main
-from legalsat.cli_sweep import _bar
+from legalsat.cli.sweep import _bar
 from legalsat.sweeps.compare import compare
 from legalsat.sweeps.engine import Progress, rows_in
 

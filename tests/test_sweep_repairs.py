@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from legalsat.extract.explain import explain_tensor
+from legalsat.extract.explain.explain import explain_tensor
 from legalsat.sweeps.answers import answer, operands_of
 from legalsat.sweeps.classes import judged
 from legalsat.sweeps.mending import class_of, mended

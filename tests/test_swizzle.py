@@ -12,9 +12,9 @@ from small_layouts import POWERS, divisible, layouts
 
 from legalsat.errors import InvalidInput, NoSuchLayout
 from legalsat.layout import Layout
-from legalsat.layout_algebra import composition
-from legalsat.layout_inverse import left_inverse, right_inverse
-from legalsat.swizzle import ComposedLayout, Swizzle
+from legalsat.layout.algebra import composition
+from legalsat.layout.inverse import left_inverse, right_inverse
+from legalsat.layout.swizzle import ComposedLayout, Swizzle
 
 
 @st.composite

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import legalsat as ls
 from legalsat.dims import bind
-from legalsat.extract.recheck import recheck
+from legalsat.extract.check.recheck import recheck
 from legalsat.operators import Copy, Operator, Transpose
 from legalsat.plan import InvalidPlan, Plan, from_json
 from legalsat.rules import COPY_RULES
-from legalsat.sites import TmaCopy
 from legalsat.targets import target
+from legalsat.units.sites import TmaCopy
 
 H200 = target("h200")
 D, T = ls.Dim, ls.Tensor

@@ -9,7 +9,7 @@ import pytest
 
 import legalsat as ls
 from legalsat.targets import TARGETS, target
-from legalsat.tensor_map import MAP_TYPES, SWIZZLES
+from legalsat.units.tensor_map import MAP_TYPES, SWIZZLES
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))

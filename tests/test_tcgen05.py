@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from legalsat.backends.ptx.assemble import AssemblyFailed, assemble
 from legalsat.errors import InvalidInput
-from legalsat.extract.fields import Conflict
-from legalsat.extract.tensor_memory import Instruction, choose_instruction
+from legalsat.extract.kernels.tensor_memory import Instruction, choose_instruction
+from legalsat.extract.solve.fields import Conflict
 from legalsat.options import MAJORS, Major
 from legalsat.rules import TENSOR_MEMORY_RULES
 from legalsat.rules.examples.tcgen05 import mma
 from legalsat.targets import target
-from legalsat.tcgen05 import (
+from legalsat.units.tcgen05 import (
     KINDS,
     MAX_SHIFTS,
     InstructionDescriptor,
@@ -32,8 +32,8 @@ from legalsat.tcgen05 import (
     scale_ids,
     scale_steps,
 )
-from legalsat.tcgen05_sites import Tcgen05Mma, TensorMemoryAllocation, TensorMemoryCopy, TensorMemoryTransfer
-from legalsat.tensor_memory_layouts import TRANSFERS
+from legalsat.units.tcgen05_sites import Tcgen05Mma, TensorMemoryAllocation, TensorMemoryCopy, TensorMemoryTransfer
+from legalsat.units.tensor_memory_layouts import TRANSFERS
 
 B200 = target("b200")
 DATA = Path(__file__).parent / "data"

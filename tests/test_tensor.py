@@ -17,7 +17,7 @@ from legalsat.dims import Scaled, bind, dims_of, times
 from legalsat.dtypes import DTYPES, dtype
 from legalsat.operators import Copy, Transpose, access_of, dense_like
 from legalsat.tensor import MAX_RANK, row_major
-from legalsat.tensor_map import MAP_TYPES
+from legalsat.units.tensor_map import MAP_TYPES
 
 T = ls.Tensor
 

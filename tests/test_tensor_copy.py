@@ -22,13 +22,13 @@ from bench.driver_agreement import tensor_map as requested_map
 from legalsat.analyses.described_memory import unlike
 from legalsat.cli import main
 from legalsat.diagnostics import CONSEQUENCES
-from legalsat.driver_arguments import ARGUMENTS, ENUMERATORS
 from legalsat.rules import RULES, TENSOR_MAP_RULES
 from legalsat.rules.causes import FOLLOWS
-from legalsat.sites import TmaCopy
 from legalsat.targets import target
 from legalsat.tensor import plain
 from legalsat.tensor_copy import REDUCTIONS
+from legalsat.units.driver_arguments import ARGUMENTS, ENUMERATORS
+from legalsat.units.sites import TmaCopy
 
 DATA = Path(__file__).parent / "data"
 H200 = "h200"

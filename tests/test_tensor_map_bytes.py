@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.blobs import MAP_BYTES
 from legalsat.cli import main
-from legalsat.tensor_map_bytes import BLACKWELL_BIT, DTYPE_CODES, FIELDS, decode_with_notes
+from legalsat.units.blobs import MAP_BYTES
+from legalsat.units.tensor_map_bytes import BLACKWELL_BIT, DTYPE_CODES, FIELDS, decode_with_notes
 
 DATA = Path(__file__).parent / "data" / "tensor_map_blobs.npz"
 WORDS = struct.Struct("<16Q")

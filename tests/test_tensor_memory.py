@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from legalsat.errors import InvalidInput
-from legalsat.extract.tensor_memory import (
+from legalsat.extract.kernels.tensor_memory import (
     tensor_memory_violations,
 )
 from legalsat.targets import target
-from legalsat.tcgen05 import InstructionDescriptor, Scales
-from legalsat.tensor_memory import (
+from legalsat.units.tcgen05 import InstructionDescriptor, Scales
+from legalsat.units.tensor_memory import (
     Allocate,
     Commit,
     CopyIn,
@@ -30,7 +30,7 @@ from legalsat.tensor_memory import (
     Relinquish,
     Transfer,
 )
-from legalsat.tensor_memory_layouts import (
+from legalsat.units.tensor_memory_layouts import (
     LANE,
     PEER,
     TRANSFERS,

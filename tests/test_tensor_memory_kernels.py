@@ -12,8 +12,8 @@ import pytest
 
 import legalsat as ls
 from legalsat.gemm_plan import GemmPlan
-from legalsat.tcgen05 import kind_of
-from legalsat.tensor_memory import (
+from legalsat.units.tcgen05 import kind_of
+from legalsat.units.tensor_memory import (
     Allocate,
     Commit,
     CopyIn,

@@ -10,11 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legalsat.errors import InvalidInput
-from legalsat.extract.fields import Conflict
-from legalsat.extract.planner import NoLegalLayout
-from legalsat.extract.recorded import open_number
-from legalsat.extract.requirements import Wanted
-from legalsat.extract.tensor_memory import (
+from legalsat.extract.explain.recorded import open_number
+from legalsat.extract.kernels.tensor_memory import (
     Instruction,
     Placement,
     Want,
@@ -23,10 +20,13 @@ from legalsat.extract.tensor_memory import (
     tensor_memory_placement,
     wants_of,
 )
+from legalsat.extract.search.planner import NoLegalLayout
+from legalsat.extract.solve.fields import Conflict
+from legalsat.extract.solve.requirements import Wanted
 from legalsat.rules import TENSOR_MEMORY_RULES
 from legalsat.targets import target
-from legalsat.tcgen05 import Scales
-from legalsat.tcgen05_sites import TensorMemoryAllocation, TensorMemoryPair, TensorMemoryUse
+from legalsat.units.tcgen05 import Scales
+from legalsat.units.tcgen05_sites import TensorMemoryAllocation, TensorMemoryPair, TensorMemoryUse
 
 B200 = target("b200")
 SIZES = (32, 64, 128, 256, 512)

@@ -15,7 +15,7 @@ import legalsat as ls
 from bench.gpu.copies import random_operator
 from legalsat.backends.triton import compile_kernel, compile_vectors, kernel_name, load_module
 from legalsat.backends.triton.adapter import kernel_of, vector_kernel_of
-from legalsat.tensor_map import driver_value
+from legalsat.units.tensor_map import driver_value
 
 SEED, COUNT = 7, 40
 

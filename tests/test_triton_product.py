@@ -16,7 +16,7 @@ from legalsat.backends.triton.product import product_kernel_of, triton_box
 from legalsat.backends.triton.product_program import compiled, image_of, program_of
 from legalsat.gemm_plan import GemmPlan
 from legalsat.runtime.program import MapArgument, Program, program_from_json
-from legalsat.tensor_map import driver_value
+from legalsat.units.tensor_map import driver_value
 
 LARGE = Case("sm_90a", (4096, 4096, 4096), "bf16")
 ODD = Case("sm_90a", (512, 4095, 264), "bf16")

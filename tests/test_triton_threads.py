@@ -19,7 +19,7 @@ from problems import operators
 import legalsat as ls
 from legalsat.backends.triton import VectorKernel, compile_vectors, emit_threads, load_module
 from legalsat.backends.triton.adapter import vector_kernel_of
-from legalsat.extract.planner import cached_plan
+from legalsat.extract.search.planner import cached_plan
 from legalsat.operators import Copy, Operator, Transpose
 from legalsat.plan import Plan
 from legalsat.targets import target

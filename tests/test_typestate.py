@@ -9,10 +9,10 @@ import pytest
 
 from bench import example_pipelines as pipelines
 from bench.pipeline_mutants import Mutant, mutants
-from legalsat.analyses.model_check import explore
-from legalsat.analyses.typestate import TypestateResult, check
-from legalsat.analyses.typestate_program import InvalidPipeline
-from legalsat.pipeline import (
+from legalsat.analyses.protocol.model_check import explore
+from legalsat.analyses.protocol.typestate import TypestateResult, check
+from legalsat.analyses.protocol.typestate_program import InvalidPipeline
+from legalsat.program.pipeline import (
     FIRST,
     Advance,
     Arrive,

@@ -6,7 +6,7 @@ import pytest
 
 from legalsat.backends.ptx.assemble import AssemblyFailed, assemble
 from legalsat.errors import InvalidInput
-from legalsat.wgmma import PAIRS, Wgmma, columns
+from legalsat.units.wgmma import PAIRS, Wgmma, columns
 
 INSTRUCTIONS = [Wgmma(columns(a)[-1], a, b, d) for a, (partners, sums) in PAIRS.items() for b in partners for d in sums]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.resources import files
 
-from legalsat.extract.product_maps import ROW_BYTES, box_columns, result_lies
+from legalsat.extract.kernels.product_maps import ROW_BYTES, box_columns, result_lies
 from legalsat.gemm import Gemm
 from legalsat.product_kernel import ProductKernel
 

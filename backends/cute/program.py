@@ -7,7 +7,7 @@ from legalsat.backends.cute.product import ENTRY, emit
 from legalsat.backends.cute.relayout import matrix_relayout
 from legalsat.backends.host.maps import map_lines
 from legalsat.errors import LegalSatError
-from legalsat.extract.product_maps import (
+from legalsat.extract.kernels.product_maps import (
     Placed,
     by_rows,
     extents,

@@ -18,7 +18,7 @@ from legalsat.backends.host.maps import (
     span_bytes,
 )
 from legalsat.plan import Plan
-from legalsat.tensor_map import TensorMap
+from legalsat.units.tensor_map import TensorMap
 
 _USE = """
 Written by LegalSAT, which it needs no more. Needs cuda.h of CUDA 12.8 or later, and libcuda: link with -lcuda.

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from legalsat.backends import require_bound
-from legalsat.driver_arguments import ENUMERATORS
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.plan import Plan
 from legalsat.printable import shown
-from legalsat.tensor_map import TensorMap, driver_value
+from legalsat.units.driver_arguments import ENUMERATORS
+from legalsat.units.tensor_map import TensorMap, driver_value
 
 # FACTS M-19, as in CUTLASS: drivers up to this version (13.1) may leave the bit set in maps of smaller tensors.
 LAST_QUIRKY_DRIVER = 13010

@@ -18,7 +18,7 @@ from legalsat.backends.host.maps import (
     span_bytes,
 )
 from legalsat.plan import Plan
-from legalsat.tensor_map import TensorMap
+from legalsat.units.tensor_map import TensorMap
 
 _USE = """
 Written by LegalSAT, which it needs no more. Needs cuda.bindings (package cuda-bindings, 12.8 or later) and a driver.

@@ -14,11 +14,11 @@ from legalsat.backends.ptx.sums import AS_THEY_ARE, PACKED
 from legalsat.backends.ptx.tcgen05 import KINDS
 from legalsat.block_plan import BlockPlan
 from legalsat.errors import LegalSatError
-from legalsat.matrix_descriptor import PERIODS, SPANS, MatrixOperand
-from legalsat.mma import Epilogue, Mma
 from legalsat.plan import Plan, View
 from legalsat.tensor import Tensor, plain
-from legalsat.tensor_map import TensorMap
+from legalsat.units.matrix_descriptor import PERIODS, SPANS, MatrixOperand
+from legalsat.units.mma import Epilogue, Mma
+from legalsat.units.tensor_map import TensorMap
 
 _SWIZZLE_BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 _MOST_BLOCKS = 2**31 - 1

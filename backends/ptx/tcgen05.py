@@ -8,7 +8,7 @@ from legalsat.backends.ptx.epilogue import LANES, Staging, stage_row
 from legalsat.backends.ptx.ring import Block, Place, wait
 from legalsat.backends.ptx.text import address, braced
 from legalsat.backends.ptx.wgmma import descriptor, moved
-from legalsat.tcgen05 import kind_of
+from legalsat.units.tcgen05 import kind_of
 
 # The kind of instruction that multiplies elements of a type, of those that are printed.
 KINDS = {name: kind_of(name, name).name for name in ("bf16", "fp16", "tf32", "e4m3", "e5m2", "i8", "u8")}

@@ -6,7 +6,7 @@ from legalsat.backends.ptx.product import Operand
 from legalsat.backends.ptx.ring import Block, Place
 from legalsat.backends.ptx.text import Text, address, braced
 from legalsat.errors import LegalSatError
-from legalsat.wgmma import Wgmma
+from legalsat.units.wgmma import Wgmma
 
 UNIT_BYTES = 16  # in which descriptors count
 

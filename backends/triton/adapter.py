@@ -9,13 +9,13 @@ from legalsat.backends.triton.kernel import CopyKernel, Operand
 from legalsat.backends.triton.text import emit
 from legalsat.backends.triton.threads import Side, VectorKernel, emit_threads
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.extract.views import views_of
-from legalsat.margins import Margin
+from legalsat.extract.search.views import views_of
 from legalsat.operators import Pad, Transpose, margins_of
 from legalsat.plan import Plan, View
-from legalsat.sites import SWIZZLE_SPANS
 from legalsat.tensor import Tensor, plain
-from legalsat.tensor_map import driver_value
+from legalsat.units.sites import SWIZZLE_SPANS
+from legalsat.units.tensor_map import driver_value
+from legalsat.view.margins import Margin
 
 Kernel = TypeVar("Kernel", CopyKernel, VectorKernel)
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from legalsat.backends.triton.tiled import Tiled
 from legalsat.checks import integer, integers
 from legalsat.errors import InvalidInput
-from legalsat.margins import Margin
 from legalsat.printable import shown
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, MAX_RANK
+from legalsat.view.margins import Margin
 
 SHARED_LIMIT = 227 * 1024
 """Bytes of shared memory that one CTA of sm_90 can have (CUDA programming guide, compute capabilities)."""

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from legalsat.block_plan import BlockPlan
 from legalsat.errors import LegalSatError
-from legalsat.extract.product_cost import rates
-from legalsat.matrix_descriptor import MatrixOperand
-from legalsat.mma import Epilogue, Mma
+from legalsat.extract.cost.product_cost import rates
 from legalsat.options import Major
 from legalsat.plan import Plan
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
-from legalsat.tensor_map import TensorMap
+from legalsat.units.matrix_descriptor import MatrixOperand
+from legalsat.units.mma import Epilogue, Mma
+from legalsat.units.tensor_map import TensorMap
 
 # Element types as Triton names them: in signatures, and in `gl`.
 TYPES = {

@@ -32,7 +32,7 @@ from legalsat.runtime.program import (
     needed,
 )
 from legalsat.targets import GRANULE_BYTES
-from legalsat.tensor_map import TensorMap
+from legalsat.units.tensor_map import TensorMap
 
 __all__ = ["image_of", "program_of", "tools_of"]
 

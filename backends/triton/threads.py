@@ -17,7 +17,7 @@ from legalsat.backends.triton.text import RUN_CHECKS, around, copied, mode_table
 from legalsat.backends.triton.tiled import Tiled
 from legalsat.checks import integer, integers
 from legalsat.errors import InvalidInput
-from legalsat.margins import Margin
+from legalsat.view.margins import Margin
 
 KERNEL = "move_tiles"
 WORD_BITS = (8, 16, 32, 64)

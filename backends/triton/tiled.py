@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from legalsat.margins import Margin
+from legalsat.view.margins import Margin
 
 
 class Tiled:

@@ -22,7 +22,7 @@ from bench.foreign_mutants.readings import READ, harm
 from bench.foreign_mutants.recipes import RECIPES
 from bench.foreign_mutants.texts import Source, assembled, sources
 from bench.machine import write
-from legalsat.extract.check_ptx import KernelCheck, check_ptx
+from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
 
 HERE = Path(__file__).parent
 DEVICE = HERE / "device.json"

@@ -47,7 +47,7 @@ def prepare(folder: Path, kinds: list[str]) -> None:
     from legalsat.backends.cute.compile import cubin_of  # noqa: PLC0415 - the GPU's machine has no LegalSAT
     from legalsat.backends.cute.program import program_for  # noqa: PLC0415
     from legalsat.errors import LegalSatError  # noqa: PLC0415
-    from legalsat.extract.product_kernels import product_kernels  # noqa: PLC0415
+    from legalsat.extract.kernels.product_kernels import product_kernels  # noqa: PLC0415
     from legalsat.targets import target  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -442,7 +442,7 @@ def run(folder: Path, only: int | None = None) -> int:
 
 def judge(file: Path) -> None:
     """Print how products compare, how far today's predictions are off, and what the model's first choice loses."""
-    from legalsat.extract.product_kernels import product_kernels  # noqa: PLC0415
+    from legalsat.extract.kernels.product_kernels import product_kernels  # noqa: PLC0415
     from legalsat.targets import target  # noqa: PLC0415
 
     gpu, rows = target(TARGET), [row for row in json.loads(file.read_text())["rows"] if row["us"]]

@@ -40,7 +40,7 @@ MUTANTS_OF, OF_A_KIND = 3, 3  # kernels that faults are planted in, and how many
 def random_plan(draw: random.Random) -> Any:
     """Return the plan of a random product in a random tile with a random ring, None where that fits nothing."""
     import legalsat as ls  # noqa: PLC0415
-    from legalsat.extract import joint  # noqa: PLC0415
+    from legalsat.extract.kernels import joint  # noqa: PLC0415
     from legalsat.targets import target  # noqa: PLC0415
 
     name, gpu = draw.choice(list(TYPES)), target(TARGET)
@@ -97,7 +97,7 @@ def said(plan: Any, text: str) -> list[str]:
     """Return what the checker finds in a kernel's text, told how many bytes the boxes of its maps have."""
     from legalsat.analyses.copy_engine import tx_bytes  # noqa: PLC0415
     from legalsat.backends.ptx import launch_of  # noqa: PLC0415
-    from legalsat.extract.check_ptx import check_ptx  # noqa: PLC0415
+    from legalsat.extract.check.check_ptx import check_ptx  # noqa: PLC0415
 
     launch = launch_of(plan)
     boxes = {name: tx_bytes(tm) for name, tm in zip(launch.parameters, launch.maps, strict=False)}

@@ -65,7 +65,7 @@ def prepare(folder: Path, count: int | None) -> None:
     """Write every kernel of the first `count` products, all if None, and the headers of CuTe that they include."""
     from legalsat.backends.cute.compile import headers  # noqa: PLC0415 - the GPU's machine has no LegalSAT
     from legalsat.backends.cute.program import program_for  # noqa: PLC0415
-    from legalsat.extract.product_kernels import product_kernels  # noqa: PLC0415
+    from legalsat.extract.kernels.product_kernels import product_kernels  # noqa: PLC0415
     from legalsat.targets import target  # noqa: PLC0415
 
     gpu, products, texts = target(TARGET), list[dict[str, Any]](), dict[str, str]()

@@ -44,7 +44,7 @@ def prepare(folder: Path) -> None:
     from bench.gpu.products import entry_of  # noqa: PLC0415
     from legalsat.backends.ptx import emit_ptx  # noqa: PLC0415
     from legalsat.backends.ptx.assemble import assemble  # noqa: PLC0415
-    from legalsat.extract import joint  # noqa: PLC0415
+    from legalsat.extract.kernels import joint  # noqa: PLC0415
     from legalsat.targets import target  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ def run(folder: Path) -> int:
 def judge(file: Path) -> None:
     """Print how far predictions are off, and how much of the fastest tile's speed the model's choice has."""
     import legalsat as ls  # noqa: PLC0415
-    from legalsat.extract import joint  # noqa: PLC0415
+    from legalsat.extract.kernels import joint  # noqa: PLC0415
     from legalsat.targets import target  # noqa: PLC0415
 
     gpu, rows = target(TARGET), json.loads(file.read_text())["rows"]

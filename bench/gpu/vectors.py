@@ -1,6 +1,6 @@
 """How fast do threads copy a matrix in vectors of 2 to 16 bytes, and boxes? `python -m bench.gpu.vectors`.
 
-The answer calibrates the cost model: what a warp's memory instruction takes (`extract/cost.py`). Two steps:
+The answer calibrates the cost model: what a warp's memory instruction takes (`extract/cost/cost.py`). Two steps:
     python -m bench.gpu.vectors prepare FOLDER   plan the copies and write their kernels (needs LegalSAT)
     python bench/gpu/vectors.py run FOLDER       check and time them, write FOLDER/vectors.json (needs torch, triton)
 """

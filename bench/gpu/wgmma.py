@@ -39,7 +39,7 @@ def prepare(folder: Path) -> None:
     """Write everything that a run needs."""
     from bench.gpu import wgmma_kernels, wgmma_plans  # noqa: PLC0415
     from legalsat.backends.ptx.assemble import assemble  # noqa: PLC0415
-    from legalsat.wgmma import Wgmma  # noqa: PLC0415
+    from legalsat.units.wgmma import Wgmma  # noqa: PLC0415
 
     begin = time.time()
     folder.mkdir(parents=True, exist_ok=True)

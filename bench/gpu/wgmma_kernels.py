@@ -11,7 +11,7 @@ barrier, and the image follows.
 from __future__ import annotations
 
 from legalsat.options import Major
-from legalsat.wgmma import Wgmma
+from legalsat.units.wgmma import Wgmma
 
 STEPS = 8
 IMAGE = 1024  # where in the window it begins

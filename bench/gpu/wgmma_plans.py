@@ -22,14 +22,14 @@ from bench.gpu.wgmma_kernels import IMAGE, STEPS
 from legalsat.analyses.matrix_layout import matrix_operand, read_addresses, tile_layout
 from legalsat.dtypes import dtype
 from legalsat.layout import Layout
-from legalsat.matrix_descriptor import PERIODS, SPANS, MatrixDescriptor, MatrixOperand
+from legalsat.layout.swizzle import Swizzle
 from legalsat.options import MAJORS, Major
 from legalsat.rules import MATRIX_RULES, WGMMA_RULES
-from legalsat.sites import MatrixRead, WgmmaMultiply
-from legalsat.swizzle import Swizzle
 from legalsat.targets import target
-from legalsat.tensor_map import SWIZZLES
-from legalsat.wgmma import K_BYTES, TURNED, Wgmma
+from legalsat.units.matrix_descriptor import PERIODS, SPANS, MatrixDescriptor, MatrixOperand
+from legalsat.units.sites import MatrixRead, WgmmaMultiply
+from legalsat.units.tensor_map import SWIZZLES
+from legalsat.units.wgmma import K_BYTES, TURNED, Wgmma
 
 TARGET = "h200"
 NAMES = ("none", "32B", "64B", "128B")

@@ -41,7 +41,7 @@ def candidates(product: Gemm, target: Target, most: int = MOST) -> list[tuple[fl
         most: how many.
     """
     from legalsat.backends.cute.program import program_for  # noqa: PLC0415 - backends import plans
-    from legalsat.extract.product_kernels import product_kernels  # noqa: PLC0415
+    from legalsat.extract.kernels.product_kernels import product_kernels  # noqa: PLC0415
 
     found = product_kernels(product, target, most)
     return [(time / 1000, str(kernel), program_for(product, kernel, target)) for time, kernel in found]

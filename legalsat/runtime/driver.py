@@ -285,7 +285,7 @@ class Device:
 
 def map_arguments(tm: Any) -> dict[str, Any]:
     """Return a tiled `legalsat.TensorMap` as plain values that JSON holds, for `Device.encode`."""
-    from legalsat.tensor_map import driver_value  # noqa: PLC0415 - with numpy, which the rest here can do without
+    from legalsat.units.tensor_map import driver_value  # noqa: PLC0415 - with numpy, which the rest here can do without
 
     enums = ("dtype", "interleave", "swizzle", "l2_promotion", "oob_fill")
     numbers = ("global_dim", "global_stride", "box", "element_stride")

@@ -15,7 +15,7 @@ from legalsat.plan import plain_value
 from legalsat.printable import shown
 from legalsat.runtime.cache import Cache
 from legalsat.tensor import Tensor, plain
-from legalsat.tensor_map import TensorMap
+from legalsat.units.tensor_map import TensorMap
 
 PROGRAM_VERSION = 1
 NUMBER_TYPES = ("u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "fp32", "fp64")

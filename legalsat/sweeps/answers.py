@@ -11,8 +11,8 @@ from typing import Any
 
 from legalsat.attention import Attention
 from legalsat.errors import LegalSatError
-from legalsat.extract.cost import NOMINAL
-from legalsat.extract.product_kernels import best_kernels
+from legalsat.extract.cost.cost import NOMINAL
+from legalsat.extract.kernels.product_kernels import best_kernels
 from legalsat.gemm import ROW_BITS, TILE_ROWS, Gemm, readers_on
 from legalsat.operators import Copy, Transpose
 from legalsat.sweeps.classes import judged

@@ -11,8 +11,8 @@ from functools import lru_cache, partial
 from itertools import count
 
 from legalsat.dtypes import DType
-from legalsat.extract.explain import refused
-from legalsat.extract.tensor_repair import repairs
+from legalsat.extract.explain.explain import refused
+from legalsat.extract.explain.tensor_repair import repairs
 from legalsat.operators import Copy, Operator
 from legalsat.options import Consumer
 from legalsat.rules import RULES

@@ -9,7 +9,6 @@ from html import escape
 from typing import NamedTuple
 
 from legalsat.rules import RULES
-from legalsat.show import byte_count, duration
 from legalsat.sweeps.columns import BAD, LEGAL, REFUSED, REPAIRED
 from legalsat.sweeps.report_explained import Explained
 from legalsat.sweeps.report_numbers import (
@@ -25,6 +24,7 @@ from legalsat.sweeps.report_numbers import (
 )
 from legalsat.sweeps.report_plots import bytes_plot, gain_plot, roofline
 from legalsat.targets import target as as_target
+from legalsat.view.show import byte_count, duration
 
 MOST_BARS = 12  # of operators, types or reasons
 

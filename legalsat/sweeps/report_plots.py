@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from legalsat.extract.cost import NOMINAL
-from legalsat.show import byte_count
+from legalsat.extract.cost.cost import NOMINAL
 from legalsat.sweeps.columns import LEGAL, REFUSED, REPAIRED
 from legalsat.sweeps.report_numbers import Answers, Floats, Ints, Mask
 from legalsat.targets import Device
 from legalsat.targets import target as as_target
+from legalsat.view.show import byte_count
 
 _WIDTH, _HEIGHT = 440, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60, 14, 14, 46

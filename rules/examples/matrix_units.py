@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from legalsat.matrix_descriptor import MatrixWord
 from legalsat.rules.examples.example import Example
 from legalsat.rules.examples.tensor_maps import tiled
-from legalsat.shared_tile import UnreadTile
-from legalsat.sites import MatrixRead, Movement, ProductTypes, WgmmaMultiply
+from legalsat.units.matrix_descriptor import MatrixWord
+from legalsat.units.shared_tile import UnreadTile
+from legalsat.units.sites import MatrixRead, Movement, ProductTypes, WgmmaMultiply
 
 
 def multiply(**fields: Any) -> WgmmaMultiply:

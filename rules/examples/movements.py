@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from legalsat.rules.examples.example import Example
-from legalsat.sites import Movement, RegisterTile, SharedStages, UnitAxes, VectorAccess
+from legalsat.units.sites import Movement, RegisterTile, SharedStages, UnitAxes, VectorAccess
 
 
 def vector(**fields: Any) -> VectorAccess:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from legalsat.pipeline_sites import (
+from legalsat.program.pipeline_sites import (
     Aligned,
     BarrierEnd,
     BarrierPhase,

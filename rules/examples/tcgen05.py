@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from legalsat.rules.examples.example import Example
-from legalsat.tcgen05 import KINDS, InstructionDescriptor, Scales
-from legalsat.tcgen05_sites import (
+from legalsat.units.tcgen05 import KINDS, InstructionDescriptor, Scales
+from legalsat.units.tcgen05_sites import (
     Accumulator,
     Executed,
     InstructionBits,

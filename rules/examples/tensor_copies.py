@@ -7,7 +7,7 @@ from typing import Any
 from legalsat.rules.examples.example import Example
 from legalsat.tensor import Tensor
 from legalsat.tensor_copy import BulkCopy, TensorCopy
-from legalsat.tensor_map import TensorMap
+from legalsat.units.tensor_map import TensorMap
 
 
 def copy(**fields: Any) -> TensorCopy:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from legalsat.rules.examples.example import Example
-from legalsat.sites import TmaCopy
-from legalsat.tensor_map import TensorMap
+from legalsat.units.sites import TmaCopy
+from legalsat.units.tensor_map import TensorMap
 
 
 def tiled(*, stores: bool = False, **fields: Any) -> TmaCopy:

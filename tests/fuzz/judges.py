@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import legalsat as ls
-from legalsat.extract.recheck import recheck
+from legalsat.extract.check.recheck import recheck
 
 MOST = 4096  # elements that are counted one by one
 Arguments = tuple[Any, ...]

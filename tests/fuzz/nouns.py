@@ -13,12 +13,12 @@ import numpy as np
 import legalsat as ls
 from bench.example_pipelines import EXAMPLES
 from bench.pipeline_mutants import mutants
-from legalsat import tcgen05, tensor_memory
-from legalsat.analyses.bank_wavefronts import shared_access
+from legalsat.analyses.banks.bank_wavefronts import shared_access
 from legalsat.dtypes import DTYPES
-from legalsat.int_tuple import Basis
+from legalsat.layout.int_tuple import Basis
 from legalsat.options import MAJORS, Major
-from legalsat.tensor_memory_layouts import repetitions
+from legalsat.units import tcgen05, tensor_memory
+from legalsat.units.tensor_memory_layouts import repetitions
 
 from .draw import Draw
 

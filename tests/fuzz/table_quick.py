@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 import legalsat as ls
-from legalsat import targets, tcgen05, tensor_memory, tensor_memory_layouts
+from legalsat import targets
 from legalsat.dtypes import DTYPES
+from legalsat.units import tcgen05, tensor_memory, tensor_memory_layouts
 
 from . import judges
 from .draw import STRANGE_PATHS, Draw, hostile, text

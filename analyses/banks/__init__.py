@@ -1,0 +1,1 @@
+"""How often banks of shared memory serve an access."""

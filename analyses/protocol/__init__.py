@@ -1,0 +1,1 @@
+"""Programs judged: the typestate check and the model check."""

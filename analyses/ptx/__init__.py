@@ -1,0 +1,1 @@
+"""PTX read, and what its runs must keep."""

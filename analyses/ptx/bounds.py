@@ -1,0 +1,78 @@
+"""What reading one PTX text may take: seconds and memory, so that no text hangs or fills the machine.
+
+Counts of instructions (`extract.ptx_sweep.WORK`) end the check of what compilers print, always at the same place. These
+bounds are for what they do not see, such as control flow that nobody would write.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from legalsat.analyses.ptx.contract import Undecided
+
+SECONDS = 8.0  # of the thread's processor time for a kernel: who else is at work changes no answer
+LEAST_SECONDS = 0.3  # for one of many kernels
+MOST_BYTES = 1 << 30  # by which the process may grow
+_EVERY = 64  # questions between two looks at the memory
+_PAGE = 4096
+_STATM = Path("/proc/self/statm")
+
+
+class Bounds:
+    """The bounds of one text, from now on.
+
+    Args:
+        seconds: after which nothing more is tried.
+        whole: those of which these are a part.
+    """
+
+    def __init__(self, seconds: float = SECONDS, whole: Bounds | None = None) -> None:
+        self.seconds = seconds
+        self._end = time.thread_time() + seconds
+        self._look = time.perf_counter() + seconds
+        self._late = False
+        self._asked = 0
+        self._most: int = _resident() + MOST_BYTES if whole is None else whole._most
+        self._full = False
+
+    @property
+    def left(self) -> float:
+        """Seconds until nothing more is tried."""
+        return max(0.0, self._end - time.thread_time())
+
+    def part(self, count: int) -> Bounds:
+        """Return the bounds of the next of so many parts: nearly twice its share, since most parts take little."""
+        return Bounds(min(self.left, SECONDS, max(2 * self.left / (count + 1), LEAST_SECONDS)), self)
+
+    @property
+    def reason(self) -> str:
+        """Which bound is met, in words; "" for none."""
+        self._asked += 1
+        if not self._asked % _EVERY:
+            self._full |= _resident() > self._most
+        if self._full:
+            return f"not decided within {MOST_BYTES >> 20} MiB of memory"
+        now = time.perf_counter()
+        if now > self._look:  # a thread gets no more processor time than passes, and to ask for it is slow
+            left = self._end - time.thread_time()
+            self._late, self._look = left < 0, now + max(left, 0.0)
+        return f"not decided within {self.seconds:.2g} s" if self._late else ""
+
+    def check(self) -> None:
+        """Go on only within the bounds.
+
+        Raises:
+            Undecided: one is met.
+        """
+        reason = self.reason
+        if reason:
+            raise Undecided(0, reason)
+
+
+def _resident() -> int:
+    """Return the bytes of memory that the process holds; 0 where the system does not tell."""
+    try:
+        return int(_STATM.read_bytes().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0

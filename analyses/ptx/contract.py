@@ -1,0 +1,567 @@
+"""Who knows what has happened: vector clocks over warps and asynchronous units, and who touched shared memory last.
+
+A *line of work* is a warp, or something that finishes by itself in order: the multiplications of a warpgroup, the
+copies of a warp, the phases of a barrier. A warp's clock says of each how far it knows it to have come, whatever the
+order in which things happen: it learns by barriers and waits alone. An access is ordered before what a warp does now
+if its line's time is behind the warp's clock. So one execution tells of all its interleavings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legalsat.analyses.ptx_machine.memory import in_words
+from legalsat.analyses.ptx_machine.shadow import Cells, Regions, Shadow
+from legalsat.diagnostics import Level
+
+CAPACITY = 512  # lines of work of one or two CTAs
+LANES = 32
+EVERY_LANE = 2**LANES - 1
+Clock: TypeAlias = NDArray[np.int32]
+
+# What a finding is about, by the name of a rule of `legalsat.rules.pipeline`.
+KINDS = {
+    "barrier_not_initialised": "a barrier is used before its init, or where the init is not known",
+    "barrier_destroyed": "a barrier is overwritten or invalidated while it is in use",
+    "arrivals_missing": "a phase gets fewer arrivals than its barrier expects",
+    "arrivals_in_excess": "a phase gets more arrivals than its barrier expects, or those of another phase",
+    "arrival_count_out_of_range": "a barrier expects a number of arrivals that none can expect",
+    "bytes_differ": "bytes expected of a phase are not those that come",
+    "phase_missed": "a barrier can be two phases ahead of a wait",
+    "stage_overwritten": "memory is overwritten before those who use it are done",
+    "read_before_full": "memory is read before it is known to be written",
+    "write_not_fenced": "ordinary writes are read by an asynchronous unit without a proxy fence",
+    "operands_released_early": "operands of a multiplication are overwritten before it is waited for",
+    "sums_not_ready": "sums are used before the multiplication is waited for",
+    "sums_not_fenced": "a multiplication begins without its fence",
+    "group_not_committed": "asynchronous work is waited for that belongs to no group",
+    "store_source_reused": "the source of a store is overwritten before the store has read it",
+    "not_drained": "a block ends while asynchronous work on its memory is under way",
+    "tensor_memory_misused": "tensor memory is not freed, or in use when it is",
+    "roles_disagree": "warps wait for what never comes",
+    "pipeline_address_misaligned": "an address or a size is no multiple of what its unit takes",
+    "pipeline_unit_lacking": "the chip that the text is for lacks a unit",
+    "initialisation_not_fenced": "no fence follows the init of a barrier that asynchronous units complete on",
+    "overwrite_not_fenced": "the copy engine overwrites ordinary writes without a proxy fence",
+    "reads_not_fenced": "the copy engine overwrites what threads have read without a proxy fence",
+    "copies_not_fenced": "what cp.async wrote is read by an asynchronous unit without a proxy fence",
+    "named_barrier_out_of_range": "a barrier of the block has another number than 0 to 15, or waits for parts of warps",
+    "remote_block_gone": "a block of a cluster ends while others still reach its memory",
+    "multicast_outside_cluster": "a multicast goes to blocks that the cluster has not",
+    "map_edit_not_ordered": "a tensor map is edited while copies use it, or used before its edit is acquired",
+    "fetched_not_waited": "registers of tcgen05.ld are used before tcgen05.wait::ld",
+    "bystander_overtaken": "a warp that only looks on may be two phases late, and then hangs",
+    "store_not_awaited": "a block ends before its last store is known to have read its source",
+    "tensor_memory_not_fenced": "tensor memory passes through a barrier without the fences of tcgen05",
+    "arrival_without_release": "warps of a block rely on an arrival at the cluster's barrier that releases nothing",
+}
+ARRIVAL = "this arrival"  # of those that may reach a block of a cluster too late
+# What may break where there is nothing to do, such as no round of a loop, and something is waited for all the same.
+OF_NOTHING = frozenset(
+    {"arrivals_missing", "barrier_not_initialised", "not_drained", "remote_block_gone", "roles_disagree"}
+)
+# What documents ask for, but neither hardware nor the compilers at large (FACTS FN-02, FN-04, FN-05): no error.
+WARNINGS = frozenset(
+    {
+        "initialisation_not_fenced",
+        "overwrite_not_fenced",
+        "reads_not_fenced",
+        "copies_not_fenced",
+        "fetched_not_waited",
+        "bystander_overtaken",
+        "store_not_awaited",
+        "tensor_memory_not_fenced",
+        "arrival_without_release",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One break of the contract.
+
+    Attributes:
+        kind: one of `KINDS`.
+        line: of the text, from 1.
+        message: what is wrong, with numbers.
+        note: the other place involved, or the source of the rule.
+        help: what to change.
+        launch: values of parameters of a launch that shows it, such as "n = 1"; "" where any does.
+        also: other lines at which the same is wrong.
+    """
+
+    kind: str
+    line: int
+    message: str
+    note: str
+    help: str
+    launch: str = ""
+    also: tuple[int, ...] = ()
+
+    @property
+    def of_nothing(self) -> bool:
+        """May it be so because there was nothing to do, so that something was left out that is always waited for?"""
+        return self.kind in OF_NOTHING or self.message.endswith(UNWRITTEN)
+
+    @property
+    def level(self) -> Level:
+        """How grave it is, as its rule says."""
+        return "warning" if self.kind in WARNINGS else "error"
+
+
+UNWRITTEN = "which nothing has written"  # what is read, as messages say it
+
+
+class Undecided(Exception):
+    """Something that the machine cannot decide: a line and why."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
+        self.line, self.reason = line, reason
+
+
+_HELP = {
+    "barrier_not_initialised": "initialise the barrier before, and let a block barrier stand between",
+    "barrier_destroyed": "wait for all users of the barrier first",
+    "arrivals_missing": "let the initial count equal the arrivals of a phase",
+    "arrivals_in_excess": "let the initial count equal the arrivals of a phase, and wait between those of two phases",
+    "arrival_count_out_of_range": "expect 1 to 1048575 arrivals",
+    "bytes_differ": "expect the bytes of the boxes that complete on the barrier in this phase",
+    "phase_missed": "let an arrival of the next phase follow this wait, and count its parity by this barrier's turns",
+    "stage_overwritten": "wait until the readers have released the memory",
+    "read_before_full": "wait for the write first",
+    "write_not_fenced": "put fence.proxy.async after the writes, before the barrier that the reader waits at",
+    "operands_released_early": "wait for the group of the multiplication before the stage is released",
+    "sums_not_ready": "wait for the multiplication's group first",
+    "sums_not_fenced": "put wgmma.fence before the first multiplication after the sums were touched",
+    "group_not_committed": "commit the group before waiting for it",
+    "store_source_reused": "wait for the group of the store (.read) and meet the others before writing again",
+    "not_drained": "wait for all groups and phases before the end",
+    "tensor_memory_misused": "wait for all its users, then free it",
+    "roles_disagree": "let all warps meet equally often, and compare parities of the barriers that are waited for",
+    "pipeline_address_misaligned": "move it to the next multiple",
+    "pipeline_unit_lacking": "compile for a chip that has it, or use other means",
+    "initialisation_not_fenced": "give fence.mbarrier_init.release.cluster after the init, before the block meets",
+    "overwrite_not_fenced": "give fence.proxy.async after the writes, before what the load's issuer waits for",
+    "reads_not_fenced": "give fence.proxy.async.shared::cta between the wait for the readers and the load",
+    "copies_not_fenced": "give fence.proxy.async after the wait for the copies, before what reads them is issued",
+    "named_barrier_out_of_range": "use the numbers 0 to 15, and give the threads of all warps that meet",
+    "remote_block_gone": "let the cluster meet before the end, or wait for what the others do",
+    "multicast_outside_cluster": "set a bit for each destination among the CTAs of the cluster",
+    "map_edit_not_ordered": "wait for the copies by the old map before it is edited, then release and acquire the edit",
+    "fetched_not_waited": "give tcgen05.wait::ld before the use",
+    "bystander_overtaken": "let only those wait that go on to use what the phase protects",
+    "store_not_awaited": "give cp.async.bulk.wait_group.read 0 before the end",
+    "tensor_memory_not_fenced": "put tcgen05.fence::before_thread_sync before the barrier, after_thread_sync behind it",
+    "arrival_without_release": "give fence.acq_rel.cluster before the arrival, or let it release",
+}
+
+
+@dataclass(slots=True)
+class Access:
+    """A use of memory: by which line of work, when by its time, where in the text, and what kind of use."""
+
+    agent: int
+    epoch: int
+    line: int
+    kind: str
+
+
+@dataclass(slots=True)
+class Worker:
+    """A warp's clocks.
+
+    Attributes:
+        clock: how far it knows each line of work to be. fenced: the same for what a proxy fence follows.
+        time: its own time. met: its time when its lanes last met. alone: lanes that touched memory since, together.
+        single: the line of work of what one lane does by itself. passed: that of where it has been, whatever it did
+            there: barriers tell it that release nothing.
+        released: what the last fence released of it. likely: what other warps of its block knew when they arrived at
+            the cluster's barrier without a release, None before.
+        trail: a sum over all it has read and written, if that is traced.
+        turn: how often it has waited or met others. used: turns in which it did what others may need: it used shared
+            memory, arrived, or met them.
+        behind: accesses that are known to be before what it does. fenced_behind: behind its fences too, where these
+            are asked for.
+    """
+
+    index: int
+    single: int
+    passed: int
+    clock: Clock
+    fenced: Clock
+    released: tuple[Clock, Clock]
+    time: int = 1
+    met: int = 1
+    alone: int = 0
+    live: int = EVERY_LANE
+    trail: int = 0
+    likely: Clock | None = None
+    turn: int = 0
+    used: set[int] = field(default_factory=set)
+    behind: set[int] = field(default_factory=set)
+    fenced_behind: set[int] = field(default_factory=set)
+
+
+def _unfenced(access: Access, worker: Worker, to_fence: Collection[str]) -> bool:
+    """Whether an access is of a kind that a proxy fence must follow, and none has."""
+    return access.kind in to_fence and bool(worker.fenced[access.agent] <= access.epoch)
+
+
+class Order:
+    """Clocks, accesses and findings of one execution.
+
+    Attributes:
+        seen: cells of shared memory that threads have read and nobody had written.
+        unwritten: by line, how threads or stores have read such memory: the use, the first byte, whether nothing of it
+            was written by anybody.
+        blind: somebody has written where is not known.
+        filled: lines at which something that is read has been written.
+        tensor: lines of work on tensor memory. traced: warps keep a trail of their accesses.
+        doubts: lines and reasons of what is wrong if boxes are as large as is guessed.
+        maps: of accesses that are loads by tensor maps, the map. mixed: by line, maps that fill one operand together.
+    """
+
+    def __init__(
+        self, warps: int, shared_bytes: int, granule: int, regions: Regions | None = None, ranks: int = 1
+    ) -> None:
+        self.warps, self.granule = warps, granule
+        self.capacity = CAPACITY * max(1, ranks // 2)
+        nothing = self.clock(), self.clock()
+        self.workers = [Worker(i, warps + i, 2 * warps + i, self.clock(), self.clock(), nothing) for i in range(warps)]
+        for worker in self.workers:
+            worker.clock[worker.index] = worker.clock[worker.single] = 1
+        self.agents = 3 * warps
+        self.tensor: list[int] = []
+        self.traced = False
+        self.accesses: list[Access] = [Access(0, -1, 0, "none")]
+        self._multiplied: dict[int, tuple[tuple[int, int, int, int], list[int]]] = {}
+        self.shared = Shadow(regions or Regions(shared_bytes // granule + 1))
+        self.shared_bytes = shared_bytes
+        self.findings: dict[tuple[str, int], Finding] = {}
+        self.seen = np.zeros(self.shared.regions.cells, dtype=bool)
+        self.unwritten: dict[int, tuple[str, int, bool]] = {}
+        self.blind = False
+        self.filled: set[int] = set()
+        self.doubts: dict[tuple[int, str], None] = {}
+        self.maps: dict[int, str] = {}
+        self.mixed: dict[int, frozenset[str]] = {}
+
+    def clock(self) -> Clock:
+        """Return a clock that knows of nothing."""
+        return np.zeros(self.capacity, dtype=np.int32)
+
+    def agent(self) -> int:
+        """Return a new line of work."""
+        if self.agents >= self.capacity:
+            raise Undecided(0, f"more than {self.capacity} barriers and units")
+        self.agents += 1
+        return self.agents - 1
+
+    def find(self, kind: str, line: int, message: str, note: str = "", help_: str = "", *, sure: bool = True) -> None:
+        """Add a finding, once for each kind and line; of what is only guessed, that it is open."""
+        if not sure:
+            self.doubts[line, f"{message} ({note}); how many bytes its box has is not known"] = None
+            return
+        self.findings.setdefault((kind, line), Finding(kind, line, message, note, help_ or _HELP[kind]))
+
+    def meet_lanes(self, worker: Worker) -> None:
+        """Let a warp's lanes meet: what each has done so far, all have."""
+        worker.time += 1
+        clock = worker.clock
+        clock[worker.index] = clock[worker.single] = clock[worker.passed] = worker.met = worker.time
+        worker.alone = 0
+
+    def actor(self, worker: Worker, lanes: int) -> int:
+        """Return the line of work to which an access by some lanes belongs, and note that they have made one."""
+        if lanes & lanes - 1 or lanes == worker.live:
+            worker.alone |= lanes
+            return worker.index
+        return worker.single
+
+    def released(self, worker: Worker, lanes: int) -> tuple[Clock, Clock]:
+        """Return the clocks that some lanes pass on now: without what other lanes did since they last met."""
+        if worker.alone & ~lanes:
+            worker.time += 1
+            worker.clock[worker.single] = worker.time
+            clock = worker.clock.copy()
+            clock[worker.index] = worker.met
+            return clock, worker.fenced.copy()
+        self.meet_lanes(worker)
+        return worker.clock.copy(), worker.fenced.copy()
+
+    def release(self, worker: Worker, lanes: int) -> None:
+        """Let some lanes release what they know by a fence, for barriers that release nothing."""
+        clocks = self.released(worker, lanes)
+        worker.released = np.maximum(worker.released[0], clocks[0]), np.maximum(worker.released[1], clocks[1])
+
+    def relaxed(self, worker: Worker) -> tuple[Clock, Clock]:
+        """Return the clocks that a warp passes on without a release: who has been where, and what fences released.
+
+        What is done to tensor memory needs fences of its own, and arrivals that release nothing (PTX ISA, 9.7.16.6.4).
+        """
+        self.meet_lanes(worker)
+        clock, fenced = worker.released[0].copy(), worker.released[1].copy()
+        passed = slice(2 * self.warps, 3 * self.warps)
+        clock[passed] = worker.clock[passed]
+        clock[self.tensor] = worker.clock[self.tensor]
+        return clock, fenced
+
+    def learn(self, worker: Worker, clocks: tuple[Clock, Clock]) -> None:
+        """Let a warp learn what another one passed on."""
+        np.maximum(worker.clock, clocks[0], out=worker.clock)
+        np.maximum(worker.fenced, clocks[1], out=worker.fenced)
+
+    def fence(self, worker: Worker, lanes: int) -> None:
+        """Let all that a warp knows be seen by asynchronous units too."""
+        clock, _ = self.released(worker, lanes)
+        np.maximum(worker.fenced, clock, out=worker.fenced)
+
+    def meet(self, arrivals: Iterable[tuple[Worker, tuple[Clock, Clock]]]) -> None:
+        """Let warps meet at a barrier of the block."""
+        listed = list(arrivals)
+        clock = np.maximum.reduce([c for _, (c, _) in listed])
+        fenced = np.maximum.reduce([f for _, (_, f) in listed])
+        for worker, _ in listed:
+            self.learn(worker, (clock, fenced))
+            worker.used.add(worker.turn)
+            worker.turn += 1
+
+    def cells(self, addresses: Any, size: int) -> Cells:
+        """Return the cells of `size` bytes from each address."""
+        granule = self.granule
+        if isinstance(addresses, int):
+            return slice(addresses // granule, -(-(addresses + size) // granule))
+        first = addresses.astype(np.int64) // granule
+        count = max(1, size // granule)
+        return first if count == 1 else (first[:, None] + np.arange(count)).ravel()
+
+    def ordered(self, access: Access, worker: Worker, own: int = -1) -> bool:
+        """Is an access before what a warp does now, however things interleave?"""
+        agent = access.agent
+        if agent in (worker.index, worker.single, own) or worker.clock[agent] > access.epoch:
+            return True
+        if worker.likely is None or worker.likely[agent] <= access.epoch:
+            return False
+        message = f"{self.use_of(access)} is passed on by an arrival at the cluster's barrier that releases nothing"
+        self.find("arrival_without_release", access.line, message)
+        return True
+
+    def read(  # noqa: PLR0917
+        self, memory: Shadow, cells: Cells, worker: Worker, agent: int, epoch: int, kind: str, line: int
+    ) -> list[int]:
+        """Record a read, and check that it follows the writes; return these, 0 among them if some cells have none."""
+        if kind != "barrier":
+            worker.used.add(worker.turn)
+            self._trace(worker, cells, line)
+        regions = memory.of(cells)
+        # The warps of a warpgroup read the same one after the other, as one line of work at one time.
+        before = self._multiplied.get(id(cells)) if kind == "wgmma" else None
+        same = before is not None and before[0] == (memory.writes, agent, epoch, line)
+        writers = before[1] if before is not None and same else memory.writers_of(regions)
+        if memory is self.shared:
+            if kind in _READS and writers != [0]:
+                self.filled.add(line)
+            if 0 in writers or (kind in _MATRIX and len(writers) > 1):
+                self._note_writers(cells, kind, line, writers)
+        to_fence = _TO_FENCE if kind in _ASYNCHRONOUS else ()
+        for number in self._suspects(writers, worker, agent, to_fence):
+            access = self.accesses[number]
+            if not self.ordered(access, worker, agent):
+                self._read_early(access, kind, line)
+            elif access.kind == "st" and _unfenced(access, worker, to_fence):
+                self.find(
+                    "write_not_fenced",
+                    line,
+                    f"{_USES[kind]} reads shared memory that ordinary stores wrote, with no proxy fence between",
+                    f"written at line {access.line}",
+                    sure=kind != "guess",
+                )
+            elif access.kind == "cp.async" and _unfenced(access, worker, to_fence):
+                self.find(
+                    "copies_not_fenced",
+                    line,
+                    f"{_USES[kind]} reads shared memory that cp.async wrote, with no proxy fence between",
+                    f"written at line {access.line}",
+                    sure=kind != "guess",
+                )
+        if not same:
+            memory.has_read(regions, agent, self._add(agent, epoch, kind, line))
+            if kind == "wgmma":
+                self._multiplied[id(cells)] = (memory.writes, agent, epoch, line), writers
+        return writers
+
+    def has_read(  # noqa: PLR0917
+        self, memory: Shadow, cells: Cells, agent: int, epoch: int, kind: str, line: int
+    ) -> None:
+        """Record a read that needs no check."""
+        memory.has_read(memory.of(cells), agent, self._add(agent, epoch, kind, line))
+
+    def write(  # noqa: PLR0917
+        self,
+        memory: Shadow,
+        cells: Cells,
+        worker: Worker,
+        agent: int,
+        epoch: int,
+        kind: str,
+        line: int,
+        same: bool = True,
+    ) -> int:
+        """Record a write, and check that it follows all uses of what it overwrites.
+
+        `same`: nothing is known to differ between what is written and what is there, so that one store by several warps
+        is taken to write one value.
+        """
+        worker.used.add(worker.turn)
+        self._trace(worker, cells, line)
+        own, to_fence = agent if kind in _IN_ORDER else -1, _TO_FENCE if kind == "load" else ()
+        regions = memory.of(cells)
+        for number in self._suspects(memory.writers_of(regions), worker, own, to_fence):
+            access = self.accesses[number]
+            twice = kind == access.kind == "st" and line == access.line and same
+            if not self.ordered(access, worker, own):
+                if not twice:
+                    self._overwritten(access, kind, line)
+            elif access.kind == "st" and _unfenced(access, worker, to_fence):
+                self.find(
+                    "overwrite_not_fenced",
+                    line,
+                    "a load writes where ordinary stores wrote, with no proxy fence between",
+                    f"written at line {access.line}",
+                )
+        for number in self._suspects(memory.readers_of(regions), worker, agent, to_fence):
+            access = self.accesses[number]
+            if not self.ordered(access, worker, agent):
+                self._overwritten(access, kind, line)
+            elif access.kind == "ld" and _unfenced(access, worker, to_fence):
+                self.find(
+                    "reads_not_fenced",
+                    line,
+                    "a load writes where threads have read, with no proxy fence between",
+                    f"read at line {access.line}",
+                )
+        number = self._add(agent, epoch, kind, line)
+        memory.wrote(regions, number)
+        return number
+
+    def _trace(self, worker: Worker, cells: Cells, line: int) -> None:
+        """Add an access to a warp's trail, so that rounds of a loop are not alike that touch other places."""
+        if self.traced:
+            ends = (cells.start, cells.stop) if isinstance(cells, slice) else (int(cells[0]), int(cells[-1]))
+            worker.trail += hash((line, *ends)) & 2**32 - 1
+
+    def _suspects(self, numbers: list[int], worker: Worker, own: int, to_fence: Collection[str]) -> list[int]:
+        """Return those accesses that are not surely before what a warp does now; of some kinds, behind a fence too.
+
+        A warp forgets nothing, so what is behind it once stays so.
+        """
+        if not numbers:
+            return numbers
+        behind = worker.fenced_behind if to_fence else worker.behind
+        found, accesses, clock = [], self.accesses, worker.clock
+        for number in numbers:
+            if number in behind or not number:
+                continue
+            access = accesses[number]
+            agent, epoch = access.agent, access.epoch
+            if access.kind in to_fence and worker.fenced[agent] <= epoch:
+                found.append(number)
+            elif clock[agent] > epoch or agent in (worker.index, worker.single):
+                if len(numbers) > _FEW:
+                    behind.add(number)
+            elif agent != own:
+                found.append(number)
+        return found
+
+    def _note_writers(self, cells: Cells, kind: str, line: int, writers: list[int]) -> None:
+        """Note a read of what nobody has written, or of an operand that loads by several maps have filled."""
+        if kind in _MATRIX:
+            filled = frozenset(self.maps[number] for number in writers if number in self.maps)
+            if len(filled) > 1:
+                self.mixed[line] = filled
+        elif 0 in writers and kind in _READS:
+            chosen = self.shared.unwritten(cells)
+            if all(not number or self.accesses[number].kind == "load" for number in writers):
+                self.seen[chosen] = True
+            _, first, whole = self.unwritten.get(line, (kind, int(chosen[0]) * self.granule, False))
+            self.unwritten[line] = kind, first, whole or len(writers) == 1
+
+    def judge_reads(self) -> dict[tuple[int, str], None]:
+        """Add findings on reads of shared memory that nobody has written; return what is not decided about them.
+
+        A warp reads at an address for each lane, and may drop what some lanes have read. So only what nobody has
+        written any part of is an error.
+        """
+        open_: dict[tuple[int, str], None] = dict(self.doubts)
+        for line, (kind, first, whole) in self.unwritten.items():
+            what = f"{_USES[kind]} reads shared byte {in_words(first)}"
+            if whole and not self.blind:
+                self.find("read_before_full", line, f"{what}, {UNWRITTEN}")
+            else:
+                open_[line, f"{what}, which nothing is known to have written"] = None
+        return open_
+
+    def _add(self, agent: int, epoch: int, kind: str, line: int) -> int:
+        self.accesses.append(Access(agent, epoch, line, kind))
+        return len(self.accesses) - 1
+
+    @staticmethod
+    def use_of(access: Access) -> str:
+        """Return what an access is, in words."""
+        return _USES[access.kind]
+
+    def _read_early(self, access: Access, kind: str, line: int) -> None:
+        if kind == "barrier":
+            found = "barrier_not_initialised"
+            message = f"{_USES[kind]} may come before the write that it needs"
+        else:
+            found, message = "read_before_full", f"{_USES[kind]} may read before {_USES[access.kind]} is done"
+        self.find(found, line, message, f"written at line {access.line}", sure=kind != "guess")
+
+    def _overwritten(self, access: Access, kind: str, line: int) -> None:
+        found = {
+            "store": "store_source_reused",
+            "wgmma": "operands_released_early",
+            "tcgen05": "operands_released_early",
+            "barrier": "barrier_destroyed",
+        }.get(access.kind, "stage_overwritten")
+        if kind == "free":
+            found = "tensor_memory_misused"
+        self.find(
+            found,
+            line,
+            f"{_USES[kind]} may overwrite memory while {_USES[access.kind]} still uses it",
+            f"used at line {access.line}",
+            sure=access.kind != "guess",
+        )
+
+
+_FEW = 6  # accesses that are quicker looked at again than remembered
+_MATRIX = {"wgmma", "tcgen05"}
+_READS = {"ld", "store"}
+_ASYNCHRONOUS = {*_MATRIX, "store", "guess"}
+_TO_FENCE = {"st", "cp.async", "ld"}  # accesses by threads: what asynchronous units do next is behind their fence
+_IN_ORDER = {"tcgen05", "st.tensor", "ld.tensor", "cp.async"}
+_USES = {
+    "ld": "a load by threads",
+    "st": "a store by threads",
+    "load": "the copy engine's load",
+    "wgmma": "a wgmma",
+    "tcgen05": "a tcgen05 multiplication",
+    "store": "the copy engine's store",
+    "guess": "a store of as many bytes as are written there",
+    "cp.async": "cp.async",
+    "barrier": "an operation on a barrier",
+    "init": "mbarrier.init",
+    "inval": "mbarrier.inval",
+    "alloc": "tcgen05.alloc",
+    "free": "tcgen05.dealloc",
+    "ld.tensor": "tcgen05.ld",
+    "st.tensor": "tcgen05.st",
+}

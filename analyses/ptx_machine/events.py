@@ -1,0 +1,285 @@
+"""What each warp of a run does to barriers, shared memory and units, in order, as the machine follows it.
+
+A program that records is one whose operations are wrapped, so that one that does not costs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from legalsat.analyses.matrix_layout import read_addresses
+from legalsat.analyses.ptx.instruction import Instruction
+from legalsat.analyses.ptx_machine import units
+from legalsat.analyses.ptx_machine.alu import FULL, Value
+from legalsat.analyses.ptx_machine.guards import active, guard_of
+from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine.memory import SHARED_BYTES
+from legalsat.analyses.ptx_machine.places import Places
+from legalsat.analyses.ptx_machine.program import Program
+from legalsat.options import MAJORS, Major
+from legalsat.units.matrix_descriptor import MatrixDescriptor
+
+Spans: TypeAlias = tuple[tuple[int, int], ...]
+_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8}
+_STEP_BYTES = 32  # of K that one multiplication takes
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that lanes of a warp have done.
+
+    Attributes:
+        what: "start", "wait", "arrive", "expect", "load", "store", "read", "write", "multiply", "commit",
+            "wait group", "fence", "meet", "registers", or "lanes" where the lanes of the warp have met.
+        line: in the text. lanes: that did it, as bits.
+        spans: bytes of the machine's shared memory, first and behind the last: the barriers of all lanes, or what is
+            read or written.
+        numbers: of "start" the arrivals; of "wait" the parity; of "arrive" the count at each span; of "expect" the
+            bytes; of "load" the bytes, the barrier and the CTAs as bits, 0 for its own; of "store" the bytes; of "wait
+            group" how many may be pending; of "meet" the number and the threads; of "registers" how many.
+        name: of "expect" "alone" where no arrival goes with it; of "commit" and "wait group" the family, with ".read";
+            of "fence" the kind; of "meet" "cluster arrive", "cluster wait", "sync" or "arrive"; of "load" and "store"
+            the map; of "registers" "inc" or "dec".
+    """
+
+    what: str
+    line: int
+    lanes: int
+    spans: Spans = ()
+    numbers: tuple[int, ...] = ()
+    name: str = ""
+
+
+Seen: TypeAlias = Callable[[Run, Warp, Part, int], Event | None]
+"""What an instruction is about to do with some active lanes."""
+
+
+class Recorder:
+    """Records the events of the runs of a program, from its making on.
+
+    Attributes:
+        streams: of each warp of the cluster, by its index, the events since the last `clear`.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.streams: dict[int, list[Event]] = {}
+        places = [at for at, text in enumerate(program.texts) if text not in {"label", "end"}]
+        for at, i in zip(places, program.chosen, strict=True):
+            seen = _seen(program, i)
+            if seen is not None:
+                program.code[at] = self._recording(program.code[at], seen, program, i)
+
+    def clear(self) -> None:
+        """Forget what was recorded."""
+        self.streams = {}
+
+    def _recording(self, inner: Operation, seen: Seen, program: Program, i: Instruction) -> Operation:
+        line, guard = i.line, guard_of(program, i)
+        looks = i.base == "mbarrier" and i.parts[1] in _WAITS
+        result = program.slot(i.operands[0].split("|")[0].strip(), line) if looks else -1
+
+        def operation(run: Run, warp: Warp, part: Part) -> int | None:
+            lanes, at = active(part, guard, line), part.pc
+            event = seen(run, warp, part, lanes) if lanes else None
+            signal = inner(run, warp, part)
+            # What is not done yet is tried again at the same place, and who looked in vain has not waited.
+            done = signal not in {PARK, BLOCK} or part.pc != at
+            if event is not None and done and (not looks or _holds(part.registers[result], lanes)):
+                self.streams.setdefault(warp.index, []).append(event)
+            return signal
+
+        return operation
+
+
+def _holds(predicate: Value, lanes: int) -> bool:
+    return isinstance(predicate, int) and predicate & lanes == lanes
+
+
+def _seen(program: Program, i: Instruction) -> Seen | None:
+    """Return what tells what an instruction does, None for one that does nothing of this."""
+    made = _MAKERS.get(i.base)
+    return made(program, i) if made is not None else None
+
+
+def _always(what: str, line: int, name: str = "", numbers: tuple[int, ...] = ()) -> Seen:
+    def seen(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
+        return Event(what, line, lanes, (), numbers, name)
+
+    return seen
+
+
+def _listed(addresses: Any, size: int) -> Spans:
+    """Return the spans of all lanes, or the one where they agree."""
+    listed = [addresses] if isinstance(addresses, int) else addresses.tolist()
+    return tuple((one, one + size) for one in listed)
+
+
+def _barrier(program: Program, i: Instruction) -> Seen | None:
+    what, line = i.parts[1], i.line
+    if what not in {"init", "arrive", "expect_tx", *_WAITS}:
+        return None
+    own = int(what not in {"init", "expect_tx"})  # a result stands first
+    place, offset = program.address(i.operands[own], line)
+    rest = i.operands[own + 1 :]
+    number = program.source(rest[0], 32, line) if rest else -1
+    expects, alone = "expect_tx" in i.parts, "alone" if what == "expect_tx" else ""
+
+    def seen(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
+        spans = _listed(units.shared_places(part, place, offset, lanes, line), 8)
+        count = units.one_address(part, number, 0, lanes, line) if number >= 0 else 1
+        if what == "init":
+            return Event("start", line, lanes, spans, (count,))
+        if what in _WAITS:
+            return Event("wait", line, lanes, spans, (count,))
+        each = lanes.bit_count() if len(spans) == 1 else 1
+        return Event("expect" if expects else "arrive", line, lanes, spans, (count * each,), alone)
+
+    return seen
+
+
+def _copy(program: Program, i: Instruction) -> Seen | None:
+    parts, line = i.parts, i.line
+    if "bulk" not in parts:
+        return None
+    if "commit_group" in parts:
+        return _always("commit", line, "bulk")
+    if "wait_group" in parts:
+        pending = program.source(i.operands[0], 32, line)
+        name = "bulk.read" if "read" in parts else "bulk"
+
+        def waits(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
+            return Event("wait group", line, lanes, (), (units.one_address(part, pending, 0, lanes, line),), name)
+
+        return waits
+    if "tensor" not in parts:
+        return None
+    loads = any(one.startswith("mbarrier::complete_tx") for one in parts)
+    of_map = program.address(_map_of(i.operands[1 if loads else 0]), line)
+    shared = program.address(i.operands[0 if loads else 1], line)
+    barrier = program.address(i.operands[2], line) if loads else (0, 0)
+    sends = "multicast::cluster" in parts
+    mask = program.source(i.operands[3], 16, line) if sends else -1
+
+    def copied(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
+        name = program.map_name(units.one_address(part, *of_map, lanes, line))
+        at = units.shared_place(part, *shared, lanes, line)
+        count = run.barriers.boxes.get(name, 0)
+        spans = ((at, at + count),)
+        if not loads:
+            return Event("store", line, lanes, spans, (count,), name)
+        ranks = units.one_address(part, mask, 0, lanes, line) & 0xFFFF if sends else 0
+        return Event("load", line, lanes, spans, (count, units.shared_place(part, *barrier, lanes, line), ranks), name)
+
+    return copied
+
+
+def _map_of(operand: str) -> str:
+    """Return the tensor map of an operand, which has coordinates as well."""
+    return operand.strip("[ ").split(",")[0].strip()
+
+
+def _multiplies(program: Program, i: Instruction) -> Seen | None:
+    what, line = i.parts[1], i.line
+    if what == "fence":
+        return _always("fence", line, "wgmma")
+    if what == "commit_group":
+        return _always("commit", line, "wgmma")
+    if what == "wait_group":
+        pending = program.source(i.operands[0], 32, line)
+
+        def waits(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
+            return Event("wait group", line, lanes, (), (units.one_address(part, pending, 0, lanes, line),), "wgmma")
+
+        return waits
+    shape = re.search(r"\.m64n(\d+)k\d+\.", i.name + ".")
+    if what != "mma_async" or shape is None:
+        return None
+    words = [program.source(one, 64, line) for one in i.operands[1:3] if not one.startswith("{")]
+    flags = i.operands[4:]
+    transposed = [one == "1" for one in flags[-2:]] if len(flags) >= 4 else [False, False]
+    if len(words) == 1:
+        transposed = [len(flags) >= 3 and flags[-1] == "1"]
+    rows = [64, int(shape[1])][-len(words) :]
+    bits = [_BITS.get(one, 0) for one in i.parts[-2:]][-len(words) :]
+
+    def seen(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
+        base = warp.rank * SHARED_BYTES
+        spans = []
+        for word, major, mn, size in zip(words, transposed, rows, bits, strict=True):
+            first, last = _reach(units.one_address(part, word, 0, lanes, line), MAJORS[major], mn, size)
+            spans.append((base + first, base + last))
+        return Event("multiply", line, lanes, tuple(spans))
+
+    return seen
+
+
+@lru_cache(maxsize=1024)
+def _reach(word: int, major: Major, mn: int, bits: int) -> tuple[int, int]:
+    """Return the first byte that one multiplication reads by a descriptor, and that behind the last."""
+    found = read_addresses(MatrixDescriptor.from_word("wgmma", word), major, mn, 8 * _STEP_BYTES // bits, bits)
+    return int(found.min()), int(found.max()) + bits // 8
+
+
+def _fence(program: Program, i: Instruction) -> Seen | None:
+    kinds = {"mbarrier_init": "mbarrier_init", "proxy": ".".join(i.parts[1:3])}
+    return _always("fence", i.line, kinds[i.parts[1]]) if i.parts[1] in kinds else None
+
+
+def _memory(program: Program, i: Instruction) -> Seen | None:
+    """Loads and stores of threads: matrices have rows of 16 bytes, whose addresses their first lanes give."""
+    if units.space_of(i) not in {"shared", ""}:
+        return None
+    line, matrices = i.line, i.base in {"ldmatrix", "stmatrix"}
+    writes = i.base in {"st", "stmatrix"}
+    place, offset = program.address(i.operands[0 if writes else 1], line)
+    count = next((int(one[1]) for one in i.parts if re.fullmatch(r"x[124]", one)), 1)
+    size, chosen = (16, (1 << 8 * count) - 1) if matrices else (units.width_of(i), FULL)
+    places = Places(program.granule, offset, line)
+
+    def seen(run: Run, warp: Warp, part: Part, lanes: int) -> Event | None:
+        reached = places.at(part.registers[place], lanes & chosen, size)
+        if not units.in_shared(run, reached):
+            return None
+        return Event("write" if writes else "read", line, lanes, _listed(reached.addresses, size))
+
+    return seen
+
+
+def _meets(program: Program, i: Instruction) -> Seen | None:
+    parts, line = [one for one in i.parts if one not in {"cta", "aligned"}], i.line
+    if parts[1] == "warp":
+        return _always("lanes", line)
+    if parts[1] == "cluster":
+        return _always("meet", line, f"cluster {parts[2]}")
+    number = program.source(i.operands[0], 32, line)
+    count = program.source(i.operands[1], 32, line) if len(i.operands) > 1 else -1
+
+    def seen(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
+        threads = units.one_address(part, count, 0, lanes, line) if count >= 0 else 0
+        return Event("meet", line, lanes, (), (units.one_address(part, number, 0, lanes, line), threads), parts[1])
+
+    return seen
+
+
+def _registers(program: Program, i: Instruction) -> Seen | None:
+    return _always("registers", i.line, i.parts[1], (int(i.operands[0]),))
+
+
+_WAITS = frozenset({"try_wait", "test_wait"})
+_MAKERS: dict[str, Callable[[Program, Instruction], Seen | None]] = {
+    "mbarrier": _barrier,
+    "cp": _copy,
+    "wgmma": _multiplies,
+    "fence": _fence,
+    "ld": _memory,
+    "st": _memory,
+    "ldmatrix": _memory,
+    "stmatrix": _memory,
+    "bar": _meets,
+    "barrier": _meets,
+    "setmaxnreg": _registers,
+}

@@ -1,0 +1,570 @@
+"""Turns a kernel into what the machine runs: a function for each instruction that matters, and an order of places.
+
+What matters is what steers branches, guards, shared addresses and barriers; the rest, nearly all of the arithmetic, is
+left out.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from legalsat.analyses.ptx.bounds import Bounds
+from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of
+from legalsat.analyses.ptx.parameters import with_direct_parameters
+from legalsat.analyses.ptx.spaces import with_global_loads
+from legalsat.analyses.ptx.text import Kernel, PtxText
+from legalsat.analyses.ptx_machine import branches, registers, units
+from legalsat.analyses.ptx_machine.alike import Alike
+from legalsat.analyses.ptx_machine.alu import (
+    FULL,
+    LANES,
+    Value,
+)
+from legalsat.analyses.ptx_machine.compute import compute
+from legalsat.analyses.ptx_machine.conditions import FALSE, TRUE, Conditions
+from legalsat.analyses.ptx_machine.flow import control_of, is_choice, without
+from legalsat.analyses.ptx_machine.lanes import make_lanes
+from legalsat.analyses.ptx_machine.machine import (
+    EXIT,
+    JUMP,
+    MAP_BASE,
+    PARAMETER,
+    POINTED,
+    POINTER,
+    TENSOR_COLUMNS,
+    TENSOR_STRIPS,
+    Operation,
+    Part,
+    Run,
+    Warp,
+)
+from legalsat.analyses.ptx_machine.memory import MOST_RANKS, RANK_BIT, SHARED_BASE, SHARED_BYTES, place_of
+from legalsat.analyses.ptx_machine.order import BRANCHES, alive, ranks
+from legalsat.analyses.ptx_machine.roles import Roles, roles_of
+from legalsat.analyses.ptx_machine.shadow import Regions, Shadow
+from legalsat.analyses.ptx_machine.slice import LANE_OPERATIONS, slice_of, touches
+from legalsat.analyses.ptx_machine.watch import Watch, watch_all, watching
+
+_OF_LAUNCH = ("%ctaid.", "%clusterid.", "%nclusterid.")  # of which a launch says another one, or the first CTA's
+_SPECIAL = ("%tid.", "%ntid.", "%ctaid.", "%nctaid.", "%laneid", "%warpid", "%nwarpid", "%cluster", "%nclusterid",
+            "%smid", "%gridid", "%dynamic_smem_size", "%total_smem_size", "%is_explicit_cluster", "%lanemask_",
+            "%envreg", "%clock", "%globaltimer")  # fmt: skip
+
+
+# Without a run that comes to these nothing is known of them.
+COVERED = frozenset({"mbarrier", "cp", "wgmma", "tcgen05", "bar", "barrier"})
+
+
+@dataclass
+class Seen:
+    """Which ways runs have taken: outcomes of conditions, by their number, and cases of tables of branches."""
+
+    outcomes: dict[int, int] = field(default_factory=dict)
+    cases: set[tuple[int, int]] = field(default_factory=set)
+
+
+@dataclass
+class Program:
+    """A kernel made ready.
+
+    Attributes:
+        code: a function for each kept instruction. lines, texts: where it stands and what it says.
+        rank: of each place, so that lanes that come first in the kernel's order go first.
+        slots: of registers, constants and special registers. shared: symbols that lie in shared memory.
+        steering: parameters and special registers that what is kept depends on.
+        headers: places that a loop comes back to.
+        sums, fetched: registers that wgmma and tcgen05.ld write.
+        words: does what is stored in shared memory steer anything?
+        flows: lines of stores, and of loads of what they stored.
+        live: of each place, the registers that something may still read, as bits.
+        chosen: the instructions that are kept, `places` where.
+        watches: conditions whose outcomes are noted, `watches_at` by place.
+        bounds: of what the check may take.
+        covered: places and lines of operations that a proof must have come to. reached: those to which runs have come.
+        deciding: of instructions, by identity, the registers that decide the branches on which they depend.
+        only_after: of instructions, by identity, the branch that alone leads to them, and by which outcome.
+        ways: of instructions, by identity, the outcomes of their predicates that must be seen, where not both.
+        asserted: of branches, by identity, the outcome with which no assertion of the kernel fails.
+        firm: registers that more than reads depend on.
+        spread: parameters that stand for words of which more than the first has been read.
+        filled: lines at which a run has read what was written. written: shared memory that any run has written.
+        store_places: bytes of shared memory at which stores of the copy engine have begun in any run.
+        tables: of tables of branches, by place, how many there are and what decides. cases: those that were taken.
+    """
+
+    kernel: Kernel
+    threads: int
+    granule: int
+    code: list[Operation] = field(default_factory=list)
+    bare: list[Operation] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    rank: list[int] = field(default_factory=list)
+    slots: dict[str, int] = field(default_factory=dict)
+    constants: dict[int, int] = field(default_factory=dict)
+    symbols: dict[str, int] = field(default_factory=dict)
+    shared: list[str] = field(default_factory=list)
+    steering: set[str] = field(default_factory=set)
+    headers: set[int] = field(default_factory=set)
+    wait_slots: dict[int, tuple[int, int]] = field(default_factory=dict)
+    sums: frozenset[str] = frozenset()
+    fetched: frozenset[str] = frozenset()
+    needed: set[str] = field(default_factory=set)
+    words: bool = False
+    flows: set[tuple[int, int]] = field(default_factory=set)
+    live: list[int] = field(default_factory=list)
+    _alive: dict[int, list[int]] = field(default_factory=dict)
+    chosen: list[Instruction] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    watches: list[Watch] = field(default_factory=list)
+    watches_at: dict[int, list[tuple[int, Watch]]] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=Bounds)
+    deciding: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    only_after: dict[int, tuple[Instruction, int]] = field(default_factory=dict)
+    ways: dict[int, int] = field(default_factory=dict)
+    asserted: dict[int, int] = field(default_factory=dict)
+    firm: set[str] = field(default_factory=set)
+    spread: set[str] = field(default_factory=set)
+    tables: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
+    _beginnings: dict[tuple[int, int], list[Value]] = field(default_factory=dict)
+    cases: set[tuple[int, int]] = field(default_factory=set)
+    covered: dict[int, int] = field(default_factory=dict)
+    reached: set[int] = field(default_factory=set)
+    store_places: set[int] = field(default_factory=set)
+    filled: set[int] = field(default_factory=set)
+
+    @cached_property
+    def ranks(self) -> int:
+        """CTAs of a cluster."""
+        return math.prod(self.kernel.cluster)
+
+    @cached_property
+    def shared_regions(self) -> Regions:
+        """Shared memory in regions, which the runs of a kernel share."""
+        return Regions(self.ranks * SHARED_BYTES // self.granule + 1)
+
+    @cached_property
+    def written(self) -> Shadow:
+        """Shared memory that any run has written."""
+        return Shadow(self.shared_regions)
+
+    @cached_property
+    def tensor_regions(self) -> Regions:
+        """Tensor memory in regions."""
+        return Regions(self.ranks * TENSOR_STRIPS * TENSOR_COLUMNS)
+
+    @cached_property
+    def predicates(self) -> frozenset[int]:
+        """Places of predicates, which hold a bit a lane."""
+        names = {i.guard for i in self.kernel.instructions}
+        for i in self.kernel.instructions:
+            if i.base == "setp" or i.parts[-1] == "pred":
+                names.update(results_of(i))
+        return frozenset(self.slots[name] for name in names if name in self.slots)
+
+    @cached_property
+    def written_once(self) -> frozenset[str]:
+        """Registers that one instruction alone writes."""
+        counts = Counter(name for i in self.kernel.instructions for name in results_of(i))
+        return frozenset(name for name, count in counts.items() if count == 1)
+
+    @cached_property
+    def edits_maps(self) -> bool:
+        """Does the kernel edit tensor maps, or acquire those that others edit?"""
+        return bool(self.roles.map_stores) or any("tensormap" in i.name for i in self.kernel.instructions)
+
+    def alive(self, at: int) -> list[int]:
+        """Return the places of the registers that something may still read from a place in the code on."""
+        found = self._alive.get(at)
+        if found is None:
+            bits = self.live[at]
+            found = self._alive[at] = [place for place in range(bits.bit_length()) if bits >> place & 1]
+        return found
+
+    # Operands.
+
+    def slot(self, operand: str, line: int) -> int:
+        """Return where an operand's value lies: a register's, or a constant's own place."""
+        found = self.slots.get(operand)
+        if found is not None:
+            return found
+        number = immediate(operand)
+        if number is not None:
+            value = number & (2**64 - 1) if number >= 0 else number
+            return self._constant(operand, value)
+        if operand in self.symbols:
+            return self._constant(operand, self.symbols[operand])
+        if not operand.startswith("%") and not re.match(r"[A-Za-z_$]", operand):
+            raise Undecided(line, f"operand {operand} is not understood")
+        found = self.slots[operand] = len(self.slots)
+        if operand.startswith(_SPECIAL):
+            self.steering.add(operand)
+        return found
+
+    def _constant(self, name: str, value: int) -> int:
+        found = self.slots[name] = len(self.slots)
+        self.constants[found] = value
+        return found
+
+    def source(self, operand: str, bits: int, line: int) -> int:
+        """Return the place of a source of so many bits; negative constants become bits."""
+        number = immediate(operand)
+        if number is not None:
+            return self._constant_slot(number & ((1 << bits) - 1 if bits > 1 else FULL * (number & 1)))
+        return self.slot(operand, line)
+
+    def _constant_slot(self, value: int) -> int:
+        name = f"#{value}"
+        found = self.slots.get(name)
+        return self._constant(name, value) if found is None else found
+
+    def address(self, operand: str, line: int) -> tuple[int, int]:
+        """Return the place of an address's base and the offset that is added."""
+        inside = operand.strip().removeprefix("[").removesuffix("]").strip()
+        found = re.fullmatch(r"([%\w$@.]+)\s*(?:([+-])\s*(-?\s*\w+))?", inside)
+        if found is None:
+            raise Undecided(line, f"address {operand} is not understood")
+        offset = immediate(found[3].replace(" ", "")) if found[3] else 0
+        if offset is None:
+            raise Undecided(line, f"address {operand} is not understood")
+        return self.source(found[1], 64, line), -offset if found[2] == "-" else offset
+
+    def initial(self, run: Run, rank: int, warp: int) -> list[Value]:
+        """Return the registers that a warp of a CTA begins with."""
+        registers = self._beginnings.get((rank, warp))
+        if registers is None:
+            registers = self._beginnings[rank, warp] = [None] * len(self.slots)
+            for place, value in self.constants.items():
+                registers[place] = value
+            for name in self.shared:
+                if name in self.slots:
+                    registers[self.slots[name]] = self.symbols[name] + (rank << RANK_BIT)
+            for name, place in self._specials:
+                registers[place] = self.special({}, name, warp, rank)
+        registers = list(registers)
+        for name, place in self._specials:
+            if name in run.parameters or name.startswith(_OF_LAUNCH):
+                registers[place] = self.special(run.parameters, name, warp, rank)
+        return registers
+
+    @cached_property
+    def _specials(self) -> list[tuple[str, int]]:
+        return [(name, place) for name, place in self.slots.items() if name.startswith(_SPECIAL)]
+
+    def special(self, values: Mapping[str, int], name: str, warp: int, rank: int = 0) -> Value:
+        """Return what a warp of a CTA finds in a special register in a launch with these values.
+
+        The number of the CTA in the grid that is given is that of the cluster's first one.
+        """
+        x, y, z = self.kernel.threads
+        cluster = self.kernel.cluster
+        axis = "xyz".find(name[-1])
+        inside = (rank % cluster[0], rank // cluster[0] % cluster[1], rank // (cluster[0] * cluster[1]))
+        if name.startswith("%tid."):
+            thread = np.arange(LANES * warp, LANES * warp + LANES, dtype=np.uint64)
+            axes = (thread % np.uint64(x), thread // np.uint64(x) % np.uint64(y), thread // np.uint64(x * y))
+            value = axes["xyz".index(name[-1])]
+            return int(value[0]) if (value == value[0]).all() else value
+        fixed: dict[str, Value] = {
+            "%ntid.x": x,
+            "%ntid.y": y,
+            "%ntid.z": z,
+            "%laneid": np.arange(LANES, dtype=np.uint64),
+            "%warpid": warp,
+            "%nwarpid": -(-self.threads // LANES),
+            "%cluster_nctarank": self.ranks,
+            "%cluster_ctarank": rank,
+            "%is_explicit_cluster": int(self.ranks > 1),
+        }
+        if name.startswith("%ctaid."):
+            return values.get(name, 0) + inside[axis]
+        if name in values:
+            return values[name]
+        if name in fixed:
+            return fixed[name]
+        of_axis: dict[str, Callable[[], Value]] = {
+            "%nctaid.": lambda: cluster[axis],
+            "%cluster_nctaid.": lambda: cluster[axis],
+            "%cluster_ctaid.": lambda: inside[axis],
+            "%clusterid.": lambda: values.get(f"%ctaid.{name[-1]}", 0) // cluster[axis],
+            "%nclusterid.": lambda: values.get(f"%nctaid.{name[-1]}", cluster[axis]) // cluster[axis],
+        }
+        found = of_axis.get(name[:-1])
+        return None if found is None else found()
+
+    def parameter(self, values: Mapping[str, int], name: str, offset: int, bits: int) -> Value:
+        """Return what a kernel finds in a parameter in a launch with these values."""
+        key = f"{name}+{offset}" if offset else name
+        if key in values:
+            return values[key] & ((1 << bits) - 1)
+        return self.pointer(key) if bits == 64 else None
+
+    # Parameters.
+
+    @cached_property
+    def roles(self) -> Roles:
+        """What the parameters are by their use."""
+        return roles_of(self.kernel, self.bounds)
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        """What a launch decides."""
+        return Conditions(self)
+
+    @cached_property
+    def alike(self) -> Alike:
+        """What tells launches apart."""
+        return Alike(self)
+
+    @cached_property
+    def decisive(self) -> frozenset[str]:
+        """Parameters and special registers on which a condition or a table of branches depends."""
+        listed = [w.condition.keys for w in self.watches if w.needed] + [keys for _, keys in self.tables.values()]
+        return frozenset().union(*listed)
+
+    def bits(self, key: str) -> int:
+        """Return the bits of a parameter's type, 32 of a special register."""
+        if key.startswith("["):
+            return self.roles.widths[key]
+        found = [p.type for p in self.kernel.parameters if p.name == key.partition("+")[0] and not p.bytes]
+        return int(re.sub(r"\D", "", found[0])) if found else 32
+
+    def is_pointer(self, key: str) -> bool:
+        """Is a parameter, or a part of one, an address by its use?"""
+        return key in self.roles.pointers
+
+    def multiple(self, key: str) -> int:
+        """Return what all values of a parameter that make sense are multiples of."""
+        if key.startswith(("%ctaid.", "%nctaid.")):
+            return self.kernel.cluster["xyz".index(key[-1])]
+        return self.roles.multiples.get(key, 1)
+
+    def pointer(self, key: str) -> int | None:
+        """Return what a pointer is taken for, None where there is no parameter of the name."""
+        if key.startswith("["):  # one that lies where another one points to
+            begin = self.pointer(key[1:-1])
+            return None if begin is None else begin + (POINTER // 2 >> key.count("[") - 1)
+        name, _, offset = key.partition("+")
+        for index, parameter in enumerate(self.kernel.parameters):
+            if parameter.name == name and (parameter.type.endswith("64") or parameter.bytes):
+                return (index + 1) * POINTER + int(offset or 0) * POINTED
+        return None
+
+    def take(self, run: Run) -> None:
+        """Take over which ways a run has seen conditions turn out; what has been seen both ways is watched no more."""
+        self.cases |= run.cases
+        ended = set()
+        for watch, outcome in zip(self.watches, run.outcomes, strict=True):
+            if outcome & ~watch.seen:
+                watch.seen |= outcome
+                if watch.seen == TRUE | FALSE:
+                    ended.add(watch.at)
+        for at in ended:
+            self.watch(at)
+
+    def forget(self) -> Seen:
+        """Let runs begin anew; return what those until now have taken."""
+        taken = Seen({n: w.seen for n, w in enumerate(self.watches)}, self.cases)
+        self.cases, self.reached = set(), set()
+        self.conditions.begin_anew()
+        for watch in self.watches:
+            watch.seen = 0
+        for at in self.watches_at:
+            self.watch(at)
+        return taken
+
+    def watch(self, at: int) -> None:
+        """Let an operation note conditions that have not been seen both ways."""
+        listed = [(n, w) for n, w in self.watches_at.get(at, ()) if w.seen != TRUE | FALSE]
+        before = [(n, w) for n, w in listed if w.condition.used]
+        after = [(n, w) for n, w in listed if not w.condition.used]
+        self.code[at] = watching(self.bare[at], before, after) if listed else self.bare[at]
+
+    def map_name(self, address: int) -> str:
+        """Return the name of a tensor map: that of the parameter in which, or to which, it lies, with the offset."""
+        held = address >= MAP_BASE
+        index, rest = divmod(address - MAP_BASE, PARAMETER) if held else divmod(address - POINTER, POINTER)
+        if not 0 <= index < len(self.kernel.parameters):
+            return f"map at {address:#x}"
+        name = self.kernel.parameters[index].name
+        first, offset = (rest, 0) if held else divmod(rest, POINTED)
+        return name + (f"+{first}" if first else "") + (f" at {offset}" if offset else "")
+
+    # Questions of the machine.
+
+    def waits_at(self, part: Part) -> int | None:
+        """Return the address of the barrier that lanes wait for, if they do."""
+        found = self.wait_slots.get(part.pc)
+        if found is None:
+            return None
+        base = part.registers[found[0]]
+        return int(place_of(base + found[1])) if isinstance(base, int) else None
+
+    def last_of(self, base: str) -> int:
+        """Return the line of the last instruction of a kind."""
+        return max(
+            (line for line, text in zip(self.lines, self.texts, strict=True) if text.startswith(base)), default=0
+        )
+
+
+def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None) -> Program:
+    """Make a kernel ready to run.
+
+    Raises:
+        Undecided: it uses something that is not understood, such as calls or clusters, or meets a bound.
+    """
+    x, y, z = kernel.threads
+    shared = {symbol.name for symbol in (*text.shared, *kernel.shared)}
+    bounds, kernel = bounds or Bounds(), with_global_loads(with_direct_parameters(kernel), shared)
+    program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds)
+    if not program.ranks:
+        raise Undecided(kernel.line, "the launch decides how many CTAs a cluster has")
+    if program.ranks > MOST_RANKS:
+        raise Undecided(kernel.line, f"clusters of {program.ranks} CTAs, more than the {MOST_RANKS} that a GPU takes")
+    at = SHARED_BASE
+    used = {name for i in kernel.instructions for one in i.operands for name in names_in(one)}
+    held = [symbol for symbol in (*text.shared, *kernel.shared) if symbol.name in used]  # the others are other kernels'
+    for symbol in sorted(held, key=lambda s: s.bytes == 0):
+        at = -(-at // max(symbol.alignment, 16)) * max(symbol.alignment, 16)
+        program.symbols[symbol.name] = at
+        program.shared.append(symbol.name)
+        at += symbol.bytes
+    for i, parameter in enumerate(kernel.parameters):
+        program.symbols[parameter.name] = MAP_BASE + i * PARAMETER
+    control = control_of(kernel, bounds)
+    kept = slice_of(program, kernel.instructions, control)
+    dropped = [n for n, i in enumerate(kernel.instructions) if is_choice(i) and not kept[n]]
+    instructions, labels = without(kernel, dropped, control.joins)
+    for n in dropped:
+        kept[n] = control.joins[n] != n + 1
+    _build(program, instructions, labels, kept)
+    return program
+
+
+def _granule(kernel: Kernel) -> int:
+    """Return the bytes that all accesses to shared memory by threads are multiples of, at most 4."""
+    sizes = {4}
+    for i in kernel.instructions:
+        if i.base in {"ld", "st"} and not {"global", "param", "const", "local"} & set(i.parts):
+            found = re.fullmatch(r"[busf](\d+)", i.parts[-1])
+            sizes.add(int(found[1]) // 8 if found else 4)
+    return min(sizes)
+
+
+# Making functions.
+
+
+def _build(program: Program, instructions: list[Instruction], labels: dict[str, int], kept: list[bool]) -> None:
+    kernel = program.kernel
+    targets: dict[int, list[str]] = {}
+    for label, at in labels.items():
+        targets.setdefault(at, []).append(label)
+    places: dict[str, int] = {}
+    chosen: list[tuple[str, Instruction | None]] = []
+    for n in range(len(instructions) + 1):
+        if n in targets:
+            for label in targets[n]:
+                places[label] = len(chosen)
+            chosen.append(("label", None))
+        if n < len(instructions) and kept[n]:
+            chosen.append(("", instructions[n]))
+    chosen.append(("end", None))
+    line = kernel.line
+    for at, (what, instruction) in enumerate(chosen):
+        if instruction is None:
+            program.code.append(_end if what == "end" else _label)
+            program.texts.append(what)
+        else:
+            line = instruction.line
+            operation = _operation(program, instruction, places, at)
+            if instruction.base in COVERED:
+                program.covered[at] = instruction.line
+                operation = _covering(operation, at)
+            program.code.append(operation)
+            program.texts.append(instruction.name)
+        program.lines.append(line)
+    program.bare = list(program.code)
+    program.places = [at for at, (_, i) in enumerate(chosen) if i is not None]
+    program.chosen = [i for _, i in chosen if i is not None]
+    watch_all(program, chosen)
+    registers.join_idle(program.code)
+    program.rank = ranks(program, chosen, places)
+    program.live = alive(program, chosen, places)
+    for at in program.headers:
+        program.code[at] = _header(at)
+
+
+def _covering(inner: Operation, at: int) -> Operation:
+    """Return an operation that notes that a run has come to it."""
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        run.reached.add(at)
+        return inner(run, warp, part)
+
+    return operation
+
+
+def _end(run: Run, warp: Warp, part: Part) -> int:
+    return EXIT
+
+
+def _label(run: Run, warp: Warp, part: Part) -> int | None:
+    if len(warp.parts) > 1 and not part.seen:
+        # Others may be here, or before it in the kernel's order.
+        part.seen = True
+        return JUMP
+    part.seen, part.gathers = False, None
+    return None
+
+
+def _header(at: int) -> Operation:
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        signal = _label(run, warp, part)
+        if signal is None:
+            run.remember(warp, part, at)
+        return signal
+
+    return operation
+
+
+def _operation(program: Program, i: Instruction, places: dict[str, int], at: int) -> Operation:
+    """Return what an instruction does; where it is not understood, that is said when it is reached."""
+    base = i.base
+    flow = {"bra": branches.make_branch, "brx": branches.make_table}
+    try:
+        if base in flow:
+            return flow[base](program, i, places)
+        if base in BRANCHES:
+            return branches.make_end(program, i) if base in {"ret", "exit"} else branches.make_stop(program, i)
+        if base in LANE_OPERATIONS:
+            return make_lanes(program, i)
+        effect = base in units.EFFECTS or base in {"bar", "barrier"}
+        if effect and (base == "wgmma" or not touches(i, program.sums | program.fetched) or "ld" in i.parts[:2]):
+            return units.make(program, i, at)
+        return _touching(program, i, at)
+    except (LookupError, ValueError, TypeError, Undecided):
+        return units.refused(program, i)
+
+
+def _touching(program: Program, i: Instruction, at: int) -> Operation:
+    """Return what an instruction does to its registers, with a check where matrix units write these."""
+    if not touches(i, program.sums | program.fetched):
+        return compute(program, i)
+    inner = None
+    if i.base == "ld":
+        inner = compute(program, i)
+    elif units.is_effect(i):
+        inner = units.make(program, i, at)
+    elif any(r in program.needed for r in results_of(i)):
+        inner = compute(program, i)
+    if i.base in registers.COPIES or (i.base in registers.PACKS and not touches(i, program.sums)):
+        return registers.make_copy(i, inner)
+    return registers.make_touch(program, i, inner)

@@ -1,0 +1,109 @@
+"""Registers that matrix units write: what may be done with them before the unit's work is waited for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from legalsat.analyses.ptx.instruction import Instruction, names_in, results_of
+from legalsat.analyses.ptx_machine.machine import PASS, Operation, Part, Run, Warp
+
+
+class Idle:
+    """An operation that only looks at registers that a matrix unit may still write.
+
+    Where no unit has anything under way, a sequence of these is passed in one step.
+    """
+
+    def __init__(self, operation: Operation, *, unfences: bool) -> None:
+        self.operation, self.unfences, self.following = operation, unfences, 0
+
+    def __call__(self, run: Run, warp: Warp, part: Part) -> int | None:
+        """Look, or pass all that follow."""
+        if self.following and not warp.sums and not warp.fetches:
+            if self.unfences:
+                warp.wgmma_fenced = False
+            part.pc += self.following
+            return PASS
+        return self.operation(run, warp, part)
+
+
+def join_idle(code: list[Operation]) -> None:
+    """Let operations that only look at registers know how many of their kind follow."""
+    following, unfences = 0, False
+    for operation in reversed(code):
+        if isinstance(operation, Idle):
+            unfences |= operation.unfences
+            operation.following, operation.unfences = following, unfences
+            following += 1
+        else:
+            following, unfences = 0, False
+
+
+# What compilers place between a matrix unit's write of registers and the wait for it: copies, and conversions that they
+# move no further than the wait; and what packs what comes from tensor memory into wider registers.
+COPIES = frozenset({"mov", "cvt"})
+PACKS = frozenset({"mov", "cvt", "shl", "or"})
+
+
+def sources_of(i: Instruction) -> list[str]:
+    """Return the registers that an instruction reads, its first operand being what it writes."""
+    return [name for one in i.operands[1:] for name in names_in(one)]
+
+
+def make_copy(i: Instruction, inner: Operation | None) -> Operation:
+    """Return a copy of registers that a matrix unit may still write: assemblers rename them, so no harm is done yet."""
+    results, sources = results_of(i), sources_of(i)
+    alone, to_one = (sources[0], results[0]) if len(sources) == len(results) == 1 else ("", "")
+
+    def passed_on(pending: dict[str, int]) -> None:
+        if alone:
+            number = pending.get(alone)
+            if number is not None:
+                pending[to_one] = number
+            elif to_one in pending:
+                del pending[to_one]
+            return
+        found = [pending[source] for source in sources if source in pending]
+        for to in results:
+            if found:
+                pending[to] = max(found)
+            else:
+                pending.pop(to, None)
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if warp.sums:
+            passed_on(warp.sums)
+        if warp.fetches:
+            passed_on(warp.fetches)
+        return inner(run, warp, part) if inner is not None else None
+
+    return operation if inner is not None else Idle(operation, unfences=False)
+
+
+def make_touch(program: Any, i: Instruction, inner: Operation | None) -> Operation:
+    """Return the check that no unit may still write a register that is touched, around what the instruction does."""
+    line = i.line
+    found = [n for one in i.operands for n in names_in(one)]
+    sums, fetched = ([n for n in found if n in names] for names in (program.sums, program.fetched))
+    writes = [n for n in sums if n in names_in(i.operands[0])] if i.base not in {"st", "red"} else []
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        if warp.sums or warp.fetches:
+            retired = warp.retired["wgmma"]
+            for name in sums:
+                if warp.sums.get(name, -1) >= retired:
+                    run.order.find("sums_not_ready", line, f"{name} is touched while a wgmma may still write it")
+                    break
+            done = max((warp.fetches[name] for name in fetched if name in warp.fetches), default=-1)
+            if done >= warp.fetched:
+                # The registers are tracked: who uses them has waited, for this fetch and for those before.
+                run.order.find("fetched_not_waited", line, "registers of tcgen05.ld are used before tcgen05.wait::ld")
+                warp.fetched = done + 1
+                warp.fetches = {name: number for name, number in warp.fetches.items() if number > done}
+                clock, agent = warp.worker.clock, run.agent("ld.tensor", warp.index)
+                clock[agent] = max(clock[agent], done + 1)
+        if writes:
+            warp.wgmma_fenced = False
+        return inner(run, warp, part) if inner is not None else None
+
+    return operation if inner is not None else Idle(operation, unfences=bool(writes))

@@ -1,0 +1,193 @@
+"""What a kernel's parameters are by their use: pointers, counts, sizes, or addresses.
+
+A 64-bit parameter may be a pointer or a count. A pointer reaches the address of an access by additions alone; a count
+is compared, or scaled first. Bytes of bulk copies and places in shared memory are multiples of 8, 16 or 128.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from legalsat.analyses.ptx.bounds import Bounds
+from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of
+from legalsat.analyses.ptx.text import Kernel
+from legalsat.analyses.ptx_machine import units
+from legalsat.analyses.ptx_machine.conditions import keys_of_load
+from legalsat.analyses.ptx_machine.data import name_of, widths_of, words_of
+
+_DIRECT = {"mov", "cvta", "add", "sub", "selp", "or", "cvt", "shfl"}
+WARP = 32  # threads, of which barriers of the block take multiples
+_GREATEST = 4096
+_POINTERS = 2  # that lead one to the next to a word
+
+
+@dataclass
+class Roles:
+    """Parameters by their use.
+
+    Attributes:
+        pointers: those that are addresses. multiples: what others must be multiples of, where that is not 1.
+        map_stores: numbers of the stores to global memory at pointers by which copies find tensor maps.
+        words: loads of words in memory that are as good as parameters, by identity, with the pointer to them.
+        widths: of parameters and such words, in bits.
+        anywhere: such words by which is written to generic addresses, so that they may be any.
+    """
+
+    pointers: set[str] = field(default_factory=set)
+    multiples: dict[str, int] = field(default_factory=dict)
+    map_stores: frozenset[int] = frozenset()
+    words: dict[int, str] = field(default_factory=dict)
+    widths: dict[str, int] = field(default_factory=dict)
+    anywhere: set[str] = field(default_factory=set)
+
+
+def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
+    """Return what the parameters of a kernel are by their use.
+
+    Raises:
+        Undecided: it takes longer than the bounds allow.
+    """
+    scales = _scales(kernel.instructions, {}, bounds)
+    words = words_of(kernel.instructions, scales)
+    for _ in range(_POINTERS if words else 0):  # words may be pointers, or make others larger
+        scales = _scales(kernel.instructions, words, bounds)
+        words = words_of(kernel.instructions, scales)
+    found = Roles({p.name for p in kernel.parameters if p.pointer}, words=words)
+    found.widths = widths = _widths(kernel.instructions) | widths_of(kernel.instructions, words, units.width_of)
+    for i in kernel.instructions:
+        if i.base == "cvta":
+            direct = {key for key, scale in scales.get(i.operands[1], {}).items() if scale == 1}
+            found.pointers |= {key for key in direct if len(direct) == 1 and widths.get(key) == 64}
+    maps: set[str] = set()
+    for i in kernel.instructions:
+        for name in _maps(i):
+            maps |= {key for key, scale in scales.get(name, {}).items() if scale == 1 and widths[key] == 64}
+    found.pointers |= maps
+    found.map_stores = frozenset(
+        n
+        for n, i in enumerate(kernel.instructions)
+        if i.base == "st"
+        and units.space_of(i) == "global"
+        and any(not maps.isdisjoint(scales.get(name, {})) for name in _addresses(i))
+    )
+    for i in kernel.instructions:
+        for name in _addresses(i):
+            held = scales.get(name, {})
+            sums = {key for key, scale in held.items() if scale == 1 and widths.get(key) == 64}
+            if i.base != "ld" and units.space_of(i) == "":
+                found.anywhere |= {key for key in sums if key.startswith("[")}
+            if not sums & found.pointers and units.space_of(i) not in {"shared", "param", "local"}:
+                found.pointers |= sums
+        for name, multiple in _multiples(i):
+            for key, scale in scales.get(name, {}).items():
+                if key not in found.pointers and scale < multiple:
+                    found.multiples[key] = max(found.multiples.get(key, 1), multiple // scale)
+    found.multiples = {k: m for k, m in found.multiples.items() if k not in found.pointers}
+    return found
+
+
+def _widths(instructions: Iterable[Instruction]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for i in instructions:
+        if i.base == "ld" and units.space_of(i) == "param":
+            keys = keys_of_load(i)
+            found.update(dict.fromkeys(keys, 8 * units.width_of(i) // len(keys)))
+    return found
+
+
+def _scales(instructions: list[Instruction], words: Mapping[int, str], bounds: Bounds) -> dict[str, dict[str, int]]:
+    """Return of each register the parameters of which it is a sum, with the power of two that each is multiplied by."""
+    found: dict[str, dict[str, int]] = {}
+    flows: list[tuple[str, str, int]] = []
+    for i in instructions:
+        if i.base == "ld" and units.space_of(i) == "param":
+            for to, key in zip(results_of(i), keys_of_load(i), strict=True):
+                found.setdefault(to, {})[key] = 1
+        elif id(i) in words:
+            for to in results_of(i):
+                found.setdefault(to, {})[name_of(words[id(i)])] = 1
+        elif i.operands and not i.operands[0].startswith(("{", "[")):
+            flows += [(i.operands[0], source, by) for source, by in _factors(i)]
+    moved = True
+    while moved:
+        bounds.check()
+        moved = False
+        for to, source, by in flows:
+            for key, scale in found.get(source, {}).items():
+                new, held = min(scale * by, _GREATEST), found.setdefault(to, {})
+                if new < held.get(key, 2 * _GREATEST):
+                    held[key], moved = new, True
+    return found
+
+
+def _factors(i: Instruction) -> list[tuple[str, int]]:
+    """Return what an instruction adds up, and the power of two by which it multiplies each."""
+    sources = i.operands[1:]
+    if i.base in _DIRECT:
+        return [(one, 1) for one in (sources[:2] if i.base == "selp" else sources)]
+    if i.base == "shl" and len(sources) == 2:
+        by = immediate(sources[1])
+        return [(sources[0], 1 << by)] if by is not None and 0 <= by < 32 else []
+    if i.base in {"mul", "mad"} and "hi" not in i.parts:
+        numbers = [immediate(one) for one in sources[:2]]
+        found = [
+            (one, number & -number if number else _GREATEST)
+            for one, number in zip(sources[:2], numbers[::-1], strict=True)
+            if number is not None
+        ]
+        if numbers == [None, None]:
+            found = [(one, _GREATEST) for one in sources[:2]]  # by an unknown number: no sum any more
+        return found + [(one, 1) for one in sources[2:]]
+    return []
+
+
+def _addresses(i: Instruction) -> list[str]:
+    if i.base not in {
+        "ld",
+        "st",
+        "atom",
+        "red",
+        "cp",
+        "prefetch",
+        "prefetchu",
+        "tensormap",
+        "applypriority",
+        "discard",
+    }:
+        return []
+    return [names_in(one)[0] for one in i.operands if one.startswith("[") and names_in(one)]
+
+
+def _maps(i: Instruction) -> list[str]:
+    """Return registers that hold the address of a tensor map."""
+    if i.base == "cp" and "tensor" in i.parts:
+        return [names_in(one)[0] for one in i.operands if one.startswith("[") and "{" in one and names_in(one)]
+    return [names_in(i.operands[0])[0]] if "tensormap" in i.parts and i.base == "prefetch" else []
+
+
+def _multiples(i: Instruction) -> list[tuple[str, int]]:
+    """Return registers that must hold multiples of something: shared addresses, and bytes of bulk copies."""
+    found = []
+    places = [(n, names_in(one)[0]) for n, one in enumerate(i.operands) if one.startswith("[") and names_in(one)]
+    if i.base in {"bar", "barrier"} and i.parts[1:2] not in {("warp",), ("cluster",)}:
+        found += [(name, WARP) for one in i.operands[1:2] for name in names_in(one)]
+    elif i.base == "mbarrier":
+        found += [(name, 8) for _, name in places]
+        if "expect_tx" in i.parts and not i.operands[-1].startswith("["):
+            found.append((i.operands[-1], 16))
+    elif i.base == "cp" and "bulk" in i.parts and len(i.operands) > 1:
+        tensor = "tensor" in i.parts
+        loads = any(p.startswith("mbarrier") for p in i.parts)
+        at = 0 if loads else 1
+        found += [(name, 128 if tensor else 16) for n, name in places if n == at]
+        found += [(name, 8) for n, name in places if loads and n == (2 if tensor else 3)]
+        if not tensor:
+            found.append((i.operands[2], 16))
+    elif i.base in {"st", "ld"} and units.space_of(i) == "shared":
+        found += [(name, min(16, units.width_of(i))) for _, name in places]
+    elif i.base == "cp" and len(i.operands) > 2:
+        found += [(name, immediate(i.operands[2]) or 16) for n, name in places if n == 0]
+    elif i.base in {"ldmatrix", "stmatrix"}:
+        found += [(name, 16) for _, name in places]
+    return found

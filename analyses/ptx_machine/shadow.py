@@ -1,0 +1,167 @@
+"""Who wrote each place of a memory last and who has read it since, kept for regions instead of single cells.
+
+Kernels touch the same sets of cells again and again: stages, barriers, rows of lanes. Cells that no access has told
+apart so far share a region, and so one entry. Regions are only ever split, and are kept for all runs of a kernel. Most
+sets are one region or a few, for which plain lists are quicker than arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Cells: TypeAlias = Any  # a slice, or an array of indices
+Indices: TypeAlias = NDArray[np.intp]
+_WINDOW = 4096  # cells that are looked at together
+
+
+class Regions:
+    """The partition of a memory's cells by the accesses seen so far.
+
+    Args:
+        cells: how many cells the memory has.
+    """
+
+    def __init__(self, cells: int) -> None:
+        self.cells = cells
+        self.label = np.zeros(cells, dtype=np.int32)
+        self.parents = [0]
+        self._sizes = [cells]
+        self._known: dict[object, list[int]] = {}
+        self._users: list[list[object]] = [[]]
+        self._held: list[Cells] = []
+
+    def of(self, cells: Cells) -> list[int]:
+        """Return the regions of which these cells consist; the list grows when one of them is split.
+
+        Arrays that cannot be written to are known by identity.
+        """
+        key: object
+        if isinstance(cells, slice):
+            key = cells.start, cells.stop
+        elif cells.flags.writeable:
+            key = cells.tobytes()
+        else:
+            key = id(cells)
+        found = self._known.get(key)
+        if found is not None:
+            return found
+        if not isinstance(cells, slice) and not cells.flags.writeable:
+            self._held.append(cells)
+        listed = np.arange(self.cells)[cells] if isinstance(cells, slice) else np.unique(cells)
+        labels = self.label[listed]
+        regions, counts = np.unique(labels, return_counts=True)
+        chosen = []
+        for region, count in zip(regions.tolist(), counts.tolist(), strict=True):
+            chosen.append(region if count == self._sizes[region] else self._split(region, listed[labels == region]))
+        for region in chosen:
+            self._users[region].append(key)
+        self._known[key] = chosen
+        return chosen
+
+    def _split(self, region: int, inside: Indices) -> int:
+        new = len(self.parents)
+        self.label[inside] = new
+        self.parents.append(region)
+        self._sizes[region] -= inside.size
+        self._sizes.append(inside.size)
+        self._users.append(list(self._users[region]))
+        for key in self._users[region]:
+            self._known[key].append(new)
+        return new
+
+
+class Shadow:
+    """Who wrote each cell of a memory last, and who has read it since: numbers of accesses, 0 for none.
+
+    Args:
+        regions: the cells, told apart as far as needed.
+
+    Attributes:
+        writes: how many there have been.
+    """
+
+    def __init__(self, regions: Regions) -> None:
+        self.regions = regions
+        self._writer = [0] * len(regions.parents)
+        self._readers: list[dict[int, int] | None] = [None] * len(regions.parents)  # None: nobody
+        self._slots: dict[int, int] = {}
+        self.writes = 0
+
+    def of(self, cells: Cells) -> list[int]:
+        """Return the regions of which cells consist, which have the history of those from which they were split."""
+        found = self.regions.of(cells)
+        if len(self._writer) < len(self.regions.parents):
+            self._follow()
+        return found
+
+    def _follow(self) -> None:
+        for parent in self.regions.parents[len(self._writer) :]:
+            self._writer.append(self._writer[parent])
+            readers = self._readers[parent]
+            self._readers.append(readers and dict(readers))
+
+    def writers_of(self, regions: list[int]) -> list[int]:
+        """Return the accesses that wrote regions last; among them 0 if nobody has written some of them."""
+        writer = self._writer
+        return [writer[regions[0]]] if len(regions) == 1 else sorted({writer[one] for one in regions})
+
+    def readers_of(self, regions: list[int]) -> list[int]:
+        """Return the last access of each agent that has read regions since they were written."""
+        latest = dict(self._readers[regions[0]] or ()) if len(regions) == 1 else dict[int, int]()
+        for one in regions if len(regions) > 1 else ():
+            held = self._readers[one]
+            if held:
+                for slot, access in held.items():
+                    if access > latest.get(slot, 0):
+                        latest[slot] = access
+        return [latest[slot] for slot in sorted(latest)]
+
+    def wrote(self, regions: list[int], access: int) -> None:
+        """Note the access that wrote regions: nobody has read them since."""
+        self.writes += 1
+        writer, readers = self._writer, self._readers
+        for one in regions:
+            writer[one] = access
+            readers[one] = None
+
+    def has_read(self, regions: list[int], agent: int, access: int) -> None:
+        """Note the access by which an agent read regions."""
+        slot, readers = self._slots.setdefault(agent, len(self._slots)), self._readers
+        for one in regions:
+            held = readers[one]
+            if held is not None:
+                held[slot] = access
+            else:
+                readers[one] = {slot: access}
+
+    def unwritten(self, cells: Cells) -> Indices:
+        """Return those of the cells that nothing has written."""
+        regions = self.of(cells)
+        empty = [one for one in regions if not self._writer[one]]
+        listed: Indices = np.arange(cells.start, cells.stop) if isinstance(cells, slice) else cells
+        return listed if len(empty) == len(regions) else listed[np.isin(self.regions.label[cells], empty)]
+
+    def join(self, other: Shadow) -> None:
+        """Take what another one of the same regions knows to be written for written here too."""
+        for one in (self, other):
+            if len(one._writer) < len(one.regions.parents):
+                one._follow()
+        self._writer = list(map(max, self._writer, other._writer))
+
+    def length(self, begin: int, most: int, good: Callable[[int], bool]) -> int:
+        """Return how many cells from one on, at most so many, were last written by accesses that are good."""
+        if len(self._writer) < len(self.regions.parents):
+            self._follow()
+        chosen = {number for number in set(self._writer) if number and good(number)}
+        which = np.array([number in chosen for number in self._writer])
+        label, at, end = self.regions.label, begin, min(begin + most, self.regions.cells)
+        while at < end:
+            found = which[label[at : min(at + _WINDOW, end)]]
+            if not found.all():
+                return at + int(np.argmin(found)) - begin
+            at += found.size
+        return end - begin

@@ -1,0 +1,1 @@
+"""Programs, PTX and plans checked."""

@@ -1,0 +1,296 @@
+"""Checks the asynchronous contract on real PTX: runs its kernels for chosen parameters, and says what that proves.
+
+What a launch decides, whole-number parameters and the grid, is swept (`extract.ptx_sweep`): counts of rounds until the
+state of each loop has repeated, and values that turn each condition round. One run tells of all interleavings
+(`analyses.ptx_contract`). What depends on data is not decided, and said so with its line.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from legalsat.analyses.ptx.bounds import SECONDS, Bounds
+from legalsat.analyses.ptx.contract import Finding, Undecided
+from legalsat.analyses.ptx.contract_units import lacking
+from legalsat.analyses.ptx.instruction import operation_of
+from legalsat.analyses.ptx.text import Kernel, PtxText, parse
+from legalsat.analyses.ptx_machine.program import Program, compile_kernel
+from legalsat.errors import InvalidInput
+from legalsat.extract.check.check_arguments import arguments
+from legalsat.extract.check.check_block import extents_of, take_block, words
+from legalsat.extract.check.ptx_clusters import clusters_of
+from legalsat.extract.check.ptx_least import Precondition, counts_of, sweep_from_least
+from legalsat.extract.check.ptx_names import one_a_cause, title_of, told
+from legalsat.extract.check.ptx_sweep import MISREAD, WORK, Sweep, not_understood
+from legalsat.targets import target as as_target
+
+LARGE = 500  # instructions of a kernel that may take its time
+MOST_LARGE = 4  # such kernels of a text for which there is more of it
+MORE_TIME = 1.5  # times what a kernel has had, for which it is begun anew
+
+
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """What the check could not decide: the line of the text, 0 for the whole kernel, and why."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCheck:
+    """What was found about one kernel.
+
+    Attributes:
+        name: of the entry point. line: where it stands.
+        findings: breaks of the contract. unproven: what is not decided.
+        warnings: what documents ask for, but no hardware is known to need.
+        runs: how many executions. parameters: values tried, by name. boxes: bytes of each map's box, where known.
+        assumed: those of them that follow from the bytes expected and read, not from the text itself.
+        seconds: taken. work: instructions that were followed.
+        block: threads of a block that are assumed since the text names them as the most; "" where it fixes them.
+        cluster: CTAs of a cluster along x, y and z, where the text does not say it and it is assumed.
+        conditions: what a launch must keep to, since the kernel breaks for less.
+        covered: by name of barriers and asynchronous operations: how many runs have come to, and how many there are.
+        unreached: lines of the others.
+    """
+
+    name: str
+    line: int
+    findings: tuple[Finding, ...]
+    unproven: tuple[Unproven, ...]
+    runs: int
+    parameters: dict[str, tuple[int, ...]]
+    boxes: dict[str, int]
+    seconds: float
+    warnings: tuple[Finding, ...] = ()
+    assumed: dict[str, int] = field(default_factory=dict)
+    block: str = ""
+    cluster: tuple[int, int, int] | None = None
+    work: int = 0
+    covered: dict[str, tuple[int, int]] = field(default_factory=dict)
+    unreached: tuple[int, ...] = ()
+    conditions: tuple[Precondition, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The name in short, as the source has it."""
+        return title_of(self.name)
+
+    @property
+    def reached(self) -> tuple[int, int]:
+        """How many of the barriers and asynchronous operations runs have come to, and how many there are."""
+        return sum(one for one, _ in self.covered.values()), sum(all_ for _, all_ in self.covered.values())
+
+    @property
+    def proven(self) -> bool:
+        """Nothing is wrong, and nothing is left open, in all launches that keep to `conditions`."""
+        return not self.findings and not self.unproven
+
+
+@dataclass(frozen=True, slots=True)
+class PtxCheck:
+    """What was found about a PTX text.
+
+    Attributes:
+        target: such as "sm_90a".
+        kernels: one for each entry point.
+    """
+
+    target: str
+    kernels: tuple[KernelCheck, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Breaks of the contract in all kernels."""
+        return tuple(f for k in self.kernels for f in k.findings)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What documents ask for, but no hardware is known to need."""
+        return tuple(f for k in self.kernels for f in k.warnings)
+
+    @property
+    def unproven(self) -> tuple[Unproven, ...]:
+        """What is not decided in all kernels."""
+        return tuple(u for k in self.kernels for u in k.unproven)
+
+    @property
+    def proven(self) -> bool:
+        """Every kernel keeps the contract for all values of its parameters."""
+        return all(k.proven for k in self.kernels)
+
+
+def check_ptx(
+    text: str,
+    target: str | None = None,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    box_bytes: Mapping[str, int] | None = None,
+    block: int | Sequence[int] | None = None,
+    grid: int | Sequence[int] | None = None,
+    seconds: float | None = SECONDS,
+) -> PtxCheck:
+    """Check the barriers, copies and matrix units of each kernel in a PTX text.
+
+    Args:
+        text: PTX, as a compiler or this library prints it.
+        target: a GPU or architecture that the text must be for, such as "h200" or "sm_90a"; its own when left out.
+        parameters: values of whole-number parameters by name, which are then not swept; `%ctaid.x` and the like too.
+        box_bytes: bytes of a box by the name of the tensor map's parameter; recovered from the text where it can be.
+        block: threads of a block along x, y and z, or x alone, of the kernels whose text does not fix them by
+            `.reqntid`; what `.maxntid` allows is assumed when left out.
+        grid: blocks along x, y and z, or x alone; swept when left out.
+        seconds: of processor time for the whole text; None for so many for each of its large kernels, four at most.
+
+    Raises:
+        NotPtx: the text is no PTX, or is larger than any that is read.
+        InvalidInput: the target is another one, a name is no parameter, a value no whole number, or no kernel can be
+            launched with such blocks.
+        UnknownTarget: the target is none that is known.
+    """
+    module = parse(text)
+    if target is not None and target != module.target and as_target(target).architecture != module.target:
+        raise InvalidInput(f"the text is for {module.target}, not {target}; leave the target out or give that one")
+    fixed, boxes = arguments(module, parameters, box_bytes)
+    fixed = take_block(module, block, fixed) | _grid(grid, fixed)
+    found = _in_time(module, fixed, boxes, seconds)
+    units = [lacking(module.target, kernel) for kernel in module.kernels]
+    return PtxCheck(
+        module.target, tuple(replace(one, findings=w + one.findings) for w, one in zip(units, found, strict=True))
+    )
+
+
+def _in_time(module: PtxText, fixed: dict[str, int], boxes: dict[str, int], seconds: float | None) -> list[KernelCheck]:
+    """Check all kernels in the seconds that a text may take: each in its share, then those that need more."""
+    kernels = module.kernels
+    large = sum(len(kernel.instructions) >= LARGE for kernel in kernels)
+    bounds = Bounds(SECONDS * min(max(large, 1), MOST_LARGE) if seconds is None else seconds)
+    found: list[KernelCheck] = []
+    late: dict[int, float] = {}
+    for n, kernel in enumerate(kernels):
+        part = bounds.part(len(kernels) - n)
+        found.append(_checked(module, kernel, fixed, boxes, part))
+        if not part.left:
+            late[n] = part.seconds
+    for count, n in enumerate(late):
+        part = bounds.part(len(late) - count)
+        if part.seconds > MORE_TIME * late[n]:
+            found[n] = _checked(module, kernels[n], fixed, boxes, part)
+    return found
+
+
+def _grid(grid: int | Sequence[int] | None, parameters: Mapping[str, int]) -> dict[str, int]:
+    """Return the blocks of a grid as values of `%nctaid`."""
+    if grid is None:
+        return {}
+    if any(name.startswith("%nctaid.") for name in parameters):
+        raise InvalidInput("the grid is given twice; leave out either grid or %nctaid")
+    return {f"%nctaid.{axis}": count for axis, count in zip("xyz", extents_of(grid, "the grid"), strict=True)}
+
+
+def _checked(
+    module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict[str, int], bounds: Bounds
+) -> KernelCheck:
+    """Check a kernel in the cluster that its text says, or in the first that nothing speaks against."""
+    shapes = clusters_of(kernel)
+    if len(shapes) == 1:
+        return _check(module, replace(kernel, cluster=shapes[0]), fixed, boxes, bounds)
+    best: KernelCheck | None = None
+    wrong: list[KernelCheck] = []
+    left = WORK
+    for shape in shapes:
+        found = _check(module, replace(kernel, cluster=shape), fixed, boxes, bounds, left)
+        found, left = replace(found, cluster=shape), left - found.work
+        late = not bounds.left  # so that it may leave little open because little was run
+        if not found.findings and (best is None or (not late and len(found.unproven) < len(best.unproven))):
+            best = found
+        if found.findings:
+            wrong.append(found)
+        if found.proven or left < 0 or late:
+            break
+    if best is not None:
+        return best
+    least = min(wrong, key=lambda one: len(one.findings))
+    one, likeliest = least.findings[0], " x ".join(map(str, least.cluster or ()))
+    reason = f"the launch decides the cluster, and in none of {len(wrong)} that were tried it is right"
+    open_ = Unproven(kernel.line, f"{reason}; in one of {likeliest} CTAs {one.message}, at line {one.line}")
+    return KernelCheck(kernel.name, kernel.line, (), (open_,), 0, {}, {}, 0.0)
+
+
+def _check(  # noqa: PLR0917
+    module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict[str, int], bounds: Bounds, work: int = WORK
+) -> KernelCheck:
+    started = time.monotonic()
+    sweep: Sweep | None = None
+    reason, line = "", kernel.line
+    conditions: tuple[Precondition, ...] = ()
+    try:
+        program = compile_kernel(module, kernel, bounds)
+        sweep = Sweep(program, fixed, dict(boxes), most=work)
+        sweep, conditions = sweep_from_least(sweep)
+        conditions += counts_of(sweep)
+    except Undecided as stop:
+        reason, line = stop.reason, stop.line or line
+    except MISREAD as error:
+        # Text that no compiler prints; whatever it means, it is not proven.
+        reason = not_understood(error)
+    if sweep is None:
+        open_ = (Unproven(line, reason),)
+        return KernelCheck(kernel.name, kernel.line, (), open_, 0, {}, {}, time.monotonic() - started)
+    if reason:
+        sweep.unproven[0 if reason == bounds.reason else line, reason] = None
+
+    sweep.leave_open_what_may_be_dropped()
+
+    def shown(finding: Finding) -> Finding:
+        message, launch = told(kernel.name, finding.message), told(kernel.name, finding.launch)
+        return replace(finding, message=message, launch=launch)
+
+    known = kernel.threads_known or kernel.threads_at_most or not _shares(module, kernel, program)
+    if not known:
+        reason = f"neither .reqntid, .maxntid nor a given block says how many threads: {program.threads} are tried"
+        sweep.unproven[kernel.line, reason] = None
+    findings = sorted(map(shown, sweep.findings.values()), key=lambda f: (f.line, f.kind))
+    if not known:  # with other blocks it may be right
+        sweep.unproven |= {(f.line, f"with blocks of {program.threads} threads: {f.message}"): None for f in findings}
+        findings = []
+    findings = one_a_cause(findings)
+    return KernelCheck(
+        kernel.name,
+        kernel.line,
+        tuple(findings),
+        tuple(Unproven(line, told(kernel.name, reason)) for line, reason in sorted(sweep.unproven)),
+        sweep.runs,
+        {name: tuple(sorted(values)) for name, values in sorted(sweep.tried.items())},
+        dict(sorted(sweep.boxes.items())),
+        time.monotonic() - started,
+        tuple(sorted(map(shown, sweep.warnings.values()), key=lambda f: (f.line, f.kind))),
+        sweep.assumed,
+        words(kernel.threads) if kernel.threads_at_most else "",
+        work=sweep.work,
+        covered=_covered(program),
+        unreached=tuple(sorted({line for at, line in program.covered.items() if at not in program.reached})),
+        conditions=tuple(replace(one, name=told(kernel.name, one.name)) for one in conditions) if not findings else (),
+    )
+
+
+def _shares(module: PtxText, kernel: Kernel, program: Program) -> bool:
+    """Do the threads of a block meet, or share memory? If not, their number does not matter."""
+    symbols = {one.name for one in (*module.shared, *kernel.shared)}
+    words = {word for i in kernel.instructions for operand in i.operands for word in re.split(r"[^\w$.%@]+", operand)}
+    named = not symbols.isdisjoint(words) or any("shared" in i.name for i in kernel.instructions)
+    return named or bool(program.covered)
+
+
+def _covered(program: Program) -> dict[str, tuple[int, int]]:
+    """Return by name how many barriers and asynchronous operations runs have come to, and how many there are."""
+    found: dict[str, tuple[int, int]] = {}
+    for at in sorted(program.covered):
+        name = operation_of(program.texts[at])
+        reached, count = found.get(name, (0, 0))
+        found[name] = reached + (at in program.reached), count + 1
+    return found

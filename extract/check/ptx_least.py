@@ -1,0 +1,256 @@
+"""Preconditions of a launch: the least values of parameters from which a kernel that breaks for smaller ones is right.
+
+Many kernels take for granted that there is something to do: one tile, or as many rounds as their ring has stages. Runs
+that go wrong say for which values; here the least ones are found from which the same runs are right, and the kernel is
+swept again from there. Only if nothing is wrong then is it proven, under that condition. What breaks for a size that
+is no small one, or for one above a size that is right, is an error of the kernel, and so is a race for any size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from legalsat.analyses.ptx_machine.program import Seen
+from legalsat.extract.check.ptx_sweep import Sweep, Values
+from legalsat.extract.check.ptx_values import sweep_all
+
+MOST = 4096  # that a least value may be, or
+MOST_ROUNDS = 8  # rounds of the parameter's loop
+_GROWTH = 4  # from one guess to the next
+_SWEEPS = 3  # that begin at other least values
+_PROBES = 3
+_PROBE_WORK = 50_000  # instructions of one run that looks for a least value
+
+
+@dataclass(frozen=True, slots=True)
+class Precondition:
+    """What a launch must keep to.
+
+    Attributes:
+        name: of a parameter. least: its least value. multiple: what it is a multiple of. exactly: what it is.
+        pointer: whether it points somewhere.
+        line, below: what breaks otherwise, and where.
+    """
+
+    name: str
+    least: int
+    line: int
+    below: str
+    multiple: int = 1
+    exactly: int = 0
+    pointer: bool = False
+
+    def __str__(self) -> str:
+        if self.exactly:
+            return f"{self.name} is {self.exactly} (else: {self.below}, at line {self.line})"
+        if self.pointer:
+            return f"{self.name} is not null (else: {self.below}, at line {self.line})"
+        if self.multiple > 1:
+            return f"{self.name} is a multiple of {self.multiple} (else: {self.below}, at line {self.line})"
+        return f"{self.name} is at least {self.least} (below: {self.below}, at line {self.line})"
+
+
+def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
+    """Sweep a kernel; where it goes wrong, again without launches that are too small for it.
+
+    Args:
+        first: a sweep that nothing has been run of.
+
+    Returns:
+        The sweep to go by, and what it takes for granted.
+    """
+    boxes, fixed, multiples = dict(first.boxes), dict(first.fixed), first.program.roles.multiples
+    before = dict(multiples)
+    sweep_all(first)
+    sweep, work, runs = first, first.work, first.runs
+    found: dict[str, Precondition] = {}
+    shared: dict[str, Precondition] = {}
+    seen, earlier = Seen(), list[Values]()
+    for _ in range(_SWEEPS):
+        if not sweep.failing or (not sweep.findings and not sweep.missed):
+            break
+        earlier += sweep.ran
+        taken = first.program.forget()
+        seen = Seen({n: w | seen.outcomes.get(n, 0) for n, w in taken.outcomes.items()}, seen.cases | taken.cases)
+        search = _Search(sweep, boxes, first.most - work)
+        more = {} if shared else search.shared_tiles()
+        shared |= more
+        if not more:
+            more = search.preconditions(found)
+            found |= more
+        work, runs = work + search.work, runs + search.runs
+        first.program.forget()
+        if not more or work > first.most:
+            break
+        whole = {name: one.multiple for name, one in shared.items()}
+        multiples |= whole
+        least = {name: one.least for name, one in found.items()}
+        sweep = Sweep(first.program, fixed, dict(boxes), first.most - work, least=least, whole=whole)
+        sweep.excused, sweep.earlier = seen, earlier
+        sweep_all(sweep)
+        work, runs = work + sweep.work, runs + sweep.runs
+        if any(one.least > most_of(sweep, name) for name, one in found.items()):
+            break
+        if not sweep.findings and not sweep.missed:
+            sweep.work, sweep.runs = work, runs
+            return sweep, (*shared.values(), *found.values())
+    multiples.clear()
+    multiples |= before
+    first.work, first.runs = work, runs
+    if first.late or work > first.most:
+        _leave_open_what_is_small(first)
+    return first, ()
+
+
+def _leave_open_what_is_small(sweep: Sweep) -> None:
+    """Call nothing wrong that breaks for the least sizes, or that a right run exceeds: no time was left."""
+    program = sweep.program
+    wrong = [values for values, *_ in sweep.failing]
+    right = [values for values in sweep.ran if values not in wrong]
+
+    def small(values: Values) -> bool:
+        sizes = [n for n in values if n in program.decisive and not n.startswith("%") and not program.is_pointer(n)]
+        least = any(values[n] <= program.multiple(n) for n in sizes)
+        return least or any(more.get(name, n) > n for more in right for name, n in values.items())
+
+    if all(of_nothing and small(values) for values, _, _, of_nothing in sweep.failing):
+        for finding in sweep.findings.values():
+            reason = f"{finding.message}; whether that is so for small launches alone is not decided in time"
+            sweep.unproven[finding.line, reason] = None
+        sweep.findings.clear()
+
+
+def counts_of(sweep: Sweep) -> tuple[Precondition, ...]:
+    """Return what parameters must be that say how many bytes come, for the boxes that are assumed."""
+    lines = {min(keys): line for line, keys in sweep.program.conditions.expected.items() if len(keys) == 1}
+    below = "the bytes expected are not those of the boxes"
+    return tuple(Precondition(k, 0, lines.get(k, 0), below, exactly=n) for k, n in sweep.counts_of.items())
+
+
+def most_of(sweep: Sweep, name: str) -> int:
+    """Return the greatest value that a condition may ask for, by what a sweep has shown of the parameter's loops."""
+    step = sweep.steps.get(name, 0)
+    return MOST_ROUNDS * step if step else MOST
+
+
+class _Search:
+    """Looks for the least values from which runs that went wrong are right."""
+
+    def __init__(self, sweep: Sweep, boxes: dict[str, int], most: int) -> None:
+        self.sweep, self.boxes, self.most = sweep, boxes, most
+        self.work = self.runs = 0
+        self._known: dict[tuple[tuple[str, int], ...], bool] = {}
+
+    def shared_tiles(self) -> dict[str, Precondition]:
+        """Return parameters of which each CTA of a cluster must get as many tiles as the others."""
+        ranks = self.sweep.program.ranks
+        listed = sorted(self.sweep.failing, key=lambda one: sum(map(abs, one[0].values())))
+        if ranks == 1 or not all(of_nothing for *_, of_nothing in listed):
+            return {}
+        for name, step in self.sweep.steps.items():
+            multiple = step * ranks
+            uneven = [one for one in listed if step and one[0].get(name, 0) % multiple]
+            whole = [{**v, name: -(-v[name] // multiple) * multiple} for v, *_ in uneven[:_PROBES]]
+            if whole and all(map(self._right, whole)):
+                _, line, reason, _ = uneven[0]
+                return {name: Precondition(name, 0, line, reason, multiple)}
+        return {}
+
+    def preconditions(self, known: dict[str, Precondition]) -> dict[str, Precondition]:
+        """Return preconditions that leave out every run that went wrong; none where there are no such."""
+        found: dict[str, Precondition] = {}
+        listed = sorted(self.sweep.failing, key=lambda one: sum(map(abs, one[0].values())))
+        if not all(of_nothing for _, _, _, of_nothing in listed):
+            return {}
+        for values, line, reason, _ in listed:
+            if any(values.get(name, one.least) < one.least for name, one in found.items()):
+                continue
+            raised = self._raised(values)
+            if raised is None:
+                return {}
+            for name, least in raised.items():
+                if name not in found or found[name].least < least:
+                    found[name] = Precondition(name, least, line, reason, pointer=self.sweep.program.is_pointer(name))
+        smallest = {name: min(v.get(name, one.least) for v, *_ in listed) for name, one in found.items()}
+        return {name: one for name, one in found.items() if smallest[name] < one.least or name in known}
+
+    def _raised(self, values: Values) -> Values | None:
+        """Return the least values of some parameters from which a run is right; None where it never is."""
+        names = [n for n in values if n in self.sweep.program.decisive and not n.startswith("%")]
+        names = [n for n in names if not self.sweep.program.is_pointer(n)]
+        names.sort(key=lambda n: not self.sweep.steps.get(n))  # counts of rounds before all else
+        for name in (n for n in values if values[n] == 0 and self.sweep.program.is_pointer(n)):
+            pointer = self.sweep.program.pointer(name)
+            if pointer is not None and self._right({**values, name: pointer}):
+                return {name: 1}
+        for chosen in (*([n] for n in names), *([names] if len(names) > 1 else ())):
+            for guess in self._guesses(values, chosen):
+                if self._right({**values, **guess}):
+                    for name in guess:
+                        guess[name] = self._lowest(guess[name], values[name], self._at(values, guess, name))
+                    raised = {name: least for name, least in guess.items() if least > values[name]}
+                    return raised if self._right_only_above(values, raised) else None
+        return None
+
+    def _at(self, values: Values, raised: Values, name: str) -> Callable[[int], bool]:
+        return lambda value: self._right({**values, **raised, name: value})
+
+    def _guesses(self, values: Values, names: list[str]) -> Iterator[Values]:
+        """Yield greater and greater values of some parameters, up to the most that a condition may ask for."""
+        size = 1
+        while size <= MOST:
+            raised = {
+                n: max(values[n], min(size * self.sweep.program.multiple(n), most_of(self.sweep, n))) for n in names
+            }
+            if raised != {n: values[n] for n in names}:
+                yield raised
+            size *= _GROWTH
+
+    def _lowest(self, high: int, low: int, right: Callable[[int], bool]) -> int:
+        """Return the least value that is right, of which one is right and one is the least that may be."""
+        if right(low):
+            return low
+        while high - low > 1:
+            middle = (low + high) // 2
+            if right(middle):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _right_only_above(self, values: Values, raised: Values) -> bool:
+        """Were all runs that differ in one parameter alone, and have a smaller one than is asked for, wrong too?
+
+        That nothing breaks where there is nothing to do tells of parts of a round, but not of whole ones: who has
+        thought of none, and breaks for one, has no precondition but a fault.
+        """
+        wrong = [v for v, *_ in self.sweep.failing]
+        whole = {name for name in raised if 0 < self.sweep.steps.get(name, 0) <= values[name]}
+        smaller = (
+            tried
+            for tried in self.sweep.ran
+            for name, least in raised.items()
+            if -(name in whole) < tried.get(name, least) < least and {**tried, name: values[name]} == values
+        )
+        return all(tried in wrong for tried in smaller)
+
+    def _right(self, values: Values) -> bool:
+        """Does a run with these values keep the contract to its end?"""
+        key = tuple(sorted(values.items()))
+        if key not in self._known:
+            self._known[key] = self._tried(values)
+        return self._known[key]
+
+    def _tried(self, values: Values) -> bool:
+        program, sweep = self.sweep.program, self.sweep
+        if self.work > self.most or program.bounds.reason:
+            return False
+        probe = Sweep(program, sweep.fixed, dict(sweep.boxes if sweep.counts_of else self.boxes))
+        probe.run(values, limit=_PROBE_WORK)
+        ended = values in probe.ran and not probe.zeros
+        if ended and probe.unsized:
+            probe.size_boxes([values])
+        self.work += probe.work
+        self.runs += probe.runs
+        return ended and not probe.findings

@@ -1,0 +1,534 @@
+"""Runs of one kernel for chosen values of what a launch decides, and what they show together.
+
+Runs are the dear part, so each answers several questions: which loops a parameter makes longer and by which step, after
+how many rounds the state of each loop repeats, which ways branches go, and what breaks the contract.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from legalsat.analyses.ptx.boxes import Boxes, boxes_of, idle_maps, mixed_operands
+from legalsat.analyses.ptx.contract import UNWRITTEN, Finding, Undecided
+from legalsat.analyses.ptx.instruction import shortened
+from legalsat.analyses.ptx_machine.alu import NoLaunch
+from legalsat.analyses.ptx_machine.data import BY_TURNS
+from legalsat.analyses.ptx_machine.machine import Run
+from legalsat.analyses.ptx_machine.periods import Period, Periods
+from legalsat.analyses.ptx_machine.program import Program, Seen
+from legalsat.extract.check.ptx_known import Known, KnownRuns, Shown
+from legalsat.logic import round_up
+
+LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
+LEAST_LONG = 9  # rounds of a loop that is long
+SPREAD = 8  # rounds between two runs that show how often a head is come to in each
+FIRST_APART, LAST_APART = 5, 12  # powers of two: rounds for a loop to run once more
+UNROLLED = 16  # rounds that a compiler may put into one
+SLACK = 64  # instructions by which a run must be longer to be another
+AGAIN = 8  # runs that are made anew when they have shown where stores begin
+WIDE = (64, 512)  # of each parameter, for tensors of which threads read whole tiles
+LONG = 1 << 20  # rounds that no run makes: it is cut when the states of its loops have repeated
+GREATEST_POWER = 12  # of two: parameters that make no difference up to there steer no loop
+WORK = 2_500_000  # instructions followed for one kernel, some seconds; what is not tried by then is not proven
+RUN_WORK = 150_000  # the same for one run
+MANY_WORK = 50_000  # the same for one of many tiles
+MOST_FINDINGS = 20
+MAP_BYTES = 128  # of a tensor map among the parameters
+# What garbled text may end in; the message shows that something was garbled, and how.
+MISREAD = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+
+Values = dict[str, int]
+
+
+@dataclass
+class Sweep:
+    """One kernel's runs so far.
+
+    Attributes:
+        fixed: values that are given. boxes: bytes of boxes, by map. most: instructions that are followed.
+        findings: the one of the smallest example by kind and line. unproven: lines and reasons.
+        zeros: lines at which launches were dropped, with what these do there.
+        tried: values, by name. periods: of heads, all that were seen. loops: heads that came to rest in no run.
+        least, whole: values below which launches are left out, and of which parameters must be multiples.
+        failing: values of runs that broke the contract, or were dropped, with a line, what went wrong, and whether
+            it may be for want of work.
+        excused: ways that conditions and tables took in `earlier` runs, of which some are left out now.
+        steps: by how much parameters grow for a loop to run once more.
+        empty: by line, bytes of shared memory that were read and that nobody had written in that run.
+        first: the first block stands for all, as others have nothing to do where there is little.
+        again: how many runs may still be made anew.
+        counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
+    """
+
+    program: Program
+    fixed: dict[str, int]
+    boxes: dict[str, int]
+    most: int = WORK
+    runs: int = 0
+    work: int = 0
+    findings: dict[tuple[str, int], Finding] = field(default_factory=dict)
+    warnings: dict[str, Finding] = field(default_factory=dict)
+    assumed: dict[str, int] = field(default_factory=dict)
+    unproven: dict[tuple[int, str], None] = field(default_factory=dict)
+    tried: dict[str, set[int]] = field(default_factory=dict)
+    counts: dict[tuple[int, int], set[int]] = field(default_factory=dict)
+    periods: dict[int, Period] = field(default_factory=dict)
+    _ranks: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    _made: dict[tuple[tuple[str, int], ...], Run] = field(default_factory=dict)
+    _shown: dict[tuple[tuple[str, int], ...], Shown | None] = field(default_factory=dict)
+    sizing: bool = True
+    probing: bool = True
+    unsized: list[tuple[Values, bool]] = field(default_factory=list)
+    rounds: dict[str, list[dict[tuple[int, tuple[int, int, int]], int]]] = field(default_factory=dict)
+    counted: set[str] = field(default_factory=set)
+    zeros: dict[int, str] = field(default_factory=dict)
+    least: Values = field(default_factory=dict)
+    whole: Values = field(default_factory=dict)
+    failing: list[tuple[Values, int, str, bool]] = field(default_factory=list)
+    excused: Seen = field(default_factory=Seen)
+    earlier: list[Values] = field(default_factory=list)
+    steps: Values = field(default_factory=dict)
+    counts_of: Values = field(default_factory=dict)
+    empty: dict[int, set[int]] = field(default_factory=dict)
+    first: bool = False
+    again: int = AGAIN
+    _known: KnownRuns = field(default_factory=KnownRuns)
+
+    # One run.
+
+    def run(
+        self, values: Mapping[str, int], periods: Periods | None = None, limit: int = RUN_WORK, *, meant: bool = True
+    ) -> Run | None:
+        """Run once, and take over what it shows; None where these values are none that a launch has.
+
+        `meant`: nothing says that a launch never has these values. What breaks otherwise is not proven, no more.
+        """
+        held = self.launch({**values, **self.fixed})
+        if held is None:
+            return None
+        backwards = not self.probing and self.runs % 2 == 1
+        told = self.program.alike.of(held) if values and periods is None else None
+        way = backwards, tuple(self.boxes.items()), len(self.program.store_places)
+        known = self._known.find(told, way, limit) if told is not None else None
+        if known is not None:
+            return self._take_again(known, values, held, meant=meant)
+        run = Run(self.program, held, self.boxes, limit, periods=periods, backwards=backwards, measures=self.sizing)
+        self.runs += 1
+        open_: dict[tuple[int, str], None] = {}
+        try:
+            run.run()
+        except Undecided as stop:
+            if not run.endless or limit == RUN_WORK:
+                open_[stop.line, stop.reason] = None
+        except NoLaunch as stop:
+            self._shown[_key(values)] = None
+            self.zeros[run.line] = str(stop)
+            if periods is None:
+                verb, rest = str(stop).split(" ", 1)
+                self.failing.append((dict(values), run.line, f"the kernel {verb}s {rest}", True))
+            return None
+        except MISREAD as error:
+            # Text that no compiler prints; whatever it means, it is not proven.
+            open_[run.line, not_understood(error)] = None
+        finally:
+            self.work += run.work
+        if len(self.program.store_places) > run.stores_known and self.again:
+            # How far a store reaches follows from where others begin: those are known only now.
+            self.again -= 1
+            return self.run(values, periods, limit, meant=meant)
+        shown = None
+        if not run.cut and not run.endless:
+            shown = Shown(run.visits, len(run.order.accesses), run.work, run.closest)
+            self._shown[_key(values)] = shown
+        self._take(run, values, held, open_, meant=meant)
+        if told is not None:
+            kept = run if self.sizing and not run.sized else None
+            known = Known(shown, run.order.findings, kept, run.work, limit, frozenset(run.ways))
+            self._known.keep(self.program.alike, told, way, known)
+        return run
+
+    def _take_again(self, known: Known, values: Mapping[str, int], held: Values, *, meant: bool) -> Run | None:
+        """Take over what a run shows that has been made with values which the kernel cannot tell from these."""
+        self.runs += 1
+        if known.shown is not None:
+            self._shown[_key(values)] = known.shown
+        if known.run is None:
+            self._note(known.findings, values, held, often=False, meant=meant)
+            return None
+        run = copy(known.run)
+        run.parameters = held
+        self._wait_for_boxes(run, values)
+        return run
+
+    def launch(self, values: Values) -> Values | None:
+        """Return values with a grid that has the block; None where they are none that a launch is said to have."""
+        if any(values.get(name, least) < least for name, least in self.least.items()):
+            return None
+        if any(values.get(name, 0) % multiple for name, multiple in self.whole.items()):
+            return None
+        for axis in "xyz":
+            block, grid = f"%ctaid.{axis}", f"%nctaid.{axis}"
+            if values.get(grid, 1) < 1:
+                return None
+            if block in values and (grid in self.program.steering or grid in self.fixed):
+                more = self.program.multiple(block)
+                if values.get(grid, values[block] + more) <= values[block]:
+                    return None
+                values = {grid: values[block] + more, **values}
+        return values
+
+    def _take(
+        self, run: Run, values: Mapping[str, int], held: Values, open_: dict[tuple[int, str], None], *, meant: bool
+    ) -> None:
+        open_.update(_closed(run))
+        if not run.sized and self.sizing:
+            self._wait_for_boxes(run, values)
+            return
+        if not run.cut and not run.endless:
+            self.program.take(run)  # what follows on the way that a condition has taken has been run too
+        self.program.reached |= run.reached
+        self.program.filled |= run.order.filled
+        self.program.written.join(run.order.shared)
+        for line, (_, first, _) in run.order.unwritten.items():
+            self.empty.setdefault(line, set()).add(first)
+        if run.sized:
+            open_.update(run.order.judge_reads())
+            open_.update(mixed_operands(self.assumed, run))
+        self._note(run.order.findings, values, held, often=run.periods is not None, meant=meant)
+        self.unproven.update(open_)
+        for visited, times in run.visits.items():
+            self.counts.setdefault(visited, set()).add(times)
+        if run.periods is not None:
+            self.periods.update(run.periods.found)
+
+    def _wait_for_boxes(self, run: Run, values: Mapping[str, int]) -> None:
+        """Keep a run that shows how loops run, no more, without the bytes of boxes."""
+        if not run.endless:
+            self._made[_key(values)] = run
+        self.unsized.append((dict(values), any(f.level == "error" for f in run.order.findings.values())))
+
+    def _note(
+        self,
+        findings: Mapping[tuple[str, int], Finding],
+        values: Mapping[str, int],
+        held: Values,
+        *,
+        often: bool,
+        meant: bool,
+    ) -> None:
+        """Note which values were tried, and what a run found wrong; `often`: with ever so many rounds."""
+        for name, value in held.items():
+            self.tried.setdefault(name, set()).add(value)
+        rank = (sum(v < 0 for v in held.values()), sum(map(abs, held.values())))
+        said = self._said(held)
+        for place, finding in findings.items():
+            if finding.level != "error":
+                self.warnings.setdefault(finding.kind, finding)
+            elif rank[0] or not meant or (finding.kind == "bytes_differ" and self._launched(finding.line)):
+                self.unproven[finding.line, finding.message + (f", when {said}" if said else "")] = None
+            else:
+                if not often:  # what breaks after ever so many rounds breaks after few ones too
+                    self.failing.append((dict(values), finding.line, finding.message, finding.of_nothing))
+                if rank < self._ranks.get(place, (1 << 62, 0)):
+                    self._ranks[place] = rank
+                    self.findings[place] = replace(finding, launch=said)
+
+    def _launched(self, line: int) -> frozenset[str]:
+        """Return parameters that decide how many bytes are expected at a line, and that are not given."""
+        return self.program.conditions.expected.get(line, frozenset()) - self.fixed.keys()
+
+    def _said(self, held: Mapping[str, int]) -> str:
+        """Return the values of a run in words."""
+        told = [n for n in sorted(held) if n in self.program.decisive or n in self.counted]
+        return ", ".join(f"{n} = {'0 and 1 by turns' if held[n] in BY_TURNS else held[n]}" for n in told)
+
+    @property
+    def late(self) -> bool:
+        """Has enough been done for this kernel?"""
+        return self.work > self.most or len(self.findings) > MOST_FINDINGS or bool(self.program.bounds.reason)
+
+    def more(self, name: str, step: int, rounds: int) -> int:
+        """Return the value with which the loops of a parameter run so many times more than with the least one."""
+        least = self.least.get(name, 0)
+        return (least // step + rounds) * step if rounds else least
+
+    def shown(self, values: Mapping[str, int], limit: int = RUN_WORK) -> Shown | None:
+        """Return what a run with these values shows of loops, None where it is none or too long."""
+        key = _key(values)
+        if key not in self._shown:
+            self.run(values, limit=limit)
+        return self._shown.get(key)
+
+    def dropped(self, values: Mapping[str, int]) -> bool:
+        """Is a launch with these values dropped, since the kernel says itself that it is none?"""
+        return self._shown.get(_key(values), self) is None
+
+    # What is not known before.
+
+    def size_boxes(self, tried: Iterable[Values]) -> None:
+        """Recover the bytes of boxes from a few runs, and run again what was run without them."""
+        runs = [self._made.get(_key(values)) or self.run(values) for values in tried]
+        self._made.clear()
+        launched = {line: keys for line in self.program.conditions.expected if (keys := self._launched(line))}
+        found: Boxes = boxes_of([r for r in runs if r is not None], self.boxes, launched)
+        self.boxes.update(found.known)
+        self.assumed = found.assumed
+        self.fixed = {**self.fixed, **found.counts}
+        self.counts_of = found.counts
+        launched = {line: keys for line, keys in launched.items() if not keys <= found.counts.keys()}
+        if found.assumed and not found.findings:
+            kernel = self.program.kernel
+            maps = [p.name for p in kernel.parameters if p.bytes == MAP_BYTES]
+            made = [run for run in runs if run is not None]
+            if not any(warp.live for run in made for warp in run.warps):  # else what follows is not known to be idle
+                self.unproven |= {(kernel.line, reason): None for reason in idle_maps(found.assumed, maps, made)}
+        for finding in found.findings:
+            self.findings[finding.kind, finding.line] = finding
+        for line, keys in launched.items():
+            reason = f"{', '.join(sorted(keys))} decides how many bytes are expected here, and is not given"
+            self.unproven[line, reason] = None
+        for line, reason in found.unproven:
+            self.unproven[line, reason] = None
+        self.sizing = False
+        self._known.forget_runs()
+        for values, found_wrong in self.unsized:
+            self._shown.pop(_key(values), None)
+            if found_wrong:
+                self.run(values)
+
+    def step_of(self, name: str, others: Values, limit: int = RUN_WORK) -> int:
+        """Return by how much a parameter must grow for a loop to run once more; 0 if it steers none."""
+        by, begin = self.program.multiple(name), others[name]
+        first = self.shown(others, limit)
+        if first is None:
+            return 0
+
+        def differs(value: int) -> bool:
+            shown = self.shown({**others, name: begin + (value - 1) * by}, first.work + SLACK)
+            return shown is None or (shown.visits, shown.accesses) != (first.visits, first.accesses)
+
+        low, high = 0, GREATEST_POWER + 1  # the power of two up to which nothing differs, and one from which it does
+        for guess in self._powers(name, others, by):
+            if low <= guess < high:
+                if differs((1 << guess) + 1):
+                    high = guess
+                    if not differs(1 << guess):
+                        return by << guess
+                else:
+                    low = guess + 1
+        while low < high:
+            probe = (low + high) // 2
+            if differs((1 << probe) + 1):
+                high = probe
+            else:
+                low = probe + 1
+        if low > GREATEST_POWER:
+            return 0
+        last = _last_same((1 << low) // 2 + 1, 1 << low, differs)
+        # Where only whole tiles count, the last that makes no difference is one less than a tile.
+        return by * (last + 1 if last > 1 and not last & (last + 1) else last)
+
+    def _powers(self, name: str, others: Values, by: int) -> list[int]:
+        """Return the power of two after which a condition that can be computed turns round, and the greatest one."""
+        conditions = self.program.conditions
+        listed = {w.condition.name for w in self.program.watches if name in w.condition.keys}
+        first = conditions.outcomes(listed, others)
+        for power in range(GREATEST_POWER + 1):
+            found = conditions.outcomes(listed, {**others, name: others[name] + (by << power)})
+            if not all(map(np.array_equal, found, first)):
+                return [power]
+        return [GREATEST_POWER]
+
+    def twins(self, looped: Values, rest: Values) -> set[str]:
+        """Return parameters that do what an earlier one does: rows and columns whose tiles are counted together."""
+        ones, found = so_many_rounds(self, rest, looped, 1), set()
+        seen: list[Any] = []
+        for name, step in looped.items() if len(looped) > 1 else ():
+            runs = [self.shown({**ones, name: self.more(name, step, rounds)}) for rounds in (0, 3)]
+            profile = [run.visits if run is not None else None for run in runs]
+            if profile in seen:
+                found.add(name)
+            seen.append(profile)
+        return found
+
+    # Loops.
+
+    def rounds_of(self, name: str, step: int, ones: Values, others: Iterable[str]) -> list[int]:
+        """Return which numbers of rounds of a parameter's loops are to be tried, after a run of many."""
+        greatest = (1 << self.program.bits(name) - 2) // step
+        many = self.more(name, step, min(LONG, greatest))
+        zeros = ({o: self.least.get(o, 0)} for o in others)
+        runs = [self.run({**ones, name: many, **zero}, self._periods()) for zero in ({}, *zeros)]
+        few, more = (self.shown({**ones, name: self.more(name, step, rounds)}) for rounds in (1, SPREAD + 1))
+        for run in runs:
+            self._say_what_does_not_repeat(run, few, more)
+        if runs[0] is None or few is None or more is None:
+            return list(range(LEAST_ROUNDS + 1))
+        needed, far = LEAST_ROUNDS, set[int]()
+        for place in _growing(runs[0], few, more):
+            period = runs[0].periods.found.get(place[1]) if runs[0].periods is not None else None
+            growth = more.visits.get(place, 0) - few.visits.get(place, 0)
+            if period is None:
+                continue
+            count = period.before + period.rounds + 1
+            far_apart = growth <= 0 and count * UNROLLED > MOST_ROUNDS
+            apart = self._far_apart(name, step, ones, place, few) if far_apart else 0
+            if apart:
+                far.update(apart * number for number in range(1, count + 1))
+            else:
+                needed = max(needed, math.ceil(count * SPREAD / growth) if growth > 0 else count * UNROLLED)
+        if needed > MOST_ROUNDS:
+            line = min((self.program.lines[head] for head in self.periods), default=0)
+            self.unproven[line, f"only {MOST_ROUNDS} of the {needed} counts of rounds that differ are tried"] = None
+        return sorted({*range(min(needed, MOST_ROUNDS) + 1), *far})
+
+    def _far_apart(self, name: str, step: int, ones: Values, place: tuple[int, int], few: Shown) -> int:
+        """Return how many rounds lie between two that bring one more visit to a head, where these are many; or 0.
+
+        Of tiles that blocks take in turn, it needs as many more as there are blocks for one of them to have one more.
+        """
+        for exponent in range(FIRST_APART, LAST_APART + 1):
+            shown = self.shown({**ones, name: self.more(name, step, 1 << exponent)}, MANY_WORK)
+            if shown is None:
+                return 0
+            if shown.visits.get(place, 0) > few.visits.get(place, 0):
+                return 1 << exponent
+        return 0
+
+    def rounds_together(self, looped: Values, base: Values) -> int:
+        """Return up to how many rounds all parameters' loops are to be tried together, after a run of many.
+
+        A loop whose rounds the least of several parameters bounds is long only where all of them are.
+        """
+        varied = {head for (_, head), seen in self.counts.items() if len(seen) > 1 and head not in self.periods}
+        names = [name for name in looped if not name.startswith("%")]
+        if not varied or len(names) < 2:
+            return 0
+        many = {n: self.more(n, looped[n], min(LONG, (1 << self.program.bits(n) - 2) // looped[n])) for n in names}
+        first = {name: self.least.get(name, 0) for name in looped if name.startswith("%")}
+        run = self.run({**base, **first, **many}, self._periods(), RUN_WORK - 1)
+        if run is None or run.periods is None:
+            return 0
+        self._say_what_does_not_repeat(run, None, None)
+        found = [period for head, period in run.periods.found.items() if head in varied]
+        return min(max((period.before + period.rounds + 1 for period in found), default=0), MOST_ROUNDS)
+
+    def _periods(self) -> Periods:
+        return Periods(self.program.conditions.stages)
+
+    def _say_what_does_not_repeat(self, run: Run | None, few: Shown | None, more: Shown | None) -> None:
+        if run is None or run.periods is None:
+            return
+        for place in _growing(run, few, more):
+            count, head = run.visits[place], place[1]
+            if count >= LEAST_LONG and head not in run.periods.found and head not in self.periods:
+                reason = f"the state of this loop does not repeat within {count} round{'s' * (count != 1)}"
+                self.unproven[self.program.lines[head], reason] = None
+
+    # What was left out.
+
+    def say_what_was_left_out(self) -> None:
+        """Say what no run has come to, where launches were left out: of that nothing is proven.
+
+        Where none was, all conditions that a launch decides have been seen both ways, so that no launch comes there.
+        """
+        if not self.zeros:
+            return
+        left = f"launches that {self.zeros[min(self.zeros)]} at line {min(self.zeros)} are left out"
+        if self.missed:
+            count = f"{len(self.missed)} of {len(self.program.covered)} barriers and asynchronous operations"
+            self.unproven[min(self.missed), f"{count} are reached by no run; {left}"] = None
+        elif not any(self._shown.values()):
+            self.unproven[min(self.zeros), f"no launch is run to its end; {left}"] = None
+
+    def leave_open_what_may_be_dropped(self) -> None:
+        """Leave reads of what nobody has written open, where other launches, or other blocks, have written it.
+
+        Threads whose rows a small tensor has not read like the others, and drop what they have read.
+        """
+        unwritten = [(place, f) for place, f in self.findings.items() if UNWRITTEN in f.message]
+        if len(unwritten) < len(self.findings):
+            return  # it goes wrong otherwise too
+        if unwritten and self.ran:
+            numbers = [name for name in self.ran[0] if not name.startswith("%") and not self.program.is_pointer(name)]
+            for size in WIDE:
+                if not all(self._written_elsewhere(f.line) for _, f in unwritten):
+                    self.run(
+                        {**self.ran[0], **{n: round_up(size, self.program.multiple(n)) for n in numbers}},
+                        meant=False,
+                    )
+        for place, finding in unwritten:
+            if self._written_elsewhere(finding.line):
+                del self.findings[place]
+                reason = (
+                    f"{finding.message} where {finding.launch or 'it is little'}; whether it is dropped is not followed"
+                )
+                self.unproven[finding.line, reason] = None
+
+    def _written_elsewhere(self, line: int) -> bool:
+        """Has some run written what this line reads, or all places of which another one had written nothing?"""
+        written, empty = self.program.written, self.empty.get(line)
+        places = self.program.granule
+        return line in self.program.filled or (
+            bool(empty) and not any(written.unwritten(slice(b // places, b // places + 1)).size for b in empty or ())
+        )
+
+    @property
+    def missed(self) -> set[int]:
+        """Lines of barriers and asynchronous operations to which no run has come, where launches were dropped."""
+        covered = self.program.covered.items() if self.zeros else ()
+        return {line for at, line in covered if at not in self.program.reached}
+
+    @property
+    def ran(self) -> list[Values]:
+        """The values of all runs that ended, or were dropped."""
+        return [dict(key) for key in self._shown]
+
+
+def so_many_rounds(sweep: Sweep, rest: Values, looped: Values, rounds: int) -> Values:
+    """Return values with which the loops of all parameters run so many times more than with the least ones."""
+    times = {name: 0 if sweep.first and name.startswith("%") else rounds for name in looped}
+    return {**rest, **{name: sweep.more(name, step, times[name]) for name, step in looped.items()}}
+
+
+def not_understood(error: Exception) -> str:
+    """Return the reason why text that went wrong where it was looked into is not proven."""
+    return f"this is not understood ({type(error).__name__}: {shortened(str(error))})"
+
+
+def _closed(run: Run) -> dict[tuple[int, str], None]:
+    """Judge what the end of a run decides; return lines and reasons of what is not proven."""
+    if not run.cut:  # else nobody knows what those who waited would have gone on to do
+        run.barriers.judge_overtaken()
+    late = {
+        (line, f"arrivals may still come when the barrier of line {started} is invalidated"): None
+        for line, started in run.barriers.late.items()
+    }
+    return late | run.notes
+
+
+def _growing(run: Run, few: Shown | None, more: Shown | None) -> list[tuple[int, int]]:
+    """Return the heads of loops to which warps come more often in a long run than in short ones."""
+    shown = [one.visits for one in (few, more) if one is not None]
+    return [place for place, count in run.visits.items() if count > max((v.get(place, 0) for v in shown), default=0)]
+
+
+def _last_same(least: int, most: int, differs: Callable[[int], bool]) -> int:
+    """Return the greatest number that does not differ, of which these are the bounds."""
+    while least < most and differs(most):
+        middle = (least + most) // 2
+        if differs(middle + 1):
+            most = middle
+        else:
+            least = middle + 1
+    return most
+
+
+def _key(values: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(values.items()))

@@ -1,0 +1,219 @@
+"""Which ways the conditions of a launch turn out, and launches that turn those round that have turned out in one way.
+
+First the few parameters that only switch something on and off are set to nothing, alone and together; then values are
+computed for each condition that is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from itertools import combinations, product
+from typing import TYPE_CHECKING
+
+from legalsat.analyses.ptx_machine.alu import FULL
+from legalsat.analyses.ptx_machine.conditions import FALSE, TRUE
+from legalsat.analyses.ptx_machine.watch import Watch
+
+if TYPE_CHECKING:
+    from legalsat.extract.check.ptx_sweep import Sweep
+
+COUNTS = (1, 2, 3, 15, 16, 17, 32, 64, 128, 4096)  # that a parameter takes which says how many arrive, or where
+MOST_TURNED = 6  # runs that try to turn one condition round
+MOST_SWITCHES, MOST_TOGETHER = 8, 3  # parameters that are switched, and of these those that are at a time
+LEAST_PAST, MOST_PAST = 6, 60  # values that lead past a condition, so that it never turns
+ROOM = 512  # of rows, columns and the like
+ROOM_ROUNDS = 8  # of a parameter's loop
+MOST_SWITCHED = 48  # runs that do it
+Values = dict[str, int]
+
+
+def _half_seen(watch: Watch) -> bool:
+    """Has a condition turned out in one way only, where the other one matters?"""
+    return bool(watch.seen) and watch.seen & watch.needed != watch.needed
+
+
+def _settled(sweep: Sweep) -> set[str]:
+    """Return predicates that never turn out the other way, however many rounds loops run: all that is half seen is so.
+
+    Such are comparisons of which the registers keep off each other, and what follows from these alone.
+    """
+    half = [(n, w) for n, w in enumerate(sweep.program.watches) if not w.condition.used and _half_seen(w)]
+    found = {w.condition.name for _, w in half} - {w.condition.name for n, w in half if not _keeps_off(sweep, n)}
+    ways = {w.condition.name: w.seen for _, w in half}
+    moved = True
+    while moved:
+        known = {name: FULL * (ways[name] == TRUE) for name in found}
+        open_ = ways.keys() - found
+        more = {name for name in open_ if sweep.program.conditions.follows(name, known) == FULL * (ways[name] == TRUE)}
+        found |= more
+        moved = bool(more)
+    return found
+
+
+def _keeps_off(sweep: Sweep, number: int) -> bool:
+    """Do the registers of a comparison come no nearer to each other with more rounds of any loop?
+
+    It compares what loops carry, whose steps are the same in all rounds: so it never turns out the other way.
+    """
+    found = False
+    for pair in sweep.program.watches[number].compared:
+        for runs in sweep.rounds.values():
+            seen = [one[number, pair] for one in runs if (number, pair) in one]
+            half = len(seen) // 2
+            found |= half > 1
+            if half and (min(seen) < 0 or min(seen[half:]) < min(seen[:half])):
+                return False
+    return found
+
+
+def count(sweep: Sweep, base: Values) -> None:
+    """Let parameters that say how many arrive or meet, and where, take other values that a launch may give them."""
+    conditions = sweep.program.conditions
+    for name, (line, keys) in conditions.counted().items():
+        for key in sorted(keys - sweep.fixed.keys()):
+            sweep.counted.add(key)
+            seen: set[int] = set()
+            for value in COUNTS:
+                values = {**base, key: value * sweep.program.multiple(key)}
+                (number,) = conditions.outcomes([name], values)
+                if number is None:
+                    sweep.unproven[line, f"{name}, which {key} decides, is not followed"] = None
+                    break
+                if sweep.late:
+                    return
+                if isinstance(number, int) and number not in seen:
+                    seen.add(number)
+                    before = len(sweep.unproven)
+                    sweep.run(values, meant=False)
+                    if len(sweep.unproven) > before:
+                        break  # one example is enough
+
+
+def _switch(sweep: Sweep, base: Values, steps: Values) -> None:
+    """Run with each few of the parameters that steer no loop and decide what is half seen set to nothing."""
+    for values in _switched(sweep, base, steps):
+        if sweep.late:
+            return
+        if sweep.launch({**base, **values}) is not None:
+            sweep.shown({**base, **values})
+
+
+def _roomy(sweep: Sweep, base: Values, keys: Set[str]) -> Values:
+    """Return values with room for some tiles along all parameters on which a condition does not depend."""
+    program = sweep.program
+    room = {
+        name: -(-max(min(ROOM, ROOM_ROUNDS * (sweep.steps.get(name) or ROOM)), value) // program.multiple(name))
+        * program.multiple(name)
+        for name, value in base.items()
+        if name in program.decisive and name not in keys and not name.startswith(("%", "["))
+    }
+    return {**base, **{name: value for name, value in room.items() if not program.is_pointer(name)}}
+
+
+def _out_of_reach(sweep: Sweep, watch: Watch, free: Set[str], bases: list[Values], steps: Values) -> bool:
+    """Do all values with which a condition would turn out the other way lead past it?"""
+    conditions, wanted = sweep.program.conditions, (TRUE | FALSE) ^ watch.seen
+    count = 0
+    for values in conditions.flips(watch.condition, free, wanted, bases[:1], steps):
+        if count == MOST_PAST or not conditions.out_of_reach(watch.condition, {**bases[0], **values}):
+            return count == MOST_PAST
+        count += 1
+    return count >= LEAST_PAST
+
+
+def _all_switched(sweep: Sweep, names: Set[str], base: Values) -> bool:
+    """Run with each way to switch some parameters; return whether that was possible, so that nothing else comes."""
+    if len(names) > MOST_SWITCHES:
+        return False
+    for zeros in product((False, True), repeat=len(names)):
+        values = dict(base)
+        for name, zero in zip(sorted(names), zeros, strict=True):
+            pointer = sweep.program.pointer(name) if sweep.program.is_pointer(name) else None
+            values[name] = 0 if zero else values.get(name) or pointer or 1
+        if sweep.late:
+            return False
+        if sweep.launch(values) is not None:
+            sweep.shown(values)
+    return True
+
+
+def _switched(sweep: Sweep, base: Values, steps: Values) -> Iterator[Values]:
+    program, counts = sweep.program, dict[str, int]()
+    for watch in program.watches:
+        if _half_seen(watch):
+            for key in program.conditions.keys_now(watch.condition) - set(sweep.fixed):
+                counts[key] = counts.get(key, 0) + 1
+    names = sorted((n for n in counts if n not in steps and not n.startswith("%")), key=lambda n: (-counts[n], n))
+    if len(names) < 2:
+        return
+    names, runs = names[:MOST_SWITCHES], 0
+    for together in range(1, MOST_TOGETHER + 1):
+        for chosen in combinations(names, together):
+            if runs == MOST_SWITCHED or not any(map(_half_seen, program.watches)):
+                return
+            runs += 1
+            yield {name: int(base.get(name) == 0 and not program.is_pointer(name)) for name in chosen}
+
+
+def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps: Values) -> bool:
+    """Has a condition turned out both ways, after runs with values that may turn it, or need it not?"""
+    conditions = sweep.program.conditions
+    free = conditions.keys_now(watch.condition) - set(sweep.fixed)
+    if not free:
+        return True
+    wanted, tried, dropped = (TRUE | FALSE) ^ watch.seen, 0, 0
+    left_out = bool(sweep.excused.outcomes.get(number, 0) & wanted)
+    roomy = _roomy(sweep, bases[0], frozenset())
+    for values in conditions.flips(watch.condition, free, wanted, [*bases, roomy], steps):
+        if tried == MOST_TURNED or dropped == MOST_PAST or sweep.late or not _half_seen(watch):
+            break
+        if sweep.launch({**bases[0], **values}) is None:
+            left_out = True
+            continue
+        for base in bases:
+            sweep.shown({**base, **values})
+        if sweep.dropped({**bases[0], **values}):
+            dropped, left_out = dropped + 1, True
+            continue
+        tried += 1
+        if _half_seen(watch) and not sweep.late:  # tiles may be what it takes
+            sweep.shown({**_roomy(sweep, bases[0], watch.condition.keys), **values})
+            if _half_seen(watch):
+                sweep.shown({**roomy, **values})
+    if not _half_seen(watch) or watch.condition.keys & sweep.fixed.keys():
+        return True
+    if not tried and (left_out or conditions.same_for_blocks(watch.condition, free, watch.seen, bases[0])):
+        return True
+    if free and _out_of_reach(sweep, watch, free, bases, steps):
+        return True
+    return free <= conditions.switches and _all_switched(sweep, free, bases[0])
+
+
+def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
+    """Try to let every condition that a launch decides turn out both ways; say where it does not."""
+    program = sweep.program
+    if any(sweep.excused.outcomes.get(n, 0) & ~w.seen for n, w in enumerate(program.watches) if _half_seen(w)):
+        for values in sweep.earlier:  # what these took is excused only where the launches are left out
+            if not sweep.late:
+                sweep.shown(values)
+    _switch(sweep, bases[0], steps)
+    open_ = []
+    settled = _settled(sweep)
+    for number, watch in enumerate(program.watches):
+        if not _half_seen(watch) or watch.condition.name in settled:
+            continue
+        if program.bounds.reason:
+            return
+        if not _turned(sweep, number, watch, bases, steps):
+            open_.append(watch.condition)
+        elif _half_seen(watch) and program.conditions.computed_once(watch.condition.name):
+            settled.add(watch.condition.name)
+    used = {c.name for c in open_ if c.used}
+    for condition in open_:
+        if condition.used or condition.name not in used:
+            sweep.unproven[condition.line, f"the other way of this {condition.what} was never taken"] = None
+    for at, (count, _) in program.tables.items():
+        taken = {case for place, case in program.cases | sweep.excused.cases if place == at}
+        if taken and len(taken) < count:
+            missing = ", ".join(str(n) for n in range(count) if n not in taken)
+            sweep.unproven[program.lines[at], f"ways {missing} of this branch were never taken"] = None

@@ -1,0 +1,118 @@
+"""Which values of parameters a kernel is run with: each loop alone, all together, and two at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations, product
+
+from legalsat.analyses.ptx_machine.data import BY_TURNS, CANCELLED
+from legalsat.analyses.ptx_machine.program import Program
+from legalsat.extract.check.ptx_sweep import GREATEST_POWER, MANY_WORK, SPREAD, Sweep, Values, so_many_rounds
+from legalsat.extract.check.ptx_turns import count, turn
+from legalsat.logic import round_up
+
+PAIRED = (0, 1, 3)
+_NUMBERS = {"f32", "u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
+_LONG_NUMBERS = {"u64", "s64", "b64"}
+
+
+def sweep_all(sweep: Sweep) -> None:
+    """Run a kernel for all values that tell, the telling ones first."""
+    program = sweep.program
+    names = steering(program, sweep.fixed)
+    ones = {n: sweep.least.get(n, 0 if n.startswith("%") else program.multiple(n)) for n in names}
+    decisive = program.decisive
+    sweep.steps = steps = {
+        name: sweep.step_of(name, ones) if name in decisive and not sweep.late else 0 for name in names
+    }
+    idle = [name for name in names if name in decisive and not steps[name] and not name.startswith("%")]
+    if len(idle) > 1:  # tiles of rows and columns: neither steers a loop where there is none of the other
+        many = {name: round_up(1 << GREATEST_POWER, program.multiple(name)) for name in idle}
+        for name in idle:
+            for few in ({}, {other: step for other, step in steps.items() if step}):  # where many are too many
+                if not steps[name] and not sweep.late:
+                    others = {**ones, **many, **few, name: ones[name]}
+                    steps[name] = sweep.step_of(name, others, MANY_WORK)
+    looped = {name: step for name, step in steps.items() if step}
+    rest = {name: one for name, one in ones.items() if not steps[name]}
+    sweep.first = _first_has_more(sweep, rest, looped)
+    several = [so_many_rounds(sweep, rest, looped, rounds) for rounds in ((1, 2) if looped else (1,))]
+    sweep.size_boxes(several + [{**several[0], name: sweep.more(name, step, 6)} for name, step in looped.items()])
+    for values in _values(sweep, looped, rest):
+        if sweep.late:
+            break
+        sweep.shown(values)
+    bases = [so_many_rounds(sweep, rest, looped, rounds) for rounds in ((3, 1) if looped else (1,))]
+    bases += [{**bases[0], name: sweep.least.get(name, 0)} for name in looped]
+    if not sweep.findings:
+        turn(sweep, bases, looped)
+        for name, value in product(sorted(program.spread.intersection(names)), BY_TURNS):
+            if not sweep.late:
+                sweep.shown({**bases[0], name: value})
+        count(sweep, bases[0])
+    sweep.say_what_was_left_out()
+    if program.bounds.reason:
+        sweep.unproven[0, program.bounds.reason] = None
+    if sweep.work > sweep.most:
+        sweep.unproven[0, f"not all values of parameters are tried within {sweep.most} instructions"] = None
+
+
+def _first_has_more(sweep: Sweep, rest: Values, looped: Values) -> bool:
+    """Does the first block come to loops to which another one does not come where there are so few tiles?"""
+    base = so_many_rounds(sweep, rest, looped, 2)
+    first = {**base, **{name: sweep.least.get(name, 0) for name in looped if name.startswith("%")}}
+    one, other = sweep.shown(first), sweep.shown(base) if first != base else None
+    return one is not None and other is not None and bool(one.visits.keys() - other.visits.keys())
+
+
+def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
+    """Yield values to run with."""
+    if not looped:
+        yield rest
+        sweep.probing = False
+        sweep.runs |= 1
+        sweep.run(rest)  # the last warp first
+        return
+    base = so_many_rounds(sweep, rest, looped, 1 if sweep.first else 2)
+    yield base
+    twins = sweep.twins(looped, rest)
+    main = {name: step for name, step in looped.items() if name not in twins}
+    base |= {name: sweep.more(name, looped[name], 1) for name in twins}
+    once = so_many_rounds(sweep, rest, looped, 1)
+    sweep.probing = False
+    for name, step in main.items():
+        rounds = sweep.rounds_of(name, step, once, [other for other in main if other != name])
+        if sweep.findings:
+            rounds = list(range(SPREAD + 2))  # the smallest example may be between those that were run
+        for number in rounds:
+            # A loop around this one need not run often for each of its counts; pairs come below.
+            values = {**base, name: sweep.more(name, step, number)}
+            yield values
+            shown = sweep.shown(values)
+            sweep.rounds.setdefault(name, []).append(shown.closest if shown is not None else {})
+    for name, step in looped.items():
+        three = sweep.more(name, step, 3)
+        for value in (sweep.least.get(name, 0), three, three + sweep.program.multiple(name)):
+            yield {**base, name: value}
+    for number in range(2, sweep.rounds_together(main, base) + 1):
+        first = {name: sweep.least.get(name, 0) for name in main if name.startswith("%")}
+        yield {**so_many_rounds(sweep, rest, looped, number), **first}
+    for one, two in combinations(main, 2):
+        for a in PAIRED:
+            for b in PAIRED:
+                yield {**base, one: sweep.more(one, looped[one], a), two: sweep.more(two, looped[two], b)}
+
+
+def steering(program: Program, fixed: Mapping[str, int]) -> list[str]:
+    """Return what may be swept: whole-number parameters and the block's number, if anything depends on them."""
+    types = {p.name: p for p in program.kernel.parameters}
+    found = []
+    for name in sorted(program.steering):
+        if name in fixed:
+            continue
+        parameter = types.get(name.partition("+")[0])
+        number = name.startswith("[") or (parameter is not None and parameter.type in _NUMBERS | _LONG_NUMBERS)
+        swept = number and not program.is_pointer(name)
+        if swept or name == CANCELLED or (name.startswith("%ctaid.") and f"%nctaid.{name[-1]}" not in program.steering):
+            found.append(name)
+    return found

@@ -1,0 +1,1 @@
+"""What plans are predicted to take."""

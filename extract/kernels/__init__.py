@@ -1,0 +1,1 @@
+"""Kernels of solved plans, and their programs."""

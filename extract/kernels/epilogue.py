@@ -1,0 +1,100 @@
+"""How sums become C: which instruction writes them to shared memory, and where, so that banks serve it best."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legalsat.analyses.banks.bank_wavefronts import least_wavefronts, shared_access, wavefronts
+from legalsat.layout.swizzle import Swizzle
+from legalsat.plan import Plan
+from legalsat.targets import GRANULE_BYTES, Target
+from legalsat.units.matrix_descriptor import SPANS
+from legalsat.units.mma import Epilogue
+
+# What a thread of each unit writes at once, by bits of an element of C. Sums of wgmma come two neighbours a thread
+# (FACTS WG-15), which stmatrix spreads as rows of 16 bytes; sums of tcgen05 come a row a thread.
+WRITES = {
+    "wgmma": {8: "st.u16", 16: "stmatrix.x4", 32: "st.b64"},
+    "tcgen05": {8: "st.b128", 16: "st.b128", 32: "st.b128"},
+}
+LANES = 32
+_NEXT_BOX = 1 << 20  # bytes; any multiple of the banks and of a swizzle's pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """An epilogue, and the bytes of C's tile in shared memory and the wavefronts that writing all of it takes."""
+
+    epilogue: Epilogue
+    bytes: int
+    wavefronts: int
+
+
+def epilogue_of(unit: str, tile: tuple[int, int], plan: Plan, target: Target) -> Staged | None:
+    """Return how sums reach C by way of shared memory; None where the unit writes no elements of this size.
+
+    Boxes dictate the swizzle; threads that store alone have rows as far apart as banks like it best.
+
+    Args:
+        unit: "wgmma" or "tcgen05".
+        tile: rows and columns of C.
+        plan: of C, from shared memory to global.
+        target: the GPU.
+    """
+    bits = plan.operator.target.dtype.bits
+    copy = WRITES[unit].get(bits)
+    row = tile[1] * bits // 8
+    if copy is None or row % GRANULE_BYTES:
+        return None
+    if plan.store == "tma":
+        tm = plan.tensor_maps[-1]
+        swizzle, pitch = str(tm.swizzle), tm.box[0] * bits // 8
+        count, least = _wavefronts(copy, bits, swizzle, pitch, target)
+    else:
+        swizzle = "none"
+        pitches = range(row, row + 128 + 1, GRANULE_BYTES)
+        count, pitch, least = min(
+            (w, p, best) for p in pitches for w, best in (_wavefronts(copy, bits, swizzle, p, target),)
+        )
+    access = shared_access(copy, target)
+    size = tile[0] * max(row, pitch)
+    written = math.ceil(tile[0] * row / (access.bytes * access.addresses)) * count
+    return Staged(Epilogue(copy, swizzle, pitch, count, least, plan.store, overlays=True), size, written)
+
+
+@lru_cache(maxsize=1024)  # asked again for every tile, and for many pitches of each
+def _wavefronts(copy: str, bits: int, swizzle: str, pitch: int, target: Target) -> tuple[int, int]:
+    """Return the wavefronts of one warp-wide write, the worst along a row, and the least that any layout takes."""
+    access = shared_access(copy, target)
+    places = write_addresses(copy, bits, swizzle, pitch)[:, : access.addresses]
+    return int(wavefronts(access, places).max()), int(least_wavefronts(access, places).max())
+
+
+def write_addresses(copy: str, bits: int, swizzle: str, pitch: int) -> NDArray[np.int64]:
+    """Return the byte addresses of a warp's writes along its first rows: int64, (writes along a row, lanes).
+
+    Args:
+        copy: the instruction, one of `WRITES`.
+        bits: of an element of C.
+        swizzle: of the tile, by name.
+        pitch: bytes between rows of a box.
+    """
+    lane = np.arange(LANES)
+    if copy.startswith("stmatrix"):  # four matrices: rows 0-7, rows 8-15, and both 8 columns further
+        row, at, step = lane % 16, lane // 16 * GRANULE_BYTES, 2 * GRANULE_BYTES
+    elif copy == "st.b128":  # a row a lane
+        row, at, step = lane, 0 * lane, GRANULE_BYTES
+    else:  # two neighbours a lane, four lanes along a row
+        size = 2 * bits // 8
+        row, at, step = lane // 4, lane % 4 * size, 4 * size
+    writes = max(1, (SPANS[swizzle] if swizzle != "none" else pitch) // step)
+    columns = at + step * np.arange(writes)[:, None]
+    # A box narrower than a write goes on in the next box, which starts at a multiple of all banks.
+    linear = row * pitch + columns % pitch + columns // pitch * _NEXT_BOX
+    placed: NDArray[np.int64] = Swizzle.tma(swizzle)(linear) if swizzle != "none" else linear
+    return placed

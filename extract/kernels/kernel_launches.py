@@ -1,0 +1,150 @@
+"""Launches of a product's kernel: what its parameters are, and what trip counts its program has in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from legalsat.extract.kernels.kernel_program import OF_LAST, OF_PAIR
+from legalsat.product_kernel import ProductKernel
+from legalsat.targets import GRANULE_BYTES
+
+Values = dict[str, int | tuple[int, ...]]
+PITCH = 1 << 20  # bytes from row to row; a multiple of a granule
+RESULT, RESULT_PITCH = 1 << 41, 1 << 20  # address of C, and elements from line to line
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a launch decides, as one of its clusters sees it; clusters' tiles lie one below the other.
+
+    Attributes:
+        kernel: that is launched. size: bytes of an element of A.
+        tiles: of all clusters. k: elements along k. first, pitch: bytes at which A, and each row of it, starts later.
+        clusters: of the grid. cluster: the number of the one that is looked at.
+    """
+
+    kernel: ProductKernel
+    size: int
+    tiles: int
+    k: int
+    first: int = 0
+    pitch: int = 0
+    clusters: int = 1
+    cluster: int = 0
+
+    def __str__(self) -> str:
+        others = f", cluster {self.cluster} of {self.clusters}" if self.clusters > 1 else ""
+        late = f", rows {self.first} and {self.pitch} bytes late" if self.first or self.pitch else ""
+        return f"{self.tiles} tile{'s' * (self.tiles != 1)}, k = {self.k}{late}{others}"
+
+    @property
+    def own(self) -> range:
+        """Numbers of the cluster's tiles."""
+        return range(self.cluster, self.tiles, self.clusters)
+
+    @property
+    def _phases(self) -> int:
+        return self.kernel.phases if self.kernel.realign == "tiles" else 1
+
+    def shift(self, tile: int) -> int:
+        """Return the elements in front of a tile's rows that share a granule with their beginning."""
+        if self.kernel.realign != "tiles":
+            return 0
+        return (self.first + tile % self._phases * self.pitch) % GRANULE_BYTES // self.size
+
+    def k_tiles(self, tile: int) -> int:
+        """Return the k-tiles of a tile, of all CTAs that share its k together."""
+        return -(-(self.k + self.shift(tile)) // self.kernel.tile[2])
+
+    @property
+    def legal(self) -> bool:
+        """Whether each CTA has as many k-tiles as the kernel takes at least, and no more tiles than it takes."""
+        least = max(self.kernel.split, 1 + self.kernel.deferred)
+        return all(self.k_tiles(tile) >= least for tile in self.own) and (
+            self.kernel.store != "sums" or len(self.own) == 1
+        )
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The parameters behind the tensor maps, in their order; scales are none."""
+        kernel = self.kernel
+        m = self.tiles * kernel.tile[0] * kernel.cluster[0] * self._phases
+        n = kernel.tile[1] * kernel.cluster[1]
+        tiles = (self.tiles, 1, self.tiles)  # along m, along n, and those that neighbours in time share
+        return (m, n, self.k, *tiles, self.first, PITCH + self.pitch, RESULT, RESULT_PITCH, 0, 0)
+
+    @property
+    def blocks(self) -> dict[str, int]:
+        """The grid, and the first CTA of the cluster."""
+        each = self.kernel.cluster_blocks
+        return {"%nctaid.x": self.clusters * each, "%ctaid.x": self.cluster * each}
+
+    @property
+    def values(self) -> Values:
+        """Of the program's symbols: one for each turn of the loop over tiles where tiles differ."""
+        own, kernel = self.own, self.kernel
+        if kernel.alternate:
+            pairs = len(own) // 2
+            found: Values = {"tiles of each consumer": pairs, "last tile": len(own) % 2}
+            of_each = {of: own[i : 2 * pairs : 2] for i, of in enumerate(OF_PAIR)}
+            of_each[OF_LAST] = own[-1:] if len(own) % 2 else range(1)
+        else:
+            found, of_each = {"tiles": len(own)}, {OF_PAIR[0]: own}
+        for of, tiles in of_each.items():
+            counts = tuple(self.k_tiles(tile) // kernel.split - 1 - kernel.deferred for tile in tiles)
+            late = tuple(int(self.shift(tile) > 0) for tile in tiles)
+            found[f"further k-tiles{of}"] = _one_or_all(counts)
+            found[f"rows that start late{of}"] = _one_or_all(late)
+        found["k-tiles left over"] = self.k_tiles(own[0]) % kernel.split if own else 0
+        return found
+
+
+def _one_or_all(numbers: tuple[int, ...]) -> int | tuple[int, ...]:
+    return max(0, *numbers, 0) if len(set(numbers)) < 2 else numbers
+
+
+def launches(kernel: ProductKernel, size: int, *, few: bool = False) -> Iterator[Launch]:
+    """Yield launches of a kernel: 0 to 3 tiles of a cluster, each with as few k-tiles as it takes and more.
+
+    With one tile there are all counts of k-tiles of a CTA up to twice the stages and one more, or, where `few` are
+    asked for, the least and one in which the ring comes round; with more tiles a few that differ in where the ring
+    ends. CTAs that split k take turns in how many of them have one more.
+
+    Args:
+        kernel: that is launched.
+        size: bytes of an element of A.
+        few: whether one of a kind is enough.
+    """
+    depth, least, split, stages = kernel.tile[2], 1 + kernel.deferred, kernel.split, kernel.stages
+
+    def of_all(count: int) -> int:
+        """Return k-tiles of the CTAs of a split together, of which each has so many, and some one more."""
+        return split * count + count % split
+
+    most, round_ = 2 * stages + 1, max(least, stages + 1)
+    counts = sorted({least, round_}) if few else [*range(least, max(most, least) + 1)]
+    tried = [(1, 1, 0, count) for count in counts]
+    if kernel.store != "sums":
+        some = sorted({max(least, one) for one in ([round_] if few else [least, stages, round_, most])})
+        tried += [(tiles, 1, 0, count) for tiles in (2, 3) for count in some]
+        tried += [] if few else [(1, 2, 1, least), (3, 2, 0, round_), (3, 2, 1, round_)]  # no tile, two, and one
+    starts = _starts(kernel, size)
+    cuts = depth // 2, 2 if kernel.realign == "tiles" else 0  # by which the last k-tile is short
+    for number, (tiles, clusters, cluster, count) in enumerate(tried):
+        for first, pitch in starts[-1:] if few else starts:
+            k = of_all(count) * depth - cuts[number % 2]
+            one = Launch(kernel, size, tiles, k, first, pitch, clusters, cluster)
+            if one.legal:
+                yield one
+
+
+def _starts(kernel: ProductKernel, size: int) -> list[tuple[int, int]]:
+    """Return bytes at which A starts later than a granule, and each row than the one before.
+
+    With the last of those of tiles, rows of the first tile start latest, which may take a k-tile more, those of the
+    second begin their granules, and those of the third start an element late.
+    """
+    if kernel.realign == "tiles":
+        return [(0, 0), (size, 0), (GRANULE_BYTES - size, size)]
+    return [(size, size)] if kernel.realign == "registers" else [(0, 0)]

@@ -1,0 +1,119 @@
+"""Where a product's kernel keeps its rings in shared memory: a place of memory as a stage of a buffer, or a barrier."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+
+from legalsat.logic import round_up
+from legalsat.product_kernel import ProductKernel
+from legalsat.program.pipeline import BufferRing, Pipeline
+from legalsat.targets import GRANULE_BYTES
+
+BARRIER_BYTES = 8
+WARPS = 4  # of a warpgroup
+RESULT = "C"  # which the names of buffers begin with through which C leaves
+ROWS_AT_A_TIME = 8  # of C that a warp lays down where it stores by rows
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes of a stage of a buffer that lie together; `warp` of the CTA has them for its own, or -1."""
+
+    start: int
+    end: int
+    name: str
+    stage: int
+    warp: int = -1
+
+    def __str__(self) -> str:
+        return f"{self.name}[{self.stage}]"
+
+
+@dataclass(frozen=True)
+class KernelMemory:
+    """The shared memory of a CTA: stages of A and B side by side, then what C leaves through, then the barriers.
+
+    Attributes:
+        program, kernel: whose memory it is. along_rows: whether elements that lie together in C are of a column of the
+            tile, so that sums lie along rows too.
+    """
+
+    program: Pipeline
+    kernel: ProductKernel
+    along_rows: bool
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """All buffers, in the order in which they lie."""
+        loaded = [ring for ring in self.program.buffers if not ring.name.startswith(RESULT)]
+        found, at = [], 0
+        for stage in range(self.kernel.stages):
+            for ring in loaded:
+                found.append(Piece(at, at + ring.bytes, ring.name, stage))
+                at += ring.bytes
+        for group, ring in enumerate(ring for ring in self.program.buffers if ring.name.startswith(RESULT)):
+            if self.kernel.store == "sums":
+                return [*found, Piece(at, at + self.sums_bytes, ring.name, 0)]
+            for warp in range(WARPS):
+                for stage in range(ring.stages):
+                    found.append(Piece(at, at + self.part_bytes(ring), ring.name, stage, group * WARPS + warp))
+                    at = found[-1].end
+        return found
+
+    @property
+    def stage_bytes(self) -> int:
+        """Bytes of a stage of A and B."""
+        return sum(ring.bytes for ring in self.program.buffers if not ring.name.startswith(RESULT))
+
+    @property
+    def sums_bytes(self) -> int:
+        """Bytes of the accumulators of a tile, in lines whose pitch spreads them over the banks."""
+        lines, length = self.kernel.tile[1::-1] if self.along_rows else self.kernel.tile[:2]
+        return 4 * lines * (length + 4)
+
+    def part_bytes(self, ring: BufferRing) -> int:
+        """Return the bytes of a warp's part of a stage through which C leaves; rows lie in an odd pitch of granules."""
+        if self.kernel.store == "tma":
+            return ring.bytes // WARPS
+        granules = (
+            ring.bytes // WARPS // ROWS_AT_A_TIME // GRANULE_BYTES - 1
+        )  # and one that spreads rows over the banks
+        return ROWS_AT_A_TIME * (granules | 1) * GRANULE_BYTES
+
+    @cached_property
+    def barriers_at(self) -> int:
+        """Where the barriers begin, behind all else."""
+        return int(round_up(self.pieces[-1].end, BARRIER_BYTES))
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [piece.start for piece in self.pieces]
+
+    def barrier(self, offset: int) -> str:
+        """Return the barrier at a place, as ring and stage."""
+        number, late = divmod(offset - self.barriers_at, BARRIER_BYTES)
+        for ring in self.program.barriers:
+            if 0 <= number < ring.stages and not late:
+                return f"{ring.name}[{number}]"
+            number -= ring.stages
+        return f"byte {offset}, which is no barrier"
+
+    def held(self, first: int, last: int, warp: int) -> list[tuple[str, int]]:
+        """Return the stages in which bytes lie that a warp of the CTA uses, with how many bytes of each.
+
+        What belongs to no buffer, or to another warp, is named so.
+        """
+        found: list[tuple[str, int]] = []
+        at = first
+        while at < last:
+            number = bisect_right(self._starts, at) - 1
+            piece = self.pieces[number] if number >= 0 else None
+            if piece is None or at >= piece.end:
+                return [*found, (f"byte {at}, which is in no buffer", last - at)]
+            end = min(last, piece.end)
+            other = "" if piece.warp in {-1, warp} else f" of warp {piece.warp}"
+            found.append((f"{piece}{other}", end - at))
+            at = end
+        return found

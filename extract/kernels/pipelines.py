@@ -1,0 +1,158 @@
+"""Builds the pipeline of a plan: roles, barriers, and what each role does, in order."""
+
+from __future__ import annotations
+
+from legalsat.block_plan import BlockPlan
+from legalsat.errors import LegalSatError
+from legalsat.plan import Plan
+from legalsat.program.pipeline import (
+    Advance,
+    Allocate,
+    Arrive,
+    At,
+    BarrierRing,
+    BufferRing,
+    Commit,
+    CommitTo,
+    Expect,
+    Fence,
+    Free,
+    Guard,
+    Load,
+    Loop,
+    Multiply,
+    Operation,
+    Pipeline,
+    Read,
+    Registers,
+    Relinquish,
+    Role,
+    Start,
+    Store,
+    Sync,
+    Trips,
+    UseSums,
+    Wait,
+    WaitGroup,
+    Write,
+)
+
+TILES = Trips("further tiles along K", 1)
+SUMS = "sums"
+WARPS = 4  # of a warpgroup
+KEEPERS = "warps that keep sums"
+_OPERANDS = ("A", "B")
+
+
+def has_pipeline(plan: BlockPlan) -> bool:
+    """Whether both operands arrive by boxes for a matrix unit, which is what pipelines of products are made for."""
+    arrive = all(one.access.by == "tma" for one in (plan.a, plan.b))
+    return plan.mma is not None and plan.epilogue is not None and arrive
+
+
+def product_pipeline(plan: BlockPlan) -> Pipeline:
+    """Return what a block of a product does: one warp loads, others multiply, and what sums become is stored.
+
+    Raises:
+        LegalSatError: operands that do not arrive by boxes, or no matrix unit that reads them.
+    """
+    mma, epilogue = plan.mma, plan.epilogue
+    if mma is None or epilogue is None or not has_pipeline(plan):
+        raise LegalSatError("operands do not all arrive by boxes for a matrix unit, so no pipeline is made yet")
+    keepers = mma.warpgroups
+    releases = WARPS * keepers if mma.unit == "wgmma" else 1
+    c = plan.c.shared[0] if plan.c.shared else None
+    row = plan.tile[1] * plan.operator.out_dtype.bits // 8
+    size = c.bytes if c is not None and epilogue.store == "tma" else plan.tile[0] * max(row, epilogue.pitch)
+    buffers = [BufferRing(name, plan.stages, one.shared[0].bytes) for name, one in _operands(plan)]
+    buffers.append(BufferRing("C", 1, size, _OPERANDS if epilogue.overlays else ()))
+    barriers = [BarrierRing("full", plan.stages, 1, _bytes(plan)), BarrierRing("empty", plan.stages, releases)]
+    if mma.unit == "tcgen05":
+        barriers.append(BarrierRing(SUMS, 1, 1))
+    roles = _of_wgmma(plan, size) if mma.unit == "wgmma" else _of_tcgen05(plan, size)
+    start: tuple[Operation, ...] = (*(Start(barrier.name) for barrier in barriers), Fence("mbarrier_init"))
+    meet: tuple[Operation, ...] = (Sync("block"),) if mma.unit == "wgmma" else (Sync("block"),) * 3
+    return Pipeline(tuple(barriers), tuple(buffers), (Role("setup", 0, (*start, *meet)), *roles), (SUMS,))
+
+
+def _operands(plan: BlockPlan) -> tuple[tuple[str, Plan], ...]:
+    return (("A", plan.a), ("B", plan.b))
+
+
+def _bytes(plan: BlockPlan) -> int:
+    """Return the bytes of a stage: one tile of each operand."""
+    return sum(one.shared[0].bytes for _, one in _operands(plan))
+
+
+def _fill(plan: BlockPlan) -> Loop:
+    """Load A's and B's tiles, stage by stage."""
+    at = At("loaded")
+    loads = tuple(Load(name, at, "full", one.shared[0].bytes) for name, one in _operands(plan))
+    return Loop(TILES, (Wait("empty", at, before=True), Expect("full", at, _bytes(plan)), *loads, Advance("loaded")))
+
+
+def _store(plan: BlockPlan, size: int) -> tuple[tuple[Operation, ...], tuple[Role, ...]]:
+    """Return what the warps that keep sums do once C's tile is written, and who stores it."""
+    meet = Sync(KEEPERS)
+    if plan.c.store != "tma":
+        return (meet, Read("C")), ()
+    stores = (Store("C", At(""), size), Commit("bulk"), WaitGroup("bulk", 0, read=True))
+    return (Fence("proxy.async"), meet), (Role("storer", 0, (meet, *stores)),)
+
+
+def _of_wgmma(plan: BlockPlan, size: int) -> tuple[Role, ...]:
+    assert plan.mma is not None and plan.epilogue is not None
+    at = At("multiplied")
+    turn = (
+        Wait("full", at),
+        Fence("wgmma"),
+        Multiply("wgmma", tuple((name, at) for name in _OPERANDS), SUMS),
+        Commit("wgmma"),
+        # All but the newest group are done, so the stage before is free.
+        WaitGroup("wgmma", 1),
+        Guard(Trips("", 1), (Arrive("empty", At("multiplied", -1), WARPS),), "multiplied"),
+        Advance("multiplied"),
+    )
+    stored, storers = _store(plan, size)
+    overlaid = (Sync(KEEPERS),) if plan.epilogue.overlays else ()
+    handed = plan.registers
+    keep: tuple[Operation, ...] = (Registers(handed[0], more=True),) if handed else ()
+    load: tuple[Operation, ...] = (Registers(handed[1], more=False),) if handed else ()
+    multiply = (Sync("block"), *keep, Loop(TILES, turn), WaitGroup("wgmma", 0), UseSums(SUMS), *overlaid, Write("C"))
+    first = tuple(Role(s.name, s.warps, (Sync("block"), *overlaid, *s.body)) for s in storers)
+    return (
+        Role("consumer", WARPS, (*multiply, *stored), plan.mma.warpgroups),
+        *first,
+        Role("producer", plan.launch.warps - WARPS * plan.mma.warpgroups, (Sync("block"), *load, _fill(plan))),
+    )
+
+
+def _of_tcgen05(plan: BlockPlan, size: int) -> tuple[Role, ...]:
+    assert plan.mma is not None and plan.epilogue is not None
+    at, mma = At("multiplied"), plan.mma
+    turn = (
+        Wait("full", at),
+        Fence("tcgen05.after"),
+        Multiply("tcgen05", tuple((name, at) for name in _OPERANDS), SUMS),
+        CommitTo("empty", at),
+        Advance("multiplied"),
+    )
+    begin = (Sync("block"), Fence("tcgen05.before"), Sync("block"), Fence("tcgen05.after"))
+    issue = (
+        Sync("block"),
+        Allocate(mma.allocated, (SUMS,)),
+        Relinquish(),
+        *begin[1:],
+        Loop(TILES, turn),
+        CommitTo(SUMS),
+        Sync("block"),
+        Free(mma.allocated),
+    )
+    stored, storers = _store(plan, size)
+    fetch = (*begin, Wait(SUMS), Fence("tcgen05.after"), UseSums(SUMS), Write("C"), Fence("tcgen05.before"), *stored)
+    return (
+        Role("epilogue", WARPS, (*fetch, Sync("block")), mma.warpgroups),
+        *(Role(s.name, s.warps, (Sync("block"), Sync("block"), *s.body, Sync("block"))) for s in storers),
+        Role("producer", 1, (*begin, _fill(plan), Sync("block"))),
+        Role("issuer", 1, issue),
+    )

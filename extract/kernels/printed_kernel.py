@@ -1,0 +1,95 @@
+"""A printed kernel of a product on the PTX machine: launched, recorded, and compared with its program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from legalsat.analyses.copy_engine import tx_bytes
+from legalsat.analyses.ptx.bounds import Bounds
+from legalsat.analyses.ptx.text import parse
+from legalsat.analyses.ptx_machine.events import Event, Recorder
+from legalsat.analyses.ptx_machine.machine import Run
+from legalsat.analyses.ptx_machine.program import compile_kernel
+from legalsat.extract.kernels.conformance import conformance
+from legalsat.extract.kernels.kernel_launches import Launch
+from legalsat.extract.kernels.kernel_program import kernel_program
+from legalsat.extract.kernels.product_maps import result_lies, result_map, source_maps
+from legalsat.gemm import Gemm
+from legalsat.product_kernel import ProductKernel
+from legalsat.program.pipeline import Pipeline
+
+MAP_BYTES = 128  # of a tensor map among the parameters
+MOST_WORK = 20_000_000  # instructions of a run
+MOST_SECONDS = 120.0  # of processor time
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a text did in one launch.
+
+    Attributes:
+        launch: which. streams: events of each warp of the cluster, by its index.
+        findings: breaks of the asynchronous contract that the machine met, in words.
+    """
+
+    launch: Launch
+    streams: Mapping[int, Sequence[Event]]
+    findings: tuple[str, ...]
+
+    @property
+    def events(self) -> int:
+        """How many events all warps have together; meetings of a warp's own lanes are none."""
+        return sum(event.what != "lanes" for stream in self.streams.values() for event in stream)
+
+
+class PrintedKernel:
+    """The PTX of a kernel, made ready to run.
+
+    Args:
+        ptx: what nvcc makes of the text that backend cute prints for the kernel.
+        gemm: a product that the kernel computes.
+        kernel: how it does.
+
+    Attributes:
+        program: what the kernel does, which backends print.
+
+    Raises:
+        NotPtx: the text is none.
+        Undecided: it uses what the machine does not follow.
+    """
+
+    def __init__(self, ptx: str, gemm: Gemm, kernel: ProductKernel) -> None:
+        module = parse(ptx)
+        (entry,) = module.kernels
+        self.gemm, self.kernel = gemm, kernel
+        self.program = kernel_program(kernel, gemm.out_dtype.bytes)
+        shape = replace(entry, cluster=(kernel.cluster_blocks, 1, 1), threads=(kernel.threads, 1, 1))
+        self._machine = compile_kernel(module, shape)
+        self._recorder = Recorder(self._machine)
+        self._names = [one.name for one in entry.parameters]
+        (self._base,) = (self._machine.symbols[name] for name in self._machine.shared)
+        maps = [one.map for found in source_maps(gemm, kernel) for one in found]
+        maps += [one.map for one in result_map(gemm, kernel)] if kernel.store == "tma" else []
+        self._boxes = {self._names[0] + (f"+{MAP_BYTES * n}" if n else ""): tx_bytes(one) for n, one in enumerate(maps)}
+        self._along_rows, _ = result_lies(gemm, kernel)
+
+    def run(self, launch: Launch) -> Recorded:
+        """Run a launch, and return what it did.
+
+        Raises:
+            Undecided: the text depends on what is not known, or does not end.
+        """
+        numbers = dict(zip(self._names[1:], launch.numbers, strict=True))
+        self._recorder.clear()
+        self._machine.bounds = Bounds(MOST_SECONDS)
+        run = Run(self._machine, launch.blocks | numbers, self._boxes, MOST_WORK)
+        run.run()
+        findings = tuple(one.message for one in run.order.findings.values() if one.level == "error")
+        return Recorded(launch, self._recorder.streams, findings)
+
+    def differences(self, recorded: Recorded, program: Pipeline | None = None) -> list[str]:
+        """Return in words where what was recorded is not what the kernel's program, or another one, says."""
+        values, streams = recorded.launch.values, recorded.streams
+        program = program or self.program
+        return conformance(program, values, self.kernel, streams, along_rows=self._along_rows, base=self._base)

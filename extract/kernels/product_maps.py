@@ -1,0 +1,178 @@
+"""The tensor maps of a product's kernel: A's, one or one for each phase of rows, B's, and C's.
+
+Where an operand is laid out anew first, its map describes the copy: rows in a pitch of whole granules.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+from legalsat.extract.cost.cost import NOMINAL
+from legalsat.gemm import Gemm
+from legalsat.logic import round_up
+from legalsat.options import SwizzleName
+from legalsat.product_kernel import ProductKernel
+from legalsat.targets import GRANULE_BYTES, Target
+from legalsat.tensor import Tensor, plain
+from legalsat.units.tensor_map import TensorMap
+
+ROW_BYTES = 128  # of a box, as the widest swizzle has it
+SPANS = (128, 64, 32)  # bytes of a box's rows, by swizzle
+STORE_ROWS = 16  # of C that one warp stores
+MAP_TYPES = {"bf16": "bf16", "fp16": "f16", "fp32": "tf32", "e4m3": "u8", "e5m2": "u8"}
+RESULT_TYPES = {**MAP_TYPES, "fp32": "f32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A tensor map, and the bytes from its tensor's address to its own."""
+
+    map: TensorMap
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A matrix as a kernel reads it: lines side by side along the fast axis.
+
+    Attributes:
+        address: that it may have, in bytes. lines: of it, `pitch` bytes apart. length: elements of a line.
+    """
+
+    address: int
+    lines: int
+    length: int
+    pitch: int
+
+
+def by_rows(tensor: Tensor) -> bool:
+    """Return whether an operand (rows, k) has lines along k."""
+    return plain(tensor.strides)[1] == 1 or plain(tensor.shape)[1] == 1
+
+
+def laid(tensor: Tensor, first: str) -> Laid:
+    """Return how a matrix lies after `first`, which is "none", "pad" or "transpose"."""
+    size = tensor.dtype.bits // 8
+    (rows, depth), (across, along) = plain(tensor.shape), plain(tensor.strides)
+    rows_run = by_rows(tensor)
+    if first == "none":
+        lines, length, step = (rows, depth, across) if rows_run else (depth, rows, along)
+        pitch = step * size if lines > 1 else round_up(length * size, GRANULE_BYTES)
+        return Laid(tensor.address, lines, length, pitch)
+    lines, length = (rows, depth) if rows_run == (first == "pad") else (depth, rows)
+    return Laid(256, lines, length, round_up(length * size, GRANULE_BYTES))
+
+
+def sides(gemm: Gemm, kernel: ProductKernel) -> tuple[Tensor, Tensor]:
+    """Return what the kernel takes for A and for B."""
+    return (gemm.b, gemm.a) if kernel.swapped else (gemm.a, gemm.b)
+
+
+def extents(gemm: Gemm, kernel: ProductKernel) -> tuple[int, int]:
+    """Return the rows and columns of what the kernel computes."""
+    return (gemm.n, gemm.m) if kernel.swapped else (gemm.m, gemm.n)
+
+
+def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[Placed]]:
+    """Return the maps of A and of B."""
+    a, b = (laid(one, first) for one, first in zip(sides(gemm, kernel), kernel.relayouts, strict=True))
+    (rows, columns, depth), name = kernel.tile, gemm.dtype.name
+    a_box, b_box = (
+        (depth, extent // boxes) if major == "K" else (extent // boxes, depth)
+        for extent, boxes, major in zip((rows, columns), kernel.boxes, kernel.majors, strict=True)
+    )
+    of_a = [_map(name, a, a_box)]
+    if kernel.realign != "none":
+        of_a = [_phase(name, a, a_box, kernel.phases, number) for number in range(kernel.phases)]
+    return of_a, [_map(name, b, b_box)]
+
+
+def result_lies(gemm: Gemm, kernel: ProductKernel) -> tuple[bool, int]:
+    """Return whether C's neighbours in memory lie along the tile's rows, and how far lines of them are apart."""
+    strides = plain(gemm.c.strides)
+    down, across = reversed(strides) if kernel.swapped else strides
+    return (False, down) if across == 1 else (True, across)
+
+
+def box_columns(kernel: ProductKernel, size: int) -> int:
+    """Return the columns of the widest box of C, whose rows fill a swizzle, that boxes of a tile can be."""
+    return next((span // size for span in SPANS if kernel.tile[1] * size % span == 0), SPANS[-1] // size)
+
+
+def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
+    """Return the maps of C: one, or one for each phase of rows."""
+    size = gemm.out_dtype.bits // 8
+    (m, n), strides = extents(gemm, kernel), plain(gemm.c.strides)
+    if kernel.swapped:
+        strides = (strides[1], strides[0])
+    box = (box_columns(kernel, size), STORE_ROWS)
+    pitch = strides[0] * size if m > 1 else round_up(n * size, GRANULE_BYTES)
+    name, phases = RESULT_TYPES[gemm.out_dtype.name], kernel.phases if kernel.realign == "tiles" else 1
+    return [
+        Placed(
+            TensorMap(
+                dtype=name,
+                address=gemm.c.address + number * pitch,
+                global_dim=(n, -(-(m - number) // phases)),
+                global_stride=(phases * pitch,),
+                box=box,
+                element_stride=(1, 1),
+                swizzle=cast("SwizzleName", f"{box[0] * size}B"),
+                l2_promotion="none",
+            ),
+            number * pitch,
+        )
+        for number in range(phases)
+    ]
+
+
+def maps_of(gemm: Gemm, kernel: ProductKernel) -> dict[str, list[Placed]]:
+    """Return the maps of the kernel's A and B, and of its C where boxes store that."""
+    of_a, of_b = source_maps(gemm, kernel)
+    return {"A": of_a, "B": of_b, "C": result_map(gemm, kernel) if kernel.store == "tma" else []}
+
+
+def grid_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> int:
+    """Return how many blocks are launched: as many clusters as fit at once, or one for each of its tiles."""
+    clusters = math.prod(kernel.clusters(*extents(gemm, kernel)))
+    if kernel.store != "sums":  # whose blocks compute one tile each
+        clusters = min(clusters, (target.device or NOMINAL).processors * kernel.blocks // kernel.cluster_blocks)
+    return clusters * kernel.cluster_blocks
+
+
+def _map(name: str, matrix: Laid, box: tuple[int, int]) -> Placed:
+    return Placed(
+        TensorMap(
+            dtype=MAP_TYPES[name],
+            address=matrix.address,
+            global_dim=(matrix.length, matrix.lines),
+            global_stride=(matrix.pitch,),
+            box=box,
+            element_stride=(1, 1),
+            swizzle="128B",
+            l2_promotion="256B",
+        )
+    )
+
+
+def _phase(name: str, matrix: Laid, box: tuple[int, int], phases: int, number: int) -> Placed:
+    """Return the map of every `phases`-th row, begun at the granule in which the first of them starts."""
+    number = number if number < matrix.lines else 0  # of rows that do not exist, whose sums nobody stores
+    size = ROW_BYTES // box[0]
+    start = matrix.address + number * matrix.pitch
+    early = start % GRANULE_BYTES
+    return Placed(
+        TensorMap(
+            dtype=MAP_TYPES[name],
+            address=start - early,
+            global_dim=(matrix.length + early // size, -(-(matrix.lines - number) // phases)),
+            global_stride=(phases * matrix.pitch,),
+            box=box,
+            element_stride=(1, 1),
+            swizzle="128B",
+            l2_promotion="256B",
+        ),
+        number * matrix.pitch - early,
+    )

@@ -1,0 +1,1 @@
+"""The e-graph, extraction, and plans of movements."""

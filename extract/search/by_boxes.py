@@ -1,0 +1,139 @@
+"""Delivery by boxes of a tensor map, stored by boxes where a map can describe the target, else by threads.
+
+Columns of pixels are boxes too: of a map that walks the windows of a convolution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from legalsat.extract.cost.cost import Work, cost_of, order
+from legalsat.extract.search.by_vectors import staged_view
+from legalsat.extract.search.delivery import Delivered, Question
+from legalsat.extract.search.schedule import block_bytes, box_tiles
+from legalsat.extract.search.views import box_of, storable
+from legalsat.extract.solve.fields import Conflict, Solution
+from legalsat.extract.solve.fields import solve as solve_fields
+from legalsat.operators import atom_bytes
+from legalsat.plan import Cost, View
+from legalsat.rules.windows import COLUMNS
+from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, MAX_COLUMN_PIXELS
+from legalsat.units.tensor_map import TensorMap
+
+WORST_CONFLICTS = 8
+
+
+def bound(question: Question) -> Cost:
+    """Return a cost that no solution is below: as few boxes as their limit allows, no conflicts, the best store."""
+    return min((_least(question, views) for views in question.ways), key=order)
+
+
+def _least_boxes(view: View, most: int) -> int:
+    return math.prod(-(-tile // most) for tile in view.tile)
+
+
+def solve(question: Question) -> Delivered | Conflict:
+    """Return the cheapest fields of both maps, or of the load's with a store by threads; or why neither works."""
+    broken = question.judged()
+    if broken or (question.column is None) == (question.access.by == COLUMNS):
+        return Conflict(broken)
+    load, store = question.views
+    if question.column is None and staged_view(load, question.access.word, question.operator) is not load:
+        return Conflict(())  # rows of wgmma's operand lie in one piece, and other candidates have them so
+    found: list[Delivered] = []
+    refused: list[Conflict] = []
+    for views in question.ways:
+        if found and order(_least(question, views)) >= min(order(one.cost) for one in found):
+            continue
+        for outcome in _solutions(question, views):
+            if isinstance(outcome, Conflict):
+                refused.append(outcome)
+            elif len(views) > 1 or storable(store, question.access.word, question.operator.target.address):
+                found.append(_delivered(question, views, outcome))
+    return min(found, key=lambda one: order(one.cost)) if found else refused[-1]
+
+
+def _least(question: Question, views: tuple[View, ...]) -> Cost:
+    most = MAX_BOX_EXTENT if question.column is None else MAX_COLUMN_PIXELS
+    work = Work(
+        times=question.times,
+        boxes=sum(_least_boxes(view, most) for view in views),
+        instructions=_instructions(question, views),
+        store_factor=question.store_factor if len(views) == 1 else 1.0,
+        stages=question.most_stages,
+    )
+    return cost_of(question.walked, question.views, work, question.target)
+
+
+def _instructions(question: Question, views: tuple[View, ...]) -> int:
+    """Return the memory instructions of warps that take the tile in hand: read it, then write it somewhere else."""
+    hands = len(views) == 1 or question.turned
+    return 2 * math.ceil(question.tile_bytes / (GRANULE_BYTES * question.target.lanes)) if hands else 0
+
+
+def _solutions(question: Question, views: tuple[View, ...]) -> Iterator[Solution | Conflict]:
+    """Yield the solution with the fewest conflicts; then, where boxes take the time, those with more that save some."""
+    operator = question.operator
+    ends = (operator.source, operator.target)
+
+    def fields(max_conflicts: int | None) -> Solution | Conflict:
+        return solve_fields(
+            question.access,
+            views,
+            operator.source.dtype,
+            tuple(end.address for end, _ in zip(ends, views, strict=False)),
+            question.target,
+            threads_read=len(views) == 1 or question.turned or operator.consumer is not None,
+            turned=question.turned and len(views) > 1,
+            column=question.column,
+            atom_bytes=atom_bytes(operator),
+            max_stages=question.most_stages,
+            max_conflicts=max_conflicts,
+            swizzles=question.swizzles,
+            deadline=question.deadline,
+        )
+
+    first = fields(None)
+    yield first
+    if isinstance(first, Conflict):
+        return
+    conflicts = first.conflicts
+    while 2 * conflicts <= WORST_CONFLICTS and _waits_for_boxes(question, views, first):
+        conflicts *= 2
+        yield fields(conflicts)
+
+
+def _waits_for_boxes(question: Question, views: tuple[View, ...], solution: Solution) -> bool:
+    """Whether fewer boxes would save time."""
+    cost = _delivered(question, views, solution).cost
+    return cost.nanoseconds > _least(question, views).nanoseconds
+
+
+def _delivered(question: Question, views: tuple[View, ...], solution: Solution) -> Delivered:
+    shared = box_tiles(question.access, views, solution.tensor_maps, solution.stages)
+    by_threads = len(views) == 1
+    work = Work(
+        times=question.times,
+        boxes=sum(_boxes(view, tm) for view, tm in zip(views, solution.tensor_maps, strict=True)),
+        instructions=_instructions(question, views),
+        conflicts=solution.conflicts,
+        store_factor=question.store_factor if by_threads else 1.0,
+        stages=solution.stages,
+        shared_bytes=block_bytes(shared),
+    )
+    return Delivered(
+        access=question.access,
+        views=views,
+        tensor_maps=solution.tensor_maps,
+        copies=(),
+        phases=(),
+        store="threads" if by_threads else "tma",
+        shared=shared,
+        stages=solution.stages,
+        cost=cost_of(question.walked, question.views, work, question.target),
+    )
+
+
+def _boxes(view: View, tm: TensorMap) -> int:
+    return math.prod(-(-tile // box) for tile, box in zip(view.tile, box_of(view, tm), strict=True))

@@ -1,0 +1,1 @@
+"""Fields solved by tables and by Z3."""

@@ -1,0 +1,109 @@
+"""Plans for tensors with symbolic extents: one structure, and the exact set of extents for which it is legal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+from legalsat.access import Access
+from legalsat.analyses.sets.regions import check_names, corners
+from legalsat.dims import Dim
+from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.extract.search.planner import AS_IT_IS, ONE_AT_A_TIME, NoLegalLayout, plan
+from legalsat.extract.search.structure import Structure, legal_values, open_dims, structure_of
+from legalsat.extract.search.views import map_type, views_of
+from legalsat.operators import Operator, access_of
+from legalsat.plan import Plan
+from legalsat.targets import Target
+from legalsat.units.tensor_map import TensorMap
+
+# A value that no accident makes special: a prime times what alignments ask for.
+_PRIME, _ALIGNED = 37, 128
+
+
+def symbolic_plan(operator: Operator, target: Target) -> Plan:
+    """Return a plan at representative extents whose `guard` is the set of extents for which its maps are legal.
+
+    Axes are taken as they are: laws that hold for one value of a dim and not for another play no part.
+
+    Raises:
+        InvalidInput: no isl set says for which extents it is legal, or a dim's name is none of isl's.
+        NoLegalLayout: no values in range are legal. Where that was seen at a sample alone, its cause says why.
+    """
+    return structured_plan(operator, target)[0]
+
+
+@lru_cache(maxsize=256)
+def structured_plan(operator: Operator, target: Target) -> tuple[Plan, Structure]:
+    """Return the plan of `symbolic_plan`, and what of it stays when the dims take other values."""
+    check_names(dim.name for dim in open_dims(operator))
+    refusal: NoLegalLayout | None = None
+    with ONE_AT_A_TIME:
+        try:
+            for values in _samples(operator, target):
+                try:
+                    found = plan(operator.bind(values), target, AS_IT_IS)
+                except NoLegalLayout as error:
+                    sample = ", ".join(f"{name} = {value}" for name, value in values.items())
+                    message = f"no legal {operator} on {target}, as the sample {sample} shows"
+                    refusal = refusal or NoLegalLayout(message, error.diagnostics)
+                    continue
+                structure = structure_of(operator, values, found.access, found.tensor_maps, found.store)
+                guard = str(legal_values(structure, target))
+                return replace(found, operator=operator, guard=guard), structure
+        except LegalSatError as error:
+            if refusal is None:
+                raise
+            raise refusal from error
+    raise refusal or InvalidInput(f"{operator} takes too many bits at every sample; give its dims smaller values")
+
+
+def _samples(operator: Operator, target: Target) -> Iterator[dict[str, int]]:
+    """Yield values to plan at: the most aligned, the smallest aligned, then those that the rules themselves leave.
+
+    What rules ask of the dims hangs on the order of the axes alone, and what they ask of boxes and swizzles not on the
+    dims. So where nothing is legal at values that those rules leave, nothing is with the axes in this order.
+    """
+    dims = open_dims(operator)
+    tried: list[tuple[dict[str, int], Access]] = []
+    for choice in (_representative, _smallest_aligned):
+        values = {dim.name: choice(dim) for dim in dims}
+        try:
+            tried.append((values, access_of(operator.bind(values), operator.tile)))
+        except InvalidInput:  # these values make more bits than an access has
+            continue
+        yield values
+    for values, access in tried[-1:]:
+        for structure in _unsolved(operator, values, access):
+            for corner in corners(legal_values(structure, target, only_open=True))[:1]:
+                yield dict(zip(values, corner, strict=True))
+
+
+def _unsolved(operator: Operator, values: dict[str, int], access: Access) -> Iterator[Structure]:
+    """Yield the structures that plans of an access may have, with placeholders for what would be solved."""
+    type_name = map_type(access.word, operator.source.dtype)
+    if type_name is not None:
+        views = views_of(access)
+        maps = [TensorMap(type_name, v.extent, (0,) * (len(v.extent) - 1), (1,) * len(v.extent)) for v in views]
+        yield structure_of(operator, values, access, maps, "tma")
+        yield structure_of(operator, values, access, maps[:1], "threads")
+
+
+def _representative(dim: Dim) -> int:
+    best = math.lcm(dim.multiple_of, _ALIGNED) * _PRIME
+    if dim.min <= best <= dim.max:
+        return best
+    alignment = _ALIGNED
+    while True:  # the most aligned value in range; at the latest with alignment 1 there is one
+        step = math.lcm(dim.multiple_of, alignment)
+        if (largest := dim.max // step * step) >= dim.min:
+            return largest
+        alignment //= 2
+
+
+def _smallest_aligned(dim: Dim) -> int:
+    step = math.lcm(dim.multiple_of, _ALIGNED)
+    smallest = -(-dim.min // step) * step
+    return smallest if smallest <= dim.max else dim.smallest

@@ -1,0 +1,292 @@
+"""What people paste, recognised and explained: dumps of tensor maps, error texts, CUresults, descriptor words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from legalsat.api import violations
+from legalsat.diagnostics import Diagnostic, worst_first
+from legalsat.errors import InvalidInput
+from legalsat.explanation import USES, Explanation
+from legalsat.extract.explain.explain import explain_tensor_map
+from legalsat.extract.explain.explain_word import explain_word, unit_lacking, word_of
+from legalsat.pasted.accesses import explain_accesses
+from legalsat.pasted.code import Pasted, with_code
+from legalsat.pasted.fragments import without_asides
+from legalsat.pasted.grammar import even, plain
+from legalsat.pasted.host_code import encoded_maps
+from legalsat.pasted.limits import explain_limits
+from legalsat.pasted.maps import PrintedMap, printed_maps
+from legalsat.pasted.multiplies import explain_multiplies, legal_multiplies
+from legalsat.pasted.products import explain_products
+from legalsat.pasted.python import follow
+from legalsat.pasted.repairs import curing
+from legalsat.pasted.results import (
+    FailedCall,
+    Returned,
+    explain_result,
+    left_behind,
+    returned_results,
+)
+from legalsat.pasted.sentences import explain_causes, explain_failed_check, explain_sentences
+from legalsat.pasted.shared import explain_shared, shared_memory_told
+from legalsat.pasted.tensors import explain_printed_tensors
+from legalsat.pasted.words import (
+    INSTRUCTION_BITS,
+    InstructionWord,
+    pasted_instruction,
+    pasted_word,
+    read_instruction,
+)
+from legalsat.rules import judge
+from legalsat.targets import Target
+from legalsat.units.tcgen05_sites import InstructionBits
+from legalsat.units.tensor_map import TensorMap
+from legalsat.units.tensor_map_bytes import decode
+
+FORMS = (
+    "the dump of a tensor map by any program (globalDim, boxDim, ...), also of a part of its fields",
+    "an error text about copies or matrix units, of Triton, CUTLASS, TileLang, ptxas or another program",
+    "a tensor's shape, strides and dtype",
+    "a CUresult or cudaError, by number or name",
+    "a 64-bit matrix descriptor of wgmma or tcgen05, or a 32-bit instruction descriptor of tcgen05",
+    "the 128 bytes of a CUtensorMap as hex",
+)
+_BETWEEN_DIGITS = re.compile(r"0[xX]|[\s,]")
+_MAP_DIGITS = re.compile(r"[0-9a-fA-F]{256}")
+# A product of a library that failed, or a copy, in whatever words: code may be judged by what such calls take.
+_FAILED_CALL = re.compile(
+    r"CUBLAS_STATUS_[A-Z]\w+|CUDNN_STATUS_[A-Z]\w+|\btma\b.{0,40}\b(?:error|fail)|misaligned", re.IGNORECASE
+)
+_MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
+
+
+def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
+    """Return what a pasted text says is wrong, and what to change.
+
+    Numbers outweigh words: where a text prints a tensor map's or a tensor's fields, these are judged. Sentences of
+    known programs outweigh what a line of another one seems to say, and that a result that is left when it failed.
+
+    Raises:
+        InvalidInput: nothing in the text is understood, or what is understood is garbled.
+    """
+    readable = plain(text)
+    if len(readable) <= _MOST_HEX:
+        if _MAP_DIGITS.fullmatch(_BETWEEN_DIGITS.sub("", readable)):
+            decoded = decode(readable)
+            return explain_tensor_map(decoded, target, violations(decoded, target))
+        of_a_word = _explain_word(readable, target)
+        if of_a_word is not None:
+            return of_a_word
+    results, evened, spoken = returned_results(readable), even(readable), even(without_asides(readable))
+    shared = list(explain_shared(evened, target))
+    sentences = _without(
+        shared,
+        [
+            *explain_limits(evened, target),
+            *explain_products(readable, target),
+            *explain_multiplies(readable, target),
+            *explain_sentences(spoken, target),
+        ],
+    )
+    maps = encoded_maps(readable) or printed_maps(readable)
+    if maps:
+        return _explain_maps(maps, results, [*shared, *sentences], readable, target)
+    failures = _explain_results(results, target)
+    # That a call failed is no cause where the text says with which result.
+    known = {"CUDA001"} if failures else set()
+    # Nor are words about shapes where the shapes themselves are in order.
+    fits = legal_multiplies(readable, target)
+    known |= {"TCGEN003", "TCGEN004"} if fits else set()
+    causes = [one for one in explain_causes(spoken, target) if one.code not in known]
+    accesses = [] if sentences or causes else explain_accesses(evened, {one.number for one in results}, target)
+    named = [*shared, *(sentences or _without(shared, causes)), *accesses]
+    failures = _without(named, failures)
+    said, followed = [*named, *failures], follow(readable)
+    base = explain_printed_tensors(readable, followed, target, said, uses)
+    if base is None and said:
+        base = _of_text(named, failures, target)
+    # That some check failed is told where nothing in the text says which.
+    checks = [] if base is not None else list(explain_failed_check(spoken, target))
+    failed = bool(said or checks) or _FAILED_CALL.search(readable) is not None
+    found = with_code(base, followed, Pasted(readable, said, target, uses), failed=failed)
+    if checks and (found is None or not found.diagnostics):
+        return _of_text(checks, [], target)
+    return found or _of_what_fits([*fits, *shared_memory_told(evened, target)], target)
+
+
+def _of_what_fits(fits: list[str], target: Target) -> Explanation:
+    """Return what of a text is in order that says nothing else, in words."""
+    if fits:
+        says = "whether the rest of the kernel is legal the text does not say"
+        return Explanation("the pasted text", str(target), False, (), values=tuple(fits), undecided=says)
+    raise InvalidInput(f"nothing in the text is understood; paste {'; or '.join(FORMS)}")
+
+
+def _without(told: list[Diagnostic], more: list[Diagnostic]) -> list[Diagnostic]:
+    """Return those of `more` whose rules are not told already: one cause, one error."""
+    codes = {diagnostic.code for diagnostic in told}
+    return [diagnostic for diagnostic in more if diagnostic.code not in codes]
+
+
+def _of_text(named: list[Diagnostic], failures: list[Diagnostic], target: Target) -> Explanation:
+    """Return what sentences name, and after it what the program returned; advice alone decides nothing."""
+    told = (*worst_first(named), *failures)
+    if any(diagnostic.level == "error" for diagnostic in told):
+        return Explanation("the pasted text", str(target), False, told)
+    says = "the text advises; whether what it is about is legal it does not say"
+    return Explanation("the pasted text", str(target), False, told, undecided=says)
+
+
+def _explanation(subject: str, target: Target, found: Iterable[Diagnostic]) -> Explanation:
+    diagnostics = tuple(worst_first(found))
+    return Explanation(subject, str(target), not any(d.level == "error" for d in diagnostics), diagnostics, ())
+
+
+def _explain_word(text: str, target: Target) -> Explanation | None:
+    """Return the explanation of a descriptor's word; None if the text is none."""
+    instruction = pasted_instruction(text)
+    if instruction is not None:
+        return _explain_instruction(instruction, target)
+    word = pasted_word(text)
+    if word is None:
+        return None
+    found = explain_word(word_of(word, target), target)
+    upper = InstructionWord(word >> INSTRUCTION_BITS, None)
+    if found.legal or word % (1 << INSTRUCTION_BITS) or not read_instruction(upper)[0]:
+        return found
+    said = f"its upper half, {upper.word:#010x}, is an instruction descriptor of tcgen05: explain that half alone"
+    return replace(found, values=(said,), repairs=())
+
+
+def _explain_instruction(pasted: InstructionWord, target: Target) -> Explanation:
+    """Return the explanation of an instruction descriptor as the kind that breaks the fewest rules, if none is said."""
+    readings, refusals = read_instruction(pasted)
+    bits = InstructionBits(pasted.word, "" if readings else "; ".join(refusals))
+    lacking = list(unit_lacking("tcgen05", target, str(bits)))
+    says = () if not lacking else ("32 bits are read as an instruction descriptor; a matrix descriptor has 64",)
+    if not readings:
+        return replace(_explanation(f"tcgen05 {bits}", target, lacking or judge(bits, target)), values=says)
+    judged = [(one, lacking or violations(one, target)) for one in readings]
+    descriptor, found = min(judged, key=lambda one: sum(d.level == "error" for d in one[1]))
+    others = [str(other.table) for other, _ in judged if other is not descriptor]
+    if pasted.kind is None:
+        names = f"; it fits {' and '.join(others)} too" if others else ", and it fits no other"
+        kinds = f"the word does not say its kind: {descriptor.table} is taken{names}; write the kind before the word"
+        says = (kinds, *says)
+    said = f"tcgen05 {bits}: {descriptor}"
+    return replace(_explanation(said, target, found), values=says, of=descriptor)
+
+
+def _explain_results(results: list[Returned], target: Target) -> list[Diagnostic]:
+    numbers = dict.fromkeys(returned.number for returned in results)
+    calls = [
+        FailedCall(n, any(one.encodes for one in of), launches=any(one.launches for one in of))
+        for n in numbers
+        if (of := [one for one in results if one.number == n])
+    ]
+    return [diagnostic for call in calls for diagnostic in explain_result(call, target)]
+
+
+def _explain_maps(
+    maps: list[PrintedMap], results: list[Returned], sentences: list[Diagnostic], text: str, target: Target
+) -> Explanation:
+    """Return the explanation of all different maps; what many dumps repeat is said once."""
+    asked = {
+        (_readings(printed), number): printed for printed, number in zip(maps, _numbers(maps, results), strict=True)
+    }
+    places: dict[Diagnostic, list[str]] = {}
+    for index, (readings, number) in enumerate(asked):
+        for diagnostic in _explain_map(asked[readings, number], readings, number, target):
+            at = diagnostic.where if len(asked) == 1 else f"map {index + 1}: {readings[0]}"
+            at = "the fields that are printed" if maps[0].missing else at
+            places.setdefault(replace(diagnostic, where=""), []).append(at)
+    found = [
+        replace(diagnostic, where=at[0] + (f", and {len(at) - 1} more" if len(at) > 1 else ""))
+        for diagnostic, at in places.items()
+    ]
+    found += _without(found, sentences)
+    undecided = next((why for printed in asked.values() if (why := _left_open(printed, target))), "")
+    if len(asked) > 1:
+        return _undecided(_explanation(f"{len(asked)} tensor maps", target, found), undecided)
+    readings, printed = next((readings, printed) for (readings, _), printed in asked.items())
+    if printed.missing:
+        return _undecided(_explanation("part of a tensor map's fields", target, found), undecided)
+    first = readings[0]
+    alone = explain_tensor_map(first, target, [d for d in found if d in violations(first, target)])
+    alone = curing(alone, found, text)
+    told = tuple(worst_first(found))
+    legal = not any(d.level == "error" for d in told)
+    whole = replace(alone, legal=legal, diagnostics=told, obligations=alone.obligations if legal else ())
+    return _undecided(whole, undecided)
+
+
+def _readings(printed: PrintedMap) -> tuple[TensorMap, ...]:
+    """Return the maps that a dump may be of, without where their objects lay, which changes from run to run."""
+    return tuple(replace(one, map_offset=one.map_offset % 64) for one in printed.readings)
+
+
+def _left_open(printed: PrintedMap, target: Target) -> str:
+    """Return why a dump's map cannot be called legal though no error is certain; empty if it can."""
+    if printed.missing:
+        lacks = " and ".join(filter(None, (", ".join(printed.missing[:-1]), printed.missing[-1])))
+        are = "is" if printed.missing in (("the type",), ("the box",), ("the address",), ("the swizzle",)) else "are"
+        return f"what is printed was judged; {lacks} {are} not printed, so nobody can call the map legal"
+    broken = [any(d.level == "error" for d in violations(one, target)) for one in printed.readings]
+    if any(broken) and not all(broken):
+        return "how the dump's lists run, or in which unit, is not printed, and by one reading the map is illegal"
+    return ""
+
+
+def _undecided(found: Explanation, why: str) -> Explanation:
+    """Return `found` as undecided for a reason, unless it has errors or there is no reason."""
+    if not why or any(d.level == "error" for d in found.diagnostics):
+        return replace(found, values=(*found.values, why)) if why else found
+    return replace(found, legal=False, undecided=why, obligations=())
+
+
+def _explain_map(
+    printed: PrintedMap, readings: tuple[TensorMap, ...], number: int | None, target: Target
+) -> list[Diagnostic]:
+    """Return what every map breaks that a dump may be of, and what its call returned."""
+    first = readings[0]
+    found = list(_certain([violations(one, target) for one in readings], first))
+    if number is None:
+        return found
+    doubtful = not first.address and (len(readings) > 1 or "the address" in printed.missing)
+    call = FailedCall(number, encodes=True, address=None if doubtful else first.address)
+    meaning = list(explain_result(call, target))
+    if left_behind(number):
+        return [*(replace(diagnostic, level="warning") for diagnostic in meaning), *found]
+    refused = any(diagnostic.refused_by == "driver" and diagnostic.level == "error" for diagnostic in found)
+    # What the driver refuses a map for is the cause of its answer, so the answer itself is not told once more.
+    return found if refused or target.tma is None else [*meaning, *found]
+
+
+def _certain(judged: list[list[Diagnostic]], first: TensorMap) -> Iterator[Diagnostic]:
+    """Yield what every reading of a dump breaks, in the words of the first; numbers that differ are said to be its."""
+    for diagnostic in judged[0]:
+        same = [next((d for d in found if d.code == diagnostic.code), None) for found in judged]
+        if None not in same:
+            differ = len({d.message for d in same if d is not None}) > 1
+            said = (
+                f"{diagnostic.message}, read as {first.dtype}; so read any other way" if differ else diagnostic.message
+            )
+            yield replace(diagnostic, message=said)
+
+
+def _numbers(maps: list[PrintedMap], results: list[Returned]) -> list[int | None]:
+    """Return what the encode call of each map returned: in order if every one is told, else the nearest in the text."""
+    told: list[Returned] = []
+    for returned in results:
+        # One line may tell it thrice: 1 (CUDA_ERROR_INVALID_VALUE: invalid argument).
+        if not told or returned.number != told[-1].number or returned.at - told[-1].at > 80:
+            told.append(returned)
+    if len(told) == len(maps):
+        return [returned.number for returned in told]
+    return [
+        min(told, key=lambda one: max(printed.begin - one.at, one.at - printed.end)).number if told else None
+        for printed in maps
+    ]

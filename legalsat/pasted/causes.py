@@ -1,0 +1,175 @@
+"""Causes named in words that no known program prints, recognised by what a line is about and what it asks.
+
+Whoever checks a copy before it runs says the same few things in sentences of its own: a stride, an address, a box or a
+tile, and a multiple, a limit or an order. A line that names both halves of a row is taken for its cause. The rows are
+tried in their order, and a line has one cause at most. Lines of prose that merely mention TMA name none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from legalsat.pasted.cause_table import CAUSES
+from legalsat.pasted.conditions import MULTIPLE, SHORTENED, condition
+from legalsat.pasted.grammar import Cause, without_layouts
+from legalsat.pasted.operand_causes import OPERAND_CAUSES
+from legalsat.pasted.program_causes import ASKED, EXTENTS, LAST_CAUSES, NO_CHECK, OWN_CHECKS, PROGRAM_CAUSES
+from legalsat.pasted.results import RESULTS
+
+LONGEST_LINE, MOST_LINES = 400, 400
+ROWS = (*PROGRAM_CAUSES, *OPERAND_CAUSES, *CAUSES, *LAST_CAUSES)
+# What names nothing by itself: results, which are told apart, and files.
+_A_RESULT = re.compile(
+    "|".join(
+        [
+            *(one for result in RESULTS for one in (result.text, result.tools_say) if one),
+            r"\bCUDA_ERROR_\w+",
+            r"(?:misaligned|illegal)/(?:misaligned|illegal)(?: memory)? address",
+            r"\bcudaError\w*",
+        ]
+    ),
+    re.IGNORECASE,
+)
+_A_PATH = re.compile(
+    r"https?://\S+|(?<![\w)])/[\w./+-]+(?:[:(]\d+\)?)?|[\w.+-]+/[\w.+-]*[/.][\w./+-]*(?:[:(]\d+\)?)?|"
+    r"\b\w+\.(?:cuh?|hpp|py|cc|cpp|inl|h)\b(?:[:(]\d+)?"
+)
+_OF_KERNELS = re.compile(r"\.(?:cuh?|hpp|inl)\b")  # what is left of a path to such a file is the word "dotcu"
+_PERCENT = re.compile(r"\d ?%(?! ?\(?\w+\)? ?(?:[!=]=|is\b|must|should))")  # and not a remainder
+_SENTENCE_END = re.compile(r"(?<=[a-z\d)\]`'\"][.;!?]) +(?=[A-Z`\[])")
+# The words by which a text is known to speak of copies and matrix units at all.
+CONTEXT = re.compile(
+    r"\btma\b|_tma|tma_|tensor ?_?(?:map|desc|core|memory)|descriptor|\bbulk\b|[gu]mma|tcgen05|tmem|mbarrier|"
+    r"swizzl|\bis_sm\d|hopper|blackwell|sm_?(?:90|100|103|120)|[hb][12]00|cutlass|cute\b|triton|tilelang|mosaic|gluon|kittens|"
+    r"scaled_mm|mat_?[ab12]\b|grouped_mm|gemm|flash|cluster|smem|shared mem|cublas|cuda|nvfuser|torch|kernel|"
+    r"\.cuh?\b|\.hpp\b|memref|proxy|"
+    r"\bgpu\b|transformer_engine|deep_?ep|\btensors?\b|contiguous|\bstrides?\b|[kmn]-?_?major|"
+    r"[abc]_major|(?:row|column)-major|"
+    r"\d[ -]?b(?:ytes?)?[ -]aligned|box (?:dim|size|shape)|inner(?:most)? (?:box|dim|tile)|"
+    r"leading dim|\bsm[ _]?(?:major|version|\d\d)|"
+    r"(?:multiples? of|divisib\w+ by|% ?)\W{0,3}(?:8|16|32|64|128|256)\b|num_?warps|warp ?-?groups?|compute cap|"
+    r"head[ _-]?(?:dim|size)|headdim|tile_?[mnk]\b|block_?[mnk]\b|alignment requirement|\bmx_?fp\d|\bnv_?fp\d|"
+    r"block[-_ ]?scal|scale_[ab]|\btil(?:es?|ing)\b|\bmma\b|\bptx|"
+    r"page[ _-]?size|attention|attn|recipe|capability|cudnn|marlin|gptq|\bawq\b|group_?size|quantiz|features|"
+    r"tensor_parallel|tactic|occupancy|cooperative launch|workspace size|\bregisters?\b|setmaxn?reg|racecheck|"
+    r"unsupported arch|architecture|im2col|constexpr|bank conflict|\bbanks?\b|static[ _]assert|copy_?(?:atom|traits)|"
+    r"tiled_?copy|scalar type|"
+    r"cp[._]async|\bfp8|_aligned|aligned\b|\btvm\b|"
+    r"tile_?lang|warp[- ]?speciali|"
+    r"helion|mlir|nvptx",
+    re.IGNORECASE,
+)
+
+_ASKING = re.compile(
+    r"align|multipl|divis|%|must|should|expect|support|invalid|exceed|too |out of|enough|insufficien|at least|"
+    r"at most|more than|less than|greater|larger|smaller|[<>=]=|"
+    r"assert|fail|error|refuse|limit|\bno\b|mismatch|differ|not a|"
+    r"conflict|capacity|dead-?lock|\bice\b|unreachable|noconfig|rejected|time|hang|stuck|contiguous|cannot|"
+    r"only|unknown|unexpected|overflow|maxim|constraint|apply|unavailable|"
+    r"not available|attribute|import|does not|lack|missing|without|\brac(?:e|es|ing)\b|violat|"
+    r"restrict|\bis 0\b|unable|n't\b|except|inval|hazard|subscri|zero|same|needs?\b|but got|request|fit|require",
+    re.IGNORECASE,
+)
+
+# Quantities of kernels, and names of programs' variables.
+_QUANTITY = re.compile(
+    r"[a-z\d]_\w|[a-z][A-Z]|\b[A-Z]{1,3}\b|^[kmnd]$|\b(?i:dim\w*|strides?|shapes?|sizes?|extents?|pointers?|address\w*|offsets?|"
+    r"heads?|threads?|warps?|blocks?|tiles?|channels?|groups?|rows|columns|width|length|elements|bytes|bits|rank|stages?|"
+    r"features|tokens|alignment|numel|range)\b(?! (?:of|in) the (?:file|image|batch))"
+)
+
+_CODE = re.compile(r"(?:if|elif|for|while|def|return|#|//)\b")
+_MEASURES = (MULTIPLE.partition("{")[0], "at least", "at most", "a power")
+
+
+class Named(NamedTuple):
+    """A line that names a cause, and the cause."""
+
+    line: str
+    cause: Cause
+
+
+def named_causes(text: str) -> Iterator[Named]:
+    """Yield the causes that lines of an even text name, in its order, each rule once; none if it is about other things.
+
+    Long lines are read by clauses, and of very many lines the first and the last ones.
+    """
+    if _speaks_of_kernels(text):
+        lines = text.split("\n")
+        # A terminal or a mail wraps sentences; a line that is whole says what it says alone.
+        yield from list(_named(lines)) or _named([" ".join(pair) for pair in pairwise(lines)])
+
+
+def failed_check(text: str) -> Named | None:
+    """Return the line of an even text that tells of a program's own check; None if it is about other things."""
+    lines = text.split("\n")
+    clauses = _clauses([*lines, *map(" ".join, pairwise(lines))])
+    bare = [(line, _A_RESULT.sub(" ", _A_PATH.sub(_bare_path, line))) for line in clauses]
+    asking = next((Named(line, asks) for line, words in bare if (asks := _asks(words))), None)
+    if asking is not None or not _speaks_of_kernels(text):
+        return asking
+    return next((Named(line, own) for own in OWN_CHECKS for line, words in bare if _names(own, words)), None)
+
+
+def _asks(clause: str) -> Cause | None:
+    """Return the cause of a line that asks a number of a quantity that it names; None if it does not."""
+    asked = condition(clause)
+    if not _QUANTITY.search(asked.quantity) or _compiled(NO_CHECK).search(clause) or _CODE.match(clause):
+        return None
+    if not asked.asks.startswith(_MEASURES):
+        return None
+    # Without a word of kernels around it no rule of the hardware is meant.
+    of_programs = (cause for cause in ROWS if cause.code == EXTENTS.code and _names(cause, clause))
+    return next(of_programs, EXTENTS if asked.asks.startswith(_MEASURES[0]) else ASKED)
+
+
+@lru_cache(maxsize=1)
+def _speaks_of_kernels(text: str) -> bool:
+    return CONTEXT.search(text) is not None
+
+
+def _named(lines: list[str]) -> Iterator[Named]:
+    found: dict[str, Named] = {}
+    for line in _clauses(lines):
+        bare = _PERCENT.sub(" ", SHORTENED.sub("", _A_RESULT.sub(" ", _A_PATH.sub(_bare_path, without_layouts(line)))))
+        sentences = _SENTENCE_END.split(bare)
+        # A line that names none by one of its sentences may do so by all of them.
+        for clause in sentences if any(map(_cause, sentences)) else [bare]:
+            cause = _cause(clause)
+            # Of lines that name one rule the first one with a number that was given tells it.
+            told = None if cause is None else found.get(cause.code)
+            if cause is not None and (told is None or (condition(clause).given and not condition(told.line).given)):
+                found[cause.code] = Named(line, cause)
+    yield from found.values()
+
+
+def _bare_path(match: re.Match[str]) -> str:
+    return " dotcu " if _OF_KERNELS.search(match[0]) else " "
+
+
+def _clauses(lines: list[str]) -> list[str]:
+    pieces = (line[at : at + LONGEST_LINE] for line in lines for at in range(0, len(line), LONGEST_LINE))
+    clauses = [piece for piece in dict.fromkeys(pieces) if _ASKING.search(piece)]
+    half = MOST_LINES // 2
+    return clauses if len(clauses) <= MOST_LINES else clauses[:half] + clauses[-half:]
+
+
+def _cause(clause: str) -> Cause | None:
+    return next((cause for cause in ROWS if _names(cause, clause)), None) or _asks(clause)
+
+
+def _names(cause: Cause, line: str) -> bool:
+    return (
+        _compiled(cause.about).search(line) is not None
+        and _compiled(cause.asks).search(line) is not None
+        and _compiled(cause.unless).search(line) is None
+    )
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)

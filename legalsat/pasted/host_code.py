@@ -1,0 +1,186 @@
+"""Encode calls in pasted C++: the arrays and constants that the call names, as far as they are plain numbers.
+
+`cuTensorMapEncodeTiled(&map, type, rank, address, dim, strides, box, steps, ...)`, also by a pointer to it under
+another name. What is no number stays open, as the address always does, so such a map is never called legal.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from legalsat.errors import InvalidInput
+from legalsat.pasted.maps import PrintedMap
+from legalsat.pasted.operators import is_number, of_two
+from legalsat.pasted.readings import missing_fields, readings
+from legalsat.units.driver_arguments import ENUMERATORS
+
+MOST_CALLS, LONGEST_CALL, LONGEST_VALUE, MOST_NAMES = 16, 2_000, 160, 400
+_ENCODE = re.compile(r"\b\w*(?:[Ee]ncode_?[Tt]iled|TensorMapEncode)\w*\s*\(")
+_DUMP = re.compile(r"TMA Desc Addr|gmem_address|blockSize=")
+_LINE_COMMENT = re.compile(r"//[^\n]*")
+_NUMBER = re.compile(
+    r"(?:#define[ \t]{1,8}(?P<macro>\w+)[ \t]{1,8}|"
+    r"\b(?:int|unsigned|size_t|auto|u?int\d+_t|cuuint\d+_t|long|uint)[ \t]{1,8}(?P<name>\w+)[ \t]{0,8}=[ \t]{0,8})"
+    rf"(?P<value>[^;{{}}\n]{{1,{LONGEST_VALUE}}})"
+)
+_LIST = r"[ \t]{0,8}=?[ \t]{0,8}\{\{?(?P<values>[^{};]{1,400})\}"
+_ARRAY = re.compile(r"\b(?P<name>\w+)[ \t]{0,8}(?:\[[ \t]{0,8}\w*[ \t]{0,8}\])?" + _LIST)
+_NAMED_ARRAY = re.compile(r"array<[^<>;]{1,40}>[ \t]{0,8}(?P<name>\w+)" + _LIST)
+ELEMENT_BYTES = {
+    "half": 2, "__half": 2, "nv_half": 2, "uint": 4, "short": 2, "ushort": 2, "uchar": 1, "float16": 2, "long": 8,
+    "ulong": 8,
+    "half_t": 2, "bf16": 2, "__nv_bfloat16": 2, "nv_bfloat16": 2, "bfloat16_t": 2, "float": 4,
+    "double": 8, "char": 1, "uint8_t": 1, "int8_t": 1, "uint16_t": 2, "int16_t": 2, "int": 4, "int32_t": 4,
+    "uint32_t": 4, "unsigned": 4, "int64_t": 8, "uint64_t": 8, "__nv_fp8_e4m3": 1, "__nv_fp8_e5m2": 1,
+}  # fmt: skip
+_SIZEOF = re.compile(r"\bsizeof\s*\(\s*(?:cutlass::|cute::)?(\w+)\s*\)")
+_CAST = re.compile(
+    r"\(\s*(?:unsigned|size_t|int|long|cuuint\d+_t|u?int\d+_t)(?:\s+long)*\s*\)|static_cast<[\w: ]{1,40}>"
+)
+_SUFFIX = re.compile(r"\b(\d+)[uUlL]+\b")
+_LISTS = {4: "global_dim", 5: "global_stride", 6: "box", 7: "element_stride"}
+_ENUMS = {1: "dtype", 8: "interleave", 9: "swizzle", 10: "l2_promotion", 11: "oob_fill"}
+
+
+def encoded_maps(text: str) -> list[PrintedMap]:
+    """Return the tensor maps that calls in C++ encode, of which at least the extents, strides or box are known.
+
+    None where a program prints a map as well, whose numbers are those of the run.
+    """
+    if not _ENCODE.search(text) or _DUMP.search(text):
+        return []
+    code = _LINE_COMMENT.sub(" ", _without_comments(text))
+    names = _constants(code)
+    arrays = {match["name"]: match["values"] for pattern in (_ARRAY, _NAMED_ARRAY) for match in pattern.finditer(code)}
+    found = []
+    for match in islice(_ENCODE.finditer(code), MOST_CALLS):
+        arguments = list(_arguments(code, match.end()))
+        printed = _map(arguments, names, arrays, match) if len(arguments) == 12 else None
+        if printed is not None:
+            found.append(printed)
+    return found
+
+
+def _without_comments(text: str) -> str:
+    """Return a text without what stands between /* and */; one that is never closed stays."""
+    kept, at = [], 0
+    while (begin := text.find("/*", at)) >= 0 and (end := text.find("*/", begin + 2)) >= 0:
+        kept.append(text[at:begin])
+        at = end + 2
+    return " ".join([*kept, text[at:]])
+
+
+def _arguments(code: str, begin: int) -> Iterator[str]:
+    """Yield the arguments of the call whose bracket opens before `begin`; of an endless one the first ones."""
+    depth, last = 1, begin
+    for at in range(begin, min(begin + LONGEST_CALL, len(code))):
+        depth += (code[at] in "([{") - (code[at] in ")]}")
+        if depth == 0 or (depth == 1 and code[at] == ","):
+            yield code[last:at].strip()
+            last = at + 1
+        if depth == 0:
+            return
+
+
+def _map(
+    arguments: list[str], names: Mapping[str, int], arrays: Mapping[str, str], match: re.Match[str]
+) -> PrintedMap | None:
+    values: dict[str, Any] = {}
+    for at, field in _ENUMS.items():
+        word = arguments[at].rpartition("::")[2]
+        if word in ENUMERATORS[field]:
+            values[field] = ENUMERATORS[field].index(word)
+    rank = _value(arguments[2], names)
+    for at, field in _LISTS.items():
+        numbers = _list(arguments[at], names, arrays)
+        if numbers is not None:
+            values[field] = numbers
+    known = [len(values[field]) for field in ("global_dim", "box") if field in values]
+    rank = rank if rank is not None else known[0] if known else None
+    if rank is None or not 0 < rank <= 32 or not {"global_dim", "global_stride", "box"} & set(values):
+        return None
+    for field in _LISTS.values():
+        if field in values:
+            values[field] = values[field][: rank - (field == "global_stride")]
+    values |= {"mode": "tiled", "map_offset": 0}
+    try:
+        maps = readings(values, rank)
+    except InvalidInput:
+        return None
+    return PrintedMap(maps[0], match.start(), match.end(), maps, missing_fields(values, rank))
+
+
+def _list(argument: str, names: Mapping[str, int], arrays: Mapping[str, str]) -> tuple[int, ...] | None:
+    """Return the numbers of an array that an argument names or writes; None if one of them is not known."""
+    bare = re.sub(r"\.data\(\)$|^&|\[0\]$", "", argument).strip()
+    inside = arrays.get(bare)
+    if inside is None and (written := re.fullmatch(r"[\w \[\]()]*\{([^{}]*)\}", bare)):
+        inside = written[1]
+    if inside is None:
+        return None
+    numbers = [_value(one, names) for one in inside.split(",") if one.strip()]
+    return None if None in numbers else tuple(number or 0 for number in numbers)
+
+
+def _constants(code: str) -> dict[str, int]:
+    """Return the names that stand for one number each."""
+    found: dict[str, int] = {}
+    for match in islice(_NUMBER.finditer(code), MOST_NAMES):
+        name = match["macro"] or match["name"]
+        value = _value(match["value"], found)
+        if value is None or found.get(name, value) != value:
+            found.pop(name, None)
+        else:
+            found[name] = value
+    return found
+
+
+def _value(words: str, names: Mapping[str, int]) -> int | None:
+    """Return the number that an expression of C++ is; None if it is not known."""
+    terms = affine(words, names)
+    return terms.get("", 0) if terms is not None and set(terms) <= {""} else None
+
+
+def affine(words: str, names: Mapping[str, int] | None = None) -> dict[str, int] | None:
+    """Return an expression of C++ as coefficients of the names that are not known, "" for 1; None of any other."""
+    sized = _SIZEOF.sub(lambda size: str(ELEMENT_BYTES.get(size[1], "?")), words)
+    plain = _SUFFIX.sub(r"\1", _CAST.sub("", sized)).replace("/", "//").strip()
+    if len(plain) > LONGEST_VALUE:
+        return None
+    try:
+        return _terms(ast.parse(plain, mode="eval").body, names or {})
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+def _terms(node: ast.expr, names: Mapping[str, int]) -> dict[str, int] | None:
+    match node:
+        case ast.Constant(value=value) if is_number(value):
+            return {"": int(value)}
+        case ast.Name(id=name) if name in names:
+            return {"": names[name]}
+        case ast.Name() | ast.Attribute():
+            return {ast.unparse(node): 1}
+        case ast.BinOp(left=left, op=op, right=right):
+            return _combined(_terms(left, names), op, _terms(right, names))
+    return None
+
+
+def _combined(
+    one: Mapping[str, int] | None, op: ast.operator, other: Mapping[str, int] | None
+) -> dict[str, int] | None:
+    if one is None or other is None:
+        return None
+    if set(one) <= {""} and set(other) <= {""}:
+        found = of_two(one.get("", 0), op, other.get("", 0))
+        return {"": found} if is_number(found) else None
+    if isinstance(op, ast.Add | ast.Sub):
+        return {name: of_two(one.get(name, 0), op, other.get(name, 0)) or 0 for name in {**one, **other}}
+    if isinstance(op, ast.Mult) and (set(one) <= {""} or set(other) <= {""}):
+        factor, terms = (one[""], other) if set(one) <= {""} else (other[""], one)
+        return {name: count * factor for name, count in terms.items()}
+    return None

@@ -1,0 +1,150 @@
+"""Numbers that a text tells of a failure, beside what the hardware takes: threads, blocks, registers, strides.
+
+Each row says how such a number reads, which numbers the target takes, and the rule that says so. Shared memory, tensor
+maps and instructions have readers of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from math import prod
+from typing import NamedTuple
+
+from legalsat.diagnostics import Diagnostic
+from legalsat.pasted.sentences import RULE_OF
+from legalsat.rule import require
+from legalsat.targets import GRANULE_BYTES, Target
+
+MOST_THREADS, MOST_BLOCKS, MOST_REGISTERS, MOST_CLUSTER, MOST_FOUND = 1024, 65535, 255, 16, 64
+_FAILS = re.compile(
+    r"invalid|exceed|more than|greater|larger|too (?:many|large)|fail|error|assert|refus|limit|maxim|cannot|can't|"
+    r"reject|"
+    r"illegal|not support|unsupport|wrong|garbage|corrupt|hang|crash",
+    re.I,
+)
+_TRIPLE = r"[({\[]\s?(?:x:? ?)?(\d{1,9}),\s?(?:y:? ?)?(\d{1,9})(?:,\s?(?:z:? ?)?(\d{1,9}))?\s?[)}\]]"
+
+
+class _Limit(NamedTuple):
+    """How a number reads in a line, what it is of the groups, whether the target refuses it, and what to say of it."""
+
+    pattern: str
+    number: Callable[[re.Match[str], Target], int]
+    refuses: Callable[[int, Target], bool]
+    code: str
+    message: str
+    help: str
+
+
+def _only(match: re.Match[str], target: Target) -> int:
+    return next(int(one) for one in match.groups() if one)
+
+
+_THREADS = "{number} threads are more than the 1024 that a block has on any GPU"
+_FEWER = "take fewer threads: fewer warps, warpgroups or threads of a tile for each block, and more blocks"
+_GRID = "{number} blocks along y or z of the grid are more than the 65535 that a launch takes there"
+_ALONG_X = "put the long axis first, along x, which takes 2147483647 blocks, or loop in the kernel"
+
+
+def _many_threads(number: int, target: Target) -> bool:
+    return number > MOST_THREADS
+
+
+def _many_blocks(number: int, target: Target) -> bool:
+    return number > MOST_BLOCKS
+
+
+_LIMITS = (
+    _Limit(
+        r"\bthreads?(?: (?:per|in a|of a) (?:thread )?(?:block|cta))?\b(?! id)[^\d\n(]{0,24}?(\d{4,6})\b"
+        r"|\bblock[ _]?(?:dim|size)\w*[^\d\n(]{0,12}?(\d{4,6})(?=[^\n]{0,60}(?:threads|\b1024\b))"
+        r"|(?<![\w.])(\d{4,6}) (?:cuda )?threads\b|__launch_bounds__\((\d{4,6})",
+        _only,
+        _many_threads,
+        "TOOL011",
+        _THREADS,
+        _FEWER,
+    ),
+    _Limit(
+        r"\bnum_warps\s?[=:]\s?(\d{1,4})\b",
+        lambda match, target: int(match[1]) * target.lanes,
+        _many_threads,
+        "TOOL011",
+        _THREADS,
+        _FEWER,
+    ),
+    _Limit(
+        rf"\b(?:block_?dim\w*|threads)\s?[=:]?\s?(?:dim3)?{_TRIPLE}",
+        lambda match, target: prod(int(one) for one in match.groups() if one),
+        _many_threads,
+        "TOOL011",
+        _THREADS,
+        _FEWER,
+    ),
+    _Limit(
+        rf"\bgrid(?:_?dim\w*|[ _]size|s)?\s?[=:]?\s?(?:dim3)?{_TRIPLE}",
+        lambda match, target: max(int(one) for one in match.groups()[1:] if one),
+        _many_blocks,
+        "TOOL011",
+        _GRID,
+        _ALONG_X,
+    ),
+    _Limit(
+        r"\bgrid(?:_?dim\w*|[ _](?:size|dim\w*))?[ .]{0,2}(?:in |along )?[yz]\b\D{0,12}?(\d{5,9})\b",
+        _only,
+        _many_blocks,
+        "TOOL011",
+        _GRID,
+        _ALONG_X,
+    ),
+    _Limit(
+        r"\bclusters? (?:of|size(?: of)?|dim\w*)\s?[=:]?\s?(\d{1,4})\b(?! ?[x,])|\bcluster_size\s?[=:]\s?(\d{1,4})\b",
+        _only,
+        lambda number, target: target.max_cluster > 1 and number > MOST_CLUSTER,
+        "TOOL008",
+        "a cluster of {number} CTAs is larger than any GPU takes, 8, or 16 where the kernel allows it",
+        "take a cluster of at most 8 CTAs, 16 with cudaFuncAttributeNonPortableClusterSizeAllowed",
+    ),
+    _Limit(
+        r"(?<![\w.])(\d{3,4}) registers(?: each| per thread| a thread|/thread)",
+        _only,
+        lambda number, target: number > MOST_REGISTERS,
+        "TOOL003",
+        "{number} registers are more than the 255 that a thread has",
+        "take a smaller tile for each thread, or more threads",
+    ),
+    _Limit(
+        r"(?:\btma\b|tensor ?map|encodetiled)[^\n]{0,120}?strides?\b\w*[^\d\n*(]{0,24}(\d{1,9}) ?(?:bytes|B)\b|"
+        r"\bglobal_?strides?\b[^\d\n*(]{0,24}(\d{1,9}) ?(?:bytes|B)\b",
+        _only,
+        lambda number, target: target.tma is not None and number % GRANULE_BYTES != 0,
+        "TMA005",
+        "a stride of {number} bytes is no multiple of 16",
+        "pad the tensor so that every stride but the innermost is a multiple of 16 bytes",
+    ),
+    _Limit(
+        r"\bwgmma\b[^\n]{0,40}?\bn\s?=\s?(\d{1,4})\b",
+        _only,
+        lambda number, target: target.wgmma is not None and not (0 < number <= 256 and number % 8 == 0),
+        "WGMMA008",
+        "wgmma has no {number} columns",
+        "take a multiple of 8 columns, 256 at most",
+    ),
+)
+_COMPILED = tuple((re.compile(one.pattern, re.I), one) for one in _LIMITS)
+
+
+def explain_limits(text: str, target: Target) -> Iterator[Diagnostic]:
+    """Yield the numbers of an even text that the target refuses, each rule once, where the text tells of a failure."""
+    if not _FAILS.search(text):
+        return
+    told = set()
+    for pattern, limit in _COMPILED:
+        for match in islice(pattern.finditer(text), MOST_FOUND):
+            number = limit.number(match, target)
+            if limit.code not in told and limit.refuses(number, target):
+                told.add(limit.code)
+                requirement = require(False, limit.message, help=limit.help, number=number)
+                yield RULE_OF[limit.code].diagnostic(requirement, f'text "{match[0]}"')

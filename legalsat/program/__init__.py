@@ -1,0 +1,1 @@
+"""Programs of kernels: roles, rings, operations, and their text."""

@@ -1,0 +1,403 @@
+"""Products of torch tensors by planned kernels: `legalsat.torch.matmul(a, b)`, and the operator `legalsat::matmul`.
+
+    import legalsat.torch
+    c = legalsat.torch.matmul(a, b)            # a (..., K), b (K, N), any strides: x @ w.t() is matmul(x, w.t())
+    print(legalsat.torch.way(a, b))            # which kernel that is, or why torch's is used
+    with legalsat.torch.record() as shapes:    # what a model computes, for a sweep
+        model(x)
+
+A kernel is made when a class of operands is first seen (seconds; then it is on disk): extents, strides, element type,
+the 16 bytes within which each address lies, the GPU. The first backend makes it whose compiler is there. Autograd,
+autocast, torch.compile and CUDA graphs work as with torch.matmul. Where there is no kernel, torch.matmul computes it;
+`way` says why, and so does the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from legalsat.dtypes import dtype as as_dtype
+from legalsat.errors import LegalSatError
+from legalsat.gemm import Gemm
+from legalsat.runtime.cache import Cache
+from legalsat.runtime.choice import Timed, candidates, keep, measured
+from legalsat.runtime.kernel import Kernel
+from legalsat.runtime.planned import kernel_for, target_of
+from legalsat.targets import Target
+from legalsat.tensor import Tensor
+from legalsat.torch.record import Recording, record
+
+__all__ = ["Recording", "Timed", "Way", "forget", "matmul", "product_of", "record", "scaled_mm", "tune", "way"]
+LOG = logging.getLogger("legalsat.torch")
+GRANULE = 16  # bytes; to multiples of more, no plan cares where an operand lies
+MOST_WAYS = 4096
+SCHEMA = "(Tensor a, Tensor b, bool constant_b) -> Tensor"
+SCALED_SCHEMA = (
+    "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, *, ScalarType out_dtype, bool constant_b) -> Tensor"
+)
+_HALF = (torch.bfloat16, torch.float16)
+_EIGHT = (torch.float8_e4m3fn, torch.float8_e5m2)
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a product is computed.
+
+    Attributes:
+        kernel: the kernel, None where torch computes the product.
+        reason: why there is none, or why backends that would be better have none; "" where the best one has.
+        fallback: what computes it without one.
+    """
+
+    kernel: Kernel | None
+    reason: str = ""
+    fallback: str = "torch.matmul"
+
+    def __str__(self) -> str:
+        by = self.fallback if self.kernel is None else repr(self.kernel)
+        return f"{by}, since {self.reason}" if self.reason else by
+
+
+_ways: dict[Any, Way] = {}
+_lock = threading.Lock()
+
+
+def matmul(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> torch.Tensor:
+    """Return the product a b.
+
+    Args:
+        a: shape (..., M, K), strides of any kind.
+        b: shape (K, N), strides of any kind, as a weight's transposed view.
+        constant_b: whether b is a weight: where its layout is illegal it is then laid out anew once, and again after a
+            change in place (not through `.data`, which torch does not count), and that copy is kept as long as b lives.
+
+    Returns:
+        A new tensor of shape (..., M, N): of a's type, or bfloat16 for operands of 8 bits. fp32 goes by tf32, and only
+        where torch allows it, as by torch.set_float32_matmul_precision("high").
+
+    Operands of other ranks, empty ones, sparse ones, those on the CPU and those without a plan go to torch.matmul; see
+    `way`. So does everything in torch.func's transforms and in forward-mode differentiation.
+    """
+    if not torch.compiler.is_compiling():
+        if _undisturbed(a, b):
+            found = _ways.get(_class_of(a, b, constant_b))
+            if found is not None and found.kernel is not None:
+                product: torch.Tensor = found.kernel.run(torch, (a, b))
+                return product
+        if _transformed():
+            return _by_torch(a, b)
+    if torch.is_autocast_enabled("cuda") and a.is_cuda and b.is_cuda:
+        kind = torch.get_autocast_dtype("cuda")
+        a, b = (x.to(kind) if x.dtype in (torch.float32, *_HALF) else x for x in (a, b))
+    if b.dim() != 2 or a.dim() < 2 or a.dtype != b.dtype or not a.layout == b.layout == torch.strided:
+        return _by_torch(a, b)
+    if a.dim() == 2:
+        return torch.ops.legalsat.matmul(a, b, constant_b)
+    flat = torch.ops.legalsat.matmul(a.flatten(0, -2), b, constant_b)
+    return flat.unflatten(0, a.shape[:-1])
+
+
+def way(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> Way:
+    """Return how `matmul` computes the product of two matrices; makes its kernel if that was not done yet."""
+    a, b = a.resolve_neg(), b.resolve_neg()  # as they reach the operator
+    return _remembered(_class_of(a, b, constant_b), lambda: _planned(a, b, constant_b), a, b)
+
+
+def _remembered(key: tuple[Any, ...], plan: Callable[[], Way], a: torch.Tensor, b: torch.Tensor) -> Way:
+    """Return the way of a class of operands, planned when it is first seen."""
+    found = _ways.get(key)
+    if found is None:
+        with _lock:
+            found = _ways.get(key)
+            if found is None:
+                found = plan()
+                if found.reason:
+                    LOG.info("%s x %s by %s", tuple(a.shape), tuple(b.shape), found)
+                if len(_ways) >= MOST_WAYS:
+                    _ways.clear()
+                _ways[key] = found
+    return found
+
+
+def tune(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> list[Timed]:
+    """Time the most promising kernels of a product on its GPU; `matmul` takes the winner from then on, on disk too.
+
+    Args:
+        a: shape (M, K).
+        b: shape (K, N).
+        constant_b: as of `matmul`.
+
+    Returns:
+        At most 16 kernels with their times in microseconds, the L2 cache being cold, fastest first.
+
+    Raises:
+        LegalSatError: the operands suit no kernel, or none can be built.
+    """
+    if reason := _unsuitable(a, b):
+        raise LegalSatError(f"nothing can be timed: {reason}")
+    product, target, cache = product_of(a, b, constant_b=constant_b), _target(a), Cache.default()
+    with torch.cuda.device(a.device):
+        out = torch.empty(product.m, product.n, dtype=_result_type(a.dtype), device=a.device)
+        found = measured(candidates(product, target), lambda kernel: kernel(a, b.t(), out=out), torch, cache)
+    keep(product, target, cache, found)
+    with _lock:
+        _ways.pop(_class_of(a, b, constant_b), None)
+    return found
+
+
+def forget() -> None:
+    """Forget all kernels in memory, and what they made of weights, which no CUDA graph may use any more."""
+    with _lock:
+        for found in _ways.values():
+            if found.kernel is not None:
+                found.kernel.forget()
+        _ways.clear()
+
+
+def _undisturbed(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether a kernel may run without torch's dispatcher: two matrices on a GPU, and nobody looks on.
+
+    Those who look on are autograd, autocast, subclasses, modes and transforms.
+    """
+    if type(a) not in _PLAIN or type(b) not in _PLAIN or not a.is_cuda or a.dim() != 2 or b.dim() != 2:
+        return False
+    if not a.layout == b.layout == torch.strided:  # others have no strides
+        return False
+    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+        return False
+    return not (_watched() or a.is_neg() or b.is_neg())
+
+
+def _watched() -> bool:
+    """Whether a mode, a transform or autocast wants to see every operator."""
+    hidden = torch._C
+    return bool(
+        hidden._len_torch_dispatch_stack()
+        or hidden._len_torch_function_stack()
+        or _transformed()
+        or torch.is_autocast_enabled("cuda")
+    )
+
+
+def _transformed() -> bool:
+    """Whether torch.func or forward-mode differentiation is at work, for which the operator has no rules."""
+    return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+
+
+def _class_of(a: torch.Tensor, b: torch.Tensor, constant_b: bool) -> tuple[Any, ...]:
+    """Return what a plan depends on."""
+    return (
+        a.shape,
+        a.stride(),
+        a.dtype,
+        a.data_ptr() % GRANULE,
+        b.shape,
+        b.stride(),
+        b.dtype,
+        b.data_ptr() % GRANULE,
+        a.get_device(),
+        b.get_device(),
+        constant_b,
+        a.dtype is torch.float32 and _tf32_allowed(),
+    )
+
+
+def _tf32_allowed() -> bool:
+    """Whether torch lets products of fp32 go by tf32; until 2.9 it said so in another place."""
+    said = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
+    return bool(torch.get_float32_matmul_precision() != "highest" if said is None else said == "tf32")
+
+
+def _planned(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    constant_b: bool,
+    reason: str = "",
+    fallback: str = "torch.matmul",
+    **more: Any,
+) -> Way:
+    """Return the way of a product, `more` being arguments of its `Gemm`; none if there is a reason against it."""
+    reason = _unsuitable(a, b) or reason
+    if reason:
+        return Way(None, reason, fallback)
+    try:
+        return Way(*kernel_for(product_of(a, b, constant_b=constant_b, **more), _target(a), a.get_device()), fallback)
+    except LegalSatError as error:
+        return Way(None, str(error), fallback)
+
+
+def _target(one: torch.Tensor) -> Target:
+    index = one.get_device()
+    return target_of(torch.cuda.get_device_name(index), torch.cuda.get_device_capability(index))
+
+
+def _unsuitable(a: torch.Tensor, b: torch.Tensor) -> str:
+    """Return why two operands are not planned for at all, "" if they may be."""
+    return next(_objections(a, b), "")
+
+
+def _objections(a: torch.Tensor, b: torch.Tensor) -> Iterator[str]:
+    """Yield what speaks against planning; what comes later takes it that nothing came before."""
+    if a.dim() != 2 or b.dim() != 2:
+        yield f"operands have {a.dim()} and {b.dim()} axes; flatten them to matrices"
+    if not a.is_cuda or a.device != b.device:
+        yield f"operands are on {a.device} and {b.device}; move both to one GPU"
+    if torch.version.hip:
+        yield "torch is built for ROCm, and kernels run on NVIDIA GPUs alone"
+    if a.dtype != b.dtype or a.dtype not in (torch.float32, *_HALF, *_EIGHT):
+        yield f"operands are of {a.dtype} and {b.dtype}; cast both to bfloat16, float16 or float8"
+    if a.dtype is torch.float32 and not _tf32_allowed():
+        yield 'fp32 would go by tf32; allow that with torch.set_float32_matmul_precision("high")'
+    if a.shape[1] != b.shape[0]:
+        yield f"a has {a.shape[1]} columns and b {b.shape[0]} rows; give as many"
+    if not a.numel() or not b.numel():
+        yield f"operands have shapes {tuple(a.shape)} and {tuple(b.shape)}, which leave nothing to multiply"
+    for name, one in (("a", a), ("b", b)):
+        if any(n > 1 and s == 0 for n, s in zip(one.shape, one.stride(), strict=True)):
+            yield f"{name} repeats elements; copy it, with contiguous()"
+
+
+def product_of(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False, **more: Any) -> Gemm:
+    """Return the product of two matrices as what is planned, b (K, N) here being (N, K) there; `more` is of `Gemm`."""
+    element = as_dtype(a.dtype)
+    (m, k), n = a.shape, b.shape[1]
+    first = Tensor((m, k), element, a.stride(), GRANULE, a.data_ptr() % GRANULE)
+    second = Tensor((n, k), element, b.stride()[::-1], GRANULE, b.data_ptr() % GRANULE)
+    return Gemm(m, n, k, element, a=first, b=second, constant_b=constant_b, **more)
+
+
+def _result_type(kind: torch.dtype) -> torch.dtype:
+    return torch.bfloat16 if kind in _EIGHT else kind
+
+
+def _compute(a: torch.Tensor, b: torch.Tensor, constant_b: bool) -> torch.Tensor:
+    found = way(a, b, constant_b=constant_b)
+    if found.kernel is None:
+        return _by_torch(a, b)
+    product: torch.Tensor = found.kernel.run(torch, (a, b))
+    return product
+
+
+def _by_torch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Return torch.matmul's product, which has no other type than our kernels' where operands have 8 bits."""
+    if a.dtype == b.dtype and a.dtype in _EIGHT:
+        a, b = (x.to(_result_type(x.dtype)) for x in (a, b))
+    return torch.matmul(a, b)
+
+
+def _shape(a: torch.Tensor, b: torch.Tensor, constant_b: bool) -> torch.Tensor:
+    torch._check(a.dim() == 2 and b.dim() == 2, lambda: "legalsat::matmul takes matrices")
+    torch._check(a.shape[1] == b.shape[0], lambda: f"a has {a.shape[1]} columns and b {b.shape[0]} rows")
+    torch._check(a.dtype == b.dtype, lambda: f"a is of {a.dtype} and b of {b.dtype}")
+    return a.new_empty((a.shape[0], b.shape[1]), dtype=_result_type(a.dtype))
+
+
+def _keep_operands(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    a, b, _ = inputs
+    ctx.save_for_backward(a, b)
+
+
+def _gradients(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None, None]:
+    gradient = gradient.contiguous()  # that of a sum repeats one element
+    a, b = (x.to(gradient.dtype) for x in ctx.saved_tensors)  # operands of 8 bits have wider products
+    ours = torch.ops.legalsat.matmul
+    needs_a, needs_b, _ = ctx.needs_input_grad
+    return ours(gradient, b.mT, False) if needs_a else None, ours(a.mT, gradient, False) if needs_b else None, None
+
+
+def scaled_mm(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    *,
+    out_dtype: torch.dtype = torch.bfloat16,
+    constant_b: bool = False,
+) -> torch.Tensor:
+    """Return scale_a scale_b a b, as torch._scaled_mm does with use_fast_accum=True.
+
+    Args:
+        a: shape (M, K), of float8_e4m3fn or float8_e5m2, strides of any kind.
+        b: shape (K, N), of a's type, strides of any kind, as a weight's transposed view.
+        scale_a: one element of float32 that belongs to a as a whole, on its GPU.
+        scale_b: the same for b.
+        out_dtype: bfloat16, float16 or float32.
+        constant_b: as of `matmul`.
+
+    Returns:
+        A new tensor of shape (M, N).
+
+    What has no kernel goes to torch._scaled_mm, and the log says why. There are no gradients.
+    """
+    run = torch.ops.legalsat.scaled_mm
+    if not torch.compiler.is_compiling() and _undisturbed(a, b):
+        plain = all(type(one) in _PLAIN and not one.is_neg() for one in (scale_a, scale_b))
+        run = _compute_scaled if plain else run
+    found: torch.Tensor = run(a, b, scale_a, scale_b, out_dtype=out_dtype, constant_b=constant_b)
+    return found
+
+
+def _planned_scaled(
+    a: torch.Tensor, b: torch.Tensor, scales: tuple[torch.Tensor, ...], out_dtype: torch.dtype, constant_b: bool
+) -> Way:
+    reason = ""
+    if any(one.numel() != 1 or one.dtype != torch.float32 for one in scales):
+        reason = "a scale is not one element of float32; give one for each operand as a whole"
+    elif any(one.device != a.device for one in scales):
+        reason = f"scales are on {scales[0].device} and {scales[1].device}; move both to {a.device}"
+    return _planned(a, b, constant_b, reason, "torch._scaled_mm", out_dtype=out_dtype, scaled=True)
+
+
+def _compute_scaled(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    *,
+    out_dtype: torch.dtype,
+    constant_b: bool,
+) -> torch.Tensor:
+    scales = scale_a, scale_b
+    key = (*_class_of(a, b, constant_b), out_dtype, *((one.dtype, one.numel(), one.get_device()) for one in scales))
+    found = _remembered(key, lambda: _planned_scaled(a, b, scales, out_dtype, constant_b), a, b)
+    product: torch.Tensor
+    if found.kernel is not None:
+        product = found.kernel.run(torch, (a, b, *scales))
+        return product
+    try:
+        product = torch._scaled_mm(a, b, *scales, out_dtype=out_dtype, use_fast_accum=True)
+    except RuntimeError as error:
+        raise LegalSatError(
+            f"torch._scaled_mm refuses these operands, and no kernel is there: {found.reason}; cute alone scales"
+        ) from error
+    return product
+
+
+def _scaled_shape(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    *,
+    out_dtype: torch.dtype,
+    constant_b: bool,
+) -> torch.Tensor:
+    return _shape(a, b, constant_b).to(out_dtype)
+
+
+torch.library.define("legalsat::scaled_mm", SCALED_SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
+torch.library.impl("legalsat::scaled_mm", "default", _compute_scaled)
+torch.library.register_fake("legalsat::scaled_mm", _scaled_shape)
+
+torch.library.define("legalsat::matmul", SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
+torch.library.impl("legalsat::matmul", "default", _compute)  # on any device
+torch.library.register_fake("legalsat::matmul", _shape)
+torch.library.register_autograd("legalsat::matmul", _gradients, setup_context=_keep_operands)

@@ -1,0 +1,1 @@
+"""What hardware units take: tensor maps, matrix descriptors, wgmma, tcgen05, tensor memory, and sites."""

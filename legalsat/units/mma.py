@@ -1,0 +1,69 @@
+"""How a matrix unit multiplies tiles: its instruction, how it reads A and B, and where sums live."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from legalsat.units.matrix_descriptor import MatrixOperand
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns of tensor memory, 32 bits wide, that hold one thing for every lane.
+
+    Attributes:
+        name: what lies there, such as "accumulator 0" or "scales of A".
+        first, count: columns.
+    """
+
+    name: str
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mma:
+    """How a block multiplies the tiles of one stage.
+
+    Attributes:
+        unit: "wgmma" or "tcgen05".
+        shape: m, n and k elements of one instruction.
+        types: element types of A, of B and of the sums, such as ("bf16", "bf16", "fp32").
+        warpgroups: warpgroups that multiply (wgmma), each `tile m / warpgroups` rows, or that fetch sums (tcgen05).
+        a, b: how the unit reads the tiles in shared memory; None for one that it takes from registers.
+        instruction: the instruction descriptor, 32 bits (tcgen05; 0 for wgmma, whose instruction names its types).
+        tensor_memory: columns of tensor memory, and how many are allocated, a power of two (tcgen05).
+        allocated: columns of tensor memory to allocate, 0 for wgmma.
+    """
+
+    unit: str
+    shape: tuple[int, int, int]
+    types: tuple[str, str, str]
+    warpgroups: int
+    a: MatrixOperand | None
+    b: MatrixOperand | None
+    instruction: int = 0
+    tensor_memory: tuple[Columns, ...] = ()
+    allocated: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """How sums become C: registers to shared memory to global memory.
+
+    Attributes:
+        copy: the instruction that writes shared memory, by its name in `bank_wavefronts`, such as "stmatrix.x4".
+        swizzle: of C's tile in shared memory, by name; a pitch other than the row's is for threads alone.
+        pitch: bytes between rows of a box (columns of C fastest).
+        wavefronts: passes through shared memory that one warp-wide `copy` takes; `least`: that no layout goes below.
+        store: "tma", or "threads" where no tensor map describes C.
+        overlays: whether C's tile lies on the ring, whose stages every warp has read by then.
+    """
+
+    copy: str
+    swizzle: str
+    pitch: int
+    wavefronts: int
+    least: int
+    store: str
+    overlays: bool

@@ -1,0 +1,1 @@
+"""How things are shown: text, pictures, HTML, SARIF, snippets."""

@@ -1,0 +1,141 @@
+"""A product that is planned operand by operand, as text for a person."""
+
+from __future__ import annotations
+
+from legalsat.block_plan import BlockPlan, TileCandidate
+from legalsat.errors import LegalSatError
+from legalsat.extract.solve.async_plan import async_plan
+from legalsat.plan import Plan
+from legalsat.product_cost import ProductCost
+from legalsat.program.pipeline_text import role_lines
+from legalsat.units.matrix_descriptor import MatrixOperand
+from legalsat.view.show import PLAIN, Look, byte_count, duration, table
+
+_PARTS = ("compute", "memory", "load", "issue", "latency")
+
+
+def show_block_plan(plan: BlockPlan, look: Look = PLAIN) -> str:
+    """Return the plan with every solved field, a section for each unit."""
+    sections = [
+        ("block", _block(plan)),
+        ("operands", _operands(plan)),
+        ("matrix unit", _mma(plan)),
+        ("epilogue", _epilogue(plan)),
+        ("pipeline", _pipeline(plan, look)),
+        ("predicted cost", cost_lines(plan.cost)),
+        ("tiles considered", _considered(plan.candidates)),
+    ]
+    lines = [look.paint(f"{plan.operator} on {plan.target}", "title")]
+    for title, body in sections:
+        if body:
+            lines += ["", look.paint(title, "title"), *body]
+    return "\n".join(lines)
+
+
+def by(numbers: tuple[int, ...]) -> str:
+    """Return extents as text."""
+    return " x ".join(map(str, numbers))
+
+
+def _block(plan: BlockPlan) -> list[str]:
+    rows = [
+        ("tiles of", by(plan.tile), "elements along m, n and k"),
+        ("ring", f"{plan.stages} stages", f"{byte_count(plan.cost.shared_bytes)} of shared memory a block"),
+        ("threads", f"{plan.launch.warps} warps", f"{plan.blocks} block{'s' * (plan.blocks > 1)} on a processor"),
+    ]
+    if plan.registers:
+        keeping, loading = plan.registers
+        rows.append(("registers", f"{keeping} a thread", f"of warps that keep sums, {loading} of those that load"))
+    return table(rows)
+
+
+def _operands(plan: BlockPlan) -> list[str]:
+    rows = [("", "comes or goes", "boxes", "swizzle", "derivation")]
+    for name, operand in (("A", plan.a), ("B", plan.b), ("C", plan.c)):
+        rows.append((name, _way(name, operand), *_map(name, operand), _laws(operand)))
+    return table(rows)
+
+
+def _way(name: str, plan: Plan) -> str:
+    if name == "C":
+        return f"stored by {plan.store}"
+    return f"loaded by {plan.access.by}" + " of a padded copy" * bool(plan.before)
+
+
+def _map(name: str, plan: Plan) -> tuple[str, str]:
+    maps = plan.tensor_maps[-1:] if name == "C" and plan.store == "tma" else plan.tensor_maps[:1]
+    if not maps or (name == "C" and plan.store != "tma"):
+        return "", plan.shared[0].swizzle if plan.shared and name != "C" else ""
+    return by(maps[0].box), str(maps[0].swizzle)
+
+
+def _laws(plan: Plan) -> str:
+    return ", ".join(step.law for step in plan.derivation)
+
+
+def _mma(plan: BlockPlan) -> list[str]:
+    mma = plan.mma
+    if mma is None:
+        return []
+    sums = f"{mma.types[0]} x {mma.types[1]} to {mma.types[2]}"
+    lines = table([("instruction", f"{mma.unit} m{mma.shape[0]}n{mma.shape[1]}k{mma.shape[2]}", sums)])
+    if mma.instruction:
+        lines += table([("its descriptor", f"{mma.instruction:#010x}", "")])
+    if mma.tensor_memory:
+        rows = [(c.name, f"columns {c.first} to {c.first + c.count - 1}") for c in mma.tensor_memory]
+        lines += table([*rows, ("allocated", f"{mma.allocated} columns")])
+    words: list[tuple[str, ...]] = [("", "major", "descriptor", "leading", "stride", "bytes to each step along K")]
+    words += [descriptor_row(name, one) for name, one in (("A", mma.a), ("B", mma.b)) if one is not None]
+    return lines + table(words)
+
+
+def descriptor_row(name: str, operand: MatrixOperand) -> tuple[str, ...]:
+    """Return how a matrix unit is told of an operand."""
+    word = operand.descriptor
+    steps = "; ".join(", ".join(map(str, block)) for block in operand.offsets)
+    return name, operand.major, f"{word.word:#018x}", str(word.leading), str(word.stride), steps
+
+
+def _epilogue(plan: BlockPlan) -> list[str]:
+    found = plan.epilogue
+    if found is None:
+        return []
+    where = "on the ring" if found.overlays else "beside the ring"
+    least = "as few as any layout takes" if found.wavefronts == found.least else f"{found.least} at best"
+    return table(
+        [
+            ("sums written by", found.copy, f"{found.wavefronts} wavefronts each, {least}"),
+            ("rows", f"{found.pitch} bytes apart", f"swizzle {found.swizzle}, {where}"),
+            ("stored by", found.store, f"{plan.operator.out_dtype} of C"),
+        ]
+    )
+
+
+def _pipeline(plan: BlockPlan, look: Look) -> list[str]:
+    if plan.mma is None:
+        return []
+    lines = [look.wrap(reason, "  - ") for reason in async_plan(plan).reasons]
+    try:
+        roles = list(role_lines(plan.pipeline))
+    except LegalSatError as error:
+        return [*lines, look.wrap(str(error), "  - ")]
+    for who, steps in roles:
+        lines += [f"  {who}", *(f"    {step}" for step in steps)]
+    return lines
+
+
+def cost_lines(cost: ProductCost) -> list[str]:
+    """Return what is predicted, and of what it consists."""
+    longest = max(_PARTS, key=lambda part: getattr(cost, part))
+    rows = [("time", duration(cost.nanoseconds), f"mostly {longest}")]
+    rows += [(part, duration(getattr(cost, part)), "") for part in (*_PARTS, "epilogue")]
+    if cost.relayouts:
+        rows.append(("relayouts", duration(cost.relayouts), f"{byte_count(cost.padding_bytes)} of padded copies"))
+    return table(rows)
+
+
+def _considered(candidates: tuple[TileCandidate, ...]) -> list[str]:
+    rows = [
+        (by(c.tile), f"{c.stages} stages", f"{c.blocks} a processor", duration(c.cost.nanoseconds)) for c in candidates
+    ]
+    return table(rows) if len(rows) > 1 else []

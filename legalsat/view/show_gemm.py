@@ -1,0 +1,83 @@
+"""A product's plan as text for a person: the kernel that runs."""
+
+from __future__ import annotations
+
+from legalsat.extract.kernels.product_maps import maps_of
+from legalsat.gemm_plan import GemmPlan
+from legalsat.product_kernel import ProductKernel
+from legalsat.program.pipeline_text import role_lines
+from legalsat.view.show import PLAIN, Look, byte_count, duration, table
+from legalsat.view.show_block import by, cost_lines, descriptor_row, show_block_plan
+
+SHOWN = 4  # kernels of those considered
+STORES = {"tma": "boxes", "rows": "granules of rows", "sums": "way of the whole tile in shared memory"}
+REALIGNED = {"none": "", "tiles": ", phase-shifted K", "registers": ", realigned in registers"}
+
+
+def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
+    """Return the plan with every solved field, a section for each unit."""
+    if plan.kernel is None:
+        return show_block_plan(plan.block, look)
+    sections = [
+        ("kernel", _kernel(plan, plan.kernel)),
+        ("operands", _operands(plan, plan.kernel)),
+        ("matrix unit", _mma(plan, plan.kernel)),
+        (
+            "program",
+            [line for who, steps in role_lines(plan.pipeline) for line in (f"  {who}", *map("    {}".format, steps))],
+        ),
+        ("predicted cost", cost_lines(plan.cost)),
+        ("kernels considered", _considered(plan)),
+    ]
+    lines = [look.paint(f"{plan.operator} on {plan.target}", "title")]
+    for title, body in sections:
+        lines += ["", look.paint(title, "title"), *body]
+    return "\n".join(lines)
+
+
+def _kernel(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
+    turns = "ping-pong" if kernel.alternate else "cooperative"
+    consumers = f"{kernel.warpgroups} warpgroups of consumers, {turns}" if kernel.warpgroups > 1 else "one of consumers"
+    many = f"{kernel.blocks} CTA{'s' * (kernel.blocks > 1)} on an SM"
+    rows = [
+        ("tiles of", by(kernel.tile), f"elements along m, n and k{' of C^T = B A^T' if kernel.swapped else ''}"),
+        ("ring", f"{kernel.stages} stages", f"{byte_count(kernel.shared_bytes)} of shared memory a CTA, {many}"),
+        ("threads", f"{kernel.threads // 32} warps", f"{consumers}, one of the producer"),
+        ("registers", f"{kernel.registers[0]} a thread", f"of consumer warps, {kernel.registers[1]} of the producer's"),
+        ("grid", f"{plan.launch.programs or 'one a tile'}", "CTAs, persistent" if plan.launch.programs else ""),
+    ]
+    if kernel.cluster != (1, 1):
+        rows.append(("clusters", by(kernel.cluster), "CTAs along m and n, which multicast what they share"))
+    if kernel.split > 1:
+        rows.append(("split-K", f"{kernel.split} ways", "among the CTAs of a cluster, which add up in shared memory"))
+    return table(rows)
+
+
+def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
+    maps = maps_of(plan.operator, kernel)
+    names = ("B", "A") if kernel.swapped else ("A", "B")
+    rows = [("", "comes or goes", "maps", "boxes", "swizzle")]
+    for side, name, first in zip("AB", names, kernel.relayouts, strict=True):
+        shifted = REALIGNED[kernel.realign] if side == "A" else ""
+        before = {"none": "", "pad": " of a padded copy", "transpose": " of a transposed copy"}[first]
+        one = maps[side][0].map
+        rows.append((name, f"loaded by boxes{before}{shifted}", str(len(maps[side])), by(one.box), str(one.swizzle)))
+    stored = f"stored by {STORES[kernel.store]}{', overlapped' if kernel.deferred else ''}"
+    out = maps["C"]
+    rows.append(("C", stored, str(len(out)), by(out[0].map.box) if out else "", str(out[0].map.swizzle) if out else ""))
+    return table(rows)
+
+
+def _mma(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
+    element, mma = plan.operator.dtype, plan.mma
+    assert mma is not None
+    shape = "wgmma m{}n{}k{}".format(*mma.shape)
+    words: list[tuple[str, ...]] = [("", "major", "descriptor", "leading", "stride", "bytes to each step along K")]
+    names = ("B", "A") if kernel.swapped else ("A", "B")
+    pairs = zip(names, (kernel.a, kernel.b), strict=True)
+    words += [descriptor_row(name, one) for name, one in pairs if one is not None]
+    return table([("instruction", shape, f"{element} x {element} to fp32")]) + table(words)
+
+
+def _considered(plan: GemmPlan) -> list[str]:
+    return table([(duration(one.cost.nanoseconds), one.name) for one in plan.candidates[:SHOWN]])
