@@ -545,7 +545,7 @@ def test_interrupt_ends_it_quietly() -> None:
     # Nobody writes to the pipe, so the command waits there until the alarm plays the part of Ctrl-C.
     reader, writer = os.pipe()
     script = (
-        "import signal, sys; from legalsat import cli_check; from legalsat.cli import main\n"
+        "import signal, sys; from legalsat.cli import check as cli_check; from legalsat.cli import main\n"
         "signal.signal(signal.SIGALRM, signal.default_int_handler); signal.setitimer(signal.ITIMER_REAL, 1)\n"
         "sys.exit(main(['check', '-']))"
     )

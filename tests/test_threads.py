@@ -16,7 +16,7 @@ def plan(i):
 
 with ThreadPoolExecutor(8) as pool:
     together = list(pool.map(plan, range(12)))
-from legalsat.extract import planner
+from legalsat.extract.search import planner
 planner.cached_plan.cache_clear()  # so that they are planned afresh
 assert together == [plan(i) for i in range(12)]
 print("same")

@@ -29,8 +29,9 @@ def version_digest() -> str:
     sources = {path.resolve() for path in root.rglob("*.py")}
     for folder in (path for path in root.iterdir() if path.is_dir()):  # committed links, which rglob passes over
         sources |= {path.resolve() for path in folder.resolve().rglob("*.py")}
-    for path in sorted(sources, key=lambda path: (path.name, path.parent.name)):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    # In the order of what they are, since files of one name lie in folders of one name, and links have other paths.
+    for name, text in sorted((path.name, path.read_bytes()) for path in sources):
+        digest.update(name.encode() + b"\0" + text)
     for name in DECIDING:
         digest.update(f"{name} {metadata.version(name)}\n".encode())
     return digest.hexdigest()
