@@ -137,6 +137,10 @@ UNSEEN: list[dict[str, Any]] = [
 DEVELOPED: list[dict[str, Any]] = [
     json.loads(line) for line in (DATA / "reported_developed.jsonl").read_text(encoding="utf-8").splitlines()
 ]
+# Kept from those who wrote the recognisers until all of the above were mended for, and judged once, by others.
+HELD: list[dict[str, Any]] = [
+    json.loads(line) for line in (DATA / "reported_held.jsonl").read_text(encoding="utf-8").splitlines()
+]
 SCORES = ("right", "generic", "wrong", "not understood")
 DEVELOPED_SCORES = {
     1: ((5, 2, 0, 5), (5, 3, 1, 3)),
@@ -154,10 +158,13 @@ def test_reports_that_others_scored_say_where_they_are_from() -> None:
         of = [report for report in DEVELOPED if report["batch"] == batch]
         assert tuple(sum(r["score_text"] == score for r in of) for score in SCORES) == text
         assert tuple(sum(r["score_with"] == score for r in of) for score in SCORES) == rest
-    assert not {report["url"] for report in DEVELOPED} & {report["url"] for report in UNSEEN}
+    held = [tuple(sum(r[part] == score for r in HELD) for score in SCORES) for part in ("score_text", "score_with")]
+    assert held == [(14, 12, 4, 2), (16, 12, 3, 1)]
+    urls = [report["url"] for some in (DEVELOPED, UNSEEN, HELD) for report in some]
+    assert len(set(urls)) == len(urls)
 
 
-@pytest.mark.parametrize("report", (*UNSEEN, *DEVELOPED), ids=lambda report: report["id"])
+@pytest.mark.parametrize("report", (*UNSEEN, *DEVELOPED, *HELD), ids=lambda report: report["id"])
 def test_no_report_that_others_gathered_is_called_legal(report: dict[str, Any]) -> None:
     for text in (report["text"], f"{report['text']}\n{report['had']}"):
         found = explained(text, report["target"])

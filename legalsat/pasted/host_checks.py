@@ -417,12 +417,13 @@ HOST_CHECKS = (
         "choose another attention backend, or repeat the heads of keys and values until a group is one of these",
     ),
     Sentence(
-        "bitsandbytes",
+        "cuBLAS",
         r"cuBLAS API failed with status 15",
         "TOOL004",
-        "cuBLAS has no such product on this GPU (CUBLAS_STATUS_NOT_SUPPORTED, 15): 8-bit integers in tiled orders "
-        "(COL32, col_turing, col_ampere) are multiplied by sm_75 to sm_89 alone, whatever the shapes{own}",
-        "take a version of the library that multiplies rows and columns as they are, or 16-bit operands",
+        "cuBLAS has no such product of these types and layouts on this GPU (CUBLAS_STATUS_NOT_SUPPORTED, 15): 8-bit "
+        "floats are multiplied with A transposed and B not, from sm_89 on; 8-bit integers in tiled orders (COL32, "
+        "col_turing, col_ampere) by sm_75 to sm_89 alone",
+        "lay the operands out as cuBLAS's table of their types asks: K-major both, of 8-bit types, and no tiled order",
     ),
     Sentence(
         "PyTorch", r"strides should be multiple of 16 bytes", "TMA005", "a stride is no multiple of 16 bytes", PAD
