@@ -159,3 +159,19 @@ def test_reading_takes_time_in_proportion_to_the_text(piece: str) -> None:
     short, long = seconds(100_000), seconds(400_000)
     assert long < 10 * short + 0.5
     assert long < 4
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "says", "not_said"),
+    [
+        ("tile_k // scale_block must be one of [2, 4, 8]", "TOOL010", "tile_k // scale_block", "scales"),
+        ("rows = 3000 exceeds the maximum blocksize = 4096 of the kernel", "TOOL010", "which meets it", "hang"),
+        ("rows = 5000 exceeds the maximum blocksize = 4096 of the kernel", "TOOL010", "given 5000", "meets"),
+        ("RuntimeError: CUDA: Error- invalid value", "CUDA001", "out of range", "no rule of the hardware"),
+        ("RuntimeError: CUDA: Error- illegal address", "CUDA700", "invalid address", "no rule of the hardware"),
+    ],
+)
+def test_a_condition_is_told_as_it_stands(text: str, code: str, says: str, not_said: str) -> None:
+    """No rule of an expression for its parts; that a number meets what is asked, where it does; results by words."""
+    (found, *_) = ls.explain(text, "h200").diagnostics
+    assert found.code == code and says in found.message and not_said not in found.message

@@ -139,7 +139,8 @@ def _named(lines: list[str]) -> Iterator[Named]:
         sentences = _SENTENCE_END.split(bare)
         # A line that names none by one of its sentences may do so by all of them.
         for clause in sentences if any(map(_cause, sentences)) else [bare]:
-            cause = _cause(clause)
+            # No rule of a quantity is one of what two of them give.
+            cause = ASKED if " // " in condition(line).quantity else _cause(clause)
             # Of lines that name one rule the first one with a number that was given tells it.
             told = None if cause is None else found.get(cause.code)
             if cause is not None and (told is None or (condition(clause).given and not condition(told.line).given)):

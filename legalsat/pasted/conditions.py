@@ -92,7 +92,7 @@ _VALUE = re.compile(
     r" ?(?P<list>[\[(]\d[\d, x]{0,60}[\])])$"
 )
 _CLAUSE = re.compile(r"[,;:'\"`]|\. |\b(?:when|if|because|since|where|while|whenever|unless|that|so|whose)\b")
-_WORDS = re.compile(r"(?:[A-Za-z_][\w.]{0,60}(?:\[-?\w{0,9}\]|\( ?-?\w{0,9}\))?(?: ?[*+] ?| |$)){1,6}$")
+_WORDS = re.compile(r"(?:[A-Za-z_][\w.]{0,60}(?:\[-?\w{0,9}\]|\( ?-?\w{0,9}\))?(?: ?(?:[*+]|//) ?| |$)){1,6}$")
 _IDENTIFIER = re.compile(r"\b[a-z]+_\w+\b")
 SHORTENED = re.compile(r"(?<=\w)'(?:[msd]|ll|ve|re)\b")  # what is left of a word, as in I'm
 _SETTING = re.compile(
@@ -112,18 +112,22 @@ _DIVIDES = re.compile(
 
 
 class Condition(NamedTuple):
-    """What a line asks of a quantity and was given, in words; "" for what it does not print."""
+    """What a line asks of a quantity and was given, in words; "" for what it does not print.
+
+    It may print a number that meets what is asked, as where that is rounded up before it is compared.
+    """
 
     asks: str
     given: str
     quantity: str = ""
     multiple: int = 0
+    holds: bool = False
 
     def __str__(self) -> str:
         asks = f": it asks for {self.asks}" if self.asks else ""
         given = f"{',' if asks else ':'} given {self.given}" if self.given else ""
-        said = asks + given
-        return f"{said} for {self.quantity}" if said and self.quantity else said
+        said = asks + given + (f" for {self.quantity}" if (asks or given) and self.quantity else "")
+        return said + ", which meets it, so a number made of that one fails" * self.holds
 
     @property
     def nearest(self) -> str:
@@ -171,8 +175,15 @@ def condition(line: str) -> Condition:
         got = got or _too_small(before, bound, words)
         got = "" if asks == got else got
         multiple = int(bound or 0) if words is MULTIPLE and not groups.get("of") else 0
-        return Condition(asks, got, quantity, multiple)
+        return Condition(asks, got, quantity, multiple, _holds(words, bound, got))
     return Condition("", plain or other or _listed(line))
+
+
+def _holds(words: str, bound: str, given: str) -> bool:
+    """Whether the number that a line prints is within the bound that it prints."""
+    if words not in {MOST, LEAST} or not (bound.isdigit() and given.isdigit()):
+        return False
+    return int(given) <= int(bound) if words is MOST else int(given) >= int(bound)
 
 
 def _listed(line: str) -> str:

@@ -36,7 +36,7 @@ class Result(NamedTuple):
 
 
 RESULTS = (
-    Result(1, "CUDA_ERROR_INVALID_VALUE", "cudaErrorInvalidValue", "invalid argument"),
+    Result(1, "CUDA_ERROR_INVALID_VALUE", "cudaErrorInvalidValue", "invalid argument", r"CUDA: Error- invalid value"),
     Result(2, "CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "out of memory"),
     Result(
         700,
@@ -47,7 +47,7 @@ RESULTS = (
         r"Invalid __(?:shared|local)__ (?:read|write|atomic)|Out-of-range Shared or Local Address|"
         r"CUDBG_EXCEPTION_(?:WARP|LANE)_(?:ILLEGAL|OUT_OF_RANGE)_ADDRESS|"
         r"Illegal Memory Access|illegal memory(?! access was)(?: access(?:es)?)?|"
-        r"CUDA invalid memory access|Out Of Range Address",
+        r"CUDA invalid memory access|Out Of Range Address|CUDA: Error- illegal address",
     ),
     Result(702, "CUDA_ERROR_LAUNCH_TIMEOUT", "cudaErrorLaunchTimeout", "the launch timed out and was terminated"),
     Result(
