@@ -67,6 +67,16 @@ class ProductKernel:
         return self.cluster[0] * self.cluster[1] * self.split
 
     @property
+    def operands(self) -> tuple[str, str]:
+        """Which of A and B the kernel takes for its A, and which for its B."""
+        return ("B", "A") if self.swapped else ("A", "B")
+
+    @property
+    def least_k_tiles(self) -> int:
+        """K-tiles that a tile needs: one for each block that splits k, one for each stage of an overlapped epilogue."""
+        return max(self.split, 1 + self.deferred)
+
+    @property
     def boxes(self) -> tuple[int, int]:
         """Boxes that bring a tile of A and of B; blocks that share a tile load as many each."""
         rows, columns, _ = self.tile

@@ -18,7 +18,7 @@ from legalsat.backends.cute.compile import OPTIONS, CompilationFailed, cubin_of,
 from legalsat.backends.cute.product import emit
 from legalsat.backends.cute.program import program_for
 from legalsat.extract.check.check_ptx import check_ptx
-from legalsat.extract.cost.kernel_cost import kernel_nanoseconds
+from legalsat.extract.cost.kernel_cost import kernel_cost
 from legalsat.extract.kernels.product_kernels import best_kernel, product_kernels
 from legalsat.extract.kernels.product_maps import result_map
 from legalsat.gemm import Gemm
@@ -107,12 +107,12 @@ def test_costs_grow_with_the_product() -> None:
     kernel = best_kernel(PRODUCTS["boxes"], H200)
     assert kernel is not None
     sizes = (1024, 2048, 4096, 8192)
-    times = [kernel_nanoseconds(Gemm(m, 4096, 4096, "bf16"), kernel, H200) for m in sizes]
+    times = [kernel_cost(Gemm(m, 4096, 4096, "bf16"), kernel, H200).nanoseconds for m in sizes]
     assert times == sorted(times)
     constant = Gemm(4096, 4096, 4095, "bf16", constant_b=True)
     changing = Gemm(4096, 4096, 4095, "bf16")
     relaid = next(k for _, k in product_kernels(changing, H200) if k.relayouts[1] != "none" and not k.swapped)
-    assert kernel_nanoseconds(constant, relaid, H200) < kernel_nanoseconds(changing, relaid, H200)
+    assert kernel_cost(constant, relaid, H200).nanoseconds < kernel_cost(changing, relaid, H200).nanoseconds
 
 
 def test_a_plan_prints_its_kernel_and_keeps_it(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.extract.cost.kernel_cost import kernel_nanoseconds
+from legalsat.extract.cost.kernel_cost import kernel_cost
 from legalsat.extract.kernels.product_kernels import product_kernels, side_of
 from legalsat.extract.kernels.product_maps import Placed, laid, result_map, sides, source_maps
 from legalsat.gemm import Gemm
@@ -201,7 +201,7 @@ def test_a_cluster_too_many_takes_another_round() -> None:
         )
         fitting = H200.device.clusters[split - 1] * 128
         times = [
-            kernel_nanoseconds(ls.Gemm(128, n, 7168, "bf16"), kernel, H200)
+            kernel_cost(ls.Gemm(128, n, 7168, "bf16"), kernel, H200).nanoseconds
             for n in (fitting - 128, fitting, fitting + 128)
         ]
         assert times[1] < 1.1 * times[0] < 0.9 * times[2]

@@ -26,8 +26,8 @@ class View:
 
     def __init__(self, machine: Machine, state: State) -> None:
         self.machine, self.state = machine, state
-        bases = _bases(machine, state)
-        self.bases = bases
+        self.counts = _counts(machine, state)
+        self.bases = bases = _bases(machine, self.counts)
         self.barriers: list[tuple[int, int]] = []  # index, and the item that its stage has next or had last
         self.stages: list[tuple[int, int]] = []
         self.sums: list[tuple[int, int]] = []
@@ -145,14 +145,13 @@ class View:
     def _outdate(self) -> None:
         """Take stages whose item nobody can ask for any more for empty."""
         machine, state = self.machine, self.state
-        counts = _counts(machine, state)
         for kind, at, places in (("buffer", machine.stage_at, state.stages), ("sums", machine.tensor_at, state.sums)):
             for (cta, name), first in at.items():
                 least = min(
                     (
                         count + offset
                         for number, cursor, offset in machine.users_of.get((cta, kind, name), ())
-                        for count in counts.get((number, cursor), ())
+                        for count in self.counts.get((number, cursor), ())
                     ),
                     default=0,
                 )
@@ -318,11 +317,11 @@ def _counts(machine: Machine, state: State) -> dict[tuple[int, str], list[int]]:
     return counts
 
 
-def _bases(machine: Machine, state: State) -> dict[int, int]:
+def _bases(machine: Machine, counts: dict[tuple[int, str], list[int]]) -> dict[int, int]:
     """Return for each class of cursors the furthest one; items are counted from there."""
     bases: dict[int, int] = {}
     fixed = machine.classes.get(("fixed", ""), -1)
-    for (number, name), found in _counts(machine, state).items():
+    for (number, name), found in counts.items():
         one = machine.classes.get((f"cursor {machine.actors[number].program.role.name}", name), -1)
         if one != fixed and max(found) > bases.get(one, 0):
             bases[one] = max(found)

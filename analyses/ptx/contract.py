@@ -470,7 +470,7 @@ class Order:
                 continue
             access = accesses[number]
             agent, epoch = access.agent, access.epoch
-            if access.kind in to_fence and worker.fenced[agent] <= epoch:
+            if to_fence and _unfenced(access, worker, to_fence):
                 found.append(number)
             elif clock[agent] > epoch or agent in (worker.index, worker.single):
                 if len(numbers) > _FEW:

@@ -147,15 +147,13 @@ class Shadow:
 
     def join(self, other: Shadow) -> None:
         """Take what another one of the same regions knows to be written for written here too."""
-        for one in (self, other):
-            if len(one._writer) < len(one.regions.parents):
-                one._follow()
+        self._follow()
+        other._follow()
         self._writer = list(map(max, self._writer, other._writer))
 
     def length(self, begin: int, most: int, good: Callable[[int], bool]) -> int:
         """Return how many cells from one on, at most so many, were last written by accesses that are good."""
-        if len(self._writer) < len(self.regions.parents):
-            self._follow()
+        self._follow()
         chosen = {number for number in set(self._writer) if number and good(number)}
         which = np.array([number in chosen for number in self._writer])
         label, at, end = self.regions.label, begin, min(begin + most, self.regions.cells)

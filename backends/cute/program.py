@@ -63,13 +63,13 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
         LegalSatError: the kernel stores a tile during more stages of the next than the product's k has, or splits k
             among more blocks.
     """
-    least = max(kernel.deferred + 1, kernel.split)  # with less some block would multiply what nobody loads
+    least = kernel.least_k_tiles  # with less some block would multiply what nobody loads
     if -(-gemm.k // kernel.tile[2]) < least:
         raise LegalSatError(
             f"{kernel} takes tiles of {least} stages along k at least, which {gemm} has not; take one of "
             "the kernels that legalsat.synthesize finds for it"
         )
-    names = ("b", "a") if kernel.swapped else ("a", "b")
+    names = kernel.operands[0].lower(), kernel.operands[1].lower()
     before = tuple(
         Relayout(name, _relayout(tensor, first, target), constant=name == "b" and gemm.constant_b)
         for name, tensor, first in zip(names, sides(gemm, kernel), kernel.relayouts, strict=True)

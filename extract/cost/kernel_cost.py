@@ -60,11 +60,6 @@ class Products:
         return Products(rows, columns, depth, gemm.dtype.bytes, gemm.out_dtype.bytes, gemm.constant_b)
 
 
-def kernel_nanoseconds(gemm: Gemm, kernel: ProductKernel, target: Target) -> float:
-    """Return nanoseconds."""
-    return float(kernel_times(Products.like(gemm, gemm.m, gemm.n, gemm.k), [kernel], target)[0, 0])
-
-
 def kernel_cost(gemm: Gemm, kernel: ProductKernel, target: Target) -> ProductCost:
     """Return what a kernel is predicted to take, and of what that consists."""
     parts = _parts(Products.like(gemm, gemm.m, gemm.n, gemm.k), [kernel], target)

@@ -144,13 +144,12 @@ def computed(gemm: Gemm, target: Target) -> Computed | None:
 
 def _mended(kernel: ProductKernel) -> str:
     """Return what a kernel does about operands that no tensor map describes, in words."""
-    names = "BA" if kernel.swapped else "AB"
     done: dict[str, list[str]] = {}
-    for name, one in zip(names, kernel.relayouts, strict=True):
+    for name, one in zip(kernel.operands, kernel.relayouts, strict=True):
         if one != "none":
             done.setdefault({"pad": "padded first", "transpose": "transposed first"}[one], []).append(name)
     if kernel.realign != "none":
-        done.setdefault(f"realigned in {kernel.realign}", []).append(names[0])
+        done.setdefault(f"realigned in {kernel.realign}", []).append(kernel.operands[0])
     found = [f"{_list(sorted(some))} {'are' if some[1:] else 'is'} {how}" for how, some in done.items()]
     return _list(sorted(found)) if found else ""
 

@@ -60,7 +60,7 @@ class Launch:
     @property
     def legal(self) -> bool:
         """Whether each CTA has as many k-tiles as the kernel takes at least, and no more tiles than it takes."""
-        least = max(self.kernel.split, 1 + self.kernel.deferred)
+        least = self.kernel.least_k_tiles
         return all(self.k_tiles(tile) >= least for tile in self.own) and (
             self.kernel.store != "sums" or len(self.own) == 1
         )

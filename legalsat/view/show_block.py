@@ -9,6 +9,7 @@ from legalsat.plan import Plan
 from legalsat.product_cost import ProductCost
 from legalsat.program.pipeline_text import role_lines
 from legalsat.units.matrix_descriptor import MatrixOperand
+from legalsat.units.mma import Mma
 from legalsat.view.show import PLAIN, Look, byte_count, duration, table
 
 _PARTS = ("compute", "memory", "load", "issue", "latency")
@@ -19,7 +20,7 @@ def show_block_plan(plan: BlockPlan, look: Look = PLAIN) -> str:
     sections = [
         ("block", _block(plan)),
         ("operands", _operands(plan)),
-        ("matrix unit", _mma(plan)),
+        ("matrix unit", mma_lines(plan.mma)),
         ("epilogue", _epilogue(plan)),
         ("pipeline", _pipeline(plan, look)),
         ("predicted cost", cost_lines(plan.cost)),
@@ -73,8 +74,8 @@ def _laws(plan: Plan) -> str:
     return ", ".join(step.law for step in plan.derivation)
 
 
-def _mma(plan: BlockPlan) -> list[str]:
-    mma = plan.mma
+def mma_lines(mma: Mma | None, names: tuple[str, str] = ("A", "B")) -> list[str]:
+    """Return how tiles are multiplied, and how the unit reads them; `names`: of what it takes for A and for B."""
     if mma is None:
         return []
     sums = f"{mma.types[0]} x {mma.types[1]} to {mma.types[2]}"
@@ -85,12 +86,11 @@ def _mma(plan: BlockPlan) -> list[str]:
         rows = [(c.name, f"columns {c.first} to {c.first + c.count - 1}") for c in mma.tensor_memory]
         lines += table([*rows, ("allocated", f"{mma.allocated} columns")])
     words: list[tuple[str, ...]] = [("", "major", "descriptor", "leading", "stride", "bytes to each step along K")]
-    words += [descriptor_row(name, one) for name, one in (("A", mma.a), ("B", mma.b)) if one is not None]
+    words += [_descriptor(name, one) for name, one in zip(names, (mma.a, mma.b), strict=True) if one is not None]
     return lines + table(words)
 
 
-def descriptor_row(name: str, operand: MatrixOperand) -> tuple[str, ...]:
-    """Return how a matrix unit is told of an operand."""
+def _descriptor(name: str, operand: MatrixOperand) -> tuple[str, ...]:
     word = operand.descriptor
     steps = "; ".join(", ".join(map(str, block)) for block in operand.offsets)
     return name, operand.major, f"{word.word:#018x}", str(word.leading), str(word.stride), steps

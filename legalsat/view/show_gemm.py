@@ -7,7 +7,7 @@ from legalsat.gemm_plan import GemmPlan
 from legalsat.product_kernel import ProductKernel
 from legalsat.program.pipeline_text import role_lines
 from legalsat.view.show import PLAIN, Look, byte_count, duration, table
-from legalsat.view.show_block import by, cost_lines, descriptor_row, show_block_plan
+from legalsat.view.show_block import by, cost_lines, mma_lines, show_block_plan
 
 SHOWN = 4  # kernels of those considered
 STORES = {"tma": "boxes", "rows": "granules of rows", "sums": "way of the whole tile in shared memory"}
@@ -21,7 +21,7 @@ def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
     sections = [
         ("kernel", _kernel(plan, plan.kernel)),
         ("operands", _operands(plan, plan.kernel)),
-        ("matrix unit", _mma(plan, plan.kernel)),
+        ("matrix unit", mma_lines(plan.mma, plan.kernel.operands)),
         (
             "program",
             [line for who, steps in role_lines(plan.pipeline) for line in (f"  {who}", *map("    {}".format, steps))],
@@ -55,9 +55,8 @@ def _kernel(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
 
 def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
     maps = maps_of(plan.operator, kernel)
-    names = ("B", "A") if kernel.swapped else ("A", "B")
     rows = [("", "comes or goes", "maps", "boxes", "swizzle")]
-    for side, name, first in zip("AB", names, kernel.relayouts, strict=True):
+    for side, name, first in zip("AB", kernel.operands, kernel.relayouts, strict=True):
         shifted = REALIGNED[kernel.realign] if side == "A" else ""
         before = {"none": "", "pad": " of a padded copy", "transpose": " of a transposed copy"}[first]
         one = maps[side][0].map
@@ -66,17 +65,6 @@ def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
     out = maps["C"]
     rows.append(("C", stored, str(len(out)), by(out[0].map.box) if out else "", str(out[0].map.swizzle) if out else ""))
     return table(rows)
-
-
-def _mma(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
-    element, mma = plan.operator.dtype, plan.mma
-    assert mma is not None
-    shape = "wgmma m{}n{}k{}".format(*mma.shape)
-    words: list[tuple[str, ...]] = [("", "major", "descriptor", "leading", "stride", "bytes to each step along K")]
-    names = ("B", "A") if kernel.swapped else ("A", "B")
-    pairs = zip(names, (kernel.a, kernel.b), strict=True)
-    words += [descriptor_row(name, one) for name, one in pairs if one is not None]
-    return table([("instruction", shape, f"{element} x {element} to fp32")]) + table(words)
 
 
 def _considered(plan: GemmPlan) -> list[str]:
