@@ -51,7 +51,10 @@ def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
     yield "stages, text", plan.stages, text["stages"]
     yield "cluster, text", kernel.cluster, (text["cluster_m"], text["cluster_n"])
     yield "split, text", kernel.split, text["split"]
-    yield "registers, text", plan.registers, (text["keeper_registers"], text["loader_registers"])
+    handed = re.findall(r"warpgroup_reg_(?:de)?alloc<(\d+)>", made.text)
+    yield "registers, text", plan.registers, tuple(map(int, handed))
+    expected = re.findall(r"arrive_and_expect_tx\(.*, (\d+)\);", made.text)
+    yield "expected bytes, text", text["a_bytes"] + text["b_bytes"], int(expected[0])
     words = [
         int(word, 16) for word in re.findall(r"constexpr unsigned long long [ab]_word = (0x[0-9a-f]+)ull;", made.text)
     ]

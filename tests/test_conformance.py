@@ -159,50 +159,48 @@ class Fault:
     words: str
 
 
-MEET = "    __syncwarp();\n"
-FENCE, WAIT, RELEASE = (
-    "    cute::tma_store_fence();\n",
-    "    cute::warpgroup_wait<1>();\n",
-    "    release(block, held, lane);\n",
+MEET, FENCE = "            __syncwarp();\n", "            cute::tma_store_fence();\n"
+WAIT, RELEASE = (
+    "            cute::warpgroup_wait<1>();\n",
+    "            release(block, block.empty, multiplied.before, lane);\n",
 )
-BOX, AT = "int const box = rank * share + i;\n", "        int const at"
-LAID_DOWN = "    if constexpr (sizeof(plan::Result) == 2) {  // matrices of 8"
-SPLIT, ARRIVES, WAITS = (
-    MEET + "    if constexpr (plan::split > 1) {\n",
+GROUPS, TURN = "if (lane == 0) cute::tma_store_wait<1>();\n", "cutlass::arch::NamedBarrier::arrive(256, 2 - group);\n"
+BOX, AT = "int const box = block.rank_m * share + i;\n", "        int const at"
+DONE, ARRIVES, WAITS = (
+    "write_c<0, 0>(block, held, sums, group, warp, lane);\n        __syncwarp();\n",
     "        cute::cluster_arrive();\n",
     "        cute::cluster_wait();\n",
 )
-BYTES, FREE = "(both ? plan::b_bytes : 0)", ");\n            uint64_t *full"
-MASK = "b_mask |= 1 << (i + block.rank_n * plan::cluster_m)"
-ARRIVAL = "ClusterBarrier::arrive(block.empty + stage, m + n * plan::cluster_m, 1);"
+BYTES, FREE = "block.full + loaded.stage, 32768", "loaded.parity ^ 1);\n                ClusterTransaction"
+MASK, HEADS = "mask |= 1 << (i + block.rank_n * plan::cluster_m)", "tile.shift, group, thread);\n"
+ARRIVAL = "ClusterBarrier::arrive(empty + stage, m + n * plan::cluster_m, 1);"
+BUFFER = "((group * 4 + warp) * plan::buffers + buffer)"
 TEXTS = {
     "no arrival": Fault(0, ARRIVAL, "", "says arrive"),
-    "no fence of a store": Fault(0, FENCE + MEET, MEET, "says fence proxy.async"),
-    "another mask": Fault(0, MASK, "b_mask |= 1 << block.rank_m", "for CTA 0, 1"),
+    "no fence of a store": Fault(0, FENCE, "", "says fence proxy.async"),
+    "another mask": Fault(0, MASK, "mask |= 1 << block.rank_m", "for CTA 0, 1"),
     "a group more under way": Fault(0, WAIT, WAIT.replace("1", "2"), "wait group wgmma (1)"),
     "bytes that nobody brings": Fault(0, BYTES, f"{BYTES} + 16", "expect full[0] (32784)"),
-    "the wrong parity": Fault(0, "ring.parity ^ 1" + FREE, "ring.parity" + FREE, "empty[0] parity 1"),
+    "the wrong parity": Fault(0, FREE, FREE.replace(" ^ 1", ""), "empty[0] parity 1"),
     "released too early": Fault(0, WAIT + RELEASE, RELEASE + WAIT, "the text does arrive"),
     "shares in one place": Fault(0, BOX + AT, "int const box = i;\n" + AT, "loads of k-tile 0"),
-    "no turn given": Fault(0, "if constexpr (plan::alternate) give_turn(warpgroup);", "", "arrive barrier 10"),
-    "lanes that do not wait": Fault(0, MEET + LAID_DOWN, LAID_DOWN, "follows a wait by one lane"),
+    "no turn given": Fault(0, f"        {TURN}        multiplied", "        multiplied", "arrive barrier 10"),
+    "lanes that do not wait": Fault(0, GROUPS + MEET, GROUPS, "follows a wait by one lane"),
     "a store for lanes that are not done": Fault(0, FENCE + MEET, FENCE, "speaks for lanes"),
     "another lane's groups": Fault(
         0, "if (lane == 0) cute::tma_store_wait<0>", "if (lane == 1) cute::tma_store_wait<0>", "not by the one"
     ),
-    "a buffer too early": Fault(0, "wait<buffers - 1>();", "wait<buffers>();", "bulk.read (1)"),
-    "few arrivals wanted": Fault(0, "sharing * keepers * 4", "sharing * keepers * 2", "empty[0] (8)"),
-    "other registers": Fault(0, "plan::keeper_registers>", "plan::keeper_registers - 8>", "registers inc"),
-    "C through one buffer": Fault(0, "buffer + chunk % buffers * buffer_bytes", "buffer", "write C0[1]"),
+    "a buffer too early": Fault(0, GROUPS, GROUPS.replace("1", "2"), "bulk.read (1)"),
+    "few arrivals wanted": Fault(0, "init(block.empty + i, 8)", "init(block.empty + i, 4)", "empty[0] (8)"),
+    "other registers": Fault(0, "warpgroup_reg_alloc<232>", "warpgroup_reg_alloc<224>", "registers inc"),
+    "C through one buffer": Fault(0, BUFFER, BUFFER.replace(" + buffer", ""), "write C0[1]"),
     "A of another stage": Fault(
         0, "(plan::a_word, stage +", "(plan::a_word, shared_address(block.memory) +", "says multiply A[1]"
     ),
-    "no mending": Fault(1, "if (plan::phase_tiles && tile.shift)", "if (false)", "says fence proxy.async"),
-    "no fence behind mending": Fault(1, FENCE + "    cutlass", "    cutlass", "says fence proxy.async"),
-    "the end of rows kept": Fault(2, "    release(block, ring.stage, lane);  // which", "    //", "says arrive"),
-    "accumulators of others not waited for": Fault(
-        2, SPLIT + ARRIVES + WAITS + "    } else", SPLIT + ARRIVES + "    } else", "cluster wait"
-    ),
+    "no mending": Fault(1, "if (tile.shift)", "if (false)", "says fence proxy.async"),
+    "no fence behind mending": Fault(1, HEADS + FENCE, HEADS, "says fence proxy.async"),
+    "the end of rows kept": Fault(2, "release(block, block.empty, multiplied.stage, lane);", "", "says arrive"),
+    "accumulators of others not waited for": Fault(2, DONE + ARRIVES + WAITS, DONE + ARRIVES, "cluster wait"),
     "accumulators of one CTA alone": Fault(
         2, "cute::set_block_rank(address, rank)", "cute::set_block_rank(address, 0)", "no warp does C[0]"
     ),

@@ -201,6 +201,33 @@ def test_parameters_are_pointers_counts_or_multiples_by_their_use() -> None:
     assert found.multiples == {"place": 8, "words": 4}
 
 
+def test_bytes_are_chosen_by_number() -> None:
+    """Against the eight bytes of both words as they lie in memory; bit 3 of a choice repeats the byte's sign."""
+    work = arithmetic(("prmt", "b32"), ("%r1", "%r2", "%r3", "8452"))
+    a, b = 0x80F17263, 0x94A5B6C7
+    lie = a.to_bytes(4, "little") + b.to_bytes(4, "little")
+    assert work is not None and arithmetic(("prmt", "b32", "f4e"), ("%r1", "%r2", "%r3", "1")) is None
+    for chosen in (8452, 0x3210, 0x7654, 0x0123, 0x8888, 0xBF3C, 0x5140):
+        picks = [lie[chosen >> 4 * i & 7] for i in range(4)]
+        signs = [0xFF * (pick >> 7) if chosen >> 4 * i & 8 else pick for i, pick in enumerate(picks)]
+        expected = int.from_bytes(bytes(signs), "little")
+        assert work(a, b, chosen) == expected
+        lanes = work(np.array([a, b], np.uint64), b, chosen)  # one number where all are of the second word
+        assert int(lanes[0] if isinstance(lanes, np.ndarray) else lanes or 0) == expected
+
+
+@pytest.mark.parametrize("by", [0, 1, 8, 31, 32, 40])
+@pytest.mark.parametrize("mode", ["wrap", "clamp"])
+def test_two_words_are_shifted_as_one(mode: str, by: int) -> None:
+    low, high = 0x89ABCDEF, 0x01234567
+    count, both = by % 32 if mode == "wrap" else min(by, 32), high << 32 | low
+    operands = ("%r1", "%r2", "%r3", "%r4")
+    left, right = (arithmetic(("shf", way, mode, "b32"), operands) for way in ("l", "r"))
+    assert left is not None and right is not None
+    assert left(low, high, by) == both << count >> 32 & 0xFFFFFFFF
+    assert right(low, high, by) == both >> count & 0xFFFFFFFF
+
+
 def test_bits_are_inserted_in_each_lane() -> None:
     drawn = random.Random(3)
     lanes = np.array([drawn.getrandbits(32) for _ in range(32)], dtype=np.uint64)

@@ -302,6 +302,45 @@ def _insert(bits: int) -> Work:
     return work
 
 
+def _permuted(parts: tuple[str, ...]) -> Work | None:
+    """Return how bytes of two words are chosen by a number that is known; None for the modes with a name."""
+    if parts[1:] != ("b32",):
+        return None
+
+    def work(a: Value, b: Value, chosen: Value) -> Value:
+        if a is None or b is None or not isinstance(chosen, int):
+            return None
+        result: Any = 0
+        for i in range(4):
+            choice = chosen >> 4 * i & 15
+            word = b if choice & 4 else a
+            byte = (word >> _shift(word, 8 * (choice & 3))) & _shift(word, 255)
+            if choice & 8:  # its sign, eight times
+                byte = (byte >> _shift(word, 7)) * _shift(word, 255)
+            result = result | byte << _shift(byte, 8 * i)
+        return _wrapped(result, 32)
+
+    return work
+
+
+def _funnel(parts: tuple[str, ...]) -> Work | None:
+    """Return the shift of two words side by side by a number that is known."""
+    left, wraps = "l" in parts, "wrap" in parts
+    if parts[-1] != "b32" or not (wraps or "clamp" in parts) or left == ("r" in parts):
+        return None
+
+    def work(low: Value, high: Value, by: Value) -> Value:
+        if low is None or high is None or not isinstance(by, int):
+            return None
+        by = by & 31 if wraps else min(by, 32)
+        right = 32 - by if left else by
+        below = low >> _shift(low, right) if right < 32 else _shift(low, 0)
+        above = high << _shift(high, 32 - right) if right else _shift(high, 0)
+        return _wrapped(below | above, 32)
+
+    return work
+
+
 def _logic_of_three(table: int) -> Work:
     def work(a: Value, b: Value, c: Value, _: Value = 0) -> Value:
         if a is None or b is None or c is None:
@@ -343,6 +382,8 @@ def arithmetic(parts: tuple[str, ...], operands: tuple[str, ...]) -> Work | None
         "lop3": lambda: _logic_of_three(int(operands[4], 0)),
         "bfe": lambda: _extract(letter, bits),
         "bfi": lambda: _insert(bits),
+        "prmt": lambda: _permuted(parts),
+        "shf": lambda: _funnel(parts),
         "mov": lambda: lambda a: a,
         "cvta": lambda: lambda a: a,
         "not": lambda: lambda a: None if a is None else a ^ ((1 << bits) - 1 if isinstance(a, int) else _ones(bits)),

@@ -1,12 +1,9 @@
-// A block computes tile after tile; while warpgroups multiply or store one, a warp already loads the next.
+// The tile scheduler, and what a CTA shares with its cluster.
 
-constexpr int first_turn = 1, first_mend = 3;  // of the barriers by number
-constexpr int loader = plan::warpgroups;  // the warpgroup behind those that multiply
 constexpr int threads = (plan::warpgroups + 1) * warpgroup_threads;
 constexpr int cluster_blocks = plan::cluster_m * plan::cluster_n * plan::split;
 constexpr int sharing = plan::cluster_m + plan::cluster_n - 1;  // blocks that a stage's loads go to or come from
 constexpr int own_blocks = plan::tile_m / block_rows / (plan::alternate ? 1 : plan::warpgroups);
-constexpr int keepers = plan::alternate ? 1 : plan::warpgroups;  // warpgroups that read a stage
 
 struct Block {
     Maps const &maps;
@@ -43,45 +40,83 @@ struct Block {
         return found;
     }
 
-    // Stages that a tile takes: rows that are realigned end one stage later.
-    CUTLASS_DEVICE int stages(Tile const &tile) const { return tile.k_tiles + (plan::realign ? 1 : 0); }
+    // Stages that a tile takes, 0 where there is no such tile: rows that are realigned end one stage later.
+    CUTLASS_DEVICE int stages(int number) const {
+        return number < tiles ? tile(number).k_tiles + (plan::realign ? 1 : 0) : 0;
+    }
 };
 
-// For one thread.
-CUTLASS_DEVICE void load_all(Block const &block) {
-    Ring ring;
-    uint16_t a_mask = 0, b_mask = 0;
-    for (int i = 0; i < plan::cluster_n; ++i) a_mask |= 1 << (block.rank_m + i * plan::cluster_m);
-    for (int i = 0; i < plan::cluster_m; ++i) b_mask |= 1 << (i + block.rank_n * plan::cluster_m);
-    for (int number = block.first_tile; number < block.tiles; number += block.tile_step) {
-        Tile const tile = block.tile(number);
-        for (int i = 0; i < block.stages(tile); ++i, ring.advance()) {
-            bool const both = i < tile.k_tiles;
-            ClusterBarrier::wait(block.empty + ring.stage, ring.parity ^ 1);
-            uint64_t *full = block.full + ring.stage;
-            ClusterTransactionBarrier::arrive_and_expect_tx(full, plan::a_bytes + (both ? plan::b_bytes : 0));
-            int const k = (tile.first_k + i) * plan::tile_k;
-            load_a(block.maps, block.stage(ring.stage), full, k, tile, block.rank_n, a_mask);
-            if (both) load_b(block.maps, block.stage(ring.stage), full, k - tile.shift, tile.n, block.rank_m, b_mask);
+CUTLASS_DEVICE Block block_of(Maps const &maps, Sizes const &sizes, char *memory) {
+    int const rank = cluster_blocks > 1 ? cute::block_rank_in_cluster() : 0;
+    uint64_t *full = reinterpret_cast<uint64_t *>(memory + plan::barriers_at);
+    return {maps,
+            sizes,
+            memory,
+            full,
+            full + plan::stages,
+            rank,
+            rank % plan::cluster_m,
+            rank / plan::cluster_m % plan::cluster_n,
+            int(blockIdx.x) / cluster_blocks,
+            int(gridDim.x) / cluster_blocks,
+            sizes.tiles_m * sizes.tiles_n};
+}
+
+// A CTA's share of what its cluster shares, sent to all of them.
+CUTLASS_DEVICE void load_a(Block const &block, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
+    constexpr int share = plan::a_boxes / plan::cluster_n;
+    int const k = (tile.first_k + k_tile) * plan::tile_k;
+    uint16_t mask = 0;
+    for (int i = 0; i < plan::cluster_n; ++i) mask |= 1 << (block.rank_m + i * plan::cluster_m);
+#pragma unroll
+    for (int i = 0; i < share; ++i) {
+        int const box = block.rank_n * share + i;
+        char *to = block.stage(ring.stage) + box * plan::a_box_bytes;
+        int first = k, second = tile.m + box * plan::a_box_rows;
+        void const *map = &block.maps.a[tile.phase];
+        if constexpr (plan::realign) {
+            map = &block.maps.a[box];
+            second = tile.m / a_maps;
+        } else if constexpr (!plan::a_k_major) {
+            first = tile.m + box * plan::a_box_rows;
+            second = k;
         }
-    }
-    // Blocks of the cluster may still have to say that they are done with what was sent to them.
-    if constexpr (sharing > 1) {
-        for (int i = 0; i < plan::stages; ++i, ring.advance()) {
-            ClusterBarrier::wait(block.empty + ring.stage, ring.parity ^ 1);
+        if constexpr (plan::cluster_n > 1) {
+            cute::SM90_TMA_LOAD_MULTICAST_2D::copy(map, full + ring.stage, mask, plan::a_hint, to, first, second);
+        } else {
+            cute::SM90_TMA_LOAD_2D::copy(map, full + ring.stage, plan::a_hint, to, first, second);
         }
     }
 }
 
-// A warp is done with a stage: says so to all blocks whose loads come here.
-CUTLASS_DEVICE void release(Block const &block, int stage, int lane) {
+CUTLASS_DEVICE void load_b(Block const &block, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
+    constexpr int share = plan::b_boxes / plan::cluster_m;
+    int const k = (tile.first_k + k_tile) * plan::tile_k - tile.shift;
+    uint16_t mask = 0;
+    for (int i = 0; i < plan::cluster_m; ++i) mask |= 1 << (i + block.rank_n * plan::cluster_m);
+#pragma unroll
+    for (int i = 0; i < share; ++i) {
+        int const box = block.rank_m * share + i;
+        int const at = tile.n + box * plan::b_box_rows;
+        int const first = plan::b_k_major ? k : at, second = plan::b_k_major ? at : k;
+        char *to = block.stage(ring.stage) + plan::b_offset + box * plan::b_box_bytes;
+        if constexpr (plan::cluster_m > 1) {
+            cute::SM90_TMA_LOAD_MULTICAST_2D::copy(&block.maps.b, full + ring.stage, mask, plan::b_hint, to, first, second);
+        } else {
+            cute::SM90_TMA_LOAD_2D::copy(&block.maps.b, full + ring.stage, plan::b_hint, to, first, second);
+        }
+    }
+}
+
+// A warp says to all blocks whose loads come here that it is done with a stage.
+CUTLASS_DEVICE void release(Block const &block, uint64_t *empty, int stage, int lane) {
     if constexpr (sharing == 1) {
-        if (lane == 0) ClusterBarrier::arrive(block.empty + stage);
+        if (lane == 0) ClusterBarrier::arrive(empty + stage);
     } else if (lane < sharing) {
         int const m = lane < plan::cluster_m ? lane : block.rank_m;
         int const n = lane < plan::cluster_m ? block.rank_n
                                              : (block.rank_n + lane - plan::cluster_m + 1) % plan::cluster_n;
-        ClusterBarrier::arrive(block.empty + stage, m + n * plan::cluster_m, 1);
+        ClusterBarrier::arrive(empty + stage, m + n * plan::cluster_m, 1);
     }
 }
 
@@ -102,21 +137,21 @@ CUTLASS_DEVICE void clear(Sums (&sums)[own_blocks]) {
     }
 }
 
-// Rounds sums once more; where k is split, each block's share of them.
-CUTLASS_DEVICE void multiply_by(Sums (&sums)[own_blocks], float scale) {
+// Rounds sums once more, where operands have scales; where k is split, each block's share of them.
+CUTLASS_DEVICE void scale_by(Sums (&sums)[own_blocks], float scale) {
+    if constexpr (plan::scaled) {
 #pragma unroll
-    for (int i = 0; i < own_blocks; ++i) {
+        for (int i = 0; i < own_blocks; ++i) {
 #pragma unroll
-        for (int j = 0; j < plan::tile_n / 2; ++j) sums[i][j] *= scale;
+            for (int j = 0; j < plan::tile_n / 2; ++j) sums[i][j] *= scale;
+        }
     }
 }
 
-// Warpgroups that take turns wait for each other, since a wait for a phase two on would not wait at all.
-CUTLASS_DEVICE void take_turn(int warpgroup) {
-    cutlass::arch::NamedBarrier::sync(2 * warpgroup_threads, first_turn + warpgroup);
-}
-CUTLASS_DEVICE void give_turn(int warpgroup) {
-    cutlass::arch::NamedBarrier::arrive(2 * warpgroup_threads, first_turn + 1 - warpgroup);
+// Parts of a tile by number, each of which knows it when it is compiled.
+template <int first, class Body, int... i>
+CUTLASS_DEVICE void each_part(Body const &body, std::integer_sequence<int, i...>) {
+    (body(std::integral_constant<int, first + i>()), ...);
 }
 
 // Which row of its tile of C a row of the tile of A is: phases lie one behind the other.

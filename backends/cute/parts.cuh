@@ -41,16 +41,23 @@ struct Sizes {
     float const *scale_a, *scale_b;  // that C is multiplied by, where plan::scaled
 };
 
+// An item of the ring: its stage, the parity of its barriers' phase, and the stage of the item before.
 struct Ring {
-    int stage = 0;
+    int stage = 0, before = 0;
     uint32_t parity = 0;
     CUTLASS_DEVICE void advance() {
+        before = stage;
         if (++stage == plan::stages) {
             stage = 0;
             parity ^= 1;
         }
     }
-    CUTLASS_DEVICE void advance(int steps) {
+    CUTLASS_DEVICE Ring next() const {
+        Ring found = *this;
+        found.advance();
+        return found;
+    }
+    CUTLASS_DEVICE void skip(int steps) {
         int reached = stage + steps;
         parity ^= (reached / plan::stages) & 1;
         stage = reached % plan::stages;
@@ -74,48 +81,6 @@ CUTLASS_DEVICE void place_of(int tile, Sizes const &sizes, int &along_m, int &al
     int const rows = min(sizes.tiles_m - first, sizes.group);
     along_m = first + tile % strip % rows;
     along_n = tile % strip / rows;
-}
-
-// Loads of one stage, by one thread. A block loads its share of what its cluster shares, and sends it to all of them.
-CUTLASS_DEVICE void load_a(Maps const &maps, char *stage, uint64_t *full, int k, Tile const &tile, int rank,
-                           uint16_t mask) {
-    constexpr int share = plan::a_boxes / plan::cluster_n;
-#pragma unroll
-    for (int i = 0; i < share; ++i) {
-        int const box = rank * share + i;
-        char *to = stage + box * plan::a_box_bytes;
-        int first = k, second = tile.m + box * plan::a_box_rows;
-        void const *map = &maps.a[tile.phase];
-        if constexpr (plan::realign) {
-            map = &maps.a[box];
-            second = tile.m / a_maps;
-        } else if constexpr (!plan::a_k_major) {
-            first = tile.m + box * plan::a_box_rows;
-            second = k;
-        }
-        if constexpr (plan::cluster_n > 1) {
-            cute::SM90_TMA_LOAD_MULTICAST_2D::copy(map, full, mask, plan::a_hint, to, first, second);
-        } else {
-            cute::SM90_TMA_LOAD_2D::copy(map, full, plan::a_hint, to, first, second);
-        }
-    }
-}
-
-CUTLASS_DEVICE void load_b(Maps const &maps, char *stage, uint64_t *full, int k, int n, int rank, uint16_t mask) {
-    constexpr int share = plan::b_boxes / plan::cluster_m;
-#pragma unroll
-    for (int i = 0; i < share; ++i) {
-        int const box = rank * share + i;
-        int const at = n + box * plan::b_box_rows;
-        char *to = stage + plan::b_offset + box * plan::b_box_bytes;
-        if constexpr (plan::cluster_m > 1) {
-            cute::SM90_TMA_LOAD_MULTICAST_2D::copy(&maps.b, full, mask, plan::b_hint, to, plan::b_k_major ? k : at,
-                                                   plan::b_k_major ? at : k);
-        } else {
-            cute::SM90_TMA_LOAD_2D::copy(&maps.b, full, plan::b_hint, to, plan::b_k_major ? k : at,
-                                         plan::b_k_major ? at : k);
-        }
-    }
 }
 
 // The sums of one block of 64 rows, as wgmma keeps them: four registers hold two rows' parts of 8 columns.

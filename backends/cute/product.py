@@ -1,6 +1,6 @@
-"""The text of a product's kernel: the plan's constants, then the parts that it needs. Extents are arguments.
+"""The text of a product's kernel: the plan's constants, parts that its operations need, then its program, row by row.
 
-One text serves all products of a class, so that it is compiled once.
+Extents are arguments: one text serves all products of a class, so that it is compiled once.
 """
 
 from __future__ import annotations
@@ -8,14 +8,18 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.resources import files
 
+from legalsat.backends.cute.rows import functions
+from legalsat.extract.kernels.kernel_memory import KernelMemory
+from legalsat.extract.kernels.kernel_program import kernel_program, parts_across, printed_program
 from legalsat.extract.kernels.product_maps import ROW_BYTES, box_columns, result_lies
 from legalsat.gemm import Gemm
 from legalsat.product_kernel import ProductKernel
+from legalsat.program.kernel import KernelProgram, ReadRows, every
 
 ENTRY = "product"
 TYPES = {"bf16": "BF16", "fp16": "F16", "e4m3": "E4M3", "e5m2": "E5M2", "fp32": "TF32"}
 RESULTS = {"bf16": "__nv_bfloat16", "fp16": "__half", "fp32": "float"}
-STORES = {"tma": ("store_by_map", "store_warps"), "rows": ("store_by_rows", "store_warps"), "sums": ("store_split",)}
+STORES = {"tma": ("store_warps", "store_by_map"), "rows": ("store_warps", "store_by_rows"), "sums": ("store_split",)}
 USUAL_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)  # of instructions that CuTe names without being asked
 EVICT_NORMAL = 0x1000000000000000  # CuTe's name for the usual L2 policy
 
@@ -27,15 +31,10 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
         gemm: the product, of which the types alone matter here.
         kernel: how it is computed.
     """
-    parts = [
-        "parts",
-        "block",
-        "realign" if kernel.realign == "registers" else "multiply",
-        *STORES[kernel.store],
-        "tiles_deferred" if kernel.deferred else "tiles_in_turn",
-        "persistent",
-    ]
-    return "\n".join([*_head(gemm, kernel), *(part(name) for name in parts)])
+    program = printed_program(kernel, gemm.out_dtype.bytes)
+    multiply = "realign" if kernel.realign == "registers" else "multiply"
+    parts = ["parts", "block", multiply, *STORES[kernel.store]]
+    return "\n".join([*_head(gemm, kernel, program), *(part(name) for name in parts), functions(program)])
 
 
 @lru_cache
@@ -44,7 +43,7 @@ def part(name: str) -> str:
     return (files("legalsat.backends.cute") / f"{name}.cuh").read_text(encoding="utf-8")
 
 
-def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
+def _head(gemm: Gemm, kernel: ProductKernel, program: KernelProgram) -> list[str]:
     size = gemm.dtype.bits // 8
     rows, columns, depth = kernel.tile
     a_boxes, b_boxes = kernel.boxes
@@ -53,6 +52,8 @@ def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
     a_word = 0 if kernel.a is None else kernel.a.descriptor.word
     a_block = kernel.a.offsets[1][0] - kernel.a.offsets[0][0] if kernel.a and len(kernel.a.offsets) > 1 else 0
     registers = kernel.realign == "registers"
+    memory = KernelMemory(kernel_program(kernel, gemm.out_dtype.bytes), kernel, result_lies(gemm, kernel)[0])
+    result, ops = program.buffers[-1], program.roles[0].body
     numbers = {
         "tile_m": rows,
         "tile_n": columns,
@@ -78,9 +79,12 @@ def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
         "steps": len(kernel.b.offsets[0]),
         "a_block_bytes": a_block,
         "store_columns": box_columns(kernel, gemm.out_dtype.bytes),
-        "deferred_stages": kernel.deferred,
-        "keeper_registers": kernel.registers[0],
-        "loader_registers": kernel.registers[1],
+        "parts": parts_across(kernel, gemm.out_dtype.bytes),
+        "buffers": result.stages,
+        "buffer_bytes": memory.part_bytes(result) if kernel.store != "sums" else memory.sums_bytes,
+        "result_at": kernel.stages * memory.stage_bytes,
+        "barriers_at": memory.barriers_at,
+        "fragment_steps": next((len(op.steps) for op in every(ops) if isinstance(op, ReadRows)), 0),
     }
     flags = {
         "alternate": kernel.alternate,

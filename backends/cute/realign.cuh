@@ -57,107 +57,40 @@ struct Realigner {
     }
 };
 
-constexpr int most_narrow = 64;  // columns, whose sums leave registers for the fragments of two stages
+// Fragments of so many steps of a stage. Sets of them take turns, and no copy joins them: the assembler would merge what
+// it copies, though a multiplication under way still reads the old values.
+struct Fragments {
+    Fragment of[plan::fragment_steps][own_blocks];
+};
 
-CUTLASS_DEVICE void read_all(Fragment (&fragments)[plan::steps][own_blocks], Realigner const (&rows)[own_blocks],
-                             uint32_t stage, uint32_t after) {
-#pragma unroll
-    for (int step = 0; step < plan::steps; ++step) {
-#pragma unroll
-        for (int i = 0; i < own_blocks; ++i) fragments[step][i] = rows[i].read(stage, after, step);
-    }
-}
-
-CUTLASS_DEVICE void multiply_step(Sums (&sums)[own_blocks], Fragment const (&fragments)[own_blocks], uint64_t b,
-                                  int step) {
-#pragma unroll
-    for (int i = 0; i < own_blocks; ++i) {
-        uint32_t const *words = fragments[i].word;
-        multiply_add(sums[i], every_sum, words[0], words[1], words[2], words[3], b + (plan::b_offsets[step] >> 4));
-    }
-}
-
-// A stage's fragments are read while the one before is multiplied. Two sets of registers take turns, and no copy joins
-// them: the assembler would merge what it copies, though a multiplication under way still reads the old values.
-CUTLASS_DEVICE void multiply_narrow(Block const &block, Tile const &tile, Ring &ring, Sums (&sums)[own_blocks],
-                                    Realigner const (&rows)[own_blocks], int lane) {
-    Fragment even[plan::steps][own_blocks], odd[plan::steps][own_blocks];
-    int held = -1;
-    auto turn = [&](Fragment(&mine)[plan::steps][own_blocks]) {
-        Ring next = ring;
-        next.advance();
-        ClusterBarrier::wait(block.full + next.stage, next.parity);
-        uint32_t const stage = shared_address(block.stage(ring.stage));
-        read_all(mine, rows, stage, shared_address(block.stage(next.stage)));
-        uint64_t const b = descriptor(plan::b_word, stage + plan::b_offset);
-        fence(sums);
-        cute::warpgroup_arrive();
-#pragma unroll
-        for (int step = 0; step < plan::steps; ++step) multiply_step(sums, mine[step], b, step);
-        cute::warpgroup_commit_batch();
-        cute::warpgroup_wait<1>();
-        if (held >= 0) release(block, held, lane);
-        held = ring.stage;
-        ring = next;
-    };
-    int k = 0;
-    for (; k + 1 < tile.k_tiles; k += 2) {
-        turn(even);
-        turn(odd);
-    }
-    if (k < tile.k_tiles) turn(even);
-    cute::warpgroup_wait<0>();
-    fence(sums);
-    release(block, held, lane);
-}
-
-// A step's fragments are read while the one before is multiplied.
-CUTLASS_DEVICE void multiply_wide(Block const &block, Tile const &tile, Ring &ring, Sums (&sums)[own_blocks],
-                                  Realigner const (&rows)[own_blocks], int lane) {
-    Fragment fragments[2][own_blocks];
-    int held = -1;
-    for (int k = 0; k < tile.k_tiles; ++k) {
-        Ring next = ring;
-        next.advance();
-        ClusterBarrier::wait(block.full + next.stage, next.parity);
-        uint32_t const stage = shared_address(block.stage(ring.stage));
-        uint32_t const after = shared_address(block.stage(next.stage));
-        uint64_t const b = descriptor(plan::b_word, stage + plan::b_offset);
-#pragma unroll
-        for (int step = 0; step < plan::steps; ++step) {
-#pragma unroll
-            for (int i = 0; i < own_blocks; ++i) fragments[step % 2][i] = rows[i].read(stage, after, step);
-            fence(sums);
-            cute::warpgroup_arrive();
-            multiply_step(sums, fragments[step % 2], b, step);
-            cute::warpgroup_commit_batch();
-            cute::warpgroup_wait<1>();
-            if (step == 0 && held >= 0) release(block, held, lane);
-        }
-        held = ring.stage;
-        ring = next;
-    }
-    cute::warpgroup_wait<0>();
-    fence(sums);
-    release(block, held, lane);
-}
-
-// Multiplies a tile with A from registers. A stage's last step reads into the next one.
-CUTLASS_DEVICE void multiply(Block const &block, Tile const &tile, Ring &ring, Sums (&sums)[own_blocks], int group,
-                             int warp, int lane) {
+CUTLASS_DEVICE void find_rows(Realigner (&rows)[own_blocks], Sizes const &sizes, int group, int warp, int lane) {
     int const first_row = (plan::alternate ? 0 : group * own_blocks * block_rows) + warp * 16;
-    Realigner rows[own_blocks];
 #pragma unroll
-    for (int i = 0; i < own_blocks; ++i) rows[i].start(block.sizes, first_row + i * block_rows, lane);
-    clear(sums);
-    ClusterBarrier::wait(block.full + ring.stage, ring.parity);
-    if constexpr (plan::tile_n <= most_narrow) {
-        multiply_narrow(block, tile, ring, sums, rows, lane);
-    } else {
-        multiply_wide(block, tile, ring, sums, rows, lane);
+    for (int i = 0; i < own_blocks; ++i) rows[i].start(sizes, first_row + i * block_rows, lane);
+}
+
+template <int first>
+CUTLASS_DEVICE void read_rows(Fragments &fragments, Realigner const (&rows)[own_blocks], Block const &block,
+                              Ring const &ring) {
+    uint32_t const stage = shared_address(block.stage(ring.stage)), after = shared_address(block.stage(ring.next().stage));
+#pragma unroll
+    for (int step = 0; step < plan::fragment_steps; ++step) {
+#pragma unroll
+        for (int i = 0; i < own_blocks; ++i) fragments.of[step][i] = rows[i].read(stage, after, first + step);
     }
-    cute::warpgroup_wait<0>();
-    fence(sums);
-    release(block, ring.stage, lane);  // which brought the ends of rows alone
-    ring.advance();
+}
+
+template <int first>
+CUTLASS_DEVICE void multiply_rows(Sums (&sums)[own_blocks], Fragments const &fragments, Block const &block,
+                                  Ring const &ring) {
+    uint64_t const b = descriptor(plan::b_word, shared_address(block.stage(ring.stage)) + plan::b_offset);
+#pragma unroll
+    for (int step = 0; step < plan::fragment_steps; ++step) {
+#pragma unroll
+        for (int i = 0; i < own_blocks; ++i) {
+            uint32_t const *words = fragments.of[step][i].word;
+            multiply_add(sums[i], every_sum, words[0], words[1], words[2], words[3],
+                         b + (plan::b_offsets[first + step] >> 4));
+        }
+    }
 }

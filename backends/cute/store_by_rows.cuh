@@ -1,9 +1,6 @@
 constexpr int result_bytes = sizeof(plan::Result);
 constexpr int row_granules = plan::tile_n * result_bytes / granule;
 constexpr int store_pitch = (row_granules | 1) * granule;  // bytes from row to row: an odd number of granules spreads banks
-constexpr int buffer_bytes = 8 * store_pitch, buffers = 1;  // of a warp
-constexpr int output_bytes = plan::warpgroups * 4 * buffers * buffer_bytes;
-constexpr int parts = 2;  // of a block of 64 rows: 8 rows of each warp
 
 struct Granule {
     uint32_t word[4];
@@ -52,6 +49,13 @@ CUTLASS_DEVICE void stage(Kept const &kept, uint32_t staged, int lane) {
     }
 }
 
+template <int part, int buffer>
+CUTLASS_DEVICE void write_c(Block const &block, Held const &held, Sums const (&)[own_blocks], int group, int warp,
+                            int lane) {
+    __syncwarp();
+    stage<part % plan::parts>(held.kept[part / plan::parts], shared_address(buffer_of(block, group, warp, buffer)), lane);
+}
+
 CUTLASS_DEVICE Granule read_granule(uint32_t address) {
     Granule found;
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -85,11 +89,12 @@ CUTLASS_DEVICE Granule read_bytes(uint32_t row, int at) {
 
 // Rows of C at any address: whole granules first, then both ends of each row, whose granules belong to neighbours as
 // well, element by element.
-template <int half>
-CUTLASS_DEVICE void store(Block const &block, Tile const &tile, Kept const &kept, char *buffer, int row, int lane) {
-    uint32_t const staged = shared_address(buffer);
-    __syncwarp();
-    stage<half>(kept, staged, lane);
+template <int part, int buffer>
+CUTLASS_DEVICE void read_c(Block const &block, Held const &held, int group, int warp, int lane) {
+    constexpr int half = part % plan::parts;
+    Tile const &tile = held.tile;
+    uint32_t const staged = shared_address(buffer_of(block, group, warp, buffer));
+    int const row = first_row<part>(group, warp);
     __syncwarp();
     constexpr int lanes = row_granules > 16 ? warp_lanes : row_granules > 8 ? 16 : 8;  // that share a row
 #pragma unroll 2
@@ -130,5 +135,3 @@ CUTLASS_DEVICE void store(Block const &block, Tile const &tile, Kept const &kept
         }
     }
 }
-
-CUTLASS_DEVICE void finish(int) {}

@@ -97,20 +97,27 @@ struct Parts {
     }
 };
 
-CUTLASS_DEVICE void store_tile(Block const &block, Tile const &tile, Sums const (&sums)[own_blocks], int group, int warp,
-                               int lane) {
-    uint32_t const memory = shared_address(block.memory + plan::stages * plan::stage_bytes);
+struct Held {
+    Tile tile;
+    CUTLASS_DEVICE Held(Sizes const &) : tile{} {}
+};
+
+CUTLASS_DEVICE void take(Held &held, Sums const (&)[own_blocks], Tile const &tile) { held.tile = tile; }
+
+template <int, int>
+CUTLASS_DEVICE void write_c(Block const &block, Held const &, Sums const (&sums)[own_blocks], int group, int warp,
+                            int lane) {
+    uint32_t const memory = shared_address(block.memory + plan::result_at);
 #pragma unroll
     for (int i = 0; i < own_blocks; ++i) {
         keep(sums[i], memory, (group * own_blocks + i) * block_rows + warp * 16, lane);
     }
-    __syncwarp();
-    if constexpr (plan::split > 1) {
-        cute::cluster_arrive();
-        cute::cluster_wait();
-    } else {
-        cutlass::arch::NamedBarrier::sync(plan::warpgroups * warpgroup_threads, first_turn);
-    }
+}
+
+template <int, int>
+CUTLASS_DEVICE void read_c(Block const &block, Held const &held, int group, int warp, int lane) {
+    Tile const &tile = held.tile;
+    uint32_t const memory = shared_address(block.memory + plan::result_at);
     int const outers = plan::c_along_rows ? block.sizes.n - tile.n : block.sizes.m - tile.m;
     int const inners = plan::c_along_rows ? block.sizes.m - tile.m : block.sizes.n - tile.n;
     plan::Result *c = reinterpret_cast<plan::Result *>(block.sizes.c);
@@ -127,12 +134,4 @@ CUTLASS_DEVICE void store_tile(Block const &block, Tile const &tile, Sums const 
         parts.read(memory, across, along);
         parts.write(c + across * block.sizes.c_pitch + along, min(vector, inners - along), whole);
     }
-    __syncwarp();
-    if constexpr (plan::split > 1) {  // others may still read what is here
-        cute::cluster_arrive();
-        cute::cluster_wait();
-    }
 }
-
-constexpr int output_bytes = outer * sums_pitch * 4;
-CUTLASS_DEVICE void finish(int) {}

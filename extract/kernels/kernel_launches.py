@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from legalsat.extract.kernels.kernel_program import OF_LAST, OF_PAIR
+from legalsat.extract.kernels.unfolded import OF_LAST, OF_PAIR
 from legalsat.product_kernel import ProductKernel
 from legalsat.targets import GRANULE_BYTES
 

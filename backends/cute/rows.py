@@ -1,0 +1,326 @@
+"""Kernel programs as CUDA C++: a table with one row an operation, which chooses nothing.
+
+Rows name functions of the parts beside this module (`*.cuh`), which hold what threads do by hand within an operation:
+where boxes lie, instructions along k, how registers become rows of C. Waits, arrivals, loops over tiles and stages are
+the program's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from legalsat.errors import LegalSatError
+from legalsat.program import kernel as k
+from legalsat.program.pipeline import (
+    Advance,
+    At,
+    Commit,
+    Expect,
+    Fence,
+    Loop,
+    Multiply,
+    Read,
+    Registers,
+    Start,
+    Store,
+    Sync,
+    UseSums,
+    Wait,
+    WaitGroup,
+    Write,
+)
+
+INDENT = "    "
+WARPGROUP = 128  # threads
+# Barriers of the CTA by number, and how many consumers meet there; all of them where that is None.
+NAMED = {
+    "consumers": ("1", None),
+    "turn {i}": ("1 + group", 2),
+    "turn {other}": ("2 - group", 2),
+    "rows {i}": ("3 + group", 1),
+}
+Lines = Iterator[str]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where an operation stands.
+
+    Attributes:
+        program, role: that it is of. counts: of cursors whose items lie in stages that are known here, so far.
+        part: of C, with the first one and by how many items each moves the cursor on.
+        steps: of a k-tile that are multiplied. set: of registers for fragments.
+        following: the number of the tile that the other consumer multiplies next.
+    """
+
+    program: k.KernelProgram
+    role: k.KernelRole
+    counts: dict[str, int] = field(default_factory=dict)
+    part: tuple[str, int, int] = ("0", 0, 0)
+    steps: str = "plan::steps"
+    set: str = "0"
+    following: str = "block.first_tile"
+
+    def body(self, body: k.Body) -> Lines:
+        """Yield the lines of operations, in order.
+
+        Raises:
+            LegalSatError: an operation has no row.
+        """
+        for op in body:
+            row = ROWS.get(type(op))
+            if row is None:
+                raise LegalSatError(f"cute has no row for {type(op).__name__}; name another backend")
+            found = row(op, self)
+            yield from [found] if isinstance(found, str) else found
+
+    def nested(self, body: k.Body, head: str, end: str = "}") -> Lines:
+        """Yield a block, behind which cursors with known stages are in the stages in which they were."""
+        before = dict(self.counts)
+        yield head
+        yield from (INDENT + line for line in self.body(body))
+        yield end
+        for op in k.every(body):
+            if not isinstance(op, Write | Store | Read) or op.at.cursor not in before:
+                continue
+            moved, stages = self.counts[op.at.cursor] - before[op.at.cursor], self.stages(op.buffer)
+            if moved % stages:
+                raise LegalSatError(f"cute cannot tell the stage of {op.buffer}: a turn takes {moved} of {stages}")
+
+    def stages(self, buffer: str) -> int:
+        """Return the stages of a buffer; all consumers' own ones are alike."""
+        return next(ring.stages for ring in self.program.buffers if ring.name == buffer.format(i=0))
+
+    def item(self, at: At) -> str:
+        """Return the item of a ring, as the kernel knows it."""
+        return {0: at.cursor, 1: f"{at.cursor}.next()"}[at.offset]
+
+    def barrier(self, name: str, at: At) -> str:
+        """Return the address of an item's barrier."""
+        return f"block.{name} + {self.item(at)}.stage"
+
+    def of_c(self, op: Write | Read | Store | k.ReadPeers) -> str:
+        """Return the part of C, and the stage of the buffer that it passes through, as arguments of a template."""
+        part, first, by = self.part
+        if isinstance(op, k.ReadPeers) or not op.at.cursor or self.stages(op.buffer) == 1:
+            return f"{part}, 0"
+        stages = self.stages(op.buffer)
+        count = self.counts[op.at.cursor] % stages
+        start = "" if first == count else f" {'+-'[first > count]} {abs(count - first)}"
+        return f"{part}, ({part}{start}) % {stages}" if by == 1 else f"{part}, {count}"
+
+
+def functions(program: k.KernelProgram) -> str:
+    """Return the functions of a program's roles, and the kernel that calls them, as CUDA C++.
+
+    Raises:
+        LegalSatError: an operation has no row here.
+    """
+    lines = [line for role in program.roles for line in (*_role(Scope(program, role)), "")]
+    return "\n".join([*lines, *_entry(Scope(program, program.roles[0])), ""])
+
+
+def _entry(scope: Scope) -> Lines:
+    program = scope.program
+    yield 'extern "C" __global__ void __launch_bounds__(threads, plan::blocks)'
+    yield "    product(__grid_constant__ Maps const maps, int m, int n, int k, int tiles_m, int tiles_n, int group,"
+    yield "            unsigned long long a, long long a_pitch, unsigned long long c, long long c_pitch,"
+    yield "            float const *scale_a, float const *scale_b) {"
+    yield "    extern __shared__ __align__(1024) char memory[];"
+    yield "    Sizes const sizes{m, n, k, tiles_m, tiles_n, group, a, a_pitch, c, c_pitch, scale_a, scale_b};"
+    yield "    Block const block = block_of(maps, sizes, memory);"
+    yield from (INDENT + line for line in scope.nested(program.setup, "if (threadIdx.x == 0) {"))
+    yield from (INDENT + line for line in scope.body(program.everybody))
+    yield f"    int const number = cutlass::canonical_warp_group_idx(), thread = threadIdx.x % {WARPGROUP};"
+    first = 0
+    for role in program.roles:
+        which = f"number - {first}" if first else "number"
+        yield f"    if (number >= {first} && number < {first + role.count}) {role.name}(block, {which}, thread);"
+        first += role.count
+    yield "}"
+
+
+def _role(scope: Scope) -> Lines:
+    role = scope.role
+    ops = list(k.every(role.body))
+    runtime = {op.at.cursor for op in ops if isinstance(op, Wait)}
+    cursors = dict.fromkeys(op.cursor for op in ops if isinstance(op, Advance))
+    scope.counts.update((name, 0) for name in cursors if name not in runtime)
+    yield f"CUTLASS_DEVICE void {role.name}(Block const &block, int group, int thread) {{"
+    yield from (f"    Ring {name};" for name in cursors if name in runtime)
+    if not role.one_thread:
+        yield "    int const warp = thread / warp_lanes, lane = thread % warp_lanes;"
+        yield "    float const scale = plan::scaled ? *block.sizes.scale_a * *block.sizes.scale_b : 1;"
+        yield "    Sums sums[own_blocks];"
+        yield "    Held held(block.sizes);"
+    yield from (INDENT + line for line in (_by_one(scope) if role.one_thread else scope.body(role.body)))
+    yield "}"
+
+
+def _by_one(scope: Scope) -> Lines:
+    """Yield what one thread of a role does; all of them meet others, and set their registers."""
+    alone: list[k.KernelOperation] = []
+    for op in (*scope.role.body, None):
+        if op is not None and not isinstance(op, Sync | Registers):
+            alone.append(op)
+            continue
+        if alone:
+            yield from scope.nested(tuple(alone), "if (thread == 0) {")
+            alone.clear()
+        if op is not None:
+            yield from scope.body((op,))
+
+
+def _tiles(op: k.Tiles, scope: Scope) -> Lines:
+    first, step = "block.first_tile", "block.tile_step"
+    own = f"{first} + group * {step}" if op.turns > 1 else first
+    ours = f"{op.turns} * {step}" if op.turns > 1 else step
+    head = f"for (int number = {own}; number < block.tiles; number += {ours}) {{"
+    if op.once:
+        head = f"if (int const number = {own}; number < block.tiles) {{"
+    yield from _with_tile(op.body, replace(scope, following=f"number + {step}"), head)
+
+
+def _with_tile(body: k.Body, scope: Scope, head: str) -> Lines:
+    lines = scope.nested(body, head)
+    yield next(lines)
+    yield INDENT + "Tile const tile = block.tile(number);"
+    yield from lines
+
+
+def _k_tiles(op: k.KTiles, scope: Scope) -> Lines:
+    yield f"int k_tile = {op.after};"
+    if op.sets > 1:  # sets of registers are named when the text is compiled
+        yield from replace(scope, set="set").nested(op.body, "auto const turn = [&](auto set) {", "};")
+        turns = [f"turn(std::integral_constant<int, {(op.after + i) % op.sets}>());" for i in range(op.sets)]
+        yield f"for (; k_tile + {op.sets} <= tile.k_tiles; k_tile += {op.sets}) {{"
+        yield from (INDENT + turn for turn in turns)
+        yield "}"
+        yield from (f"if (k_tile + {i} < tile.k_tiles) {turn}" for i, turn in enumerate(turns[:-1]))
+        return
+    whole = "k_tile + 1 < tile.k_tiles" if op.short else "k_tile < tile.k_tiles"
+    yield from scope.nested(op.body, f"for (; {whole}; ++k_tile) {{")
+    if op.short:
+        yield from replace(scope, steps="tile.last_steps").nested(op.body, "if (k_tile < tile.k_tiles) {")
+
+
+def _parts(op: k.Parts, scope: Scope) -> Lines:
+    by = sum(one.by for one in op.body if isinstance(one, Advance))
+    (cursor,) = {one.cursor for one in op.body if isinstance(one, Advance)}
+    inner = replace(scope, part=("part", op.first, by))
+    before = scope.counts[cursor]
+    yield "each_part<" + f"{op.first}>([&](auto part) {{"
+    yield from (INDENT + line for line in inner.body(op.body))
+    yield f"}}, std::make_integer_sequence<int, {op.count}>());"
+    scope.counts[cursor] = before + op.count * by
+
+
+def _advance(op: Advance, scope: Scope) -> Lines:
+    if op.cursor in scope.counts:
+        scope.counts[op.cursor] += op.by
+    else:
+        yield from [f"{op.cursor}.advance();"] * op.by
+
+
+def _wait_group(op: WaitGroup, scope: Scope) -> Lines:
+    if op.family == "wgmma":
+        yield f"cute::warpgroup_wait<{op.pending}>();"
+        yield from ["fence(sums);"] * (not op.pending)
+    else:
+        yield f"if (lane == 0) cute::tma_store_wait<{op.pending}>();"
+        yield "__syncwarp();"
+
+
+def _fence(op: Fence, scope: Scope) -> list[str]:
+    return {
+        "mbarrier_init": ["cutlass::arch::fence_barrier_init();"],
+        "wgmma": ["fence(sums);", "cute::warpgroup_arrive();"],
+        "proxy.async": ["cute::tma_store_fence();", "__syncwarp();"],
+    }[op.kind]
+
+
+def _commit(op: Commit, scope: Scope) -> list[str]:
+    if op.family == "bulk":
+        return ["if (lane == 0) cute::tma_store_arrive();"]
+    return ["cute::warpgroup_commit_batch();", "fence(sums);"]
+
+
+def _sync(op: Sync, scope: Scope) -> Lines:
+    if op.name == "block":
+        yield "__syncthreads();"
+    elif op.name == "cluster":
+        yield from ("__syncwarp();", "cute::cluster_arrive();", "cute::cluster_wait();")
+    else:
+        number, groups = NAMED[op.name]
+        threads = WARPGROUP * (scope.role.count if groups is None else groups)
+        yield f"cutlass::arch::NamedBarrier::{'sync' if op.waits else 'arrive'}({threads}, {number});"
+        if op.cursor and not op.waits:  # what the other one takes of the ring before it gives the turn back
+            yield f"{op.cursor}.skip(block.stages({scope.following}));"
+
+
+def _write(op: Write, scope: Scope) -> str:
+    if op.at.cursor in scope.counts or not op.at.cursor:
+        return f"write_c<{scope.of_c(op)}>(block, held, sums, group, warp, lane);"
+    return f"drop_heads(block, {scope.item(op.at)}, tile.shift, group, thread);"
+
+
+def _load(op: k.LoadShare, scope: Scope) -> str:
+    return f"load_{op.operand.lower()}(block, {scope.item(op.at)}, block.{op.barrier}, tile, k_tile);"
+
+
+def _find_rows(op: k.FindRows, scope: Scope) -> list[str]:
+    return [
+        "Realigner rows[own_blocks];",
+        "find_rows(rows, block.sizes, group, warp, lane);",
+        "Fragments fragments[2];",
+    ]
+
+
+def _set(op: k.ReadRows | k.MultiplyRows, scope: Scope) -> str:
+    return f"fragments[{scope.set if op.set < 0 else op.set}]"
+
+
+ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
+    k.Tiles: _tiles,
+    k.KTiles: _k_tiles,
+    k.Parts: _parts,
+    k.IfLate: lambda op, scope: scope.nested(op.body, "if (tile.shift) {"),
+    k.Only: lambda op, scope: scope.nested(op.body, f"if (group == {op.consumer}) {{"),
+    Loop: lambda op, scope: scope.nested(op.body, f"for (int turn = 0; turn < {op.trips.value({})}; ++turn) {{"),
+    k.AwaitGrid: lambda op, scope: 'asm volatile("griddepcontrol.wait;" ::: "memory");',
+    k.Clear: lambda op, scope: "clear(sums);",
+    k.FindRows: _find_rows,
+    k.ReadRows: lambda op, scope: f"read_rows<{op.steps[0]}>({_set(op, scope)}, rows, block, {scope.item(op.at)});",
+    k.MultiplyRows: lambda op, scope: (
+        f"multiply_rows<{op.steps[0]}>(sums, {_set(op, scope)}, block, {scope.item(op.at)});"
+    ),
+    k.LoadShare: _load,
+    k.Release: lambda op, scope: (
+        f"release(block, block.{op.barrier}, {op.at.cursor}.{'before' if op.at.offset else 'stage'}, lane);"
+    ),
+    k.ReadPeers: lambda op, scope: f"read_c<{scope.of_c(op)}>(block, held, group, warp, lane);",
+    Start: lambda op, scope: next(
+        f"for (int i = 0; i < {ring.stages}; ++i) ClusterBarrier::init(block.{ring.name} + i, {ring.arrivals});"
+        for ring in scope.program.barriers
+        if ring.name == op.barrier
+    ),
+    Wait: lambda op, scope: (
+        f"ClusterBarrier::wait({scope.barrier(op.barrier, op.at)}, {scope.item(op.at)}.parity{' ^ 1' * op.before});"
+    ),
+    Expect: lambda op, scope: (
+        f"ClusterTransactionBarrier::arrive_and_expect_tx({scope.barrier(op.barrier, op.at)}, {op.bytes});"
+    ),
+    Multiply: lambda op, scope: f"multiply(block, {scope.item(op.reads[0][1])}, sums, group, {scope.steps});",
+    Commit: _commit,
+    WaitGroup: _wait_group,
+    Fence: _fence,
+    Sync: _sync,
+    Advance: _advance,
+    Registers: lambda op, scope: f"cutlass::arch::warpgroup_reg_{'alloc' if op.more else 'dealloc'}<{op.count}>();",
+    UseSums: lambda op, scope: ["scale_by(sums, scale);", "take(held, sums, tile);"],
+    Write: _write,
+    Read: lambda op, scope: f"read_c<{scope.of_c(op)}>(block, held, group, warp, lane);",
+    Store: lambda op, scope: f"if (lane == 0) store_c<{scope.of_c(op)}>(block, held, group, warp);",
+}

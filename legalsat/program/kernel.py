@@ -1,0 +1,208 @@
+"""Programs of kernels as they are printed: each role once, whatever its number, its CTA's rank and its tiles.
+
+Operations of `legalsat.program.pipeline` say what is waited for, loaded, multiplied and released. Those here say what
+they are part of: the tile scheduler's tiles, a tile's k-tiles, what CTAs of a cluster share, parts of a tile that leave
+one by one. A kernel class is one such program. Printers print it, and `legalsat.extract.kernels.unfolded` says what
+each role of each CTA does by it, which is what is proven.
+
+`{i}` in the name of a ring, an accumulator or a barrier is the number of the consumer, and `{other}` that of the one
+that it takes turns with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from legalsat.program.pipeline import At, BarrierRing, BufferRing, Guard, Loop, Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """Run the body for tiles of C that the tile scheduler gives this CTA.
+
+    Attributes:
+        body: what is done for one. turns: consumers that take turns with whole tiles, of which each has its own; 1 for
+            every tile. once: whether a CTA has exactly one.
+    """
+
+    body: tuple[KernelOperation, ...]
+    turns: int = 1
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KTiles:
+    """Run the body for the k-tiles of the tile that lie behind the first `after`.
+
+    Attributes:
+        body: what is done for one. after: how many were done before.
+        short: whether of the last one only those steps are multiplied that hold elements.
+        sets: of registers for fragments, which turns take one after the other.
+    """
+
+    body: tuple[KernelOperation, ...]
+    after: int = 0
+    short: bool = False
+    sets: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class IfLate:
+    """Run the body if the rows of the tile of A start later than the granules of 16 bytes that they are loaded by."""
+
+    body: tuple[KernelOperation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Run the body in one consumer alone."""
+
+    consumer: int
+    body: tuple[KernelOperation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Run the body for `count` parts of the tile of C, from part `first` on."""
+
+    first: int
+    count: int
+    body: tuple[KernelOperation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadShare:
+    """Load the CTA's share of a tile of "A" or "B" at the k-tile, and send it to all CTAs that share the tile.
+
+    CTAs along n share A, those along m share B.
+    """
+
+    operand: str
+    at: At
+    barrier: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Arrive, once a warp, on the item's barrier of every CTA whose loads come here."""
+
+    barrier: str
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """Set the accumulator to 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindRows:
+    """Find out where the rows of A start within their granules, for `ReadRows`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRows:
+    """Read rows of A for steps of a k-tile as fragments in registers, from where each row starts.
+
+    Attributes:
+        at: the stage; the last step's ends of rows lie in the one behind it.
+        steps: of the k-tile, and whether the last is among them. set: of registers; that of the turn where it is -1.
+    """
+
+    at: At
+    steps: tuple[int, ...]
+    last: bool
+    set: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class MultiplyRows:
+    """Multiply fragments in registers by steps of the stage of B; attributes as of `ReadRows`."""
+
+    at: At
+    steps: tuple[int, ...]
+    set: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPeers:
+    """Read a buffer of all CTAs that split k, this one's own among them."""
+
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitGrid:
+    """Wait until what kernels in front have written is there (programmatic dependent launch)."""
+
+
+KernelOperation: TypeAlias = (
+    Operation
+    | Tiles
+    | KTiles
+    | IfLate
+    | Only
+    | Parts
+    | LoadShare
+    | Release
+    | Clear
+    | FindRows
+    | ReadRows
+    | MultiplyRows
+    | ReadPeers
+    | AwaitGrid
+)
+Body: TypeAlias = tuple[KernelOperation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRole:
+    """A warpgroup's program.
+
+    Attributes:
+        name: "consumer" or "producer". body: what it does, in order.
+        count: warpgroups that do it. one_thread: whether one thread does it all but where the CTA or the cluster meets.
+    """
+
+    name: str
+    body: Body
+    count: int = 1
+    one_thread: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KernelProgram:
+    """What all CTAs of a kernel do.
+
+    Attributes:
+        barriers, buffers: rings in shared memory. setup: what one thread does first.
+        everybody: what all roles do behind it. roles: what each does then.
+        cluster: CTAs along m and along n, and those that split k. least_k_tiles: that every tile has for each CTA.
+    """
+
+    barriers: tuple[BarrierRing, ...]
+    buffers: tuple[BufferRing, ...]
+    setup: Body
+    everybody: Body
+    roles: tuple[KernelRole, ...]
+    cluster: tuple[int, int, int]
+    least_k_tiles: int
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of a cluster."""
+        along_m, along_n, split = self.cluster
+        return along_m * along_n * split
+
+
+NESTS = (Tiles, KTiles, IfLate, Only, Parts, Loop, Guard)
+
+
+def every(body: Body) -> Iterator[KernelOperation]:
+    """Yield every operation, those that hold others before what they hold."""
+    for op in body:
+        yield op
+        if isinstance(op, NESTS):
+            yield from every(op.body)
