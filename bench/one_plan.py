@@ -51,9 +51,8 @@ def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
     yield "stages, text", plan.stages, text["stages"]
     yield "cluster, text", kernel.cluster, (text["cluster_m"], text["cluster_n"])
     yield "split, text", kernel.split, text["split"]
-    handed = re.findall(r"warpgroup_reg_(?:de)?alloc<(\d+)>", made.text)
+    handed, expected = (re.findall(one, made.text) for one in (r"reg_(?:de)?alloc<(\d+)>", r"expect_tx\(.*, (\d+)\);"))
     yield "registers, text", plan.registers, tuple(map(int, handed))
-    expected = re.findall(r"arrive_and_expect_tx\(.*, (\d+)\);", made.text)
     yield "expected bytes, text", text["a_bytes"] + text["b_bytes"], int(expected[0])
     words = [
         int(word, 16) for word in re.findall(r"constexpr unsigned long long [ab]_word = (0x[0-9a-f]+)ull;", made.text)

@@ -260,6 +260,12 @@ def _sync(op: Sync, scope: Scope) -> Lines:
             yield f"{op.cursor}.skip(block.stages({scope.following}));"
 
 
+def _meet_setup(op: k.MeetSetup, scope: Scope) -> list[str]:
+    if scope.program.ctas == 1:
+        return ["__syncthreads();"]
+    return ["cute::cluster_arrive_relaxed();", "cute::cluster_wait();"]
+
+
 def _write(op: Write, scope: Scope) -> str:
     if op.at.cursor in scope.counts or not op.at.cursor:
         return f"write_c<{scope.of_c(op)}>(block, held, sums, group, warp, lane);"
@@ -289,6 +295,7 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
     k.IfLate: lambda op, scope: scope.nested(op.body, "if (tile.shift) {"),
     k.Only: lambda op, scope: scope.nested(op.body, f"if (group == {op.consumer}) {{"),
     Loop: lambda op, scope: scope.nested(op.body, f"for (int turn = 0; turn < {op.trips.value({})}; ++turn) {{"),
+    k.MeetSetup: _meet_setup,
     k.AwaitGrid: lambda op, scope: 'asm volatile("griddepcontrol.wait;" ::: "memory");',
     k.Clear: lambda op, scope: "clear(sums);",
     k.FindRows: _find_rows,

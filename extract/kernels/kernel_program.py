@@ -22,6 +22,7 @@ from legalsat.program.kernel import (
     KernelRole,
     KTiles,
     LoadShare,
+    MeetSetup,
     MultiplyRows,
     Only,
     Parts,
@@ -110,7 +111,7 @@ class _Program:
                 *self.results(),
             ),
             setup=(Start("full"), Start("empty"), Fence("mbarrier_init")),
-            everybody=(self.meet, AwaitGrid()),
+            everybody=(MeetSetup(), AwaitGrid()),
             roles=(
                 KernelRole("consumer", self.consumer(), kernel.warpgroups),
                 KernelRole("producer", self.producer(), one_thread=True),

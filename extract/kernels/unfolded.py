@@ -198,6 +198,10 @@ class _Unfolding:
     def _(self, op: k.ReadPeers) -> Iterator[Operation]:
         yield from (Read(op.buffer, cta=cta) for cta in range(self.program.cluster[2]))
 
+    @each.register
+    def _(self, op: k.MeetSetup) -> Iterator[Operation]:
+        yield Sync("cluster" if self.program.ctas > 1 else "block")
+
     @each.register(k.Clear)
     @each.register(k.FindRows)
     @each.register(k.AwaitGrid)

@@ -134,6 +134,11 @@ class ReadPeers:
 
 
 @dataclass(frozen=True, slots=True)
+class MeetSetup:
+    """Meet all of the CTA or the cluster behind the set-up, whose fence has released its barriers; no more is."""
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitGrid:
     """Wait until what kernels in front have written is there (programmatic dependent launch)."""
 
@@ -152,6 +157,7 @@ KernelOperation: TypeAlias = (
     | ReadRows
     | MultiplyRows
     | ReadPeers
+    | MeetSetup
     | AwaitGrid
 )
 Body: TypeAlias = tuple[KernelOperation, ...]
