@@ -88,8 +88,8 @@ def run(old_path: Path, new_path: Path) -> int:
         mean = math.exp(math.fsum(map(math.log, ratios)) / max(1, len(ratios)))
         summary[kind] = {"kernels": len(ratios), "speed": round(mean, 4), "least": round(min(ratios, default=1), 3)}
         print(f"{kind}: {len(ratios)} kernels, {mean:.3f} times as fast, {min(ratios, default=1):.3f} at least")
-    found = {**machine(), "small products": len(new["checks"]), "wrong": wrong, "summary": summary, "rows": rows}
-    Path(os.environ.get("OUT", new_path.parent), "beside.json").write_text(json.dumps(found, indent=1) + "\n")
+    results = {**machine(), "small products": len(new["checks"]), "wrong": wrong, "summary": summary, "rows": rows}
+    Path(os.environ.get("OUT", new_path.parent), "beside.json").write_text(json.dumps(results, indent=1) + "\n")
     return int(bool(wrong))
 
 
