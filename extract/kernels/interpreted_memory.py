@@ -1,0 +1,437 @@
+"""What a kernel's operations do to memory: boxes by the copy engine's model, operands by descriptors, C by stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legalsat.analyses.copy_engine import FILLED, UNTOUCHED, smem_image, store_footprint, tx_bytes
+from legalsat.analyses.matrix_layout import read_addresses
+from legalsat.errors import LegalSatError
+from legalsat.extract.kernels.kernel_memory import KernelMemory
+from legalsat.extract.kernels.kernel_program import kernel_program, parts_across
+from legalsat.extract.kernels.product_maps import (
+    ROW_BYTES,
+    STORE_ROWS,
+    Placed,
+    by_rows,
+    extents,
+    laid,
+    maps_of,
+    result_lies,
+    sides,
+)
+from legalsat.gemm import Gemm
+from legalsat.product_kernel import ProductKernel
+from legalsat.program.kernel import KernelProgram
+from legalsat.targets import GRANULE_BYTES
+from legalsat.units.matrix_descriptor import MatrixOperand
+
+Bytes = NDArray[np.uint8]
+Numbers = NDArray[np.float64]
+BLOCK_ROWS, WARPS = 64, 4  # rows of an instruction, warps of a warpgroup, 16 rows of it each
+GUARD = 256  # bytes around what is in global memory
+JUNK = 0x55  # of bytes that nobody wrote
+
+
+def decoded(raw: Bytes, name: str) -> Numbers:
+    """Return the numbers that bytes hold, the last axis being those of one element."""
+    flat = np.ascontiguousarray(raw)
+    if name == "bf16":
+        return (flat.view(np.uint16).astype(np.uint32) << 16).view(np.float32)[..., 0].astype(np.float64)
+    if name in {"fp16", "fp32"}:
+        return flat.view({"fp16": np.float16, "fp32": np.float32}[name])[..., 0].astype(np.float64)
+    if name == "e5m2":
+        return (flat[..., 0].astype(np.uint16) << 8).view(np.float16).astype(np.float64)
+    sign, exponent, fraction = (flat[..., 0] >> at & mask for at, mask in ((7, 1), (3, 15), (0, 7)))
+    scale = np.where(exponent > 0, np.exp2(exponent.astype(np.float64) - 7), 2.0**-6)
+    found = np.where(sign > 0, -1.0, 1.0) * scale * (fraction / 8 + (exponent > 0))
+    return np.where((exponent == 15) & (fraction == 7), np.nan, found)
+
+
+def encoded(numbers: Any, name: str) -> Bytes:
+    """Return numbers as bytes, each rounded to nearest even; the last axis is the bytes of one element."""
+    values = np.asarray(numbers, dtype=np.float64)
+    if name == "bf16":
+        bits = values.astype(np.float32).view(np.uint32).astype(np.uint64)
+        words = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    elif name in {"fp16", "fp32"}:
+        words = values.astype({"fp16": np.float16, "fp32": np.float32}[name])
+    elif name == "e5m2":
+        words = (values.astype(np.float16).view(np.uint16) >> 8).astype(np.uint8)
+    else:  # all numbers of 8 bits are few
+        known = decoded(np.arange(256, dtype=np.uint8)[:, None], name)
+        different, place = np.unique(values, return_inverse=True)
+        nearest = np.nanargmin(np.abs(known - different[:, None]), axis=-1).astype(np.uint8)
+        words = nearest[place].reshape(values.shape)
+    return words[..., None].view(np.uint8)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of C of a CTA: as the scheduler of the kernel says it."""
+
+    m: int
+    n: int
+    phase: int
+    shift: int
+    k_tiles: int
+    first_k: int
+    last_steps: int
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box on its way: where from, by a map, to which bytes of a stage, in which CTAs."""
+
+    memory: Bytes
+    placed: Placed
+    coordinate: tuple[int, int]
+    to: int
+    ctas: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that its barrier counts down."""
+        return tx_bytes(self.placed.map)
+
+
+class Launched:
+    """A launch: what lies in global memory, and how tiles are given out."""
+
+    def __init__(self, gemm: Gemm, kernel: ProductKernel, a: Any, b: Any, clusters: int) -> None:
+        self.gemm, self.kernel = gemm, kernel
+        self.maps = maps_of(gemm, kernel)
+        self.m, self.n = extents(gemm, kernel)
+        along_m, along_n = kernel.clusters(self.m, self.n)
+        self.tiles_m, self.tiles_n, self.tiles = along_m, along_n, along_m * along_n
+        self.clusters = clusters if clusters and kernel.store != "sums" else self.tiles
+        self.size = gemm.dtype.bits // 8
+        values = (b, a) if kernel.swapped else (a, b)
+        self.sources = [
+            self._source(tensor, first, one)
+            for tensor, first, one in zip(sides(gemm, kernel), kernel.relayouts, values, strict=True)
+        ]
+        self.first = laid(sides(gemm, kernel)[0], kernel.relayouts[0])
+        self.along_rows, self.pitch = result_lies(gemm, kernel)
+        lines, length = (self.n, self.m) if self.along_rows else (self.m, self.n)
+        span = ((lines - 1) * self.pitch + length) * gemm.out_dtype.bytes
+        self.c = np.full(2 * GUARD + span, JUNK, np.uint8)
+        self.written = np.zeros(len(self.c), bool)
+
+    def _source(self, tensor: Any, first: str, values: Any) -> Bytes:
+        """Return an operand's memory, laid out anew where the kernel is behind a relayout; the rest is junk."""
+        matrix = laid(tensor, first)
+        along_k = by_rows(tensor) == (first != "transpose")
+        lines = np.asarray(values if along_k else np.asarray(values).T)
+        memory = np.full(2 * GUARD + matrix.lines * matrix.pitch + ROW_BYTES, JUNK, np.uint8)
+        size = self.size
+        at = np.arange(matrix.lines)[:, None] * matrix.pitch + np.arange(matrix.length * size)
+        memory[GUARD + at] = encoded(lines, self.gemm.dtype.name).reshape(matrix.lines, -1)
+        return memory
+
+    def put(self, places: Any, data: Bytes) -> None:
+        """Write bytes of C."""
+        self.c[GUARD + places] = data
+        self.written[GUARD + places] = True
+
+    def result(self) -> Numbers:
+        """Return C, (m, n).
+
+        Raises:
+            LegalSatError: bytes beside C were written, or bytes of C were not.
+        """
+        size, kernel = self.gemm.out_dtype.bytes, self.kernel
+        rows, columns = np.arange(self.m)[:, None], np.arange(self.n)[None, :]
+        elements = columns * self.pitch + rows if self.along_rows else rows * self.pitch + columns
+        places = GUARD + elements[..., None] * size + np.arange(size)
+        own = np.zeros(len(self.c), bool)
+        own[places] = True
+        # A box may write on to the end of a row's last granule (FACTS M-13), which is the row's own.
+        beside = np.flatnonzero(self.written & ~own & (self.c != JUNK))
+        if len(beside) or not self.written[places].all():
+            raise LegalSatError(
+                f"{len(beside)} bytes beside C are written; {int((~self.written[places]).sum())} are not"
+            )
+        found = decoded(self.c[places], self.gemm.out_dtype.name)
+        return found.T if kernel.swapped else found
+
+
+@lru_cache(maxsize=256)
+def _image(placed: Placed, coordinate: tuple[int, int]) -> NDArray[np.int64]:
+    return smem_image(placed.map, coordinate)
+
+
+@lru_cache(maxsize=256)
+def _read(operand: MatrixOperand, block: int, step: int, depth: int, bits: int) -> NDArray[np.int64]:
+    start = operand.offsets[block][step]
+    descriptor = replace(operand.descriptor, start=start)
+    return read_addresses(descriptor, operand.major, operand.block, depth, bits)
+
+
+class Cta:
+    """A CTA's memory and registers, and what operations do to them.
+
+    Args:
+        launched: of which it is. program: that it runs. rank: in its cluster.
+    """
+
+    def __init__(self, launched: Launched, program: KernelProgram, rank: int) -> None:
+        kernel = launched.kernel
+        self.launched, self.kernel, self.rank = launched, kernel, rank
+        along_m, along_n, _ = program.cluster
+        self.rank_m, self.rank_n = rank % along_m, rank // along_m % along_n
+        self.memory = KernelMemory(kernel_program(kernel, launched.gemm.out_dtype.bytes), kernel, launched.along_rows)
+        self.shared = np.full(kernel.shared_bytes, JUNK, np.uint8)
+        self.a_maps = max(1, kernel.phases) if kernel.realign != "none" else 1
+        readers = 1 if kernel.alternate else kernel.warpgroups
+        self.own = kernel.tile[0] // BLOCK_ROWS // readers
+        _, columns, depth = kernel.tile
+        self.depth = depth // len(kernel.b.offsets[0])  # of a step
+        self.sums = {i: np.zeros((self.own, BLOCK_ROWS, columns)) for i in range(kernel.warpgroups)}
+        self.taken: dict[int, tuple[Tile, Numbers] | None] = dict.fromkeys(range(kernel.warpgroups))
+        self.fragments: dict[int, Numbers] = {}
+        self.parts = parts_across(kernel, launched.gemm.out_dtype.bytes)
+        self.result_at = kernel.stages * self.memory.stage_bytes
+        if kernel.split > 1:
+            self.sharing = [rank]
+        else:
+            of_a = [self.rank_m + i * along_m for i in range(along_n)]
+            of_b = [i + self.rank_n * along_m for i in range(along_m)]
+            self.sharing = sorted({*of_a, *of_b})
+
+    def tile(self, number: int) -> Tile:
+        """Return the tile of a number: neighbours in time are along m, in strips, so that they share operands."""
+        of, kernel = self.launched, self.kernel
+        strip = kernel.group * of.tiles_n
+        first = number // strip * kernel.group
+        rows = min(of.tiles_m - first, kernel.group)
+        along_m, along_n = first + number % strip % rows, number % strip // rows
+        phase = shift = 0
+        if kernel.realign == "tiles":
+            along_m, phase = divmod(along_m, self.a_maps)
+            shift = (of.first.address + phase * of.first.pitch) % GRANULE_BYTES // of.size
+        elements, depth = of.gemm.k + shift, kernel.tile[2]
+        every = -(-elements // depth)
+        count, left = divmod(every, kernel.split)
+        first_k = count * self.rank + min(self.rank, left) if kernel.split > 1 else 0
+        k_tiles = count + (self.rank < left)
+        steps = len(kernel.b.offsets[0])
+        last = -(-(elements - (every - 1) * depth) // self.depth) if first_k + k_tiles == every else steps
+        m = (along_m * kernel.cluster[0] + self.rank_m) * kernel.tile[0]
+        n = (along_n * kernel.cluster[1] + self.rank_n) * kernel.tile[1]
+        return Tile(m, n, phase, shift, k_tiles, first_k, last)
+
+    # Loads.
+
+    def boxes(self, operand: str, tile: Tile, k_tile: int) -> Iterator[Box]:
+        """Yield the boxes of a CTA's share of a tile of A or B."""
+        kernel, of = self.kernel, self.launched
+        along_m, along_n = kernel.cluster
+        k = (tile.first_k + k_tile) * kernel.tile[2]
+        number = "AB".index(operand)
+        extent, count, major = kernel.tile[number], kernel.boxes[number], kernel.majors[number]
+        share = count // (along_n if operand == "A" else along_m)
+        mine = self.rank_n if operand == "A" else self.rank_m
+        if operand == "A":
+            ctas = tuple(self.rank_m + i * along_m for i in range(along_n))
+        else:
+            ctas = tuple(i + self.rank_n * along_m for i in range(along_m))
+        if kernel.split > 1:
+            ctas = (self.rank,)
+        for box in range(mine * share, (mine + 1) * share):
+            rows = extent // count
+            at = (tile.m if operand == "A" else tile.n) + box * rows
+            placed, along = self.launched.maps[operand][0], k if operand == "A" else k - tile.shift
+            if operand == "A" and kernel.realign == "registers":
+                placed, at = self.launched.maps["A"][box], tile.m // self.a_maps
+            elif operand == "A":
+                placed = self.launched.maps["A"][tile.phase]
+            coordinate = (along, at) if major == "K" else (at, along)
+            to = (kernel.tile[0] * ROW_BYTES if operand == "B" else 0) + box * rows * ROW_BYTES
+            yield Box(of.sources[number], placed, coordinate, to, ctas)
+
+    def put(self, box: Box, stage: int) -> None:
+        """Let a box arrive in a stage."""
+        image = _image(box.placed, box.coordinate)
+        touched = np.flatnonzero(image != UNTOUCHED)
+        source = image[touched]
+        data = np.where(
+            source == FILLED, 0, box.memory[np.where(source == FILLED, 0, GUARD + box.placed.offset + source)]
+        )
+        self.shared[stage * self.memory.stage_bytes + box.to + touched] = data
+
+    def drop_heads(self, consumer: int, stage: int, shift: int) -> None:
+        """Clear what lies in front of each row of A of a consumer, in the row's first granule."""
+        first = 0 if self.kernel.alternate else consumer * self.own * BLOCK_ROWS
+        for row in range(first, first + self.own * BLOCK_ROWS):
+            at = stage * self.memory.stage_bytes + row * ROW_BYTES + row % 8 * GRANULE_BYTES
+            self.shared[at : at + shift * self.launched.size] = 0
+
+    # Multiplications.
+
+    def clear(self, consumer: int) -> None:
+        """Set a consumer's accumulator to 0."""
+        self.sums[consumer][:] = 0
+
+    def numbers(self, places: Any) -> Numbers:
+        """Return elements of A or B in shared memory."""
+        return decoded(self.shared[places[..., None] + np.arange(self.launched.size)], self.launched.gemm.dtype.name)
+
+    def columns(self, stage: int, step: int) -> Numbers:
+        """Return a step's part of the tile of B, (columns, elements along k)."""
+        at = stage * self.memory.stage_bytes + self.kernel.tile[0] * ROW_BYTES
+        return self.numbers(at + _read(self.kernel.b, 0, step, self.depth, self.launched.gemm.dtype.bits))
+
+    def multiply(self, consumer: int, stage: int, steps: int) -> None:
+        """Multiply so many steps of a stage, both operands from shared memory."""
+        operand = self.kernel.a
+        assert operand is not None
+        at = stage * self.memory.stage_bytes
+        first = 0 if self.kernel.alternate else consumer * self.own
+        for step in range(steps):
+            columns = self.columns(stage, step)
+            for block in range(self.own):
+                places = _read(operand, first + block, step, self.depth, self.launched.gemm.dtype.bits)
+                self.sums[consumer][block] += self.numbers(at + places) @ columns.T
+
+    def read_rows(self, consumer: int, stage: int, after: int, steps: tuple[int, ...]) -> None:
+        """Read steps of a consumer's rows from where each starts in its granule; their ends are in the next stage."""
+        of, rows = self.launched, self.kernel.tile[0] // self.a_maps
+        first = (0 if self.kernel.alternate else consumer * self.own) * BLOCK_ROWS
+        mine = np.arange(first, first + self.own * BLOCK_ROWS)[:, None, None]
+        late = (of.first.address + mine // rows * of.first.pitch) % GRANULE_BYTES
+        elements = np.concatenate([np.arange(step * self.depth, (step + 1) * self.depth) for step in steps])
+        byte = late + elements[None, :, None] * of.size + np.arange(of.size)
+        base = np.where(byte < ROW_BYTES, stage, after) * self.memory.stage_bytes
+        inside = byte % ROW_BYTES
+        chunk = inside // GRANULE_BYTES ^ mine % 8
+        places = base + mine * ROW_BYTES + chunk * GRANULE_BYTES + inside % GRANULE_BYTES
+        self.fragments[consumer] = decoded(self.shared[places], of.gemm.dtype.name)
+
+    def multiply_rows(self, consumer: int, fragments: Numbers, stage: int, steps: tuple[int, ...]) -> None:
+        """Multiply fragments in registers by steps of a stage of B."""
+        columns = np.concatenate([self.columns(stage, step) for step in steps], axis=1)
+        sums = self.sums[consumer]
+        sums += (fragments @ columns.T).reshape(sums.shape)
+
+    def take(self, consumer: int, tile: Tile) -> None:
+        """Hold a tile's accumulator, while the next tile is multiplied."""
+        self.taken[consumer] = tile, self.sums[consumer].copy()
+
+    # C.
+
+    def row(self, row: int) -> int:
+        """Return which row of its tile of C a row of the tile of A is; phases lie one behind the other."""
+        of_phase = self.kernel.tile[0] // self.a_maps
+        return row % of_phase * self.a_maps + row // of_phase if self.kernel.realign == "registers" else row
+
+    def part(self, consumer: int, part: int, warp: int) -> tuple[int, int, slice]:
+        """Return the block, the first row in it, and the columns of a warp's part of C."""
+        block, chunk = divmod(part, self.parts)
+        if self.kernel.store == "rows":
+            return block, warp * 16 + chunk * 8, slice(None)
+        columns = self.kernel.tile[1] // self.parts
+        return block, warp * 16, slice(chunk * columns, (chunk + 1) * columns)
+
+    def buffer(self, consumer: int, warp: int, stage: int) -> tuple[int, int]:
+        """Return where a warp's buffer lies, and its bytes."""
+        ring = self.memory.program.buffers[-1]
+        size = self.memory.part_bytes(ring)
+        return self.result_at + ((consumer * WARPS + warp) * ring.stages + stage) * size, size
+
+    def write_c(self, consumer: int, part: int, stage: int) -> None:
+        """Lay a part of C down in shared memory, or all accumulators of the tile."""
+        held = self.taken[consumer]
+        sums = self.sums[consumer] if held is None or self.kernel.store == "sums" else held[1]
+        if held is None and self.kernel.store != "sums":
+            return  # no tile was multiplied before: what is laid down lies outside of C
+        if self.kernel.store == "sums":
+            rows = (consumer * self.own * BLOCK_ROWS + np.arange(self.own * BLOCK_ROWS))[:, None]
+            places = self.result_at + 4 * self.sums_place(rows, np.arange(self.kernel.tile[1])[None, :])
+            self.shared[places[..., None] + np.arange(4)] = encoded(sums.reshape(places.shape), "fp32")
+            return
+        name = self.launched.gemm.out_dtype.name
+        for warp in range(WARPS):
+            block, first, columns = self.part(consumer, part, warp)
+            at, length = self.buffer(consumer, warp, stage)
+            count = 8 if self.kernel.store == "rows" else STORE_ROWS
+            data = encoded(sums[block, first : first + count, columns], name)
+            data = data.reshape(count, -1)
+            if self.kernel.store == "rows":
+                self.shared[at + np.arange(count)[:, None] * (length // count) + np.arange(data.shape[1])] = data
+            else:  # as the map's own image has it, for a box inside of C
+                (whole, *_) = self.launched.maps["C"]
+                wide = replace(whole.map, global_dim=whole.map.box, global_stride=(data.shape[1],))
+                image = store_footprint(wide, (0, 0), at)
+                self.shared[image[:, 1]] = data.reshape(-1)[image[:, 0]]
+
+    def store_c(self, consumer: int, part: int, stage: int, held: tuple[Tile, Numbers] | None) -> None:
+        """Store a part of C by boxes."""
+        if held is None:
+            return
+        tile = held[0]
+        for warp in range(WARPS):
+            block, first, columns = self.part(consumer, part, warp)
+            at, _ = self.buffer(consumer, warp, stage)
+            row = ((0 if self.kernel.alternate else consumer * self.own) + block) * BLOCK_ROWS + first
+            placed = self.launched.maps["C"][tile.phase]
+            footprint = store_footprint(placed.map, (tile.n + columns.start, tile.m + row), at)
+            self.launched.put(placed.offset + footprint[:, 0], self.shared[footprint[:, 1]])
+
+    def read_c(self, consumer: int, part: int, stage: int) -> None:
+        """Copy a part of C to where its rows lie, by threads."""
+        held, of = self.taken[consumer], self.launched
+        if held is None:
+            return
+        tile, size = held[0], of.gemm.out_dtype.bytes
+        for warp in range(WARPS):
+            block, first, _ = self.part(consumer, part, warp)
+            at, length = self.buffer(consumer, warp, stage)
+            for row in range(8):
+                within = ((0 if self.kernel.alternate else consumer * self.own) + block) * BLOCK_ROWS + first + row
+                target = tile.m + self.row(within)
+                if self.kernel.realign == "tiles":
+                    target = (tile.m + within) * self.a_maps + tile.phase
+                count = min(self.kernel.tile[1], of.n - tile.n)
+                if target < of.m and count > 0:
+                    begin = at + row * (length // 8)
+                    places = (of.pitch * target + tile.n) * size + np.arange(count * size)
+                    of.put(places, self.shared[begin : begin + count * size])
+
+    def sums_place(self, rows: Any, columns: Any) -> Any:
+        """Return where accumulators lie, in elements."""
+        pitch = (self.kernel.tile[0] if self.launched.along_rows else self.kernel.tile[1]) + 4
+        return columns * pitch + rows if self.launched.along_rows else rows * pitch + columns
+
+    def add_up(self, consumer: int, ctas: list[Cta]) -> None:
+        """Add the accumulators of all CTAs up, and write this consumer's share of this CTA's share of C."""
+        of, kernel = self.launched, self.kernel
+        held = self.taken[consumer]
+        if held is None:
+            raise LegalSatError("C is written before its accumulators are taken")
+        tile, size = held[0], of.gemm.out_dtype.bytes
+        inner, outer = kernel.tile[:2] if of.along_rows else kernel.tile[1::-1]
+        inners, outers = (of.m - tile.m, of.n - tile.n) if of.along_rows else (of.n - tile.n, of.m - tile.m)
+        vector = GRANULE_BYTES // size
+        items = outer * (inner // vector)
+        share = -(-items // kernel.split)
+        item = np.arange(self.rank * share, min(items, (self.rank + 1) * share))
+        item = item[(item - self.rank * share) // (WARPS * 32) % kernel.warpgroups == consumer]
+        along = (item % (inner // vector) * vector)[:, None] + np.arange(vector)
+        across = np.broadcast_to((item // (inner // vector))[:, None], along.shape)
+        chosen = (along < inners) & (across < outers)
+        along, across = along[chosen], across[chosen]
+        down, over = (along, across) if of.along_rows else (across, along)
+        m, n = tile.m + down, tile.n + over
+        elements = n * of.pitch + m if of.along_rows else m * of.pitch + n
+        if kernel.realign == "registers":  # rows of one phase lie side by side
+            down = down % self.a_maps * (kernel.tile[0] // self.a_maps) + down // self.a_maps
+        places = self.result_at + 4 * self.sums_place(down, over)
+        whole = sum(decoded(one.shared[places[:, None] + np.arange(4)], "fp32") for one in ctas)
+        of.put(elements[:, None] * size + np.arange(size), encoded(whole, of.gemm.out_dtype.name))
