@@ -162,23 +162,23 @@ class Fault:
 MEET, FENCE = "            __syncwarp();\n", "            cute::tma_store_fence();\n"
 WAIT, RELEASE = (
     "            cute::warpgroup_wait<1>();\n",
-    "            release(block, block.empty, multiplied.before, lane);\n",
+    "            release(cta, cta.empty, multiplied.before, lane);\n",
 )
 GROUPS, TURN = "if (lane == 0) cute::tma_store_wait<1>();\n", "cutlass::arch::NamedBarrier::arrive(256, 2 - group);\n"
-BOX, AT = "int const box = block.rank_m * share + i;\n", "        int const at"
+BOX, AT = "int const box = cta.rank_m * share + i;\n", "        int const at"
 DONE, ARRIVES, WAITS = (
-    "write_c<0, 0>(block, held, sums, group, warp, lane);\n        __syncwarp();\n",
+    "write_c<0, 0>(cta, held, accumulators, group, warp, lane);\n        __syncwarp();\n",
     "        cute::cluster_arrive();\n",
     "        cute::cluster_wait();\n",
 )
-BYTES, FREE = "block.full + loaded.stage, 32768", "loaded.parity ^ 1);\n                ClusterTransaction"
-MASK, HEADS = "mask |= 1 << (i + block.rank_n * plan::cluster_m)", "tile.shift, group, thread);\n"
+BYTES, FREE = "cta.full + loaded.stage, 32768", "loaded.parity ^ 1);\n                ClusterTransaction"
+MASK, HEADS = "mask |= 1 << (i + cta.rank_n * plan::cluster_m)", "tile.shift, group, thread);\n"
 ARRIVAL = "ClusterBarrier::arrive(empty + stage, m + n * plan::cluster_m, 1);"
 BUFFER = "((group * 4 + warp) * plan::buffers + buffer)"
 TEXTS = {
     "no arrival": Fault(0, ARRIVAL, "", "says arrive"),
     "no fence of a store": Fault(0, FENCE, "", "says fence proxy.async"),
-    "another mask": Fault(0, MASK, "mask |= 1 << block.rank_m", "for CTA 0, 1"),
+    "another mask": Fault(0, MASK, "mask |= 1 << cta.rank_m", "for CTA 0, 1"),
     "a group more under way": Fault(0, WAIT, WAIT.replace("1", "2"), "wait group wgmma (1)"),
     "bytes that nobody brings": Fault(0, BYTES, f"{BYTES} + 16", "expect full[0] (32784)"),
     "the wrong parity": Fault(0, FREE, FREE.replace(" ^ 1", ""), "empty[0] parity 1"),
@@ -191,15 +191,15 @@ TEXTS = {
         0, "if (lane == 0) cute::tma_store_wait<0>", "if (lane == 1) cute::tma_store_wait<0>", "not by the one"
     ),
     "a buffer too early": Fault(0, GROUPS, GROUPS.replace("1", "2"), "bulk.read (1)"),
-    "few arrivals wanted": Fault(0, "init(block.empty + i, 8)", "init(block.empty + i, 4)", "empty[0] (8)"),
+    "few arrivals wanted": Fault(0, "init(cta.empty + i, 8)", "init(cta.empty + i, 4)", "empty[0] (8)"),
     "other registers": Fault(0, "warpgroup_reg_alloc<232>", "warpgroup_reg_alloc<224>", "registers inc"),
     "C through one buffer": Fault(0, BUFFER, BUFFER.replace(" + buffer", ""), "write C0[1]"),
     "A of another stage": Fault(
-        0, "(plan::a_word, stage +", "(plan::a_word, shared_address(block.memory) +", "says multiply A[1]"
+        0, "(plan::a_word, stage +", "(plan::a_word, shared_address(cta.memory) +", "says multiply A[1]"
     ),
     "no mending": Fault(1, "if (tile.shift)", "if (false)", "says fence proxy.async"),
     "no fence behind mending": Fault(1, HEADS + FENCE, HEADS, "says fence proxy.async"),
-    "the end of rows kept": Fault(2, "release(block, block.empty, multiplied.stage, lane);", "", "says arrive"),
+    "the end of rows kept": Fault(2, "release(cta, cta.empty, multiplied.stage, lane);", "", "says arrive"),
     "accumulators of others not waited for": Fault(2, DONE + ARRIVES + WAITS, DONE + ARRIVES, "cluster wait"),
     "accumulators of one CTA alone": Fault(
         2, "cute::set_block_rank(address, rank)", "cute::set_block_rank(address, 0)", "no warp does C[0]"

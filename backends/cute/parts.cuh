@@ -19,7 +19,7 @@ using cutlass::arch::ClusterTransactionBarrier;
 constexpr int warp_lanes = 32, warpgroup_threads = 128;
 constexpr int granule = 16;    // bytes: what the copy engine, matrix descriptors and the widest loads count in
 constexpr int swizzle_row = 128, swizzle_rows = 8;  // bytes and rows of the 128-byte swizzle's pattern
-constexpr int block_rows = 64;  // of one instruction
+constexpr int atom_rows = 64;  // of one instruction
 constexpr int a_maps = plan::phases ? plan::phases : 1;
 
 // Tensor maps of A: one, or one for each phase of rows whose starts lie alike in a granule. Of C the same, where a
@@ -83,19 +83,19 @@ CUTLASS_DEVICE void place_of(int tile, Sizes const &sizes, int &along_m, int &al
     along_n = tile % strip / rows;
 }
 
-// The sums of one block of 64 rows, as wgmma keeps them: four registers hold two rows' parts of 8 columns.
-using Sums = float[plan::tile_n / 2];
-constexpr auto every_sum = std::make_index_sequence<plan::tile_n / 2>();
+// The accumulator of one atom of 64 rows, as wgmma has it: four registers hold two rows' parts of 8 columns.
+using Accumulator = float[plan::tile_n / 2];
+constexpr auto every_register = std::make_index_sequence<plan::tile_n / 2>();
 
-// In a cluster, bits above the 18 that a descriptor holds say which block an address is in.
+// In a cluster, bits above the 18 that a descriptor holds say which CTA an address is in.
 CUTLASS_DEVICE uint64_t descriptor(uint64_t word, uint32_t address) { return word + ((address & 0x3FFFF) >> 4); }
 
 template <size_t... i, class... Operand>
-CUTLASS_DEVICE void multiply_add(Sums &sums, std::index_sequence<i...>, Operand... operands) {
-    plan::Multiply::fma(operands..., sums[i]..., cute::SM90::GMMA::ScaleOut::One);
+CUTLASS_DEVICE void multiply_add(Accumulator &accumulators, std::index_sequence<i...>, Operand... operands) {
+    plan::Multiply::fma(operands..., accumulators[i]..., cute::SM90::GMMA::ScaleOut::One);
 }
 
-// Two sums as C's type, the first one low. One instruction: the assembler moves single conversions ahead of waits.
+// Two accumulators as C's type, the first one low. One instruction: the assembler moves single conversions ahead of waits.
 CUTLASS_DEVICE uint32_t packed(float low, float high) {
     uint32_t pair;
     if constexpr (cute::is_same_v<plan::Result, __nv_bfloat16>) {
@@ -106,17 +106,17 @@ CUTLASS_DEVICE uint32_t packed(float low, float high) {
     return pair;
 }
 
-// A block's sums as C's type: pairs of two bytes each, or one of four, in the order of the sums.
+// An accumulator as C's type: pairs of two bytes each, or one of four, in its order.
 constexpr int kept_words = plan::tile_n * int(sizeof(plan::Result)) / 8;
 using Kept = uint32_t[kept_words];
 
-CUTLASS_DEVICE void keep(Sums const &sums, Kept &kept) {
+CUTLASS_DEVICE void keep(Accumulator const &accumulators, Kept &kept) {
 #pragma unroll
     for (int i = 0; i < kept_words; ++i) {
         if constexpr (sizeof(plan::Result) == 2) {
-            kept[i] = packed(sums[2 * i], sums[2 * i + 1]);
+            kept[i] = packed(accumulators[2 * i], accumulators[2 * i + 1]);
         } else {
-            kept[i] = __float_as_uint(sums[i]);
+            kept[i] = __float_as_uint(accumulators[i]);
         }
     }
 }

@@ -33,7 +33,7 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
     """
     program = printed_program(kernel, gemm.out_dtype.bytes)
     multiply = "realign" if kernel.realign == "registers" else "multiply"
-    parts = ["parts", "block", multiply, *STORES[kernel.store]]
+    parts = ["parts", "cta", multiply, *STORES[kernel.store]]
     return "\n".join([*_head(gemm, kernel, program), *(part(name) for name in parts), functions(program)])
 
 
@@ -63,7 +63,7 @@ def _head(gemm: Gemm, kernel: ProductKernel, program: KernelProgram) -> list[str
         "cluster_n": kernel.cluster[1],
         "split": kernel.split,
         "warpgroups": kernel.warpgroups,
-        "blocks": kernel.blocks,
+        "ctas_per_sm": kernel.blocks,
         "phases": kernel.phases if kernel.realign != "none" else 0,
         "element_bytes": size,
         "a_boxes": a_boxes,
@@ -77,7 +77,7 @@ def _head(gemm: Gemm, kernel: ProductKernel, program: KernelProgram) -> list[str
         "b_offset": rows * ROW_BYTES,
         "stage_bytes": (rows + columns) * ROW_BYTES,
         "steps": len(kernel.b.offsets[0]),
-        "a_block_bytes": a_block,
+        "a_atom_bytes": a_block,
         "store_columns": box_columns(kernel, gemm.out_dtype.bytes),
         "parts": parts_across(kernel, gemm.out_dtype.bytes),
         "buffers": result.stages,
@@ -87,7 +87,7 @@ def _head(gemm: Gemm, kernel: ProductKernel, program: KernelProgram) -> list[str
         "fragment_steps": next((len(op.steps) for op in every(ops) if isinstance(op, ReadRows)), 0),
     }
     flags = {
-        "alternate": kernel.alternate,
+        "ping_pong": kernel.alternate,
         "phase_tiles": kernel.realign == "tiles",
         "realign": registers,
         "scaled": gemm.scaled,

@@ -60,36 +60,36 @@ struct Realigner {
 // Fragments of so many steps of a stage. Sets of them take turns, and no copy joins them: the assembler would merge what
 // it copies, though a multiplication under way still reads the old values.
 struct Fragments {
-    Fragment of[plan::fragment_steps][own_blocks];
+    Fragment of[plan::fragment_steps][atoms];
 };
 
-CUTLASS_DEVICE void find_rows(Realigner (&rows)[own_blocks], Sizes const &sizes, int group, int warp, int lane) {
-    int const first_row = (plan::alternate ? 0 : group * own_blocks * block_rows) + warp * 16;
+CUTLASS_DEVICE void find_rows(Realigner (&rows)[atoms], Sizes const &sizes, int group, int warp, int lane) {
+    int const first_row = (plan::ping_pong ? 0 : group * atoms * atom_rows) + warp * 16;
 #pragma unroll
-    for (int i = 0; i < own_blocks; ++i) rows[i].start(sizes, first_row + i * block_rows, lane);
+    for (int i = 0; i < atoms; ++i) rows[i].start(sizes, first_row + i * atom_rows, lane);
 }
 
 template <int first>
-CUTLASS_DEVICE void read_rows(Fragments &fragments, Realigner const (&rows)[own_blocks], Block const &block,
+CUTLASS_DEVICE void read_rows(Fragments &fragments, Realigner const (&rows)[atoms], Cta const &cta,
                               Ring const &ring) {
-    uint32_t const stage = shared_address(block.stage(ring.stage)), after = shared_address(block.stage(ring.next().stage));
+    uint32_t const stage = shared_address(cta.stage(ring.stage)), after = shared_address(cta.stage(ring.next().stage));
 #pragma unroll
     for (int step = 0; step < plan::fragment_steps; ++step) {
 #pragma unroll
-        for (int i = 0; i < own_blocks; ++i) fragments.of[step][i] = rows[i].read(stage, after, first + step);
+        for (int i = 0; i < atoms; ++i) fragments.of[step][i] = rows[i].read(stage, after, first + step);
     }
 }
 
 template <int first>
-CUTLASS_DEVICE void multiply_rows(Sums (&sums)[own_blocks], Fragments const &fragments, Block const &block,
+CUTLASS_DEVICE void multiply_rows(Accumulator (&accumulators)[atoms], Fragments const &fragments, Cta const &cta,
                                   Ring const &ring) {
-    uint64_t const b = descriptor(plan::b_word, shared_address(block.stage(ring.stage)) + plan::b_offset);
+    uint64_t const b = descriptor(plan::b_word, shared_address(cta.stage(ring.stage)) + plan::b_offset);
 #pragma unroll
     for (int step = 0; step < plan::fragment_steps; ++step) {
 #pragma unroll
-        for (int i = 0; i < own_blocks; ++i) {
+        for (int i = 0; i < atoms; ++i) {
             uint32_t const *words = fragments.of[step][i].word;
-            multiply_add(sums[i], every_sum, words[0], words[1], words[2], words[3],
+            multiply_add(accumulators[i], every_register, words[0], words[1], words[2], words[3],
                          b + (plan::b_offsets[first + step] >> 4));
         }
     }

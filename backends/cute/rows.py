@@ -61,7 +61,7 @@ class Scope:
     part: tuple[str, int, int] = ("0", 0, 0)
     steps: str = "plan::steps"
     set: str = "0"
-    following: str = "block.first_tile"
+    following: str = "cta.first_tile"
 
     def body(self, body: k.Body) -> Lines:
         """Yield the lines of operations, in order.
@@ -77,7 +77,7 @@ class Scope:
             yield from [found] if isinstance(found, str) else found
 
     def nested(self, body: k.Body, head: str, end: str = "}") -> Lines:
-        """Yield a block, behind which cursors with known stages are in the stages in which they were."""
+        """Yield a cta, behind which cursors with known stages are in the stages in which they were."""
         before = dict(self.counts)
         yield head
         yield from (INDENT + line for line in self.body(body))
@@ -99,7 +99,7 @@ class Scope:
 
     def barrier(self, name: str, at: At) -> str:
         """Return the address of an item's barrier."""
-        return f"block.{name} + {self.item(at)}.stage"
+        return f"cta.{name} + {self.item(at)}.stage"
 
     def of_c(self, op: Write | Read | Store | k.ReadPeers) -> str:
         """Return the part of C, and the stage of the buffer that it passes through, as arguments of a template."""
@@ -124,20 +124,21 @@ def functions(program: k.KernelProgram) -> str:
 
 def _entry(scope: Scope) -> Lines:
     program = scope.program
-    yield 'extern "C" __global__ void __launch_bounds__(threads, plan::blocks)'
+    shape = f" __cluster_dims__({program.ctas}, 1, 1)" if program.ctas > 1 else ""
+    yield f'extern "C" __global__ void{shape} __launch_bounds__(threads, plan::ctas_per_sm)'
     yield "    product(__grid_constant__ Maps const maps, int m, int n, int k, int tiles_m, int tiles_n, int group,"
     yield "            unsigned long long a, long long a_pitch, unsigned long long c, long long c_pitch,"
     yield "            float const *scale_a, float const *scale_b) {"
     yield "    extern __shared__ __align__(1024) char memory[];"
     yield "    Sizes const sizes{m, n, k, tiles_m, tiles_n, group, a, a_pitch, c, c_pitch, scale_a, scale_b};"
-    yield "    Block const block = block_of(maps, sizes, memory);"
+    yield "    Cta const cta = cta_of(maps, sizes, memory);"
     yield from (INDENT + line for line in scope.nested(program.setup, "if (threadIdx.x == 0) {"))
     yield from (INDENT + line for line in scope.body(program.everybody))
     yield f"    int const number = cutlass::canonical_warp_group_idx(), thread = threadIdx.x % {WARPGROUP};"
     first = 0
     for role in program.roles:
         which = f"number - {first}" if first else "number"
-        yield f"    if (number >= {first} && number < {first + role.count}) {role.name}(block, {which}, thread);"
+        yield f"    if (number >= {first} && number < {first + role.count}) {role.name}(cta, {which}, thread);"
         first += role.count
     yield "}"
 
@@ -148,13 +149,13 @@ def _role(scope: Scope) -> Lines:
     runtime = {op.at.cursor for op in ops if isinstance(op, Wait)}
     cursors = dict.fromkeys(op.cursor for op in ops if isinstance(op, Advance))
     scope.counts.update((name, 0) for name in cursors if name not in runtime)
-    yield f"CUTLASS_DEVICE void {role.name}(Block const &block, int group, int thread) {{"
+    yield f"CUTLASS_DEVICE void {role.name}(Cta const &cta, int group, int thread) {{"
     yield from (f"    Ring {name};" for name in cursors if name in runtime)
     if not role.one_thread:
         yield "    int const warp = thread / warp_lanes, lane = thread % warp_lanes;"
-        yield "    float const scale = plan::scaled ? *block.sizes.scale_a * *block.sizes.scale_b : 1;"
-        yield "    Sums sums[own_blocks];"
-        yield "    Held held(block.sizes);"
+        yield "    float const scale = plan::scaled ? *cta.sizes.scale_a * *cta.sizes.scale_b : 1;"
+        yield "    Accumulator accumulators[atoms];"
+        yield "    Held held(cta.sizes);"
     yield from (INDENT + line for line in (_by_one(scope) if role.one_thread else scope.body(role.body)))
     yield "}"
 
@@ -174,19 +175,19 @@ def _by_one(scope: Scope) -> Lines:
 
 
 def _tiles(op: k.Tiles, scope: Scope) -> Lines:
-    first, step = "block.first_tile", "block.tile_step"
+    first, step = "cta.first_tile", "cta.tile_step"
     own = f"{first} + group * {step}" if op.turns > 1 else first
     ours = f"{op.turns} * {step}" if op.turns > 1 else step
-    head = f"for (int number = {own}; number < block.tiles; number += {ours}) {{"
+    head = f"for (int number = {own}; number < cta.tiles; number += {ours}) {{"
     if op.once:
-        head = f"if (int const number = {own}; number < block.tiles) {{"
+        head = f"if (int const number = {own}; number < cta.tiles) {{"
     yield from _with_tile(op.body, replace(scope, following=f"number + {step}"), head)
 
 
 def _with_tile(body: k.Body, scope: Scope, head: str) -> Lines:
     lines = scope.nested(body, head)
     yield next(lines)
-    yield INDENT + "Tile const tile = block.tile(number);"
+    yield INDENT + "Tile const tile = cta.tile(number);"
     yield from lines
 
 
@@ -227,7 +228,7 @@ def _advance(op: Advance, scope: Scope) -> Lines:
 def _wait_group(op: WaitGroup, scope: Scope) -> Lines:
     if op.family == "wgmma":
         yield f"cute::warpgroup_wait<{op.pending}>();"
-        yield from ["fence(sums);"] * (not op.pending)
+        yield from ["fence(accumulators);"] * (not op.pending)
     else:
         yield f"if (lane == 0) cute::tma_store_wait<{op.pending}>();"
         yield "__syncwarp();"
@@ -236,7 +237,7 @@ def _wait_group(op: WaitGroup, scope: Scope) -> Lines:
 def _fence(op: Fence, scope: Scope) -> list[str]:
     return {
         "mbarrier_init": ["cutlass::arch::fence_barrier_init();"],
-        "wgmma": ["fence(sums);", "cute::warpgroup_arrive();"],
+        "wgmma": ["fence(accumulators);", "cute::warpgroup_arrive();"],
         "proxy.async": ["cute::tma_store_fence();", "__syncwarp();"],
     }[op.kind]
 
@@ -244,7 +245,7 @@ def _fence(op: Fence, scope: Scope) -> list[str]:
 def _commit(op: Commit, scope: Scope) -> list[str]:
     if op.family == "bulk":
         return ["if (lane == 0) cute::tma_store_arrive();"]
-    return ["cute::warpgroup_commit_batch();", "fence(sums);"]
+    return ["cute::warpgroup_commit_batch();", "fence(accumulators);"]
 
 
 def _sync(op: Sync, scope: Scope) -> Lines:
@@ -257,7 +258,7 @@ def _sync(op: Sync, scope: Scope) -> Lines:
         threads = WARPGROUP * (scope.role.count if groups is None else groups)
         yield f"cutlass::arch::NamedBarrier::{'sync' if op.waits else 'arrive'}({threads}, {number});"
         if op.cursor and not op.waits:  # what the other one takes of the ring before it gives the turn back
-            yield f"{op.cursor}.skip(block.stages({scope.following}));"
+            yield f"{op.cursor}.skip(cta.stages({scope.following}));"
 
 
 def _meet_setup(op: k.MeetSetup, scope: Scope) -> list[str]:
@@ -268,18 +269,18 @@ def _meet_setup(op: k.MeetSetup, scope: Scope) -> list[str]:
 
 def _write(op: Write, scope: Scope) -> str:
     if op.at.cursor in scope.counts or not op.at.cursor:
-        return f"write_c<{scope.of_c(op)}>(block, held, sums, group, warp, lane);"
-    return f"drop_heads(block, {scope.item(op.at)}, tile.shift, group, thread);"
+        return f"write_c<{scope.of_c(op)}>(cta, held, accumulators, group, warp, lane);"
+    return f"drop_heads(cta, {scope.item(op.at)}, tile.shift, group, thread);"
 
 
 def _load(op: k.LoadShare, scope: Scope) -> str:
-    return f"load_{op.operand.lower()}(block, {scope.item(op.at)}, block.{op.barrier}, tile, k_tile);"
+    return f"load_{op.operand.lower()}(cta, {scope.item(op.at)}, cta.{op.barrier}, tile, k_tile);"
 
 
 def _find_rows(op: k.FindRows, scope: Scope) -> list[str]:
     return [
-        "Realigner rows[own_blocks];",
-        "find_rows(rows, block.sizes, group, warp, lane);",
+        "Realigner rows[atoms];",
+        "find_rows(rows, cta.sizes, group, warp, lane);",
         "Fragments fragments[2];",
     ]
 
@@ -297,19 +298,19 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
     Loop: lambda op, scope: scope.nested(op.body, f"for (int turn = 0; turn < {op.trips.value({})}; ++turn) {{"),
     k.MeetSetup: _meet_setup,
     k.AwaitGrid: lambda op, scope: 'asm volatile("griddepcontrol.wait;" ::: "memory");',
-    k.Clear: lambda op, scope: "clear(sums);",
+    k.Clear: lambda op, scope: "clear(accumulators);",
     k.FindRows: _find_rows,
-    k.ReadRows: lambda op, scope: f"read_rows<{op.steps[0]}>({_set(op, scope)}, rows, block, {scope.item(op.at)});",
+    k.ReadRows: lambda op, scope: f"read_rows<{op.steps[0]}>({_set(op, scope)}, rows, cta, {scope.item(op.at)});",
     k.MultiplyRows: lambda op, scope: (
-        f"multiply_rows<{op.steps[0]}>(sums, {_set(op, scope)}, block, {scope.item(op.at)});"
+        f"multiply_rows<{op.steps[0]}>(accumulators, {_set(op, scope)}, cta, {scope.item(op.at)});"
     ),
     k.LoadShare: _load,
     k.Release: lambda op, scope: (
-        f"release(block, block.{op.barrier}, {op.at.cursor}.{'before' if op.at.offset else 'stage'}, lane);"
+        f"release(cta, cta.{op.barrier}, {op.at.cursor}.{'before' if op.at.offset else 'stage'}, lane);"
     ),
-    k.ReadPeers: lambda op, scope: f"read_c<{scope.of_c(op)}>(block, held, group, warp, lane);",
+    k.ReadPeers: lambda op, scope: f"read_c<{scope.of_c(op)}>(cta, held, group, warp, lane);",
     Start: lambda op, scope: next(
-        f"for (int i = 0; i < {ring.stages}; ++i) ClusterBarrier::init(block.{ring.name} + i, {ring.arrivals});"
+        f"for (int i = 0; i < {ring.stages}; ++i) ClusterBarrier::init(cta.{ring.name} + i, {ring.arrivals});"
         for ring in scope.program.barriers
         if ring.name == op.barrier
     ),
@@ -319,15 +320,15 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
     Expect: lambda op, scope: (
         f"ClusterTransactionBarrier::arrive_and_expect_tx({scope.barrier(op.barrier, op.at)}, {op.bytes});"
     ),
-    Multiply: lambda op, scope: f"multiply(block, {scope.item(op.reads[0][1])}, sums, group, {scope.steps});",
+    Multiply: lambda op, scope: f"multiply(cta, {scope.item(op.reads[0][1])}, accumulators, group, {scope.steps});",
     Commit: _commit,
     WaitGroup: _wait_group,
     Fence: _fence,
     Sync: _sync,
     Advance: _advance,
     Registers: lambda op, scope: f"cutlass::arch::warpgroup_reg_{'alloc' if op.more else 'dealloc'}<{op.count}>();",
-    UseSums: lambda op, scope: ["scale_by(sums, scale);", "take(held, sums, tile);"],
+    UseSums: lambda op, scope: ["scale_by(accumulators, scale);", "take(held, accumulators, tile);"],
     Write: _write,
-    Read: lambda op, scope: f"read_c<{scope.of_c(op)}>(block, held, group, warp, lane);",
-    Store: lambda op, scope: f"if (lane == 0) store_c<{scope.of_c(op)}>(block, held, group, warp);",
+    Read: lambda op, scope: f"read_c<{scope.of_c(op)}>(cta, held, group, warp, lane);",
+    Store: lambda op, scope: f"if (lane == 0) store_c<{scope.of_c(op)}>(cta, held, group, warp);",
 }

@@ -9,10 +9,10 @@ CUTLASS_DEVICE uint32_t box_offset(int row, int number) {
 
 // Lays a part of a warp's rows down as a box.
 template <int part, int buffer>
-CUTLASS_DEVICE void write_c(Block const &block, Held const &held, Sums const (&)[own_blocks], int group, int warp,
+CUTLASS_DEVICE void write_c(Cta const &cta, Held const &held, Accumulator const (&)[atoms], int group, int warp,
                             int lane) {
     constexpr int chunk = part % plan::parts;
-    uint32_t const start = shared_address(buffer_of(block, group, warp, buffer));
+    uint32_t const start = shared_address(buffer_of(cta, group, warp, buffer));
     if constexpr (sizeof(plan::Result) == 2) {  // matrices of 8 rows and 16 bytes
 #pragma unroll
         for (int pair = 0; pair < store_columns / 16; ++pair) {
@@ -37,7 +37,7 @@ CUTLASS_DEVICE void write_c(Block const &block, Held const &held, Sums const (&)
 }
 
 template <int part, int buffer>
-CUTLASS_DEVICE void store_c(Block const &block, Held const &held, int group, int warp) {
-    cute::SM90_TMA_STORE_2D::copy(&block.maps.c[held.tile.phase], buffer_of(block, group, warp, buffer),
+CUTLASS_DEVICE void store_c(Cta const &cta, Held const &held, int group, int warp) {
+    cute::SM90_TMA_STORE_2D::copy(&cta.maps.c[held.tile.phase], buffer_of(cta, group, warp, buffer),
                                   held.tile.n + part % plan::parts * store_columns, held.tile.m + first_row<part>(group, warp));
 }

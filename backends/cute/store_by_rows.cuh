@@ -12,11 +12,11 @@ struct Run {
     int bytes;
 };
 
-CUTLASS_DEVICE Run run_of(Block const &block, Tile const &tile, int row) {
+CUTLASS_DEVICE Run run_of(Cta const &cta, Tile const &tile, int row) {
     int const target = plan::phase_tiles ? (tile.m + row) * a_maps + tile.phase : tile.m + row_in_tile(row);
-    int const count = min(plan::tile_n, block.sizes.n - tile.n);
-    return {block.sizes.c + (block.sizes.c_pitch * target + tile.n) * result_bytes,
-            target < block.sizes.m && count > 0 ? count * result_bytes : 0};
+    int const count = min(plan::tile_n, cta.sizes.n - tile.n);
+    return {cta.sizes.c + (cta.sizes.c_pitch * target + tile.n) * result_bytes,
+            target < cta.sizes.m && count > 0 ? count * result_bytes : 0};
 }
 
 // Lays 8 rows side by side in shared memory, each from the beginning of a granule.
@@ -50,10 +50,10 @@ CUTLASS_DEVICE void stage(Kept const &kept, uint32_t staged, int lane) {
 }
 
 template <int part, int buffer>
-CUTLASS_DEVICE void write_c(Block const &block, Held const &held, Sums const (&)[own_blocks], int group, int warp,
+CUTLASS_DEVICE void write_c(Cta const &cta, Held const &held, Accumulator const (&)[atoms], int group, int warp,
                             int lane) {
     __syncwarp();
-    stage<part % plan::parts>(held.kept[part / plan::parts], shared_address(buffer_of(block, group, warp, buffer)), lane);
+    stage<part % plan::parts>(held.kept[part / plan::parts], shared_address(buffer_of(cta, group, warp, buffer)), lane);
 }
 
 CUTLASS_DEVICE Granule read_granule(uint32_t address) {
@@ -90,16 +90,16 @@ CUTLASS_DEVICE Granule read_bytes(uint32_t row, int at) {
 // Rows of C at any address: whole granules first, then both ends of each row, whose granules belong to neighbours as
 // well, element by element.
 template <int part, int buffer>
-CUTLASS_DEVICE void read_c(Block const &block, Held const &held, int group, int warp, int lane) {
+CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp, int lane) {
     constexpr int half = part % plan::parts;
     Tile const &tile = held.tile;
-    uint32_t const staged = shared_address(buffer_of(block, group, warp, buffer));
+    uint32_t const staged = shared_address(buffer_of(cta, group, warp, buffer));
     int const row = first_row<part>(group, warp);
     __syncwarp();
     constexpr int lanes = row_granules > 16 ? warp_lanes : row_granules > 8 ? 16 : 8;  // that share a row
 #pragma unroll 2
     for (int g = lane / lanes; g < 8; g += warp_lanes / lanes) {
-        Run const run = run_of(block, tile, row + 8 * half + g);
+        Run const run = run_of(cta, tile, row + 8 * half + g);
         int const head = run.start % granule;  // bytes of its first granule that are not its own
 #pragma unroll
         for (int i = 0; i < row_granules; i += lanes) {
@@ -116,7 +116,7 @@ CUTLASS_DEVICE void read_c(Block const &block, Held const &held, int group, int 
 #pragma unroll
     for (int i = lane; i < 8 * 2 * elements; i += warp_lanes) {
         int const g = i / (2 * elements), late = i / elements % 2;
-        Run const run = run_of(block, tile, row + 8 * half + g);
+        Run const run = run_of(cta, tile, row + 8 * half + g);
         int const head = run.start % granule;
         int const front = head ? min(granule - head, run.bytes) : 0;
         int const back = max((head + run.bytes) / granule * granule - head, front);

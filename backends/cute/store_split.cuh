@@ -1,28 +1,28 @@
-// C of a tile whose k is split among the blocks of a cluster: each block adds up its share of all blocks' sums. Sums
+// C of a tile whose k is split among the CTAs of a cluster: each CTA adds up its share of all accumulators. They
 // lie in shared memory along C's rows or columns, whichever are together in global memory.
 
 constexpr int inner = plan::c_along_rows ? plan::tile_m : plan::tile_n;
 constexpr int outer = plan::c_along_rows ? plan::tile_n : plan::tile_m;
-constexpr int sums_pitch = inner + 4;  // so that the lanes of a warp write to different banks
+constexpr int accumulator_pitch = inner + 4;  // so that the lanes of a warp write to different banks
 constexpr int vector = granule / int(sizeof(plan::Result));
 constexpr bool scattered = plan::realign && plan::c_along_rows;  // rows that are neighbours in C are not here
 
-// Reads one or four sums of a block of the cluster.
+// Reads one or four accumulators of a CTA of the cluster.
 template <int count>
-CUTLASS_DEVICE void read_sums(float *sums, uint32_t address, int rank) {
+CUTLASS_DEVICE void read_accumulators(float *accumulators, uint32_t address, int rank) {
     uint32_t const from = plan::split > 1 ? cute::set_block_rank(address, rank) : address;
     if constexpr (count == 4 && plan::split > 1) {
         asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+                     : "=f"(accumulators[0]), "=f"(accumulators[1]), "=f"(accumulators[2]), "=f"(accumulators[3])
                      : "r"(from));
     } else if constexpr (count == 4) {
         asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+                     : "=f"(accumulators[0]), "=f"(accumulators[1]), "=f"(accumulators[2]), "=f"(accumulators[3])
                      : "r"(from));
     } else if constexpr (plan::split > 1) {
-        asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(sums[0]) : "r"(from));
+        asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(accumulators[0]) : "r"(from));
     } else {
-        asm volatile("ld.shared.f32 %0, [%1];" : "=f"(sums[0]) : "r"(from));
+        asm volatile("ld.shared.f32 %0, [%1];" : "=f"(accumulators[0]) : "r"(from));
     }
 }
 
@@ -31,22 +31,22 @@ CUTLASS_DEVICE int kept_row(int row) {
     return plan::realign ? row % a_maps * (plan::tile_m / a_maps) + row / a_maps : row;
 }
 
-CUTLASS_DEVICE void keep(Sums const &sums, uint32_t memory, int row, int lane) {
+CUTLASS_DEVICE void keep(Accumulator const &accumulators, uint32_t memory, int row, int lane) {
 #pragma unroll
     for (int i = 0; i < plan::tile_n / 2; i += 2) {
         int const column = i / 4 * 8 + lane % 4 * 2, mine = row + lane / 4 + i % 4 / 2 * 8;
         if constexpr (plan::c_along_rows) {
-            uint32_t const at = memory + (column * sums_pitch + mine) * 4;
-            asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(sums[i]));
-            asm volatile("st.shared.f32 [%0], %1;" ::"r"(at + sums_pitch * 4), "f"(sums[i + 1]));
+            uint32_t const at = memory + (column * accumulator_pitch + mine) * 4;
+            asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(accumulators[i]));
+            asm volatile("st.shared.f32 [%0], %1;" ::"r"(at + accumulator_pitch * 4), "f"(accumulators[i + 1]));
         } else {
-            uint32_t const at = memory + (mine * sums_pitch + column) * 4;
-            asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(sums[i]), "f"(sums[i + 1]));
+            uint32_t const at = memory + (mine * accumulator_pitch + column) * 4;
+            asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(accumulators[i]), "f"(accumulators[i + 1]));
         }
     }
 }
 
-// Neighbours in C, of each block of the cluster, all of which are asked for before the first has come.
+// Neighbours in C, of each CTA of the cluster, all of which are asked for before the first has come.
 struct Parts {
     float of[plan::split][vector];
 
@@ -56,13 +56,13 @@ struct Parts {
             if constexpr (scattered) {
 #pragma unroll
                 for (int j = 0; j < vector; ++j) {
-                    read_sums<1>(&of[rank][j], memory + (across * sums_pitch + kept_row(along + j)) * 4, rank);
+                    read_accumulators<1>(&of[rank][j], memory + (across * accumulator_pitch + kept_row(along + j)) * 4, rank);
                 }
             } else {
                 int const line = plan::c_along_rows ? across : kept_row(across);
 #pragma unroll
                 for (int j = 0; j < vector; j += 4) {
-                    read_sums<4>(&of[rank][j], memory + (line * sums_pitch + along + j) * 4, rank);
+                    read_accumulators<4>(&of[rank][j], memory + (line * accumulator_pitch + along + j) * 4, rank);
                 }
             }
         }
@@ -102,36 +102,36 @@ struct Held {
     CUTLASS_DEVICE Held(Sizes const &) : tile{} {}
 };
 
-CUTLASS_DEVICE void take(Held &held, Sums const (&)[own_blocks], Tile const &tile) { held.tile = tile; }
+CUTLASS_DEVICE void take(Held &held, Accumulator const (&)[atoms], Tile const &tile) { held.tile = tile; }
 
 template <int, int>
-CUTLASS_DEVICE void write_c(Block const &block, Held const &, Sums const (&sums)[own_blocks], int group, int warp,
+CUTLASS_DEVICE void write_c(Cta const &cta, Held const &, Accumulator const (&accumulators)[atoms], int group, int warp,
                             int lane) {
-    uint32_t const memory = shared_address(block.memory + plan::result_at);
+    uint32_t const memory = shared_address(cta.memory + plan::result_at);
 #pragma unroll
-    for (int i = 0; i < own_blocks; ++i) {
-        keep(sums[i], memory, (group * own_blocks + i) * block_rows + warp * 16, lane);
+    for (int i = 0; i < atoms; ++i) {
+        keep(accumulators[i], memory, (group * atoms + i) * atom_rows + warp * 16, lane);
     }
 }
 
 template <int, int>
-CUTLASS_DEVICE void read_c(Block const &block, Held const &held, int group, int warp, int lane) {
+CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp, int lane) {
     Tile const &tile = held.tile;
-    uint32_t const memory = shared_address(block.memory + plan::result_at);
-    int const outers = plan::c_along_rows ? block.sizes.n - tile.n : block.sizes.m - tile.m;
-    int const inners = plan::c_along_rows ? block.sizes.m - tile.m : block.sizes.n - tile.n;
-    plan::Result *c = reinterpret_cast<plan::Result *>(block.sizes.c);
-    c += plan::c_along_rows ? tile.m + tile.n * block.sizes.c_pitch : tile.n + tile.m * block.sizes.c_pitch;
+    uint32_t const memory = shared_address(cta.memory + plan::result_at);
+    int const outers = plan::c_along_rows ? cta.sizes.n - tile.n : cta.sizes.m - tile.m;
+    int const inners = plan::c_along_rows ? cta.sizes.m - tile.m : cta.sizes.n - tile.n;
+    plan::Result *c = reinterpret_cast<plan::Result *>(cta.sizes.c);
+    c += plan::c_along_rows ? tile.m + tile.n * cta.sizes.c_pitch : tile.n + tile.m * cta.sizes.c_pitch;
     bool const whole = reinterpret_cast<unsigned long long>(c) % granule == 0 &&
-                       block.sizes.c_pitch * sizeof(plan::Result) % granule == 0;
+                       cta.sizes.c_pitch * sizeof(plan::Result) % granule == 0;
     constexpr int items = outer * (inner / vector), share = (items + plan::split - 1) / plan::split;
     int const thread = group * warpgroup_threads + warp * warp_lanes + lane;
-    int const last = min(items, (block.rank + 1) * share);
-    for (int item = block.rank * share + thread; item < last; item += plan::warpgroups * warpgroup_threads) {
+    int const last = min(items, (cta.rank + 1) * share);
+    for (int item = cta.rank * share + thread; item < last; item += plan::warpgroups * warpgroup_threads) {
         int const along = item % (inner / vector) * vector, across = item / (inner / vector);
         if (across >= outers || along >= inners) continue;
         Parts parts;
         parts.read(memory, across, along);
-        parts.write(c + across * block.sizes.c_pitch + along, min(vector, inners - along), whole);
+        parts.write(c + across * cta.sizes.c_pitch + along, min(vector, inners - along), whole);
     }
 }

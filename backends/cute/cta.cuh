@@ -1,11 +1,11 @@
 // The tile scheduler, and what a CTA shares with its cluster.
 
 constexpr int threads = (plan::warpgroups + 1) * warpgroup_threads;
-constexpr int cluster_blocks = plan::cluster_m * plan::cluster_n * plan::split;
-constexpr int sharing = plan::cluster_m + plan::cluster_n - 1;  // blocks that a stage's loads go to or come from
-constexpr int own_blocks = plan::tile_m / block_rows / (plan::alternate ? 1 : plan::warpgroups);
+constexpr int cluster_ctas = plan::cluster_m * plan::cluster_n * plan::split;
+constexpr int sharing = plan::cluster_m + plan::cluster_n - 1;  // CTAs that a stage's loads go to or come from
+constexpr int atoms = plan::tile_m / atom_rows / (plan::ping_pong ? 1 : plan::warpgroups);
 
-struct Block {
+struct Cta {
     Maps const &maps;
     Sizes const &sizes;
     char *memory;
@@ -29,7 +29,7 @@ struct Block {
         int const elements = sizes.k + found.shift, all = (elements + plan::tile_k - 1) / plan::tile_k;
         found.k_tiles = all;
         if constexpr (plan::split > 1) {
-            int const left_over = all % plan::split;  // of which the first blocks have one each
+            int const left_over = all % plan::split;  // of which the first CTAs have one each
             found.first_k = all / plan::split * rank + min(rank, left_over);
             found.k_tiles = all / plan::split + (rank < left_over);
         }
@@ -46,8 +46,8 @@ struct Block {
     }
 };
 
-CUTLASS_DEVICE Block block_of(Maps const &maps, Sizes const &sizes, char *memory) {
-    int const rank = cluster_blocks > 1 ? cute::block_rank_in_cluster() : 0;
+CUTLASS_DEVICE Cta cta_of(Maps const &maps, Sizes const &sizes, char *memory) {
+    int const rank = cluster_ctas > 1 ? cute::block_rank_in_cluster() : 0;
     uint64_t *full = reinterpret_cast<uint64_t *>(memory + plan::barriers_at);
     return {maps,
             sizes,
@@ -57,25 +57,25 @@ CUTLASS_DEVICE Block block_of(Maps const &maps, Sizes const &sizes, char *memory
             rank,
             rank % plan::cluster_m,
             rank / plan::cluster_m % plan::cluster_n,
-            int(blockIdx.x) / cluster_blocks,
-            int(gridDim.x) / cluster_blocks,
+            int(blockIdx.x) / cluster_ctas,
+            int(gridDim.x) / cluster_ctas,
             sizes.tiles_m * sizes.tiles_n};
 }
 
 // A CTA's share of what its cluster shares, sent to all of them.
-CUTLASS_DEVICE void load_a(Block const &block, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
+CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
     constexpr int share = plan::a_boxes / plan::cluster_n;
     int const k = (tile.first_k + k_tile) * plan::tile_k;
     uint16_t mask = 0;
-    for (int i = 0; i < plan::cluster_n; ++i) mask |= 1 << (block.rank_m + i * plan::cluster_m);
+    for (int i = 0; i < plan::cluster_n; ++i) mask |= 1 << (cta.rank_m + i * plan::cluster_m);
 #pragma unroll
     for (int i = 0; i < share; ++i) {
-        int const box = block.rank_n * share + i;
-        char *to = block.stage(ring.stage) + box * plan::a_box_bytes;
+        int const box = cta.rank_n * share + i;
+        char *to = cta.stage(ring.stage) + box * plan::a_box_bytes;
         int first = k, second = tile.m + box * plan::a_box_rows;
-        void const *map = &block.maps.a[tile.phase];
+        void const *map = &cta.maps.a[tile.phase];
         if constexpr (plan::realign) {
-            map = &block.maps.a[box];
+            map = &cta.maps.a[box];
             second = tile.m / a_maps;
         } else if constexpr (!plan::a_k_major) {
             first = tile.m + box * plan::a_box_rows;
@@ -89,61 +89,61 @@ CUTLASS_DEVICE void load_a(Block const &block, Ring const &ring, uint64_t *full,
     }
 }
 
-CUTLASS_DEVICE void load_b(Block const &block, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
+CUTLASS_DEVICE void load_b(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
     constexpr int share = plan::b_boxes / plan::cluster_m;
     int const k = (tile.first_k + k_tile) * plan::tile_k - tile.shift;
     uint16_t mask = 0;
-    for (int i = 0; i < plan::cluster_m; ++i) mask |= 1 << (i + block.rank_n * plan::cluster_m);
+    for (int i = 0; i < plan::cluster_m; ++i) mask |= 1 << (i + cta.rank_n * plan::cluster_m);
 #pragma unroll
     for (int i = 0; i < share; ++i) {
-        int const box = block.rank_m * share + i;
+        int const box = cta.rank_m * share + i;
         int const at = tile.n + box * plan::b_box_rows;
         int const first = plan::b_k_major ? k : at, second = plan::b_k_major ? at : k;
-        char *to = block.stage(ring.stage) + plan::b_offset + box * plan::b_box_bytes;
+        char *to = cta.stage(ring.stage) + plan::b_offset + box * plan::b_box_bytes;
         if constexpr (plan::cluster_m > 1) {
-            cute::SM90_TMA_LOAD_MULTICAST_2D::copy(&block.maps.b, full + ring.stage, mask, plan::b_hint, to, first, second);
+            cute::SM90_TMA_LOAD_MULTICAST_2D::copy(&cta.maps.b, full + ring.stage, mask, plan::b_hint, to, first, second);
         } else {
-            cute::SM90_TMA_LOAD_2D::copy(&block.maps.b, full + ring.stage, plan::b_hint, to, first, second);
+            cute::SM90_TMA_LOAD_2D::copy(&cta.maps.b, full + ring.stage, plan::b_hint, to, first, second);
         }
     }
 }
 
-// A warp says to all blocks whose loads come here that it is done with a stage.
-CUTLASS_DEVICE void release(Block const &block, uint64_t *empty, int stage, int lane) {
+// A warp says to all CTAs whose loads come here that it is done with a stage.
+CUTLASS_DEVICE void release(Cta const &cta, uint64_t *empty, int stage, int lane) {
     if constexpr (sharing == 1) {
         if (lane == 0) ClusterBarrier::arrive(empty + stage);
     } else if (lane < sharing) {
-        int const m = lane < plan::cluster_m ? lane : block.rank_m;
-        int const n = lane < plan::cluster_m ? block.rank_n
-                                             : (block.rank_n + lane - plan::cluster_m + 1) % plan::cluster_n;
+        int const m = lane < plan::cluster_m ? lane : cta.rank_m;
+        int const n = lane < plan::cluster_m ? cta.rank_n
+                                             : (cta.rank_n + lane - plan::cluster_m + 1) % plan::cluster_n;
         ClusterBarrier::arrive(empty + stage, m + n * plan::cluster_m, 1);
     }
 }
 
-// Keeps the compiler from moving sums about while they are multiplied into.
-CUTLASS_DEVICE void fence(Sums (&sums)[own_blocks]) {
+// Keeps the compiler from moving accumulators about while they are multiplied into.
+CUTLASS_DEVICE void fence(Accumulator (&accumulators)[atoms]) {
 #pragma unroll
-    for (int i = 0; i < own_blocks; ++i) {
+    for (int i = 0; i < atoms; ++i) {
 #pragma unroll
-        for (int j = 0; j < plan::tile_n / 2; ++j) cute::warpgroup_fence_operand(sums[i][j]);
+        for (int j = 0; j < plan::tile_n / 2; ++j) cute::warpgroup_fence_operand(accumulators[i][j]);
     }
 }
 
-CUTLASS_DEVICE void clear(Sums (&sums)[own_blocks]) {
+CUTLASS_DEVICE void clear(Accumulator (&accumulators)[atoms]) {
 #pragma unroll
-    for (int i = 0; i < own_blocks; ++i) {
+    for (int i = 0; i < atoms; ++i) {
 #pragma unroll
-        for (int j = 0; j < plan::tile_n / 2; ++j) sums[i][j] = 0;
+        for (int j = 0; j < plan::tile_n / 2; ++j) accumulators[i][j] = 0;
     }
 }
 
-// Rounds sums once more, where operands have scales; where k is split, each block's share of them.
-CUTLASS_DEVICE void scale_by(Sums (&sums)[own_blocks], float scale) {
+// Rounds accumulators once more, where operands have scales; where k is split, each CTA's share of them.
+CUTLASS_DEVICE void scale_by(Accumulator (&accumulators)[atoms], float scale) {
     if constexpr (plan::scaled) {
 #pragma unroll
-        for (int i = 0; i < own_blocks; ++i) {
+        for (int i = 0; i < atoms; ++i) {
 #pragma unroll
-            for (int j = 0; j < plan::tile_n / 2; ++j) sums[i][j] *= scale;
+            for (int j = 0; j < plan::tile_n / 2; ++j) accumulators[i][j] *= scale;
         }
     }
 }
