@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from legalsat.block_plan import BlockPlan, block_from_json
+from legalsat.errors import LegalSatError
 from legalsat.gemm import Gemm
 from legalsat.lazily import Lazily
 from legalsat.options import ProductBackend
@@ -26,6 +27,7 @@ from legalsat.plan import (
 from legalsat.printable import printable
 from legalsat.product_cost import ProductCost
 from legalsat.product_kernel import ProductKernel
+from legalsat.program.kernel import KernelProgram
 from legalsat.program.pipeline import Pipeline
 from legalsat.targets import Target, target
 from legalsat.units.mma import Mma
@@ -154,8 +156,21 @@ class GemmPlan:
         return Lazily(candidates_of(self))
 
     @property
+    def program(self) -> KernelProgram:
+        """The program of the kernel: what each role does, once for all tiles and CTAs. It is what "cute" prints.
+
+        Raises:
+            LegalSatError: there is no kernel.
+        """
+        from legalsat.extract.kernels.kernel_program import printed_program  # noqa: PLC0415 - what builds programs needs plans
+
+        if self.kernel is None:
+            raise LegalSatError(f"{self.operator} on {self.target} has no kernel with a program; read plan.pipeline")
+        return printed_program(self.kernel, self.operator.out_dtype.bytes)
+
+    @property
     def pipeline(self) -> Pipeline:
-        """The program of the kernel: roles, barriers, and the operations of each role in order.
+        """What each role of each CTA does by the program, operation by operation, which is what is proven.
 
         Raises:
             LegalSatError: there is no kernel, and operands do not arrive by boxes, or no matrix unit reads them.

@@ -11,9 +11,10 @@ import legalsat as ls
 from legalsat.analyses.protocol import typestate
 from legalsat.analyses.protocol.pipeline_unroll import unroll
 from legalsat.analyses.protocol.typestate_pairs import paired
-from legalsat.extract.kernels.kernel_program import kernel_program
+from legalsat.extract.kernels.kernel_program import kernel_program, printed_program
 from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.product_kernel import ProductKernel
+from legalsat.program.kernel_text import program_lines
 from legalsat.program.pipeline import (
     Advance,
     Commit,
@@ -29,7 +30,6 @@ from legalsat.program.pipeline import (
     Wait,
     walk,
 )
-from legalsat.program.pipeline_text import role_lines
 from legalsat.targets import target
 
 H200 = target("h200")
@@ -147,14 +147,10 @@ def test_consumers_in_turn_go_on_where_the_other_got_to() -> None:
     assert not any(isinstance(op, Advance) and op.by == 0 for role in program.roles for op in walk(role.body))
 
 
-def test_roles_that_differ_in_a_number_are_told_once() -> None:
+def test_a_program_is_told_once_for_all_consumers_and_ctas() -> None:
     kernel = next(one for _, one in product_kernels(PRODUCTS[1], H200) if one.split == 3 and one.warpgroups == 2)
-    told = dict(role_lines(kernel_program(kernel, 2)))
-    assert list(told) == [
-        "setup, one thread",
-        "consumers i = 0, 1, 4 warps, in each CTA of rank r = 0, 1, 2",
-        "producer, 4 warps, in each CTA of rank r = 0, 1, 2",
-    ]
-    consumers = told["consumers i = 0, 1, 4 warps, in each CTA of rank r = 0, 1, 2"]
-    assert any("into accumulator i" in line for line in consumers)
-    assert "if k-tiles left over is r + 1 or more:" in consumers
+    told = dict(program_lines(printed_program(kernel, 2)))
+    assert list(told) == ["one thread", "all warps", "consumers i = 0, 1, 4 warps each", "producer, one thread"]
+    consumers = told["consumers i = 0, 1, 4 warps each"]
+    assert "  multiply A[multiplied] by B[multiplied] into accumulator i, by wgmma" in consumers
+    assert not any("{" in line for lines in told.values() for line in lines)

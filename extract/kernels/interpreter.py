@@ -15,7 +15,6 @@ from typing import Any
 
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.interpreted_memory import Cta, Launched, Tile
-from legalsat.extract.kernels.kernel_program import printed_program
 from legalsat.gemm_plan import GemmPlan
 from legalsat.program import kernel as k
 from legalsat.program.kernel import KernelProgram
@@ -63,13 +62,12 @@ def interpret(
         Stuck: a role waits for what never comes.
         LegalSatError: the plan has no kernel; or the program writes beside C, or not all of C.
     """
-    if plan.kernel is None:
-        raise LegalSatError(f"{plan.operator} on {plan.target} has no kernel with a program; name a target with wgmma")
-    program = program or printed_program(plan.kernel, plan.operator.out_dtype.bytes)
+    own = plan.program
+    assert plan.kernel is not None
     launched = Launched(plan.operator, plan.kernel, a, b, clusters)
     drawn = random.Random(seed)
     for number in range(launched.clusters):
-        _Cluster(launched, program, number, drawn).run()
+        _Cluster(launched, program or own, number, drawn).run()
     return launched.result()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,7 +26,6 @@ from legalsat.program.pipeline import (
     Read,
     Registers,
     Relinquish,
-    Role,
     Start,
     Store,
     Sync,
@@ -41,39 +39,12 @@ INDENT = "  "
 
 
 def role_lines(pipeline: Pipeline) -> Iterator[tuple[str, list[str]]]:
-    """Yield for each role who it is, and what it does; roles that differ in their number alone once."""
-    found: dict[tuple[str, ...], list[Role]] = {}
+    """Yield for each role who it is, and what it does."""
     for role in pipeline.roles:
-        found.setdefault((_kind(role), str(role.warps), *_numbered(role)), []).append(role)
-    for (kind, _, *steps), roles in found.items():
-        first = roles[0]
-        warps = f"{first.warps} warp{'s' * (first.warps != 1)}" if first.warps else "one thread"
-        several = f", {first.instances} times" if first.instances > 1 else ""
-        names = list(dict.fromkeys(role.name for role in roles))
-        numbers = ", ".join(name.removeprefix(kind).strip() for name in names)
-        name = f"{kind}s i = {numbers}" if names[1:] else first.name
-        ctas = sorted({cta for role in roles for cta in role.ctas})
-        where = f", in CTA {', '.join(map(str, ctas))} alone" if ctas and len(roles) == len(names) else ""
-        each = f", in each CTA of rank r = {', '.join(map(str, ctas))}" if ctas and not where else ""
-        lines = steps if names[1:] or each else list(_lines(first.body, ""))
-        yield f"{name}, {warps}{several}{where}{each}", lines
-
-
-_NUMBER = re.compile(r".* (\d+)")
-
-
-def _kind(role: Role) -> str:
-    """Return a role's name without its number."""
-    return role.name.rpartition(" ")[0] if _NUMBER.fullmatch(role.name) else role.name
-
-
-def _numbered(role: Role) -> Iterator[str]:
-    """Yield what a role does, with i for its number and r for the rank of its CTA."""
-    number = _NUMBER.fullmatch(role.name)
-    for line in _lines(role.body, ""):
-        named = re.sub(rf"\b(accumulator |turn |rows |[A-Z]){number[1]}\b", r"\1i", line) if number else line
-        ranked = f"left over is {role.ctas[0] + 1} or more" if len(role.ctas) == 1 else ""
-        yield named.replace(ranked, "left over is r + 1 or more") if ranked else named
+        warps = f"{role.warps} warp{'s' * (role.warps != 1)}" if role.warps else "one thread"
+        several = f", {role.instances} times" if role.instances > 1 else ""
+        where = f", in CTA {', '.join(map(str, role.ctas))} alone" if role.ctas else ""
+        yield f"{role.name}, {warps}{several}{where}", list(_lines(role.body, ""))
 
 
 def _lines(body: tuple[Operation, ...], indent: str) -> Iterator[str]:
@@ -83,12 +54,13 @@ def _lines(body: tuple[Operation, ...], indent: str) -> Iterator[str]:
             yield from _lines(op.body, indent + INDENT)
 
 
-def _of(ring: str, at: At) -> str:
+def of_item(ring: str, at: At) -> str:
+    """Return an item of a ring in words."""
     return f"{ring}[{at}]" if at.cursor else ring
 
 
 def _by(op: Load | Store) -> str:
-    return f" by {_of(op.map, op.map_at)}" if op.map else ""
+    return f" by {of_item(op.map, op.map_at)}" if op.map else ""
 
 
 def words(op: Operation) -> str:
@@ -112,28 +84,30 @@ def _guard(op: Guard) -> str:
 
 _WORDS: dict[type, Callable[[Any], str]] = {
     Start: lambda op: f"start {op.barrier}",
-    Wait: lambda op: f"wait for {_of(op.barrier, op.at)}" + ", the turn before" * op.before,
+    Wait: lambda op: f"wait for {of_item(op.barrier, op.at)}" + ", the turn before" * op.before,
     Arrive: lambda op: (
-        f"arrive on {_of(op.barrier, op.at)}"
+        f"arrive on {of_item(op.barrier, op.at)}"
         + f", {op.count} times" * (op.count > 1)
         + f" of CTA {op.cta:+}" * bool(op.cta)
     ),
-    Expect: lambda op: f"expect {op.bytes} bytes on {_of(op.barrier, op.at)}" + " without arriving" * (not op.arrives),
+    Expect: lambda op: (
+        f"expect {op.bytes} bytes on {of_item(op.barrier, op.at)}" + " without arriving" * (not op.arrives)
+    ),
     Load: lambda op: (
-        f"load {op.bytes} bytes into {_of(op.buffer, op.at)}"
+        f"load {op.bytes} bytes into {of_item(op.buffer, op.at)}"
         + f" for CTAs {op.mask:#b}" * (op.mask != 1)
         + _by(op)
         + f", counted on {op.barrier}"
     ),
-    CopyIn: lambda op: f"copy {op.bytes} bytes into {_of(op.buffer, op.at)} asynchronously",
-    CopyArrive: lambda op: f"arrive on {_of(op.barrier, op.at)} when the copies are done",
-    Store: lambda op: f"{'add' if op.reduces else 'store'} {op.bytes} bytes of {_of(op.buffer, op.at)}" + _by(op),
-    Read: lambda op: f"read {_of(op.buffer, op.at)}" + f" of CTA {op.cta:+}" * bool(op.cta),
-    Write: lambda op: f"write {_of(op.buffer, op.at)}",
-    Multiply: lambda op: f"multiply {' by '.join(_of(*one) for one in op.reads)} into {op.sums}, by {op.unit}",
+    CopyIn: lambda op: f"copy {op.bytes} bytes into {of_item(op.buffer, op.at)} asynchronously",
+    CopyArrive: lambda op: f"arrive on {of_item(op.barrier, op.at)} when the copies are done",
+    Store: lambda op: f"{'add' if op.reduces else 'store'} {op.bytes} bytes of {of_item(op.buffer, op.at)}" + _by(op),
+    Read: lambda op: f"read {of_item(op.buffer, op.at)}" + f" of CTA {op.cta:+}" * bool(op.cta),
+    Write: lambda op: f"write {of_item(op.buffer, op.at)}",
+    Multiply: lambda op: f"multiply {' by '.join(of_item(*one) for one in op.reads)} into {op.sums}, by {op.unit}",
     Commit: lambda op: f"commit the {op.family} group",
     WaitGroup: _wait_group,
-    CommitTo: lambda op: f"have tcgen05 arrive on {_of(op.barrier, op.at)} when it is done",
+    CommitTo: lambda op: f"have tcgen05 arrive on {of_item(op.barrier, op.at)} when it is done",
     UseSums: lambda op: f"take {op.sums}",
     Fence: lambda op: f"fence {op.kind}",
     Sync: lambda op: f"{'meet' if op.waits else 'arrive'} at {op.name}" + f" with {op.cursor}" * bool(op.cursor),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from legalsat.extract.kernels.product_maps import maps_of
 from legalsat.gemm_plan import GemmPlan
 from legalsat.product_kernel import ProductKernel
-from legalsat.program.pipeline_text import role_lines
+from legalsat.program.kernel_text import program_lines
 from legalsat.view.show import PLAIN, Look, byte_count, duration, table
 from legalsat.view.show_block import by, cost_lines, mma_lines, show_block_plan
 
@@ -24,7 +24,7 @@ def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
         ("matrix unit", mma_lines(plan.mma, plan.kernel.operands)),
         (
             "program",
-            [line for who, steps in role_lines(plan.pipeline) for line in (f"  {who}", *map("    {}".format, steps))],
+            [line for who, steps in program_lines(plan.program) for line in (f"  {who}", *map("    {}".format, steps))],
         ),
         ("predicted cost", cost_lines(plan.cost)),
         ("kernels considered", _considered(plan)),
