@@ -1,9 +1,10 @@
-"""The laws of rewriting, in `LAWS`."""
+"""The laws of rewriting: of movements in `LAWS`, of products in `PRODUCT_LAWS`."""
 
 from types import ModuleType
 
 from legalsat.law import Law
-from legalsat.rules.rewrites import means, modes, words
+from legalsat.rules.rewrites import means, modes, products, words
+from legalsat.terms.trees import TermLaw
 
 
 def laws_in(*modules: ModuleType) -> tuple[Law, ...]:
@@ -12,3 +13,4 @@ def laws_in(*modules: ModuleType) -> tuple[Law, ...]:
 
 
 LAWS = laws_in(modes, words, means)
+PRODUCT_LAWS = tuple(value for value in vars(products).values() if isinstance(value, TermLaw))

@@ -6,22 +6,13 @@ is `move`: its means, its word, its modes.
 
 from __future__ import annotations
 
-import json
-import logging
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from egglog import bindings
 
 from legalsat.access import Access, Mode
-from legalsat.law import Equation, Guard, Int, Law, Slot
+from legalsat.law import Equation, Law, Slot
+from legalsat.terms.graph import Nodes, Saturated, guard_text, number_text
 
-MOST_GRAPHS = 16
-# egglog tells its logger of every rule; only where nobody has said what is wanted of it.
-if logging.getLogger("egglog").level == logging.NOTSET:
-    logging.getLogger("egglog").setLevel(logging.WARNING)
 SORTS = """
 (sort Modes) (sort Movement) (sort Root)
 (constructor nil () Modes)
@@ -55,52 +46,18 @@ def _rewrites(equation: Equation) -> Iterator[str]:
         before, after = equation.words or ("word", "word")
         means, then = (f'"{name}"' for name in equation.means) if equation.means else ("means", "means")
         left, right = f"(move {means} {before} {left})", f"(move {then} {after} {right})"
-    guards = " ".join(map(_guard, equation.guards))
+    guards = " ".join(map(guard_text, equation.guards))
     yield f"(rewrite {left} {right}{f' :when ({guards})' if guards else ''} :ruleset laws)"
 
 
 def _chain(slots: Iterable[Slot]) -> str:
     chain = "rest"
     for slot in reversed(tuple(slots)):
-        chain = f"(link {' '.join(map(_number, slot))} {chain})"
+        chain = f"(link {' '.join(map(number_text, slot))} {chain})"
     return chain
 
 
-def _number(number: Int) -> str:
-    if number.operator in {"name", "constant"}:
-        return number.name or str(number.constant)
-    operator = {"//": "/"}.get(number.operator, number.operator)
-    return f"({operator} {' '.join(map(_number, number.operands))})"
-
-
-def _guard(guard: Guard) -> str:
-    relation = {"==": "="}.get(guard.relation, guard.relation)
-    return f"({relation} {_number(guard.left)} {_number(guard.right)})"
-
-
-class _Declared(threading.local):
-    """Graphs that know sorts and rules. Terms are pushed onto them and popped, since declaring takes longest.
-
-    egglog binds a graph to the thread that made it, so each thread has its own.
-    """
-
-    def __init__(self) -> None:
-        self._graphs: dict[str, Any] = {}
-
-    def graph(self, declarations: str) -> Any:
-        if declarations not in self._graphs:
-            if len(self._graphs) >= MOST_GRAPHS:
-                self._graphs.clear()
-            graph = bindings.EGraph()
-            graph.run_program(*graph.parse_program(SORTS + declarations))
-            self._graphs[declarations] = graph
-        return self._graphs[declarations]
-
-
-_DECLARED = _Declared()
-
-
-class Graph:
+class Graph(Saturated):
     """An e-graph for some laws and facts; use as a context manager, one at a time.
 
     Args:
@@ -109,52 +66,27 @@ class Graph:
     """
 
     def __init__(self, laws: Iterable[Law], facts: str = "") -> None:
-        self._graph = _DECLARED.graph(program(laws) + facts)
-
-    def __enter__(self) -> Graph:
-        self._run("(push)")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._run("(pop)")
-
-    def _run(self, text: str) -> Any:
-        return self._graph.run_program(*self._graph.parse_program(text))
+        super().__init__(SORTS + program(laws) + facts)
 
     def add(self, number: int, access: Access) -> None:
         """Put an access in, as the root of that number."""
-        self._run(f"(root {number} {term(access)})")
+        self.run(f"(root {number} {term(access)})")
 
     def union(self, one: Access, other: Access) -> None:
         """State that two accesses are equal."""
-        self._run(f"(union {term(one)} {term(other)})")
+        self.run(f"(union {term(one)} {term(other)})")
 
     def equal(self, one: Access, other: Access) -> bool:
         """Whether both are in the graph and in one class."""
-        try:
-            self._run(f"(check (= {term(one)} {term(other)}))")
-        except bindings.EggSmolError:
-            return False
-        return True
-
-    def step(self) -> bool:
-        """Apply every law once, everywhere; return whether anything is new."""
-        return bool(self._run("(run-schedule (run laws))")[-1].report.updated)
+        return self.holds(f"(= {term(one)} {term(other)})")
 
     def learn(self) -> None:
         """Derive every fact."""
-        self._run("(run-schedule (saturate (run facts)))")
+        self.run("(run-schedule (saturate (run facts)))")
 
     def read(self) -> Classes:
         """Return what the graph holds."""
-        nodes = json.loads(self._graph.serialize([]).to_json())["nodes"]
-        return Classes.of({name: (n["op"], n["children"], n["eclass"]) for name, n in nodes.items()})
-
-    @property
-    def size(self) -> int:
-        """Number of nodes, numbers among them not counted."""
-        sizes = self._run("(print-size)")[-1]
-        return sum(count for _, count in sizes.sizes)
+        return Classes.of(self.nodes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +106,7 @@ class Classes:
     facts: Mapping[str, Mapping[str, int]]
 
     @staticmethod
-    def of(nodes: Mapping[str, tuple[str, list[str], str]]) -> Classes:
+    def of(nodes: Nodes) -> Classes:
         """Return the contents from nodes: name -> (function, arguments, class)."""
         links: dict[str, list[tuple[Mode, str] | None]] = {}
         moves: dict[str, list[tuple[str, int, str]]] = {}

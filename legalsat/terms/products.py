@@ -1,0 +1,41 @@
+"""What terms of products are made of. C = A B^T, where A has m rows and B has n, of k elements each.
+
+Matrices are values that lie somewhere; a kernel is what is left when nothing has to be replaced any more:
+
+- `operand(name, major, whole)`: the user's matrix, "K" or "MN" the axis along which its elements lie side by side;
+  `whole` is 1 where a tensor map describes it, so that all lines begin at whole granules of 16 bytes.
+- `at(major, x)`: the values of x, lying along `major` in whole granules. Something has to bring them there.
+- `pad(x)`, `transpose(x)`: a copy of x in whole granules, along the same axis or the other one, made in front.
+- `product(size, a, b)`: C, of operands of `size` bytes an element. `flip(c)`: C^T.
+- `multiply(a, b)`: C, of tiles that boxes bring. `shift(a, b)`: C, of rows of A that are brought from the granule in
+  which they begin, whatever is there, and of B brought as many elements before its first, where it is zero.
+  `realign(a, b)`: C, of rows of A that are shifted in registers to where they begin.
+- `store(down, across, c)`: C in memory. `across` says how its rows lie there, and `down` its columns: 0 apart, 1 side
+  by side, 2 side by side in whole granules.
+- `boxes(c)`, `rows(c)`: C stored row by row by the copy engine, or by threads. `accumulators(down, across, c)`: by way
+  of all accumulators of a tile in shared memory. `joined(down, across, ways, c)`: the same of the sum of products of
+  slices of k, as many as the open number `ways` will be.
+"""
+
+from __future__ import annotations
+
+from legalsat.terms.trees import Constructor
+
+WAYS = "ways"  # the open number of slices of k
+
+operand = Constructor("operand", ("String", "String", "i64"))
+at = Constructor("at", ("String", "Term"), kernel=False)
+pad = Constructor("pad", ("Term",))
+transpose = Constructor("transpose", ("Term",))
+product = Constructor("product", ("i64", "Term", "Term"), kernel=False)
+flip = Constructor("flip", ("Term",), kernel=False)
+multiply = Constructor("multiply", ("Term", "Term"))
+shift = Constructor("shift", ("Term", "Term"))
+realign = Constructor("realign", ("Term", "Term"))
+store = Constructor("store", ("i64", "i64", "Term"), kernel=False)
+boxes = Constructor("boxes", ("Term",))
+rows = Constructor("rows", ("Term",))
+accumulators = Constructor("accumulators", ("i64", "i64", "Term"))
+joined = Constructor("joined", ("i64", "i64", "String", "Term"))
+
+CONSTRUCTORS = tuple(value for value in list(vars().values()) if isinstance(value, Constructor))

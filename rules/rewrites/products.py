@@ -1,0 +1,125 @@
+"""Laws of products: what else C = A B^T equals. Rules say which of it is legal, the cost which is best.
+
+Whole means in lines that begin at whole granules of 16 bytes, as tensor maps need them.
+"""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from legalsat.options import MAJORS
+from legalsat.terms.products import (
+    WAYS,
+    accumulators,
+    at,
+    boxes,
+    flip,
+    joined,
+    multiply,
+    operand,
+    pad,
+    product,
+    realign,
+    rows,
+    shift,
+    store,
+    transpose,
+)
+from legalsat.terms.trees import TermEquation, Variable, term_law
+
+Equations: TypeAlias = Iterator[TermEquation]
+
+SIZES = (1, 2, 4)  # bytes of elements
+APART, SIDE_BY_SIDE, WHOLE = 0, 1, 2  # how lines of C lie
+
+
+def _readable(size: int) -> tuple[str, ...]:
+    """Return the axes along which tiles may lie for the matrix unit, which transposes 16-bit types alone."""
+    return MAJORS if size == 2 else MAJORS[:1]
+
+
+@term_law
+def transpose_product(size: Variable, a: Variable, b: Variable) -> Equations:
+    """A B^T  =  (B A^T)^T"""
+    yield TermEquation(product(size, a, b), flip(product(size, b, a)))
+
+
+@term_law
+def store_transposed(down: Variable, across: Variable, c: Variable) -> Equations:
+    """C^T stored along its columns  =  C stored along its rows, and the other way round"""
+    yield TermEquation(store(down, across, flip(c)), store(across, down, c))
+
+
+@term_law
+def store_by_boxes(down: Variable, c: Variable) -> Equations:
+    """C in whole rows  =  C by boxes"""
+    yield TermEquation(store(down, WHOLE, c), boxes(c))
+
+
+@term_law
+def store_by_rows(down: Variable, c: Variable) -> Equations:
+    """C in rows side by side  =  C by threads, a granule each but for the ends of rows"""
+    for across in (SIDE_BY_SIDE, WHOLE):
+        yield TermEquation(store(down, across, c), rows(c))
+
+
+@term_law
+def store_by_accumulators(down: Variable, across: Variable, c: Variable) -> Equations:
+    """C stored  =  C by threads, along rows or columns, by way of all accumulators of a tile in shared memory"""
+    yield TermEquation(store(down, across, c), accumulators(down, across, c))
+
+
+@term_law
+def split_k(down: Variable, across: Variable, c: Variable) -> Equations:
+    """A B^T by accumulators  =  the sum over s of A[:, s] B[:, s]^T by accumulators, for any number of slices s of k"""
+    yield TermEquation(accumulators(down, across, c), joined(down, across, WAYS, c))
+
+
+@term_law
+def multiply_whole(a: Variable, b: Variable) -> Equations:
+    """A B^T  =  A B^T of tiles by boxes, with A and B whole along an axis that the matrix unit reads"""
+    for size in SIZES:
+        for first in _readable(size):
+            for second in _readable(size):
+                yield TermEquation(product(size, a, b), multiply(at(first, a), at(second, b)))
+
+
+@term_law
+def shift_k(name: Variable, b: Variable) -> Equations:
+    """A B^T  =  [F A] [0 B]^T row by row of A, where F is what lies in its granule before it, and 0 as wide"""
+    a = operand(name, "K", 0)
+    for size in SIZES:
+        if "MN" in _readable(size):  # then boxes of B begin at any k
+            yield TermEquation(product(size, a, b), shift(a, at("MN", b)))
+
+
+@term_law
+def realign_in_registers(name: Variable, b: Variable) -> Equations:
+    """A B^T  =  A B^T with A's rows brought from the granule where each begins, and shifted in registers"""
+    a = operand(name, "K", 0)
+    for size in SIZES:
+        for second in _readable(size):
+            yield TermEquation(product(size, a, b), realign(a, at(second, b)))
+
+
+@term_law
+def as_it_lies(name: Variable) -> Equations:
+    """X whole along an axis  =  X, where it lies so"""
+    for major in MAJORS:
+        lies = operand(name, major, 1)
+        yield TermEquation(at(major, lies), lies)
+
+
+@term_law
+def pad_first(name: Variable) -> Equations:
+    """X whole along an axis  =  X copied to a longer pitch, where it lies along that axis"""
+    for major in MAJORS:
+        lies = operand(name, major, 0)
+        yield TermEquation(at(major, lies), pad(lies))
+
+
+@term_law
+def transpose_first(name: Variable, whole: Variable) -> Equations:
+    """X whole along an axis  =  X copied with its axes exchanged, where it lies along the other one"""
+    for major, other in (MAJORS, MAJORS[::-1]):
+        lies = operand(name, other, whole)
+        yield TermEquation(at(major, lies), transpose(lies))

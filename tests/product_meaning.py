@@ -1,0 +1,143 @@
+"""What terms of products mean, on whole numbers: matrices as they lie in memory, and C as it is stored.
+
+Kernels read as the hardware does: boxes begin at whole granules, rows that do not are read from the granule before,
+and what a matrix unit cannot read is an `Unreadable`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from legalsat.terms.trees import Part, Term
+
+GRANULE = 16
+
+
+class Unreadable(Exception):
+    """A kernel asks for what the hardware does not do."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Values (rows, k) in memory: lines along `major`, the first at `base`, `pitch` elements apart, others around."""
+
+    memory: np.ndarray
+    base: int
+    pitch: int
+    major: str
+    shape: tuple[int, int]
+    size: int
+
+    @property
+    def granule(self) -> int:
+        return GRANULE // self.size
+
+    @property
+    def whole(self) -> bool:
+        lines = self.shape[0] if self.major == "K" else self.shape[1]
+        return self.base % self.granule == 0 and (lines == 1 or self.pitch % self.granule == 0)
+
+    @property
+    def values(self) -> np.ndarray:
+        rows, depth = (np.arange(extent) for extent in self.shape)
+        along_k = self.major == "K"
+        lines, inside = (rows[:, None], depth[None, :]) if along_k else (depth[None, :], rows[:, None])
+        found: np.ndarray = self.memory[self.base + lines * self.pitch + inside]
+        return found
+
+    def by_boxes(self) -> np.ndarray:
+        if not self.whole:
+            raise Unreadable("no tensor map describes lines that begin within a granule")
+        if self.major == "MN" and self.size != 2:
+            raise Unreadable("the matrix unit transposes 16-bit types alone")
+        return self.values
+
+
+def laid(values: np.ndarray, major: str, size: int, *, whole: bool, seed: int = 0) -> Matrix:
+    """Return values in memory among other numbers, in whole granules or not."""
+    granule, r = GRANULE // size, np.random.default_rng(seed)
+    lines, length = values.shape if major == "K" else values.T.shape
+    pitch = -(-length // granule) * granule + (0 if whole else int(r.integers(1, granule)))
+    base = granule * int(r.integers(1, 4)) + (0 if whole or (pitch % granule and lines > 1) else 1)
+    memory = r.integers(-9, 10, base + lines * pitch + granule)
+    found = Matrix(memory, base, pitch, major, (values.shape[0], values.shape[1]), size)
+    at = base + np.arange(lines)[:, None] * pitch + np.arange(length)[None, :]
+    memory[at] = values if major == "K" else values.T
+    return found
+
+
+@dataclass(frozen=True)
+class Stored:
+    """C in memory: its lines one after another, and whether they begin at whole granules; None where that is open."""
+
+    lines: list[int]
+    whole: bool | None
+
+    def agrees(self, other: Stored) -> bool:
+        return self.lines == other.lines and (None in (self.whole, other.whole) or self.whole == other.whole)
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """The operands' matrices, by name, and the numbers that were left open."""
+
+    operands: dict[str, Matrix]
+    open_numbers: dict[str, int] = field(default_factory=lambda: {"ways": 1})
+
+    def matrix(self, term: Part) -> Matrix:
+        assert isinstance(term, Term)
+        if term.name == "operand":
+            return self.operands[str(term.parts[0])]
+        inner = self.matrix(term.parts[-1])
+        other = {"K": "MN", "MN": "K"}[inner.major]
+        major = {"at": str(term.parts[0]), "pad": inner.major, "transpose": other}[term.name]
+        return laid(inner.values, major, inner.size, whole=True)
+
+    def product(self, term: Part, part: int = 0, parts: int = 1) -> np.ndarray:
+        """Return C, or what one of several parts of k adds to it."""
+        assert isinstance(term, Term)
+        if term.name == "flip":
+            return self.product(term.parts[0], part, parts).T
+        a, b = (self.matrix(one) for one in term.parts[-2:])
+        if term.name == "product":
+            return _summed(a.values, b.values, part, parts)
+        if term.name == "multiply":
+            return _summed(a.by_boxes(), b.by_boxes(), part, parts)
+        assert term.name in ("shift", "realign")
+        found = []
+        for row in range(a.shape[0]):
+            assert a.major == "K"
+            start = a.base + row * a.pitch
+            early = start % a.granule
+            read, columns = a.memory[start - early : start + a.shape[1]], b.by_boxes()
+            if term.name == "realign":
+                read = read[early:]
+            elif b.major == "K" and early % b.granule:
+                raise Unreadable("boxes of lines along k begin at whole granules")
+            else:
+                columns = np.hstack([np.zeros((b.shape[0], early), int), columns])
+            found.append(_summed(read[None, :], columns, part, parts))
+        return np.vstack(found)
+
+    def stored(self, term: Part) -> Stored:
+        assert isinstance(term, Term)
+        *numbers, inner = term.parts
+        if term.name in ("boxes", "rows"):
+            return Stored(self.product(inner).ravel().tolist(), True if term.name == "boxes" else None)
+        down, across = numbers[:2]
+        assert isinstance(down, int) and isinstance(across, int)
+        ways = self.open_numbers[str(numbers[2])] if term.name == "joined" else 1
+        found = sum((self.product(inner, part, ways) for part in range(ways)), np.zeros((), int))
+        if down and across:  # a single row or column, which lies either way
+            return Stored(found.ravel().tolist(), None)
+        return Stored((found if across else found.T).ravel().tolist(), max(down, across) == 2)
+
+
+def _summed(a: np.ndarray, b: np.ndarray, part: int, parts: int) -> np.ndarray:
+    assert a.shape[1] == b.shape[1]
+    each = -(-a.shape[1] // parts)
+    inside = slice(part * each, (part + 1) * each)
+    found: np.ndarray = a[:, inside] @ b[:, inside].T
+    return found
