@@ -125,7 +125,7 @@ EQUATIONS = [(law, equation) for law in PRODUCT_LAWS for equation in law.equatio
     ("law", "equation"), EQUATIONS, ids=[f"{law.name}-{law.equations.index(one)}" for law, one in EQUATIONS]
 )
 def test_both_sides_of_a_law_are_equal(law: TermLaw, equation: TermEquation) -> None:
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=12, deadline=None)
     @given(instances(equation))
     def equal(instance: tuple[Term, Meaning]) -> None:
         assert not differs(equation, *instance), law.name
@@ -165,7 +165,7 @@ STARTS = [
     for size in (1, 2)
     for major, whole in (("K", 0), ("K", 1), ("MN", 0), ("MN", 1))
     for other, also in (("K", 0), ("MN", 1))
-    for lines in ((0, 1), (0, 2), (2, 0))
+    for lines in ((0, 1), (2, 0))
 ]
 
 
@@ -188,6 +188,7 @@ def test_terms_that_the_e_graph_finds_are_the_product_and_search_finds_them_too(
     assert set(found) == by_search
     for one in found:
         assert meaning.stored(start).agrees(meaning.stored(one))
+    for one in found[::9]:
         term = start
         for step in derivation(start, one, PRODUCT_LAWS):
             law = next(law for law in PRODUCT_LAWS if law.name == step.law)

@@ -6,14 +6,14 @@ kernel's speed the first choice has: `python -m bench.gpu.gemm judge`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from legalsat.extract.cost.cost import NOMINAL
+from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_maps import laid, sides
 from legalsat.gemm import Gemm
 from legalsat.product_cost import ProductCost
@@ -38,8 +38,7 @@ SPLIT = 827.0  # nanoseconds in which a cluster meets twice
 ROUND = 2828.0  # nanoseconds until blocks that compute one tile each have made room for the next
 SPLIT_BYTES = 0.0511  # nanoseconds a byte of sums, to write them and to add up what others wrote
 OVERLAP = 2.26  # the norm in which what happens at once adds up
-
-Numbers = NDArray[Any]
+ROUNDING = 0.1  # of predicted nanoseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +58,14 @@ class Products:
         rows, columns, depth = (np.atleast_1d(np.asarray(extent, dtype=np.float64)) for extent in (m, n, k))
         return Products(rows, columns, depth, gemm.dtype.bytes, gemm.out_dtype.bytes, gemm.constant_b)
 
+    def taken(self, some: list[int]) -> Products:
+        """Return some of the products."""
+        return replace(self, m=self.m[some], n=self.n[some], k=self.k[some])
+
 
 def kernel_cost(gemm: Gemm, kernel: ProductKernel, target: Target) -> ProductCost:
     """Return what a kernel is predicted to take, and of what that consists."""
-    parts = _parts(Products.like(gemm, gemm.m, gemm.n, gemm.k), [kernel], target)
+    parts = _parts(Products.like(gemm, gemm.m, gemm.n, gemm.k), KernelColumns.of((kernel,)), target)
     numbers = {name: round(float(part.flat[0]), 1) for name, part in parts._asdict().items()}
     return ProductCost(**numbers, padding_bytes=_relaid(gemm, kernel), shared_bytes=kernel.shared_bytes)
 
@@ -87,31 +90,50 @@ class Parts(NamedTuple):
     relayouts: Numbers
 
 
-def kernel_times(products: Products, kernels: Sequence[ProductKernel], target: Target) -> NDArray[np.float64]:
+def kernel_times(products: Products, kernels: KernelColumns, target: Target) -> NDArray[np.float64]:
     """Return nanoseconds, one row for each product and one column for each kernel."""
     rounded: NDArray[np.float64] = np.asarray(np.round(_parts(products, kernels, target).nanoseconds, 1), np.float64)
     return rounded
 
 
-def _parts(products: Products, kernels: Sequence[ProductKernel], target: Target) -> Parts:
+def least_times(products: Products, passes: tuple[bool, bool], target: Target) -> NDArray[np.float64]:
+    """Return nanoseconds that no kernel is below, for each product: all processors multiply, and each byte moves once.
+
+    Args:
+        products: of one class.
+        passes: whether A is laid out anew first, and B.
+        target: the GPU.
+    """
+    device = target.device or NOMINAL
+    bandwidth, size = device.memory_bandwidth / 1e9, products.size
+    m, n, k = products.m, products.n, products.k
+    compute = m * n * k * size / 4096 * _slower(target) / device.processors / CLOCK
+    moved = ((m + n) * k * size + m * n * products.result_size) / (bandwidth * DRAM_SHARE)
+    relayouts = sum(
+        2 * extent * k * size / (bandwidth * RELAYOUT_SHARE) + RELAYOUT_LAUNCH
+        for extent, one, spared in ((m, passes[0], False), (n, passes[1], products.constant_b))
+        if one and not spared
+    )
+    return np.asarray((compute**OVERLAP + moved**OVERLAP) ** (1 / OVERLAP) + LAUNCH + relayouts - ROUNDING, np.float64)
+
+
+def _slower(target: Target) -> float:
+    """Return how many times as long a processor multiplies as those that the rates were fitted on."""
+    return FLOPS * target.device.processors / target.device.bf16_flops if target.device else 1.0
+
+
+def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     """Return nanoseconds, rows for products and columns for kernels."""
-
-    def column(values: list[Any]) -> Numbers:
-        return np.array(values)[None, :]
-
     device = target.device or NOMINAL
     processors, bandwidth = device.processors, device.memory_bandwidth / 1e9
-    size, result_size = products.size, products.result_size
-    swapped = column([one.swapped for one in kernels])
+    size, result_size, swapped = products.size, products.result_size, kernels.swapped
     m, n, k = (extent[:, None] for extent in (products.m, products.n, products.k))
     m, n = np.where(swapped, n, m), np.where(swapped, m, n)
-    rows, columns, depth = (column([one.tile[axis] for one in kernels]) for axis in range(3))
-    down, across = (column([one.cluster[axis] for one in kernels]) for axis in range(2))
-    split, stages, own = (column([getattr(one, name) for one in kernels]) for name in ("split", "stages", "blocks"))
-    in_registers = column([one.realign == "registers" for one in kernels])
-    phases = column([one.phases if one.realign == "tiles" else 1 for one in kernels])
-    together = column([one.cluster_blocks for one in kernels])
-    at_once = column([device.clusters_at_once(one.cluster_blocks) * one.cluster_blocks * one.blocks for one in kernels])
+    rows, columns, depth, own, phases = kernels.rows, kernels.columns, kernels.depth, kernels.blocks, kernels.phases
+    down, across, split, in_registers = kernels.down, kernels.across, kernels.split, kernels.in_registers
+    together = down * across * split
+    fitting = np.array([0, *(device.clusters_at_once(count) * count for count in range(1, together.max() + 1))])
+    at_once = fitting[together] * own
 
     clusters = phases * _ceil(_ceil(m, phases), rows * down) * _ceil(n, columns * across)
     tiles = clusters * together
@@ -119,18 +141,15 @@ def _parts(products: Products, kernels: Sequence[ProductKernel], target: Target)
     rounds = _ceil(tiles, at_once)
     resident = np.minimum(own, _ceil(tiles, processors))
     busy = np.minimum(tiles, processors)
-    slower = FLOPS * processors / target.device.bf16_flops if target.device else 1.0
-    cycles = rows * columns * depth * size / 4096 * slower
+    cycles = rows * columns * depth * size / 4096 * _slower(target)
     cycles = cycles * np.where(in_registers, REALIGNED + REALIGNED_COLUMNS / columns, 1.0)
     shares = ((rows / across, m), (columns / down, n))  # lines that a block loads, and of how many
     loaded = sum(share for share, _ in shares) * depth * size
     turn = np.maximum(cycles * resident, loaded * resident / LOAD_BYTES * (0.5 + 0.5 * busy / processors)) + STEP_CYCLES
-    latency = 1100.0 * CLOCK / stages  # of a stage, from released to full
-    hidden = np.select(
-        [column([one.alternate for one in kernels]), column([one.deferred > 0 for one in kernels]), rounds > 1],
-        [0.15, 0.1 + 0.9 / rounds, 0.8],
-        1.0,
-    )
+    latency = 1100.0 * CLOCK / kernels.stages  # of a stage, from released to full
+    hidden = np.where(rounds > 1, 0.8, 1.0)
+    hidden = np.where(kernels.deferred, 0.1 + 0.9 / rounds, hidden)
+    hidden = np.where(kernels.alternate, 0.15, hidden)
     store = rows * columns * result_size / STORED_BYTES * hidden
     # Processors that read the same little get it sooner than the cache could give each something else.
     weighed = sum(share * np.where(extent * k * size < LITTLE_BYTES, LITTLE_SHARE, 1.0) for share, extent in shares)
@@ -139,12 +158,12 @@ def _parts(products: Products, kernels: Sequence[ProductKernel], target: Target)
     moved = ((m + n) * k * size + m * n * result_size) / (bandwidth * DRAM_SHARE)
     total = (compute**OVERLAP + moved**OVERLAP + from_cache**OVERLAP) ** (1 / OVERLAP) + LAUNCH
     joined = np.where(split > 1, rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES), 0.0)
-    again = np.where(column([one.store == "sums" for one in kernels]), (rounds - 1) * ROUND, 0.0)
+    again = np.where(kernels.by_sums, (rounds - 1) * ROUND, 0.0)
     relayouts = np.zeros_like(total)
     for side, extent in enumerate((m, n)):
         # A weight is B, which a kernel that computes C^T takes for its A.
         spared = (swapped if side == 0 else ~swapped) & products.constant_b
-        passes = column([one.relayouts[side] != "none" for one in kernels]) & ~spared
+        passes = (kernels.relaid_b if side else kernels.relaid_a) & ~spared
         relayouts = relayouts + passes * (2 * extent * k * size / (bandwidth * RELAYOUT_SHARE) + RELAYOUT_LAUNCH)
     return Parts(
         total + joined + again + relayouts,

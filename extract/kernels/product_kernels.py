@@ -1,4 +1,4 @@
-"""Kernels that compute a product on wgmma, cheapest first: what can be done about each operand, times every tile.
+"""Kernels that compute a product on wgmma, cheapest first: forms by laws, times every number that is open in them.
 
 An operand that no tensor map describes is mended in one of several ways, which cost a pass over it, bandwidth of
 shared memory, or tiles that are not full. Every map of a kernel returned is legal by the rules.
@@ -10,42 +10,31 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice, product
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.analyses.matrix_layout import matrix_operand, tile_layout
 from legalsat.dtypes import DType
-from legalsat.extract.cost.kernel_cost import Products, kernel_times
-from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, by_rows, result_map, source_maps
+from legalsat.extract.cost.kernel_columns import KernelColumns
+from legalsat.extract.cost.kernel_cost import Products, kernel_times, least_times
+from legalsat.extract.kernels.product_forms import Facts, Form, forms_of, steps_to
+from legalsat.extract.kernels.product_maps import ROW_BYTES, by_rows, result_map, source_maps
+from legalsat.extract.kernels.product_numbers import MOST_STAGES, NARROW, Asked, Table, table_of
 from legalsat.gemm import Gemm
-from legalsat.logic import round_up
 from legalsat.options import Major
-from legalsat.product_kernel import WIDE_BOX, ProductKernel
+from legalsat.product_kernel import ProductKernel
 from legalsat.recent import Recent
 from legalsat.rules import COPY_RULES
-from legalsat.targets import GRANULE_BYTES, KIB, Target
+from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
-from legalsat.units.matrix_descriptor import MatrixOperand
+from legalsat.terms.trees import TermStep
 from legalsat.units.sites import TmaCopy
 
-BLOCK_ROWS = 64  # of one instruction
-WARPGROUP, WARPS = 128, 4
-SYSTEM_BYTES = KIB  # of shared memory that the system keeps for each block (FACTS HW-01)
-MOST_STAGES = 14
-MOST_REGISTERS = 232  # a thread, beside a warpgroup that loads with 40
-OTHER_REGISTERS = {"none": 60, "tiles": 60, "registers": 90}  # a thread besides sums
-KEPT_REGISTERS = 36  # a thread besides sums and what is kept of the tile before
-DEFERRED_STAGES = 4
 TYPES = ("bf16", "fp16", "e4m3", "e5m2", "fp32")
 RESULTS = ("bf16", "fp16", "fp32")
-GROUP = 8
-NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
-SPLITS = (1, 2, 3, 4, 5, 6, 8)
 MOST_SPLIT_TILES = 320  # blocks, with k split; more fill any GPU without
 MOST_NARROW_TILES = 512  # of 128 x 128: what is larger has work for all without
-
 
 _LEGAL: Recent[bool] = Recent(8192)
 
@@ -57,48 +46,6 @@ class Side:
     major: Major
     pitch: int
     legal: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """What is done so that both operands can be loaded and multiplied; the fields are `ProductKernel`'s."""
-
-    majors: tuple[Major, Major]
-    relayouts: tuple[str, str]
-    realign: str = "none"
-    phases: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """How C is cut, and who computes a tile; the fields are `ProductKernel`'s."""
-
-    rows: int
-    columns: int
-    warpgroups: int = 2
-    alternate: bool = False
-    cluster: tuple[int, int] = (1, 1)
-    split: int = 1
-    blocks: int = 1
-    narrow: bool = False
-
-    @property
-    def sums(self) -> int:
-        """Registers a thread that hold sums."""
-        return self.rows * self.columns // (WARPGROUP * (1 if self.alternate else self.warpgroups))
-
-
-# Any number of columns, since tiles that fill the last round of processors win.
-PLAIN_CUTS = (
-    *(Cut(128, columns) for columns in range(48, 257, 16)),
-    *(Cut(128, columns, alternate=True) for columns in (64, 96, 112, 128)),
-    *(Cut(64, columns, alternate=True) for columns in (64, 96, 128, 160, 192, 224, 256)),
-    *(Cut(256, columns) for columns in (64, 96, 112, 128)),
-)
-SHARED_CUTS = tuple(  # tiles that are worth a cluster, as measured
-    Cut(128, columns, alternate=columns == 128, cluster=cluster)
-    for columns, cluster in product((256, 128), ((2, 1), (1, 2)))
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +72,22 @@ class ProductClass:
     n: int
     turns: int
     much: bool
+
+    @property
+    def facts(self) -> Facts | None:
+        """What laws look at; None where C or an operand has no axis along which elements lie side by side."""
+        if not any(self.lines) or self.a is None or self.b is None:
+            return None
+        across, down = (lies + (lies and whole) for lies, whole in zip(self.lines, self.by_map, strict=True))
+        return Facts(self.dtype.bytes, (self.a.major, self.a.legal), (self.b.major, self.b.legal), down, across)
+
+    @property
+    def asked(self) -> Asked:
+        """What numbers depend on."""
+        assert self.a is not None and self.b is not None
+        alike = (GRANULE_BYTES // self.a.pitch, GRANULE_BYTES // self.b.pitch)
+        sizes = self.dtype.bytes, self.result.bytes
+        return Asked(*sizes, alike, self.m, self.n, self.turns, self.much, self.lines)
 
 
 def class_of(gemm: Gemm) -> ProductClass:
@@ -161,13 +124,35 @@ def product_kernels(gemm: Gemm, target: Target, most: int | None = None) -> list
 
 
 def each_kernel(gemm: Gemm, target: Target) -> Iterator[tuple[float, ProductKernel]]:
-    """Yield what `product_kernels` returns."""
-    kernels = kernels_of(class_of(gemm), target) if _multiplied(gemm, target) else ()
-    if kernels:
-        times = times_of(kernels, Products.like(gemm, gemm.m, gemm.n, gemm.k), target)[0]
-        for one in np.argsort(times, kind="stable").tolist():
-            if times[one] < np.inf and _legal(gemm, kernels[one], target):
-                yield float(times[one]), kernels[one]
+    """Yield what `product_kernels` returns; forms whose bound says that they come later are solved later."""
+    if not _multiplied(gemm, target):
+        return
+    one, products = class_of(gemm), Products.like(gemm, gemm.m, gemm.n, gemm.k)
+    waiting = sorted((float(least_times(products, passes, target)[0]), passes) for passes in passes_of(one))
+    found: list[tuple[float, int, Table, int]] = []  # nanoseconds, place among equals, and the row of a table
+    while waiting or found:
+        if waiting and (not found or waiting[0][0] <= found[0][0]):
+            found = sorted([*found, *_rows(one, waiting.pop(0)[1], products, target)], key=lambda row: row[:2])
+            continue
+        bound, ready = waiting[0][0] if waiting else np.inf, 0
+        for time, _, table, row in found:
+            if time >= bound:
+                break
+            ready += 1
+            kernel = table.kernel(row)
+            if _legal(gemm, kernel, target):
+                yield time, kernel
+        found = found[ready:]
+
+
+def _rows(
+    one: ProductClass, passes: tuple[bool, bool], products: Products, target: Target
+) -> Iterator[tuple[float, int, Table, int]]:
+    table = table_with(one, passes, target)
+    if table is not None:
+        times = times_of(table.columns, products, target)[0]
+        for row in np.flatnonzero(times < np.inf).tolist():
+            yield float(times[row]), int(table.order[row]), table, row
 
 
 def _multiplied(gemm: Gemm, target: Target) -> bool:
@@ -192,50 +177,97 @@ def best_kernels(gemms: Sequence[Gemm], target: Target) -> list[tuple[float, Pro
         if _multiplied(gemm, target):
             members.setdefault((class_of(gemm), gemm.constant_b), []).append(place)
     for (one, _), places in members.items():
-        kernels = kernels_of(one, target)
-        extents = ([getattr(gemms[place], axis) for place in places] for axis in "mnk")
-        times = times_of(kernels, Products.like(gemms[places[0]], *extents), target) if kernels else np.empty((0, 0))
-        while times.size:
-            best = np.argmin(times, axis=1)
-            # Maps of a class are legal or not together, so one product stands for all that take the kernel.
-            illegal = {
-                kernel
-                for kernel, first in zip(*np.unique(best, return_index=True), strict=True)
-                if times[first, kernel] < np.inf and not _legal_in(one, gemms[places[first]], kernels[kernel], target)
-            }
-            if not illegal:
-                break
-            times[:, list(illegal)] = np.inf
-        for place, row in zip(places, times, strict=False):
-            kernel = int(np.argmin(row))
-            if row[kernel] < np.inf:
-                found[place] = (float(row[kernel]), kernels[kernel])
+        for place, best in zip(places, _best_of(one, [gemms[place] for place in places], target), strict=True):
+            found[place] = best
     return found
+
+
+def _best_of(one: ProductClass, gemms: list[Gemm], target: Target) -> list[tuple[float, ProductKernel] | None]:
+    """Return the first kernel of each product of a class."""
+    found: list[tuple[float, int, ProductKernel] | None] = [None] * len(gemms)
+    products = Products.like(gemms[0], *([getattr(gemm, axis) for gemm in gemms] for axis in "mnk"))
+    bounds = {passes: least_times(products, passes, target) for passes in passes_of(one)}
+    for passes in sorted(bounds, key=lambda passes: float(bounds[passes].sum())):
+        table = table_with(one, passes, target)
+        open_ = [i for i, best in enumerate(found) if best is None or bounds[passes][i] <= best[0]]
+        if table is None or not open_:
+            continue
+        some = [gemms[i] for i in open_]
+        for i, first in zip(open_, _first_rows(one, table, some, products.taken(open_), target), strict=True):
+            best = found[i]
+            if first is not None and (best is None or first[:2] < best[:2]):
+                found[i] = first[0], first[1], table.kernel(first[2])
+    return [None if best is None else (best[0], best[2]) for best in found]
+
+
+def _first_rows(
+    one: ProductClass, table: Table, gemms: list[Gemm], products: Products, target: Target
+) -> list[tuple[float, int, int] | None]:
+    """Return for each product of a class the time, the place among equals and the row of its first legal kernel."""
+    order = np.argsort(table.order)  # so that the first of equals is the one that comes first
+    times = times_of(table.columns, products, target)[:, order]
+    while True:
+        best = np.argmin(times, axis=1)
+        # Maps of a class are legal or not together, so one product stands for all that take the kernel.
+        illegal = {
+            row
+            for row, first in zip(*np.unique(best, return_index=True), strict=True)
+            if times[first, row] < np.inf
+            and not _legal_in(one, gemms[int(first)], table.kernel(int(order[row])), target)
+        }
+        if not illegal:
+            break
+        times[:, list(illegal)] = np.inf
+    return [
+        (float(row[kernel]), int(table.order[order[kernel]]), int(order[kernel])) if row[kernel] < np.inf else None
+        for row, kernel in zip(times, best, strict=True)
+    ]
 
 
 def is_kernel(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
     """Return whether a kernel is one of those that compute a product, all of its maps legal."""
-    listed = _multiplied(gemm, target) and kernel in kernels_of(class_of(gemm), target)
-    extents = Products.like(gemm, gemm.m, gemm.n, gemm.k)
-    return listed and bool(times_of((kernel,), extents, target)[0, 0] < np.inf) and _legal(gemm, kernel, target)
+    form = form_of(gemm, kernel, target)
+    if form is None:
+        return False
+    one, extents = class_of(gemm), Products.like(gemm, gemm.m, gemm.n, gemm.k)
+    table = table_with(one, form.passes, target)
+    listed = table is not None and any(kernel == table.kernel(row) for row in table.rows_like(kernel))
+    timed = times_of(KernelColumns.of((kernel,)), extents, target)[0, 0] < np.inf
+    return listed and bool(timed) and _legal(gemm, kernel, target)
 
 
-def times_of(kernels: tuple[ProductKernel, ...], products: Products, target: Target) -> NDArray[np.float64]:
+def form_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> Form | None:
+    """Return the form of one of a product's kernels; None if no law leads there."""
+    facts = class_of(gemm).facts if _multiplied(gemm, target) else None
+    names = ("swapped", "majors", "relayouts", "realign", "store")
+    found = (
+        form
+        for form in (forms_of(facts) if facts else ())
+        if form.splits == (kernel.split > 1) and all(getattr(form, name) == getattr(kernel, name) for name in names)
+    )
+    return next(found, None)
+
+
+def derivation_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> tuple[TermStep, ...]:
+    """Return the laws that lead from a product to one of its kernels; none where it is no kernel of the product."""
+    form, facts = form_of(gemm, kernel, target), class_of(gemm).facts
+    return () if form is None or facts is None else steps_to(form, facts)
+
+
+def times_of(kernels: KernelColumns, products: Products, target: Target) -> NDArray[np.float64]:
     """Return predicted nanoseconds, a row for each product; infinite where its tiles need no split of k, or rows lack.
 
     Args:
-        kernels: some that `kernels_of` lists.
-        products: of their class.
+        kernels: of one class.
+        products: of that class.
         target: the GPU.
     """
     times = kernel_times(products, kernels, target)
-    rows, columns = (np.array([one.tile[axis] for one in kernels]) for axis in range(2))
-    split, swapped = (np.array([getattr(one, name) for one in kernels]) for name in ("split", "swapped"))
-    phases = np.array([one.phases if one.realign == "tiles" else 1 for one in kernels])
     m, n = products.m[:, None], products.n[:, None]
-    m, n = np.where(swapped, n, m), np.where(swapped, m, n)
-    crowded = (split > 1) & (np.ceil(m / rows) * np.ceil(n / columns) * split > MOST_SPLIT_TILES)
-    times[crowded | (m < phases)] = np.inf  # each phase's map needs a row
+    m, n = np.where(kernels.swapped, n, m), np.where(kernels.swapped, m, n)
+    blocks = np.ceil(m / kernels.rows) * np.ceil(n / kernels.columns) * kernels.split
+    crowded = (kernels.split > 1) & (blocks > MOST_SPLIT_TILES)
+    times[crowded | (m < kernels.phases)] = np.inf  # each phase's map needs a row
     return times
 
 
@@ -254,151 +286,16 @@ def side_of(tensor: Tensor) -> Side | None:
     return Side(major, pitch, aligned and tensor.address % GRANULE_BYTES == 0)
 
 
-@lru_cache(maxsize=256)
-def kernels_of(products: ProductClass, target: Target) -> tuple[ProductKernel, ...]:
-    """Return the kernels that compute products of a class, if they are large enough for them."""
-    if not any(products.lines) or products.a is None or products.b is None:
-        return ()
-    return (
-        *_either_way(replace(products, m=0), target, swapped=False),
-        *_either_way(replace(products, n=0), target, swapped=True),
-    )
+def passes_of(one: ProductClass) -> tuple[tuple[bool, bool], ...]:
+    """Return which operands some form lays out anew first: neither, A, B, or both."""
+    return () if one.facts is None else tuple(sorted({form.passes for form in forms_of(one.facts)}))
 
 
 @lru_cache(maxsize=256)
-def _either_way(products: ProductClass, target: Target, *, swapped: bool) -> tuple[ProductKernel, ...]:
-    """Return the kernels that compute C, or C^T if swapped; what is 0 of the class does not matter to them."""
-    a, b = (products.b, products.a) if swapped else (products.a, products.b)
-    assert a is not None and b is not None
-    found = (
-        _filled(products, way, cut, target, swapped=swapped)
-        for way in _ways(a, b, products.dtype.bytes)
-        for cut in _cuts(products, way, swapped=swapped)
-    )
-    return tuple(kernel for kernel in found if kernel is not None)
-
-
-def _ways(a: Side, b: Side, size: int) -> Iterator[Way]:
-    """Yield what can be done about two operands, of which the first may be realigned in the kernel."""
-    for first, second in product(_layouts(a, size), _layouts(b, size)):
-        majors, relayouts = (first[1], second[1]), (first[0], second[0])
-        if (second[0] == "none" and not b.legal) or (a.legal and first[0] != "none" and size == 2):
-            continue
-        realigned = first[0] == "none" and not a.legal
-        if b.legal and second[0] == "transpose" and size == 2 and not realigned:
-            continue
-        if not realigned:
-            yield Way(majors, relayouts)
-        elif a.major == "K":
-            alike = GRANULE_BYTES // a.pitch  # rows after which starts lie alike
-            yield Way(majors, relayouts, "registers", max(8, alike))
-            if majors[1] == "MN":
-                yield Way(majors, relayouts, "tiles", alike)
-
-
-def _layouts(side: Side, size: int) -> list[tuple[str, Major]]:
-    """Return what may be done in front of the kernel, and the major axis then; 16-bit types alone may have MN."""
-    other: Major = "MN" if side.major == "K" else "K"
-    found = [("none", side.major), ("transpose", other)]
-    if not side.legal:
-        found.append(("pad", side.major))
-    return [one for one in found if size == 2 or one[1] == "K"]
-
-
-def _cuts(products: ProductClass, way: Way, *, swapped: bool) -> Iterator[Cut]:
-    lines, n = products.lines[swapped], products.m if swapped else products.n
-    if lines and way.realign == "registers":  # which shared memory pays for, the less the wider the tile
-        yield from (one for one in PLAIN_CUTS if one.columns >= 192 and not one.alternate)
-    elif lines:
-        yield from (*PLAIN_CUTS, *SHARED_CUTS)
-    if way.realign == "tiles" or products.much:
-        return
-    fitting = min(n, NARROW[-1])
-    widths = {fitting, min(fitting, 64), *((96, 160, 192) if n > NARROW[-1] else ())}
-    for columns, (rows, warpgroups), split, blocks in product(sorted(widths), ((128, 2), (64, 1)), SPLITS, (1, 2)):
-        yield Cut(rows, columns, warpgroups, split=split, blocks=blocks, narrow=True)
-
-
-def _filled(products: ProductClass, way: Way, cut: Cut, target: Target, *, swapped: bool) -> ProductKernel | None:
-    """Return the kernel with as many stages as fit; None where tiles do not suit, or fewer than two fit."""
-    rows, columns, size, result_size = cut.rows, cut.columns, products.dtype.bytes, products.result.bytes
-    depth, turns = ROW_BYTES // size, products.turns
-    uneven = [
-        extent % unit or extent // unit % shared  # whole boxes, as many for each block that shares them
-        for extent, shared, unit in zip(
-            (rows, columns), reversed(cut.cluster), (WIDE_BOX if one == "MN" else 8 for one in way.majors), strict=True
-        )
-    ]
-    handed = registers(cut.warpgroups, cut.blocks, target)
-    if any(uneven) or cut.split > turns or cut.sums + OTHER_REGISTERS[way.realign] > handed[0]:
-        return None
-    if way.realign == "registers" and rows % (8 * way.phases):
-        return None
-    by_map = way.realign != "registers" and products.by_map[swapped]
-    if by_map and not cut.narrow and columns * result_size % 32:
-        return None  # boxes of C have a swizzle
-    store = "sums" if cut.narrow else "tma" if by_map else "rows"
-    stage, output = (rows + columns) * ROW_BYTES, round_up(_output_bytes(store, cut, result_size), 8)
-    room = min(target.shared_bytes_per_block, target.shared_bytes_per_processor // cut.blocks - SYSTEM_BYTES)
-    stages = min(MOST_STAGES, (room - output) // (stage + 16))
-    if cut.narrow:
-        stages = min(stages, max(3, turns + 1))
-    if stages < (3 if way.realign == "registers" else 2):
-        return None
-    return ProductKernel(
-        swapped=swapped,
-        tile=(rows, columns, depth),
-        stages=stages,
-        cluster=cut.cluster,
-        split=cut.split,
-        warpgroups=cut.warpgroups,
-        alternate=cut.alternate,
-        blocks=cut.blocks,
-        group=GROUP,
-        majors=way.majors,
-        relayouts=way.relayouts,
-        realign=way.realign,
-        phases=way.phases,
-        store=store,
-        deferred=_deferred(cut, way, store, turns, result_size, handed[0]),
-        registers=handed,
-        a=None if way.realign == "registers" else _operand(rows, depth, 8 * size, way.majors[0], BLOCK_ROWS),
-        b=_operand(columns, depth, 8 * size, way.majors[1], columns),
-        shared_bytes=stages * (stage + 16) + output,
-    )
-
-
-def _deferred(cut: Cut, way: Way, store: str, turns: int, result_size: int, handed: int) -> int:  # noqa: PLR0917
-    """Return during how many of a tile's stages the tile before is stored, as far as registers hold it until then."""
-    kept = cut.sums * result_size // 4
-    fits = cut.sums + kept + KEPT_REGISTERS <= handed
-    apart = cut.alternate or store == "sums" or way.realign == "registers"
-    return DEFERRED_STAGES if fits and not apart and turns > DEFERRED_STAGES else 0
-
-
-def _output_bytes(store: str, cut: Cut, result_size: int) -> int:
-    """Return the bytes of shared memory through which C leaves."""
-    warps = cut.warpgroups * WARPS
-    if store == "tma":
-        return warps * 2 * STORE_ROWS * ROW_BYTES
-    if store == "rows":
-        return warps * 8 * (cut.columns * result_size + GRANULE_BYTES)
-    # Sums lie along either axis, in a pitch that spreads them over the banks.
-    return 4 * max(cut.rows * (cut.columns + 4), cut.columns * (cut.rows + 4))
-
-
-def registers(warpgroups: int, blocks: int, target: Target) -> tuple[int, int]:
-    """Return registers a thread of the warpgroups that multiply, and of the one that loads."""
-    each = target.registers_per_processor // blocks // (WARPGROUP * (warpgroups + 1)) // 8 * 8
-    loading = 24 if blocks > 1 else 40
-    return min((each * (warpgroups + 1) - loading) // warpgroups // 8 * 8, MOST_REGISTERS), loading
-
-
-@lru_cache
-def _operand(rows: int, depth: int, bits: int, major: Major, block: int) -> MatrixOperand:
-    """Return how wgmma reads a tile that boxes with the 128-byte swizzle brought."""
-    layout = tile_layout(rows, depth, bits, "128B", major)
-    return matrix_operand(layout, "128B", bits, unit="wgmma", major=major, block=block)
+def table_with(one: ProductClass, passes: tuple[bool, bool], target: Target) -> Table | None:
+    """Return the kernels of a class whose forms lay these operands out anew, if products are large enough for them."""
+    forms = forms_of(one.facts) if one.facts is not None else ()
+    return table_of([(place, form) for place, form in enumerate(forms) if form.passes == passes], one.asked, target)
 
 
 def _by_map(gemm: Gemm, *, swapped: bool) -> bool:

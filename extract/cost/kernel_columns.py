@@ -1,0 +1,73 @@
+"""Kernels of products as a table: a column for each number that decides how long one takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legalsat.product_kernel import ProductKernel
+
+Numbers: TypeAlias = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelColumns:
+    """Numbers of many kernels, as `ProductKernel` has them, one entry for each.
+
+    Attributes:
+        swapped: as there, and so are stages, split, blocks, alternate.
+        rows, columns, depth: of a tile. down, across: CTAs of a cluster along m and n.
+        phases: rows after which starts lie alike, of tiles that have one phase; else 1.
+        in_registers: whether A is realigned there. deferred: whether the epilogue is overlapped.
+        by_sums: whether C leaves through all accumulators. relaid_a, relaid_b: whether its operands are laid out first.
+    """
+
+    swapped: Numbers
+    rows: Numbers
+    columns: Numbers
+    depth: Numbers
+    stages: Numbers
+    down: Numbers
+    across: Numbers
+    split: Numbers
+    blocks: Numbers
+    alternate: Numbers
+    phases: Numbers
+    in_registers: Numbers
+    deferred: Numbers
+    by_sums: Numbers
+    relaid_a: Numbers
+    relaid_b: Numbers
+
+    @staticmethod
+    def of(kernels: Sequence[ProductKernel]) -> KernelColumns:
+        """Return the table of some kernels."""
+        numbers = [
+            (
+                one.swapped,
+                *one.tile,
+                one.stages,
+                *one.cluster,
+                one.split,
+                one.blocks,
+                one.alternate,
+                one.phases if one.realign == "tiles" else 1,
+                one.realign == "registers",
+                one.deferred > 0,
+                one.store == "sums",
+                *(first != "none" for first in one.relayouts),
+            )
+            for one in kernels
+        ]
+        return KernelColumns(*(np.array(column) for column in zip(*numbers, strict=True)))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def taken(self, some: Numbers) -> KernelColumns:
+        """Return the table of some of the kernels, by number or by truth."""
+        return KernelColumns(*(getattr(self, field.name)[some] for field in fields(self)))

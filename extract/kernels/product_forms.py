@@ -1,0 +1,130 @@
+"""The forms of a product's kernels: what the laws make of it, found once for each class of facts that they look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from legalsat.extract.search.planner import ONE_AT_A_TIME
+from legalsat.options import Major
+from legalsat.rules.rewrites import PRODUCT_LAWS
+from legalsat.terms.products import CONSTRUCTORS, operand, product, store
+from legalsat.terms.trees import Term, TermGraph, TermStep, derivation
+
+REALIGN = {"multiply": "none", "realign": "registers", "shift": "tiles"}
+STORES = {"boxes": "tma", "rows": "rows", "accumulators": "sums", "joined": "sums"}
+BEFORE = ("none", "transpose", "pad")  # what a kernel in front may do to an operand
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What laws look at.
+
+    Attributes:
+        size: bytes of an operand's element.
+        a, b: the axis along which an operand's elements lie side by side, and whether a tensor map describes it.
+        down, across: how columns and rows of C lie: 0 apart, 1 side by side, 2 in whole granules.
+    """
+
+    size: int
+    a: tuple[Major, bool]
+    b: tuple[Major, bool]
+    down: int
+    across: int
+
+    @property
+    def term(self) -> Term:
+        """The product, stored, as it is asked for."""
+        a, b = (operand(name, major, int(whole)) for name, (major, whole) in (("A", self.a), ("B", self.b)))
+        return store(self.down, self.across, product(self.size, a, b))
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A kernel but for its numbers; fields but the first and the last are `ProductKernel`'s.
+
+    Attributes:
+        term: what the laws made of the product.
+        splits: whether it has an open number of slices of k.
+    """
+
+    term: Term
+    swapped: bool
+    majors: tuple[Major, Major]
+    relayouts: tuple[str, str]
+    realign: str
+    store: str
+    splits: bool
+
+    @staticmethod
+    def of(term: Term) -> Form:
+        """Return the form that a kernel's term says."""
+        multiplied: Any = term.parts[-1]
+        sides = [_operand(side) for side in multiplied.parts]
+        return Form(
+            term,
+            sides[0][0] == "B",
+            (sides[0][1], sides[1][1]),
+            (sides[0][2], sides[1][2]),
+            REALIGN[multiplied.name],
+            STORES[term.name],
+            term.name == "joined",
+        )
+
+    @property
+    def passes(self) -> tuple[bool, bool]:
+        """Whether the user's A is laid out anew first, and his B."""
+        first, second = (one != "none" for one in self.relayouts)
+        return (second, first) if self.swapped else (first, second)
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Where it stands among forms that take as long."""
+        before = (BEFORE.index(one) for one in self.relayouts)
+        return (self.swapped, *before, list(REALIGN.values()).index(self.realign), self.store == "sums", self.splits)
+
+    def beats(self, other: Form) -> bool:
+        """Whether every kernel of another form has one of this, in the same tiles, that does the same with less.
+
+        That is so if it lays fewer operands out anew, and its operands allow the same boxes: those along k any.
+        """
+        same = all(getattr(self, name) == getattr(other, name) for name in ("swapped", "realign", "store", "splits"))
+        pairs = list(zip(self.relayouts, other.relayouts, strict=True))
+        fewer = self.relayouts != other.relayouts and all(one in ("none", two) for one, two in pairs)
+        return same and fewer and all(one in ("K", two) for one, two in zip(self.majors, other.majors, strict=True))
+
+
+def _operand(side: Any) -> tuple[str, Major, str]:
+    """Return an operand's name, the axis along which it is read, and what is done to it first."""
+    if side.name == "operand":
+        name, major, _ = side.parts
+        return name, major, "none"
+    name, major, _ = side.parts[0].parts
+    turned: Major = "MN" if major == "K" else "K"
+    return name, turned if side.name == "transpose" else major, side.name
+
+
+def exists(form: Form, facts: Facts) -> bool:
+    """Whether kernels have such parts together, and rows by threads something that boxes cannot do."""
+    realigned = form.realign == "registers"
+    whole = (facts.down if form.swapped else facts.across) == 2
+    if form.store == "tma":
+        return not realigned
+    return (realigned or not whole) if form.store == "rows" else form.realign != "tiles"
+
+
+@lru_cache(maxsize=4096)
+def forms_of(facts: Facts) -> tuple[Form, ...]:
+    """Return the forms of products with these facts; none that another one beats."""
+    with ONE_AT_A_TIME, TermGraph(CONSTRUCTORS, PRODUCT_LAWS) as graph:
+        found = [Form.of(term) for term in graph.equal_to(facts.term)]
+    found = [form for form in found if exists(form, facts)]
+    best = (form for form in found if not any(other.beats(form) for other in found))
+    return tuple(sorted(best, key=lambda form: form.order))
+
+
+@lru_cache(maxsize=1024)
+def steps_to(form: Form, facts: Facts) -> tuple[TermStep, ...]:
+    """Return the laws that lead from a product to a form, in order."""
+    return derivation(facts.term, form.term, PRODUCT_LAWS)

@@ -1,0 +1,272 @@
+"""The open numbers of a product's forms: tiles, clusters, slices of k, stages, overlap and registers, as one table.
+
+What decides them is a column of numbers for all kernels at once; a kernel itself is made of its row when it is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legalsat.analyses.matrix_layout import matrix_operand, tile_layout
+from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
+from legalsat.extract.kernels.product_forms import Form
+from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS
+from legalsat.options import Major
+from legalsat.product_kernel import WIDE_BOX, ProductKernel
+from legalsat.targets import GRANULE_BYTES, KIB, Target
+from legalsat.units.matrix_descriptor import MatrixOperand
+
+BLOCK_ROWS = 64  # of one instruction
+WARPGROUP, WARPS = 128, 4
+SYSTEM_BYTES = KIB  # of shared memory that the system keeps for each block (FACTS HW-01)
+MOST_STAGES = 14
+MOST_REGISTERS = 232  # a thread, beside a warpgroup that loads with 40
+OTHER_REGISTERS = {"none": 60, "tiles": 60, "registers": 90}  # a thread besides sums
+KEPT_REGISTERS = 36  # a thread besides sums and what is kept of the tile before
+DEFERRED_STAGES = 4
+GROUP = 8
+NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
+SPLITS = (1, 2, 3, 4, 5, 6, 8)
+MOST_CUTS = 1000  # of a form
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How C is cut, and who computes a tile; the fields are `ProductKernel`'s."""
+
+    rows: int
+    columns: int
+    warpgroups: int = 2
+    alternate: bool = False
+    cluster: tuple[int, int] = (1, 1)
+    split: int = 1
+    blocks: int = 1
+
+
+# Any number of columns, since tiles that fill the last round of processors win.
+PLAIN_CUTS = (
+    *(Cut(128, columns) for columns in range(48, 257, 16)),
+    *(Cut(128, columns, alternate=True) for columns in (64, 96, 112, 128)),
+    *(Cut(64, columns, alternate=True) for columns in (64, 96, 128, 160, 192, 224, 256)),
+    *(Cut(256, columns) for columns in (64, 96, 112, 128)),
+)
+SHARED_CUTS = tuple(  # tiles that are worth a cluster, as measured
+    Cut(128, columns, alternate=columns == 128, cluster=cluster)
+    for columns, cluster in product((256, 128), ((2, 1), (1, 2)))
+)
+WIDE_CUTS = tuple(one for one in PLAIN_CUTS if not one.alternate)
+# What shared memory pays for, the less the wider the tile.
+REALIGNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 192)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What numbers depend on besides the form.
+
+    Attributes:
+        size, result_size: bytes of elements of the operands and of C.
+        alike: of A and of B, rows after which starts lie alike.
+        m, n: the narrowest tile that spans an extent, or one more than the widest of them.
+        turns: k-tiles, as far as they limit stages.
+        much: whether there are so many tiles that accumulators, which no other tile overlaps, are not worth a thought.
+        sides: whether C's neighbours in memory lie in a row of a tile, of C and of C^T.
+    """
+
+    size: int
+    result_size: int
+    alike: tuple[int, int]
+    m: int
+    n: int
+    turns: int
+    much: bool
+    sides: tuple[bool, bool]
+
+
+def cuts_of(form: Form, asked: Asked) -> tuple[Cut, ...]:
+    """Return the cuts that are open to a form."""
+    if form.store != "sums":
+        return REALIGNED_CUTS if form.realign == "registers" else (*PLAIN_CUTS, *SHARED_CUTS)
+    if asked.much:
+        return ()
+    narrow = _narrow_cuts(asked.m if form.swapped else asked.n, splits=form.splits)
+    if form.splits or asked.sides[form.swapped]:
+        return narrow
+    # Where C's rows lie apart, accumulators are the one way out for tiles of every shape.
+    return (*narrow, *(REALIGNED_CUTS if form.realign == "registers" else WIDE_CUTS))
+
+
+@lru_cache
+def _narrow_cuts(extent: int, *, splits: bool) -> tuple[Cut, ...]:
+    fitting = min(extent, NARROW[-1])
+    widths = {fitting, min(fitting, 64), *((96, 160, 192) if extent > NARROW[-1] else ())}
+    ways = SPLITS[1:] if splits else SPLITS[:1]
+    return tuple(
+        Cut(rows, columns, warpgroups, split=split, blocks=blocks)
+        for columns, (rows, warpgroups), split, blocks in product(sorted(widths), ((128, 2), (64, 1)), ways, (1, 2))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Kernels of a class: forms and, for each row, the number of its form and all that is solved.
+
+    Attributes:
+        forms: what rows are kernels of. of: the form of a row.
+        columns: what decides how long a kernel takes.
+        order: of rows among those that take as long.
+        rest: warpgroups, overlapped stages, registers of consumers and of the producer, bytes of shared memory, phases.
+    """
+
+    forms: tuple[Form, ...]
+    of: Numbers
+    columns: KernelColumns
+    order: Numbers
+    rest: Numbers
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    def rows_like(self, kernel: ProductKernel) -> list[int]:
+        """Return the rows whose tiles are a kernel's."""
+        rows, columns, _ = kernel.tile
+        found: list[int] = np.flatnonzero((self.columns.rows == rows) & (self.columns.columns == columns)).tolist()
+        return found
+
+    def kernel(self, row: int) -> ProductKernel:
+        """Return the kernel of a row."""
+        form, columns = self.forms[self.of[row]], self.columns
+        warpgroups, deferred, consumers, producer, shared, phases = self.rest[:, row].tolist()
+        tile = (int(columns.rows[row]), int(columns.columns[row]), int(columns.depth[row]))
+        bits = 8 * ROW_BYTES // tile[2]
+        return ProductKernel(
+            swapped=form.swapped,
+            tile=tile,
+            stages=int(columns.stages[row]),
+            cluster=(int(columns.down[row]), int(columns.across[row])),
+            split=int(columns.split[row]),
+            warpgroups=warpgroups,
+            alternate=bool(columns.alternate[row]),
+            blocks=int(columns.blocks[row]),
+            group=GROUP,
+            majors=form.majors,
+            relayouts=form.relayouts,
+            realign=form.realign,
+            phases=phases,
+            store=form.store,
+            deferred=deferred,
+            registers=(consumers, producer),
+            a=None if form.realign == "registers" else _operand(tile[0], tile[2], bits, form.majors[0], BLOCK_ROWS),
+            b=_operand(tile[1], tile[2], bits, form.majors[1], tile[1]),
+            shared_bytes=shared,
+        )
+
+
+def table_of(forms: Sequence[tuple[int, Form]], asked: Asked, target: Target) -> Table | None:
+    """Return every kernel of some forms, with as many stages as fit; None if there is none.
+
+    Left out is what has uneven boxes, more slices than k-tiles, too many sums for its registers, or fewer than two
+    stages.
+
+    Args:
+        forms: with their place in the order of all.
+        asked: what else decides.
+        target: the GPU.
+    """
+    cuts = [
+        (number, MOST_CUTS * place + index, *_numbers(one))
+        for number, (place, form) in enumerate(forms)
+        for index, one in enumerate(cuts_of(form, asked))
+    ]
+    if not cuts:
+        return None
+    of, order, *cut = np.array(cuts).T
+    rows, columns, warpgroups, alternate, down, across, split, blocks = cut
+    told = np.array([_facts(form, asked) for _, form in forms])[of].T
+    swapped, registers, tiles, sums, boxed, mn_a, mn_b, alike, relaid_a, relaid_b = told
+    size, result_size, turns = asked.size, asked.result_size, asked.turns
+
+    consumers, producer = _registers(warpgroups, blocks, target)
+    own = rows * columns // (WARPGROUP * np.where(alternate, 1, warpgroups))  # registers a thread that hold sums
+    other = np.where(registers, OTHER_REGISTERS["registers"], OTHER_REGISTERS["none"])
+    phases = np.where(registers, np.maximum(8, alike), np.where(tiles, alike, 1))
+    units = (np.where(mn_a, WIDE_BOX, 8), np.where(mn_b, WIDE_BOX, 8))
+    fits = (
+        (rows % units[0] + rows // units[0] % across + columns % units[1] + columns // units[1] % down == 0)
+        & (split <= turns)
+        & (own + other <= consumers)
+        & ((registers == 0) | (rows % (8 * phases) == 0))
+        & ((boxed == 0) | (columns * result_size % 32 == 0))  # boxes of C have a swizzle
+    )
+    stage = (rows + columns) * ROW_BYTES
+    output = _output_bytes(rows, columns, warpgroups, result_size, boxed=boxed, sums=sums)
+    room = np.minimum(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - SYSTEM_BYTES)
+    stages = np.minimum(MOST_STAGES, (room - output) // (stage + 16))
+    stages = np.where(sums, np.minimum(stages, max(3, turns + 1)), stages)
+    fits &= stages >= np.where(registers, 3, 2)
+
+    kept = own + own * result_size // 4 + KEPT_REGISTERS <= consumers
+    overlaps = kept & (alternate + sums + registers == 0) & (turns > DEFERRED_STAGES)
+    deferred = np.where(overlaps, DEFERRED_STAGES, 0)
+    depth = np.full_like(rows, ROW_BYTES // size)
+    found = KernelColumns(
+        *(swapped > 0, rows, columns, depth, stages, down, across, split, blocks, alternate > 0),
+        *(np.where(tiles, alike, 1), registers > 0, deferred > 0, sums > 0, relaid_a > 0, relaid_b > 0),
+    )
+    rest = np.stack([warpgroups, deferred, consumers, producer, stages * (stage + 16) + output, phases])
+    kept_rows = np.flatnonzero(fits)
+    if not kept_rows.size:
+        return None
+    return Table(
+        tuple(form for _, form in forms), of[kept_rows], found.taken(kept_rows), order[kept_rows], rest[:, kept_rows]
+    )
+
+
+@lru_cache
+def _numbers(cut: Cut) -> tuple[int, ...]:
+    return (cut.rows, cut.columns, cut.warpgroups, int(cut.alternate), *cut.cluster, cut.split, cut.blocks)
+
+
+def _facts(form: Form, asked: Asked) -> tuple[int, ...]:
+    return (
+        form.swapped,
+        form.realign == "registers",
+        form.realign == "tiles",
+        form.store == "sums",
+        form.store == "tma",
+        *(major == "MN" for major in form.majors),
+        asked.alike[form.swapped],
+        *(first != "none" for first in form.relayouts),
+    )
+
+
+def _registers(warpgroups: Numbers, blocks: Numbers, target: Target) -> tuple[Numbers, Numbers]:
+    """Return registers a thread of the warpgroups that multiply, and of the one that loads."""
+    each = target.registers_per_processor // blocks // (WARPGROUP * (warpgroups + 1)) // 8 * 8
+    loading = np.where(blocks > 1, 24, 40)
+    return np.minimum((each * (warpgroups + 1) - loading) // warpgroups // 8 * 8, MOST_REGISTERS), loading
+
+
+def _output_bytes(
+    rows: Numbers, columns: Numbers, warpgroups: Numbers, result_size: int, *, boxed: Numbers, sums: Numbers
+) -> Numbers:
+    """Return the bytes of shared memory through which C leaves, in whole words of 8 bytes."""
+    # Sums lie along either axis, in a pitch that spreads them over the banks.
+    through_sums = 4 * np.maximum(rows * (columns + 4), columns * (rows + 4))
+    warps = warpgroups * WARPS
+    by_threads = warps * 8 * (columns * result_size + GRANULE_BYTES)
+    found: NDArray[Any] = np.where(boxed, warps * 2 * STORE_ROWS * ROW_BYTES, np.where(sums, through_sums, by_threads))
+    return -(-found // 8) * 8
+
+
+@lru_cache
+def _operand(rows: int, depth: int, bits: int, major: Major, block: int) -> MatrixOperand:
+    """Return how wgmma reads a tile that boxes with the 128-byte swizzle brought."""
+    layout = tile_layout(rows, depth, bits, "128B", major)
+    return matrix_operand(layout, "128B", bits, unit="wgmma", major=major, block=block)
