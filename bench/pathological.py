@@ -21,7 +21,7 @@ from unittest.mock import patch
 import legalsat as ls
 from bench.machine import write
 from legalsat.extract.search import search
-from legalsat.terms import Classes, Graph
+from legalsat.terms.accesses import Classes, Graph
 
 H200 = "h200"
 LIMITS: tuple[float | None, ...] = (None, 10.0, 1.0, 0.1, 0.001, 0.0)  # seconds

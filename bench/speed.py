@@ -32,7 +32,7 @@ from legalsat.extract.solve import fields, solver
 from legalsat.gemm import Gemm
 from legalsat.operators import Operator
 from legalsat.targets import Target, target
-from legalsat.terms import Classes, Graph
+from legalsat.terms.accesses import Classes, Graph
 
 TARGET = "h200"
 REPEAT = 3

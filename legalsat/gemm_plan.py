@@ -30,11 +30,13 @@ from legalsat.product_kernel import ProductKernel
 from legalsat.program.kernel import KernelProgram
 from legalsat.program.pipeline import Pipeline
 from legalsat.targets import Target, target
+from legalsat.terms.products import words
 from legalsat.units.mma import Mma
 from legalsat.units.tensor_map import TensorMap
 
 if TYPE_CHECKING:
     from legalsat.runtime import Kernel
+    from legalsat.terms.trees import TermStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,15 @@ class GemmPlan:
         return tuple(one.map for maps in maps_of(self.operator, self.kernel).values() for one in maps)
 
     @property
+    def derivation(self) -> tuple[TermStep, ...]:
+        """The laws that lead from the product to the kernel, in order; none where operands have plans of their own."""
+        if self.kernel is None:
+            return ()
+        from legalsat.extract.kernels.product_kernels import derivation_of  # noqa: PLC0415 - the planner makes plans
+
+        return derivation_of(self.operator, self.kernel, self.target)
+
+    @property
     def cost(self) -> ProductCost:
         """What the kernel that `compile` launches is predicted to take."""
         if self.tiled is not None:
@@ -215,8 +226,12 @@ class GemmPlan:
             "operator": plain_value(self.operator),
             "kernel": plain_value(self.kernel),
             "tiled": None if self.tiled is None else self.tiled.to_json(),
+            "derivation": self._steps(),
             **follows,
         }
+
+    def _steps(self) -> list[dict[str, str]]:
+        return [{"law": step.law, "term": words(step.term)} for step in self.derivation]
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON.
@@ -267,6 +282,8 @@ def from_json(data: Any) -> GemmPlan:
         for name in FOLLOWS:
             if data[name] != json.loads(json.dumps(plain_value(getattr(plan, name)))):
                 raise InvalidPlan(f"{name} is not what the kernel implies; synthesise the plan again")
+        if data["derivation"] != plan._steps():
+            raise InvalidPlan("derivation does not lead to the kernel; synthesise the plan again")
         return plan
 
 

@@ -1,8 +1,8 @@
 """How a law of rewriting is declared, and the plain reading of one: matching it against an `Access`.
 
 A law is a generator whose parameters are its variables and whose docstring is the equation. It is written once and
-read twice: `legalsat.terms` compiles it for the e-graph, and `Law.steps` applies it to a plain value, which is how
-derivations are found and laws are tested.
+read twice: `legalsat.terms.accesses` compiles it for the e-graph, and `Law.steps` applies it to a plain value, which is
+how derivations are found and laws are tested.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from legalsat.rules import SHARED_RULES
 from legalsat.runtime.program import MapsArgument
 from legalsat.targets import target
 from legalsat.tensor import plain
+from legalsat.terms.products import words
 from legalsat.units.matrix_descriptor import MatrixDescriptor, MatrixOperand
 from legalsat.units.sites import SharedStages
 
@@ -115,6 +116,43 @@ def test_a_plan_speaks_of_the_kernel_that_is_launched(extent: tuple[int, int, in
     shared = sum(ring.stages * ring.bytes for ring in plan.pipeline.buffers) + 16 * plan.stages
     assert shared == plan.cost.shared_bytes <= 227 * 1024
     assert str(kernel.stages) in str(plan) and ls.check_pipeline(plan).proven
+
+
+@pytest.mark.parametrize(
+    ("product", "laws", "term"),
+    [
+        (
+            ls.Gemm(512, 512, 512, "bf16"),
+            "store_by_boxes multiply_whole as_it_lies as_it_lies",
+            "boxes(multiply(A, B))",
+        ),
+        (
+            ls.Gemm(4096, 4096, 512, "bf16", c=T((4096, 4096), "bf16", (1, 4096))),
+            "transpose_product store_transposed",
+            "(multiply(B, A))",
+        ),
+        (
+            ls.Gemm(512, 512, 512, "e4m3", b=T((512, 512), "e4m3", (1, 512)), out_dtype="bf16"),
+            "multiply_whole transpose_first",
+            "transpose(B)",
+        ),
+        (ls.Gemm(4096, 4096, 4095, "bf16"), "shift_k", "boxes(shift(A, transpose(B)))"),
+        (ls.Gemm(64, 64, 8192, "bf16"), "store_by_accumulators split_k", "joined(ways, multiply("),
+    ],
+    ids=str,
+)
+def test_the_derivation_of_a_product_leads_to_its_kernel(product: ls.Gemm, laws: str, term: str) -> None:
+    plan = ls.synthesize(product, "h200")
+    said = [step.law for step in plan.derivation]
+    assert set(laws.split()) <= set(said)
+    assert term in words(plan.derivation[-1].term)
+    text, data = str(plan), plan.to_json()["derivation"]
+    assert [step["law"] for step in data] == said and all(step["term"] in text for step in data)
+    assert ", ".join(said) in ls.explain(product, "h200").to_json()["way"]
+    kernel = plan.kernel
+    assert kernel is not None
+    assert ("transpose_product" in said) == kernel.swapped and ("split_k" in said) == (kernel.split > 1)
+    assert said.count("pad_first") + said.count("transpose_first") == sum(one != "none" for one in kernel.relayouts)
 
 
 def test_tensors_of_a_product_may_have_layouts_of_their_own() -> None:
@@ -273,6 +311,7 @@ def test_a_plan_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
         ("stages", 99),
         ("blocks", 7),
         ("registers", [255, 24]),
+        ("derivation", []),
         ("tile", [64, 32, 64]),
         ("cost.nanoseconds", 1.0),
         ("launch.warps", 4),

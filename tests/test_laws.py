@@ -14,7 +14,7 @@ from legalsat.errors import LegalSatError
 from legalsat.extract.search.search import candidates, canonical, function_form
 from legalsat.law import Equation, Equations, Int, Law, Slot, divides, law, less, mode, rewrite
 from legalsat.rules.rewrites import LAWS, laws_in, modes
-from legalsat.terms import Graph
+from legalsat.terms.accesses import Graph
 
 MOST_ELEMENTS = 3000
 MOST_BINDINGS = 1000

@@ -13,11 +13,11 @@ from product_meaning import Matrix, Meaning, Stored, Unreadable, laid
 from legalsat.errors import LegalSatError
 from legalsat.rules.rewrites import PRODUCT_LAWS
 from legalsat.terms.products import CONSTRUCTORS, at, boxes, flip, multiply, operand, pad, product, rows, shift, store
+from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import (
     Part,
     Term,
     TermEquation,
-    TermGraph,
     TermLaw,
     Variable,
     derivation,

@@ -23,7 +23,7 @@ from legalsat.extract.search.search import (
 from legalsat.extract.search.tiles import proposals
 from legalsat.law import Equations, Int, Law, law, mode, rewrite
 from legalsat.rules.rewrites import LAWS
-from legalsat.terms import Graph
+from legalsat.terms.accesses import Graph
 
 BY_NAME = {law.name: law for law in LAWS}
 

@@ -20,7 +20,7 @@ from legalsat.extract.explain.tensor_repair import boxed, copy_nanoseconds, rank
 from legalsat.extract.explain.tensor_values import OF_LAYOUTS
 from legalsat.extract.explain.values import Works, in_words
 from legalsat.extract.kernels.joint import cached_block_plan
-from legalsat.extract.kernels.product_kernels import product_kernels
+from legalsat.extract.kernels.product_kernels import derivation_of, product_kernels
 from legalsat.extract.search.planner import BOXES, NoLegalLayout, cached_plan
 from legalsat.extract.search.rows import in_axes
 from legalsat.gemm import Gemm, judged_operands, sums_of
@@ -49,11 +49,15 @@ class Layout:
 
 
 class Computed(NamedTuple):
-    """How a product is computed: predicted nanoseconds, the kernel, and what is done about operands, in words."""
+    """How a product is computed: predicted nanoseconds, the kernel, and what is done about operands, in words.
+
+    `by` is the kernel itself; None where operands have plans of their own.
+    """
 
     nanoseconds: float
     kernel: str
     mended: str
+    by: ProductKernel | None = None
 
 
 def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
@@ -86,9 +90,16 @@ def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
         values=(*in_words(product_works(gemm, target, parts)), *_stored(gemm, parts["C"].plan)),
         of=gemm,
         parts=tuple(parts.values()),
-        way="" if now is None else f"{now.kernel}; predicted at {now.nanoseconds / 1e3:.1f} us",
+        way="" if now is None else _way(gemm, now, target),
         uses=uses,
     )
+
+
+def _way(gemm: Gemm, now: Computed, target: Target) -> str:
+    """Return the kernel, its predicted time and the laws that lead to it, in words."""
+    laws = () if now.by is None else derivation_of(gemm, now.by, target)
+    derived = f"; derivation: {', '.join(step.law for step in laws)}" if laws else ""
+    return f"{now.kernel}; predicted at {now.nanoseconds / 1e3:.1f} us{derived}"
 
 
 def _operand(name: str, copy: Copy, target: Target) -> Explanation:
@@ -130,7 +141,7 @@ def computed(gemm: Gemm, target: Target) -> Computed | None:
     kernels = product_kernels(gemm, target, 1)
     if kernels:
         time, kernel = kernels[0]
-        return Computed(time, str(kernel), _mended(kernel))
+        return Computed(time, str(kernel), _mended(kernel), kernel)
     try:
         plan = cached_block_plan(gemm, target)
     except LegalSatError:

@@ -10,7 +10,8 @@ from legalsat.extract.search.planner import ONE_AT_A_TIME
 from legalsat.options import Major
 from legalsat.rules.rewrites import PRODUCT_LAWS
 from legalsat.terms.products import CONSTRUCTORS, operand, product, store
-from legalsat.terms.trees import Term, TermGraph, TermStep, derivation
+from legalsat.terms.tree_graph import TermGraph
+from legalsat.terms.trees import Term, TermStep, derivation
 
 REALIGN = {"multiply": "none", "realign": "registers", "shift": "tiles"}
 STORES = {"boxes": "tma", "rows": "rows", "accumulators": "sums", "joined": "sums"}

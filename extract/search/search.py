@@ -17,7 +17,7 @@ from legalsat.law import Law
 from legalsat.plan import Step
 from legalsat.rules.rewrites import LAWS
 from legalsat.rules.rewrites.modes import drop_unit_mode, merge_adjacent_modes
-from legalsat.terms import Classes, Graph
+from legalsat.terms.accesses import Classes, Graph
 
 # Budgets count work and not time, so that the same question has the same answer on a busy machine.
 MAX_NODES = 5000

@@ -19,7 +19,7 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
 
 from __future__ import annotations
 
-from legalsat.terms.trees import Constructor
+from legalsat.terms.trees import Constructor, Part, Term
 
 WAYS = "ways"  # the open number of slices of k
 
@@ -39,3 +39,12 @@ accumulators = Constructor("accumulators", ("i64", "i64", "Term"))
 joined = Constructor("joined", ("i64", "i64", "String", "Term"))
 
 CONSTRUCTORS = tuple(value for value in list(vars().values()) if isinstance(value, Constructor))
+
+
+def words(term: Part) -> str:
+    """Return a term for a person: operands by their names, without the numbers that say how they and C lie."""
+    if not isinstance(term, Term):
+        return str(term)
+    if term.name == operand.name:
+        return str(term.parts[0])
+    return f"{term.name}({', '.join(words(part) for part in term.parts if not isinstance(part, int))})"

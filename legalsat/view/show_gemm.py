@@ -6,6 +6,7 @@ from legalsat.extract.kernels.product_maps import maps_of
 from legalsat.gemm_plan import GemmPlan
 from legalsat.product_kernel import ProductKernel
 from legalsat.program.kernel_text import program_lines
+from legalsat.terms.products import words
 from legalsat.view.show import PLAIN, Look, byte_count, duration, table
 from legalsat.view.show_block import by, cost_lines, mma_lines, show_block_plan
 
@@ -19,6 +20,7 @@ def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
     if plan.kernel is None:
         return show_block_plan(plan.block, look)
     sections = [
+        ("derivation", _derivation(plan)),
         ("kernel", _kernel(plan, plan.kernel)),
         ("operands", _operands(plan, plan.kernel)),
         ("matrix unit", mma_lines(plan.mma, plan.kernel.operands)),
@@ -33,6 +35,10 @@ def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
     for title, body in sections:
         lines += ["", look.paint(title, "title"), *body]
     return "\n".join(lines)
+
+
+def _derivation(plan: GemmPlan) -> list[str]:
+    return table([(str(number), step.law, words(step.term)) for number, step in enumerate(plan.derivation, start=1)])
 
 
 def _kernel(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
