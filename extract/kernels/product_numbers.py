@@ -99,7 +99,8 @@ def cuts_of(form: Form, asked: Asked) -> tuple[Cut, ...]:
     if form.splits or asked.sides[form.swapped]:
         return narrow
     # Where C's rows lie apart, accumulators are the one way out for tiles of every shape.
-    return (*narrow, *(REALIGNED_CUTS if form.realign == "registers" else WIDE_CUTS))
+    wide = REALIGNED_CUTS if form.realign == "registers" else WIDE_CUTS
+    return (*narrow, *(one for one in wide if one not in narrow))
 
 
 @lru_cache

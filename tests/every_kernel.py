@@ -1,0 +1,164 @@
+"""Every kernel of a product, by trying each combination of what a kernel may be and asking what forbids it.
+
+This is the oracle of the search: no law, no table, no bound. What it takes from the library is what a kernel costs and
+whether its maps are legal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import legalsat as ls
+from legalsat.extract.cost.kernel_columns import KernelColumns
+from legalsat.extract.cost.kernel_cost import Products, kernel_times
+from legalsat.extract.kernels.product_maps import result_map, source_maps
+from legalsat.product_kernel import ProductKernel
+from legalsat.targets import Target
+from legalsat.tensor import Tensor, plain
+
+Shape = tuple[int, int, int, bool, tuple[int, int]]  # rows, columns, warpgroups, ping-pong, cluster
+COOPERATIVE: list[Shape] = [(128, columns, 2, False, (1, 1)) for columns in range(48, 257, 16)]
+COOPERATIVE += [(256, columns, 2, False, (1, 1)) for columns in (64, 96, 112, 128)]
+PING_PONG: list[Shape] = [(128, columns, 2, True, (1, 1)) for columns in (64, 96, 112, 128)]
+PING_PONG += [(64, columns, 2, True, (1, 1)) for columns in (64, 96, 128, 160, 192, 224, 256)]
+CLUSTERS: list[Shape] = [
+    (128, columns, 2, columns == 128, cluster) for columns in (256, 128) for cluster in ((2, 1), (1, 2))
+]
+WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)
+
+
+def fastest(gemm: ls.Gemm, target: Target) -> float | None:
+    """Return the least predicted time of a legal kernel; None where there is none."""
+    kernels = list(every(gemm, target))
+    if not kernels:
+        return None
+    products = Products.like(gemm, gemm.m, gemm.n, gemm.k)
+    times = kernel_times(products, KernelColumns.of(kernels), target)[0]
+    for time, kernel in sorted(zip(times.tolist(), kernels, strict=True), key=lambda pair: pair[0]):
+        placed = [*source_maps(gemm, kernel)[0], *source_maps(gemm, kernel)[1]]
+        placed += result_map(gemm, kernel) if kernel.store == "tma" else []
+        if not any(d.level == "error" for one in placed for d in ls.violations(one.map, target.name)):
+            return float(time)
+    return None
+
+
+def lies(tensor: Tensor) -> tuple[str, int, bool] | None:
+    """Return an operand's fast axis, rows after which starts lie alike, and whether all begin at whole granules."""
+    (rows, depth), (across, along), size = plain(tensor.shape), plain(tensor.strides), tensor.dtype.bytes
+    if along == 1 or depth == 1:
+        major, lines, pitch = "K", rows, across if rows > 1 else depth
+    elif across == 1 or rows == 1:
+        major, lines, pitch = "MN", depth, along
+    else:
+        return None
+    alike = next(count for count in (1, 2, 4, 8, 16) if count * pitch * size % 16 == 0)
+    return major, alike, tensor.address % 16 == 0 and (alike == 1 or lines == 1)
+
+
+def every(gemm: ls.Gemm, target: Target) -> Iterator[ProductKernel]:
+    """Yield each kernel that nothing forbids but the rules about maps."""
+    for swapped in (False, True):
+        sides = [lies(one) for one in ((gemm.b, gemm.a) if swapped else (gemm.a, gemm.b))]
+        if None in sides:
+            continue
+        strides = plain(gemm.c.strides)
+        m, n, down, across = (gemm.m, gemm.n, *strides) if not swapped else (gemm.n, gemm.m, *reversed(strides))
+        in_rows = across == 1
+        if not in_rows and down != 1:
+            continue
+        whole = gemm.c.address % 16 == 0 and all(one * gemm.out_dtype.bytes % 16 == 0 for one in (n, down))
+        for first, second, realign, store in product(
+            ("none", "pad", "transpose"), ("none", "pad", "transpose"), ("none", "registers", "tiles"), STORES
+        ):
+            majors = [
+                {"K": "MN", "MN": "K"}[side[0]] if one == "transpose" else side[0]  # type: ignore[index]
+                for one, side in zip((first, second), sides, strict=True)
+            ]
+            form = (swapped, first, second, realign, store, majors, sides, in_rows, whole)
+            if possible(gemm, form):
+                for shape, split, blocks in numbers(gemm, (m, n), form):
+                    found = solved(gemm, (m, n), form, (shape, split, blocks), target)
+                    if found is not None:
+                        yield found
+
+
+STORES = ("tma", "rows", "sums")
+
+
+def possible(gemm: ls.Gemm, form: Any) -> bool:
+    """Whether operands can be read so, and C stored so."""
+    _, first, second, realign, store, majors, sides, in_rows, whole = form
+    forbidden = [gemm.dtype.bytes != 2 and "MN" in majors]  # the matrix unit transposes 16-bit types alone
+    for before, side, needed in ((first, sides[0], realign == "none"), (second, sides[1], True)):
+        forbidden += [needed and before == "none" and not side[2]]  # no map describes it
+        forbidden += [before == "pad" and side[2]]  # which would change nothing
+    forbidden += [realign != "none" and (first != "none" or sides[0][2] or majors[0] != "K")]
+    forbidden += [realign == "tiles" and (majors[1] != "MN" or store == "sums")]
+    forbidden += [store != "sums" and not in_rows]
+    forbidden += [store != "sums" and (whole and realign != "registers") != (store == "tma")]
+    return not any(forbidden)
+
+
+def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple[Shape, int, int]]:
+    """Yield shapes of tiles, slices of k, and CTAs of an SM that are worth listing."""
+    *_, realign, store, _, _, in_rows, _ = form
+    cooperative = [one for one in COOPERATIVE if realign != "registers" or one[1] >= 192]
+    if store != "sums":
+        for shape in [*cooperative, *([*PING_PONG, *CLUSTERS] if realign != "registers" else [])]:
+            yield shape, 1, 1
+        return
+    if -(-gemm.m // 128) * -(-gemm.n // 128) > 512 and min(gemm.m, gemm.n) > 256:
+        return  # each of the tiles would begin and end by itself
+    m, n = extent
+    spanning = next((width for width in WIDTHS if width >= n), 128)
+    columns = {spanning, min(spanning, 64)} | ({96, 160, 192} if n > 128 else set())
+    for width, (rows, warpgroups), split, blocks in product(
+        columns, ((128, 2), (64, 1)), (1, 2, 3, 4, 5, 6, 8), (1, 2)
+    ):
+        if split == 1 or -(-m // rows) * -(-n // width) * split <= 320:
+            yield (rows, width, warpgroups, False, (1, 1)), split, blocks
+    if not in_rows:
+        yield from ((shape, 1, 1) for shape in cooperative)
+
+
+def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, target: Target) -> ProductKernel | None:
+    """Return the kernel with as many stages as fit, None where too few do or a number does not suit."""
+    swapped, first, second, realign, store, majors, sides, *_ = form
+    (rows, columns, warpgroups, ping_pong, cluster), split, blocks = chosen
+    size, result, alike = gemm.dtype.bytes, gemm.out_dtype.bytes, sides[0][1]
+    turns = -(-gemm.k // (128 // size))
+    phases = {"none": 1, "registers": max(8, alike), "tiles": alike}[realign]
+    uneven = [
+        length % ((64 if major == "MN" else 8) * sharing)
+        for length, sharing, major in ((rows, cluster[1], majors[0]), (columns, cluster[0], majors[1]))
+    ]
+    uneven += [rows % (8 * phases)] if realign == "registers" else []
+    uneven += [columns * result % 32] if store == "tma" else []
+    if any(uneven) or split > turns or (realign == "tiles" and extent[0] < phases):
+        return None
+    producer = 40 if blocks == 1 else 24
+    each = 65536 // blocks // (128 * (warpgroups + 1)) // 8 * 8
+    consumers = min(232, (each * (warpgroups + 1) - producer) // warpgroups // 8 * 8)
+    sums = rows * columns // 128 // (1 if ping_pong else warpgroups)
+    if sums + (90 if realign == "registers" else 60) > consumers:
+        return None
+    output = {
+        "tma": 4 * warpgroups * 2 * 16 * 128,
+        "rows": 4 * warpgroups * 8 * (columns * result + 16),
+        "sums": 4 * max(rows * (columns + 4), columns * (rows + 4)),
+    }[store]
+    stage = (rows + columns) * 128
+    room = min(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - 1024)
+    most = min(14, max(3, turns + 1)) if store == "sums" else 14
+    stages = min(most, (room - (output + 7) // 8 * 8) // (stage + 16))
+    if stages < (3 if realign == "registers" else 2):
+        return None
+    apart = ping_pong or store == "sums" or realign == "registers" or turns <= 4
+    kept = sums + sums * result // 4 + 36 <= consumers
+    return ProductKernel(
+        swapped, (rows, columns, 128 // size), stages, cluster, split, warpgroups, ping_pong, blocks, 8,
+        (majors[0], majors[1]), (first, second), realign, phases, store, 4 if kept and not apart else 0,
+        (consumers, producer), None, None, 0,  # type: ignore[arg-type]
+    )  # fmt: skip

@@ -1,0 +1,89 @@
+"""The search of a product's kernels against trying every kernel."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from every_kernel import COOPERATIVE, fastest
+
+import legalsat as ls
+from legalsat.extract.kernels.product_forms import Form, forms_of
+from legalsat.extract.kernels.product_kernels import class_of, product_kernels
+from legalsat.targets import target
+
+H200 = target("h200")
+FEW, MANY, AT_ONCE = 300, 3000, 50
+
+
+def drawn(r: random.Random) -> ls.Gemm:
+    """Return a product: usual and odd extents, any type, either axis the fast one, longer pitches, late addresses."""
+    m, n, k = (r.choice((1, r.randint(1, 300), 64 * r.randint(1, 70), r.randint(1, 9000))) for _ in range(3))
+    dtype = r.choice(("bf16", "bf16", "fp16", "e4m3", "e5m2", "fp32"))
+    out = r.choice((None, "bf16", "fp32"))
+
+    def operand(rows: int, columns: int, element: str) -> ls.Tensor:
+        pitch = r.choice((0, 0, 1, 2, 4, 8))
+        strides = r.choice(((columns + pitch, 1), (columns + pitch, 1), (1, rows + pitch)))
+        size = ls.Tensor((1,), element).dtype.bytes
+        return ls.Tensor((rows, columns), element, strides, offset=r.choice((0, 0, 0, 0, size, 16)))
+
+    product = ls.Gemm(m, n, k, dtype, out_dtype=out if dtype != "fp32" else None)
+    a, b, c = operand(m, k, dtype), operand(n, k, dtype), operand(m, n, product.out_dtype.name)
+    if r.random() < 0.5:
+        c = ls.Tensor((m, n), product.out_dtype.name)
+    return ls.Gemm(m, n, k, dtype, a=a, b=b, c=c, out_dtype=product.out_dtype.name, constant_b=r.random() < 0.3)
+
+
+def check(seed: int) -> None:
+    gemm = drawn(random.Random(seed))
+    found = product_kernels(gemm, H200, 1)
+    assert (found[0][0] if found else None) == fastest(gemm, H200), f"seed {seed}: {gemm}"
+
+
+@pytest.mark.parametrize("first", range(0, FEW, AT_ONCE))
+def test_the_first_kernel_takes_as_long_as_the_fastest_of_all(first: int) -> None:
+    for seed in range(first, first + AT_ONCE):
+        check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(FEW, MANY, AT_ONCE))
+def test_the_first_kernel_of_many_products_takes_as_long_as_the_fastest_of_all(first: int) -> None:
+    for seed in range(first, first + AT_ONCE):
+        check(seed)
+
+
+@pytest.mark.parametrize("m", [777, 4096])
+def test_tiles_of_every_shape_are_listed_in_both_orientations(m: int) -> None:
+    """C^T of a C by rows too, with tiles as wide as shared memory has room for beside all accumulators."""
+    kernels = [kernel for _, kernel in product_kernels(ls.Gemm(m, m + 8, 1024, "bf16"), H200)]
+    for swapped in (False, True):
+        shapes = {one.tile[:2] for one in kernels if one.swapped == swapped and not one.alternate}
+        room = 227 * 1024 - 2 * 16  # two stages beside the way that C leaves
+        for rows, columns, *_ in COOPERATIVE:
+            sums = 4 * max(rows * (columns + 4), columns * (rows + 4)) if swapped else 0
+            if (rows + columns) * 256 + sums <= room and (m < 4000 or not swapped):
+                assert (rows, columns) in shapes, (swapped, rows, columns)
+
+
+def test_kernels_are_listed_once() -> None:
+    for gemm in (ls.Gemm(777, 4096, 4096, "bf16"), ls.Gemm(100, 300, 4095, "fp16"), ls.Gemm(99, 99, 1000, "e4m3")):
+        kernels = [kernel for _, kernel in product_kernels(gemm, H200)]
+        assert len(kernels) == len(set(kernels))
+
+
+def test_forms_that_another_one_beats_are_not_solved() -> None:
+    """A copy of what boxes bring as it lies gains nothing, unless its other axis allows other tiles."""
+
+    def forms(gemm: ls.Gemm) -> tuple[Form, ...]:
+        facts = class_of(gemm).facts
+        assert facts is not None
+        return forms_of(facts)
+
+    assert all(form.relayouts == ("none", "none") for form in forms(ls.Gemm(512, 512, 512, "bf16")))
+    along_n = ls.Gemm(512, 512, 512, "bf16", b=ls.Tensor((512, 512), "bf16", (1, 512)))
+    assert {form.passes for form in forms(along_n)} == {(False, False), (False, True)}
+    odd = forms(ls.Gemm(512, 512, 511, "bf16"))
+    assert {form.realign for form in odd} == {"none", "registers", "tiles"}
+    assert all(sum(form.passes) == (1 if form.realign != "none" else 2) for form in odd)
