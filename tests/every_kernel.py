@@ -94,6 +94,8 @@ def possible(gemm: ls.Gemm, form: Any) -> bool:
     for before, side, needed in ((first, sides[0], realign == "none"), (second, sides[1], True)):
         forbidden += [needed and before == "none" and not side[2]]  # no map describes it
         forbidden += [before == "pad" and side[2]]  # which would change nothing
+        readable = side[2] and (gemm.dtype.bytes == 2 or side[0] == "K")
+        forbidden += [before == "transpose" and readable and not (side is sides[1] and realign != "none")]
     forbidden += [realign != "none" and (first != "none" or sides[0][2] or majors[0] != "K")]
     forbidden += [realign == "tiles" and (majors[1] != "MN" or store == "sums")]
     forbidden += [store != "sums" and not in_rows]

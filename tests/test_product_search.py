@@ -73,17 +73,22 @@ def test_kernels_are_listed_once() -> None:
         assert len(kernels) == len(set(kernels))
 
 
-def test_forms_that_another_one_beats_are_not_solved() -> None:
-    """A copy of what boxes bring as it lies gains nothing, unless its other axis allows other tiles."""
-
+def test_what_boxes_bring_as_it_lies_is_not_copied_first_unless_the_other_operand_is_realigned() -> None:
     def forms(gemm: ls.Gemm) -> tuple[Form, ...]:
         facts = class_of(gemm).facts
         assert facts is not None
         return forms_of(facts)
 
-    assert all(form.relayouts == ("none", "none") for form in forms(ls.Gemm(512, 512, 512, "bf16")))
-    along_n = ls.Gemm(512, 512, 512, "bf16", b=ls.Tensor((512, 512), "bf16", (1, 512)))
-    assert {form.passes for form in forms(along_n)} == {(False, False), (False, True)}
+    along_n = ls.Tensor((512, 512), "bf16", (1, 512))
+    for b in (None, along_n):
+        found = forms(ls.Gemm(512, 512, 512, "bf16", b=b, constant_b=True))
+        assert {form.relayouts for form in found} == {("none", "none")}
+    assert {
+        form.passes for form in forms(ls.Gemm(512, 512, 512, "fp32", b=ls.Tensor((512, 512), "fp32", (1, 512))))
+    } == {(False, True)}
     odd = forms(ls.Gemm(512, 512, 511, "bf16"))
     assert {form.realign for form in odd} == {"none", "registers", "tiles"}
-    assert all(sum(form.passes) == (1 if form.realign != "none" else 2) for form in odd)
+    assert all(sum(form.passes) == (1 if form.realign != "none" else 2) for form in odd)  # B's rows are odd too
+    half = forms(ls.Gemm(512, 512, 511, "bf16", b=ls.Tensor((512, 511), "bf16", (512, 1))))
+    assert {form.relayouts[1] for form in half if not form.swapped and form.realign == "tiles"} == {"transpose"}
+    assert {form.relayouts[1] for form in half if not form.swapped and form.realign == "none"} == {"none"}

@@ -85,16 +85,6 @@ class Form:
         before = (BEFORE.index(one) for one in self.relayouts)
         return (self.swapped, *before, list(REALIGN.values()).index(self.realign), self.store == "sums", self.splits)
 
-    def beats(self, other: Form) -> bool:
-        """Whether every kernel of another form has one of this, in the same tiles, that does the same with less.
-
-        That is so if it lays fewer operands out anew, and its operands allow the same boxes: those along k any.
-        """
-        same = all(getattr(self, name) == getattr(other, name) for name in ("swapped", "realign", "store", "splits"))
-        pairs = list(zip(self.relayouts, other.relayouts, strict=True))
-        fewer = self.relayouts != other.relayouts and all(one in ("none", two) for one, two in pairs)
-        return same and fewer and all(one in ("K", two) for one, two in zip(self.majors, other.majors, strict=True))
-
 
 def _operand(side: Any) -> tuple[str, Major, str]:
     """Return an operand's name, the axis along which it is read, and what is done to it first."""
@@ -107,22 +97,32 @@ def _operand(side: Any) -> tuple[str, Major, str]:
 
 
 def exists(form: Form, facts: Facts) -> bool:
-    """Whether kernels have such parts together, and rows by threads something that boxes cannot do."""
+    """Whether kernels have such parts together, and each does something that is not done without it."""
     realigned = form.realign == "registers"
     whole = (facts.down if form.swapped else facts.across) == 2
-    if form.store == "tma":
-        return not realigned
-    return (realigned or not whole) if form.store == "rows" else form.realign != "tiles"
+    by_boxes = whole and not realigned  # which can do what threads do
+    stored = {"sums": form.realign != "tiles", "tma": by_boxes, "rows": not by_boxes}
+    return stored[form.store] and not _idle(form, facts)
+
+
+def _idle(form: Form, facts: Facts) -> bool:
+    """Whether an operand is copied first that could be read as it lies, and the other one is not realigned either.
+
+    Along the other axis tiles may have other widths, which gains a few percent at most, for memory as large as the
+    operand. Beside one that is realigned it may gain more, and K is shifted along one axis alone.
+    """
+    lie = (facts.b, facts.a) if form.swapped else (facts.a, facts.b)
+    read = [whole and (facts.size == 2 or major == "K") for major, whole in lie]
+    needed = (False, form.realign != "none")
+    return any(one != "none" and can and not must for one, can, must in zip(form.relayouts, read, needed, strict=True))
 
 
 @lru_cache(maxsize=4096)
 def forms_of(facts: Facts) -> tuple[Form, ...]:
-    """Return the forms of products with these facts; none that another one beats."""
+    """Return the forms of products with these facts."""
     with ONE_AT_A_TIME, TermGraph(CONSTRUCTORS, PRODUCT_LAWS) as graph:
         found = [Form.of(term) for term in graph.equal_to(facts.term)]
-    found = [form for form in found if exists(form, facts)]
-    best = (form for form in found if not any(other.beats(form) for other in found))
-    return tuple(sorted(best, key=lambda form: form.order))
+    return tuple(sorted((form for form in found if exists(form, facts)), key=lambda form: form.order))
 
 
 @lru_cache(maxsize=1024)
