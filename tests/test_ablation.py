@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.ablation import PROBLEMS, Problem, measure, without
+from bench.saturation import compared_products, needed, products
 from legalsat.errors import LegalSatError
 
 
@@ -22,3 +23,11 @@ def test_a_family_that_a_problem_does_not_need_is_told() -> None:
     assert not measure(Problem("nothing", problem.operator, ("split_long_tile",))).loses
     with pytest.raises(LegalSatError, match="no law is called"):
         without(("split_nothing",))
+
+
+def test_some_product_needs_each_law_and_saturation_finds_what_search_finds() -> None:
+    gemms = products(80)
+    rows = needed(gemms)
+    assert all(row.refused or (row.dearer and row.worst >= row.mean > 1) for row in rows), rows
+    both = compared_products(gemms[:6])
+    assert both.found > 20 and not both.saturated and not both.searched

@@ -11,7 +11,7 @@ from legalsat.options import Major
 from legalsat.rules.rewrites import PRODUCT_LAWS
 from legalsat.terms.products import CONSTRUCTORS, operand, product, store
 from legalsat.terms.tree_graph import TermGraph
-from legalsat.terms.trees import Term, TermStep, derivation
+from legalsat.terms.trees import Term, TermLaw, TermStep, derivation
 
 REALIGN = {"multiply": "none", "realign": "registers", "shift": "tiles"}
 STORES = {"boxes": "tma", "rows": "rows", "accumulators": "sums", "joined": "sums"}
@@ -118,9 +118,9 @@ def _idle(form: Form, facts: Facts) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def forms_of(facts: Facts) -> tuple[Form, ...]:
-    """Return the forms of products with these facts."""
-    with ONE_AT_A_TIME, TermGraph(CONSTRUCTORS, PRODUCT_LAWS) as graph:
+def forms_of(facts: Facts, laws: tuple[TermLaw, ...] = PRODUCT_LAWS) -> tuple[Form, ...]:
+    """Return the forms that laws make of products with these facts."""
+    with ONE_AT_A_TIME, TermGraph(CONSTRUCTORS, laws) as graph:
         found = [Form.of(term) for term in graph.equal_to(facts.term)]
     return tuple(sorted((form for form in found if exists(form, facts)), key=lambda form: form.order))
 

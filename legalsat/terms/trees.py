@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from legalsat.errors import LegalSatError
 
-MOST_TERMS = 20_000  # of a derivation
+MOST_TERMS = 4000  # of a derivation; products need 800
 
 
 @dataclass(frozen=True, slots=True)
