@@ -26,8 +26,8 @@ def test_a_family_that_a_problem_does_not_need_is_told() -> None:
 
 
 def test_some_product_needs_each_law_and_saturation_finds_what_search_finds() -> None:
-    gemms = products(80)
+    gemms = products(40)
     rows = needed(gemms)
     assert all(row.refused or (row.dearer and row.worst >= row.mean > 1) for row in rows), rows
-    both = compared_products(gemms[:6])
-    assert both.found > 20 and not both.saturated and not both.searched
+    both = compared_products(gemms[:2])
+    assert both.found >= 12 and not both.saturated and not both.searched
