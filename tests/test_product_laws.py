@@ -209,6 +209,8 @@ def test_laws_are_named_once_and_documented_by_their_equation() -> None:
 
 
 def test_a_law_without_its_equation_and_one_without_an_end_are_refused() -> None:
+    a_row = operand("A", "K", 1)
+
     def silent(a: Variable) -> Iterator[TermEquation]:
         yield TermEquation(boxes(a), rows(a))
 
@@ -220,9 +222,18 @@ def test_a_law_without_its_equation_and_one_without_an_end_are_refused() -> None
         """X whole  =  a copy of X, whole"""
         yield TermEquation(at("K", a), at("K", pad(a)))
 
-    start = at("K", operand("A", "K", 1))
+    start = at("K", a_row)
     with TermGraph(CONSTRUCTORS, (endless,)) as graph, pytest.raises(LegalSatError, match="ever more"):
         graph.equal_to(start)
+
+    @term_law
+    def around() -> Iterator[TermEquation]:
+        """X  =  a copy of X"""
+        yield TermEquation(a_row, pad(a_row))
+
+    with TermGraph(CONSTRUCTORS, (around,)) as graph:
+        assert graph.equal_to(pad(a_row)) == [a_row]
+
     with pytest.raises(LegalSatError, match="no derivation"):
         derivation(start, operand("B", "K", 1), (endless,), most=50)
     with pytest.raises(LegalSatError, match="3 parts"):
