@@ -22,8 +22,9 @@ from bench.speed_problems import tiles
 from legalsat.access import ANY, Access
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost.kernel_cost import Products
+from legalsat.extract.kernels.product_class import ProductClass, class_of
 from legalsat.extract.kernels.product_forms import Facts, forms_of
-from legalsat.extract.kernels.product_kernels import class_of, times_of
+from legalsat.extract.kernels.product_kernels import times_of
 from legalsat.extract.kernels.product_numbers import table_of
 from legalsat.extract.search import search
 from legalsat.gemm import Gemm
@@ -99,7 +100,7 @@ class Needed:
 def products(count: int = COUNT, seed: int = SEED) -> list[Gemm]:
     """Return random products that laws can do something about."""
     r = random.Random(seed)
-    return [one for one in (drawn(r) for _ in range(count)) if class_of(one).facts is not None]
+    return [one for one in (drawn(r) for _ in range(count)) if class_of(one) is not None]
 
 
 def compared_products(gemms: Sequence[Gemm]) -> Compared:
@@ -107,7 +108,7 @@ def compared_products(gemms: Sequence[Gemm]) -> Compared:
     found, nowhere = Compared("forms of products"), Term("nowhere")
     with TermGraph(CONSTRUCTORS, PRODUCT_LAWS):
         pass
-    for facts in dict.fromkeys(_facts(one) for one in gemms):
+    for facts in dict.fromkeys(Facts.of(_class(one)) for one in gemms):
         begun = time.process_time()
         with TermGraph(CONSTRUCTORS, PRODUCT_LAWS) as graph:
             saturated = graph.equal_to(facts.term)
@@ -173,15 +174,15 @@ def needed(gemms: Sequence[Gemm]) -> list[Needed]:
 
 
 def _fastest(gemm: Gemm, laws: tuple[TermLaw, ...]) -> float:
-    one, products = class_of(gemm), Products.like(gemm, gemm.m, gemm.n, gemm.k)
-    table = table_of(list(enumerate(forms_of(_facts(gemm), laws))), one.asked, target(TARGET))
+    one, products = _class(gemm), Products.like(gemm, gemm.m, gemm.n, gemm.k)
+    table = table_of(list(enumerate(forms_of(Facts.of(one), laws))), one, target(TARGET))
     return math.inf if table is None else float(np.min(times_of(table.columns, products, target(TARGET))))
 
 
-def _facts(gemm: Gemm) -> Facts:
-    facts = class_of(gemm).facts
-    assert facts is not None
-    return facts
+def _class(gemm: Gemm) -> ProductClass:
+    found = class_of(gemm)
+    assert found is not None
+    return found
 
 
 def _mean(numbers: Sequence[float]) -> float:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import legalsat as ls
 from legalsat.extract.cost.kernel_cost import kernel_cost
-from legalsat.extract.kernels.product_kernels import product_kernels, side_of
+from legalsat.extract.kernels.product_class import side_of
+from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.extract.kernels.product_maps import Placed, laid, result_map, sides, source_maps
 from legalsat.gemm import Gemm
 from legalsat.product_kernel import ProductKernel

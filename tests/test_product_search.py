@@ -8,8 +8,9 @@ import pytest
 from every_kernel import COOPERATIVE, fastest
 
 import legalsat as ls
-from legalsat.extract.kernels.product_forms import Form, forms_of
-from legalsat.extract.kernels.product_kernels import class_of, product_kernels
+from legalsat.extract.kernels.product_class import class_of
+from legalsat.extract.kernels.product_forms import Facts, Form, forms_of
+from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.targets import target
 
 H200 = target("h200")
@@ -75,9 +76,9 @@ def test_kernels_are_listed_once() -> None:
 
 def test_what_boxes_bring_as_it_lies_is_not_copied_first_unless_the_other_operand_is_realigned() -> None:
     def forms(gemm: ls.Gemm) -> tuple[Form, ...]:
-        facts = class_of(gemm).facts
-        assert facts is not None
-        return forms_of(facts)
+        one = class_of(gemm)
+        assert one is not None
+        return forms_of(Facts.of(one))
 
     along_n = ls.Tensor((512, 512), "bf16", (1, 512))
     for b in (None, along_n):

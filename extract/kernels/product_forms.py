@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from legalsat.extract.kernels.product_class import ProductClass
 from legalsat.extract.search.planner import ONE_AT_A_TIME
 from legalsat.options import Major
 from legalsat.rules.rewrites import PRODUCT_LAWS
@@ -33,6 +34,11 @@ class Facts:
     b: tuple[Major, bool]
     down: int
     across: int
+
+    @staticmethod
+    def of(one: ProductClass) -> Facts:
+        """Return what laws look at of a class."""
+        return Facts(one.dtype.bytes, (one.a.major, one.a.legal), (one.b.major, one.b.legal), one.down, one.across)
 
     @property
     def term(self) -> Term:

@@ -6,110 +6,33 @@ shared memory, or tiles that are not full. Every map of a kernel returned is leg
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.dtypes import DType
 from legalsat.extract.cost.kernel_columns import KernelColumns
 from legalsat.extract.cost.kernel_cost import Products, kernel_times, least_times
+from legalsat.extract.kernels.product_class import ProductClass, class_of
 from legalsat.extract.kernels.product_forms import Facts, Form, forms_of, steps_to
-from legalsat.extract.kernels.product_maps import ROW_BYTES, by_rows, result_map, source_maps
-from legalsat.extract.kernels.product_numbers import MOST_STAGES, NARROW, Asked, Table, table_of
+from legalsat.extract.kernels.product_maps import result_map, source_maps
+from legalsat.extract.kernels.product_numbers import Table, table_of
 from legalsat.gemm import Gemm
-from legalsat.options import Major
 from legalsat.product_kernel import ProductKernel
 from legalsat.recent import Recent
 from legalsat.rules import COPY_RULES
-from legalsat.targets import GRANULE_BYTES, Target
-from legalsat.tensor import Tensor, plain
+from legalsat.targets import Target
 from legalsat.terms.trees import TermStep
 from legalsat.units.sites import TmaCopy
 
 TYPES = ("bf16", "fp16", "e4m3", "e5m2", "fp32")
 RESULTS = ("bf16", "fp16", "fp32")
 MOST_SPLIT_TILES = 320  # blocks, with k split; more fill any GPU without
-MOST_NARROW_TILES = 512  # of 128 x 128: what is larger has work for all without
 
 _LEGAL: Recent[bool] = Recent(8192)
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """An operand's fast axis, "K" or "MN"; what divides bytes from line to line; whether a tensor map describes it."""
-
-    major: Major
-    pitch: int
-    legal: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ProductClass:
-    """Products that the same kernels compute: what decides which there are, without the extents themselves.
-
-    Attributes:
-        dtype, result: element types of the operands and of C.
-        a, b: the operands, their pitches as the greatest divisor of a granule.
-        lines: whether C's neighbours in memory lie in a row of a tile, of C and of C^T.
-        by_map: whether boxes may store C, and C^T.
-        m, n: extents up to the widest narrow tile.
-        turns: along k, as far as they limit stages.
-        much: whether narrow tiles are not worth a thought.
-    """
-
-    dtype: DType
-    result: DType
-    a: Side | None
-    b: Side | None
-    lines: tuple[bool, bool]
-    by_map: tuple[bool, bool]
-    m: int
-    n: int
-    turns: int
-    much: bool
-
-    @property
-    def facts(self) -> Facts | None:
-        """What laws look at; None where C or an operand has no axis along which elements lie side by side."""
-        if not any(self.lines) or self.a is None or self.b is None:
-            return None
-        across, down = (lies + (lies and whole) for lies, whole in zip(self.lines, self.by_map, strict=True))
-        return Facts(self.dtype.bytes, (self.a.major, self.a.legal), (self.b.major, self.b.legal), down, across)
-
-    @property
-    def asked(self) -> Asked:
-        """What numbers depend on."""
-        assert self.a is not None and self.b is not None
-        alike = (GRANULE_BYTES // self.a.pitch, GRANULE_BYTES // self.b.pitch)
-        sizes = self.dtype.bytes, self.result.bytes
-        return Asked(*sizes, alike, self.m, self.n, self.turns, self.much, self.lines)
-
-
-def class_of(gemm: Gemm) -> ProductClass:
-    """Return the class of a product."""
-    strides = plain(gemm.c.strides)
-    return ProductClass(
-        gemm.dtype,
-        gemm.out_dtype,
-        side_of(gemm.a),
-        side_of(gemm.b),
-        (strides[1] == 1, strides[0] == 1),
-        (_by_map(gemm, swapped=False), _by_map(gemm, swapped=True)),
-        _narrow(gemm.m),
-        _narrow(gemm.n),
-        min(-(-gemm.k // (ROW_BYTES // gemm.dtype.bytes)), MOST_STAGES),
-        -(-gemm.m // 128) * -(-gemm.n // 128) > MOST_NARROW_TILES and min(gemm.m, gemm.n) > 256,
-    )
-
-
-def _narrow(extent: int) -> int:
-    """Return the narrowest tile that spans an extent, or one more than the widest of them."""
-    return next((one for one in NARROW if one >= extent), NARROW[-1] + 1)
 
 
 def product_kernels(gemm: Gemm, target: Target, most: int | None = None) -> list[tuple[float, ProductKernel]]:
@@ -125,9 +48,9 @@ def product_kernels(gemm: Gemm, target: Target, most: int | None = None) -> list
 
 def each_kernel(gemm: Gemm, target: Target) -> Iterator[tuple[float, ProductKernel]]:
     """Yield what `product_kernels` returns; forms whose bound says that they come later are solved later."""
-    if not _multiplied(gemm, target):
+    one, products = multiplied(gemm, target), Products.like(gemm, gemm.m, gemm.n, gemm.k)
+    if one is None:
         return
-    one, products = class_of(gemm), Products.like(gemm, gemm.m, gemm.n, gemm.k)
     waiting = sorted((float(least_times(products, passes, target)[0]), passes) for passes in passes_of(one))
     found: list[tuple[float, int, Table, int]] = []  # nanoseconds, place among equals, and the row of a table
     while waiting or found:
@@ -155,9 +78,10 @@ def _rows(
             yield float(times[row]), int(table.order[row]), table, row
 
 
-def _multiplied(gemm: Gemm, target: Target) -> bool:
-    """Return whether these kernels multiply a product's types on a target."""
-    return target.wgmma is not None and gemm.dtype.name in TYPES and gemm.out_dtype.name in RESULTS
+def multiplied(gemm: Gemm, target: Target) -> ProductClass | None:
+    """Return the class of a product; None where these kernels do not multiply such operands on a target."""
+    types = target.wgmma is not None and gemm.dtype.name in TYPES and gemm.out_dtype.name in RESULTS
+    return class_of(gemm) if types else None
 
 
 def best_kernel(gemm: Gemm, target: Target) -> ProductKernel | None:
@@ -174,8 +98,9 @@ def best_kernels(gemms: Sequence[Gemm], target: Target) -> list[tuple[float, Pro
     found: list[tuple[float, ProductKernel] | None] = [None] * len(gemms)
     members: dict[tuple[ProductClass, bool], list[int]] = {}
     for place, gemm in enumerate(gemms):
-        if _multiplied(gemm, target):
-            members.setdefault((class_of(gemm), gemm.constant_b), []).append(place)
+        one = multiplied(gemm, target)
+        if one is not None:
+            members.setdefault((one, gemm.constant_b), []).append(place)
     for (one, _), places in members.items():
         for place, best in zip(places, _best_of(one, [gemms[place] for place in places], target), strict=True):
             found[place] = best
@@ -226,23 +151,22 @@ def _first_rows(
 
 def is_kernel(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
     """Return whether a kernel is one of those that compute a product, all of its maps legal."""
-    form = form_of(gemm, kernel, target)
-    if form is None:
+    one = multiplied(gemm, target)
+    form = None if one is None else form_of(one, kernel)
+    if one is None or form is None:
         return False
-    one, extents = class_of(gemm), Products.like(gemm, gemm.m, gemm.n, gemm.k)
-    table = table_with(one, form.passes, target)
+    table, products = table_with(one, form.passes, target), Products.like(gemm, gemm.m, gemm.n, gemm.k)
     listed = table is not None and any(kernel == table.kernel(row) for row in table.rows_like(kernel))
-    timed = times_of(KernelColumns.of((kernel,)), extents, target)[0, 0] < np.inf
+    timed = times_of(KernelColumns.of((kernel,)), products, target)[0, 0] < np.inf
     return listed and bool(timed) and _legal(gemm, kernel, target)
 
 
-def form_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> Form | None:
-    """Return the form of one of a product's kernels; None if no law leads there."""
-    facts = class_of(gemm).facts if _multiplied(gemm, target) else None
+def form_of(one: ProductClass, kernel: ProductKernel) -> Form | None:
+    """Return the form of one of a class's kernels; None if no law leads there."""
     names = ("swapped", "majors", "relayouts", "realign", "store")
     found = (
         form
-        for form in (forms_of(facts) if facts else ())
+        for form in forms_of(Facts.of(one))
         if form.splits == (kernel.split > 1) and all(getattr(form, name) == getattr(kernel, name) for name in names)
     )
     return next(found, None)
@@ -250,8 +174,9 @@ def form_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> Form | None:
 
 def derivation_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> tuple[TermStep, ...]:
     """Return the laws that lead from a product to one of its kernels; none where it is no kernel of the product."""
-    form, facts = form_of(gemm, kernel, target), class_of(gemm).facts
-    return () if form is None or facts is None else steps_to(form, facts)
+    one = multiplied(gemm, target)
+    form = None if one is None else form_of(one, kernel)
+    return () if one is None or form is None else steps_to(form, Facts.of(one))
 
 
 def times_of(kernels: KernelColumns, products: Products, target: Target) -> NDArray[np.float64]:
@@ -271,40 +196,16 @@ def times_of(kernels: KernelColumns, products: Products, target: Target) -> NDAr
     return times
 
 
-def side_of(tensor: Tensor) -> Side | None:
-    """Return what an operand (rows, k) is like; None where neither axis is contiguous."""
-    (rows, depth), (across, along) = plain(tensor.shape), plain(tensor.strides)
-    major: Major
-    if by_rows(tensor):
-        major, lines, pitch = "K", rows, across if rows > 1 else depth
-    elif across == 1 or rows == 1:
-        major, lines, pitch = "MN", depth, along
-    else:
-        return None
-    pitch = math.gcd(pitch * tensor.dtype.bytes, GRANULE_BYTES)
-    aligned = pitch == GRANULE_BYTES or lines == 1  # a single line may lie at any pitch
-    return Side(major, pitch, aligned and tensor.address % GRANULE_BYTES == 0)
-
-
 def passes_of(one: ProductClass) -> tuple[tuple[bool, bool], ...]:
     """Return which operands some form lays out anew first: neither, A, B, or both."""
-    return () if one.facts is None else tuple(sorted({form.passes for form in forms_of(one.facts)}))
+    return tuple(sorted({form.passes for form in forms_of(Facts.of(one))}))
 
 
 @lru_cache(maxsize=256)
 def table_with(one: ProductClass, passes: tuple[bool, bool], target: Target) -> Table | None:
     """Return the kernels of a class whose forms lay these operands out anew, if products are large enough for them."""
-    forms = forms_of(one.facts) if one.facts is not None else ()
-    return table_of([(place, form) for place, form in enumerate(forms) if form.passes == passes], one.asked, target)
-
-
-def _by_map(gemm: Gemm, *, swapped: bool) -> bool:
-    """Return whether boxes may store C: a store goes on to the end of its granule (M-13)."""
-    size, strides = gemm.out_dtype.bytes, plain(gemm.c.strides)
-    columns, pitch = (gemm.m, strides[1]) if swapped else (gemm.n, strides[0])
-    return all(number * size % GRANULE_BYTES == 0 for number in (columns, pitch)) and (
-        gemm.c.address % GRANULE_BYTES == 0
-    )
+    forms = enumerate(forms_of(Facts.of(one)))
+    return table_of([(place, form) for place, form in forms if form.passes == passes], one, target)
 
 
 def _legal_in(one: ProductClass, member: Gemm, kernel: ProductKernel, target: Target) -> bool:

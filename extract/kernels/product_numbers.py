@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from legalsat.analyses.matrix_layout import matrix_operand, tile_layout
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
+from legalsat.extract.kernels.product_class import MOST_STAGES, NARROW, ProductClass
 from legalsat.extract.kernels.product_forms import Form
 from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS
 from legalsat.options import Major
@@ -26,13 +27,11 @@ from legalsat.units.matrix_descriptor import MatrixOperand
 BLOCK_ROWS = 64  # of one instruction
 WARPGROUP, WARPS = 128, 4
 SYSTEM_BYTES = KIB  # of shared memory that the system keeps for each block (FACTS HW-01)
-MOST_STAGES = 14
 MOST_REGISTERS = 232  # a thread, beside a warpgroup that loads with 40
 OTHER_REGISTERS = {"none": 60, "tiles": 60, "registers": 90}  # a thread besides sums
 KEPT_REGISTERS = 36  # a thread besides sums and what is kept of the tile before
 DEFERRED_STAGES = 4
 GROUP = 8
-NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
 SPLITS = (1, 2, 3, 4, 5, 6, 8)
 MOST_CUTS = 1000  # of a form
 
@@ -66,41 +65,18 @@ WIDE_CUTS = tuple(one for one in PLAIN_CUTS if not one.alternate)
 REALIGNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 192)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What numbers depend on besides the form.
-
-    Attributes:
-        size, result_size: bytes of elements of the operands and of C.
-        alike: of A and of B, rows after which starts lie alike.
-        m, n: the narrowest tile that spans an extent, or one more than the widest of them.
-        turns: k-tiles, as far as they limit stages.
-        much: whether there are so many tiles that accumulators, which no other tile overlaps, are not worth a thought.
-        sides: whether C's neighbours in memory lie in a row of a tile, of C and of C^T.
-    """
-
-    size: int
-    result_size: int
-    alike: tuple[int, int]
-    m: int
-    n: int
-    turns: int
-    much: bool
-    sides: tuple[bool, bool]
-
-
-def cuts_of(form: Form, asked: Asked) -> tuple[Cut, ...]:
+def cuts_of(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts that are open to a form."""
     if form.store != "sums":
         return REALIGNED_CUTS if form.realign == "registers" else (*PLAIN_CUTS, *SHARED_CUTS)
-    if asked.much:
+    if one.much:
         return ()
-    narrow = _narrow_cuts(asked.m if form.swapped else asked.n, splits=form.splits)
-    if form.splits or asked.sides[form.swapped]:
+    narrow = _narrow_cuts(one.m if form.swapped else one.n, splits=form.splits)
+    if form.splits or (one.down if form.swapped else one.across):
         return narrow
     # Where C's rows lie apart, accumulators are the one way out for tiles of every shape.
     wide = REALIGNED_CUTS if form.realign == "registers" else WIDE_CUTS
-    return (*narrow, *(one for one in wide if one not in narrow))
+    return (*narrow, *(cut for cut in wide if cut not in narrow))
 
 
 @lru_cache
@@ -169,7 +145,7 @@ class Table:
         )
 
 
-def table_of(forms: Sequence[tuple[int, Form]], asked: Asked, target: Target) -> Table | None:
+def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Target) -> Table | None:
     """Return every kernel of some forms, with as many stages as fit; None if there is none.
 
     Left out is what has uneven boxes, more slices than k-tiles, too many sums for its registers, or fewer than two
@@ -177,21 +153,21 @@ def table_of(forms: Sequence[tuple[int, Form]], asked: Asked, target: Target) ->
 
     Args:
         forms: with their place in the order of all.
-        asked: what else decides.
+        one: the class of products.
         target: the GPU.
     """
     cuts = [
-        (number, MOST_CUTS * place + index, *_numbers(one))
+        (number, MOST_CUTS * place + index, *_numbers(cut))
         for number, (place, form) in enumerate(forms)
-        for index, one in enumerate(cuts_of(form, asked))
+        for index, cut in enumerate(cuts_of(form, one))
     ]
     if not cuts:
         return None
-    of, order, *cut = np.array(cuts).T
-    rows, columns, warpgroups, alternate, down, across, split, blocks = cut
-    told = np.array([_facts(form, asked) for _, form in forms])[of].T
+    of, order, *numbers = np.array(cuts).T
+    rows, columns, warpgroups, alternate, down, across, split, blocks = numbers
+    told = np.array([_facts(form, one) for _, form in forms])[of].T
     swapped, registers, tiles, sums, boxed, mn_a, mn_b, alike, relaid_a, relaid_b = told
-    size, result_size, turns = asked.size, asked.result_size, asked.turns
+    size, result_size, turns = one.dtype.bytes, one.result.bytes, one.turns
 
     consumers, producer = _registers(warpgroups, blocks, target)
     own = rows * columns // (WARPGROUP * np.where(alternate, 1, warpgroups))  # registers a thread that hold sums
@@ -234,7 +210,7 @@ def _numbers(cut: Cut) -> tuple[int, ...]:
     return (cut.rows, cut.columns, cut.warpgroups, int(cut.alternate), *cut.cluster, cut.split, cut.blocks)
 
 
-def _facts(form: Form, asked: Asked) -> tuple[int, ...]:
+def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
     return (
         form.swapped,
         form.realign == "registers",
@@ -242,7 +218,7 @@ def _facts(form: Form, asked: Asked) -> tuple[int, ...]:
         form.store == "sums",
         form.store == "tma",
         *(major == "MN" for major in form.majors),
-        asked.alike[form.swapped],
+        (one.b if form.swapped else one.a).alike,
         *(first != "none" for first in form.relayouts),
     )
 

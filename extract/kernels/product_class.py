@@ -1,0 +1,103 @@
+"""Products that the same kernels compute: how operands and C lie, and extents as far as they limit tiles and stages."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from legalsat.dtypes import DType
+from legalsat.extract.kernels.product_maps import ROW_BYTES, by_rows
+from legalsat.gemm import Gemm
+from legalsat.options import Major
+from legalsat.targets import GRANULE_BYTES
+from legalsat.tensor import Tensor, plain
+
+MOST_STAGES = 14
+NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
+MOST_NARROW_TILES = 512  # of 128 x 128: what is larger has work for all without
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """An operand's fast axis, "K" or "MN"; what divides bytes from line to line; whether a tensor map describes it."""
+
+    major: Major
+    pitch: int
+    legal: bool
+
+    @property
+    def alike(self) -> int:
+        """Rows after which starts lie alike."""
+        return GRANULE_BYTES // self.pitch
+
+
+@dataclass(frozen=True, slots=True)
+class ProductClass:
+    """Products that the same kernels compute: what decides which there are, without the extents themselves.
+
+    Attributes:
+        dtype, result: element types of the operands and of C.
+        a, b: the operands, their pitches as the greatest divisor of a granule.
+        down, across: how columns and rows of C lie: 0 apart, 1 side by side, 2 so that boxes may store them.
+        m, n: the narrowest tile that spans an extent, or one more than the widest of them.
+        turns: k-tiles, as far as they limit stages.
+        much: whether there are so many tiles that accumulators, which no other tile overlaps, are not worth a thought.
+    """
+
+    dtype: DType
+    result: DType
+    a: Side
+    b: Side
+    down: int
+    across: int
+    m: int
+    n: int
+    turns: int
+    much: bool
+
+
+def class_of(gemm: Gemm) -> ProductClass | None:
+    """Return the class of a product; None where C or an operand has no axis along which elements lie side by side."""
+    a, b, down, across = side_of(gemm.a), side_of(gemm.b), _lines(gemm, swapped=True), _lines(gemm, swapped=False)
+    if a is None or b is None or not (down or across):
+        return None
+    return ProductClass(
+        gemm.dtype,
+        gemm.out_dtype,
+        a,
+        b,
+        down,
+        across,
+        _narrow(gemm.m),
+        _narrow(gemm.n),
+        min(-(-gemm.k // (ROW_BYTES // gemm.dtype.bytes)), MOST_STAGES),
+        -(-gemm.m // 128) * -(-gemm.n // 128) > MOST_NARROW_TILES and min(gemm.m, gemm.n) > 256,
+    )
+
+
+def _narrow(extent: int) -> int:
+    return next((one for one in NARROW if one >= extent), NARROW[-1] + 1)
+
+
+def _lines(gemm: Gemm, *, swapped: bool) -> int:
+    """Return how rows of C lie, or of C^T: a store by boxes goes on to the end of its granule (M-13)."""
+    size, strides = gemm.out_dtype.bytes, plain(gemm.c.strides)
+    columns, (pitch, step) = (gemm.m, strides[::-1]) if swapped else (gemm.n, strides)
+    if step != 1:
+        return 0
+    return 1 + all(number % GRANULE_BYTES == 0 for number in (columns * size, pitch * size, gemm.c.address))
+
+
+def side_of(tensor: Tensor) -> Side | None:
+    """Return what an operand (rows, k) is like; None where neither axis is contiguous."""
+    (rows, depth), (across, along) = plain(tensor.shape), plain(tensor.strides)
+    major: Major
+    if by_rows(tensor):
+        major, lines, pitch = "K", rows, across if rows > 1 else depth
+    elif across == 1 or rows == 1:
+        major, lines, pitch = "MN", depth, along
+    else:
+        return None
+    pitch = math.gcd(pitch * tensor.dtype.bytes, GRANULE_BYTES)
+    aligned = pitch == GRANULE_BYTES or lines == 1  # a single line may lie at any pitch
+    return Side(major, pitch, aligned and tensor.address % GRANULE_BYTES == 0)
