@@ -136,6 +136,7 @@ class Explanation(Generic[After_co]):
         values: what else is to be said, a sentence each: for which extents it works, what is proven and what is not.
         parts: of a product, its operands A, B and C, each explained alone.
         way: how a product is computed as it is, and its predicted time, in words.
+        derivation: the laws that lead from a product to that kernel, in order; a plan has its own.
         undecided: what is missing to tell whether the subject is legal, where no error was found in what there is;
             `legal` is false then.
         uses: how many uses the totals of repairs count.
@@ -152,6 +153,7 @@ class Explanation(Generic[After_co]):
     of: Any = None
     parts: tuple[Explanation, ...] = ()
     way: str = ""
+    derivation: tuple[str, ...] = ()
     undecided: str = ""
     uses: int = USES
 
@@ -207,5 +209,6 @@ class Explanation(Generic[After_co]):
             **({"uses": self.uses} if any(r.total is not None for r in self.repairs) else {}),
             **({"parts": [part.to_json() for part in self.parts]} if self.parts else {}),
             **({"way": self.way} if self.way else {}),
+            **({"derivation": list(self.derivation)} if self.derivation else {}),
             **region,
         }

@@ -77,6 +77,7 @@ def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
     parts = {name: _operand(name, copy, target) for name, copy in operands.items()}
     refused = [name for name, part in parts.items() if not part.legal]
     now = computed(gemm, target)
+    steps = derivation_of(gemm, now.by, target) if now is not None and now.by is not None else ()
     found: tuple[Repair, ...] = ()
     if refused and target.tma is not None:
         found = tuple(_repairs(gemm, target, {name: operands[name] for name in refused if name in "AB"}, now, uses))
@@ -90,16 +91,10 @@ def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
         values=(*in_words(product_works(gemm, target, parts)), *_stored(gemm, parts["C"].plan)),
         of=gemm,
         parts=tuple(parts.values()),
-        way="" if now is None else _way(gemm, now, target),
+        way="" if now is None else f"{now.kernel}; predicted at {now.nanoseconds / 1e3:.1f} us",
+        derivation=tuple(step.law for step in steps),
         uses=uses,
     )
-
-
-def _way(gemm: Gemm, now: Computed, target: Target) -> str:
-    """Return the kernel, its predicted time and the laws that lead to it, in words."""
-    laws = () if now.by is None else derivation_of(gemm, now.by, target)
-    derived = f"; derivation: {', '.join(step.law for step in laws)}" if laws else ""
-    return f"{now.kernel}; predicted at {now.nanoseconds / 1e3:.1f} us{derived}"
 
 
 def _operand(name: str, copy: Copy, target: Target) -> Explanation:

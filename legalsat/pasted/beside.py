@@ -39,7 +39,9 @@ def joined(text: str, explain_text: Callable[[], Explanation], others: Sequence[
     cured = [curing(other, told, text) for other in others]
     first = next((one for one in cured if not one.legal), cured[0])
     lines = [why, *(() if said is None else said.values), *(_line(one) for one in cured)]
-    fields = ("repairs", "of", "uses") if first.legal else ("repairs", "of", "uses", "plan", "way", "parts")
+    fields = (
+        ("repairs", "of", "uses") if first.legal else ("repairs", "of", "uses", "plan", "way", "derivation", "parts")
+    )
     kept = {name: getattr(first, name) for name in fields}
     return Explanation(
         subject=" beside ".join(dict.fromkeys(["the pasted text", *(one.subject for one in others)])),

@@ -47,6 +47,7 @@ def show_explanation(found: Explanation, look: Look = PLAIN) -> str:
     if found.plan is not None:
         lines += ["", *in_short(found.plan, look)]
     lines += ["", look.wrap(found.way, "as it is: ")] if found.way and not found.repairs else []
+    lines += ["", look.wrap(", ".join(found.derivation), "derivation: ")] if found.derivation else []
     return "\n".join(lines)
 
 

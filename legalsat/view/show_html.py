@@ -174,6 +174,8 @@ def _parts(found: Explanation) -> Iterator[str]:
         yield f"<details><summary>{how}</summary><pre>{escape(short)}</pre></details>"
     if found.way:
         yield f"<p>as it is: {escape(found.way)}</p>"
+    if found.derivation:
+        yield f"<p>derivation: {escape(', '.join(found.derivation))}</p>"
 
 
 def _operands(found: Explanation) -> str:
