@@ -17,7 +17,7 @@ from tiles import Tile, coordinates, offsets
 
 from legalsat.analyses.copy_engine import smem_bytes, store_footprint
 from legalsat.extract.search.views import views_of
-from legalsat.operators import Operator, Pad, access_of, margins_of
+from legalsat.operators import Move, Pad, access_of
 from legalsat.plan import Plan
 from legalsat.tensor import Tensor, plain
 
@@ -43,7 +43,7 @@ def memory_of(tensor: Tensor, seed: int | None = None) -> Bytes:
     return np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
 
 
-def moved(operator: Operator, source: Bytes, target: Bytes) -> Bytes:
+def moved(operator: Move, source: Bytes, target: Bytes) -> Bytes:
     """Return the target's bytes after the movement, by its definition: element by element, bit by bit."""
     if isinstance(operator, Pad):
         return padded(operator, source, target)
@@ -97,7 +97,7 @@ def execute(plan: Plan, source: Bytes, target: Bytes) -> Bytes:
             store_boxes(tile, words, after)
         else:
             size = plan.copies[-1].bytes if plan.copies else access.word // 8
-            store_vectors(tile, views_of(access, margins_of(plan.operator, access) or ())[1], size, words, after)
+            store_vectors(tile, views_of(access, plan.operator.margins(access) or ())[1], size, words, after)
     return after
 
 
