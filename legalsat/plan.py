@@ -464,5 +464,11 @@ def operator_of(data: Mapping[str, Any], operators: Iterable[type[Operator]]) ->
         said = f"operator is {shown(data['kind'])}, and plans of {', '.join(kinds)} alone are read"
         raise InvalidPlan(f"{said}; name a class of your own in Plan.load's operators")
     kind: Any = kinds[data["kind"]]
-    written = {one.name: data[one.name] for one in fields(kind)}
-    return kind(**{name: tensor_of(one) if isinstance(one, dict) else one for name, one in written.items()})
+    return kind(**{one.name: _field(data[one.name]) for one in fields(kind)})
+
+
+def _field(data: Any) -> Any:
+    """Return a field of an operator: a tensor, a tuple, or what JSON has itself."""
+    if isinstance(data, list):
+        return tuple(map(_field, data))
+    return tensor_of(data) if isinstance(data, dict) else data

@@ -92,7 +92,7 @@ class Pad(Move):
 
         (source,) = operands
         value = self.value if source.dtype.kind == "f" else np.array(self.pattern, np.uint64).astype(source.dtype)
-        return np.pad(source, self.padding, constant_values=value)
+        return np.pad(source, self.padding, constant_values=value) if self.padding else source
 
     def access(self, tile: tuple[int, ...] | None = None) -> Access:
         """Return the modes of the whole padding, those merged that go on on both sides."""
