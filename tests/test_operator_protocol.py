@@ -172,6 +172,14 @@ def test_it_is_swept_beside_ours() -> None:
     assert {row["verdict"] for row in found} >= {"legal", "repaired"}
 
 
+def test_answers_about_it_are_not_kept_for_later(tmp_path: Path) -> None:
+    """They are kept by the package's sources, which do not tell what another module says of its operators."""
+    ours, theirs = [ls.Transpose(T((64, 64), "bf16"))], [FOREIGN["rows"]]
+    for problems, reused in ((ours, 1), (theirs, 0), ([*ours, *theirs], 0)):
+        ls.sweep(problems, "h200", store=tmp_path, workers=1)
+        assert ls.sweep(problems, "h200", store=tmp_path, workers=1).reused == reused * len(problems)
+
+
 @pytest.mark.parametrize("name", FOREIGN)
 def test_triton_prints_what_it_has_the_operations_for(name: str, tmp_path: Path) -> None:
     operator, printed = FOREIGN[name], 0
