@@ -226,7 +226,7 @@ def _kept(answers: bytes) -> Answering:
 
 
 def _told_by_key(one: Row | Problem | BadRow) -> bool:
-    """Whether the package's sources, which answers are kept by, are all that decides: no operator is somebody else's."""
+    """Whether the package's sources, which answers are kept by, say all: no operator is somebody else's."""
     return not isinstance(one, Problem) or type(one.operator).__module__.startswith(f"{__package__.split('.')[0]}.")
 
 
