@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -327,7 +327,7 @@ def _operator(problem: Any, tile: Iterable[int] | None, consumer: Consumer | Non
         return Copy(as_tensor(problem), tile=tile, consumer=consumer)
     if not isinstance(problem, Move):
         raise InvalidInput(f"{problem} is no movement; give one of those that its travels(target) returns")
-    if not isinstance(problem, Hashable):
+    if type(problem).__hash__ is None:
         raise InvalidInput(f"{type(problem).__name__} may change and so cannot be planned; make it a frozen dataclass")
     if tile is not None or consumer is not None:
         raise InvalidInput("tile and consumer belong to the operator; pass them to it")

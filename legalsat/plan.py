@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,7 +15,7 @@ from legalsat.access import MEANS, Access, Mode
 from legalsat.checks import flag, integer, integers, number, one_of
 from legalsat.dtypes import DType, dtype
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.operators import Copy, Im2col, Move, Operator, Pad, Transpose
+from legalsat.operators import MOVES, Move, Operator
 from legalsat.options import Backend, RunBackend
 from legalsat.printable import printable, shown
 from legalsat.program.pipeline import Operation, Pipeline
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from legalsat.runtime import Kernel
 
 PLAN_VERSION = 5
-MOVES = (Copy, Transpose, Pad, Im2col)  # whose plans are read back
 
 
 class InvalidPlan(LegalSatError, ValueError):
@@ -306,7 +305,7 @@ class Plan:
         write_plan(self.to_json(), self.target, path)
 
     @staticmethod
-    def load(path: str | Path, *, operators: Iterable[type[Move]] = ()) -> Plan:
+    def load(path: str | Path, *, operators: tuple[type[Move], ...] = ()) -> Plan:
         """Read a plan and check it again by the rules and laws of this version.
 
         Args:
@@ -380,7 +379,7 @@ def plain_value(value: Any) -> Any:
     return value
 
 
-def from_json(data: Any, operators: Iterable[type[Operator]] = MOVES) -> Plan:
+def from_json(data: Any, operators: tuple[type[Operator], ...] = MOVES) -> Plan:
     """Return the plan of one of `operators` that `Plan.to_json` wrote; it is not checked against the rules here."""
     with reading(data):
         if data["guard"]:
@@ -457,7 +456,7 @@ def tensor_of(data: Mapping[str, Any]) -> Tensor:
     return Tensor(data["shape"], dtype(data["dtype"]), data["strides"], data["align"], data["offset"])
 
 
-def operator_of(data: Mapping[str, Any], operators: Iterable[type[Operator]]) -> Any:
+def operator_of(data: Mapping[str, Any], operators: tuple[type[Operator], ...]) -> Any:
     """Return the operator that `plain_value` wrote, of the one of these classes that it names."""
     kinds = {one.__name__: one for one in operators}
     if not isinstance(data["kind"], str) or data["kind"] not in kinds:

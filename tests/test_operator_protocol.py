@@ -150,14 +150,14 @@ def test_its_plan_is_shown_saved_and_read_back(name: str, tmp_path: Path) -> Non
     for shown in (str(found), found._repr_html_()):
         assert type(operator).__name__.lower() in shown
     found.save(path)
-    assert Plan.load(path, operators=[type(operator)]) == found
+    assert Plan.load(path, operators=(type(operator),)) == found
     with pytest.raises(InvalidPlan, match=rf"operator is '{type(operator).__name__}', and plans of Copy, "):
         Plan.load(path)
     data = json.loads(path.read_text())
     data["operator"]["kind"] = f"{type(operator).__module__}.{type(operator).__name__}"
     path.write_text(json.dumps(data))
     with pytest.raises(InvalidPlan):  # a file has nothing imported
-        Plan.load(path, operators=[type(operator)])
+        Plan.load(path, operators=(type(operator),))
 
 
 def test_it_is_swept_beside_ours() -> None:

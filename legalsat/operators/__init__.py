@@ -23,3 +23,5 @@ from legalsat.operators.operator import PRODUCT as PRODUCT
 from legalsat.operators.operator import Move as Move
 from legalsat.operators.operator import Operator as Operator
 from legalsat.operators.pad import Pad as Pad
+
+MOVES: tuple[type[Move], ...] = (Copy, Transpose, Pad, Im2col)  # whose plans are read back
