@@ -12,6 +12,7 @@ from legalsat.law import Equations, Int, Law, law, mode, rewrite
 from legalsat.operators import Move
 from legalsat.options import Consumer
 from legalsat.tensor import Tensor, plain
+from legalsat.view.margins import Margin
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,39 @@ class Blocked(Move):
         (m, n), c, b = plain(self.source.shape), self.columns, self.source.dtype.bits
         modes = [(c, 1, 1), (n // c, c, m * c), (m, n, c)]
         return Access(b, tuple(Mode(extent, s * b, d * b, extent) for extent, s, d in modes))
+
+
+@dataclass(frozen=True)
+class Shifted(Move):
+    """Move the lines of the first axis on by so many, zeros taking their place; the last ones are lost."""
+
+    source: Tensor
+    target: Tensor
+    by: int
+
+    def meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
+        """Return all but the last lines, behind zeros."""
+        result = operands[0].copy()
+        result[: self.by], result[self.by :] = 0, operands[0][: -self.by]
+        return result
+
+    @property
+    def fills(self) -> bool:
+        """With zeros."""
+        return True
+
+    def access(self, tile: tuple[int, ...] | None = None) -> Access:
+        """Return a mode for each axis; the source counts from where its first line would be, so many in front."""
+        bits, shape = self.source.dtype.bits, plain(self.source.shape)
+        rows = zip(shape, plain(self.source.strides), plain(self.target.strides), strict=True)
+        return Access(bits, tuple(Mode(n, s * bits, d * bits, n) for n, s, d in reversed(list(rows))))
+
+    def margins(self, access: Access) -> tuple[Margin, ...] | None:
+        """Return that lines but the first are the source's."""
+        if [mode[:3] for mode in access.modes] != [mode[:3] for mode in self.access().modes]:
+            return None
+        lines, *rest = plain(self.source.shape)
+        return (*(Margin(0, extent) for extent in reversed(rest)), Margin(self.by, lines - self.by))
 
 
 @law

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from execute import execute, memory_of, moved, padded
-from foreign_operators import Blocked, ByBytes, Changing, EveryOther, Speechless, every_other
+from foreign_operators import Blocked, ByBytes, Changing, EveryOther, Shifted, Speechless, every_other
 from gluon_on_numpy import run_on_numpy, run_threads_on_numpy
 from hypothesis import HealthCheck, given, settings
 from in_windows import windows_by_definition
@@ -56,6 +56,9 @@ FOREIGN: dict[str, Move] = {
     "an operand of odd rows": every_other(T((128, 63), "bf16"), tile=(64, 32), consumer="wgmma.b"),
     "blocks": Blocked(T((64, 96), "bf16"), T((64, 96), "bf16"), 32),
     "narrow blocks": Blocked(T((60, 96), "u8"), T((60, 96), "u8"), 3),
+    "shifted": Shifted(T((64, 64), "bf16"), T((64, 64), "bf16"), 3),
+    "shifted narrow rows": Shifted(T((33, 7), "u8"), T((33, 7), "u8"), 5),
+    "shifted blocks": Shifted(T((20, 6, 32), "fp32"), T((20, 6, 32), "fp32"), 1),
     "anywhere": ByBytes(T((64, 64), "bf16", offset=1), T((32, 64), "bf16")),
 }
 NO_PLAN = {("an operand", "b200"), ("an operand", "a100"), ("an operand of odd rows", "b200")}
@@ -243,16 +246,16 @@ def test_what_an_operator_does_not_say_is_named() -> None:
 
 
 def by_access(operator: Move, source: Any, result: Any) -> Any:
-    """Return the target's bits after the movement, word by word as its access has it; what it fills in is left."""
+    """Return the target's bytes after the movement, word by word as its access has it, zeros where it fills in."""
     access = access_of(operator)
     margins = operator.margins(access) or tuple(Margin(0, mode.extent) for mode in access.modes)
     bits, after = (np.unpackbits(memory, bitorder="little") for memory in (source, result))
     for at in itertools.product(*(range(mode.extent) for mode in access.modes)):
-        if all(before <= n < before + held for n, (before, held) in zip(at, margins, strict=True)):
-            steps = zip(at, access.modes, margins, strict=True)
-            read = sum((n - margin[0]) * mode.source for n, mode, margin in steps)
-            write = sum(n * mode.target for n, mode in zip(at, access.modes, strict=True))
-            after[write : write + access.word] = bits[read : read + access.word]
+        steps = list(zip(at, access.modes, margins, strict=True))
+        write = sum(n * mode.target for n, mode, _ in steps)
+        read = sum((n - margin.before) * mode.source for n, mode, margin in steps)
+        there = all(margin.before <= n < margin.before + margin.held for n, _, margin in steps)
+        after[write : write + access.word] = bits[read : read + access.word] if there else 0
     return np.packbits(after, bitorder="little")
 
 

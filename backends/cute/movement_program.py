@@ -134,10 +134,11 @@ def _axes(operator: Move) -> list[tuple[int, int, int, int, int]]:
     source, axes = operator.source, []
     if operator.order is None:
         access = access_of(operator)
-        if access.word != source.dtype.bits or operator.margins(access):
+        word, margins = access.word, operator.margins(access)
+        if word != source.dtype.bits or margins is None or (operator.fills and not margins):
             raise LegalSatError(f"cute prints movements of whole elements, and {operator} is none")
-        for mode in access.modes:
-            axes.append((mode.extent, mode.source // access.word, mode.target // access.word, 0, mode.extent))
+        for mode, (first, count) in zip(access.modes, margins or [(0, m.extent) for m in access.modes], strict=True):
+            axes.append((mode.extent, mode.source // word, mode.target // word, first, count))
         return axes
     extents, from_, to = plain(source.shape), plain(source.strides), plain(operator.target.strides)
     for axis, (before, after) in enumerate(operator.around):
