@@ -117,13 +117,13 @@ class Attention(Operator):
         """Q, K, V and the result O."""
         return {"Q": self.q, "K": self.k, "V": self.v, "O": self.out}
 
-    def travels(self, target: Target) -> Mapping[str, Move]:
+    def travels(self, target: str | Target) -> Mapping[str, Move]:
         """Return the operands, and the result as if it were read."""
         operands = self.operands(target)
         return {**operands, "O": Copy(self.out, tile=operands["O"].tile, consumer="threads")}
 
-    def meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
-        """Return the result before it is rounded, given Q, K and V; of a causal one the last query sees all keys."""
+    def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
+        """Return the result of Q, K and V; the last query of a causal one sees all keys, and who sees none has NaN."""
         import numpy as np  # noqa: PLC0415 - only what a user computes needs it
 
         shared = self.heads // self.kv_heads

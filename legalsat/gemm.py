@@ -13,6 +13,7 @@ from legalsat.errors import InvalidInput
 from legalsat.operators import PRODUCT, TCGEN05_CONSUMERS, WGMMA_CONSUMERS, Copy, Move, Operator, as_tensor
 from legalsat.options import Consumer
 from legalsat.targets import Target
+from legalsat.targets import target as as_target
 from legalsat.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -99,8 +100,13 @@ class Gemm(Operator):
         """A, B and C."""
         return {"A": self.a, "B": self.b, "C": self.c}
 
-    def meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
-        """Return C before it is rounded, given A and B and, if scaled, scale_a and scale_b."""
+    @property
+    def scalars(self) -> int:
+        """The scales of A and of B."""
+        return 2 if self.scaled else 0
+
+    def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
+        """Return the product, times the scales of A and of B if it has these."""
         a, b, *scales = operands
         wide = "i8" if self.dtype.kind != "float" else "f8"
         product: NDArray[Any] = a.astype(wide) @ b.astype(wide).T
@@ -108,10 +114,10 @@ class Gemm(Operator):
             product = product * scale
         return product
 
-    def travels(self, target: Target) -> Mapping[str, Move]:
+    def travels(self, target: str | Target) -> Mapping[str, Move]:
         """Return A, B and C in tiles of 128 rows, as wide as the widest swizzle."""
         width, across = ROW_BITS // self.dtype.bits, ROW_BITS // self.out_dtype.bits
-        first, second = readers_on(target)
+        first, second = readers_on(as_target(target))
         return {
             "A": Copy(self.a, tile=(TILE_ROWS, width), consumer=first),
             "B": Copy(self.b, tile=(TILE_ROWS, width), consumer=second, constant=self.constant_b),

@@ -25,7 +25,7 @@ class EveryOther(Move):
     tile: tuple[int, ...] | None = None
     consumer: Consumer | None = None
 
-    def meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
+    def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
         """Return numpy's slice."""
         return operands[0][:: self.step]
 
@@ -52,7 +52,7 @@ class Blocked(Move):
     target: Tensor
     columns: int
 
-    def meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
+    def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
         """Return the blocks in the shape of the matrix."""
         m, n = operands[0].shape
         return operands[0].reshape(m, n // self.columns, self.columns).swapaxes(0, 1).reshape(m, n)
@@ -72,7 +72,7 @@ class Shifted(Move):
     target: Tensor
     by: int
 
-    def meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
+    def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
         """Return all but the last lines, behind zeros."""
         result = operands[0].copy()
         result[: self.by], result[self.by :] = 0, operands[0][: -self.by]

@@ -305,6 +305,9 @@ def test_products_and_attention_mean_what_they_say() -> None:
     want = [[sum(int(x) * int(y) for x, y in zip(row, column, strict=True)) for column in b] for row in a]
     assert np.array_equal(ls.Gemm(5, 4, 7, "i8").meaning(a, b), want)
     assert np.array_equal(ls.Gemm(5, 4, 7, "e4m3", scaled=True).meaning(a, b, np.array(2.0), np.array(0.5)), want)
+    for others in ((a,), (a, b, b), (b, a), (a.astype("S1"), b), ([[1] * 7] * 5, b)):
+        with pytest.raises(ls.InvalidInput, match=r"give numpy arrays of shapes \(5, 7\), \(4, 7\)"):
+            ls.Gemm(5, 4, 7, "i8").meaning(*others)
     many = Products(2, 5, 4, 7, "bf16").meaning(np.stack([a, -a]), np.stack([b, b]))
     assert np.array_equal(many, np.stack([want, np.negative(want)]))
     for causal in (False, True):

@@ -126,7 +126,7 @@ class Im2col(Move):
         """A convolution's."""
         return "conv"
 
-    def meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
+    def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
         """Return what each tap of each window meets in the images with zeros around them."""
         import numpy as np  # noqa: PLC0415 - only what a user computes needs it
 

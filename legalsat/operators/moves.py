@@ -114,7 +114,7 @@ class Copy(Move):
         put(self, "tile", _tile(tile, source))
         put(self, "consumer", None if consumer is None else one_of(consumer, "consumer", CONSUMERS))
 
-    def meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
+    def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
         """Return the source as it is."""
         return operands[0]
 
@@ -172,7 +172,7 @@ class Transpose(Move):
         put(self, "target", alike(result, Tensor(shape, source.dtype) if target is None else target))
         put(self, "tile", _tile(tile, source))
 
-    def meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
+    def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
         """Return numpy's transpose."""
         return operands[0].transpose(self.order)
 
@@ -185,7 +185,7 @@ class Transpose(Move):
         """Return a mode for each axis."""
         return permuting(self, tile)
 
-    def travels(self, target: Target) -> Mapping[str, Move]:
+    def travels(self, target: str | Target) -> Mapping[str, Move]:
         """Return the copy into what the target is in the source's axes: boxes know no order."""
         return {"x": Copy(self.source, self.target.transposed(back(self)))}
 

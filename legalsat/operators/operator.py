@@ -61,16 +61,36 @@ class Operator:
         """The element type of its first operand."""
         return next(iter(self.tensors.values())).dtype
 
-    def travels(self, target: Target) -> Mapping[str, Move]:
+    def travels(self, target: str | Target) -> Mapping[str, Move]:
         """Return what of `tensors` has to travel, each as tiles by boxes of a tensor map.
 
         Results are judged as if they were read: a plan that stores them by threads where no map reaches them is one.
         """
         raise InvalidInput(f"{type(self).__name__} does not say what of it moves; give it travels")
 
+    @property
+    def scalars(self) -> int:
+        """How many operands it has besides tensors."""
+        return 0
+
     def meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
-        """Return what the result holds, given what the operands hold; both in the shapes of their tensors."""
-        raise InvalidInput(f"{type(self).__name__} does not say what its result holds; give it a meaning")
+        """Return what the result holds before it is rounded, given numpy arrays of what the operands hold.
+
+        Raises:
+            InvalidInput: the operands are others in number, in shape, or no numbers.
+        """
+        *reads, _ = self.tensors.values()
+        shapes = [*(one.shape for one in reads), *[()] * self.scalars]
+        kinds = [getattr(getattr(one, "dtype", None), "kind", "") for one in operands]
+        if [getattr(one, "shape", None) for one in operands] != shapes or not set(kinds) <= set("biuf"):
+            raise InvalidInput(
+                f"operands of {self} are others; give numpy arrays of shapes {', '.join(map(str, shapes))}"
+            )
+        return self._meaning(*operands)
+
+    def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
+        """Return `meaning`, plainly, as numpy."""
+        raise InvalidInput(f"{type(self).__name__} does not say what its result holds; give it a _meaning")
 
     def laws(self) -> tuple[Law, ...]:
         """Return the laws that say what else it equals."""
@@ -86,7 +106,7 @@ class Operator:
 class Move(Operator):
     """An operator whose result holds elements of its source as they are, and perhaps a value where that has none.
 
-    It has `source` and `target`, `meaning` (which takes bits of elements as unsigned integers as well as their values)
+    It has `source` and `target`, `_meaning` (of bits of elements as unsigned integers as well as of numbers)
     and `access`. The rest says more of it, and what is left out costs plans or repairs, never their truth.
 
     Attributes:
@@ -173,7 +193,7 @@ class Move(Operator):
         """The source and the target."""
         return {"x": self.source, "y": self.target}
 
-    def travels(self, target: Target) -> Mapping[str, Move]:
+    def travels(self, target: str | Target) -> Mapping[str, Move]:
         """Return the movement itself."""
         return {"x": self}
 

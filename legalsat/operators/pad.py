@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from legalsat.access import Access
+from legalsat.checks import integer
 from legalsat.dtypes import pattern_of
 from legalsat.errors import InvalidInput
 from legalsat.operators.moves import alike, as_tensor, fastest_first
@@ -73,6 +74,7 @@ class Pad(Move):
 
     def fronted(self, axis: int, before: int) -> Pad:
         """Return the padding with so many elements in front of an axis, into dense memory."""
+        axis = integer(axis, "axis", low=0, high=self.source.rank - 1)
         sides_of = [(before if at == axis else pair[0], pair[1]) for at, pair in enumerate(self.padding)]
         return Pad(self.source, sides_of, self.value)
 
@@ -86,7 +88,7 @@ class Pad(Move):
         """The bits of an element of the value; raises `InvalidInput` where the type has no such number."""
         return pattern_of(self.value, self.source.dtype)
 
-    def meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
+    def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
         """Return numpy's padding; of numbers that are no floats, with the value's bits."""
         import numpy as np  # noqa: PLC0415 - only what a user computes needs it
 
@@ -101,6 +103,8 @@ class Pad(Move):
 
     def margins(self, access: Access) -> tuple[Margin, ...] | None:
         """Return which words of each mode the source has."""
+        if not isinstance(access, Access):
+            raise InvalidInput(f"access is {shown(access)}; give an Access, as access() returns")
         word, modes = self._padded()
         if (word, [mode[:3] for mode in modes]) != (access.word, [mode[:3] for mode in access.modes]):
             return None

@@ -13,6 +13,7 @@ from legalsat.errors import InvalidInput
 from legalsat.gemm import ROW_BITS, SCALED, TILE_ROWS, Gemm, readers_on
 from legalsat.operators import Copy, Move, Operator, as_tensor
 from legalsat.targets import Target
+from legalsat.targets import target as as_target
 from legalsat.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -113,15 +114,15 @@ class Products(Operator):
         """A, B and C."""
         return {"A": self.a, "B": self.b, "C": self.c}
 
-    def meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
-        """Return C before it is rounded, given A and B."""
+    def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
+        """Return the products."""
         a, b = operands
         product: NDArray[Any] = a.astype("f8") @ b.astype("f8").swapaxes(-1, -2)
         return product
 
-    def travels(self, target: Target) -> Mapping[str, Move]:
+    def travels(self, target: str | Target) -> Mapping[str, Move]:
         """Return the operands, of which none is special."""
-        return self.operands(target)
+        return self.operands(as_target(target))
 
     @property
     def flops(self) -> float:
