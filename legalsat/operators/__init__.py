@@ -14,14 +14,14 @@ from legalsat.operators.moves import Transpose as Transpose
 from legalsat.operators.moves import access_of as access_of
 from legalsat.operators.moves import as_tensor as as_tensor
 from legalsat.operators.moves import atom_bytes as atom_bytes
-from legalsat.operators.moves import back as back
 from legalsat.operators.moves import dense_like as dense_like
-from legalsat.operators.moves import distance as distance
 from legalsat.operators.moves import k_major as k_major
 from legalsat.operators.moves import padded as padded
 from legalsat.operators.operator import PRODUCT as PRODUCT
 from legalsat.operators.operator import Move as Move
 from legalsat.operators.operator import Operator as Operator
+from legalsat.operators.operator import back as back
+from legalsat.operators.operator import distance as distance
 from legalsat.operators.pad import Pad as Pad
 
 MOVES: tuple[type[Move], ...] = (Copy, Transpose, Pad, Im2col)  # whose plans are read back

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from legalsat.access import Access, Mode
 from legalsat.checks import integers, one_of
 from legalsat.errors import InvalidInput
-from legalsat.operators.moves import CONSUMERS, MATRIX_CONSUMERS, alike, as_tensor, distance, fastest_first
-from legalsat.operators.operator import Move
+from legalsat.operators.moves import CONSUMERS, MATRIX_CONSUMERS, alike, as_tensor
+from legalsat.operators.operator import Move, distance, fastest_first
 from legalsat.options import Consumer
 from legalsat.tensor import Tensor, plain
 from legalsat.units.windows import MAX_PIXELS, Sweep, paddings, per_axis, sides, spread_over

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
-from legalsat.access import Access, Mode
+from legalsat.access import Access
 from legalsat.checks import flag, integer, integers, one_of
 from legalsat.dims import Extent
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
-from legalsat.operators.operator import MAX_SPAN_BITS, Move
+from legalsat.operators.operator import MAX_SPAN_BITS, Move, back
 from legalsat.options import Consumer
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, permutation, plain, row_major
@@ -123,10 +123,6 @@ class Copy(Move):
         """The source's."""
         return tuple(range(self.source.rank))
 
-    def access(self, tile: tuple[int, ...] | None = None) -> Access:
-        """Return a mode for each axis."""
-        return permuting(self, tile)
-
     def __str__(self) -> str:
         tile = "" if self.tile is None else f", tile {' x '.join(map(str, self.tile))}"
         return f"copy of {self.source}{tile}"
@@ -181,10 +177,6 @@ class Transpose(Move):
         """Nobody but the threads that turn it."""
         return None
 
-    def access(self, tile: tuple[int, ...] | None = None) -> Access:
-        """Return a mode for each axis."""
-        return permuting(self, tile)
-
     def travels(self, target: str | Target) -> Mapping[str, Move]:
         """Return the copy into what the target is in the source's axes: boxes know no order."""
         return {"x": Copy(self.source, self.target.transposed(back(self)))}
@@ -210,24 +202,6 @@ def _tile(tile: Any, source: Tensor) -> tuple[int, ...] | None:
     return None if tile is None else integers(tile, "tile", low=1, high=2**31, length=source.rank)
 
 
-def back(operator: Move) -> list[int]:
-    """Return for each axis of the source the axis of the target that it runs along, where there is an order."""
-    order = operator.order or ()
-    return [order.index(axis) for axis in range(operator.source.rank)]
-
-
-def permuting(operator: Move, tile: tuple[int, ...] | None) -> Access:
-    """Return the access of a movement whose target has the source's axes in its order."""
-    source, bits = operator.source, operator.source.dtype.bits
-    steps = operator.target.strides
-    columns = (source.shape, source.strides, [steps[axis] for axis in back(operator)], tile or source.shape)
-    modes = [
-        Mode(n, distance(n, s * bits), distance(n, d * bits), t)
-        for n, s, d, t in zip(*map(plain, columns), strict=True)
-    ] or [Mode(1, bits, bits, 1)]  # a scalar is one element of one mode
-    return Access(bits, tuple(sorted(modes, key=fastest_first)))
-
-
 def access_of(operator: Move, tile: tuple[int, ...] | None = None) -> Access:
     """Return a movement as an access; `tile` for each axis of the source, whole axes when left out.
 
@@ -247,13 +221,3 @@ def access_of(operator: Move, tile: tuple[int, ...] | None = None) -> Access:
         if (size := math.prod(extents) * access.word) > MAX_SPAN_BITS:
             raise InvalidInput(f"{what} has {size} bits; give one of at most 2^61")
     return access
-
-
-def fastest_first(mode: Mode) -> tuple[bool, int, int]:
-    """Return a sort key: what runs fastest in the source first, what stays at one place there last."""
-    return mode.source == 0, mode.source, mode.target
-
-
-def distance(extent: int, stride: int) -> int:
-    """Return a mode's stride in bits. A unit mode's may be anything, so that one too large for the e-graph is none."""
-    return stride if extent > 1 or stride <= MAX_SPAN_BITS else 0

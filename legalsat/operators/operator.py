@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from legalsat.access import Access
+from legalsat.access import Access, Mode
 from legalsat.dtypes import DType
 from legalsat.errors import InvalidInput
 from legalsat.options import Consumer
 from legalsat.targets import Target
-from legalsat.tensor import Tensor
+from legalsat.tensor import Tensor, plain
 from legalsat.units.windows import Sweep
 from legalsat.view.margins import Margin
 
@@ -134,10 +134,20 @@ class Move(Operator):
     def access(self, tile: tuple[int, ...] | None = None) -> Access:
         """Return which word goes where, as modes, fastest in the source first; `access_of` checks their sizes.
 
+        Those of an operator that permutes axes follow from its order.
+
         Args:
             tile: as the attribute; whole axes when left out.
         """
-        raise InvalidInput(f"{type(self).__name__} does not say which element goes where; give it an access")
+        if not self.permutes:
+            raise InvalidInput(f"{type(self).__name__} does not say which element goes where; give it an access")
+        source, bits, steps = self.source, self.source.dtype.bits, self.target.strides
+        columns = (source.shape, source.strides, [steps[axis] for axis in back(self)], tile or source.shape)
+        modes = [
+            Mode(n, distance(n, s * bits), distance(n, d * bits), t)
+            for n, s, d, t in zip(*map(plain, columns), strict=True)
+        ] or [Mode(1, bits, bits, 1)]  # a scalar is one element of one mode
+        return Access(bits, tuple(sorted(modes, key=fastest_first)))
 
     @property
     def order(self) -> tuple[int, ...] | None:
@@ -209,3 +219,19 @@ class Move(Operator):
 
     def __str__(self) -> str:
         return f"{self.name} of {self.source}"
+
+
+def back(operator: Move) -> list[int]:
+    """Return for each axis of the source the axis of the target that it runs along, where there is an order."""
+    order = operator.order or ()
+    return [order.index(axis) for axis in range(operator.source.rank)]
+
+
+def fastest_first(mode: Mode) -> tuple[bool, int, int]:
+    """Return a sort key: what runs fastest in the source first, what stays at one place there last."""
+    return mode.source == 0, mode.source, mode.target
+
+
+def distance(extent: int, stride: int) -> int:
+    """Return a mode's stride in bits. A unit mode's may be anything, so that one too large for the e-graph is none."""
+    return stride if extent > 1 or stride <= MAX_SPAN_BITS else 0

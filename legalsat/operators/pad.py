@@ -9,8 +9,8 @@ from legalsat.access import Access
 from legalsat.checks import integer
 from legalsat.dtypes import pattern_of
 from legalsat.errors import InvalidInput
-from legalsat.operators.moves import alike, as_tensor, fastest_first
-from legalsat.operators.operator import Move
+from legalsat.operators.moves import alike, as_tensor
+from legalsat.operators.operator import Move, fastest_first
 from legalsat.printable import shown
 from legalsat.tensor import Tensor, plain
 from legalsat.units.windows import MAX_PIXELS, paddings, sides
