@@ -23,7 +23,7 @@ from bench.saturation import compared_movements, compared_products, needed, prod
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost.cost import order
 from legalsat.extract.search.planner import BOXES, EVERY_MEANS, RELAYOUT, Limits, NoLegalLayout, plan
-from legalsat.operators import Copy, Im2col, Operator, Transpose
+from legalsat.operators import Copy, Im2col, Move, Transpose
 from legalsat.plan import Cost, Plan
 from legalsat.rules.rewrites import LAWS
 from legalsat.targets import target
@@ -60,7 +60,7 @@ class Problem:
     """
 
     name: str
-    operator: Operator
+    operator: Move
     off: tuple[str, ...]
     means: tuple[str, ...] = EVERY_MEANS
 
@@ -151,7 +151,7 @@ def measure(problem: Problem) -> Row:
     return Row(problem.name, str(problem.operator), problem.means, problem.off, before, after, loses)
 
 
-def outcome(operator: Operator, limits: Limits) -> tuple[Outcome, Cost | None]:
+def outcome(operator: Move, limits: Limits) -> tuple[Outcome, Cost | None]:
     """Return the outcome within limits, and its cost if there is a plan."""
     try:
         found = plan(operator, target(TARGET), limits)

@@ -31,7 +31,7 @@ from legalsat.access import Access
 from legalsat.extract.cost.cost import WAITING_STORE, Work, cost_of, order
 from legalsat.extract.search.views import map_type, turned, views_of
 from legalsat.logic import ceil_div, round_up
-from legalsat.operators import MATRIX_CONSUMERS, Operator, atom_bytes
+from legalsat.operators import MATRIX_CONSUMERS, Move, atom_bytes
 from legalsat.plan import Cost, View
 from legalsat.rule import Rule
 from legalsat.rules import COPY_RULES, MOVEMENT_RULES, REGISTER_RULES, SHARED_RULES, VECTOR_RULES
@@ -64,7 +64,7 @@ class Way:
     cost: Cost
 
 
-def cheapest(starts: Iterable[Access], operator: Operator, target: Target, *, cuts: bool = True) -> Way | None:
+def cheapest(starts: Iterable[Access], operator: Move, target: Target, *, cuts: bool = True) -> Way | None:
     """Return the cheapest way to move any of the tiled accesses, None where no way is legal.
 
     Raises:
@@ -81,7 +81,7 @@ def cheapest(starts: Iterable[Access], operator: Operator, target: Target, *, cu
     return best
 
 
-def word_is_moved(word: int, operator: Operator) -> bool:
+def word_is_moved(word: int, operator: Move) -> bool:
     """Whether backends move such words: bytes, 16 and 32 bits of an element that has as many, the element itself.
 
     An element of its own size needs a data type of the tensor map; Triton's copies take no wider words than 32 bits.
@@ -106,7 +106,7 @@ class _Map:
 class _Trial:
     """Tries every way to deliver accesses of one operator on one target."""
 
-    operator: Operator
+    operator: Move
     target: Target
     _maps: dict[Any, list[_Map]] = field(default_factory=dict)
     _seen: set[Any] = field(default_factory=set)

@@ -32,7 +32,7 @@ from legalsat.extract.cost.cost import order
 from legalsat.extract.search.planner import Limits, NoLegalLayout, plan
 from legalsat.extract.search.search import coalesced
 from legalsat.extract.search.tiles import proposals
-from legalsat.operators import Operator, access_of
+from legalsat.operators import Move, access_of
 from legalsat.plan import Cost, Plan
 from legalsat.rules.rewrites.words import recast_to_wider_words
 from legalsat.targets import target
@@ -119,7 +119,7 @@ def verdict(found: Cost | None, planned: Cost | None) -> str:
     return DEARER if order(planned) > order(found) else CHEAPER
 
 
-def best_way(operator: Operator, gpu: str, *, cuts: bool) -> Way | None:
+def best_way(operator: Move, gpu: str, *, cuts: bool) -> Way | None:
     """Return the cheapest way with any of the tiles that the planner may choose from.
 
     Raises:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from legalsat.dtypes import dtype
-from legalsat.operators import WGMMA_CONSUMERS, Copy, Operator, Transpose
+from legalsat.operators import WGMMA_CONSUMERS, Copy, Move, Transpose
 from legalsat.tensor import Tensor
 
 DTYPES = ("u8", "u8", "bf16", "bf16", "bf16", "fp32", "fp32", "fp64", "i64", "e2m1", "e2m3")
@@ -26,7 +26,7 @@ GRANULE_BITS = 128
 class Problem:
     """What is asked: an operator on a target, by name."""
 
-    operator: Operator
+    operator: Move
     target: str
 
     @property

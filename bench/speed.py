@@ -30,7 +30,7 @@ from legalsat.extract.kernels import joint
 from legalsat.extract.search import planner
 from legalsat.extract.solve import fields, solver
 from legalsat.gemm import Gemm
-from legalsat.operators import Operator
+from legalsat.operators import Move
 from legalsat.targets import Target, target
 from legalsat.terms.accesses import Classes, Graph
 
@@ -42,7 +42,7 @@ TOKENS = 4096
 # What is asked for, in milliseconds: of a tile p50 and p95, of a product p50; of a hit, in microseconds; nodes.
 ASKED = {"tile_p50": 20, "tile_p95": 80, "product_p50": 100, "hit_us": 50, "nodes": 5000}
 
-Problem = Operator | Gemm
+Problem = Move | Gemm
 Times = tuple[float, float]
 """Wall and processor time, in milliseconds."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from legalsat.demo import shapes
 from legalsat.gemm import Gemm
-from legalsat.operators import Copy, Operator, Transpose
+from legalsat.operators import Copy, Move, Transpose
 from legalsat.tensor import Tensor
 
 DTYPES = ("bf16", "fp32", "e4m3", "u8", "int4", "fp64")
@@ -31,7 +31,7 @@ class Problem:
 
     kind: str
     rank: int
-    operator: Operator
+    operator: Move
 
     def __str__(self) -> str:
         reader = f", for {self.operator.consumer}" if self.operator.consumer else ""
@@ -89,6 +89,6 @@ def depths() -> list[int]:
     return sorted({k - odd for k in DEPTHS for odd in (0, 1)})
 
 
-def tile_of_depth(depth: int) -> Operator:
+def tile_of_depth(depth: int) -> Move:
     """Return an operand's tile whose rows are `depth` long."""
     return Copy(Tensor((TOKENS, depth), "bf16"), tile=(128, 64), consumer="wgmma.a")

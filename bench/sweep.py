@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import write
-from legalsat.sweeps.answers import operands_of
 from legalsat.sweeps.classes import smallest_equal
 from legalsat.sweeps.problem import problem_of
 from legalsat.targets import target
@@ -146,8 +145,8 @@ def growth(folder: Path, count: int) -> dict[str, Any]:
     for number in (n for n in GROWTH if n <= count):
         file = written(rows[:number], folder / "growth.csv")
         done = swept(file, folder / "growth.parquet", "--workers", "2")
-        operands = (operands_of(problem_of(row, 1).operator, h200).operands.values() for row in rows[:number])
-        classes = {smallest_equal(one) for sides in operands for one in sides}  # type: ignore[arg-type]
+        operands = (problem_of(row, 1).operator.travels(h200).values() for row in rows[:number])
+        classes = {smallest_equal(one) for sides in operands for one in sides}
         points.append({"problems": number, "seconds": done["seconds"], "legality_classes": len(classes)})
         print(points[-1], flush=True)
     _plot(points)

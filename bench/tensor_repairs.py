@@ -30,7 +30,7 @@ import legalsat as ls
 from bench.row_search import Lies, least_dense, paddings, smaller_padding, smaller_view, span
 from legalsat.demo import shapes
 from legalsat.extract.explain.tensor_repair import boxed, mended, with_source
-from legalsat.operators import MATRIX_CONSUMERS, Copy, Operator, Pad, Transpose, padded
+from legalsat.operators import MATRIX_CONSUMERS, Copy, Move, Pad, Transpose, padded
 from legalsat.targets import target
 from legalsat.tensor import Tensor, plain
 
@@ -49,7 +49,7 @@ MOST_PADDINGS, MOST_PLANNED = 150, 300
 class Case:
     """What is explained, for which GPU and how many uses; of a tensor with options the copy that it stands for."""
 
-    operator: Operator
+    operator: Move
     alone: bool
     target: str
     uses: int
@@ -103,7 +103,7 @@ def cases(seed: int) -> Iterator[Case]:
         if tile is not None and rank == 2 and draw.random() < 0.3:
             tile, consumer = (draw.choice((64, 128)), draw.choice((16, 32, 64))), draw.choice(("wgmma.a", "wgmma.b"))
         chip = "h200" if consumer in MATRIX_CONSUMERS else draw.choice(TARGETS)
-        operator: Operator = Copy(tensor, tile=tile, consumer=consumer)  # type: ignore[arg-type]
+        operator: Move = Copy(tensor, tile=tile, consumer=consumer)  # type: ignore[arg-type]
         kind = draw.random()
         if kind < 0.12 and rank > 1:
             operator = Transpose(tensor, draw.sample(range(rank), rank), tile=tile)

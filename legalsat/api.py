@@ -16,7 +16,7 @@ from legalsat.extract.explain.explain import explain_tensor
 from legalsat.extract.search.planner import BOXES, EVERY_MEANS, Limits, cached_plan, plan
 from legalsat.gemm import Gemm
 from legalsat.gemm_plan import GemmPlan
-from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose, as_tensor
+from legalsat.operators import PRODUCT, Copy, Move, Operator, as_tensor
 from legalsat.options import Consumer, Means
 from legalsat.plan import Plan
 from legalsat.rules import TENSOR_MAP_RULES, judge
@@ -36,7 +36,7 @@ from legalsat.units.tensor_map import TensorMap
 MOST_USES = 10**12
 MOST_BESIDE = 64  # things that are explained together with a text
 
-AnOperator = TypeVar("AnOperator", Copy, Transpose, Im2col, Pad)
+AnOperator = TypeVar("AnOperator", bound=Operator)
 
 if TYPE_CHECKING:
     from legalsat.extract.region.region import LegalRegion
@@ -89,7 +89,7 @@ def synthesize(
         SearchGaveUp: the way from the tensor to the plan was not found again within its budget.
     """
     gpu = as_target(target)
-    if isinstance(problem, Gemm):
+    if isinstance(problem, Operator) and problem.term == PRODUCT:
         if (tile, consumer, means, seconds) != (None,) * 4:
             raise InvalidInput("a product chooses its tiles itself; leave out tile, consumer, means and seconds")
         from legalsat.extract.kernels.joint import cached_gemm_plan  # noqa: PLC0415 - movements need no products
@@ -208,10 +208,6 @@ def explain(subject: TensorMap, target: str | Target, *, uses: int = USES) -> Ex
 
 
 @overload
-def explain(subject: Gemm, target: str | Target, *, uses: int = USES) -> Explanation[Gemm]: ...
-
-
-@overload
 def explain(subject: AnOperator, target: str | Target, *, uses: int = USES) -> Explanation[AnOperator]: ...
 
 
@@ -326,9 +322,13 @@ def _beside(
     return joined(str(subject), lambda: explained(subject, {}), found)
 
 
-def _operator(problem: Any, tile: Iterable[int] | None, consumer: Consumer | None) -> Operator:
+def _operator(problem: Any, tile: Iterable[int] | None, consumer: Consumer | None) -> Move:
     if not isinstance(problem, Operator):
         return Copy(as_tensor(problem), tile=tile, consumer=consumer)
+    if not isinstance(problem, Move):
+        raise InvalidInput(f"{problem} is no movement; give one of those that its travels(target) returns")
+    if type(problem).__hash__ is None:
+        raise InvalidInput(f"{type(problem).__name__} may change and so cannot be planned; make it a frozen dataclass")
     if tile is not None or consumer is not None:
         raise InvalidInput("tile and consumer belong to the operator; pass them to it")
     return problem

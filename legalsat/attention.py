@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from legalsat.checks import flag, integer, one_of
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.gemm import ROW_BITS, TILE_ROWS, readers_on
-from legalsat.operators import Copy, as_tensor
+from legalsat.operators import Copy, Move, Operator, as_tensor
 from legalsat.options import AttentionLayout
 from legalsat.targets import Target
 from legalsat.targets import target as as_target
 from legalsat.tensor import Tensor
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 LAYOUTS = get_args(AttentionLayout)  # axes as they are stored: batch, heads, sequence, elements of a head
 MOST = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+@dataclass(frozen=True, slots=True, init=False)
+class Attention(Operator):
     """softmax(Q K^T) V for every head.
 
     Attributes:
@@ -49,6 +53,7 @@ class Attention:
     v: Tensor
     out: Tensor
     causal: bool
+    term = "attention"
 
     def __init__(  # noqa: PLR0917 - as products name their extents
         self,
@@ -106,6 +111,31 @@ class Attention:
             "V": Copy(self.v.transposed((0, 1, 3, 2)), tile=(1, 1, narrow, TILE_ROWS), consumer=second),
             "O": Copy(staged, self.out, tile=(1, 1, TILE_ROWS, across), consumer="threads"),
         }
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """Q, K, V and the result O."""
+        return {"Q": self.q, "K": self.k, "V": self.v, "O": self.out}
+
+    def travels(self, target: str | Target) -> Mapping[str, Move]:
+        """Return the operands, and the result as if it were read."""
+        operands = self.operands(target)
+        return {**operands, "O": Copy(self.out, tile=operands["O"].tile, consumer="threads")}
+
+    def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
+        """Return the result of Q, K and V; the last query of a causal one sees all keys, and who sees none has NaN."""
+        import numpy as np  # noqa: PLC0415 - only what a user computes needs it
+
+        shared = self.heads // self.kv_heads
+        q, k, v = (one.astype(np.float64) for one in operands)
+        k, v = (np.repeat(one, shared, axis=1) for one in (k, v))
+        scores = q @ k.swapaxes(-1, -2)
+        if self.causal:
+            seen = np.tri(self.queries, self.keys, self.keys - self.queries, dtype=bool)
+            scores = np.where(seen, scores, -np.inf)
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        result: NDArray[Any] = weights / weights.sum(axis=-1, keepdims=True) @ v
+        return result
 
     @property
     def flops(self) -> float:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from legalsat.checks import flag, integer, integers
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
-from legalsat.operators import TCGEN05_CONSUMERS, WGMMA_CONSUMERS, Copy, as_tensor
+from legalsat.operators import PRODUCT, TCGEN05_CONSUMERS, WGMMA_CONSUMERS, Copy, Move, Operator, as_tensor
 from legalsat.options import Consumer
 from legalsat.targets import Target
+from legalsat.targets import target as as_target
 from legalsat.tensor import Tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 TILE_ROWS = 128
 ROW_BITS = 1024  # a row that fills the widest swizzle
 SCALED = ("e4m3", "e5m2")  # whose range needs it
 
 
-@dataclass(frozen=True, slots=True)
-class Gemm:
+@dataclass(frozen=True, slots=True, init=False)
+class Gemm(Operator):
     """C[m,n] = A[m,k] B[n,k]^T, or scale_a scale_b A B^T.
 
     Attributes:
@@ -48,6 +53,7 @@ class Gemm:
     c: Tensor
     constant_b: bool
     scaled: bool
+    term = PRODUCT
 
     def __init__(
         self,
@@ -83,6 +89,40 @@ class Gemm:
     def __str__(self) -> str:
         wider = f" to {self.out_dtype}" if self.out_dtype != self.dtype else ""
         return f"{'scaled ' if self.scaled else ''}gemm of {self.dtype}{wider}, {self.m} x {self.n} x {self.k}"
+
+    @property
+    def flops(self) -> float:
+        """Operations of the product."""
+        return 2.0 * self.m * self.n * self.k
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """A, B and C."""
+        return {"A": self.a, "B": self.b, "C": self.c}
+
+    @property
+    def scalars(self) -> int:
+        """The scales of A and of B."""
+        return 2 if self.scaled else 0
+
+    def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
+        """Return the product, times the scales of A and of B if it has these."""
+        a, b, *scales = operands
+        wide = "i8" if self.dtype.kind != "float" else "f8"
+        product: NDArray[Any] = a.astype(wide) @ b.astype(wide).T
+        for scale in scales:
+            product = product * scale
+        return product
+
+    def travels(self, target: str | Target) -> Mapping[str, Move]:
+        """Return A, B and C in tiles of 128 rows, as wide as the widest swizzle."""
+        width, across = ROW_BITS // self.dtype.bits, ROW_BITS // self.out_dtype.bits
+        first, second = readers_on(as_target(target))
+        return {
+            "A": Copy(self.a, tile=(TILE_ROWS, width), consumer=first),
+            "B": Copy(self.b, tile=(TILE_ROWS, width), consumer=second, constant=self.constant_b),
+            "C": Copy(self.c, tile=(TILE_ROWS, across), consumer="threads"),
+        }
 
     def operands(self, tile: tuple[int, int, int], readers: tuple[Consumer, Consumer]) -> dict[str, Copy]:
         """Return A, B and C as movements in tiles of m, n and k elements.

@@ -17,10 +17,10 @@ from legalsat.plan import (
     PLAN_VERSION,
     InvalidPlan,
     Launch,
+    operator_of,
     plain_value,
     read_plan,
     reading,
-    tensor_of,
     value_of,
     write_plan,
 )
@@ -272,7 +272,7 @@ FOLLOWS = ("tile", "stages", "blocks", "launch", "registers", "cost")
 def from_json(data: Any) -> GemmPlan:
     """Return the plan that `GemmPlan.to_json` wrote; it is not checked against the rules here."""
     with reading(data):
-        asked, on = _operator(data["operator"]), target(data["target"])
+        asked, on = operator_of(data["operator"], (Gemm,)), target(data["target"])
         plan = GemmPlan(
             asked,
             on,
@@ -285,10 +285,3 @@ def from_json(data: Any) -> GemmPlan:
         if data["derivation"] != plan._steps():
             raise InvalidPlan("derivation does not lead to the kernel; synthesise the plan again")
         return plan
-
-
-def _operator(data: Any) -> Gemm:
-    m, n, k, element = (data[name] for name in ("m", "n", "k", "dtype"))
-    a, b, c = (tensor_of(data[name]) for name in "abc")
-    rest: dict[str, Any] = {name: data[name] for name in ("out_dtype", "constant_b", "scaled")}
-    return Gemm(m, n, k, element, a=a, b=b, c=c, **rest)

@@ -15,7 +15,7 @@ from legalsat.access import MEANS, Access, Mode
 from legalsat.checks import flag, integer, integers, number, one_of
 from legalsat.dtypes import DType, dtype
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose
+from legalsat.operators import MOVES, Move, Operator
 from legalsat.options import Backend, RunBackend
 from legalsat.printable import printable, shown
 from legalsat.program.pipeline import Operation, Pipeline
@@ -217,7 +217,7 @@ class Plan:
             rule, in isl's notation; empty without dims.
     """
 
-    operator: Operator
+    operator: Move
     target: Target
     access: Access
     derivation: tuple[Step, ...]
@@ -305,15 +305,20 @@ class Plan:
         write_plan(self.to_json(), self.target, path)
 
     @staticmethod
-    def load(path: str | Path) -> Plan:
+    def load(path: str | Path, *, operators: tuple[type[Move], ...] = ()) -> Plan:
         """Read a plan and check it again by the rules and laws of this version.
 
+        Args:
+            path: of the file.
+            operators: classes of operators of your own that it may be a plan of; a file brings no code.
+
         Raises:
-            InvalidPlan: the file is no plan, or the plan does not hold.
+            InvalidPlan: the file is no plan, or of an operator that is neither ours nor among yours; or the plan does
+                not hold.
         """
         from legalsat.extract.check.recheck import recheck  # noqa: PLC0415 - checking needs the rules
 
-        plan = from_json(read_plan(path, "Plan.save"))
+        plan = from_json(read_plan(path, "Plan.save"), (*MOVES, *operators))
         recheck(plan)
         return plan
 
@@ -351,9 +356,7 @@ def _require_version(version: Any) -> None:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a plan, or a part of one, as plain values; an operation of its pipeline says in "op" what it is."""
-    if isinstance(value, Operator):
-        return {"kind": type(value).__name__, **{f.name: plain_value(getattr(value, f.name)) for f in fields(value)}}
+    """Return a plan, or a part of one, as plain values; an operation says in "op" what it is, an operator in "kind"."""
     if isinstance(value, Mode):
         return list(value)
     if isinstance(value, Tensor):
@@ -369,19 +372,20 @@ def plain_value(value: Any) -> Any:
         value = value.name
     if hasattr(value, "__dataclass_fields__"):
         named = {f.name: plain_value(getattr(value, f.name)) for f in fields(value)}
-        return {"op": type(value).__name__, **named} if isinstance(value, Operation) else named
+        said = "op" if isinstance(value, Operation) else "kind" if isinstance(value, Operator) else ""
+        return {said: type(value).__name__, **named} if said else named
     if isinstance(value, tuple | list):
         return [plain_value(v) for v in value]
     return value
 
 
-def from_json(data: Any) -> Plan:
-    """Return the plan that `Plan.to_json` wrote; it is not checked against the rules here."""
+def from_json(data: Any, operators: tuple[type[Operator], ...] = MOVES) -> Plan:
+    """Return the plan of one of `operators` that `Plan.to_json` wrote; it is not checked against the rules here."""
     with reading(data):
         if data["guard"]:
             raise InvalidPlan("plan has symbolic extents; bind its dims before saving, then load that")
         return Plan(
-            operator=_operator(data["operator"]),
+            operator=operator_of(data["operator"], operators),
             target=target(data["target"]),
             access=_access(data["access"]),
             derivation=_steps(data["derivation"]),
@@ -395,7 +399,7 @@ def from_json(data: Any) -> Plan:
             copies=tuple(value_of(VectorCopy, c, "copies") for c in data["copies"]),
             phases=tuple(value_of(Phase, p, "phases") for p in data["phases"]),
             window=None if data["window"] is None else value_of(Window, data["window"], "window"),
-            before=tuple(from_json({"version": PLAN_VERSION, **p}) for p in data["before"]),
+            before=tuple(from_json({"version": PLAN_VERSION, **p}, operators) for p in data["before"]),
             candidates=tuple(
                 Candidate(
                     _access(c["access"]),
@@ -452,29 +456,18 @@ def tensor_of(data: Mapping[str, Any]) -> Tensor:
     return Tensor(data["shape"], dtype(data["dtype"]), data["strides"], data["align"], data["offset"])
 
 
-def _operator(data: Mapping[str, Any]) -> Operator:
-    source, result = tensor_of(data["source"]), tensor_of(data["target"])
-    kind = one_of(data["kind"], "operator", ("Copy", "Transpose", "Pad", "Im2col"))
-    if kind == "Im2col":
-        return Im2col(
-            source,
-            data["filter"],
-            stride=data["stride"],
-            padding=data["padding"],
-            dilation=data["dilation"],
-            target=result,
-            tile=data["tile"],
-            consumer=data["consumer"],
-        )
-    if kind == "Pad":
-        return Pad(source, data["padding"], data["value"], result)
-    if kind == "Transpose":
-        return Transpose(source, data["order"], result, tile=data["tile"])
-    return Copy(
-        source,
-        result,
-        tile=data["tile"],
-        consumer=data["consumer"],
-        passes=data["passes"],
-        constant=value_of(bool, data["constant"], "constant"),
-    )
+def operator_of(data: Mapping[str, Any], operators: tuple[type[Operator], ...]) -> Any:
+    """Return the operator that `plain_value` wrote, of the one of these classes that it names."""
+    kinds = {one.__name__: one for one in operators}
+    if not isinstance(data["kind"], str) or data["kind"] not in kinds:
+        said = f"operator is {shown(data['kind'])}, and plans of {', '.join(kinds)} alone are read"
+        raise InvalidPlan(f"{said}; name a class of your own in Plan.load's operators")
+    kind: Any = kinds[data["kind"]]
+    return kind(**{one.name: _field(data[one.name]) for one in fields(kind)})
+
+
+def _field(data: Any) -> Any:
+    """Return a field of an operator: a tensor, a tuple, or what JSON has itself."""
+    if isinstance(data, list):
+        return tuple(map(_field, data))
+    return tensor_of(data) if isinstance(data, dict) else data

@@ -19,7 +19,7 @@ from legalsat.extract.explain.explain import explain_plan, explain_tensor_map
 from legalsat.extract.region.obligations import explain_copy
 from legalsat.gemm import Gemm
 from legalsat.gemm_plan import GemmPlan
-from legalsat.operators import Operator
+from legalsat.operators import PRODUCT, Move, Operator
 from legalsat.plan import Plan
 from legalsat.printable import shown
 from legalsat.program.pipeline import Pipeline
@@ -54,7 +54,7 @@ def subject_of(subject: Any) -> Subject | None:
     for row in SUBJECTS:
         if row.takes(subject):
             return row
-    if isinstance(subject, Tensor | Operator) or any(hasattr(subject, name) for name in _ARRAY):
+    if isinstance(subject, Tensor | Move) or any(hasattr(subject, name) for name in _ARRAY):
         return None
     forms = "; or ".join(("a numpy array, torch tensor, Tensor or operator", *(row.form for row in SUBJECTS)))
     raise InvalidInput(f"{type(subject).__name__} is nothing that explain knows; give {forms}")
@@ -149,6 +149,10 @@ def _explanation(said: str, target: Target, found: list[Diagnostic], of: Any) ->
     return Explanation(said, str(target), not any(d.level == "error" for d in found), tuple(found), of=of)
 
 
+def _is_product(subject: Any) -> bool:
+    return isinstance(subject, Operator) and subject.term == PRODUCT
+
+
 def _is_number(subject: Any) -> bool:
     return isinstance(subject, Integral) and not isinstance(subject, bool)
 
@@ -163,7 +167,7 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("a TensorCopy or a BulkCopy", _is_a(TensorCopy, BulkCopy), _copy),
     Subject("a Plan", _is_a(Plan), explain_plan, counts=True),
     Subject("a Pipeline", _is_a(Pipeline), _pipeline),
-    Subject("a Gemm", _is_a(Gemm), _gemm, counts=True),
+    Subject("a Gemm", _is_product, _gemm, counts=True),
     Subject("a GemmPlan, whose pipeline is judged", _is_a(GemmPlan), _gemm_plan),
     Subject("an InstructionDescriptor or a WgmmaMultiply", _is_a(InstructionDescriptor, WgmmaMultiply), _instruction),
     Subject("a MatrixDescriptor", _is_a(MatrixDescriptor), _matrix_descriptor),

@@ -13,11 +13,11 @@ import numpy as np
 from in_boxes import Placement, boxes, load_boxes, load_phases, placed_boxes
 from in_vectors import load_asynchronously, load_runs, load_vectors, store_vectors
 from numpy.typing import NDArray
-from tiles import Tile, coordinates, offsets
+from tiles import Tile
 
 from legalsat.analyses.copy_engine import smem_bytes, store_footprint
 from legalsat.extract.search.views import views_of
-from legalsat.operators import Operator, Pad, access_of, margins_of
+from legalsat.operators import Move, Pad
 from legalsat.plan import Plan
 from legalsat.tensor import Tensor, plain
 
@@ -43,16 +43,13 @@ def memory_of(tensor: Tensor, seed: int | None = None) -> Bytes:
     return np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
 
 
-def moved(operator: Operator, source: Bytes, target: Bytes) -> Bytes:
-    """Return the target's bytes after the movement, by its definition: element by element, bit by bit."""
-    if isinstance(operator, Pad):
-        return padded(operator, source, target)
-    access = access_of(operator)
-    after = np.unpackbits(target, bitorder="little")
-    bits = np.unpackbits(source, bitorder="little")
-    at = coordinates([mode.extent for mode in access.modes])
-    for bit in range(access.word):
-        after[offsets(access, at, "target") + bit] = bits[offsets(access, at, "source") + bit]
+def moved(operator: Move, source: Bytes, target: Bytes) -> Bytes:
+    """Return the target's bytes after the movement, by what its operator means: numpy on the bits of elements."""
+    width = np.arange(operator.source.dtype.bits, dtype=np.uint64)
+    inside, after = (np.unpackbits(memory, bitorder="little") for memory in (source, target))
+    bits = inside[width.size * places(operator.source)[..., None] + width.astype(np.int64)].astype(np.uint64)
+    result = operator.meaning((bits << width).sum(axis=-1, dtype=np.uint64))
+    after[width.size * places(operator.target)[..., None] + width.astype(np.int64)] = result[..., None] >> width & 1
     return np.packbits(after, bitorder="little")
 
 
@@ -97,7 +94,7 @@ def execute(plan: Plan, source: Bytes, target: Bytes) -> Bytes:
             store_boxes(tile, words, after)
         else:
             size = plan.copies[-1].bytes if plan.copies else access.word // 8
-            store_vectors(tile, views_of(access, margins_of(plan.operator, access) or ())[1], size, words, after)
+            store_vectors(tile, views_of(access, plan.operator.margins(access) or ())[1], size, words, after)
     return after
 
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tiles import Numbers, Tile
 
-from legalsat.operators import Pad
 from legalsat.plan import View
 
 POISON = 0xA5
@@ -33,7 +32,7 @@ def load_vectors(tile: Tile, source: Bytes) -> Bytes:
         wide = load.bytes * 8 > plan.operator.source.dtype.bits
         assert not wide or plan.operator.source.strides[-1] == 1, "a fragment's pairs are neighbours along K"
     found = np.full((tile.inside.size, word), POISON, dtype=np.uint8)
-    if isinstance(plan.operator, Pad):
+    if plan.operator.fills:
         found[...] = np.frombuffer(plan.operator.pattern.to_bytes(word, "little"), np.uint8)
     for words, address in _vectors(tile, plan.views[0], load.bytes, "source"):
         found[words] = source[address[:, None] + np.arange(word)]

@@ -6,7 +6,7 @@ import math
 
 from hypothesis import strategies as st
 
-from legalsat.operators import Copy, Operator, Pad, Transpose
+from legalsat.operators import Copy, Move, Pad, Transpose
 from legalsat.tensor import Tensor, plain
 
 DTYPES = ("u8", "bf16", "fp32", "fp64", "i64", "e2m1", "e2m3")
@@ -51,7 +51,7 @@ def tensors(draw: st.DrawFn, *, overlap: bool = True) -> Tensor:
 
 
 @st.composite
-def operators(draw: st.DrawFn) -> Operator:
+def operators(draw: st.DrawFn) -> Move:
     """Draw a copy or a transpose, with or without a tile and a target layout of its own."""
     source = draw(tensors())
     tile = draw(st.none() | st.tuples(*[TILES] * source.rank))

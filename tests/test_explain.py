@@ -22,7 +22,7 @@ from legalsat.extract.check.recheck import recheck
 from legalsat.extract.explain.tensor_repair import mended, ranked
 from legalsat.extract.explain.tensor_values import OF_LAYOUTS, resized, tensor_works
 from legalsat.extract.explain.values import works
-from legalsat.operators import Copy, Operator, Transpose
+from legalsat.operators import Copy, Move, Transpose
 from legalsat.targets import target
 from legalsat.tensor import plain
 
@@ -52,7 +52,7 @@ def legal_by_rows(copy: Copy) -> bool:
 
 @settings(deadline=None, max_examples=25)
 @given(operators())
-def test_verdicts_are_the_drivers_or_the_planners_and_repairs_work(operator: Operator) -> None:
+def test_verdicts_are_the_drivers_or_the_planners_and_repairs_work(operator: Move) -> None:
     found = ls.explain(operator, "h200")
     try:
         plan = ls.synthesize(operator, "h200", means=("tma",))

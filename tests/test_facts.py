@@ -15,7 +15,7 @@ from legalsat.extract.search.delivery import Question
 from legalsat.extract.search.facts import SIDES, barred
 from legalsat.extract.search.search import candidates, function_form
 from legalsat.extract.solve.fields import Conflict
-from legalsat.operators import Operator, access_of
+from legalsat.operators import Move, access_of
 from legalsat.targets import target
 
 H200 = target("h200")
@@ -72,7 +72,7 @@ def test_every_fact_takes_more_than_one_value() -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(operators())
-def test_what_is_barred_no_tensor_map_can_load(operator: Operator) -> None:
+def test_what_is_barred_no_tensor_map_can_load(operator: Move) -> None:
     if operator.tile is None:
         return
     (found,) = candidates([access_of(operator, operator.tile)])

@@ -122,7 +122,7 @@ def test_a_plan_makes_exactly_the_matrix_of_the_definition(means: str) -> None:
     def holds(operator: Im2col) -> None:
         found = planned(operator, means)
         if found is not None:
-            assert not operator.leaves or means in FILLING
+            assert not operator.fills or means in FILLING
             run(found)
 
     holds()
@@ -148,7 +148,7 @@ PLAIN: dict[str, tuple[Im2col, set[str]]] = {
 @pytest.mark.parametrize("name", PLAIN)
 def test_windows_inside_their_images_travel_by_any_means(name: str) -> None:
     operator, expected = PLAIN[name]
-    assert not operator.leaves
+    assert not operator.fills
     found = {means: planned(operator, means) for means in EVERY}
     assert {means for means, plan_ in found.items() if plan_ is not None} >= expected
     for plan_ in found.values():
@@ -159,7 +159,7 @@ def test_windows_inside_their_images_travel_by_any_means(name: str) -> None:
 @settings(deadline=None, max_examples=60)
 @given(windows())
 def test_windows_inside_their_images_are_a_plain_movement(operator: Im2col) -> None:
-    if operator.leaves:
+    if operator.fills:
         return
     source, result = memory_of(operator.source, 1), memory_of(operator.target)
     assert np.array_equal(moved(operator, source, result), windows_by_definition(operator, source, result))
@@ -274,7 +274,7 @@ def test_vectors_keep_to_one_pixel_where_windows_leave_the_image() -> None:
     inside, leaving = (
         Im2col(T((1, n, 2), "bf16"), 4, stride=4, padding=((0, 3 * (n - 16)),), tile=(8, 8)) for n in (16, 17)
     )
-    assert leaving.leaves and not inside.leaves
+    assert leaving.fills and not inside.fills
     for operator, expected in ((inside, 16), (leaving, 4)):
         found = cached_plan(operator, H200, ("threads",))
         assert found.copies[0].bytes == expected
@@ -285,7 +285,7 @@ def test_vectors_are_aligned_though_the_first_window_is_padding() -> None:
     """Every fourth pixel is 80 bytes from the last one, but the image begins 20 bytes behind the first window."""
     source = T((1, 16, 16), "u8", (320, 20, 1))
     inside, leaving = Im2col(source, 1, stride=4), Im2col(source, 1, stride=4, padding=1)
-    assert leaving.leaves and not inside.leaves
+    assert leaving.fills and not inside.fills
     for operator, expected in ((inside, 16), (leaving, 4)):
         found = cached_plan(operator, H200, ("threads",))
         assert found.copies[0].bytes == expected

@@ -17,7 +17,7 @@ from problems import operators, targets
 import legalsat as ls
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.search.planner import cached_plan
-from legalsat.operators import Copy, Operator, Transpose
+from legalsat.operators import Copy, Move, Transpose
 from legalsat.plan import InvalidPlan, Plan
 from legalsat.targets import target
 
@@ -28,7 +28,7 @@ DRAWN = 100
 
 
 @st.composite
-def pitched(draw: st.DrawFn) -> Operator:
+def pitched(draw: st.DrawFn) -> Move:
     """Draw a movement of rows whose pitch is mostly no multiple of 16 bytes, one after another or in batches."""
     dtype = draw(st.sampled_from(("u8", "bf16", "fp32")))
     rows, columns = draw(st.integers(1, 70)), draw(st.integers(1, 70))
@@ -47,7 +47,7 @@ def pitched(draw: st.DrawFn) -> Operator:
 
 
 @st.composite
-def operands(draw: st.DrawFn) -> Operator:
+def operands(draw: st.DrawFn) -> Move:
     """Draw tiles for wgmma: either axis fastest, dense or padded, tiles that overhang or not."""
     dtype = draw(st.sampled_from(("bf16", "fp16", "fp32", "e4m3")))
     shape = (draw(st.integers(1, 150)), draw(st.integers(1, 150)))
@@ -60,7 +60,7 @@ def operands(draw: st.DrawFn) -> Operator:
 
 
 @st.composite
-def granular(draw: st.DrawFn) -> Operator:
+def granular(draw: st.DrawFn) -> Move:
     """Draw a movement of rows of whole granules, whose pitch may be padded."""
     dtype = draw(st.sampled_from(("u8", "bf16", "fp32", "fp64")))
     granule = 128 // T((1,), dtype).dtype.bits
@@ -73,7 +73,7 @@ def granular(draw: st.DrawFn) -> Operator:
 
 
 @st.composite
-def sliced(draw: st.DrawFn) -> Operator:
+def sliced(draw: st.DrawFn) -> Move:
     """Draw a movement of rows whose first one lies inside a granule."""
     source = draw(pitched()).source
     bits = source.dtype.bits
@@ -87,7 +87,7 @@ PROBLEMS = operators() | pitched() | operands() | granular() | sliced()
 DRAW = {"tma.phases": pitched() | sliced(), "fragments": operands()}
 
 
-def planned(operator: Operator, means: str) -> Plan | None:
+def planned(operator: Move, means: str) -> Plan | None:
     """Return the plan by one means alone, or None for a refusal, which names errors if it names anything."""
     try:
         return cached_plan(operator, H200, (means,))
@@ -108,7 +108,7 @@ def test_plans_by_one_means_move_exactly_the_bytes_that_were_asked_for(means: st
 
     @settings(deadline=None, max_examples=DRAWN, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(DRAW.get(means, PROBLEMS))
-    def check(operator: Operator) -> None:
+    def check(operator: Move) -> None:
         found = planned(operator, means)
         made[found is not None] += 1
         if found is not None:
@@ -120,7 +120,7 @@ def test_plans_by_one_means_move_exactly_the_bytes_that_were_asked_for(means: st
 
 
 ODD = T((64, 96), "bf16", (101, 1))
-NAMED: dict[str, Operator] = {
+NAMED: dict[str, Move] = {
     "tma": Copy(T((64, 96), "bf16"), tile=(32, 32)),
     "tma.phases": Transpose(ODD, tile=(32, 32)),
     "bulk": Copy(T((64, 96), "bf16", (104, 1)), tile=(32, 32)),

@@ -34,7 +34,7 @@ from legalsat.backends.triton.program import image_of
 from legalsat.dtypes import dtype, pattern_of
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.search.planner import cached_plan
-from legalsat.operators import Pad, access_of, margins_of
+from legalsat.operators import Pad, access_of
 from legalsat.plan import InvalidPlan, Plan, from_json
 from legalsat.targets import target
 from legalsat.tensor import plain
@@ -307,7 +307,7 @@ def test_margins_go_with_the_modes_that_an_access_has() -> None:
     """Where margins say that the source has a word, the definition puts it there, and the value everywhere else."""
     for operator, _ in NAMED.values():
         access = access_of(operator)
-        margins = margins_of(operator, access)
+        margins = operator.margins(access)
         assert margins is not None
         at = np.indices([mode.extent for mode in access.modes]).reshape(len(access.modes), -1)
         there = np.ones(at.shape[1], np.bool_)

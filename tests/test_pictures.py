@@ -464,3 +464,12 @@ def test_hatching_stays_within_its_rectangle() -> None:
     points = [tuple(map(float, pair.split())) for pair in re.findall(r"[ML]([\d. ]+)", path.attrib["d"])]
     assert len(points) > 6
     assert all(10 <= x <= 43 and 20 <= y <= 27 for x, y in points)
+
+
+@pytest.mark.parametrize("tile", [(64, 16), (8, 48), None])
+def test_a_refused_convolution_is_drawn_by_its_images(tile: tuple[int, ...] | None) -> None:
+    """Its tile has pixels and columns, which are no axes of the images."""
+    windows = ls.Im2col(ls.Tensor((2, 9, 9, 16), "bf16"), 3, padding=1, tile=tile)
+    found = ls.explain(windows, "a100")
+    assert not found.legal and pictures_of(found) == pictures_of(windows) != []
+    assert "<svg" in found._repr_html_()

@@ -26,7 +26,7 @@ from legalsat.errors import SolverGaveUp
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.search import planner
 from legalsat.extract.search.planner import BOXES, Limits, plan
-from legalsat.operators import Copy, Operator, Transpose, access_of
+from legalsat.operators import Copy, Move, Transpose, access_of
 from legalsat.plan import InvalidPlan, Plan, Step, from_json
 from legalsat.program.pipeline import BarrierRing
 from legalsat.rules.rewrites import LAWS
@@ -36,12 +36,12 @@ H200 = target("h200")
 T = ls.Tensor
 
 
-def cached_plan(operator: Operator, gpu: Target) -> Plan:
+def cached_plan(operator: Move, gpu: Target) -> Plan:
     """Return the plan by boxes of tensor maps; tests/test_means.py has the other means."""
     return planner.cached_plan(operator, gpu, BOXES)
 
 
-def planned(operator: Operator) -> Plan | None:
+def planned(operator: Move) -> Plan | None:
     """Return the plan, or None for a refusal, which must give reasons."""
     try:
         return cached_plan(operator, H200)
@@ -59,13 +59,13 @@ def run(found: Plan, seed: int = 1) -> None:
 
 @settings(deadline=None, max_examples=120)
 @given(operators())
-def test_a_plan_moves_exactly_the_bytes_that_were_asked_for(operator: Operator) -> None:
+def test_a_plan_moves_exactly_the_bytes_that_were_asked_for(operator: Move) -> None:
     found = planned(operator)
     if found is not None:
         run(found)
 
 
-NAMED: dict[str, Operator] = {
+NAMED: dict[str, Move] = {
     "one box": Copy(T((64, 64), "bf16")),
     "into odd rows": Copy(T((37, 1021), "bf16", (1024, 1)), T((37, 1021), "bf16")),
     "odd rows of padded memory": Copy(T((37, 123), "bf16", (128, 1)), T((37, 123), "bf16", (128, 1))),
@@ -123,7 +123,7 @@ def test_the_named_movements_reach_every_way_of_storing() -> None:
 
 @settings(deadline=None, max_examples=25)
 @given(operators())
-def test_derivations_replay_by_laws_that_keep_the_movement(operator: Operator) -> None:
+def test_derivations_replay_by_laws_that_keep_the_movement(operator: Move) -> None:
     found = planned(operator)
     if found is None:
         return
@@ -145,7 +145,7 @@ def test_derivations_replay_by_laws_that_keep_the_movement(operator: Operator) -
 
 
 # Targets in which elements overlap or words are misaligned: neither the copy engine nor threads can store them.
-UNSTORABLE: dict[str, Operator] = {
+UNSTORABLE: dict[str, Move] = {
     "two rows in the same bytes": Copy(T((4, 16), "u8"), T((4, 16), "u8", (1, 1))),
     "rows that reach into the next": Copy(T((4, 64), "bf16"), T((4, 64), "bf16", (48, 1))),
     "broadcast": Copy(T((4, 64), "bf16"), T((4, 64), "bf16", (0, 1))),

@@ -24,7 +24,7 @@ from legalsat.cli import main
 from legalsat.dims import Dim, Extent
 from legalsat.extract.region.region import family
 from legalsat.extract.search.views import storable
-from legalsat.operators import Copy, Operator, Transpose
+from legalsat.operators import Copy, Move, Transpose
 from legalsat.plan import Plan, View
 from legalsat.rules import COPY_RULES
 from legalsat.targets import target
@@ -197,7 +197,7 @@ def test_membership_is_isls_for_integers_of_any_size(condition: str, k: int, n: 
 
 
 @cache
-def region_of(operator: Operator) -> ls.LegalRegion:
+def region_of(operator: Move) -> ls.LegalRegion:
     return ls.legal_region(operator, H200)
 
 
@@ -259,7 +259,7 @@ def one_of(*extents: Extent) -> st.SearchStrategy[Extent]:
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> Operator:
+def problems(draw: st.DrawFn) -> Move:
     """Draw copies and transposes of matrices and stacks, with dims here and there."""
     rows = draw(one_of(D("M", max=50), D("M", min=3, max=9), 24))
     columns = draw(st.sampled_from((D("K", max=300), D("K", max=300, multiple_of=4), D("K", min=17, max=200))))
@@ -285,7 +285,7 @@ def problems(draw: st.DrawFn) -> Operator:
 
 @settings(deadline=None, max_examples=40)
 @given(problems())
-def test_regions_are_what_brute_force_finds(operator: Operator) -> None:
+def test_regions_are_what_brute_force_finds(operator: Move) -> None:
     region = region_of(operator)
     some = (*range(1, 34), 96, 112, 152, 160, 180, 196, 200, 300)
     two = len(region.dims) < 3
@@ -379,7 +379,7 @@ def test_wrong_sets_are_refuted_twice(name: str) -> None:
 
 
 @pytest.mark.parametrize("operator", [MATRIX, COUPLED, PITCH], ids=str)
-def test_right_sets_are_proven(operator: Operator) -> None:
+def test_right_sets_are_proven(operator: Move) -> None:
     for seed in range(3):
         proof = region_of(operator).prove(samples=150, seed=seed)
         assert proof.holds and proof.equivalent and proof.counterexample is None

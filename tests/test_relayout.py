@@ -28,7 +28,7 @@ def run(found: ls.Plan) -> None:
     source, result = memory_of(operator.source, 1), memory_of(operator.target)
     (first,) = found.before
     scratch = execute(first, source, memory_of(found.source))
-    after = execute(replace(found, operator=replace(operator, source=found.source), before=()), scratch, result)
+    after = execute(replace(found, operator=operator.but(source=found.source), before=()), scratch, result)
     assert np.array_equal(after, moved(operator, source, result))
 
 

@@ -20,7 +20,7 @@ import legalsat as ls
 from legalsat.extract.explain.explain import explain_tensor
 from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.sweeps import engine, workers
-from legalsat.sweeps.answers import answer, operands_of
+from legalsat.sweeps.answers import answer
 from legalsat.sweeps.columns import COLUMNS
 from legalsat.sweeps.problem import Problem, problem_of
 from legalsat.sweeps.store import Store, key_of
@@ -58,7 +58,7 @@ def test_rows_say_what_explain_and_the_kernels_say() -> None:
     problems = [problem_of(row, line) for line, row in enumerate(rows(40), start=1)]
     for problem, found in zip(problems, answer(problems, H200), strict=True):
         assert isinstance(problem, Problem)
-        alone = {name: explain_tensor(one, H200) for name, one in operands_of(problem.operator, H200).operands.items()}
+        alone = {name: explain_tensor(one, H200) for name, one in problem.operator.travels(H200).items()}
         illegal = [name for name, one in alone.items() if not one.legal]
         assert found["operands"] == ", ".join(illegal)
         assert (found["verdict"] == "legal") == (not illegal)

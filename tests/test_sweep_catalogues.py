@@ -11,9 +11,9 @@ import pytest
 import legalsat as ls
 from legalsat.attention import Attention
 from legalsat.gemm import Gemm
-from legalsat.operators import Im2col
+from legalsat.operators import Im2col, Operator
 from legalsat.sweeps.catalogues import CATALOGUES, DATA, MODELS, catalogue, entries
-from legalsat.sweeps.problem import Operator, problem_of
+from legalsat.sweeps.problem import problem_of
 from legalsat.sweeps.products import Products
 from legalsat.tensor import plain
 

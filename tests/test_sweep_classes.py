@@ -11,7 +11,6 @@ from legalsat.attention import Attention
 from legalsat.extract.explain.explain import explain_tensor
 from legalsat.extract.kernels.product_kernels import best_kernels, product_kernels
 from legalsat.operators import Copy
-from legalsat.sweeps.answers import operands_of
 from legalsat.sweeps.classes import judged, smallest_equal
 from legalsat.targets import target
 
@@ -27,12 +26,12 @@ def operands(draw: st.DrawFn) -> Copy:
     kind = draw(st.sampled_from(("gemm", "attention", "copy")))
     if kind == "gemm":
         gemm = ls.Gemm(draw(EXTENTS), draw(EXTENTS), draw(EXTENTS), dtype)
-        found = operands_of(gemm, H200).operands
+        found = gemm.travels(H200)
     elif kind == "attention":
         head = draw(st.sampled_from((33, 40, 64, 72, 80, 96, 100, 128)))
         layout = draw(st.sampled_from(("bhsd", "bshd")))
         attention = Attention(draw(st.integers(1, 3)), 4, draw(EXTENTS), draw(EXTENTS), head, dtype, layout=layout)  # type: ignore[arg-type]
-        found = operands_of(attention, H200).operands
+        found = attention.travels(H200)
     else:
         rows, columns, more = draw(EXTENTS), draw(EXTENTS), draw(st.sampled_from((0, 1, 2, 4, 8)))
         align = draw(st.sampled_from((1, 2, 4, 8, 16, 256)))
@@ -70,7 +69,7 @@ def test_classes_saturate() -> None:
 
     def classes(extents: range) -> int:
         gemms = (ls.Gemm(m, 4096 + m, 8192 + 3 * m, "bf16") for m in extents)
-        sides = [one for gemm in gemms for one in operands_of(gemm, H200).operands.values()]
+        sides = [one for gemm in gemms for one in gemm.travels(H200).values()]
         return len({smallest_equal(one) for one in sides if isinstance(one, Copy)})
 
     few, many = classes(range(300, 400)), classes(range(300, 1300))

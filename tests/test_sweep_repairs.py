@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from math import ceil
 from typing import Any
 
 import pytest
 
 from legalsat.extract.explain.explain import explain_tensor
-from legalsat.sweeps.answers import answer, operands_of
+from legalsat.sweeps.answers import answer
 from legalsat.sweeps.classes import judged
-from legalsat.sweeps.mending import class_of, mended
+from legalsat.sweeps.mending import Sides, class_of, mended
 from legalsat.sweeps.problem import problem_of
 from legalsat.targets import target
 from legalsat.tensor import plain
@@ -77,7 +76,7 @@ def test_a_repair_that_is_offered_is_legal_and_no_smaller_one_is() -> None:
             step *= extent
         row = {"operator": "copy", "shape": "x".join(map(str, shape)), "dtype": rng.choice(("u8", "bf16"))}
         problem = problem_of({**row, "strides": strides, "tile": "x".join(str(min(n, 32)) for n in shape)}, 1)
-        sides = operands_of(problem.operator, H200)
+        sides = Sides(problem.operator.travels(H200), problem.operator.tensors)
         found = judged(class_of(sides.operands["x"]), H200)
         if found.legal or not found.repairs:
             continue
@@ -85,7 +84,7 @@ def test_a_repair_that_is_offered_is_legal_and_no_smaller_one_is() -> None:
         if made.tensor is None:
             continue
         tried += 1
-        repaired = replace(sides.operands["x"], source=made.tensor)
+        repaired = sides.operands["x"].but(source=made.tensor)
         assert explain_tensor(repaired, H200).legal
         assert made.tensor.shape == sides.stored["x"].shape
         if len(shape) == 2:

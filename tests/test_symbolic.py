@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import legalsat as ls
 from legalsat.dims import bind
 from legalsat.extract.check.recheck import recheck
-from legalsat.operators import Copy, Operator, Transpose
+from legalsat.operators import Copy, Move, Transpose
 from legalsat.plan import InvalidPlan, Plan, from_json
 from legalsat.rules import COPY_RULES
 from legalsat.targets import target
@@ -25,7 +25,7 @@ H200 = target("h200")
 D, T = ls.Dim, ls.Tensor
 M, K = D("M", max=2**34), D("K", max=2**20)
 
-PROBLEMS: dict[str, Operator] = {
+PROBLEMS: dict[str, Move] = {
     "matrix": Copy(T((M, K), "bf16"), tile=(64, 64)),
     "matrix of bytes": Copy(T((M, K), "u8"), tile=(64, 64)),
     "padded matrix": Copy(T((M, K), "bf16", (1024, 1)), T((M, K), "bf16", (1024, 1)), tile=(64, 64)),
@@ -75,7 +75,7 @@ def codes_at(found: Plan, values: Mapping[str, int]) -> set[str]:
 
 
 @st.composite
-def values_of(draw: st.DrawFn, operator: Operator) -> dict[str, int]:
+def values_of(draw: st.DrawFn, operator: Move) -> dict[str, int]:
     """Draw values of the dims, near multiples of what alignments ask for and near limits."""
     found = {}
     for dim in {d.name: d for d in (*operator.source.dims, *operator.target.dims)}.values():

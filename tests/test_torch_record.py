@@ -20,8 +20,8 @@ import legalsat as ls  # noqa: E402
 import legalsat.torch as ours  # noqa: E402
 from legalsat.attention import Attention  # noqa: E402
 from legalsat.gemm import Gemm  # noqa: E402
-from legalsat.operators import Copy, Im2col, Pad, Transpose  # noqa: E402
-from legalsat.sweeps.problem import Operator, problem_of  # noqa: E402
+from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose  # noqa: E402
+from legalsat.sweeps.problem import problem_of  # noqa: E402
 from legalsat.sweeps.products import Products  # noqa: E402
 from legalsat.sweeps.reading import read  # noqa: E402
 from legalsat.sweeps.rows import Row  # noqa: E402

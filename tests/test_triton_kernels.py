@@ -419,7 +419,7 @@ REFUSED = [
     (GOOD, {"tile": (64,)}, "tile has 1 entries; give 2"),
     (GOOD, {"extent": ()}, "extent is empty"),
     (GOOD, {"extent": (128, 0)}, r"extent\[1\] is 0"),
-    (GOOD, {"extent": (128, 64)}, "the modes hold 16384 bytes over 32640, the source tensor 32768 over 32768"),
+    (GOOD, {"extent": (128, 64)}, "the modes hold 16384 bytes over 16384, the target tensor 32768 over 32768"),
     (GOOD, {"target_stride": (0, 128)}, r"target_stride\[0\] is 0 over 128 words"),
     (GOOD, {"source": None}, "source is None; give an Operand"),
     (GOOD, {"source": Operand((128, 32), (32, 1), 8)}, "source elements have 8 bytes, target elements 2"),

@@ -20,14 +20,14 @@ import legalsat as ls
 from legalsat.backends.triton import VectorKernel, compile_vectors, emit_threads, load_module
 from legalsat.backends.triton.adapter import vector_kernel_of
 from legalsat.extract.search.planner import cached_plan
-from legalsat.operators import Copy, Operator, Transpose
+from legalsat.operators import Copy, Move, Transpose
 from legalsat.plan import Plan
 from legalsat.targets import target
 
 T = ls.Tensor
 DRAWN = 80
 HUGE = 70_000
-NAMED: dict[str, Operator] = {
+NAMED: dict[str, Move] = {
     "aligned": Copy(T((300, 1000), "bf16")),
     "rows of 8 bytes": Copy(T((300, 1000), "bf16", (1004, 1))),
     "rows of 4 bytes": Copy(T((300, 1000), "bf16", (1002, 1))),
@@ -57,7 +57,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def planned(operator: Operator, gpu: str = "h200") -> Plan:
+def planned(operator: Move, gpu: str = "h200") -> Plan:
     return cached_plan(operator, target(gpu), ("threads",))
 
 
@@ -76,7 +76,7 @@ def test_any_plan_by_threads_becomes_a_kernel_that_moves_every_word(tmp_path: Pa
 
     @settings(deadline=None, max_examples=DRAWN, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(operators())
-    def check(operator: Operator) -> None:
+    def check(operator: Move) -> None:
         try:
             found = planned(operator)
             found.emit("triton")

@@ -12,7 +12,7 @@ from legalsat.backends.cute.compile import image_of, tools_of
 from legalsat.backends.cute.relayout import Axis, Launch, Movement, launch_of
 from legalsat.backends.cute.relayout_kernels import THREADS, emit
 from legalsat.errors import LegalSatError
-from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose
+from legalsat.operators import Move, access_of
 from legalsat.plan import Plan
 from legalsat.runtime.program import Operand, Program, needed
 from legalsat.targets import Target
@@ -33,7 +33,7 @@ def program_of(plan: Plan) -> Program:
     return program_for(plan.operator, plan.target)
 
 
-def program_for(operator: Operator, target: Target) -> Program:
+def program_for(operator: Move, target: Target) -> Program:
     """Return the program of an operator that moves or pads, without a plan.
 
     Raises:
@@ -63,7 +63,7 @@ def emit_cute(plan: Plan) -> str:
     return text_for(plan.operator, plan.target)
 
 
-def text_for(operator: Operator, target: Target) -> str:
+def text_for(operator: Move, target: Target) -> str:
     """Return the text of `emit_cute` for an operator without a plan."""
     launch = _launch(operator, target)
     named = zip(launch.kernel.parameters[2:], launch.numbers, strict=True)
@@ -93,40 +93,30 @@ def text_for(operator: Operator, target: Target) -> str:
     )
 
 
-def _launch(operator: Operator, target: Target) -> Launch:
+def _launch(operator: Move, target: Target) -> Launch:
     number = re.fullmatch(r"sm_(\d+)\D?", target.architecture)
     if number is None or int(number[1]) < FIRST_ARCHITECTURE:
         raise LegalSatError(f"cute prints relayouts for sm_{FIRST_ARCHITECTURE} and later, not for {target}")
     return launch_of(movement_of(operator))
 
 
-def movement_of(operator: Operator) -> Movement:
+def movement_of(operator: Move) -> Movement:
     """Return an operator in bytes.
 
     Raises:
         LegalSatError: it does not move elements alone, or has elements that fill no whole bytes.
     """
-    if isinstance(operator, Im2col):
+    if operator.sweeps:
         raise LegalSatError("cute prints copies, transposes and paddings; ask for im2col from another backend")
-    if isinstance(operator, Copy) and operator.consumer is not None:
+    if operator.reader is not None:
         raise LegalSatError(
-            f"plan leaves tiles in shared memory for {operator.consumer}, and cute's relayouts have nobody there to "
+            f"plan leaves tiles in shared memory for {operator.reader}, and cute's relayouts have nobody there to "
             "read them; ask synthesize for no consumer"
         )
     source, target = operator.source, operator.target
-    bits = source.dtype.bits
-    order = operator.order if isinstance(operator, Transpose) else tuple(range(source.rank))
-    padding = operator.padding if isinstance(operator, Pad) else ((0, 0),) * source.rank
-    extents, from_, to = plain(source.shape), plain(source.strides), plain(target.strides)
-    axes = []
-    for axis in range(source.rank):
-        before, after = padding[axis]
-        count, step = extents[axis], to[order.index(axis)]
-        # One element has no neighbour, so that its stride may be what suits.
-        stride = from_[axis] if count > 1 else step
-        axes.append((before + count + after, stride, step, before, count))
+    axes, bits = _axes(operator), source.dtype.bits
     if bits % 8:
-        if isinstance(operator, Pad):
+        if operator.fills:
             raise LegalSatError(f"cute pads tensors of whole bytes, and {source.dtype} has {bits} bits")
         axes, bits = _packed(axes, bits, source), 8
     size = bits // 8
@@ -135,8 +125,28 @@ def movement_of(operator: Operator) -> Movement:
         tuple(Axis(n, s * size, t * size, first, count) for n, s, t, first, count in axes),
         _alignment(source),
         _alignment(target),
-        pattern=operator.pattern if isinstance(operator, Pad) else 0,
+        pattern=operator.pattern,
     )
+
+
+def _axes(operator: Move) -> list[tuple[int, int, int, int, int]]:
+    """Return of each axis the target's elements, both strides, and which elements are the source's, all in elements."""
+    source, axes = operator.source, []
+    if operator.order is None:
+        access = access_of(operator)
+        word, margins = access.word, operator.margins(access)
+        if word != source.dtype.bits or margins is None or (operator.fills and not margins):
+            raise LegalSatError(f"cute prints movements of whole elements, and {operator} is none")
+        for mode, (first, count) in zip(access.modes, margins or [(0, m.extent) for m in access.modes], strict=True):
+            axes.append((mode.extent, mode.source // word, mode.target // word, first, count))
+        return axes
+    extents, from_, to = plain(source.shape), plain(source.strides), plain(operator.target.strides)
+    for axis, (before, after) in enumerate(operator.around):
+        count, step = extents[axis], to[operator.order.index(axis)]
+        # One element has no neighbour, so that its stride may be what suits.
+        stride = from_[axis] if count > 1 else step
+        axes.append((before + count + after, stride, step, before, count))
+    return axes
 
 
 def _packed(

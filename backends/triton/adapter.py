@@ -10,7 +10,6 @@ from legalsat.backends.triton.text import emit
 from legalsat.backends.triton.threads import Side, VectorKernel, emit_threads
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.search.views import views_of
-from legalsat.operators import Pad, Transpose, margins_of
 from legalsat.plan import Plan, View
 from legalsat.tensor import Tensor, plain
 from legalsat.units.sites import SWIZZLE_SPANS
@@ -55,9 +54,9 @@ def vector_kernel_of(plan: Plan) -> VectorKernel:
     _require(plan, "threads")
     if plan.window is not None:
         raise LegalSatError("plan by threads fills what windows see outside images, and triton prints no such loads")
-    if plan.operator.consumer is not None and not isinstance(plan.operator, Transpose):
+    if plan.operator.reader is not None:
         raise LegalSatError(
-            f"plan by threads leaves tiles in shared memory for {plan.operator.consumer}, and triton has nobody there "
+            f"plan by threads leaves tiles in shared memory for {plan.operator.reader}, and triton has nobody there "
             "to read them; ask synthesize for no consumer"
         )
     return _said_of(plan, _vector_kernel)
@@ -130,13 +129,13 @@ def _vector_kernel(plan: Plan) -> VectorKernel:
         load=load,
         store=store,
         warps=plan.launch.warps,
-        fill=plan.operator.pattern if isinstance(plan.operator, Pad) else 0,
+        fill=plan.operator.pattern,
         margins=_margins(plan),
     )
 
 
 def _margins(plan: Plan) -> tuple[Margin, ...]:
-    return margins_of(plan.operator, plan.access) or ()
+    return plan.operator.margins(plan.access) or ()
 
 
 def _slowest_first(view: View) -> tuple[tuple[int, ...], ...]:

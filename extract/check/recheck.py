@@ -27,11 +27,10 @@ from legalsat.extract.search.delivery import Question
 from legalsat.extract.search.schedule import box_tiles, launch, row_tile, span_of
 from legalsat.extract.search.search import EQUAL_AS_FUNCTIONS, function_form
 from legalsat.extract.search.views import box_of, map_type, storable, turned
-from legalsat.operators import Copy, Im2col, access_of, atom_bytes
+from legalsat.operators import Copy, access_of, atom_bytes
 from legalsat.plan import InvalidPlan, Plan, SharedTile, VectorCopy, View
 from legalsat.rule import Rule
 from legalsat.rules import COPY_RULES, REGISTER_RULES, SHARED_RULES, VECTOR_RULES
-from legalsat.rules.rewrites import LAWS
 from legalsat.rules.vectors import BULK
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import GRANULE_BYTES
@@ -41,7 +40,6 @@ from legalsat.units.tensor_map import TensorMap
 
 CHOSEN_TILE = "choose_tile"
 RELAID = "relayout_to_legal_pitch"  # the step that a relayout of the source is
-_BY_NAME = {law.name: law for law in LAWS}
 
 
 def recheck(plan: Plan) -> None:
@@ -56,7 +54,7 @@ def recheck(plan: Plan) -> None:
         raise InvalidPlan("plan has more than one relayout; synthesise it again")
     _check_derivation(plan)
     if plan.before:  # what follows moves the relayout's result
-        plan = replace(plan, operator=replace(plan.operator, source=plan.source), before=())
+        plan = replace(plan, operator=plan.operator.but(source=plan.source), before=())
     if any(mode.tile < 1 for mode in plan.access.modes):
         raise InvalidPlan(f"tile of {plan.access} is empty; synthesise the plan again")
     question = Question(plan.operator, plan.access, plan.target)
@@ -82,7 +80,7 @@ def _check_windows(plan: Plan, question: Question) -> None:
     operator = plan.operator
     if plan.window != question.window:
         raise InvalidPlan("window is not the operator's over the plan's access; synthesise the plan again")
-    if isinstance(operator, Im2col) and operator.leaves and plan.window is None:
+    if operator.sweeps and operator.fills and plan.window is None:
         raise InvalidPlan(f"{plan.access} lost the modes of windows that leave their images; synthesise the plan again")
     if question.margins is None:
         raise InvalidPlan(f"{plan.access} lost the modes of its padding; synthesise the plan again")
@@ -175,17 +173,17 @@ def _check_vector(plan: Plan, view: View, copies: tuple[VectorCopy, ...], instru
 def _check_derivation(plan: Plan) -> None:
     """Replay the derivation from the operator to the access, law by law, either way round."""
     operator = plan.operator
-    access = access_of(operator, operator.tile)
+    access, laws = access_of(operator, operator.tile), operator.laws()
     for step in plan.derivation:
         if step.law == RELAID and plan.before:
-            holds = step.access == access_of(replace(operator, source=plan.source), operator.tile)
+            holds = step.access == access_of(operator.but(source=plan.source), operator.tile)
         elif step.law == CHOSEN_TILE and operator.tile is None:
             untiled = tuple(m._replace(tile=m.extent) for m in step.access.modes)
             holds = untiled == access.modes and step.access.word == access.word
         elif step.law == EQUAL_AS_FUNCTIONS:
             holds = step.access == function_form(access)
         else:
-            law = _BY_NAME.get(step.law)
+            law = next((one for one in laws if one.name == step.law), None)
             holds = law is not None and (law.leads(access, step.access) or law.leads(step.access, access))
         if not holds:
             raise InvalidPlan(f"{step.law} does not lead from {access} to {step.access}; synthesise the plan again")

@@ -16,7 +16,7 @@ from legalsat.extract.region.obligations import obligations
 from legalsat.extract.search.planner import NoLegalLayout, cached_plan
 from legalsat.extract.search.rows import in_axes, of_rows, row_errors, warnings_of
 from legalsat.extract.solve.symbolic import symbolic_plan
-from legalsat.operators import Copy, Im2col, Operator, Transpose
+from legalsat.operators import Move
 from legalsat.plan import Plan
 from legalsat.targets import Target
 from legalsat.units.tensor_map import TensorMap
@@ -47,7 +47,7 @@ def explain_plan(plan: Plan, target: Target, uses: int = USES) -> Explanation:
     return explain_tensor(plan.operator, target, uses=uses)
 
 
-def explain_tensor(operator: Operator, target: Target, *, alone: bool = False, uses: int = USES) -> Explanation:
+def explain_tensor(operator: Move, target: Target, *, alone: bool = False, uses: int = USES) -> Explanation:
     """Return whether boxes of a tensor map do an operator, and if not why and what would make them.
 
     A copy is judged by the rows of its source (`legalsat.extract.search.rows`): what a plan makes of it by another view
@@ -72,27 +72,27 @@ def explain_tensor(operator: Operator, target: Target, *, alone: bool = False, u
     legal = why is None
     best = (boxed(operator, target) if legal else None) or as_it_is(operator, target)
     if legal:
-        found = unit_repair(operator, target, best, uses) if isinstance(operator, Copy) else ()
+        found = unit_repair(operator, target, best, uses) if operator.by_rows else ()
     else:
         found = repairs(operator, target, best, why or (), uses)
     offered = tuple(_of_tensor(repair, operator) for repair in found) if alone else found
     values = (*said, *tensor_values(operator, target, why or (), () if legal else found))
-    warned = warnings_of(operator.source, target) if isinstance(operator, Copy) else ()
+    warned = warnings_of(operator.source, target) if operator.by_rows else ()
     shown = (*(why or ()), *warned)
     return Explanation(str(operator), str(target), legal, shown, offered, best, (), values, of, uses=uses)
 
 
-def refused(operator: Operator, target: Target) -> tuple[tuple[Diagnostic, ...] | None, tuple[str, ...]]:
+def refused(operator: Move, target: Target) -> tuple[tuple[Diagnostic, ...] | None, tuple[str, ...]]:
     """Return why an operator is refused, None if it is legal; and what is to be said of another view that is legal."""
-    errors = row_errors(operator, target) if isinstance(operator, Copy) else ()
+    errors = row_errors(operator, target) if operator.by_rows else ()
     try:
         plan = cached_plan(operator, target, boxes_of(operator))
     except NoLegalLayout as refusal:
-        if isinstance(operator, Copy) and (errors or of_rows(operator)):
+        if operator.by_rows and (errors or of_rows(operator)):
             return errors or None, ()
         return _in_axes(operator, reasons(operator, target, refusal), target), ()
     except LegalSatError:
-        if not isinstance(operator, Copy):
+        if not operator.by_rows:
             raise
         return errors or None, ()
     if not errors:
@@ -100,29 +100,28 @@ def refused(operator: Operator, target: Target) -> tuple[tuple[Diagnostic, ...] 
     return errors, (f"legal through another view of the same elements: {plan.tensor_maps[0]}",)
 
 
-def reasons(operator: Operator, target: Target, refusal: NoLegalLayout) -> tuple[Diagnostic, ...]:
+def reasons(operator: Move, target: Target, refusal: NoLegalLayout) -> tuple[Diagnostic, ...]:
     """Return why boxes do not do an operator: where no rule says it for its reader, what speaks against any."""
-    if refusal.diagnostics or not isinstance(operator, Copy) or operator.consumer is None:
+    if refusal.diagnostics or not operator.by_rows or operator.consumer is None:
         return refusal.diagnostics
     try:
-        cached_plan(replace(operator, consumer="threads"), target, boxes_of(operator))
+        cached_plan(operator.but(consumer="threads"), target, boxes_of(operator))
     except NoLegalLayout as other:
         return other.diagnostics
     return ()
 
 
-def _in_axes(operator: Operator, found: tuple[Diagnostic, ...], target: Target) -> tuple[Diagnostic, ...]:
+def _in_axes(operator: Move, found: tuple[Diagnostic, ...], target: Target) -> tuple[Diagnostic, ...]:
     """Return diagnostics that number axes as the operator's tensors do."""
-    if isinstance(operator, Im2col):
-        return found  # already in axes of the images
-    turned = operator.tile
-    if isinstance(operator, Transpose) and turned is not None:
-        turned = tuple(turned[axis] for axis in operator.order)
-    found = in_axes(found, operator.source, operator.tile, target)
+    if operator.order is None:
+        return found  # already in axes of the source
+    tile = operator.axis_tile
+    turned = None if tile is None else tuple(tile[axis] for axis in operator.order)
+    found = in_axes(found, operator.source, tile, target)
     return in_axes(found, operator.target, turned, target, "target")
 
 
-def _by_means(operator: Operator, target: Target) -> tuple[str, ...]:
+def _by_means(operator: Move, target: Target) -> tuple[str, ...]:
     """Return for which values of its dims an operator goes by which means, a sentence each, boxes first."""
     from legalsat.extract.region.region import legal_region  # noqa: PLC0415 - isl is not needed without dims
 
@@ -133,8 +132,8 @@ def _by_means(operator: Operator, target: Target) -> tuple[str, ...]:
     return tuple(f"{'else ' if place else ''}{one}" for place, one in enumerate(region.family))
 
 
-def _of_tensor(repair: Repair, operator: Operator) -> Repair:
+def _of_tensor(repair: Repair, operator: Move) -> Repair:
     """Return a repair of an operator as one of its source; other options are the operator's, which then stays."""
     after = repair.after
-    asked = isinstance(operator, Copy) and (after.tile, after.consumer) == (operator.tile, operator.consumer)
+    asked = (after.tile, after.consumer) == (operator.tile, operator.consumer)
     return replace(repair, after=after.source) if asked else repair

@@ -167,7 +167,7 @@ def _repairs(gemm: Gemm, target: Target, refused: dict[str, Copy], now: Computed
     found = []
     for place in range(max(map(len, layouts.values()), default=0) if all(layouts.values()) else 0):
         chosen = {name: some[min(place, len(some) - 1)] for name, some in layouts.items()}
-        after = _with(gemm, {name: one.tensor for name, one in chosen.items()})
+        after = gemm.but(**{name.lower(): one.tensor for name, one in chosen.items()})
         time = computed(after, target)
         if time is not None:
             found.append(_repair(gemm, after, chosen, time.nanoseconds, target))
@@ -215,22 +215,6 @@ def _layouts(name: str, copy: Copy, target: Target) -> Iterator[Layout]:
             words = f"with {'K' if major else letter} fastest, strides {steps}"
             kind = "dense" if fast is None else "major"
         yield from tried(Layout(kind, words, Tensor(tensor.shape, size, steps, **base)))
-
-
-def _with(gemm: Gemm, tensors: dict[str, Tensor], *, constant_b: bool | None = None) -> Gemm:
-    """Return a product with other layouts of A or B."""
-    return Gemm(
-        gemm.m,
-        gemm.n,
-        gemm.k,
-        gemm.dtype,
-        out_dtype=gemm.out_dtype,
-        a=tensors.get("A", gemm.a),
-        b=tensors.get("B", gemm.b),
-        c=gemm.c,
-        constant_b=gemm.constant_b if constant_b is None else constant_b,
-        scaled=gemm.scaled,
-    )
 
 
 def _copied(gemm: Gemm, after: Gemm, names: str, target: Target) -> float:
@@ -281,12 +265,12 @@ def _laid_out_by_us(gemm: Gemm, first: Repair, refused: dict[str, Copy], target:
         )
     if "B" in refused and not gemm.constant_b:
         # The library may know better than to copy A as well.
-        kept = computed(_with(gemm, {}, constant_b=True), target)
+        kept = computed(gemm.but(constant_b=True), target)
         by_copies = round((first.nanoseconds or 0.0) + _copied(gemm, after, "A", target), 1)
         yield Repair(
             "repack",
             "say that B is a weight, with `constant_b=True`: it is laid out once, and A at each product or not at all",
-            _with(after, {}, constant_b=True),
+            after.but(constant_b=True),
             size,
             by_copies if kept is None else min(by_copies, kept.nanoseconds),
             _copied(gemm, after, "B", target),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from legalsat.explanation import Snippet
 from legalsat.extract.explain.tensor_layouts import GRANULE_BITS, alignment, by_stride
 from legalsat.extract.search.rows import axes_of
 from legalsat.logic import round_up
-from legalsat.operators import MATRIX_CONSUMERS, Copy, Operator, Pad, Transpose
+from legalsat.operators import MATRIX_CONSUMERS, Move, dense_like
 from legalsat.targets import Target
 from legalsat.tensor import Tensor, plain
-from legalsat.view.snippets import slice_snippets, tile_snippets
+from legalsat.view.snippets import made_text, slice_snippets, tile_snippets
 
 MOST_TILES = 8  # that are worth planning
 ROWS_OF_TILE = 8
@@ -27,17 +27,17 @@ class Change:
 
     kind: str
     message: str
-    after: Operator
+    after: Move
     parts: int = 1
     snippets: tuple[Snippet, ...] = ()
 
 
-Tries: TypeAlias = "Callable[[Operator, Target], Iterator[Change]]"
+Tries: TypeAlias = "Callable[[Move, Target], Iterator[Change]]"
 
 
-def rounded_tile(operator: Operator, target: Target) -> Iterator[Change]:
+def rounded_tile(operator: Move, target: Target) -> Iterator[Change]:
     """Yield the copy whose box reads whole granules along the fastest axis: a little more than the tile."""
-    if not isinstance(operator, Copy) or operator.tile is None:
+    if not operator.by_rows or operator.tile is None:
         return
     source, tile = operator.source, operator.tile
     axis = next(iter(axes_of(source, tile)), None)
@@ -49,7 +49,7 @@ def rounded_tile(operator: Operator, target: Target) -> Iterator[Change]:
     if extent == tile[axis]:
         return
     wider = (*tile[:axis], extent, *tile[axis + 1 :])
-    after = replace(operator, tile=wider)
+    after = operator.but(tile=wider)
     more = f"{extent - tile[axis]} elements more of axis {axis} than it holds, zeros past its end"
     if tile[axis] < shape[axis]:
         more = f"{extent - tile[axis]} elements more of axis {axis} a tile"
@@ -57,11 +57,11 @@ def rounded_tile(operator: Operator, target: Target) -> Iterator[Change]:
     yield Change("tile", message, after, 1, tile_snippets(after, target.name))
 
 
-def other_tiles(operator: Operator, target: Target) -> Iterator[Change]:
+def other_tiles(operator: Move, target: Target) -> Iterator[Change]:
     """Yield other tiles, the nearest in elements first: whole granules along the fastest axis, eights along others."""
-    if not isinstance(operator, Copy | Transpose) or operator.tile is None:
+    source, tile = operator.source, operator.axis_tile
+    if tile is None:
         return
-    source, tile = operator.source, operator.tile
     bits, strides = source.dtype.bits, plain(source.strides)
     options = []
     for axis, extent in enumerate(tile):
@@ -85,52 +85,45 @@ def other_tiles(operator: Operator, target: Target) -> Iterator[Change]:
                     )
     changed.pop(tile, None)
     for wanted_tile in sorted(changed, key=lambda one: (changed[one], one))[:MOST_TILES]:
-        after = replace(operator, tile=wanted_tile)
+        after = operator.but(tile=wanted_tile)
         message = f"take tile {_by(wanted_tile)} instead of {_by(tile)}"
         yield Change("tile", message, after, 1, tile_snippets(after, target.name))
 
 
-def other_readers(operator: Operator, target: Target) -> Iterator[Change]:
+def other_readers(operator: Move, target: Target) -> Iterator[Change]:
     """Yield the copy for threads, which read any type."""
-    if isinstance(operator, Copy) and operator.consumer in MATRIX_CONSUMERS:
-        after = replace(operator, consumer="threads")
+    if operator.by_rows and operator.consumer in MATRIX_CONSUMERS:
+        after = operator.but(consumer="threads")
         message = f"have threads read the tiles instead of {operator.consumer}, or convert them to a type that it takes"
         yield Change("consumer", message, after, 1, tile_snippets(after, target.name))
 
 
-def no_tile(operator: Operator, target: Target) -> Iterator[Change]:
+def no_tile(operator: Move, target: Target) -> Iterator[Change]:
     """Yield the operator without its tile."""
-    if isinstance(operator, Copy | Transpose) and operator.tile is not None:
-        free = replace(operator, tile=None)
-        message = f"leave the tile {_by(operator.tile)} out, and have one chosen"
+    if operator.axis_tile is not None:
+        free = operator.but(tile=None)
+        message = f"leave the tile {_by(operator.axis_tile)} out, and have one chosen"
         yield Change("tile", message, free, 1, tile_snippets(free, target.name))
 
 
-def wider_fronts(operator: Operator, target: Target) -> Iterator[Change]:
+def wider_fronts(operator: Move, target: Target) -> Iterator[Change]:
     """Yield a padding whose front is whole granules of rows, which the result is then a slice of."""
-    if not isinstance(operator, Pad):
-        return
     strides, bits = plain(operator.source.strides), operator.source.dtype.bits
     granule = math.lcm(GRANULE_BITS, bits) // bits
-    for axis, (before, after) in enumerate(operator.padding):
-        if strides[axis] == 1 and before % granule:
-            wider = round_up(before, granule)
-            padding = (*operator.padding[:axis], (wider, after), *operator.padding[axis + 1 :])
+    for axis, (before, _) in enumerate(operator.around):
+        wider = round_up(before, granule)
+        if strides[axis] == 1 and wider != before and (made := operator.fronted(axis, wider)) is not None:
             message = (
                 f"pad {wider} elements in front of axis {axis} instead of {before}, and use the result from element "
                 f"{wider - before} of that axis on"
             )
-            made = Pad(operator.source, padding, operator.value)
-            yield Change("padding", message, made, 1, (Snippet("legalsat", _pad_text(made)),))
+            text = f"import legalsat as ls\n\noperator = {made_text(made)}"
+            yield Change("padding", message, made, 1, (Snippet("legalsat", text),))
 
 
-def _pad_text(operator: Pad) -> str:
-    return f"import legalsat as ls\n\noperator = ls.Pad(x, {operator.padding}, {operator.value})"
-
-
-def parts_of(operator: Operator, target: Target) -> Iterator[Change]:
+def parts_of(operator: Move, target: Target) -> Iterator[Change]:
     """Yield parts of a copy: without its slowest axis where it has too many axes, shorter ones where it is too long."""
-    if not isinstance(operator, Copy):
+    if not operator.by_rows:
         return
     source = operator.source
     shape, strides = plain(source.shape), plain(source.strides)
@@ -139,7 +132,7 @@ def parts_of(operator: Operator, target: Target) -> Iterator[Change]:
         axis = slow[0]
         part = _without(source, axis)
         tile = None if operator.tile is None else (*operator.tile[:axis], *operator.tile[axis + 1 :])
-        after = Copy(part, tile=tile, consumer=operator.consumer, passes=operator.passes, constant=operator.constant)
+        after = operator.but(source=part, target=dense_like(part), tile=tile)
         message = f"take each of the {shape[axis]} slices along axis {axis} by a tensor map of its own"
         yield Change("split", message, after, shape[axis], slice_snippets(axis, shape[axis], 1))
     for axis in range(source.rank):
@@ -153,7 +146,7 @@ def parts_of(operator: Operator, target: Target) -> Iterator[Change]:
             )
             message = f"cut axis {axis} into parts of {extent} elements, each with a tensor map of its own"
             count = -(-shape[axis] // extent)
-            after = Copy(cut, tile=operator.tile, consumer=operator.consumer)
+            after = operator.but(source=cut, target=dense_like(cut))
             yield Change("split", message, after, count, slice_snippets(axis, count, extent))
 
 

@@ -40,7 +40,7 @@ from legalsat.extract.explain.tensor_views import Viewed, views_of_tensor
 from legalsat.extract.search.planner import BOXES, Limits, cached_plan
 from legalsat.extract.search.planner import plan as plan_with
 from legalsat.extract.search.rows import axes_of, of_rows, row_errors, settled
-from legalsat.operators import Copy, Im2col, Operator, Transpose, dense_like, padded
+from legalsat.operators import Copy, Move, dense_like, padded
 from legalsat.plan import Plan
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import Target
@@ -67,13 +67,13 @@ _DISRUPTION = {
 }
 
 
-def boxes_of(operator: Operator) -> tuple[str, ...]:
+def boxes_of(operator: Move) -> tuple[str, ...]:
     """Return the means by which boxes of a map bring tiles: those of windows may be columns of pixels."""
-    return (*BOXES, COLUMNS) if isinstance(operator, Im2col) else BOXES
+    return (*BOXES, COLUMNS) if operator.sweeps else BOXES
 
 
 @lru_cache(maxsize=512)
-def boxed(operator: Operator, target: Target) -> Plan | None:
+def boxed(operator: Move, target: Target) -> Plan | None:
     """Return the plan by boxes of a tensor map, None where there is none; remembered."""
     try:
         return cached_plan(operator, target, boxes_of(operator))
@@ -81,9 +81,9 @@ def boxed(operator: Operator, target: Target) -> Plan | None:
         return None
 
 
-def mended(operator: Operator, target: Target) -> Plan | None:
+def mended(operator: Move, target: Target) -> Plan | None:
     """Return the plan of an operator that is legal, None of any other: a copy is judged by the rows of its source."""
-    if not isinstance(operator, Copy):
+    if not operator.by_rows:
         return boxed(operator, target)
     if row_errors(operator, target):
         return None
@@ -91,7 +91,7 @@ def mended(operator: Operator, target: Target) -> Plan | None:
     return plan if plan is not None or not of_rows(operator) else as_it_is(operator, target)
 
 
-def as_it_is(operator: Operator, target: Target) -> Plan | None:
+def as_it_is(operator: Move, target: Target) -> Plan | None:
     """Return how an operator is done by whatever means; None where none will do."""
     try:
         return cached_plan(operator, target)
@@ -99,16 +99,14 @@ def as_it_is(operator: Operator, target: Target) -> Plan | None:
         return None
 
 
-def with_source(operator: Operator, tensor: Tensor) -> Operator:
+def with_source(operator: Move, tensor: Tensor) -> Move:
     """Return the operator on another layout of its source.
 
     What it writes stays where it is, but for a copy's target that is the one it gets when none is named.
     """
-    if isinstance(operator, Transpose):
-        return Transpose(tensor, operator.order, operator.target, tile=operator.tile)
-    if isinstance(operator, Copy) and operator.target == dense_like(operator.source):
-        return replace(operator, source=tensor, target=dense_like(tensor))
-    return replace(operator, source=tensor)
+    if operator.by_rows and operator.target == dense_like(operator.source):
+        return operator.but(source=tensor, target=dense_like(tensor))
+    return operator.but(source=tensor)
 
 
 @lru_cache(maxsize=1024)
@@ -132,7 +130,7 @@ def copy_nanoseconds(source: Tensor, after: Tensor, target: Target) -> float | N
 
 
 def repairs(
-    operator: Operator,
+    operator: Move,
     target: Target,
     unchanged: Plan | None,
     diagnostics: Iterable[Diagnostic] = (),
@@ -167,7 +165,7 @@ def repairs(
     return tuple(ranked(found, uses, unchanged))
 
 
-def unit_repair(operator: Copy, target: Target, plan: Plan | None, uses: int = USES) -> tuple[Repair, ...]:
+def unit_repair(operator: Move, target: Target, plan: Plan | None, uses: int = USES) -> tuple[Repair, ...]:
     """Return the repair of a legal copy of which a framework may hand on a stride that the driver refuses."""
     after = settled(operator.source, target)
     mended_one = with_source(operator, after)
@@ -206,10 +204,10 @@ def ranked(found: Iterable[Repair], uses: int = USES, unchanged: Plan | float | 
     return sorted(rows, key=lambda r: (r.total or 0.0, _DISRUPTION.get(r.kind, 2), r.bytes_added, r.once))
 
 
-def _layout_repairs(operator: Operator, target: Target) -> Iterator[Repair]:
+def _layout_repairs(operator: Move, target: Target) -> Iterator[Repair]:
     """Yield of each kind the legal layout that adds the fewest bytes; where a better base is enough, that alone."""
-    source, tile, rows = operator.source, _tile_of(operator), isinstance(operator, Copy)
-    if isinstance(operator, Copy):
+    source, tile, rows = operator.source, operator.axis_tile, operator.by_rows
+    if rows:
         yield from _viewed(operator, target)
     else:
         suited = (with_source(operator, padded(one)) for one in (source, row_major_of(source)))
@@ -244,7 +242,7 @@ def _layout_repairs(operator: Operator, target: Target) -> Iterator[Repair]:
             break
 
 
-def _viewed(operator: Copy, target: Target) -> Iterator[Repair]:
+def _viewed(operator: Move, target: Target) -> Iterator[Repair]:
     """Yield the view with fewer axes that is legal as it lies, or else with pitches that add the fewest bytes."""
     source = operator.source
     if operator.target != dense_like(source):
@@ -265,10 +263,10 @@ def _laid(source: Tensor, view: Viewed, viewed: Tensor) -> Tensor:
     return Tensor(source.shape, source.dtype, strides, viewed.align, viewed.offset)
 
 
-def _view_repair(operator: Copy, view: Viewed, viewed: Tensor, target: Target) -> Repair | None:
+def _view_repair(operator: Move, view: Viewed, viewed: Tensor, target: Target) -> Repair | None:
     """Return the repair that sees a copy's source with other axes, laid out with other pitches if these differ."""
     source = operator.source
-    after = replace(operator, source=viewed, target=dense_like(viewed), tile=view.tile)
+    after = operator.but(source=viewed, target=dense_like(viewed), tile=view.tile)
     plan = mended(after, target)
     if plan is None:
         return None
@@ -288,7 +286,7 @@ def _view_repair(operator: Copy, view: Viewed, viewed: Tensor, target: Target) -
     return Repair("view", f"{pad}{view.words}{tile}", after, added, plan.cost.nanoseconds, once, snippets)
 
 
-def _rounded(operator: Operator, target: Target) -> Iterator[Repair]:
+def _rounded(operator: Move, target: Target) -> Iterator[Repair]:
     """Yield the tile whose rows are rounded up to whole granules, alone or with the least layout that it needs."""
     for change in rounded_tile(operator, target):
         plan = mended(change.after, target)
@@ -302,11 +300,7 @@ def _rounded(operator: Operator, target: Target) -> Iterator[Repair]:
             yield replace(one, message=f"{one.message}, and {change.message}", snippets=snippets)
 
 
-def _tile_of(operator: Operator) -> tuple[int, ...] | None:
-    return operator.tile if isinstance(operator, Copy | Transpose) else None
-
-
-def _each_time(found: list[Repair], operator: Operator, target: Target) -> Iterator[Repair]:
+def _each_time(found: list[Repair], operator: Move, target: Target) -> Iterator[Repair]:
     """Yield the repair that leaves the tensor as it is and copies it to the best layout before each use."""
     best = next((r for r in found if r.kind in MADE), None)
     if best is None or isinstance(best.after, Tensor) or not hasattr(best.after, "source"):
@@ -323,7 +317,7 @@ def _each_time(found: list[Repair], operator: Operator, target: Target) -> Itera
     )
 
 
-def _fall_back(operator: Operator, plan: Plan) -> Repair:
+def _fall_back(operator: Move, plan: Plan) -> Repair:
     """Return what changes nothing: other means move it as it is, or boxes of another view of the same elements."""
     if plan.before:
         how = "it is laid out anew each time"
@@ -335,7 +329,7 @@ def _fall_back(operator: Operator, plan: Plan) -> Repair:
     return Repair(FALL_BACK, f"change nothing: {how}", operator, 0, plan.cost.nanoseconds, 0.0, snippets)
 
 
-def _other_repairs(operator: Operator, target: Target, tries: tuple[tuple[Tries, ...], ...]) -> Iterator[Repair]:
+def _other_repairs(operator: Move, target: Target, tries: tuple[tuple[Tries, ...], ...]) -> Iterator[Repair]:
     """Yield what helps where the layout alone is not at fault, first alone, then with a layout that suits any box."""
     source = operator.source
     layouts = list(dict.fromkeys((source, *_suiting(operator, target))))
@@ -348,23 +342,22 @@ def _other_repairs(operator: Operator, target: Target, tries: tuple[tuple[Tries,
                 return
 
 
-def _suiting(operator: Operator, target: Target) -> Iterator[Tensor]:
+def _suiting(operator: Move, target: Target) -> Iterator[Tensor]:
     """Yield layouts that suit any box: with the shortest pitches that do, then dense but for its rows."""
     source = operator.source
-    if isinstance(operator, Copy):
+    if operator.by_rows:
         yield from (settled(tensor, target) for _, _, tensor in row_pitches(source))
     yield padded(source)
     yield padded(row_major_of(source))
 
 
-def _tried(changes: Iterable[Change], operator: Operator, layout: Tensor, target: Target) -> list[Repair]:
+def _tried(changes: Iterable[Change], operator: Move, layout: Tensor, target: Target) -> list[Repair]:
     """Return the first change that is legal, of an operator whose source was copied to a layout if that differs."""
     source, moved = operator.source, layout != operator.source
     also = f", and copy the tensor to strides {plain(layout.strides)}" if moved else ""
     snippets = layout_snippets(layout, "padded", None)[:1] if moved else ()
     for change in changes:
-        by_rows = isinstance(change.after, Copy)
-        tried = by_rows or may_suit(change.after.source, _tile_of(change.after))
+        tried = change.after.by_rows or may_suit(change.after.source, change.after.axis_tile)
         plan = mended(change.after, target) if tried else None
         once = copy_nanoseconds(source, layout, target) if moved else 0.0
         if plan is not None and once is not None:

@@ -15,7 +15,7 @@ from legalsat.explanation import Repair
 from legalsat.extract.explain.tensor_layouts import GRANULE_BITS
 from legalsat.extract.explain.tensor_repair import MADE, mended
 from legalsat.extract.explain.values import Works, in_words
-from legalsat.operators import Copy, Operator, Transpose, dense_like
+from legalsat.operators import Move, dense_like
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain, row_major
 
@@ -25,7 +25,7 @@ OF_LAYOUTS = {"TMA004", "TMA005"}  # bases and strides that are no whole granule
 
 
 def tensor_values(
-    operator: Operator, target: Target, reasons: Iterable[Diagnostic] = (), repairs: Iterable[Repair] = ()
+    operator: Move, target: Target, reasons: Iterable[Diagnostic] = (), repairs: Iterable[Repair] = ()
 ) -> tuple[str, ...]:
     """Return sentences about the extents, the stride or the base of an operator's source that decide.
 
@@ -36,7 +36,7 @@ def tensor_values(
         repairs: those of an illegal operator.
     """
     source = operator.source
-    if target.tma is None or source.dtype.bits % 8 or not isinstance(operator, Copy | Transpose):
+    if target.tma is None or source.dtype.bits % 8 or not operator.permutes:
         return ()
     codes, made = {reason.code for reason in reasons}, {repair.kind for repair in repairs}
     if source.span_bits > MOST_SPAN_BITS or (codes and (not codes <= OF_LAYOUTS or made.isdisjoint(MADE))):
@@ -46,7 +46,7 @@ def tensor_values(
     return in_words(tensor_works(operator, target, legal=not codes))
 
 
-def tensor_works(operator: Copy | Transpose, target: Target, *, legal: bool) -> list[Works]:
+def tensor_works(operator: Move, target: Target, *, legal: bool) -> list[Works]:
     """Return for which extents a dense tensor is legal, or for which values of the one stride that is at fault.
 
     Of an illegal operator it is taken for granted that strides alone are at fault.
@@ -56,11 +56,11 @@ def tensor_works(operator: Copy | Transpose, target: Target, *, legal: bool) -> 
     return [] if legal else _of_stride(operator.source)
 
 
-def _of_extents(operator: Copy | Transpose, target: Target, *, legal: bool) -> list[Works]:
+def _of_extents(operator: Move, target: Target, *, legal: bool) -> list[Works]:
     """Return what is true of each extent of a dense tensor, whose strides follow from the extents."""
     shape, strides = plain(operator.source.shape), plain(operator.source.strides)
     bits, tile = operator.source.dtype.bits, operator.tile
-    by_rows = isinstance(operator, Copy)  # whose axes never merge
+    by_rows = operator.by_rows  # whose axes never merge
     found = []
     for axis, extent in enumerate(shape):
         slower = [a for a in range(len(shape)) if shape[a] > 1 and strides[a] > strides[axis]]
@@ -83,7 +83,7 @@ def _of_extents(operator: Copy | Transpose, target: Target, *, legal: bool) -> l
     return found
 
 
-def _refused_at(operator: Copy | Transpose, axis: int, works: Works, target: Target) -> bool:
+def _refused_at(operator: Move, axis: int, works: Works, target: Target) -> bool:
     """Whether the planner refuses the extent that is no multiple of the period and yet the most aligned."""
     try:
         other = resized(operator, axis, works.nearest[-1] + works.period // 2)
@@ -92,7 +92,7 @@ def _refused_at(operator: Copy | Transpose, axis: int, works: Works, target: Tar
     return other is not None and mended(other, target) is None
 
 
-def resized(operator: Copy | Transpose, axis: int, extent: int) -> Copy | Transpose | None:
+def resized(operator: Move, axis: int, extent: int) -> Move | None:
     """Return a movement with another extent, its strides following; None where its target is no dense one.
 
     Args:
@@ -108,24 +108,13 @@ def resized(operator: Copy | Transpose, axis: int, extent: int) -> Copy | Transp
         strides[a] = step
         step *= shape[a]
     tensor = Tensor(shape, source.dtype, strides, source.align, source.offset)
-    if isinstance(operator, Transpose):
-        if operator.target.strides != row_major(operator.target.shape):
-            return None
-        return Transpose(tensor, operator.order, tile=operator.tile)
-    if operator.target.strides == dense_like(source).strides:
-        result = None
-    elif operator.target.strides == row_major(source.shape):
-        result = Tensor(shape, source.dtype)
+    if operator.by_rows and operator.target.strides == dense_like(source).strides:
+        result = dense_like(tensor)
+    elif operator.target.strides == row_major(operator.target.shape):
+        result = Tensor([shape[a] for a in operator.order or ()], source.dtype)
     else:
         return None
-    return Copy(
-        tensor,
-        result,
-        tile=operator.tile,
-        consumer=operator.consumer,
-        passes=operator.passes,
-        constant=operator.constant,
-    )
+    return operator.but(source=tensor, target=result)
 
 
 def _of_stride(source: Tensor) -> list[Works]:

@@ -17,7 +17,7 @@ from legalsat.extract.search.planner import ONE_AT_A_TIME, Limits, NoLegalLayout
 from legalsat.extract.search.planner import plan as plan_at
 from legalsat.extract.search.structure import Structure, legal_values, open_dims, structure_of
 from legalsat.extract.solve.symbolic import structured_plan
-from legalsat.operators import Operator
+from legalsat.operators import Move
 from legalsat.plan import Plan
 from legalsat.targets import Target
 
@@ -74,7 +74,7 @@ class LegalRegion:
     plan: Plan | None
     family: tuple[Specialisation, ...]
     diagnostics: tuple[Diagnostic, ...]
-    operator: Operator
+    operator: Move
     target: Target
     structure: Structure | None = field(repr=False)
 
@@ -134,7 +134,7 @@ class LegalRegion:
 
 
 @lru_cache(maxsize=256)  # islpy keeps some bytes of every operation: 10 KB in all
-def legal_region(operator: Operator, target: Target) -> LegalRegion:
+def legal_region(operator: Move, target: Target) -> LegalRegion:
     """Return where the plan of an operator with dims is legal; an empty region where no value is.
 
     Raises:
@@ -163,7 +163,7 @@ def legal_region(operator: Operator, target: Target) -> LegalRegion:
     return LegalRegion(dims, plan.guard, words, plan, covered, (), operator, target, structure)
 
 
-def _offers(operator: Operator, target: Target, rest: IslSet) -> list[tuple[str, Plan]]:
+def _offers(operator: Move, target: Target, rest: IslSet) -> list[tuple[str, Plan]]:
     """Return plans for what boxes leave: sets of values, and for each what moves its rows in the widest vectors.
 
     Values are tried from the most aligned ones on, so that every plan's vectors are as wide as its values allow.

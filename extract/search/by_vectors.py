@@ -14,7 +14,7 @@ from legalsat.extract.search.schedule import block_bytes, row_tile
 from legalsat.extract.solve.fields import Conflict
 from legalsat.extract.solve.requirements import Wanted
 from legalsat.logic import Value
-from legalsat.operators import MATRIX_CONSUMERS, Im2col, Operator, atom_bytes
+from legalsat.operators import MATRIX_CONSUMERS, Move, atom_bytes
 from legalsat.plan import Cost, SharedTile, VectorCopy, View
 from legalsat.rules import REGISTER_RULES, SHARED_RULES, VECTOR_RULES
 from legalsat.rules.movement import elements_share_bytes
@@ -55,7 +55,7 @@ def access_site(view: View, word: int, instruction: str, size: Value, align: Val
     )
 
 
-def load_site(view: View, word: int, means: str, size: Value, operator: Operator) -> VectorAccess:
+def load_site(view: View, word: int, means: str, size: Value, operator: Move) -> VectorAccess:
     """Return the site of the load; the pairs that a fragment holds are neighbours along the operand's last axis, K."""
     source = operator.source
     lead = lead_bits(operator) + view.lead  # what an access counts from may lie before the tensor
@@ -71,14 +71,14 @@ def needs_staging(means: str, consumer: str | None, *, turns: bool) -> bool:
     return means != "fragments" and (means != "threads" or consumer is not None or turns)
 
 
-def staged_view(view: View, word: int, operator: Operator) -> View | None:
+def staged_view(view: View, word: int, operator: Move) -> View | None:
     """Return the view whose tile has the rows of shared memory: for wgmma those of its operand, else the view's own.
 
     None where the operand's rows are no rows or parts of rows of the view.
     """
     if operator.consumer not in MATRIX_CONSUMERS or operator.tile is None:
         return view
-    if isinstance(operator, Im2col):
+    if operator.sweeps:
         return view if view.tile[0] * word == operator.tile[1] * operator.source.dtype.bits else None
     source = operator.source
     contiguous = [axis for axis, stride in enumerate(source.strides) if stride == 1]
@@ -91,7 +91,7 @@ def staged_view(view: View, word: int, operator: Operator) -> View | None:
     return view if view.tile[0] == row else replace(view, tile=(row, view.tile[0] // row, *view.tile[1:]))
 
 
-def judged_rows(means: str, row_bytes: int, operator: Operator, target: Target) -> tuple[Diagnostic, ...]:
+def judged_rows(means: str, row_bytes: int, operator: Move, target: Target) -> tuple[Diagnostic, ...]:
     """Return what the rules say of rows for wgmma that bulk copies bring, which swizzle nothing."""
     if means != "bulk" or operator.consumer not in MATRIX_CONSUMERS:
         return ()
@@ -99,7 +99,7 @@ def judged_rows(means: str, row_bytes: int, operator: Operator, target: Target) 
     return tuple(wgmma_rows_unswizzled.check(rows, target))
 
 
-def judged_bytes(operator: Operator, target: Target, *views: View) -> tuple[Diagnostic, ...]:
+def judged_bytes(operator: Move, target: Target, *views: View) -> tuple[Diagnostic, ...]:
     """Return what the rules say of packed elements of which some begin inside a byte, whatever words they move in."""
     torn = any(n > 1 and stride % 8 for view in views for n, stride in zip(view.extent, view.stride, strict=True))
     movement = Movement(operator.source.dtype.bits, element=operator.source.dtype.name)

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from legalsat.access import Access, Mode
 from legalsat.logic import ceil_div, round_up
-from legalsat.operators import Im2col, Operator, Pad, window_modes
+from legalsat.operators import Move, window_modes
 from legalsat.plan import View
 from legalsat.rules.padding import FILLS, FILLS_ZEROS
 from legalsat.rules.windows import COLUMNS, FILLING
@@ -35,18 +35,18 @@ class Column:
     offsets: tuple[int, ...]
 
 
-def suits(means: str, operator: Operator) -> bool:
+def suits(means: str, operator: Move) -> bool:
     """Whether a means can be right for an operator: columns for windows alone, and only fillers where those are."""
-    if isinstance(operator, Pad):
+    if operator.sweeps:
+        return means in FILLING or not operator.fills
+    if operator.fills:
         return means == FILLS or (means == FILLS_ZEROS and operator.pattern == 0)
-    if not isinstance(operator, Im2col):
-        return means != COLUMNS
-    return means in FILLING or not operator.leaves
+    return means != COLUMNS
 
 
-def window_of(operator: Operator, access: Access) -> Window | None:
+def window_of(operator: Move, access: Access) -> Window | None:
     """Return the window of an access that needs to know it; None if it does not, or the access lost the modes of it."""
-    if not isinstance(operator, Im2col) or (access.by != COLUMNS and not operator.leaves):
+    if not operator.sweeps or (access.by != COLUMNS and not operator.fills):
         return None
     at = _places(operator, access)
     if at is None:
@@ -61,7 +61,7 @@ def window_of(operator: Operator, access: Access) -> Window | None:
     )
 
 
-def column_of(operator: Operator, access: Access) -> Column | None:
+def column_of(operator: Move, access: Access) -> Column | None:
     """Return what the windows fix of an access by columns; None where its tiles are no runs of pixels of whole taps."""
     window = window_of(operator, access)
     if window is None or access.by != COLUMNS:
@@ -107,17 +107,17 @@ def column_views(access: Access, window: Window) -> tuple[View, View | None]:
     return load, store if even else None
 
 
-def lead_bits(operator: Operator) -> int:
+def lead_bits(operator: Move) -> int:
     """Return bits from the first tap of the first window to the first image, which lies behind its padding."""
-    if not isinstance(operator, Im2col):
+    if not operator.sweeps:
         return 0
     strides, bits = plain(operator.source.strides), operator.source.dtype.bits
     return bits * sum(s.before * stride for s, stride in zip(operator.sweeps, strides[1:-1], strict=True))
 
 
-def pixel_bits(operator: Operator) -> int:
+def pixel_bits(operator: Move) -> int:
     """Return bits that lie side by side and are of one pixel, where some pixels are missing; 0 where none are."""
-    if not isinstance(operator, Im2col) or not operator.leaves:
+    if not operator.sweeps or not operator.fills:
         return 0
     shape, strides = plain(operator.source.shape), plain(operator.source.strides)
     apart = all(stride >= shape[-1] for extent, stride in zip(shape[:-1], strides, strict=False) if extent > 1)
@@ -146,7 +146,7 @@ def _is_run(modes: Sequence[Mode]) -> bool:
     return all(mode.tile == 1 for mode in modes[cut + 1 :])
 
 
-def _places(operator: Im2col, access: Access) -> tuple[int, ...] | None:
+def _places(operator: Move, access: Access) -> tuple[int, ...] | None:
     """Return where the operator's modes stand in the access, in the order of `window_modes`; None if one is missing."""
     free = dict(enumerate(access.modes))
     found = []

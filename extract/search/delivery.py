@@ -11,7 +11,7 @@ from legalsat.extract.cost.cost import WAITING_STORE
 from legalsat.extract.search.columns import Column, column_of, column_views, walked, window_of
 from legalsat.extract.search.schedule import MAX_STAGES
 from legalsat.extract.search.views import turned, view_of, views_of
-from legalsat.operators import MATRIX_CONSUMERS, Copy, Im2col, Operator, Pad, k_major, margins_of
+from legalsat.operators import MATRIX_CONSUMERS, Move, k_major
 from legalsat.plan import Cost, Phase, SharedTile, VectorCopy, View
 from legalsat.rules import MOVEMENT_RULES
 from legalsat.targets import Target
@@ -32,7 +32,7 @@ class Question:
     Boxes have one of `swizzles`, any where none is named.
     """
 
-    operator: Operator
+    operator: Move
     access: Access
     target: Target
     deadline: float | None = None
@@ -59,7 +59,7 @@ class Question:
     @cached_property
     def margins(self) -> tuple[Margin, ...] | None:
         """Which words of each mode the source of a padding has; None if the access lost its modes."""
-        return margins_of(self.operator, self.access)
+        return self.operator.margins(self.access)
 
     @property
     def walked(self) -> Access:
@@ -79,7 +79,7 @@ class Question:
     @property
     def times(self) -> int:
         """How often every tile is delivered."""
-        return self.operator.passes if isinstance(self.operator, Copy) else 1
+        return self.operator.passes
 
     @property
     def most_stages(self) -> int:
@@ -116,10 +116,10 @@ class Question:
             by=access.by,
             row_bytes=row_bytes,
             shifted=shifted,
-            windows=isinstance(operator, Im2col),
-            leaves=isinstance(operator, Im2col) and operator.leaves,
-            padding=isinstance(operator, Pad),
-            zeros=not isinstance(operator, Pad) or operator.pattern == 0,
+            windows=bool(operator.sweeps),
+            leaves=bool(operator.sweeps) and operator.fills,
+            padding=operator.fills and not operator.sweeps,
+            zeros=operator.pattern == 0,
         )
         return tuple(diagnostic for rule in MOVEMENT_RULES for diagnostic in rule.check(movement, self.target))
 

@@ -23,9 +23,8 @@ from legalsat.extract.search.tiles import proposals, window_proposals
 from legalsat.extract.search.views import map_type
 from legalsat.extract.solve.fields import Conflict
 from legalsat.law import Law
-from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose, access_of, padded
+from legalsat.operators import Copy, Move, access_of, padded
 from legalsat.plan import Candidate, Cost, Plan, Step
-from legalsat.rules.rewrites import LAWS
 from legalsat.rules.rewrites.words import recast_to_wider_words
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import Target
@@ -92,7 +91,7 @@ class Limits:
 
     Attributes:
         means: the means of delivery to consider.
-        laws: the laws of rewriting.
+        laws: the laws of rewriting; the operator's own when left out.
         rewrite: whether laws may change modes; without, axes are taken just as they are.
         deadline: `time.monotonic()` at which to stop, None for none: then only work is limited, and the answer is
             the same on every machine.
@@ -101,7 +100,7 @@ class Limits:
     """
 
     means: tuple[str, ...] = EVERY_MEANS
-    laws: tuple[Law, ...] = LAWS
+    laws: tuple[Law, ...] | None = None
     rewrite: bool = True
     deadline: float | None = None
     prune: bool = True
@@ -111,7 +110,7 @@ class Limits:
 AS_IT_IS = Limits(means=BOXES, rewrite=False)  # boxes of the axes just as they are
 
 
-def plan(operator: Operator, target: Target, limits: Limits = Limits()) -> Plan:
+def plan(operator: Move, target: Target, limits: Limits = Limits()) -> Plan:
     """Return the cheapest plan for `operator` on `target`.
 
     Raises:
@@ -132,9 +131,9 @@ def plan(operator: Operator, target: Target, limits: Limits = Limits()) -> Plan:
     return found
 
 
-def _relaid(operator: Operator, target: Target, limits: Limits, direct: Plan | None) -> Plan | None:
+def _relaid(operator: Move, target: Target, limits: Limits, direct: Plan | None) -> Plan | None:
     """Return the cheapest plan that first copies the source to where boxes reach it, if it is cheaper than `direct`."""
-    if RELAYOUT not in limits.means or not isinstance(operator, Copy) or operator.consumer is None:
+    if RELAYOUT not in limits.means or operator.reader is None or operator.sweeps:
         return None
     if direct is not None and direct.access.by in BOXES:
         return None
@@ -153,7 +152,7 @@ def _relaid(operator: Operator, target: Target, limits: Limits, direct: Plan | N
     return best
 
 
-def _through(operator: Copy, scratch: Tensor, target: Target, limits: Limits, other: Plan | None) -> Plan | None:
+def _through(operator: Move, scratch: Tensor, target: Target, limits: Limits, other: Plan | None) -> Plan | None:
     """Return the plan that copies the source to `scratch` first and delivers that by boxes.
 
     None if that is illegal, or if the copy alone takes as long as the `other` plan.
@@ -164,7 +163,7 @@ def _through(operator: Copy, scratch: Tensor, target: Target, limits: Limits, ot
         first = cached_plan(relayout, target, limits.means) if usual else _plan(relayout, target, limits)
         if other is not None and not operator.constant and first.cost.nanoseconds >= other.cost.nanoseconds:
             return None
-        then = _plan(replace(operator, source=scratch), target, replace(limits, means=BOXES))
+        then = _plan(operator.but(source=scratch), target, replace(limits, means=BOXES))
     except LegalSatError:
         return None
     cost = in_a_row(first.cost, then.cost, -(-scratch.span_bits // 8), constant=operator.constant)
@@ -173,7 +172,7 @@ def _through(operator: Copy, scratch: Tensor, target: Target, limits: Limits, ot
     return replace(then, operator=operator, derivation=derivation, before=(first,), cost=cost, candidates=(own,))
 
 
-def _plan(operator: Operator, target: Target, limits: Limits) -> Plan:
+def _plan(operator: Move, target: Target, limits: Limits) -> Plan:
     if limits.deadline is not None and time.monotonic() >= limits.deadline:
         raise SolverGaveUp("time was up before the search began; give it more seconds")
     search_ = _Search(limits)
@@ -186,7 +185,7 @@ def _plan(operator: Operator, target: Target, limits: Limits) -> Plan:
         if not search_.conflicts and search_.late is None:  # all were barred, so one is asked for its reasons
             search_.run(_candidates(operator, target, replace(limits, prune=False, rewrite=False), rewrite=False)[:1])
         raise search_.late or _refusal(operator, target, search_.conflicts)
-    found = _finished(operator, target, _derived(search_.best_first(), limits.laws))
+    found = _finished(operator, target, _derived(search_.best_first(), _laws(operator, limits)))
     recheck(found)
     return found
 
@@ -234,13 +233,13 @@ class _Search:
         return sorted(self.front, key=lambda one: (order(one.fields.cost), len(one.fields.access.modes)))
 
 
-def _candidates(operator: Operator, target: Target, limits: Limits, *, rewrite: bool) -> list[_Candidate]:
+def _candidates(operator: Move, target: Target, limits: Limits, *, rewrite: bool) -> list[_Candidate]:
     means = tuple(m for m in limits.means if m != RELAYOUT and (suits(m, operator) or not limits.prune))
-    laws = tuple(law for law in limits.laws if _allowed(law, means))
+    laws = tuple(law for law in _laws(operator, limits) if _allowed(law, means))
     if limits.rewrite:
         reached = {equation.means[1] for law in laws for equation in law.equations if equation.means}
         means = tuple(m for m in means if m in reached)
-    if _fills(operator):
+    if operator.fills:
         starts, found = [], []
     elif rewrite:
         starts = _starts(operator, rewrite=True)
@@ -266,27 +265,26 @@ def _candidates(operator: Operator, target: Target, limits: Limits, *, rewrite: 
     return candidates
 
 
-def _fills(operator: Operator) -> bool:
-    """Whether something is filled in where the source has nothing. It hangs on the modes, so no law may change them."""
-    return isinstance(operator, Pad) or (isinstance(operator, Im2col) and operator.leaves)
+def _laws(operator: Move, limits: Limits) -> tuple[Law, ...]:
+    return operator.laws() if limits.laws is None else limits.laws
 
 
-def _as_it_is(operator: Operator, means: Iterable[str]) -> Iterator[tuple[_Start, Access]]:
+def _as_it_is(operator: Move, means: Iterable[str]) -> Iterator[tuple[_Start, Access]]:
     """Yield tiles by the means that take the operator's modes as they are, and the starts that they equal.
 
     Those are columns of windows; and every means where something is filled in.
     """
-    if isinstance(operator, Copy | Transpose):
+    if not operator.fills and not operator.sweeps:
         return
     if operator.tile is not None:
         starts = [_Start(access_of(operator, operator.tile), ())]
     else:
-        tiles = window_proposals(operator) if isinstance(operator, Im2col) else proposals(access_of(operator))
+        tiles = window_proposals(operator) if operator.sweeps else proposals(access_of(operator))
         starts = [_Start(tiled, (Step(CHOSEN_TILE, tiled),)) for tiled in tiles]
     for start in starts:
-        for name in means if _fills(operator) else (COLUMNS,) if COLUMNS in means else ():
+        for name in means if operator.fills else (COLUMNS,) if COLUMNS in means else ():
             access = replace(start.access, by=name)
-            if name != COLUMNS or not isinstance(operator, Im2col) or column_of(operator, access) is not None:
+            if name != COLUMNS or not operator.sweeps or column_of(operator, access) is not None:
                 yield start, access
 
 
@@ -294,7 +292,7 @@ def _allowed(law: Law, means: tuple[str, ...]) -> bool:
     return all(equation.means is None or equation.means[1] in means for equation in law.equations)
 
 
-def _starts(operator: Operator, *, rewrite: bool) -> list[_Start]:
+def _starts(operator: Move, *, rewrite: bool) -> list[_Start]:
     """Return the access with each tile worth trying, and the steps that led to it."""
     if operator.tile is not None:
         return [_Start(access_of(operator, operator.tile), ())]
@@ -308,7 +306,7 @@ def _starts(operator: Operator, *, rewrite: bool) -> list[_Start]:
     return [_Start(tiled, (*steps, Step(CHOSEN_TILE, tiled))) for tiled in proposals(whole)]
 
 
-def _movable(access: Access, operator: Operator) -> bool:
+def _movable(access: Access, operator: Move) -> bool:
     """Whether every backend moves such words; the tensor's own always pass, to say what forbids them."""
     element = operator.source.dtype.bits
     common = access.word in COMMON_WORDS and (access.word <= element or access.word == BYTE)
@@ -333,7 +331,7 @@ def _derived(solved: list[_Solved], laws: tuple[Law, ...]) -> list[tuple[_Solved
     return found
 
 
-def _finished(operator: Operator, target: Target, best: list[tuple[_Solved, tuple[Step, ...]]]) -> Plan:
+def _finished(operator: Move, target: Target, best: list[tuple[_Solved, tuple[Step, ...]]]) -> Plan:
     winner, derivation = best[0][0].fields, best[0][1]
     window = window_of(operator, winner.access)
     how = launch(walked(winner.access, window), winner.views, winner.stages, target)
@@ -356,7 +354,7 @@ def _finished(operator: Operator, target: Target, best: list[tuple[_Solved, tupl
     )
 
 
-def _refusal(operator: Operator, target: Target, conflicts: list[Conflict]) -> NoLegalLayout:
+def _refusal(operator: Move, target: Target, conflicts: list[Conflict]) -> NoLegalLayout:
     found = [c.diagnostics for c in conflicts if c.diagnostics]
     if not found:
         access = access_of(operator, operator.tile)
@@ -366,12 +364,12 @@ def _refusal(operator: Operator, target: Target, conflicts: list[Conflict]) -> N
 
 
 @lru_cache(maxsize=256)
-def plan_swizzled(operator: Operator, target: Target, swizzle: str) -> Plan:
+def plan_swizzled(operator: Move, target: Target, swizzle: str) -> Plan:
     """Return the cheapest plan by boxes of this swizzle alone, remembered."""
     return plan(operator, target, Limits(means=BOXES, swizzles=(swizzle,)))
 
 
 @lru_cache(maxsize=1024)
-def cached_plan(operator: Operator, target: Target, means: tuple[str, ...] = EVERY_MEANS) -> Plan:
+def cached_plan(operator: Move, target: Target, means: tuple[str, ...] = EVERY_MEANS) -> Plan:
     """Return `plan(operator, target)` with every law and no deadline, remembered."""
     return plan(operator, target, Limits(means=means))

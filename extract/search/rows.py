@@ -19,7 +19,7 @@ from legalsat.extract.search.views import map_type
 from legalsat.extract.solve.fields import Conflict
 from legalsat.extract.solve.fields import solve as solve_fields
 from legalsat.logic import round_up
-from legalsat.operators import MATRIX_CONSUMERS, Copy, atom_bytes, dense_like
+from legalsat.operators import MATRIX_CONSUMERS, Move, atom_bytes, dense_like
 from legalsat.plan import View
 from legalsat.rules import COPY_RULES, UNIT_AXIS_RULES, judge
 from legalsat.rules.causes import FOLLOWS
@@ -154,7 +154,7 @@ def rows_of(tensor: Tensor, tile: tuple[int, ...] | None, word: int) -> Rows | N
 
 
 @lru_cache(maxsize=4096)
-def row_errors(copy: Copy, target: Target) -> tuple[Diagnostic, ...]:
+def row_errors(copy: Move, target: Target) -> tuple[Diagnostic, ...]:
     """Return why no map keeps the axes of a copy's source and brings its tiles; empty where one does.
 
     Packed elements may travel as bytes. One cause is told once, for the fastest axis that has it.
@@ -175,7 +175,7 @@ def row_errors(copy: Copy, target: Target) -> tuple[Diagnostic, ...]:
     return min(said, key=len, default=())
 
 
-def _in_words(copy: Copy) -> Iterator[tuple[Rows, str]]:
+def _in_words(copy: Move) -> Iterator[tuple[Rows, str]]:
     """Yield the rows of a copy's source in its own words, and of packed elements in bytes, with the data type."""
     bits = copy.source.dtype.bits
     for word in dict.fromkeys((bits, BYTE) if bits < BYTE else (bits,)):
@@ -218,7 +218,7 @@ def in_axes(
     return tuple(dict.fromkeys(named))
 
 
-def _unboxed(copy: Copy, rows: Rows, site: TmaCopy, target: Target) -> tuple[Diagnostic, ...]:
+def _unboxed(copy: Move, rows: Rows, site: TmaCopy, target: Target) -> tuple[Diagnostic, ...]:
     """Return why no boxes fill the tile as its reader wants it; empty where some do."""
     modes = tuple(Mode(n, s, s, t) for n, s, t in zip(rows.extent, rows.stride, rows.tile, strict=True))
     question = Question(copy, Access(rows.word, modes, by=BOXES[0]), target)
@@ -246,7 +246,7 @@ def _divisor(tile: int) -> int:
     return next(n for n in range(min(tile, MAX_BOX_EXTENT), 0, -1) if tile % n == 0)
 
 
-def of_rows(operator: Copy) -> bool:
+def of_rows(operator: Move) -> bool:
     """Whether a copy asks for nothing but the tiles of its source: where they go, and who reads them, is free."""
     reader = operator.tile is None and operator.consumer in MATRIX_CONSUMERS
     return operator.target == dense_like(operator.source) and not reader

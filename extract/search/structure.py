@@ -16,7 +16,7 @@ from legalsat.dims import Dim, Extent, bind, dims_of, times
 from legalsat.errors import InvalidInput
 from legalsat.extract.search.views import views_of
 from legalsat.logic import Condition, Truth, Value, all_of, any_of, ceil_div, choose, multiple_of
-from legalsat.operators import Operator, Transpose, atom_bytes, dense_like, distance
+from legalsat.operators import Move, atom_bytes, back, dense_like, distance
 from legalsat.plan import VectorCopy, View
 from legalsat.rules import COPY_RULES, VECTOR_RULES
 from legalsat.rules.movement import store_overlaps
@@ -50,7 +50,7 @@ class Structure:
         copies: the vectors in which a plan without maps loads and stores.
     """
 
-    operator: Operator
+    operator: Move
     views: tuple[OpenView, ...]
     tensor_maps: tuple[TensorMap, ...]
     stored: OpenView | None
@@ -62,13 +62,15 @@ class Structure:
         return open_dims(self.operator)
 
 
-def open_dims(operator: Operator) -> tuple[Dim, ...]:
-    """Return the dims of an operator, by name."""
+def open_dims(operator: Move) -> tuple[Dim, ...]:
+    """Return the dims of an operator, by name; raise `InvalidInput` where it does more than permute axes."""
+    if not operator.permutes:
+        raise InvalidInput(f"{operator} does more than permute axes; bind its dims first")
     return dims_of(*operator.source.shape, *operator.source.strides, *operator.target.strides)
 
 
 def structure_of(
-    operator: Operator,
+    operator: Move,
     values: Mapping[str, int],
     access: Access,
     maps: Sequence[TensorMap],
@@ -221,12 +223,10 @@ def name_of(product: Sequence[Dim]) -> str:
     return "*".join(dim.name for dim in product)
 
 
-def _strides(operator: Operator) -> tuple[tuple[Extent, ...], tuple[Extent, ...]]:
+def _strides(operator: Move) -> tuple[tuple[Extent, ...], tuple[Extent, ...]]:
     """Return the strides of both ends along the source's axes."""
     target = operator.target.strides
-    if isinstance(operator, Transpose):
-        target = tuple(target[operator.order.index(axis)] for axis in range(len(target)))
-    return operator.source.strides, target
+    return operator.source.strides, tuple(target[axis] for axis in back(operator))
 
 
 def _numbers(opened: OpenView, numbers: Mapping[str, Value]) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
@@ -248,7 +248,7 @@ def _number(extent: Extent, numbers: Mapping[str, Value]) -> Value:
     return math.prod(factors) * extent.coefficient
 
 
-def _dense(operator: Operator) -> bool:
+def _dense(operator: Move) -> bool:
     """Whether the target's elements lie side by side whatever the dims are."""
     strides = operator.target.strides
     dense = strides in (row_major(operator.target.shape), dense_like(operator.source).strides)

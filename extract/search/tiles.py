@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from legalsat.access import Access, Mode
 from legalsat.logic import round_up
-from legalsat.operators import Im2col, access_of, window_modes
+from legalsat.operators import Move, access_of, window_modes
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, MAX_COLUMN_PIXELS
 
 # Rows of 128 bytes fill the widest swizzle's span; a tile below 4 KiB does not pay for its barrier, and above 32 KiB
@@ -43,13 +43,13 @@ def proposals(access: Access) -> list[Access]:
     return list(found)
 
 
-def window_proposals(operator: Im2col) -> list[Access]:
+def window_proposals(operator: Move) -> list[Access]:
     """Return the windows of a convolution with different tiles, without duplicates: of a tap, or a row of narrow ones.
 
     Runs of pixels, as columns bring them, and blocks of windows, which suit threads.
     """
     whole = access_of(operator)
-    channels, *taps = window_modes(operator)[: 1 + len(operator.filter)]
+    channels, *taps = window_modes(operator)[: 1 + len(operator.sweeps)]
     granule = max(1, 8 * GRANULE_BYTES // whole.word)
     filled = round_up(channels.extent, granule)
     rows = [min(filled, 8 * span // whole.word) for span in ROW_BYTES]

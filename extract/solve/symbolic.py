@@ -14,7 +14,7 @@ from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.search.planner import AS_IT_IS, ONE_AT_A_TIME, NoLegalLayout, plan
 from legalsat.extract.search.structure import Structure, legal_values, open_dims, structure_of
 from legalsat.extract.search.views import map_type, views_of
-from legalsat.operators import Operator, access_of
+from legalsat.operators import Move, access_of
 from legalsat.plan import Plan
 from legalsat.targets import Target
 from legalsat.units.tensor_map import TensorMap
@@ -23,7 +23,7 @@ from legalsat.units.tensor_map import TensorMap
 _PRIME, _ALIGNED = 37, 128
 
 
-def symbolic_plan(operator: Operator, target: Target) -> Plan:
+def symbolic_plan(operator: Move, target: Target) -> Plan:
     """Return a plan at representative extents whose `guard` is the set of extents for which its maps are legal.
 
     Axes are taken as they are: laws that hold for one value of a dim and not for another play no part.
@@ -36,7 +36,7 @@ def symbolic_plan(operator: Operator, target: Target) -> Plan:
 
 
 @lru_cache(maxsize=256)
-def structured_plan(operator: Operator, target: Target) -> tuple[Plan, Structure]:
+def structured_plan(operator: Move, target: Target) -> tuple[Plan, Structure]:
     """Return the plan of `symbolic_plan`, and what of it stays when the dims take other values."""
     check_names(dim.name for dim in open_dims(operator))
     refusal: NoLegalLayout | None = None
@@ -60,7 +60,7 @@ def structured_plan(operator: Operator, target: Target) -> tuple[Plan, Structure
     raise refusal or InvalidInput(f"{operator} takes too many bits at every sample; give its dims smaller values")
 
 
-def _samples(operator: Operator, target: Target) -> Iterator[dict[str, int]]:
+def _samples(operator: Move, target: Target) -> Iterator[dict[str, int]]:
     """Yield values to plan at: the most aligned, the smallest aligned, then those that the rules themselves leave.
 
     What rules ask of the dims hangs on the order of the axes alone, and what they ask of boxes and swizzles not on the
@@ -81,7 +81,7 @@ def _samples(operator: Operator, target: Target) -> Iterator[dict[str, int]]:
                 yield dict(zip(values, corner, strict=True))
 
 
-def _unsolved(operator: Operator, values: dict[str, int], access: Access) -> Iterator[Structure]:
+def _unsolved(operator: Move, values: dict[str, int], access: Access) -> Iterator[Structure]:
     """Yield the structures that plans of an access may have, with placeholders for what would be solved."""
     type_name = map_type(access.word, operator.source.dtype)
     if type_name is not None:

@@ -11,7 +11,7 @@ from typing import Any
 from legalsat.dims import Dim, Extent, times
 from legalsat.errors import InvalidInput
 from legalsat.explanation import USES
-from legalsat.operators import Copy, Operator, Pad, Transpose
+from legalsat.operators import Copy, Move, Pad, Transpose
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor
 from legalsat.tensor_copy import BulkCopy, TensorCopy
 from legalsat.units.driver_arguments import ARGUMENTS, from_fields
@@ -73,7 +73,7 @@ def tensor_of(args: Namespace) -> Tensor:
     return Tensor(extents, args.dtype, steps, align)
 
 
-def operator_of(args: Namespace, kind: str) -> Operator:
+def operator_of(args: Namespace, kind: str) -> Move:
     """Return the copy, transpose or padding that the options describe."""
     tensor = tensor_of(args)
     if kind == "pad":

@@ -5,33 +5,29 @@ A few thousand problems are answered at once, so that products of one class are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from legalsat.attention import Attention
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost.cost import NOMINAL
 from legalsat.extract.kernels.product_kernels import best_kernels
-from legalsat.gemm import ROW_BITS, TILE_ROWS, Gemm, readers_on
-from legalsat.operators import Copy, Transpose
+from legalsat.operators import PRODUCT, Operator
 from legalsat.sweeps.classes import judged
 from legalsat.sweeps.columns import BAD, COLUMNS, LEGAL, REFUSED, REPAIRED
 from legalsat.sweeps.mending import Mended, Sides, class_of, mended
-from legalsat.sweeps.problem import Operator, Problem
-from legalsat.sweeps.products import Products
+from legalsat.sweeps.problem import Problem
 from legalsat.sweeps.rows import BadRow
 from legalsat.targets import Target
-from legalsat.tensor import Tensor
 
 
 def answer(rows: Sequence[Problem | BadRow], target: Target) -> list[dict[str, Any]]:
     """Return a dictionary of `COLUMNS` for each row, in order."""
     answers = [_answer(row, target) for row in rows]
-    asked: list[tuple[dict[str, Any], str, Gemm]] = []
+    asked: list[tuple[dict[str, Any], str, Any]] = []
     for row, found in zip(rows, answers, strict=True):
         product = found.pop("mended", None)
-        if isinstance(row, Problem) and isinstance(row.operator, Gemm) and found["verdict"] != BAD:
+        if isinstance(row, Problem) and row.operator.term == PRODUCT and found["verdict"] != BAD:
             asked.append((found, "predicted_ns", row.operator))
             asked += [(found, "repaired_ns", product)] if product is not None else []
     timed = best_kernels([gemm for _, _, gemm in asked], target)
@@ -60,7 +56,7 @@ def _bad(row: BadRow) -> dict[str, Any]:
 def _verdict(row: Problem, target: Target) -> dict[str, Any]:
     """Return a problem's answer but for the times of kernels; with "mended", the product after its repair."""
     operator = row.operator
-    sides = operands_of(operator, target)
+    sides = Sides(operator.travels(target), operator.tensors)
     found = {name: judged(class_of(one), target) for name, one in sides.operands.items()}
     illegal = {name: one for name, one in found.items() if not one.legal}
     repairable = all(one.repairs for one in illegal.values())
@@ -72,15 +68,15 @@ def _verdict(row: Problem, target: Target) -> dict[str, Any]:
         repair = "; ".join(f"{words} ({_whose(steps, words)})" for words in several)
         stored = {name: one.tensor for name, one in steps.items() if one.tensor is not None}
         added = sum(max(one.span_bits - sides.stored[name].span_bits, 0) // 8 for name, one in stored.items())
-        if isinstance(operator, Gemm) and len(stored) == len(steps):
-            product = _with(operator, stored)
+        if operator.term == PRODUCT and len(stored) == len(steps):
+            product = operator.but(**{name.lower(): tensor for name, tensor in stored.items()})
     flops, size, bound = roofline(operator, target)
     return {
         "line": row.line,
         "name": row.name,
         "operator": dict(row.fields)["operator"],
         "problem": str(operator),
-        "dtype": _dtype(operator),
+        "dtype": operator.dtype.name,
         "count": row.count,
         "verdict": verdict,
         "codes": ", ".join(dict.fromkeys(code for one in illegal.values() for code in one.codes)),
@@ -105,39 +101,6 @@ def _cell(value: Any) -> str:
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def operands_of(operator: Operator, target: Target) -> Sides:
-    """Return what of an operator has to travel, each as tiles by boxes of a tensor map.
-
-    Results are judged as if they were read, since a plan that stores them by threads where no map reaches them is one.
-    """
-    if isinstance(operator, Gemm):
-        width, across = ROW_BITS // operator.dtype.bits, ROW_BITS // operator.out_dtype.bits
-        first, second = readers_on(target)
-        operands = {
-            "A": Copy(operator.a, tile=(TILE_ROWS, width), consumer=first),
-            "B": Copy(operator.b, tile=(TILE_ROWS, width), consumer=second, constant=operator.constant_b),
-            "C": Copy(operator.c, tile=(TILE_ROWS, across), consumer="threads"),
-        }
-        return Sides(operands, {"A": operator.a, "B": operator.b, "C": operator.c})
-    if isinstance(operator, Products):
-        return Sides(operator.operands(target), {"A": operator.a, "B": operator.b, "C": operator.c})
-    if isinstance(operator, Attention):
-        tensors = {"Q": operator.q, "K": operator.k, "V": operator.v, "O": operator.out}
-        operands = operator.operands(target)
-        operands["O"] = Copy(operator.out, tile=operands["O"].tile, consumer="threads")
-        return Sides(operands, tensors)
-    if isinstance(operator, Transpose):
-        back = tuple(operator.order.index(axis) for axis in range(operator.source.rank))
-        return Sides({"x": Copy(operator.source, operator.target.transposed(back))}, {"x": operator.source})
-    return Sides({"x": operator}, {"x": operator.source})
-
-
-def _with(gemm: Gemm, stored: dict[str, Tensor]) -> Gemm:
-    """Return a product with some operands stored in other ways."""
-    a, b, c = (stored.get(name, getattr(gemm, name.lower())) for name in "ABC")
-    return Gemm(gemm.m, gemm.n, gemm.k, gemm.dtype, out_dtype=gemm.out_dtype, a=a, b=b, c=c, constant_b=gemm.constant_b)
-
-
 def _whose(steps: Mapping[str, Mended], words: str) -> str:
     return ", ".join(name for name, one in steps.items() if one.words == words)
 
@@ -150,20 +113,8 @@ def _words(kernel: Any) -> str:
 def roofline(operator: Operator, target: Target) -> tuple[float, float, float]:
     """Return operations, bytes that must move at least, and nanoseconds that nothing is below."""
     device = target.device or NOMINAL
-    tensors: Iterable[Tensor]
-    if isinstance(operator, Gemm):
-        flops, tensors = 2.0 * operator.m * operator.n * operator.k, (operator.a, operator.b, operator.c)
-    elif isinstance(operator, Products):
-        flops, tensors = operator.flops, (operator.a, operator.b, operator.c)
-    elif isinstance(operator, Attention):
-        flops, tensors = operator.flops, (operator.q, operator.k, operator.v, operator.out)
-    else:
-        flops, tensors = 0.0, (operator.source, operator.target)
-    size = sum(tensor.size * tensor.dtype.bits / 8 for tensor in tensors)
-    rate = device.bf16_flops * dict(target.multiplies).get(_dtype(operator), 0)
+    flops = operator.flops
+    size = sum(tensor.size * tensor.dtype.bits / 8 for tensor in operator.tensors.values())
+    rate = device.bf16_flops * dict(target.multiplies).get(operator.dtype.name, 0)
     computing = flops / rate if rate else 0.0
     return flops, size, round(max(computing, size / device.memory_bandwidth) * 1e9, 1)
-
-
-def _dtype(operator: Operator) -> str:
-    return (operator.dtype if isinstance(operator, Gemm | Products | Attention) else operator.source.dtype).name

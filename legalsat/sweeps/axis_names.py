@@ -23,7 +23,7 @@ def axis_name(problem: Problem, operand: str, axis: int) -> str:
 
     Args:
         problem: whose operand it is.
-        operand: as `operands_of` names it.
+        operand: as `Operator.travels` names it.
         axis: its place in the tensor's shape, from 0.
     """
     fields = dict(problem.fields)

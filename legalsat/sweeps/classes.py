@@ -6,14 +6,14 @@ extents, strides and address up to a granule's, and on which extents one tile sp
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import count
 
 from legalsat.dtypes import DType
 from legalsat.extract.explain.explain import refused
 from legalsat.extract.explain.tensor_repair import repairs
-from legalsat.operators import Copy, Operator
+from legalsat.operators import Copy, Move
 from legalsat.options import Consumer
 from legalsat.rules import RULES
 from legalsat.targets import GRANULE_BYTES, Target
@@ -43,14 +43,14 @@ class Judged:
 
 
 @lru_cache(maxsize=2048)
-def is_legal(equal: Operator, target: Target) -> bool:
+def is_legal(equal: Move, target: Target) -> bool:
     """Return whether boxes of a tensor map reach a class, given by its smallest operand."""
     broken, view = refused(equal, target)
     return broken is None or bool(view and equal.tile is None)  # what has no tile may be copied by any view of it
 
 
 @lru_cache(maxsize=2048)
-def judged(equal: Operator, target: Target) -> Judged:
+def judged(equal: Move, target: Target) -> Judged:
     """Return what is found about a class, given by its smallest operand."""
     broken, _ = refused(equal, target)
     if broken is None or is_legal(equal, target):
@@ -60,13 +60,13 @@ def judged(equal: Operator, target: Target) -> Judged:
     return Judged(tuple(codes), tuple(_NAMES[code].replace("_", " ") for code in codes), tuple(kinds))
 
 
-def smallest_equal(operand: Copy) -> Copy:
+def smallest_equal(operand: Move) -> Move:
     """Return the smallest operand of the same legality class; the operand itself where it is near a limit."""
     source, target = operand.source, operand.target
     shape, sides = plain(source.shape), (plain(source.strides), plain(target.strides))
     orders = [_order(shape, strides) for strides in sides]
     if max(*shape, *sides[0], *sides[1]) >= LARGE or any(map(partial(_overlaps, shape), sides, orders)):
-        return replace(operand, passes=1)
+        return operand.but(passes=1)
     tile = operand.tile or (SPAN,) * source.rank
     granule = granule_of(source.dtype)
     # Rows that a tile spans may be one long row together, whose end counts; else the axis that is outermost on both

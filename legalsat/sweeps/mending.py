@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from legalsat.logic import round_up
-from legalsat.operators import Copy, Im2col, Pad
+from legalsat.operators import Move
 from legalsat.sweeps.axis_names import axis_name
 from legalsat.sweeps.classes import Judged, granule_of, is_legal, smallest_equal
 from legalsat.sweeps.problem import Problem
 from legalsat.targets import Target
 from legalsat.tensor import Tensor, plain
-
-Movement = Copy | Im2col | Pad
 
 # Kinds of repairs in words, those that change least first, for what no other storage of the same order mends.
 _WORDS = {
@@ -32,7 +29,7 @@ _WORDS = {
 class Sides(NamedTuple):
     """The operands of a problem, as movements by name, and the operands that a repair stores anew."""
 
-    operands: Mapping[str, Movement]
+    operands: Mapping[str, Move]
     stored: Mapping[str, Tensor]
 
 
@@ -43,9 +40,9 @@ class Mended(NamedTuple):
     tensor: Tensor | None
 
 
-def class_of(operand: Movement) -> Movement:
+def class_of(operand: Move) -> Move:
     """Return what is judged for an operand."""
-    return smallest_equal(operand) if isinstance(operand, Copy) else operand
+    return smallest_equal(operand) if operand.by_rows else operand
 
 
 def mended(row: Problem, name: str, sides: Sides, found: Judged, target: Target) -> Mended:
@@ -61,7 +58,7 @@ def mended(row: Problem, name: str, sides: Sides, found: Judged, target: Target)
     operand, tensor = sides.operands[name], sides.stored[name]
     order = _order(operand.source, tensor)
     for one in _stored(tensor):
-        if is_legal(class_of(replace(operand, source=one.transposed(order))), target):
+        if is_legal(class_of(operand.but(source=one.transposed(order))), target):
             return Mended(_storage(row, name, tensor, one), one)
     return Mended(next((_WORDS[kind] for kind in _WORDS if kind in found.repairs), found.repairs[0]), None)
 

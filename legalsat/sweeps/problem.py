@@ -11,12 +11,11 @@ from legalsat.attention import Attention
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.gemm import Gemm, result_of
-from legalsat.operators import Copy, Im2col, Pad, Transpose
+from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose
 from legalsat.sweeps.products import Products
 from legalsat.sweeps.rows import LARGEST, BadRow, invalid, printable, row_of
 from legalsat.tensor import Tensor
 
-Operator = Gemm | Products | Attention | Im2col | Copy | Transpose | Pad
 DEFAULT_DTYPE = "bf16"
 
 
@@ -307,5 +306,4 @@ def as_problem(one: Any, line: int) -> Problem:
         return one
     if not isinstance(one, Operator):
         raise InvalidInput(f"problem {line} is {type(one).__name__}; give an operator, or fields by name")
-    kind = {Im2col: "conv", Products: "gemm"}.get(type(one), type(one).__name__.lower())
-    return Problem(one, "", 1, line, 0.0, (("operator", kind),))
+    return Problem(one, "", 1, line, 0.0, (("operator", one.name),))

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from legalsat.checks import flag, integer
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.gemm import ROW_BITS, SCALED, TILE_ROWS, Gemm, readers_on
-from legalsat.operators import Copy, as_tensor
+from legalsat.operators import Copy, Move, Operator, as_tensor
 from legalsat.targets import Target
+from legalsat.targets import target as as_target
 from legalsat.tensor import Tensor
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-@dataclass(frozen=True, slots=True)
-class Products:
+
+@dataclass(frozen=True, slots=True, init=False)
+class Products(Operator):
     """C[i,m,n] = A[i,m,k] B[i,n,k]^T for every i, all by one tensor map for each operand.
 
     What a kernel of them takes is not predicted, since its tiles are not those of one product.
@@ -45,6 +50,7 @@ class Products:
     b: Tensor
     c: Tensor
     constant_b: bool
+    term = "products"
 
     def __init__(
         self,
@@ -97,6 +103,26 @@ class Products:
             ),
             "C": Copy(self.c, tile=(1, TILE_ROWS, across), consumer="threads"),
         }
+
+    @property
+    def name(self) -> str:
+        """A product's."""
+        return "gemm"
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """A, B and C."""
+        return {"A": self.a, "B": self.b, "C": self.c}
+
+    def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
+        """Return the products."""
+        a, b = operands
+        product: NDArray[Any] = a.astype("f8") @ b.astype("f8").swapaxes(-1, -2)
+        return product
+
+    def travels(self, target: str | Target) -> Mapping[str, Move]:
+        """Return the operands, of which none is special."""
+        return self.operands(as_target(target))
 
     @property
     def flops(self) -> float:

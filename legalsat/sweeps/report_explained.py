@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from legalsat.api import explain
 from legalsat.errors import LegalSatError
-from legalsat.sweeps.answers import operands_of
-from legalsat.sweeps.mending import Movement
+from legalsat.operators import Move
 from legalsat.sweeps.problem import problem_of
 from legalsat.sweeps.report_numbers import Answers
 from legalsat.targets import Target
@@ -56,7 +55,7 @@ def explained(answers: Answers, most: int) -> Explained:
     pages: dict[str, int] = {}
     examples: list[Example] = []
     place = np.full(len(first), NONE, dtype=np.int64)
-    known: dict[Movement, str] = {}
+    known: dict[Move, str] = {}
     for group in order[:most]:
         row = int(good[first[group]])
         shown = _shown(answers, row, target, known)
@@ -69,14 +68,14 @@ def explained(answers: Answers, most: int) -> Explained:
     return Explained(tuple(pages), tuple(examples), group_of, left_out)
 
 
-def _shown(answers: Answers, row: int, target: Target, known: dict[Movement, str]) -> list[tuple[str, str]]:
+def _shown(answers: Answers, row: int, target: Target, known: dict[Move, str]) -> list[tuple[str, str]]:
     """Return the operands of a row that are refused, or all of them, each with its explanation."""
     fields, names = (answers.words[name].values[answers.words[name].at[row]] for name in ("fields", "operands"))
     try:
         operator = problem_of(
             {name: value for name, _, value in (field.partition("=") for field in fields.split(" "))}, 0
         ).operator
-        operands = operands_of(operator, target).operands
+        operands = operator.travels(target)
         chosen = [name for name in names.split(", ") if name] or list(operands)
         for name in chosen:
             if operands[name] not in known:

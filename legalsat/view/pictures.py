@@ -12,7 +12,7 @@ from legalsat.gemm_plan import GemmPlan
 from legalsat.layout import Layout
 from legalsat.layout.linear_layout import LinearLayout
 from legalsat.layout.swizzle import ComposedLayout
-from legalsat.operators import Operator
+from legalsat.operators import Move
 from legalsat.options import SwizzleName
 from legalsat.plan import Plan
 from legalsat.targets import Target
@@ -143,8 +143,8 @@ def _of_tensor(tensor: Tensor, tile: Any) -> list[Picture]:
 
 def _map_of(subject: Any, tile: Any = None) -> TensorMap | None:
     """Return the map that describes a tensor as it lies, with the tile or an example as its box; None if none does."""
-    if isinstance(subject, Operator):
-        subject, tile = subject.source, getattr(subject, "tile", None)
+    if isinstance(subject, Move):
+        subject, tile = subject.source, subject.axis_tile
     if isinstance(subject, TensorCopy):
         subject = subject.tensor_map
     if not isinstance(subject, Tensor) or subject.dims or not 1 <= subject.rank <= _MOST_RANK:
@@ -205,7 +205,7 @@ _KINDS: tuple[tuple[Any, Callable[[Any, Target], list[Picture]]], ...] = (
     (Plan, _of_plan),
     (TensorCopy, lambda copy, gpu: _of_map(copy.tensor_map, copy.coordinate, gpu)),
     (TensorMap, lambda tm, gpu: _of_map(tm, None, gpu)),
-    (Operator, lambda operator, _: _of_tensor(operator.source, getattr(operator, "tile", None))),
+    (Move, lambda operator, _: _of_tensor(operator.source, operator.axis_tile)),
     (Tensor, lambda tensor, _: _of_tensor(tensor, None)),
     (Layout | ComposedLayout, lambda layout, _: _drawn("offsets, coloured by bank", lambda: draw_layout(layout))),
     (LinearLayout, lambda layout, _: _drawn("who holds which element", lambda: draw_owners(layout))),

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from legalsat.access import ANY, Access, Mode
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.search.columns import walked
-from legalsat.operators import Pad, margins_of
 from legalsat.plan import Candidate, Plan
 from legalsat.printable import printable
 from legalsat.program.pipeline_text import role_lines
@@ -195,16 +194,15 @@ def _window(plan: Plan) -> list[str]:
 
 def _padding(plan: Plan) -> list[str]:
     """Which words of each mode the source has, and what is written around them."""
-    operator = plan.operator
-    if not isinstance(operator, Pad):
+    margins = plan.operator.margins(plan.access)
+    if not margins:
         return []
     rows = [("mode", "before", "source", "after")]
-    margins = margins_of(operator, plan.access) or ()
-    for number, (mode, margin) in enumerate(zip(plan.access.modes, margins, strict=False)):
+    for number, (mode, margin) in enumerate(zip(plan.access.modes, margins, strict=True)):
         after = mode.extent - margin.before - margin.held
         rows.append((str(number), str(margin.before), str(margin.held), str(after)))
     by_boxes = "loads begin outside the source's map, and the copy engine fills in zeros"
-    filled = by_boxes if plan.tensor_maps else f"loads are masked: {operator.value} where the source has nothing"
+    filled = by_boxes if plan.tensor_maps else f"loads are masked: {plan.operator.value} where the source has nothing"
     return [*table(rows), f"  {filled}"]
 
 

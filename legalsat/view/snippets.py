@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import singledispatch
 from itertools import pairwise
 
 from legalsat.explanation import Snippet
-from legalsat.operators import Copy, Operator, Transpose
+from legalsat.operators import Copy, Move, Pad, Transpose
 from legalsat.tensor import Tensor, plain
 
 MAX_RANK = 5  # of a tensor descriptor
@@ -129,27 +130,49 @@ def relayout_snippets(source: Tensor, after: Tensor, target: str) -> tuple[Snipp
     return (Snippet("legalsat", "\n".join(lines)),)
 
 
-def tile_snippets(operator: Operator, target: str) -> tuple[Snippet, ...]:
+def tile_snippets(operator: Move, target: str) -> tuple[Snippet, ...]:
     """Return how to ask for an operator with its tile."""
-    described = None
-    if isinstance(operator, Copy | Transpose) and operator.tile is not None and not operator.source.dims:
-        described = triton_descriptor(operator.source, operator.tile)
+    tile, source = operator.axis_tile, operator.source
+    described = None if tile is None or source.dims else triton_descriptor(source, tile)
     found = (Snippet("triton", f"x = {described}"),) if described is not None else ()
     return (*found, Snippet("legalsat", plan_text(operator, target)))
 
 
-def plan_text(operator: Operator, target: str) -> str:
+def plan_text(operator: Move, target: str) -> str:
     """Return the statements that plan an operator, whose source is called x."""
-    options = "" if operator.tile is None else f", tile={operator.tile}"
-    if isinstance(operator, Copy):
+    made, options = made_text(operator), ""
+    if made == "x":
+        options = "" if operator.tile is None else f", tile={operator.tile}"
         options += "" if operator.consumer is None else f', consumer="{operator.consumer}"'
-        asked = "x"
-    elif isinstance(operator, Transpose):
-        asked, options = f"ls.Transpose(x, {operator.order}{options})", ""
-    else:
-        asked, options = "operator", f")  # {operator}"
-    call = f'ls.synthesize({asked}, "{target}"{options}'
-    return f"import legalsat as ls\n\nplan = {call}{'' if asked == 'operator' else ')'}"
+    end = f"  # {operator}" if made == "operator" else ""
+    return f'import legalsat as ls\n\nplan = ls.synthesize({made}, "{target}"{options}){end}'
+
+
+@singledispatch
+def made_text(operator: Move) -> str:
+    """Return the expression that makes an operator on x; of one that has no words here, its name there."""
+    return "operator"
+
+
+@made_text.register
+def _(operator: Copy) -> str:
+    return "x"
+
+
+@made_text.register
+def _(operator: Transpose) -> str:
+    tile = "" if operator.tile is None else f", tile={operator.tile}"
+    return f"ls.Transpose(x, {operator.order}{tile})" if _is_dense(operator.target) else "operator"
+
+
+@made_text.register
+def _(operator: Pad) -> str:
+    return f"ls.Pad(x, {operator.padding}, {operator.value})" if _is_dense(operator.target) else "operator"
+
+
+def _is_dense(target: Tensor) -> bool:
+    """Whether it is what an operator writes to where no target is named."""
+    return target == Tensor(target.shape, target.dtype)
 
 
 def tensor_text(tensor: Tensor) -> str:

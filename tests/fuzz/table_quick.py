@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 import legalsat as ls
 from legalsat import targets
+from legalsat.access import Access
 from legalsat.dtypes import DTYPES
 from legalsat.units import tcgen05, tensor_memory, tensor_memory_layouts
 
@@ -56,6 +58,7 @@ from .table import Row, of_noun
 from .texts import blob
 
 GPU = one(*GPUS)
+SMALL = 1 << 14  # elements
 
 
 def layouts() -> Iterator[Row]:
@@ -354,10 +357,18 @@ def nouns() -> Iterator[Row]:
     window = {"stride": one(1, 2, (1, 2)), "padding": one(0, 1, (1, 1)), "dilation": one(1, 2), "tile": tile}
     yield Row("Im2col", ls.Im2col, (one(image), one((3, 3), (1, 1), 3)), window)
     for name, kind_ in (("Copy", ls.Copy), ("Transpose", ls.Transpose), ("Pad", ls.Pad), ("Im2col", ls.Im2col)):
-        yield Row(f"{name}.bind", kind_.bind, (_operator(kind_), one({}, {"M": 4}, {"K": 8})))
+        made = _operator(kind_)
+        yield Row(f"{name}.bind", kind_.bind, (made, one({}, {"M": 4}, {"K": 8})))
+        yield Row(f"{name}.travels", kind_.travels, (made, GPU))
+        yield Row(f"{name}.margins", kind_.margins, (made, one(Access(8, ()))))
+        yield Row(f"{name}.fronted", kind_.fronted, (made, of(0, 1), of(0, 9)))
+        yield Row(f"{name}.meaning", kind_.meaning, together=partial(_operands, made))
         yield from of_noun(name, kind_, _operator(kind_))
     majors = {"out_dtype": dtype, "constant_b": one(True, False), "scaled": one(True, False), "a": tensor}
     yield Row("Gemm", ls.Gemm, (extent, extent, extent, dtype), majors)
+    for name, many, drawn in (("Gemm", ls.Gemm, gemm), ("Attention", ls.Attention, attention)):
+        yield Row(f"{name}.travels", many.travels, (drawn, GPU))
+        yield Row(f"{name}.meaning", many.meaning, together=partial(_operands, drawn))
     yield Row("Gemm.operands", ls.Gemm.operands, (gemm, one((128, 128, 64), (64, 8, 16)), one(("wgmma.a", "wgmma.b"))))
     yield from of_noun("Gemm", ls.Gemm, gemm)
     heads = {"kv_heads": of(1, 4), "v_head": of(1, 64), "layout": one("bshd", "bhsd"), "causal": one(True), "q": tensor}
@@ -455,6 +466,16 @@ def _raised(kind_: type[Exception], said: str) -> None:
         raise kind_(said)
     except ls.LegalSatError as error:
         assert str(error) == said
+
+
+def _operands(made: Draw, r: Random) -> list[Any]:
+    """Draw an operator and arrays of its operands; where these are large or have dims, one number."""
+    operator = made(r)
+    *reads, result = operator.tensors.values()
+    known = all(isinstance(n, int) for tensor in (*reads, result) for n in tensor.shape)
+    if not known or max(tensor.size for tensor in (*reads, result)) > SMALL:
+        return [operator, np.ones(())]
+    return [operator, *(np.ones(tensor.shape, r.choice(("f4", "u1", "i8"))) for tensor in reads)]
 
 
 def _operator(kind_: type) -> Any:
