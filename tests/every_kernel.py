@@ -122,7 +122,7 @@ def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple
         if split == 1 or -(-m // rows) * -(-n // width) * split <= 320:
             yield (rows, width, warpgroups, False, (1, 1)), split, blocks
     if not in_rows:
-        yield from ((shape, 1, 1) for shape in cooperative)
+        yield from ((shape, 1, 1) for shape in cooperative if shape[1] >= 96)
 
 
 def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, target: Target) -> ProductKernel | None:

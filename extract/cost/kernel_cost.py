@@ -21,6 +21,7 @@ from legalsat.product_kernel import ProductKernel
 from legalsat.targets import Target
 
 LAUNCH = 4180.0  # nanoseconds of a launch, its first loads and its last stores
+FEW_STAGES, HELD = 4, 0.8  # with fewer a stage is held so long besides: bench/gpu/results/firsts.json
 STEP_CYCLES = 12.0  # besides the multiplication, of each turn along k
 CLOCK = 1.747  # cycles a nanosecond under load
 FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rates were fitted on
@@ -146,7 +147,8 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     shares = ((rows / across, m), (columns / down, n))  # lines that a block loads, and of how many
     loaded = sum(share for share, _ in shares) * depth * size
     turn = np.maximum(cycles * resident, loaded * resident / LOAD_BYTES * (0.5 + 0.5 * busy / processors)) + STEP_CYCLES
-    latency = 1100.0 * CLOCK / kernels.stages  # of a stage, from released to full
+    # Of a stage, from released to full. It is released when the next one's group is under way, which tells with few.
+    latency = 1100.0 * CLOCK / np.where(kernels.stages < FEW_STAGES, kernels.stages - HELD, kernels.stages)
     hidden = np.where(rounds > 1, 0.8, 1.0)
     hidden = np.where(kernels.deferred, 0.1 + 0.9 / rounds, hidden)
     hidden = np.where(kernels.alternate, 0.15, hidden)

@@ -61,6 +61,8 @@ SHARED_CUTS = tuple(  # tiles that are worth a cluster, as measured
     for columns, cluster in product((256, 128), ((2, 1), (1, 2)))
 )
 WIDE_CUTS = tuple(one for one in PLAIN_CUTS if not one.alternate)
+# Of C^T through accumulators in shared memory; narrower ones lost to other kernels where they were predicted to win.
+TURNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 96)
 # What shared memory pays for, the less the wider the tile.
 REALIGNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 192)
 
@@ -75,7 +77,7 @@ def cuts_of(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     if form.splits or (one.down if form.swapped else one.across):
         return narrow
     # Where C's rows lie apart, accumulators are the one way out for tiles of every shape.
-    wide = REALIGNED_CUTS if form.realign == "registers" else WIDE_CUTS
+    wide = REALIGNED_CUTS if form.realign == "registers" else TURNED_CUTS
     return (*narrow, *(cut for cut in wide if cut not in narrow))
 
 
