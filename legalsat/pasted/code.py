@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.explanation import Explanation
+from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
 from legalsat.pasted.expressions import Followed
 from legalsat.pasted.extents import explain_extents
-from legalsat.pasted.repairs import OF_ILLEGAL_MAPS, curing
-from legalsat.pasted.sentences import OWN_LIMIT
+from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF
 from legalsat.pasted.tensors import explain_array
 from legalsat.pasted.uses import Judged, judged_uses
+from legalsat.rule import require
 from legalsat.targets import Target
 
+MOST_BRANCHES, LONGEST_BRANCH = 64, 4000
+_HANGS = re.compile(r"\bh[au]ng|deadlock|stuck|synccheck|never (?:returns|ends|finishes)", re.IGNORECASE)
+_BRANCH = re.compile(r"\bif ?\([^{};\n]{0,200}?(?:threadIdx|warp_?id|lane|\btid|elect_one|\btx\b)[^{};]{0,200}\)\s*\{")
+_OF_BLOCKS = re.compile(r"__syncthreads\(\)|\bbar\.sync 0\b|barrier\.sync(?:\.aligned)? 0\b|cuda\.syncthreads\(\)")
 _FOLLOWED = "the text's code was followed and not run"
 
 
@@ -26,6 +33,23 @@ class Pasted(NamedTuple):
     said: Sequence[Diagnostic]
     target: Target
     uses: int
+
+
+def _branches(text: str) -> Iterator[Diagnostic]:
+    """Yield the first barrier of a whole block that stands in a branch which the text's code takes by its thread."""
+    if not _HANGS.search(text):
+        return
+    for branch in islice(_BRANCH.finditer(text), MOST_BRANCHES):
+        depth, at = 1, branch.end()
+        while depth and at < min(len(text), branch.end() + LONGEST_BRANCH):
+            depth += (text[at] == "{") - (text[at] == "}")
+            at += 1
+        if (barrier := _OF_BLOCKS.search(text, branch.end(), at)) is not None:
+            message = "{barrier} waits for every thread of the block, and stands in a branch that only some take"
+            help_ = "move it out of the branch, or let the threads that take it meet at a named barrier of their own"
+            found = require(False, message, help=help_, barrier=barrier[0])
+            yield RULE_OF["PIPE018"].diagnostic(found, f'text "{" ".join(branch[0].split())[:97]}"')
+            return
 
 
 def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, failed: bool) -> Explanation | None:
@@ -42,8 +66,10 @@ def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, f
     """
     target = pasted.target
     judged = list(judged_uses(followed.calls, target, failed=failed))
+    judged += [Judged("a barrier of a block", tuple(_branches(pasted.text)))]
+    judged = [one for one in judged if one.found or one.said != "a barrier of a block"]
     broken = {found.code: found for one in reversed(judged) for found in reversed(one.found)}
-    extents = Judged("a product that failed", tuple(explain_extents(pasted.text, followed.calls, target)))
+    extents = Judged("what the report names", tuple(explain_extents(pasted.text, followed, pasted.said, target)))
     for one in extents.found:
         if one.code not in broken:
             judged, broken = [*judged, extents], {**broken, one.code: one}

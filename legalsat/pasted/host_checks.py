@@ -298,8 +298,8 @@ HOST_CHECKS = (
         r"Should meet TMA alignment requirement|static_assert\(detail::is_aligned<|minimum alignment requirements for "
         r"TMA|Error Misaligned Operand|kErrorMisalignedOperand",
         "TMA005",
-        "the leading dimension of an operand is no multiple of 16 bytes",
-        PAD + "; so is C, if its epilogue stores with the copy engine",
+        "an extent or a leading dimension of an operand is no multiple of the kernel's alignment, 16 bytes as a rule",
+        PAD + ", or build the kernel for a smaller alignment; so is C, if its epilogue stores with the copy engine",
     ),
     Sentence(
         "CUTLASS",

@@ -21,7 +21,7 @@ MOST_THREADS, MOST_BLOCKS, MOST_REGISTERS, MOST_CLUSTER, MOST_FOUND = 1024, 6553
 _FAILS = re.compile(
     r"invalid|exceed|more than|greater|larger|too (?:many|large)|fail|error|assert|refus|limit|maxim|cannot|can't|"
     r"reject|"
-    r"illegal|not support|unsupport|wrong|garbage|corrupt|hang|crash",
+    r"illegal|unwritten|stale|not support|unsupport|wrong|garbage|corrupt|hang|crash",
     re.I,
 )
 _TRIPLE = r"[({\[]\s?(?:x:? ?)?(\d{1,9}),\s?(?:y:? ?)?(\d{1,9})(?:,\s?(?:z:? ?)?(\d{1,9}))?\s?[)}\]]"
@@ -56,7 +56,24 @@ def _many_blocks(number: int, target: Target) -> bool:
     return number > MOST_BLOCKS
 
 
+def _unshared(match: re.Match[str], target: Target) -> int:
+    """Return the warps of a product whose tiles of 16 rows and 8 columns no split into warps covers; 0 if one does."""
+    rows, columns, warps = int(match["m"]), int(match["n"]), int(match["threads"]) // target.lanes
+    splits = (one for one in range(1, warps + 1) if warps % one == 0)
+    covered = any(rows % (16 * one) == 0 and columns % (8 * (warps // one)) == 0 for one in splits)
+    return 0 if covered or not warps else warps
+
+
 _LIMITS = (
+    _Limit(
+        r"\bgemm\b[^\n]{0,60}?\bm ?= ?(?P<m>\d{1,4})\b[^\n]{0,20}?\bn ?= ?(?P<n>\d{1,4})\b[^\n]{0,40}?"
+        r"\bthreads ?= ?(?P<threads>\d{2,4})\b",
+        _unshared,
+        lambda number, target: number > 0,
+        "TOOL007",
+        "{number} warps cannot share the tile: no split of them gives each whole tiles of 16 rows and 8 columns",
+        "take a number of warps that divides the tile's rows over 16 times its columns over 8",
+    ),
     _Limit(
         r"\bthreads?(?: (?:per|in a|of a) (?:thread )?(?:block|cta))?\b(?! id)[^\d\n(]{0,24}?(\d{4,6})\b"
         r"|\bblock[ _]?(?:dim|size)\w*[^\d\n(]{0,12}?(\d{4,6})(?=[^\n]{0,60}(?:threads|\b1024\b))"
