@@ -23,6 +23,7 @@ from legalsat.pasted.limits import explain_limits
 from legalsat.pasted.maps import PrintedMap, printed_maps
 from legalsat.pasted.multiplies import explain_multiplies, legal_multiplies
 from legalsat.pasted.products import explain_products
+from legalsat.pasted.program_causes import ASKED
 from legalsat.pasted.python import follow
 from legalsat.pasted.results import (
     FailedCall,
@@ -111,7 +112,9 @@ def _with_the_rest(readable: str, whole: str, target: Target, uses: int) -> Expl
         return found
     # What only the rest of a report says is likely, and not what the program printed.
     printed = {one.code for one in own.diagnostics}
-    likely = (one if one.code in printed else replace(one, level="warning") for one in found.diagnostics)
+    asked = f"{ASKED.message.partition('{')[0]}"  # a condition of prose need not be the one that failed
+    kept = [one for one in found.diagnostics if one.code in printed or not one.message.startswith(asked)]
+    likely = (one if one.code in printed else replace(one, level="warning") for one in kept)
     return replace(found, diagnostics=tuple(likely))
 
 

@@ -65,7 +65,10 @@ _OK = re.compile(
     r"\b(?:ok(?:ay)?|work(?:s|ed|ing)?|fine|pass(?:es|ed)?|succe\w+|correct(?:ly)?|runs?|perfectly|exact)\b",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"(?<![\w.])\d{1,3}(?:[_,]\d{3})+\b|(?<![\w.])\d{1,12}\b(?!\.\d)")
+_NUMBER = re.compile(r"(?<![\w.])(\d{1,3}(?:[_,]\d{3})+|\d{1,12})([kKmMgG]?)\b(?!\.\d)")
+_LAUNCHED = re.compile(
+    r"(\d{2,5}) threads\b[^\n]{0,60}\bgrid\w* ?[(=]{1,2} ?(\d{1,10}) ?, ?(\d{1,9})(?: ?, ?(\d{1,9}))?"
+)
 _LIST = re.compile(r"(?<![\w\]])(?:new|shape|size)?\s?[(\[](\d{1,12}(?: ?, ?\d{1,12}){1,5})[)\]]")
 _OF_LAUNCHES, _OF_ADDRESSES = frozenset({"CUDA001", "TOOL008", "TOOL011"}), frozenset({"CUDA700", "TOOL013"})
 # The arguments of cuBLAS's products by the numbers that it prints: sizes, leading dimensions.
@@ -85,7 +88,7 @@ _COUNTED = re.compile(
 # What helps although it changes no value.
 _COPY_HELPS = re.compile(
     r"(?:workaround|fix\w*|works?|solv\w+|avoid\w*|help\w*|goes away)\b[^.\n]{0,80}"
-    r"(?:contiguous\(?\)?|\bcop(?:y|ies|ying)\b|clone)|(?:contiguous\(\)|clone\(\)|\bcop(?:y|ying)\b)[^.\n]{0,60}"
+    r"\.?(?:contiguous\(?\)?|\bcop(?:y|ies|ying)\b|clone)|(?:contiguous\(\)|clone\(\)|\bcop(?:y|ying)\b)[^.\n]{0,60}"
     r"(?:fix|works|solve|avoid|help|goes away)",
     re.IGNORECASE,
 )
@@ -99,9 +102,7 @@ _SAID = re.compile(
     r"\b(?:vocab\w*|hidden|channels?|features|embed\w*|dim\w*)\b[^.\n\d]{0,30}?(?P<extent>\d{2,7})\b", re.IGNORECASE
 )
 # Results that are wrong where a tensor is large, and indices that a sentence multiplies by a stride.
-_WRONG = re.compile(
-    r"(?:wrong|incorrect|garbage|corrupt)[^.\n]{0,120}\blarge|\blarge[^.\n]{0,120}(?:wrong|incorrect|corrupt)", re.I
-)
+_WRONG = re.compile(r"\b(?:wrong|incorrect|garbage|corrupt\w*)\b", re.IGNORECASE)
 _STEPPED = re.compile(r"strides?\b[^\n]{0,120}\b(?:index|up to|range)", re.IGNORECASE)
 _ZERO = re.compile(
     r"\b(?P<what>\w+)`? (?:is|are|=|==|was|of) `?0\b(?![.\d])|\bempty (?:tensor|batch|input)", re.IGNORECASE
@@ -177,7 +178,7 @@ def _tried(text: str) -> _Tried:
     for clause in islice(_CLAUSE.split(text), MOST_CLAUSES):
         mood = fails if _BAD.search(clause) else works if _OK.search(clause) else None
         if mood is not None:
-            mood.update(dict.fromkeys(int(re.sub(r"[_,]", "", one)) for one in _NUMBER.findall(clause[:400])))
+            mood.update(dict.fromkeys(_numbers(clause[:400])))
     return _Tried(tuple(one for one in works if one not in fails), tuple(one for one in fails if one not in works))
 
 
@@ -298,22 +299,38 @@ def _blocks(text: str, followed: Followed, tried: _Tried, *, sure: bool) -> Iter
 
 
 def _offsets(text: str, followed: Followed, *, sure: bool) -> Iterator[Diagnostic]:
-    """Yield that a tensor has offsets that 32 bits do not count."""
+    """Yield that a tensor or a launch has offsets that 32 bits do not count."""
     help_ = "count the first factor of offsets in 64 bits (tl.int64, int64_t), or split the tensor"
     for shape in _shapes(text, followed):
-        if MOST_OFFSETS < prod(shape) < LARGEST:
+        if MOST_OFFSETS + 1 < prod(shape) < LARGEST:  # the last offset is one less
             message = (
                 "a tensor of shape {shape} has {count} elements, and offsets counted in 32 bits wrap beyond {most}"
             )
             numbers = {"shape": shape, "count": prod(shape), "most": MOST_OFFSETS}
             yield _finding("TOOL013", message, help_, f"a tensor of shape {shape}", sure=sure, **numbers)
-    for line in text.split("\n")[:MOST_CLAUSES]:
-        numbers_of = {int(re.sub(r"[_,]", "", one)) for one in _NUMBER.findall(line[:400])}
-        for one, other in combinations(sorted(numbers_of)[:16], 2):
-            exact = one * other == MOST_OFFSETS + 1
-            if one > 1 and (exact or (_STEPPED.search(line) and MOST_OFFSETS < one * other < LARGEST)):
-                message = "{one} times {other} is 2^31 or more, where offsets counted in 32 bits wrap"
-                yield _finding("TOOL013", message, help_, f'line "{line[:97]}"', sure=sure, one=one, other=other)
+    for pair in pairwise([*text.split("\n")[:MOST_CLAUSES], ""]):
+        line = " ".join(pair)[:600]
+        if _OK.search(line) and not _BAD.search(line):
+            continue
+        stepped = _STEPPED.search(pair[0])
+        for count in (2, 3, 4):
+            for some in combinations(sorted({one for one in _numbers(line) if one > 1})[-10:], count):
+                # What just passes 2^31 is where a report found the limit; an index says its stride.
+                if MOST_OFFSETS < prod(some) < (LARGEST if stepped and count == 2 else MOST_OFFSETS * 1.001):
+                    message = "{factors} is {count}, and offsets counted in 32 bits wrap beyond {most}"
+                    numbers = {"factors": " x ".join(map(str, some)), "count": prod(some), "most": MOST_OFFSETS}
+                    yield _finding("TOOL013", message, help_, f'line "{line.strip()[:97]}"', sure=sure, **numbers)
+    for match in islice(_LAUNCHED.finditer(text), MOST_EXTENTS):
+        threads = prod(int(one) for one in match.groups() if one)
+        if threads > MOST_OFFSETS:
+            message = "{threads} threads are launched, and their number in 32 bits wraps beyond {most}"
+            yield _finding("TOOL013", message, help_, match[0], sure=sure, threads=threads, most=MOST_OFFSETS)
+
+
+def _numbers(line: str) -> list[int]:
+    """Return the numbers of a line; 2M is 2^21, as lengths of sequences are."""
+    found = [(re.sub(r"[_,]", "", match[1]), match[2] or "") for match in _NUMBER.finditer(line)]
+    return [int(digits) << {"": 0, "k": 10, "m": 20, "g": 30}[unit.lower()] for digits, unit in found]
 
 
 def _arguments(text: str) -> Iterator[Diagnostic]:

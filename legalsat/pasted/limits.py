@@ -27,6 +27,12 @@ _FAILS = re.compile(
 _TRIPLE = r"[({\[]\s?(?:x:? ?)?(\d{1,9}),\s?(?:y:? ?)?(\d{1,9})(?:,\s?(?:z:? ?)?(\d{1,9}))?\s?[)}\]]"
 
 
+_NAMED = re.compile(r"\b([A-Za-z_]\w{0,40}) ?= ?(\d{1,6})\b")
+_PRODUCT = re.compile(
+    r"(?<![\w*])((?:[A-Za-z_]\w{0,40}|\d{1,6})(?: ?\* ?(?:[A-Za-z_]\w{0,40}|\d{1,6})){1,3})(?= threads\b)"
+)
+
+
 class _Limit(NamedTuple):
     """How a number reads in a line, what it is of the groups, whether the target refuses it, and what to say of it."""
 
@@ -153,11 +159,26 @@ _LIMITS = (
 _COMPILED = tuple((re.compile(one.pattern, re.I), one) for one in _LIMITS)
 
 
+def _with_products(text: str) -> str:
+    """Return a text with the number of threads that it tells as a product of names that it gives a number."""
+    names: dict[str, set[str]] = {}
+    for match in islice(_NAMED.finditer(text), MOST_FOUND):
+        names.setdefault(match[1], set()).add(match[2])
+
+    def number(match: re.Match[str]) -> str:
+        factors = [names.get(one.strip(), {one.strip()}) for one in match[1].split("*")]
+        known = [next(iter(one)) for one in factors if len(one) == 1]
+        whole = len(known) == len(factors) and all(one.isdigit() for one in known)
+        return str(prod(map(int, known))) if whole else match[0]
+
+    return _PRODUCT.sub(number, text)
+
+
 def explain_limits(text: str, target: Target) -> Iterator[Diagnostic]:
     """Yield the numbers of an even text that the target refuses, each rule once, where the text tells of a failure."""
     if not _FAILS.search(text):
         return
-    told = set()
+    told, text = set(), _with_products(text)
     for pattern, limit in _COMPILED:
         for match in islice(pattern.finditer(text), MOST_FOUND):
             number = limit.number(match, target)
