@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
-from legalsat.diagnostics import Diagnostic, worst_first
+from legalsat.diagnostics import Diagnostic, Level, worst_first
 from legalsat.explanation import Explanation
 from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
 from legalsat.pasted.expressions import Followed
@@ -21,7 +21,12 @@ from legalsat.targets import Target
 
 MOST_BRANCHES, LONGEST_BRANCH = 64, 4000
 _HANGS = re.compile(r"\bh[au]ng|deadlock|stuck|synccheck|never (?:returns|ends|finishes)", re.IGNORECASE)
-_BRANCH = re.compile(r"\bif ?\([^{};\n]{0,200}?(?:threadIdx|warp_?id|lane|\btid|elect_one|\btx\b)[^{};]{0,200}\)\s*\{")
+_BY_THREAD = r"(?:threadIdx|warp_?id|lane|\btid|elect_one|\btx\b)"
+_BRANCH = re.compile(
+    rf"\bif ?\([^{{}};\n]{{0,200}}?{_BY_THREAD}[^{{}};]{{0,200}}\)\s{{0,9}}(?:(?P<leaves>\{{?\s{{0,9}}return\b)|\{{)"
+    rf"|(?P<prose>(?:__syncthreads|bar\.sync|barrier)[^.\n]{{0,40}}\binside\b[^.\n]{{0,40}}{_BY_THREAD})"
+    r"|(?P<early>[Ee]arly[- ]return)"
+)
 _OF_BLOCKS = re.compile(r"__syncthreads\(\)|\bbar\.sync 0\b|barrier\.sync(?:\.aligned)? 0\b|cuda\.syncthreads\(\)")
 _FOLLOWED = "the text's code was followed and not run"
 
@@ -36,7 +41,10 @@ class Pasted(NamedTuple):
 
 
 def _branches(text: str) -> Iterator[Diagnostic]:
-    """Yield the first barrier of a whole block that stands in a branch which the text's code takes by its thread."""
+    """Yield the first barrier of a whole block that only some of its threads reach, by the text's code or its words.
+
+    Threads that have left the kernel are not waited for on recent GPUs of NVIDIA, and words are no code: a warning then.
+    """
     if not _HANGS.search(text):
         return
     for branch in islice(_BRANCH.finditer(text), MOST_BRANCHES):
@@ -44,11 +52,17 @@ def _branches(text: str) -> Iterator[Diagnostic]:
         while depth and at < min(len(text), branch.end() + LONGEST_BRANCH):
             depth += (text[at] == "{") - (text[at] == "}")
             at += 1
-        if (barrier := _OF_BLOCKS.search(text, branch.end(), at)) is not None:
-            message = "{barrier} waits for every thread of the block, and stands in a branch that only some take"
-            help_ = "move it out of the branch, or let the threads that take it meet at a named barrier of their own"
-            found = require(False, message, help=help_, barrier=barrier[0])
-            yield RULE_OF["PIPE018"].diagnostic(found, f'text "{" ".join(branch[0].split())[:97]}"')
+        barrier = _OF_BLOCKS.search(text, branch.end(), at)
+        if barrier is not None or branch["prose"]:
+            leaves = branch["leaves"] or branch["early"]
+            stands = "some return before it" if leaves else "stands in a branch that only some take"
+            message = "{barrier} waits for every thread of the block, and {stands}"
+            help_ = "let every thread reach it, with nothing to do if need be, or take a named barrier of those that do"
+            named = "the barrier" if barrier is None else barrier[0]
+            found = require(False, message, help=help_, barrier=named, stands=stands)
+            where = f'text "{" ".join(branch[0].split())[:97]}"'
+            level: Level = "warning" if leaves or branch["prose"] else "error"
+            yield replace(RULE_OF["PIPE018"].diagnostic(found, where), level=level)
             return
 
 

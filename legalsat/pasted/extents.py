@@ -94,6 +94,10 @@ _COPY_HELPS = re.compile(
 )
 
 
+_TOO_LARGE = re.compile(
+    r"too large (?:a )?launch|launch parameters? (?:is|are) too large|grid \w{0,12} ?(?:is )?too large", re.I
+)
+_OF_MAPS = re.compile(r"tensor ?_?map|cutensormap|descriptor|\btma\b", re.IGNORECASE)
 # Matrix units that stay idle, and extents that a sentence gives.
 _IDLE = re.compile(
     r"tensor ?cores? (?:\w+ ){0,3}?(?:not|n't|never) (?:\w+ )?(?:used|activated|engaged|utili\w+)", re.IGNORECASE
@@ -140,7 +144,7 @@ def explain_extents(text: str, followed: Followed, said: Sequence[Diagnostic], t
     yield from _arguments(text)
     ragged = list(_ragged(text, followed, tried, target))
     yield from ragged
-    if codes & _OF_LAUNCHES:
+    if (codes & _OF_LAUNCHES or _TOO_LARGE.search(text)) and not _OF_MAPS.search(text):
         yield from islice(_blocks(text, followed, tried, sure="TOOL011" in codes), 1)
     if codes & _OF_ADDRESSES or _WRONG.search(text):
         yield from islice(_offsets(text, followed, sure="TOOL013" in codes), 1)
@@ -280,22 +284,20 @@ def _blocks(text: str, followed: Followed, tried: _Tried, *, sure: bool) -> Iter
             numbers = {"works": works, "fails": fails, "most": most, "what": what}
             yield _finding("TOOL011", message, help_, where, sure=sure, **numbers)
     works = max((one for one in tried.works if one > 1), default=0)
+    rows: list[tuple[int, str]] = []
     for shape in _shapes(text, followed):
-        of_axis = [one for one in shape if MOST_BLOCKS < one <= MOST_BLOCKS + MOST_BLOCKS // 50]
+        of_axis = [one for one in shape if one > MOST_BLOCKS]
         counts = list(accumulate(shape[:-1], mul)) if shape[0] in tried.fails and 0 < works < shape[0] else []
-        whole = next((one for one in counts if one // shape[0] * works <= MOST_BLOCKS < one), 0)
-        if of_axis or whole:
-            message = (
-                "a tensor of shape {shape} has {count} rows of blocks, more than the {most} along y and z of a grid"
-            )
-            message += " if they are counted there" * (not sure)
-            numbers = {"shape": shape, "count": of_axis[0] if of_axis else whole, "most": MOST_BLOCKS}
-            yield _finding("TOOL011", message, help_, f"a tensor of shape {shape}", sure=sure, **numbers)
-    for match in islice(_COUNTED.finditer(text), MOST_EXTENTS):
-        if MOST_BLOCKS < int(match[1]) <= MOST_BLOCKS + MOST_BLOCKS // 50:
-            message = "{count} is just more than the {most} blocks that a launch takes along y and z of its grid"
-            where = f'text "{match[0][:97]}"'
-            yield _finding("TOOL011", message, help_, where, sure=sure, count=match[1], most=MOST_BLOCKS)
+        counted = [one for one in counts if one // shape[0] * works <= MOST_BLOCKS < one]
+        rows += [(one, f"a tensor of shape {shape}") for one in [*of_axis, *counted, prod(shape[:-1])]]
+    rows += [(int(match[1]), f'text "{match[0][:97]}"') for match in islice(_COUNTED.finditer(text), MOST_EXTENTS)]
+    for match in _TOO_LARGE.finditer(text):
+        line = text[match.start() : match.start() + 120].partition("\n")[0]
+        rows += [(one, f'text "{line[:97]}"') for one in _numbers(line)]
+    for count, where in rows:
+        if MOST_BLOCKS < count < LARGEST:
+            message = "{count} blocks are more than the {most} along y and z of a grid, if they are counted there"
+            yield _finding("TOOL011", message, help_, where, sure=sure, count=count, most=MOST_BLOCKS)
 
 
 def _offsets(text: str, followed: Followed, *, sure: bool) -> Iterator[Diagnostic]:
