@@ -191,16 +191,6 @@ CAUSES = (
         unless=r"\b16\b",
     ),
     Cause(
-        "TOOL013",
-        r"stride|pitch|leading dim|offset|\bind(?:ex|ices)|numel|pointer|address|scalar|constant",
-        r"overflow|out of range for (?:type )?(?:int_?|i)32|(?:exceeds?|beyond|past|wraps?|larger than) .{0,16}"
-        r"(?:int_?32|2 ?(?:\^|\*\*) ?31)|"
-        r"int_?32 (?:limit|max|range)|canUse32BitIndexMath",
-        "an offset or a stride passes 2147483647, the most that 32 bits count",
-        "count the first factor of offsets in 64 bits (tl.int64, int64_t), or split the tensor",
-        unless=r"\b16\b|stack|buffer overflow|scale|softmax|fp16",
-    ),
-    Cause(
         "TMA007",
         r"(?:element|elem|traversal)[ _]?stride",
         rf"{_LIMIT}|\b8\b|must be 1",

@@ -43,7 +43,7 @@ class Pasted(NamedTuple):
 def _branches(text: str) -> Iterator[Diagnostic]:
     """Yield the first barrier of a whole block that only some of its threads reach, by the text's code or its words.
 
-    Threads that have left the kernel are not waited for on recent GPUs of NVIDIA, and words are no code: a warning then.
+    Threads that have left are not waited for on recent GPUs of NVIDIA, and words are no code: a warning then.
     """
     if not _HANGS.search(text):
         return
@@ -83,7 +83,8 @@ def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, f
     judged += [Judged("a barrier of a block", tuple(_branches(pasted.text)))]
     judged = [one for one in judged if one.found or one.said != "a barrier of a block"]
     broken = {found.code: found for one in reversed(judged) for found in reversed(one.found)}
-    extents = Judged("what the report names", tuple(explain_extents(pasted.text, followed, pasted.said, target)))
+    told = pasted.said if base is None else base.diagnostics
+    extents = Judged("what the report names", tuple(explain_extents(pasted.text, followed, told, target)))
     for one in extents.found:
         if one.code not in broken:
             judged, broken = [*judged, extents], {**broken, one.code: one}

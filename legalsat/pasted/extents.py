@@ -140,11 +140,12 @@ def explain_extents(text: str, followed: Followed, said: Sequence[Diagnostic], t
         target: the GPU.
     """
     codes = {one.code for one in said}
+    unexplained = bool(codes & _OF_LAUNCHES and codes <= _OF_LAUNCHES) or _TOO_LARGE.search(text) is not None
     tried = _tried(text)
     yield from _arguments(text)
     ragged = list(_ragged(text, followed, tried, target))
     yield from ragged
-    if (codes & _OF_LAUNCHES or _TOO_LARGE.search(text)) and not _OF_MAPS.search(text):
+    if unexplained and not _OF_MAPS.search(text):
         yield from islice(_blocks(text, followed, tried, sure="TOOL011" in codes), 1)
     if codes & _OF_ADDRESSES or _WRONG.search(text):
         yield from islice(_offsets(text, followed, sure="TOOL013" in codes), 1)
@@ -294,7 +295,7 @@ def _blocks(text: str, followed: Followed, tried: _Tried, *, sure: bool) -> Iter
     for match in _TOO_LARGE.finditer(text):
         line = text[match.start() : match.start() + 120].partition("\n")[0]
         rows += [(one, f'text "{line[:97]}"') for one in _numbers(line)]
-    for count, where in rows:
+    for count, where in sorted(rows):
         if MOST_BLOCKS < count < LARGEST:
             message = "{count} blocks are more than the {most} along y and z of a grid, if they are counted there"
             yield _finding("TOOL011", message, help_, where, sure=sure, count=count, most=MOST_BLOCKS)
