@@ -203,3 +203,18 @@ def test_what_only_the_rest_says_is_a_warning() -> None:
         "CUDA error: misaligned address", "h200", beside="The shared memory must be 128-byte aligned for TMA"
     )
     assert [one.level for one in found.diagnostics] == ["warning", "error"]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "the exit status was 0 and the device is 0",
+        "it works with CUDA 12 and fails with CUDA 11",
+        "step 3: loss 128, tokens 4096, lr 2, grad 65536, seed 8, rank 4096, took 128 ms",
+        "x = torch.randn(4096, 4096)\ny = torch.randn(64, 4096)",
+    ],
+)
+@pytest.mark.parametrize("said", ["invalid argument, CUDA error", "an illegal memory access was encountered"])
+def test_numbers_that_tell_nothing_of_a_failure_add_nothing(said: str, rest: str) -> None:
+    alone, beside = ls.explain(said, "h200"), ls.explain(said, "h200", beside=rest)
+    assert [one.code for one in beside.diagnostics] == [one.code for one in alone.diagnostics]

@@ -25,7 +25,7 @@ from legalsat.pasted.views import Array
 from legalsat.rule import require
 from legalsat.targets import Target
 
-MOST_EXTENTS, MOST_CLAUSES, LARGEST = 64, 400, 1 << 48
+MOST_EXTENTS, MOST_CLAUSES, MOST_FACTORS, LARGEST = 64, 400, 6, 1 << 48
 MOST_BLOCKS, MOST_OFFSETS = 65535, 2**31 - 1
 _FOUR_BITS = re.compile(r"\bu?int4(?:b?_t)?\b|\b[su]4\b|\be2m1\b|nvfp4|float4_e2m1", re.IGNORECASE)
 _EIGHT_BITS = re.compile(r"fp8|float8|e[45]m[23]|scaled_mm|\bmxfp|w8a8|transformer_engine", re.IGNORECASE)
@@ -70,6 +70,7 @@ _LAUNCHED = re.compile(
     r"(\d{2,5}) threads\b[^\n]{0,60}\bgrid\w* ?[(=]{1,2} ?(\d{1,10}) ?, ?(\d{1,9})(?: ?, ?(\d{1,9}))?"
 )
 _LIST = re.compile(r"(?<![\w\]])(?:new|shape|size)?\s?[(\[](\d{1,12}(?: ?, ?\d{1,12}){1,5})[)\]]")
+_OF_VERSIONS = re.compile(r"\b(?:cuda|torch|python|triton|cutlass|version|driver|sm|gcc|v)[ _:=]{0,2}$", re.IGNORECASE)
 _OF_LAUNCHES, _OF_ADDRESSES = frozenset({"CUDA001", "TOOL008", "TOOL011"}), frozenset({"CUDA700", "TOOL013"})
 # The arguments of cuBLAS's products by the numbers that it prints: sizes, leading dimensions.
 _ARGUMENT = re.compile(
@@ -83,7 +84,9 @@ _LEADING = (
 )
 # Numbers of what launches count their blocks by.
 _COUNTED = re.compile(
-    r"\b\w{0,40}(?:batch|token|row|head|expert|block|group)\w{0,40}\b[^\n]{0,80}?(?<![\w.])(\d{5,7})\b", re.IGNORECASE
+    r"\b\w{0,40}(?:batch|token|row|head|expert|block|group)\w{0,40}\b(?:[^\d\n]{0,40}?|[^\n]{0,80}?\belse )"
+    r"(?<![\w.])(\d{5,7})\b",
+    re.IGNORECASE,
 )
 # What helps although it changes no value.
 _COPY_HELPS = re.compile(
@@ -98,6 +101,7 @@ _TOO_LARGE = re.compile(
     r"too large (?:a )?launch|launch parameters? (?:is|are) too large|grid \w{0,12} ?(?:is )?too large", re.I
 )
 _OF_MAPS = re.compile(r"tensor ?_?map|cutensormap|descriptor|\btma\b", re.IGNORECASE)
+_TRIED = "a size"  # of what a report says fails, beside sizes that work
 # Matrix units that stay idle, and extents that a sentence gives.
 _IDLE = re.compile(
     r"tensor ?cores? (?:\w+ ){0,3}?(?:not|n't|never) (?:\w+ )?(?:used|activated|engaged|utili\w+)", re.IGNORECASE
@@ -107,9 +111,12 @@ _SAID = re.compile(
 )
 # Results that are wrong where a tensor is large, and indices that a sentence multiplies by a stride.
 _WRONG = re.compile(r"\b(?:wrong|incorrect|garbage|corrupt\w*)\b", re.IGNORECASE)
+_FROM = re.compile(r">|≥|at least|beyond|exceed|more than|larger than|starting|fails?\b|crash", re.IGNORECASE)
 _STEPPED = re.compile(r"strides?\b[^\n]{0,120}\b(?:index|up to|range)", re.IGNORECASE)
 _ZERO = re.compile(
-    r"\b(?P<what>\w+)`? (?:is|are|=|==|was|of) `?0\b(?![.\d])|\bempty (?:tensor|batch|input)", re.IGNORECASE
+    r"\b(?:n|\w*(?:size|numel|batch|length|count|num|tokens|boxes|points|elements|rows|blocks|samples|shape))`? "
+    r"(?:is|are|=|==|was|of) `?0\b(?![.\d])|\bempty (?:tensor|batch|input)",
+    re.IGNORECASE,
 )
 _NARROWER_HELPS = re.compile(
     r"(?:uint64_t|u?int4|float[24]|u?int2|128-?bit|64-?bit|vector\w*)[^.\n]{0,80}(?:uint32_t|32-?bit|scalar|int2|float2|"
@@ -201,7 +208,7 @@ def _ragged(text: str, followed: Followed, tried: _Tried, target: Target) -> Ite
         shown = ", ".join(f"{one.name} of {one.size}" for one in dict.fromkeys(ragged[:4]))
         message = "{shown}: no multiple of {granule} elements, 16 bytes"
         where = "the extents of a product that the text names"
-        sure = not _IDLE.search(text)
+        sure = not _IDLE.search(text) and any(one.name != _TRIED for one in ragged)
         yield _finding(_aligned(target), message, _HELP, where, sure=sure, shown=shown, granule=granule)
 
 
@@ -247,7 +254,7 @@ def _of_kernels(text: str, tried: _Tried) -> list[_Extent]:
     if works and not found:  # what works is aligned, and what fails is not
         others = {int(one) for match in _LIST.finditer(text) for one in match[1].split(",")} - {*works}
         sizes = sorted({*tried.fails, *others})
-        found += [_Extent("a size", one) for one in sizes if 1 < one < LARGEST and one % gcd(*works)]
+        found += [_Extent(_TRIED, one) for one in sizes if 1 < one < LARGEST and one % gcd(*works)]
     return found
 
 
@@ -315,9 +322,11 @@ def _offsets(text: str, followed: Followed, *, sure: bool) -> Iterator[Diagnosti
         line = " ".join(pair)[:600]
         if _OK.search(line) and not _BAD.search(line):
             continue
-        stepped = _STEPPED.search(pair[0])
+        stepped, found = _STEPPED.search(pair[0]), sorted({one for one in _numbers(line) if one > 1})
+        if len(found) > MOST_FACTORS or not (stepped or _FROM.search(line)):
+            continue
         for count in (2, 3, 4):
-            for some in combinations(sorted({one for one in _numbers(line) if one > 1})[-10:], count):
+            for some in combinations(found, count):
                 # What just passes 2^31 is where a report found the limit; an index says its stride.
                 if MOST_OFFSETS < prod(some) < (LARGEST if stepped and count == 2 else MOST_OFFSETS * 1.001):
                     message = "{factors} is {count}, and offsets counted in 32 bits wrap beyond {most}"
@@ -332,7 +341,10 @@ def _offsets(text: str, followed: Followed, *, sure: bool) -> Iterator[Diagnosti
 
 def _numbers(line: str) -> list[int]:
     """Return the numbers of a line; 2M is 2^21, as lengths of sequences are."""
-    found = [(re.sub(r"[_,]", "", match[1]), match[2] or "") for match in _NUMBER.finditer(line)]
+    matches = (
+        one for one in _NUMBER.finditer(line) if not _OF_VERSIONS.search(line[max(one.start() - 12, 0) : one.start()])
+    )
+    found = [(re.sub(r"[_,]", "", match[1]), match[2] or "") for match in matches]
     return [int(digits) << {"": 0, "k": 10, "m": 20, "g": 30}[unit.lower()] for digits, unit in found]
 
 
