@@ -197,6 +197,7 @@ IN_WORDS = [
     ("mat1 and mat2 shapes cannot be multiplied (32x100 and 128x64)", "TOOL010", "depth"),
     ("dot: every dim must be at least 16, got [16, 8]", "TOOL010", "at least 16, given [16, 8]"),
     ("cp.async size must be 4, 8 or 16 bytes, got 2", "VEC001", "given 2"),
+    ("self.size(0) needs to be greater than 16, but got 1", "TOOL010", "more than 16, given 1"),
     ("int32 offsets overflow past 2^31 elements in the kernel", "TOOL013", "32 bits"),
     ("static assertion failed: CopyAtom partitioning does not match", "VEC004", "neighbouring"),
     ("mbarrier transaction bytes 2097152 exceed 2^20 - 1", "PIPE022", "1048575"),

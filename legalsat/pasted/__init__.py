@@ -63,7 +63,7 @@ _FAILED_CALL = re.compile(
     r"CUBLAS_STATUS_[A-Z]\w+|CUDNN_STATUS_[A-Z]\w+|\btma\b.{0,40}\b(?:error|fail)|misaligned", re.IGNORECASE
 )
 # What is seen of a failure, and says little of its cause: results, and that a kernel never ends.
-_EFFECTS = OF_ILLEGAL_MAPS | {"PIPE007"}
+_EFFECTS = OF_ILLEGAL_MAPS | {"PIPE007", "TOOL008"}
 _MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
 
 

@@ -53,7 +53,7 @@ _RELATIONS = tuple(
             MOST,
         ),
         (
-            rf"\b(?:must|only|should|requires?|expect\w*|assert\w*)\b[^\d\n]{{0,40}}?"
+            rf"\b(?:must|only|should|needs?|has to|have to|requires?|expect\w*|assert\w*)\b[^\d\n]{{0,40}}?"
             rf"(?:>|greater than|more than|larger than|above) ?{_NUMBER}",
             "more than {0}",
         ),
