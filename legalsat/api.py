@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -279,14 +279,14 @@ def explain(
     """
     from legalsat.subjects import subject_of  # noqa: PLC0415 - its rows call violations
 
-    of_text = beside is None and isinstance(subject, str | BaseException)
+    of_text = isinstance(subject, str | BaseException)
     gpu, uses = (target_of_text if of_text else as_target)(target), integer(uses, "uses", low=1, high=MOST_USES)
     if isinstance(subject, Mapping):
         subject = from_fields(subject)
     if beside is not None:
         if layout is not None or dtype is not None:
             raise InvalidInput("layout and dtype go with a descriptor's word; leave them out, or beside")
-        return _beside(subject, beside, lambda one, options: explain(one, gpu, uses=uses, **options), (tile, consumer))
+        return _beside(subject, beside, gpu, uses, (tile, consumer))
     if layout is not None or dtype is not None:
         if tile is not None:
             raise InvalidInput("tile belongs to tensors and arrays; leave it out beside a layout")
@@ -302,24 +302,34 @@ def explain(
     return explain_tensor(operator, gpu, alone=not isinstance(subject, Operator), uses=uses)
 
 
-def _beside(
-    subject: Any, beside: Any, explained: Callable[[Any, dict[str, Any]], Explanation], options: tuple[Any, Any]
-) -> Explanation:
+def _beside(subject: Any, beside: Any, gpu: Target, uses: int, options: tuple[Any, Any]) -> Explanation:
     """Return the explanation of a text, an exception or a CUresult together with what else there is of it."""
-    from legalsat.pasted.beside import joined  # noqa: PLC0415 - few have more than one thing
-    from legalsat.subjects import subject_of  # noqa: PLC0415 - its rows call violations
+    from legalsat.analyses.ptx.text import is_ptx  # noqa: PLC0415 - few have more than one thing
+    from legalsat.pasted.beside import joined  # noqa: PLC0415
+    from legalsat.subjects import MOST_RESULT, explain_text, subject_of  # noqa: PLC0415 - its rows call violations
 
     others = list(beside) if isinstance(beside, list | tuple) else [beside]
     if not isinstance(subject, str | BaseException | int) or isinstance(subject, bool):
         raise InvalidInput(f"beside goes with a text, not with {type(subject).__name__}; give the text first")
     if not 0 < len(others) <= MOST_BESIDE:
         raise InvalidInput(f"beside has {len(others)} entries; give 1 to {MOST_BESIDE}, such as a Tensor")
+    texts = [one for one in others if isinstance(one, str) and not is_ptx(one)]
     found = []
     for one in others:
+        if one in texts and isinstance(one, str):
+            continue
         other = from_fields(one) if isinstance(one, Mapping) else one
         is_tensor = subject_of(other) is None and not isinstance(other, Operator)
-        found.append(explained(other, dict(zip(("tile", "consumer"), options, strict=True)) if is_tensor else {}))
-    return joined(str(subject), lambda: explained(subject, {}), found)
+        given = dict(zip(("tile", "consumer"), options, strict=True)) if is_tensor else {}
+        found.append(explain(other, gpu, uses=uses, **given))
+
+    def explain_itself() -> Explanation:
+        if not texts:
+            return explain(subject, gpu, uses=uses)
+        said = f"{subject:#x}" if isinstance(subject, int) and subject > MOST_RESULT else str(subject)
+        return explain_text(said, gpu, uses, "\n\n".join(texts))
+
+    return joined(str(subject), explain_itself, found) if found else explain_itself()
 
 
 def _operator(problem: Any, tile: Iterable[int] | None, consumer: Consumer | None) -> Move:

@@ -60,15 +60,15 @@ def subject_of(subject: Any) -> Subject | None:
     raise InvalidInput(f"{type(subject).__name__} is nothing that explain knows; give {forms}")
 
 
-def explain_text(text: str, target: Target, uses: int = USES) -> Explanation:
-    """Explain PTX, or what programs print."""
+def explain_text(text: str, target: Target, uses: int = USES, beside: str = "") -> Explanation:
+    """Explain PTX, or what programs print; `beside` is what else a report has: code, settings, more texts."""
     if is_ptx(text):
         from legalsat.extract.explain.explain_pipeline import explain_ptx  # noqa: PLC0415 - few explain PTX
 
         return explain_ptx(text, target)
     from legalsat.pasted import explain_pasted  # noqa: PLC0415 - few explain texts
 
-    return explain_pasted(text, target, uses)
+    return explain_pasted(text, target, uses, beside)
 
 
 def _error(subject: BaseException, target: Target, uses: int) -> Explanation:

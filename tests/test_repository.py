@@ -21,7 +21,7 @@ FOLDERS = ("legalsat", "rules", "analyses", "extract", "backends")
 SIBLINGS = FOLDERS[1:]
 MOST_LINES = 600
 MOST_MODULES = 25
-LARGER = {"legalsat": 37, "legalsat/pasted": 38, "analyses/ptx_machine": 27}
+LARGER = {"legalsat": 36, "legalsat/pasted": 37, "analyses/ptx_machine": 27}
 # Solvers and libraries that few modules may know, so that the rest is plain Python.
 HOMES = {
     "z3": {"extract/solve/z3_logic.py", "extract/solve/z3_search.py"},

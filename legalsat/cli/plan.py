@@ -86,7 +86,7 @@ def explain(args: Namespace) -> Answer:
 
 def _explain_beside(args: Namespace) -> Answer:
     """Explain a text, given itself or as a file, together with what the other options describe, or with a file."""
-    target = None if args.target is None else as_target(args.target)
+    target = None if args.target is None else target_of_text(args.target)
     others: list[Any] = []
     subject = args.text
     if args.plan is not None:

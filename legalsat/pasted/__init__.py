@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from legalsat.api import violations
@@ -13,6 +14,7 @@ from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain.explain import explain_tensor_map
 from legalsat.extract.explain.explain_word import explain_word, unit_lacking, word_of
 from legalsat.pasted.accesses import explain_accesses
+from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
 from legalsat.pasted.code import Pasted, with_code
 from legalsat.pasted.fragments import without_asides
 from legalsat.pasted.grammar import even, plain
@@ -21,8 +23,8 @@ from legalsat.pasted.limits import explain_limits
 from legalsat.pasted.maps import PrintedMap, printed_maps
 from legalsat.pasted.multiplies import explain_multiplies, legal_multiplies
 from legalsat.pasted.products import explain_products
+from legalsat.pasted.program_causes import ASKED
 from legalsat.pasted.python import follow
-from legalsat.pasted.repairs import curing
 from legalsat.pasted.results import (
     FailedCall,
     Returned,
@@ -60,19 +62,28 @@ _MAP_DIGITS = re.compile(r"[0-9a-fA-F]{256}")
 _FAILED_CALL = re.compile(
     r"CUBLAS_STATUS_[A-Z]\w+|CUDNN_STATUS_[A-Z]\w+|\btma\b.{0,40}\b(?:error|fail)|misaligned", re.IGNORECASE
 )
+# What is seen of a failure, and says little of its cause: results, and that a kernel never ends.
+_EFFECTS = OF_ILLEGAL_MAPS | {"PIPE007", "TOOL008"}
 _MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
 
 
-def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
+def explain_pasted(text: str, target: Target, uses: int = USES, beside: str = "") -> Explanation:
     """Return what a pasted text says is wrong, and what to change.
 
     Numbers outweigh words: where a text prints a tensor map's or a tensor's fields, these are judged. Sentences of
     known programs outweigh what a line of another one seems to say, and that a result that is left when it failed.
 
+    Args:
+        text: what was printed.
+        target: the GPU.
+        uses: how often what is repaired will be used.
+        beside: what else the report has. Code and sizes in it count like the text's own; its sentences only where
+            the text names no cause, so that the answer is never less than that of the text.
+
     Raises:
         InvalidInput: nothing in the text is understood, or what is understood is garbled.
     """
-    readable = plain(text)
+    readable, rest = plain(text), plain(beside)
     if len(readable) <= _MOST_HEX:
         if _MAP_DIGITS.fullmatch(_BETWEEN_DIGITS.sub("", readable)):
             decoded = decode(readable)
@@ -80,8 +91,37 @@ def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
         of_a_word = _explain_word(readable, target)
         if of_a_word is not None:
             return of_a_word
+    if not rest.strip():
+        return _explain(readable, readable, target, uses)
+    return _with_the_rest(readable, f"{readable}\n\n{rest}", target, uses)
+
+
+def _with_the_rest(readable: str, whole: str, target: Target, uses: int) -> Explanation:
+    """Explain a text by its sentences and the whole report's numbers; by all sentences where it names no cause."""
+    own: Explanation | None = None
+    more: Explanation | None = None
+    with suppress(InvalidInput):
+        own = _explain(readable, whole, target, uses)
+    if own is None or not {one.code for one in own.diagnostics} - _EFFECTS:
+        with suppress(InvalidInput):
+            more = _explain(whole, whole, target, uses)
+    found = more if more is not None and (own is None or len(more.diagnostics) > len(own.diagnostics)) else own
+    if found is None:
+        return _explain(readable, readable, target, uses)  # which says what is not understood
+    if found is own or own is None:
+        return found
+    # What only the rest of a report says is likely, and not what the program printed.
+    printed = {one.code for one in own.diagnostics}
+    asked = f"{ASKED.message.partition('{')[0]}"  # a condition of prose need not be the one that failed
+    kept = [one for one in found.diagnostics if one.code in printed or not one.message.startswith(asked)]
+    likely = (one if one.code in printed else replace(one, level="warning") for one in kept)
+    return replace(found, diagnostics=tuple(likely))
+
+
+def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanation:
+    """Explain by the sentences of a text, and by the numbers and the code of the whole report that it is part of."""
     results, evened, spoken = returned_results(readable), even(readable), even(without_asides(readable))
-    shared = list(explain_shared(evened, target))
+    shared = list(explain_shared(evened, target, even(whole)))
     sentences = _without(
         shared,
         [
@@ -91,7 +131,7 @@ def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
             *explain_sentences(spoken, target),
         ],
     )
-    maps = encoded_maps(readable) or printed_maps(readable)
+    maps = encoded_maps(whole) or printed_maps(whole)
     if maps:
         return _explain_maps(maps, results, [*shared, *sentences], readable, target)
     failures = _explain_results(results, target)
@@ -101,17 +141,19 @@ def explain_pasted(text: str, target: Target, uses: int = USES) -> Explanation:
     fits = legal_multiplies(readable, target)
     known |= {"TCGEN003", "TCGEN004"} if fits else set()
     causes = [one for one in explain_causes(spoken, target) if one.code not in known]
-    accesses = [] if sentences or causes else explain_accesses(evened, {one.number for one in results}, target)
+    accesses = (
+        [] if sentences or causes else explain_accesses(evened, {one.number for one in results}, target, even(whole))
+    )
     named = [*shared, *(sentences or _without(shared, causes)), *accesses]
     failures = _without(named, failures)
-    said, followed = [*named, *failures], follow(readable)
-    base = explain_printed_tensors(readable, followed, target, said, uses)
+    said, followed = [*named, *failures], follow(whole)
+    base = explain_printed_tensors(whole, followed, target, said, uses)
     if base is None and said:
         base = _of_text(named, failures, target)
     # That some check failed is told where nothing in the text says which.
     checks = [] if base is not None else list(explain_failed_check(spoken, target))
     failed = bool(said or checks) or _FAILED_CALL.search(readable) is not None
-    found = with_code(base, followed, Pasted(readable, said, target, uses), failed=failed)
+    found = with_code(base, followed, Pasted(whole, said, target, uses), failed=failed)
     if checks and (found is None or not found.diagnostics):
         return _of_text(checks, [], target)
     return found or _of_what_fits([*fits, *shared_memory_told(evened, target)], target)

@@ -84,10 +84,13 @@ _SPOKEN = (
 )  # fmt: skip
 
 
-def explain_accesses(text: str, results: set[int], target: Target) -> Iterator[Diagnostic]:
-    """Yield the access of a text that is not aligned, if one of its `results` says so; one diagnostic at most."""
+def explain_accesses(text: str, results: set[int], target: Target, code: str) -> Iterator[Diagnostic]:
+    """Yield the access that is not aligned, if one of a text's `results` says so; one diagnostic at most.
+
+    Addresses are those of `code`, the text and what is beside it; what else is spoken of is the text's own.
+    """
     if MISALIGNED in results or (ILLEGAL in results and target.tma is not None):
-        computed = islice(_computed(text, target), 1)
+        computed = islice(_computed(code, target), 1)
         yield from computed if (first := next(computed, None)) is None else (first,)
         if first is None and MISALIGNED in results:
             yield from islice(_spoken(text, target), 1)

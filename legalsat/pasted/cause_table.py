@@ -185,8 +185,7 @@ CAUSES = (
     Cause(
         "TMA006",
         r"stride|pitch|leading dim",
-        r"2 ?\^ ?40|1 ?(?:ull?)?\)? ?<< ?40|1099511627776|overflow|exceeds? .{0,12}int_?32|"
-        r"int_?32 (?:limit|max|range)",
+        r"2 ?\^ ?40|1 ?(?:ull?)?\)? ?<< ?40|1099511627776",
         "a stride is not less than 2^40 bytes",
         "check the stride for an overflow; split the tensor if it is real",
         unless=r"\b16\b",
@@ -309,6 +308,14 @@ CAUSES = (
             r"(?:align|multiple|divisib).{0,30}\b(?:4|8|16|32|64|128)\b|\b(?:16|32|64|128)[- ]?b(?:ytes?)?[- ]align|"
             r"contiguous memory|is_contiguous\(\) *else|warning:"
         ),
+    ),
+    Cause(
+        "VEC002",
+        r"ptr alignment|pointer alignment",
+        r"(?:not|n't) (?:meet|satisf)",
+        "a copy moves more bytes at once than its pointer is known to be aligned to{asked}",
+        "state the pointer's alignment (assumed_align), lay the tile out so that accesses begin at multiples of their "
+        "bytes, or take a narrower copy",
     ),
     Cause(
         "TMA004",
@@ -438,6 +445,7 @@ CAUSES = (
         r"warp-?_? ?group|setmaxnreg|128)",
         "the warps form no groups of 4",
         "take a multiple of 4 warps, 128 threads, for each group that multiplies",
+        unless=r"address|vectori[sz]",
     ),
     Cause(
         "WGMMA002/TCGEN003",

@@ -83,7 +83,7 @@ _QUANTITY = re.compile(
 )
 
 _CODE = re.compile(r"(?:if|elif|for|while|def|return|#|//)\b")
-_MEASURES = (MULTIPLE.partition("{")[0], "at least", "at most", "a power")
+_MEASURES = (MULTIPLE.partition("{")[0], "at least", "at most", "more than", "a power")
 
 
 class Named(NamedTuple):

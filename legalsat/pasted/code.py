@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
-from legalsat.diagnostics import Diagnostic, worst_first
+from legalsat.diagnostics import Diagnostic, Level, worst_first
 from legalsat.explanation import Explanation
+from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
 from legalsat.pasted.expressions import Followed
 from legalsat.pasted.extents import explain_extents
-from legalsat.pasted.repairs import OF_ILLEGAL_MAPS, curing
-from legalsat.pasted.sentences import OWN_LIMIT
+from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF
 from legalsat.pasted.tensors import explain_array
 from legalsat.pasted.uses import Judged, judged_uses
+from legalsat.rule import require
 from legalsat.targets import Target
 
+MOST_BRANCHES, LONGEST_BRANCH = 64, 4000
+_HANGS = re.compile(r"\bh[au]ng|deadlock|stuck|synccheck|never (?:returns|ends|finishes)", re.IGNORECASE)
+_BY_THREAD = r"(?:threadIdx|warp_?id|lane|\btid|elect_one|\btx\b)"
+_BRANCH = re.compile(
+    rf"\bif ?\([^{{}};\n]{{0,200}}?{_BY_THREAD}[^{{}};]{{0,200}}\)\s{{0,9}}(?:(?P<leaves>\{{?\s{{0,9}}return\b)|\{{)"
+    rf"|(?P<prose>(?:__syncthreads|bar\.sync|barrier)[^.\n]{{0,40}}\binside\b[^.\n]{{0,40}}{_BY_THREAD})"
+    r"|(?P<early>[Ee]arly[- ]return)"
+)
+_OF_BLOCKS = re.compile(r"__syncthreads\(\)|\bbar\.sync 0\b|barrier\.sync(?:\.aligned)? 0\b|cuda\.syncthreads\(\)")
 _FOLLOWED = "the text's code was followed and not run"
 
 
@@ -26,6 +38,32 @@ class Pasted(NamedTuple):
     said: Sequence[Diagnostic]
     target: Target
     uses: int
+
+
+def _branches(text: str) -> Iterator[Diagnostic]:
+    """Yield the first barrier of a whole block that only some of its threads reach, by the text's code or its words.
+
+    Threads that have left are not waited for on recent GPUs of NVIDIA, and words are no code: a warning then.
+    """
+    if not _HANGS.search(text):
+        return
+    for branch in islice(_BRANCH.finditer(text), MOST_BRANCHES):
+        depth, at = 1, branch.end()
+        while depth and at < min(len(text), branch.end() + LONGEST_BRANCH):
+            depth += (text[at] == "{") - (text[at] == "}")
+            at += 1
+        barrier = _OF_BLOCKS.search(text, branch.end(), at)
+        if barrier is not None or branch["prose"]:
+            leaves = branch["leaves"] or branch["early"]
+            stands = "some return before it" if leaves else "stands in a branch that only some take"
+            message = "{barrier} waits for every thread of the block, and {stands}"
+            help_ = "let every thread reach it, with nothing to do if need be, or take a named barrier of those that do"
+            named = "the barrier" if barrier is None else barrier[0]
+            found = require(False, message, help=help_, barrier=named, stands=stands)
+            where = f'text "{" ".join(branch[0].split())[:97]}"'
+            level: Level = "warning" if leaves or branch["prose"] else "error"
+            yield replace(RULE_OF["PIPE018"].diagnostic(found, where), level=level)
+            return
 
 
 def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, failed: bool) -> Explanation | None:
@@ -42,8 +80,11 @@ def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, f
     """
     target = pasted.target
     judged = list(judged_uses(followed.calls, target, failed=failed))
+    judged += [Judged("a barrier of a block", tuple(_branches(pasted.text)))]
+    judged = [one for one in judged if one.found or one.said != "a barrier of a block"]
     broken = {found.code: found for one in reversed(judged) for found in reversed(one.found)}
-    extents = Judged("a product that failed", tuple(explain_extents(pasted.text, followed.calls, target)))
+    told = pasted.said if base is None else base.diagnostics
+    extents = Judged("what the report names", tuple(explain_extents(pasted.text, followed, told, target)))
     for one in extents.found:
         if one.code not in broken:
             judged, broken = [*judged, extents], {**broken, one.code: one}

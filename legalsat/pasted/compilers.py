@@ -51,13 +51,6 @@ COMPILERS = (
     ),
     Sentence(
         "CuTe",
-        r"Not a canonical (?P<layout>[GU]MMA_\w+)[ _][Ll]ayout(?:: (?P<why>[^\n\"]{0,60}))?",
-        "MDESC004",
-        "the tile in shared memory is no {layout} layout that the matrix unit reads: {why}",
-        _CANONICAL,
-    ),
-    Sentence(
-        "CuTe",
         r"Unsupported layout swizzle|Unsupported pair of SmemSwizzleBits|Expected 16B swizzle base for |B base swizzle"
         r"|SWIZZLE_128B_BASE32B is invalid for Major-K",
         "MDESC003",
@@ -91,13 +84,6 @@ COMPILERS = (
     ),
     Sentence(
         "CUTLASS",
-        r"Major(?P<operand>[AB]) must be GMMA::Major::K",
-        "WGMMA010",
-        "operand {operand} is not K-major, and its type is only read K-major",
-        _K_MAJOR,
-    ),
-    Sentence(
-        "CUTLASS",
         r"Register source A operand GMMAs must have K-major A",
         "WGMMA011",
         "A comes from registers and is not K-major",
@@ -119,13 +105,6 @@ COMPILERS = (
         "TCGEN009",
         "A lies in tensor memory and is transposed",
         "write A to tensor memory row by row, or keep it in shared memory",
-    ),
-    Sentence(
-        "CUTLASS",
-        r"(?P<what>\w*(?:MMA|UTCMMA)\w*(?: \(with \.ws\))?) M-mode size should be (?P<sizes>[\d or,]{1,20})",
-        "TCGEN003",
-        "{what} has no tile of so many rows; it has {sizes}",
-        "take a tile of {sizes} rows, or change the number of CTAs that multiply together",
     ),
     Sentence(
         "CUTLASS",
@@ -158,25 +137,10 @@ COMPILERS = (
     ),
     Sentence(
         "CUTLASS",
-        r"Requesting more TMEM than is available",
-        "TMEM002",
-        "more columns of tensor memory are asked for than the {limit} there are",
-        _TMEM,
-    ),
-    Sentence(
-        "CUTLASS",
         r"Not enough SMEM or TMEM capacity|S(?:MEM|mem) usage (?:exceeded capacity|is too high)",
         "SMEM001",
         "a block's buffers need more shared memory than there is",
         _SMALLER,
-    ),
-    Sentence(
-        "CUTLASS",
-        r"(?:Cooperative|Pingpong) kernels? must have TiledMMA|Pingpong kernel requires \d"
-        r"|kernels currently only support NumMmaWarpGroups",
-        "TOOL007",
-        "the kernel's schedule does not fit the number of its multiplying warps",
-        _WARPS,
     ),
     Sentence(
         "CUTLASS",
@@ -193,21 +157,6 @@ COMPILERS = (
         "paddings or offsets of the filter are outside what an im2col map can say",
         "take smaller paddings and filters: corners of -32768 to 32767 for one spatial axis, -128 to 127 for two, "
         "-16 to 15 for three",
-    ),
-    Sentence(
-        "CUTLASS",
-        r"Cluster shape not divisible by MMA size|CPASYNC does not support multicast so the cluster"
-        r"|no programmatic multicast on this arch|only supports 1x1x1 cluster shape",
-        "TOOL008",
-        "the cluster's shape is none that the kernel has",
-        "take a cluster of 1 x 1 x 1, or one that the CTAs of a pair divide, on a GPU with multicast",
-    ),
-    Sentence(
-        "Triton",
-        r"WGMMA type or shape is not supported",
-        "WGMMA009",
-        "wgmma has no instruction of these types and shape",
-        TYPES,
     ),
     Sentence(
         "Triton",
@@ -250,13 +199,6 @@ COMPILERS = (
         "WGMMA008",
         "the result's columns are no multiple of 8",
         _COLUMNS,
-    ),
-    Sentence(
-        "Triton",
-        r"WGMMA requires num_warps to be divisible by 4",
-        "TOOL007",
-        "wgmma is executed by warpgroups, and the number of warps is no multiple of 4",
-        _WARPS,
     ),
     Sentence(
         "Triton",
@@ -341,25 +283,10 @@ COMPILERS = (
     ),
     Sentence(
         "Triton",
-        r"blockM must be 64 or 128|tcgen05_mma_scaled does not support blockM=64"
-        r"|Tmem layout must have blockM=128",
-        "TCGEN003",
-        "the accumulator's rows are none that the kind has",
-        "take 128 rows; 64 only without scales",
-    ),
-    Sentence(
-        "Triton",
         r"inconsistent two_ctas setting across matmuls|must have twoCTA",
         "TMEM015",
         "products of one CTA and of a pair are mixed in one kernel",
         "give all products of the kernel the same two_ctas",
-    ),
-    Sentence(
-        "Triton",
-        r"num_ctas > 1 requires NVIDIA SM90|fp4_padded requires blackwell",
-        "TOOL004",
-        "the kernel needs a newer GPU",
-        ARCHITECTURE,
     ),
     Sentence(
         "Triton",
@@ -385,13 +312,6 @@ COMPILERS = (
     ),
     Sentence(
         "Triton",
-        r"Deadlock detected",
-        "PIPE007",
-        "every thread waits at a barrier whose phase nobody completes",
-        "count arrivals and bytes of each phase, and the parity of every wait",
-    ),
-    Sentence(
-        "Triton",
         r"Buffer being accessed has outstanding (?P<what>\w+)",
         "PIPE008",
         "a buffer is used while {what} of it are outstanding",
@@ -410,14 +330,6 @@ COMPILERS = (
         "TOOL006",
         "no layout of a fragment suits all that use it, such as one of elements that are no multiple of the threads",
         "take a width that is a multiple of the threads, or as many threads as divide it",
-    ),
-    Sentence(
-        "Triton",
-        r"Input shapes should have M >= (?P<m>\d+), N >= (?P<n>\d+) and K >= (?P<k>\d+)",
-        "TOOL010",
-        "the compiler multiplies no tiles of fewer than {m} rows, {n} columns or a depth of {k}; the matrix unit "
-        "itself begins with 8 columns (WGMMA008, TCGEN004)",
-        "pad the tile to {m} x {n} x {k}, or multiply elements and sum them",
     ),
     Sentence(
         "the CuTe DSL",
@@ -532,13 +444,6 @@ COMPILERS = (
         "a scale is no positive power of two, and only the exponent of each is kept (UE8M0)",
         "round the scales up to powers of two, those of padded rows too, which torch.empty leaves at anything; zero or "
         "one is safe there",
-    ),
-    Sentence(
-        "CUTLASS",
-        r"should be divisible by SFVecSize",
-        "TCGEN010",
-        "the tile is no multiple of the elements that share a scale",
-        _SCALED,
     ),
     Sentence(
         "CUTLASS",

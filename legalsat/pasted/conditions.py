@@ -53,7 +53,7 @@ _RELATIONS = tuple(
             MOST,
         ),
         (
-            rf"\b(?:must|only|should|requires?|expect\w*|assert\w*)\b[^\d\n]{{0,40}}?"
+            rf"\b(?:must|only|should|needs?|has to|have to|requires?|expect\w*|assert\w*)\b[^\d\n]{{0,40}}?"
             rf"(?:>|greater than|more than|larger than|above) ?{_NUMBER}",
             "more than {0}",
         ),
@@ -63,6 +63,7 @@ _RELATIONS = tuple(
             LEAST,
         ),
         (r"powers? of (?:2|two)", "a power of two"),
+        (r"not meet (?:the )?requirements?\W{1,3}(\d{1,4} (?:bits|bytes))", "{0}"),
         (rf"(?:\b(?:{_VERBS})|==)[^\d\n]{{0,24}}?(?!0\b){_NUMBER}", "{0}"),
     )
 )
@@ -109,6 +110,9 @@ _DIVIDES = re.compile(
     r"$)",
     re.IGNORECASE,
 )
+
+
+_REFUSED = re.compile(r"\b(?P<what>[A-Za-z]\w*_\w+) (?:is )?(?:not supported|unsupported)", re.IGNORECASE)
 
 
 class Condition(NamedTuple):
@@ -176,7 +180,11 @@ def condition(line: str) -> Condition:
         got = "" if asks == got else got
         multiple = int(bound or 0) if words is MULTIPLE and not groups.get("of") else 0
         return Condition(asks, got, quantity, multiple, _holds(words, bound, got))
-    return Condition("", plain or other or _listed(line))
+    refused = _REFUSED.search(line)
+    value = "" if refused is None else _told_apart(line, refused["what"])
+    return (
+        Condition("", value, refused["what"]) if refused and value else Condition("", plain or other or _listed(line))
+    )
 
 
 def _holds(words: str, bound: str, given: str) -> bool:

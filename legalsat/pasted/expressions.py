@@ -15,6 +15,7 @@ from legalsat.pasted.operators import compared, is_number, of_one, of_two
 from legalsat.pasted.views import Array, Index, NewAxis, Rest, Slice, indexed
 
 MOST_STEPS, MOST_TRIPS = 20_000, 32
+LAUNCH = "launch"  # the name of a call whose arguments are the blocks along each axis of a grid
 Names = dict[str, Any]
 # Calls whose value is what was called, for others to look into: descriptors, layouts, transforms, tiles.
 _BUILT = re.compile(
@@ -71,6 +72,10 @@ class Expressions:
 
     def user_call(self, function: Function, arguments: list[Any], keywords: Names, *, launched: bool) -> Any:
         """Return what a function of the text gives."""
+        raise NotImplementedError
+
+    def launch(self, grid: Any, kernel: Any, arguments: list[Any], keywords: Names) -> None:
+        """Note the blocks along each axis of a launch, `kernel[grid](...)`."""
         raise NotImplementedError
 
     def step(self) -> None:
@@ -260,10 +265,14 @@ class Expressions:
         arguments, keywords = self.spread(node.args, names), self._keywords(node.keywords, names)
         if arguments is None:
             return None
+        if isinstance(node.func, ast.Subscript):
+            self.launch(self.value(node.func.slice, names), self.value(function, names), arguments, keywords)
         own = names.get(function.id) if isinstance(function, ast.Name) else None
         own = self.value(function, names) if isinstance(function, ast.Call) else own  # torch.compile(f)(x)
         if isinstance(own, Function):
             return self.user_call(own, arguments, keywords, launched=launched)
+        if isinstance(function, ast.Name) and function.id == "map" and len(arguments) == 2:
+            return self._mapped(*arguments)
         dotted = self.dotted(function)
         of: Any = None
         if isinstance(function, ast.Attribute) and (dotted is None or _of_the_text(dotted, names)):
@@ -273,6 +282,16 @@ class Expressions:
         if isinstance(of, Called) and isinstance(function, ast.Attribute):
             self.found.calls.append(Called(f"{of.name}.{function.attr}", (of, *arguments), keywords))
         return None if dotted is None or isinstance(of, Called) else self._foreign(dotted, arguments, keywords)
+
+    def _of_lambda(self, node: ast.Lambda, names: Names) -> Function:
+        body: list[ast.stmt] = [ast.Return(node.body)]
+        return Function(ast.FunctionDef("lambda", node.args, body, [], lineno=node.lineno), names)
+
+    def _mapped(self, function: Any, values: Any) -> list[Any] | None:
+        """Return what a function of the text gives of each entry of a list."""
+        if not isinstance(function, Function) or not isinstance(values, list | tuple) or len(values) > MOST_TRIPS:
+            return None
+        return [self.user_call(function, [value], {}, launched=False) for value in values]
 
     def _keywords(self, words: Iterable[ast.keyword], names: Names) -> Names:
         found: Names = {}

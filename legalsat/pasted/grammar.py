@@ -35,6 +35,7 @@ FAILED = re.compile(
     r"\b\w*(?:Error|Exception)\b|\b[Aa]ssert(?:ion)?\b|\bfail(?:s|ed|ure)?\b|\bFAILED\b|\bcrash\w*|CUBLAS_STATUS|CUDNN_STATUS|"
     r"[Mm]isaligned"
 )
+_ASSIGNED = re.compile(r"%\w+ = (?=[a-z_]\w*\.)")  # of compilers' IR, whose % is no remainder
 _LAYOUT = re.compile(
     r"(?:tensor<)?(?:\w*ptr(?:<[^<>\n]{0,80}(?:<[^<>\n]{0,40}>[^<>\n]{0,40}){0,3}>|"
     r"\[[^\]\n]{0,40}\])|Sw<[\d, -]{0,20}>)[^(\n]{0,60}"
@@ -85,7 +86,7 @@ def plain(text: str) -> str:
 
 def even(text: str) -> str:
     """Return plain `text` with one space for each run of blanks, and no empty lines."""
-    lines = (" ".join(line.split()) for line in text.splitlines())
+    lines = (" ".join(_ASSIGNED.sub("", line).split()) for line in text.splitlines())
     return "\n".join(line for line in lines if line)
 
 

@@ -23,22 +23,6 @@ WIDER_BOX = "take a block of at least 16 bytes in the last dimension, and a mult
 
 HOST_CHECKS = (
     # Triton and Gluon: the checks of TensorDescriptor on the host and of make_tensor_descriptor in kernels.
-    Sentence("Triton", r"\bstrides must be 16-byte aligned", "TMA005", "a stride is no multiple of 16 bytes", PAD),
-    Sentence(
-        "Triton",
-        r"\bbase must be 16-byte aligned",
-        "TMA004",
-        "the base address is no multiple of 16 bytes",
-        ADDRESS.format(granule=16),
-    ),
-    Sentence(
-        "Triton",
-        r"block shape must have at least 16 bytes in the last dimension, but got (?P<extent>\d+) \* (?P<size>\d+) = "
-        r"(?P<bytes>\d+) bytes",
-        "TMA008",
-        "the block's last dimension has {extent} elements of {size} bytes, {bytes} bytes, less than 16",
-        WIDER_BOX,
-    ),
     Sentence(
         "a descriptor's maker",
         r"(?:[Dd]escriptor|"
@@ -46,13 +30,6 @@ HOST_CHECKS = (
         r"(?P<bytes>[1-9]|1[0-5]) bytes",
         "TMA008",
         "the block's last dimension has {extent} elements of {size} bytes, {bytes} bytes, less than 16",
-        WIDER_BOX,
-    ),
-    Sentence(
-        "Triton",
-        r"block shape must have at least 16 bytes in the last dimension(?!, but got)",
-        "TMA008",
-        "the block's last dimension has less than 16 bytes",
         WIDER_BOX,
     ),
     Sentence("Triton", r"\bshape must be positive", "TMA002", "an extent of the tensor is 0", EXTENT),
@@ -96,14 +73,6 @@ HOST_CHECKS = (
     ),
     Sentence(
         "Triton",
-        r"shared memory, Required: (?P<needed>\d+), Hardware limit: (?P<limit>\d+)"
-        r"|OutOfResources\((?P<needed_too>\d+), (?P<limit_too>\d+), 'shared memory'\)",
-        "SMEM001",
-        "the kernel needs {needed} bytes of shared memory, more than {limit}",
-        "take a smaller block or fewer stages (num_stages)",
-    ),
-    Sentence(
-        "Triton",
         r"out of resource: (?P<what>threads|registers), Required: (?P<needed>\d+), Hardware limit: (?P<limit>\d+)",
         "TOOL003",
         "the kernel has {needed} {what}, and its registers leave {limit}",
@@ -120,14 +89,6 @@ HOST_CHECKS = (
     # TileLang: the checks before the encode call, and the lowering of copies.
     Sentence(
         "TileLang",
-        r"globalStrides\[\d+\] \(raw globalStride\[(?P<axis>\d+)\](?: = (?P<stride>\d+))\) must be a multiple of "
-        r"(?P<granule>\d+) bytes",
-        "TMA005",
-        "stride of dimension {axis} is {stride} bytes, no multiple of {granule}",
-        "pad dimension {axis} to a stride that is a multiple of {granule} bytes",
-    ),
-    Sentence(
-        "TileLang",
         r"globalStrides\[\d+\] \(raw globalStride\[(?P<axis>\d+)\] = (?P<stride>\d+)\) must be < 2\^40",
         "TMA006",
         "stride of dimension {axis} is {stride} bytes, not less than 2^40",
@@ -142,13 +103,6 @@ HOST_CHECKS = (
     ),
     Sentence(
         "TileLang",
-        r"TMA global stride (?P<stride>\d+) (?:must be a 16-byte multiple|unsupported)",
-        "TMA005",
-        "a stride of {stride} bytes is no multiple of 16 below 2^40",
-        PAD,
-    ),
-    Sentence(
-        "TileLang",
         r"globalAddress must be (?P<granule>\d+)-byte aligned, but mod\d+=(?P<rest>\d+)",
         "TMA004",
         "the address is {rest} bytes past a multiple of {granule}",
@@ -160,13 +114,6 @@ HOST_CHECKS = (
         "CUDA001",
         "the global address is null, which TileLang refuses and drivers of CUDA 13.0 accept",
         "encode no map for an operand that is absent or empty, or pass the address of one that is there",
-    ),
-    Sentence(
-        "TileLang",
-        r"tensorMap address must be 64-byte aligned, but (?:got .{0,80})?mod64=(?P<offset>\d+)",
-        "TMA019",
-        "the CUtensorMap object lies {offset} bytes past a multiple of 64",
-        OBJECT,
     ),
     Sentence(
         "TileLang", r"globalDim\[(?P<axis>\d+)\] must be non-zero", "TMA002", "extent of dimension {axis} is 0", EXTENT
@@ -209,21 +156,6 @@ HOST_CHECKS = (
     ),
     Sentence(
         "TileLang",
-        r"boxDim\[0\] \* elementSize must be <= swizzle span \((?P<span>\d+) bytes\).{0,80}but got (?P<extent>\d+) \* "
-        r"(?P<bits>\d+) bits",
-        "TMA009",
-        "the inner box has {extent} elements of {bits} bits, more than the swizzle's span of {span} bytes",
-        SPAN,
-    ),
-    Sentence(
-        "TileLang",
-        r"swizzled shared box exceeds swizzle byte width",
-        "TMA009",
-        "the inner box is wider than the swizzle's span",
-        SPAN,
-    ),
-    Sentence(
-        "TileLang",
         r"elementStrides\[(?P<axis>\d+)\] must be in \[1, 8\], but got (?P<step>\d+)",
         "TMA007",
         "element stride of dimension {axis} is {step}, outside 1 to 8",
@@ -244,13 +176,6 @@ HOST_CHECKS = (
         "use swizzle 32B, which every driver must accept",
     ),
     # CUTLASS and CuTe: assertions before the encode call, static assertions, and what can_implement says.
-    Sentence(
-        "CuTe",
-        r"Majorness of smem doesn't match majorness of gmem",
-        "TMA024",
-        "the axis that is contiguous in shared memory has another stride than 1 in global memory",
-        CONTIGUOUS,
-    ),
     Sentence(
         "CuTe",
         r"gmem_address\) & 0b1111\) == 0",
@@ -298,8 +223,8 @@ HOST_CHECKS = (
         r"Should meet TMA alignment requirement|static_assert\(detail::is_aligned<|minimum alignment requirements for "
         r"TMA|Error Misaligned Operand|kErrorMisalignedOperand",
         "TMA005",
-        "the leading dimension of an operand is no multiple of 16 bytes",
-        PAD + "; so is C, if its epilogue stores with the copy engine",
+        "an extent or a leading dimension of an operand is no multiple of the kernel's alignment, 16 bytes as a rule",
+        PAD + ", or build the kernel for a smaller alignment; so is C, if its epilogue stores with the copy engine",
     ),
     Sentence(
         "CUTLASS",
@@ -358,34 +283,6 @@ HOST_CHECKS = (
         "lay the scales out in those blocks, as the quantizer's swizzled form does",
     ),
     Sentence(
-        "vLLM",
-        r"= (?P<extent>\d+) is not divisible by weight quantization block_\w = (?P<block>\d+)",
-        "TCGEN010",
-        "an extent of {extent} is no multiple of the {block} elements that share a scale",
-        "shard the layer less, or pad it to whole blocks of {block}",
-    ),
-    Sentence(
-        "vLLM",
-        r"dimensions? (?:is |are )?not divisible by (?:the )?(?:scale |quantization )?block size \(?(?P<block>\d+)",
-        "TCGEN010",
-        "an extent is no multiple of the {block} elements that share a scale",
-        "pad the layer to whole blocks of {block}, or choose scales of rows",
-    ),
-    Sentence(
-        "DeepGEMM",
-        r"assert n % \d+ == 0 and k % (?P<block>128) == 0",
-        "TCGEN010",
-        "the depth is no multiple of the {block} elements that share a scale",
-        "pad K to a multiple of {block}",
-    ),
-    Sentence(
-        "torchao",
-        r"group sizes?\b[^\n]{0,60}multiple of (?P<block>\d+)",
-        "TCGEN010",
-        "a group's rows are no multiple of the {block} elements that share a scale",
-        "pad each group to a multiple of {block} rows",
-    ),
-    Sentence(
         "Mosaic",
         r"Failed to infer a possible set of layouts",
         "TOOL006",
@@ -424,8 +321,5 @@ HOST_CHECKS = (
         "floats are multiplied with A transposed and B not, from sm_89 on; 8-bit integers in tiled orders (COL32, "
         "col_turing, col_ampere) by sm_75 to sm_89 alone",
         "lay the operands out as cuBLAS's table of their types asks: K-major both, of 8-bit types, and no tiled order",
-    ),
-    Sentence(
-        "PyTorch", r"strides should be multiple of 16 bytes", "TMA005", "a stride is no multiple of 16 bytes", PAD
     ),
 )

@@ -54,7 +54,7 @@ def encoded_maps(text: str) -> list[PrintedMap]:
     if not _ENCODE.search(text) or _DUMP.search(text):
         return []
     code = _LINE_COMMENT.sub(" ", _without_comments(text))
-    names = _constants(code)
+    names = constants(code)
     arrays = {match["name"]: match["values"] for pattern in (_ARRAY, _NAMED_ARRAY) for match in pattern.finditer(code)}
     found = []
     for match in islice(_ENCODE.finditer(code), MOST_CALLS):
@@ -126,7 +126,7 @@ def _list(argument: str, names: Mapping[str, int], arrays: Mapping[str, str]) ->
     return None if None in numbers else tuple(number or 0 for number in numbers)
 
 
-def _constants(code: str) -> dict[str, int]:
+def constants(code: str) -> dict[str, int]:
     """Return the names that stand for one number each."""
     found: dict[str, int] = {}
     for match in islice(_NUMBER.finditer(code), MOST_NAMES):

@@ -21,10 +21,16 @@ MOST_THREADS, MOST_BLOCKS, MOST_REGISTERS, MOST_CLUSTER, MOST_FOUND = 1024, 6553
 _FAILS = re.compile(
     r"invalid|exceed|more than|greater|larger|too (?:many|large)|fail|error|assert|refus|limit|maxim|cannot|can't|"
     r"reject|"
-    r"illegal|not support|unsupport|wrong|garbage|corrupt|hang|crash",
+    r"illegal|unwritten|stale|not support|unsupport|wrong|garbage|corrupt|hang|crash",
     re.I,
 )
 _TRIPLE = r"[({\[]\s?(?:x:? ?)?(\d{1,9}),\s?(?:y:? ?)?(\d{1,9})(?:,\s?(?:z:? ?)?(\d{1,9}))?\s?[)}\]]"
+
+
+_NAMED = re.compile(r"\b([A-Za-z_]\w{0,40}) ?= ?(\d{1,6})\b")
+_PRODUCT = re.compile(
+    r"(?<![\w*])((?:[A-Za-z_]\w{0,40}|\d{1,6})(?: ?\* ?(?:[A-Za-z_]\w{0,40}|\d{1,6})){1,3})(?= threads\b)"
+)
 
 
 class _Limit(NamedTuple):
@@ -56,7 +62,24 @@ def _many_blocks(number: int, target: Target) -> bool:
     return number > MOST_BLOCKS
 
 
+def _unshared(match: re.Match[str], target: Target) -> int:
+    """Return the warps of a product whose tiles of 16 rows and 8 columns no split into warps covers; 0 if one does."""
+    rows, columns, warps = int(match["m"]), int(match["n"]), int(match["threads"]) // target.lanes
+    splits = (one for one in range(1, warps + 1) if warps % one == 0)
+    covered = any(rows % (16 * one) == 0 and columns % (8 * (warps // one)) == 0 for one in splits)
+    return 0 if covered or not warps else warps
+
+
 _LIMITS = (
+    _Limit(
+        r"\bgemm\b[^\n]{0,60}?\bm ?= ?(?P<m>\d{1,4})\b[^\n]{0,20}?\bn ?= ?(?P<n>\d{1,4})\b[^\n]{0,40}?"
+        r"\bthreads ?= ?(?P<threads>\d{2,4})\b",
+        _unshared,
+        lambda number, target: number > 0,
+        "TOOL007",
+        "{number} warps cannot share the tile: no split of them gives each whole tiles of 16 rows and 8 columns",
+        "take a number of warps that divides the tile's rows over 16 times its columns over 8",
+    ),
     _Limit(
         r"\bthreads?(?: (?:per|in a|of a) (?:thread )?(?:block|cta))?\b(?! id)[^\d\n(]{0,24}?(\d{4,6})\b"
         r"|\bblock[ _]?(?:dim|size)\w*[^\d\n(]{0,12}?(\d{4,6})(?=[^\n]{0,60}(?:threads|\b1024\b))"
@@ -136,11 +159,26 @@ _LIMITS = (
 _COMPILED = tuple((re.compile(one.pattern, re.I), one) for one in _LIMITS)
 
 
+def _with_products(text: str) -> str:
+    """Return a text with the number of threads that it tells as a product of names that it gives a number."""
+    names: dict[str, set[str]] = {}
+    for match in islice(_NAMED.finditer(text), MOST_FOUND):
+        names.setdefault(match[1], set()).add(match[2])
+
+    def number(match: re.Match[str]) -> str:
+        factors = [names.get(one.strip(), {one.strip()}) for one in match[1].split("*")]
+        known = [next(iter(one)) for one in factors if len(one) == 1]
+        whole = len(known) == len(factors) and all(one.isdigit() for one in known)
+        return str(prod(map(int, known))) if whole else match[0]
+
+    return _PRODUCT.sub(number, text)
+
+
 def explain_limits(text: str, target: Target) -> Iterator[Diagnostic]:
     """Yield the numbers of an even text that the target refuses, each rule once, where the text tells of a failure."""
     if not _FAILS.search(text):
         return
-    told = set()
+    told, text = set(), _with_products(text)
     for pattern, limit in _COMPILED:
         for match in islice(pattern.finditer(text), MOST_FOUND):
             number = limit.number(match, target)

@@ -184,7 +184,7 @@ PROGRAM_CAUSES = (
     ),
     Cause(
         "TOOL010",
-        r"numel\b",
+        r"numel\b|number of elements",
         r"exceed|limit|maximum|past\b|beyond",
         "a tile has more elements than the compiler takes, 1048576 of Triton's, of which the hardware has no rule",
         "take smaller blocks",

@@ -125,13 +125,6 @@ PTXAS = (
         ARCHITECTURE,
     ),
     Sentence(
-        "Mojo",
-        r"tcgen05 instructions are only applicable on",
-        "TOOL004",
-        "tcgen05 does not exist on the GPU that the text was compiled for",
-        ARCHITECTURE,
-    ),
-    Sentence(
         "the runtime",
         r"no kernel image is available for execution|CUDA_ERROR_NO_BINARY_FOR_GPU"
         r"|invalid device function|unsupported toolchain|CUDA_ERROR_UNSUPPORTED_PTX_VERSION"

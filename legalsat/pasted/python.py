@@ -14,7 +14,17 @@ from contextlib import suppress
 from typing import Any
 
 from legalsat.pasted.calls import pointer_to
-from legalsat.pasted.expressions import MOST_TRIPS, Called, EnoughError, Expressions, Followed, Function, Names, same
+from legalsat.pasted.expressions import (
+    LAUNCH,
+    MOST_TRIPS,
+    Called,
+    EnoughError,
+    Expressions,
+    Followed,
+    Function,
+    Names,
+    same,
+)
 from legalsat.pasted.fragments import statements
 from legalsat.pasted.operators import of_two
 from legalsat.pasted.views import Array
@@ -175,6 +185,18 @@ class _Reader(Expressions):
         for configuration in configurations[:MOST_COMBINATIONS]:
             self._enter(function, arguments, {**configuration, **keywords})
         return None if configurations else self._enter(function, arguments, keywords)
+
+    def launch(self, grid: Any, kernel: Any, arguments: list[Any], keywords: Names) -> None:
+        """Note the blocks of a launch; a grid that is a function is given the kernel's settings."""
+        metas: list[Names] = [{}]
+        if isinstance(kernel, Function) and isinstance(grid, Function):
+            given = self._parameters(kernel, arguments, keywords, asked=True)
+            metas = [{**given, **one} for one in self._configurations(kernel)[:MOST_COMBINATIONS]] or [given]
+        for meta in metas:
+            blocks = self._enter(grid, [{**keywords, **meta}], {}) if isinstance(grid, Function) else grid
+            axes = tuple(blocks) if isinstance(blocks, list | tuple) else (blocks,)
+            if 0 < len(axes) <= 3:
+                self.found.calls.append(Called(LAUNCH, axes, {}))
 
     def _choices(self, decorator: ast.Call, names: Names) -> list[Names]:
         """Return what a parametrize gives, a mapping for each choice; none if it is no such decorator."""

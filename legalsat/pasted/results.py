@@ -47,7 +47,7 @@ RESULTS = (
         r"Invalid __(?:shared|local)__ (?:read|write|atomic)|Out-of-range Shared or Local Address|"
         r"CUDBG_EXCEPTION_(?:WARP|LANE)_(?:ILLEGAL|OUT_OF_RANGE)_ADDRESS|"
         r"Illegal Memory Access|illegal memory(?! access was)(?: access(?:es)?)?|"
-        r"CUDA invalid memory access|Out Of Range Address|CUDA: Error- illegal address",
+        r"CUDA invalid memory access|[Mm]emory access fault|Out Of Range Address|CUDA: Error- illegal address",
     ),
     Result(702, "CUDA_ERROR_LAUNCH_TIMEOUT", "cudaErrorLaunchTimeout", "the launch timed out and was terminated"),
     Result(

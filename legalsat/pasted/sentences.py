@@ -82,8 +82,11 @@ def explain_sentences(text: str, target: Target) -> Iterator[Diagnostic]:
         imposed, apart = _imposed(rule, match[0], target)
         # Most sentences are known to be about their unit; strides and scales are asked by programs of any GPU.
         rule, apart = (imposed, apart) if _OF_PROGRAMS.match(rule.code) and imposed.code == OWN_LIMIT else (rule, "")
-        diagnostic = rule.diagnostic(
-            require(False, sentence.message + apart, help=sentence.help, **numbers), f"text of {sentence.program}"
+        diagnostic = _by_who_asks(
+            rule.diagnostic(
+                require(False, sentence.message + apart, help=sentence.help, **numbers), f"text of {sentence.program}"
+            ),
+            sentence.program,
         )
         if (diagnostic.code, diagnostic.message) not in told:
             told.add((diagnostic.code, diagnostic.message))
@@ -117,10 +120,15 @@ def _of_line(named: Named, target: Target) -> Diagnostic:
     said = "" if checked is None else f': "{next(filter(None, checked.groups())).strip()}"'
     numbers = {"asked": asked, "hardware": cause.hardware(target, line), "nearest": asked.nearest, "said": said}
     help_ = cause.help if _ASKS_NO_NUMBER.match(rule.code) else "{nearest}" + cause.help
-    return replace(
-        rule.diagnostic(require(False, message, help=help_, **numbers), f'line "{shown}"'),
-        level="warning" if rule.code == _SLOW else "error",
-    )
+    speaker = "CUTLASS" if "cutlass" in line.lower() else "the program that printed the line"
+    found = _by_who_asks(rule.diagnostic(require(False, message, help=help_, **numbers), f'line "{shown}"'), speaker)
+    return replace(found, level="warning" if rule.code == _SLOW else "error")
+
+
+def _by_who_asks(found: Diagnostic, speaker: str) -> Diagnostic:
+    """Return a finding of a program's own limit as said by that program, not by the one that its page quotes."""
+    cites = found.code == OWN_LIMIT and speaker != "CUTLASS"
+    return replace(found, note=f"{speaker}, whose own limit it is") if cites else found
 
 
 def _imposed(rule: Rule, words: str, target: Target) -> tuple[Rule, str]:

@@ -15,6 +15,7 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.pasted.grammar import compiled, without_layouts
+from legalsat.pasted.host_code import constants
 from legalsat.rule import require
 from legalsat.rules.movement import shared_memory_exceeded
 from legalsat.targets import TARGETS, Target
@@ -25,6 +26,8 @@ _BARRIERS = 4096  # bytes beside the stages that need no explanation
 _STATIC = 48 * 1024  # bytes that a kernel may declare, or launch with unless it asks for more
 _PLAUSIBLE = range(1024, 1 << 26)  # bytes of shared memory
 
+_TIMES = re.compile(r"(?<![\w.])(?<!\* )(\d{1,4}) ?\* ?(1024)\b(?! ?\*)")
+_ASKED_FOR = re.compile(r"(MaxDynamicSharedMemorySize,|MAX_DYNAMIC_SHARED_SIZE_BYTES,) ?([A-Za-z_]\w{0,60})\b")
 # What programs print whose two numbers are known by their places.
 _SENTENCES = (
     r"(?:shared memory|out of resource: (?!tensor memory|threads|registers)[\w.]{1,120}),? Required: (?P<need>\d{1,9})"
@@ -40,7 +43,7 @@ _SENTENCES = (
 _SHARED = re.compile(r"\bLDS\b|shared[ _]?mem|(?<!d)smem|shared[ _]storage|shared_memory", re.I)
 _FAILS = re.compile(
     r"exceed|more .{0,40}than|larger than|greater than|too (?:much|large|big|high)|not enough|insufficient|out of|"
-    r"(?:not|n't|no longer) fit|fail|lack|unable|cannot|invalid",
+    r"(?:not|n't|no longer) fit|large amount|fail|lack|unable|cannot|invalid",
     re.I,
 )
 _AMOUNT = re.compile(
@@ -116,13 +119,26 @@ class Fitted(NamedTuple):
         return self.buffers * self.tile.stage + self.rest
 
 
-def explain_shared(text: str, target: Target) -> Iterator[Diagnostic]:
-    """Yield the shared memory that an even text says is lacking, or that its tile lacks on `target`; one diagnostic."""
+def _plain(text: str) -> str:
+    """Return a text with products of numbers as one, and the number of a name that a launch asks for."""
+    text = _TIMES.sub(lambda match: str(int(match[1]) * int(match[2])), text)
+    if not _ASKED_FOR.search(text):
+        return text
+    names = constants(text)
+    return _ASKED_FOR.sub(lambda match: f"{match[1]} {names.get(match[2], match[2])}", text)
+
+
+def explain_shared(text: str, target: Target, code: str = "") -> Iterator[Diagnostic]:
+    """Yield the shared memory that an even text says is lacking, or that its tile lacks on `target`; one diagnostic.
+
+    A need that is printed is explained by the tiles of `code`, the text and what is beside it.
+    """
+    text = _plain(text)
     tiles = list(_printed_tiles(text))
     needs = list(dict.fromkeys(_printed_needs(text)))
     need = next((one for one in needs if one.bytes is not None), next(iter(needs), None))
     if need is not None:
-        yield _of_need(need, tiles, target)
+        yield _of_need(need, list(_printed_tiles(_plain(code))) or tiles, target)
         return
     limit = target.shared_bytes_per_block
     worst = max((_alone(one, target) for one in tiles), key=lambda one: one.bytes, default=None)
@@ -239,6 +255,8 @@ def _of_need(need: Need, tiles: list[Tile], target: Target) -> Diagnostic:
         message = f"the kernel needs {need.bytes} bytes of shared memory {declares}{others}{said}"
     else:
         has = f"a block of {target} has {limit}, other GPUs less"
+        if need.bytes >= _STATIC:
+            has += f", and {_STATIC} with what the kernel declares unless the launch asks for more"
         message = f"the kernel was refused {need.bytes} bytes of shared memory; {has}{said}"
     return _diagnostic(message, "" if fitted is None else _help(fitted, limit), need.where)
 

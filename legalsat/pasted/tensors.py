@@ -19,9 +19,9 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain.explain import explain_tensor, refused
 from legalsat.operators import Copy
+from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
 from legalsat.pasted.calls import made_arrays
 from legalsat.pasted.expressions import Followed
-from legalsat.pasted.repairs import OF_ILLEGAL_MAPS, curing
 from legalsat.pasted.sentences import RULE_OF
 from legalsat.pasted.views import Array
 from legalsat.rule import require

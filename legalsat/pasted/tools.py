@@ -184,6 +184,21 @@ def banks_conflict(message: CompilerMessage, target: Target) -> Requirements:
     yield require(message.about != "TOOL012", "threads meet in one bank", help="pad the rows, or swizzle the tile")
 
 
+@COMPILER.rule(
+    "TOOL013",
+    Source(_PTX, "mul").saying("d = t<n-1..0>; // for .lo variant"),
+    refused_by="hardware",
+    level="warning",
+)
+def offsets_overflow(message: CompilerMessage, target: Target) -> Requirements:
+    """Offsets that are counted in 32 bits hold 2147483647 at most; those behind wrap, and reach other memory or none.
+
+    Kernels count so unless they ask for more: program ids, extents and strides of Triton are 32-bit integers, and so is
+    `int` of CUDA. A tensor of 2^31 elements or more needs the first factor of its offsets in 64 bits.
+    """
+    yield require(message.about != "TOOL013", "offsets pass 32 bits", help="count them in 64 bits")
+
+
 TOOL_RULES = rules_in(sys.modules[__name__])
 # A text that meets each rule, for its page.
 TOOL_TEXTS = {
@@ -198,5 +213,6 @@ TOOL_TEXTS = {
     "TOOL009": "Kernel requires a runtime memory allocation",
     "TOOL011": "the block has 4224 threads, and the launch failed",
     "TOOL012": "As[0][0] and As[4][0] are in the same bank, which causes a bank conflict",
+    "TOOL013": "bias_4d_view.stride(0) overflows",
     "TOOL010": "Paged KV cache block size must be divisible by 128",
 }

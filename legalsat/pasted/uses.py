@@ -19,7 +19,7 @@ from legalsat.dtypes import DTYPES, DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
-from legalsat.pasted.expressions import Called
+from legalsat.pasted.expressions import LAUNCH, Called
 from legalsat.pasted.host_checks import CONTIGUOUS, PAD
 from legalsat.pasted.sentences import RULE_OF
 from legalsat.pasted.views import Array, Extent
@@ -33,6 +33,7 @@ from legalsat.units.tensor_map import TensorMap, driver_value
 _OPERANDS = ("the first operand", "the second operand")
 _MATRICES = (("input", "mat_a", "mat1", "self"), ("mat_b", "mat2", "other", "weight"))
 MOST_USES = 64
+MOST_BLOCKS = (2**31 - 1, 65535, 65535)  # of a grid, along x, y and z
 SPAN_BYTES, BUFFER_BYTES = 128, 128
 _PLAIN = 64  # an extent that nothing is known of
 _WIDTHS = ("u8", "bf16", "fp32", "fp64")
@@ -79,11 +80,15 @@ def _judged(called: Called, target: Target, failed: bool) -> Iterator[Judged]:
     name = called.name.rpartition(".")[2]
     if _SCALED.search(called.name):
         yield from _multiplied(called, target)
+    if called.name == LAUNCH and target.vendor == "nvidia":
+        yield from _launched(called)
     if target.tma is None:
         return
     described = _described(called)
     if described is not None:
         yield _of_descriptor(name, described, target)
+        if failed:
+            yield from _of_box(name, described)
     for pattern, judge_call, needs_failure in _CALLS:
         if pattern.search(called.name) and (failed or not needs_failure):
             yield from judge_call(called, target)
@@ -99,6 +104,27 @@ def _argument(called: Called, at: int, *names: str) -> Any:
         if name in called.keywords:
             return called.keywords[name]
     return called.arguments[at] if len(called.arguments) > at else None
+
+
+def _launched(called: Called) -> Iterator[Judged]:
+    """Judge the blocks of a launch along each axis."""
+    for axis, most, blocks in zip("xyz", MOST_BLOCKS, called.arguments, strict=False):
+        if isinstance(blocks, int) and blocks > most:
+            said = f"launch of a grid of {_shown(_list(called.arguments) or ())}"
+            message = "{blocks} blocks along {axis} of the grid are more than the {most} that a launch takes there"
+            help = "put the long axis first, along x, which takes 2147483647 blocks, or loop in the kernel"
+            yield Judged(said, (_finding("TOOL011", message, help, said, blocks=blocks, axis=axis, most=most),))
+
+
+def _of_box(name: str, of: _Descriptor) -> Iterator[Judged]:
+    """Judge a block that no one box holds, which compilers cut in pieces, some only in later versions."""
+    large = [extent for extent in of.block if extent is not None and extent > MAX_BOX_EXTENT]
+    if large:
+        said = f"{name} with a block of shape {_shown(of.block)}"
+        message = "a block of {extent} along an axis is more than the 256 of a box, so it has to be cut in several"
+        help = "take a block of at most 256 along each axis, or a compiler that cuts it (Triton from 3.4 on)"
+        finding = _finding("TMA003", message, help, said, extent=large[0])
+        yield Judged(said, (replace(finding, level="warning"),))
 
 
 def _list(value: Any) -> tuple[Extent, ...] | None:
