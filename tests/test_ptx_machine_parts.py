@@ -3,21 +3,48 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from legalsat.analyses.ptx.bounds import Bounds
+from legalsat.analyses.ptx.instruction import Instruction
 from legalsat.analyses.ptx.text import Kernel, parse
 from legalsat.analyses.ptx_machine.alu import arithmetic
 from legalsat.analyses.ptx_machine.flow import control_of, is_choice
+from legalsat.analyses.ptx_machine.machine import PASS
 from legalsat.analyses.ptx_machine.periods import period_of
 from legalsat.analyses.ptx_machine.places import Places
+from legalsat.analyses.ptx_machine.registers import join_idle, make_copy
 from legalsat.analyses.ptx_machine.roles import roles_of
 from legalsat.analyses.ptx_machine.shadow import Regions, Shadow
 
 CELLS = 40
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_copies_in_one_step_leave_what_they_leave_one_by_one(seed: int) -> None:
+    rng = random.Random(seed)
+    names = [f"%r{n}" for n in range(8)]
+    for _ in range(200):
+        code: list[Any] = []
+        for _ in range(rng.randrange(1, 9)):
+            sources = [rng.choice([*names, "7"]) for _ in range(rng.randrange(1, 3))]
+            to, source = rng.choice(names), sources[0] if len(sources) == 1 else f"{{{', '.join(sources)}}}"
+            code.append(make_copy(Instruction("mov.b64", (to, source), "", False, 1, ("mov", "b64")), None))
+        join_idle(code)
+        pending = {name: rng.randrange(3) for name in names if rng.random() < 0.6}
+        if not pending:
+            continue
+        apart, together = (SimpleNamespace(sums={}, fetches=dict(pending)) for _ in range(2))
+        part = SimpleNamespace(pc=0)
+        for one in code:
+            one.operation(None, apart, part)
+        signal = code[0](None, together, part)
+        assert together.fetches == apart.fetches
+        assert (signal, part.pc) == ((PASS, len(code) - 1) if len(code) > 1 else (None, 0))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from legalsat.analyses.ptx.instruction import Instruction, names_in, results_of
 from legalsat.analyses.ptx_machine.machine import PASS, Operation, Part, Run, Warp
+
+_Copy: TypeAlias = tuple[list[str], list[str]]
 
 
 class Idle:
     """An operation that only looks at registers that a matrix unit may still write.
 
-    Where no unit has anything under way, a sequence of these is passed in one step.
+    Where no unit has anything under way, a sequence of these is passed in one step; and one of copies in any case.
+
+    Attributes:
+        copy: the registers that it writes, and those that it copies; none where it is no copy.
+        copies: how many follow that are copies, and which registers all of them write, from which ones of before.
     """
 
-    def __init__(self, operation: Operation, *, unfences: bool) -> None:
-        self.operation, self.unfences, self.following = operation, unfences, 0
+    def __init__(self, operation: Operation, *, unfences: bool, copy: _Copy | None = None) -> None:
+        self.operation, self.unfences, self.following, self.copy = operation, unfences, 0, copy
+        self.copies: tuple[int, list[tuple[str, list[str]]]] = (0, [])
 
     def __call__(self, run: Run, warp: Warp, part: Part) -> int | None:
         """Look, or pass all that follow."""
@@ -24,11 +31,22 @@ class Idle:
                 warp.wgmma_fenced = False
             part.pc += self.following
             return PASS
+        more, copies = self.copies
+        if more:
+            for pending in (warp.sums, warp.fetches):
+                if pending:
+                    _copy_all(copies, pending)
+            part.pc += more
+            return PASS
         return self.operation(run, warp, part)
 
 
 def join_idle(code: list[Operation]) -> None:
     """Let operations that only look at registers know how many of their kind follow."""
+    for begin, operation in enumerate(code):
+        before = code[begin - 1] if begin else None
+        if isinstance(operation, Idle) and operation.copy and not (isinstance(before, Idle) and before.copy):
+            operation.copies = _joined(code, begin)
     following, unfences = 0, False
     for operation in reversed(code):
         if isinstance(operation, Idle):
@@ -37,6 +55,32 @@ def join_idle(code: list[Operation]) -> None:
             following += 1
         else:
             following, unfences = 0, False
+
+
+def _joined(code: list[Operation], begin: int) -> tuple[int, list[tuple[str, list[str]]]]:
+    """Return how many copies follow one, and what all of them do together."""
+    at, origins = begin, dict[str, list[str]]()
+    while at < len(code) and isinstance(one := code[at], Idle) and one.copy:
+        results, sources = one.copy
+        found = sorted({origin for source in sources for origin in origins.get(source, [source])})
+        origins |= dict.fromkeys(results, found)
+        at += 1
+    return at - begin - 1, [*origins.items()]
+
+
+def _copy_all(copies: list[tuple[str, list[str]]], pending: dict[str, int]) -> None:
+    """Let registers be written last by what wrote those that they are copies of."""
+    get = pending.get
+    numbers = {get(one, -1) for _, origins in copies for one in origins or [""]}
+    if len(numbers) == 1 and -1 not in numbers:  # all of one fetch
+        pending.update(dict.fromkeys([to for to, _ in copies], numbers.pop()))
+        return
+    written = [(to, max([get(one, -1) for one in origins], default=-1)) for to, origins in copies]
+    for to, number in written:
+        if number >= 0:
+            pending[to] = number
+        else:
+            pending.pop(to, None)
 
 
 # What compilers place between a matrix unit's write of registers and the wait for it: copies, and conversions that they
@@ -77,7 +121,7 @@ def make_copy(i: Instruction, inner: Operation | None) -> Operation:
             passed_on(warp.fetches)
         return inner(run, warp, part) if inner is not None else None
 
-    return operation if inner is not None else Idle(operation, unfences=False)
+    return operation if inner is not None else Idle(operation, unfences=False, copy=(results, sources))
 
 
 def make_touch(program: Any, i: Instruction, inner: Operation | None) -> Operation:
