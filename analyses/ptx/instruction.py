@@ -7,7 +7,7 @@ of branches, and numbers of 64 bits. Everything behind this can take these for g
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import takewhile
 
@@ -32,6 +32,7 @@ class Instruction:
         operands: as written, vectors and addresses as one; two results joined by "|" are one too.
         guard: the predicate that must hold, "" for none; `negated` if it must not.
         line: in the text, from 1.
+        base: the operation without modifiers.
     """
 
     name: str
@@ -40,11 +41,11 @@ class Instruction:
     negated: bool
     line: int
     parts: tuple[str, ...] = ()
+    base: str = field(init=False, repr=False, compare=False)  # no property: it is asked for all the time
 
-    @property
-    def base(self) -> str:
-        """The operation without modifiers."""
-        return self.parts[0]
+    def __post_init__(self) -> None:
+        """Note the operation."""
+        object.__setattr__(self, "base", self.parts[0] if self.parts else "")
 
 
 # Modifiers say how, where or on what an operation works; what stands before the first of them says what it does.
@@ -131,12 +132,25 @@ def vector(operand: str) -> list[str]:
 
 def results_of(instruction: Instruction) -> list[str]:
     """Return the registers that an instruction writes."""
-    if not instruction.operands:
+    if not instruction.operands or instruction.base in {
+        "st",
+        "bra",
+        "brx",
+        "ret",
+        "bar",
+        "barrier",
+        "fence",
+        "cp",
+        "red",
+        "stmatrix",
+    }:
         return []
-    first = instruction.operands[0]
-    if instruction.base in {"st", "bra", "brx", "ret", "bar", "barrier", "fence", "cp", "red", "stmatrix"}:
-        return []
-    return [one.strip() for part in vector(first) for one in part.split("|")]
+    return list(_written(instruction.operands[0]))
+
+
+@lru_cache(maxsize=1 << 13)
+def _written(operand: str) -> tuple[str, ...]:
+    return tuple(one.strip() for part in vector(operand) for one in part.split("|"))
 
 
 def require_whole(i: Instruction) -> None:
