@@ -156,6 +156,23 @@ def test_a_map_that_nothing_is_copied_by_puts_assumed_boxes_in_doubt() -> None:
     assert codes(dropped, box_bytes={"a": 4096, "b": 12288}) <= {"PIPE002"}
 
 
+@pytest.mark.parametrize(("condition", "copied_by"), [("%cluster_nctaid.x", ""), ("%cluster_nctaid.x", "b"), ("", "")])
+def test_a_map_that_only_the_code_for_other_clusters_copies_by_puts_none_in_doubt(
+    condition: str, copied_by: str
+) -> None:
+    """The text of a kernel for a preferred and for another cluster, of which maps are not the same."""
+    other = f"{LOAD} [%r2], [%d{2 if not copied_by else 1}, {{0, 0}}], [%r2+16384];"
+    text = two_loads(16384, 4096).replace("b[128]", "b[128], .param .align 64 .b8 c[128]")
+    text = text.replace("mov.b64 %d0, a;", "mov.b64 %d0, a;\nmov.b64 %d2, c;\nprefetch.tensormap [%d2];")
+    if condition:
+        text = text.replace(
+            "\nret;", f"\nmov.u32 %r8, {condition};\nsetp.ne.u32 %p2, %r8, 4;\n@%p2 ret;\n{other}\nret;"
+        )
+    found = ls.check_pipeline(text)
+    assert found.proven == (bool(condition) and not copied_by), found.unproven
+    assert found.proven or "nothing is copied by the map c" in found.unproven[0]
+
+
 @pytest.mark.parametrize("name", ["triton_product_by_maps_sm_90", "gluon_add_in_a_ring_sm_90"])
 @pytest.mark.parametrize("change", [lambda n: n // 2, lambda n: n + 1024, lambda n: n - 1024])
 def test_other_bytes_expected_are_no_other_boxes(name: str, change: Callable[[int], int]) -> None:

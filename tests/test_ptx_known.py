@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from test_ptx_least import needs
 
 from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.machine import Run
@@ -87,6 +88,26 @@ def test_a_division_by_zero_on_the_way_tells_a_launch_apart() -> None:
 
 def said(found: KernelCheck) -> KernelCheck:
     return replace(found, seconds=0.0, work=0)
+
+
+def test_a_sweep_from_greater_sizes_makes_no_run_of_the_one_before_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[object, ...]] = []
+    begin = Run.__init__
+
+    def counted(
+        self: Run, program: Program, parameters: dict[str, int], boxes: dict[str, int], *a: int, **k: object
+    ) -> None:
+        made.append((*sorted(parameters.items()), *sorted(boxes.items()), *a, k["backwards"], k["periods"] is None))
+        begin(self, program, parameters, boxes, *a, **k)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Run, "__init__", counted)
+    text = needs(3)
+    quick = check_ptx(text, seconds=60).kernels[0]
+    assert quick.proven and quick.conditions and len(set(made)) == len(made)
+    monkeypatch.setattr(KnownRuns, "find", lambda *_: None)
+    made.clear()
+    slow = check_ptx(text, seconds=60).kernels[0]
+    assert said(quick) == said(slow) and len(set(made)) < len(made) and quick.work < slow.work
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from legalsat.analyses.ptx.contract import Undecided
 
-SECONDS = 8.0  # of the thread's processor time for a kernel: who else is at work changes no answer
+SECONDS = 9.0  # of the thread's processor time for a kernel: who else is at work changes no answer
 LEAST_SECONDS = 0.3  # for one of many kernels
 MOST_BYTES = 1 << 30  # by which the process may grow
 _EVERY = 64  # questions between two looks at the memory

@@ -80,8 +80,8 @@ def boxes_of(
     return found
 
 
-def idle_maps(assumed: Iterable[str], maps: Iterable[str], runs: Iterable[Run]) -> list[str]:
-    """Return what speaks against boxes that are assumed: maps that nothing uses, as if a load had been left out.
+def idle_maps(assumed: Iterable[str], maps: Iterable[str], runs: Iterable[Run]) -> dict[str, str]:
+    """Return by map what speaks against boxes that are assumed: that nothing uses it, as if a load had been left out.
 
     Args:
         assumed: maps whose boxes are.
@@ -90,7 +90,7 @@ def idle_maps(assumed: Iterable[str], maps: Iterable[str], runs: Iterable[Run]) 
     """
     boxes = ", ".join(sorted(assumed))
     idle = sorted(set(maps) - {name for run in runs for name in run.used})
-    return [f"nothing is copied by the map {name}, so the boxes of {boxes} may be others" for name in idle]
+    return {name: f"nothing is copied by the map {name}, so the boxes of {boxes} may be others" for name in idle}
 
 
 def mixed_operands(assumed: Iterable[str], run: Run) -> dict[tuple[int, str], None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -29,7 +29,7 @@ from legalsat.analyses.ptx_machine.alu import (
     Value,
 )
 from legalsat.analyses.ptx_machine.compute import compute
-from legalsat.analyses.ptx_machine.conditions import FALSE, TRUE, Conditions
+from legalsat.analyses.ptx_machine.conditions import Conditions
 from legalsat.analyses.ptx_machine.flow import control_of, is_choice, without
 from legalsat.analyses.ptx_machine.lanes import make_lanes
 from legalsat.analyses.ptx_machine.machine import (
@@ -48,7 +48,7 @@ from legalsat.analyses.ptx_machine.machine import (
 )
 from legalsat.analyses.ptx_machine.memory import MOST_RANKS, RANK_BIT, SHARED_BASE, SHARED_BYTES, place_of
 from legalsat.analyses.ptx_machine.order import BRANCHES, alive, ranks
-from legalsat.analyses.ptx_machine.roles import Roles, roles_of
+from legalsat.analyses.ptx_machine.roles import Roles, maps_of, roles_of
 from legalsat.analyses.ptx_machine.shadow import Regions, Shadow
 from legalsat.analyses.ptx_machine.slice import LANE_OPERATIONS, slice_of, touches
 from legalsat.analyses.ptx_machine.watch import Watch, watch_all, watching
@@ -180,6 +180,17 @@ class Program:
     def edits_maps(self) -> bool:
         """Does the kernel edit tensor maps, or acquire those that others edit?"""
         return bool(self.roles.map_stores) or any("tensormap" in i.name for i in self.kernel.instructions)
+
+    def copies_by(self, map_: str) -> set[int]:
+        """Return the places of copies whose map is a parameter for sure."""
+        copied = {i.operands[0]: i.operands[1] for i in self.kernel.instructions if i.base in {"mov", "cvta"}}
+        found = set()
+        for at, i in zip(self.places, self.chosen, strict=True):
+            names = maps_of(i) if i.base == "cp" else []
+            while names and names[0] in copied and names[0] in self.written_once:
+                names = [copied[names[0]]]
+            found |= {at} if names == [map_] else set()
+        return found
 
     def alive(self, at: int) -> list[int]:
         """Return the places of the registers that something may still read from a place in the code on."""
@@ -358,14 +369,14 @@ class Program:
                 return (index + 1) * POINTER + int(offset or 0) * POINTED
         return None
 
-    def take(self, run: Run) -> None:
-        """Take over which ways a run has seen conditions turn out; what has been seen both ways is watched no more."""
-        self.cases |= run.cases
+    def take(self, outcomes: Iterable[int], cases: Set[tuple[int, int]]) -> None:
+        """Take over which ways a run has seen conditions turn out; of what has been seen both ways no more is noted."""
+        self.cases |= cases
         ended = set()
-        for watch, outcome in zip(self.watches, run.outcomes, strict=True):
+        for watch, outcome in zip(self.watches, outcomes, strict=False):
             if outcome & ~watch.seen:
                 watch.seen |= outcome
-                if watch.seen == TRUE | FALSE:
+                if watch.ended:
                     ended.add(watch.at)
         for at in ended:
             self.watch(at)
@@ -382,11 +393,9 @@ class Program:
         return taken
 
     def watch(self, at: int) -> None:
-        """Let an operation note conditions that have not been seen both ways."""
-        listed = [(n, w) for n, w in self.watches_at.get(at, ()) if w.seen != TRUE | FALSE]
-        before = [(n, w) for n, w in listed if w.condition.used]
-        after = [(n, w) for n, w in listed if not w.condition.used]
-        self.code[at] = watching(self.bare[at], before, after) if listed else self.bare[at]
+        """Let an operation note how conditions turn out."""
+        listed = self.watches_at.get(at)
+        self.code[at] = watching(self.bare[at], listed) if listed else self.bare[at]
 
     def map_name(self, address: int) -> str:
         """Return the name of a tensor map: that of the parameter in which, or to which, it lies, with the offset."""

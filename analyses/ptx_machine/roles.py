@@ -61,7 +61,7 @@ def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
             found.pointers |= {key for key in direct if len(direct) == 1 and widths.get(key) == 64}
     maps: set[str] = set()
     for i in kernel.instructions:
-        for name in _maps(i):
+        for name in maps_of(i):
             maps |= {key for key, scale in scales.get(name, {}).items() if scale == 1 and widths[key] == 64}
     found.pointers |= maps
     found.map_stores = frozenset(
@@ -159,7 +159,7 @@ def _addresses(i: Instruction) -> list[str]:
     return [names_in(one)[0] for one in i.operands if one.startswith("[") and names_in(one)]
 
 
-def _maps(i: Instruction) -> list[str]:
+def maps_of(i: Instruction) -> list[str]:
     """Return registers that hold the address of a tensor map."""
     if i.base == "cp" and "tensor" in i.parts:
         return [names_in(one)[0] for one in i.operands if one.startswith("[") and "{" in one and names_in(one)]

@@ -27,6 +27,11 @@ class Watch:
     compared: tuple[tuple[int, int, int], ...] = ()
     seen: int = 0
 
+    @property
+    def ended(self) -> bool:
+        """Has it turned out both ways?"""
+        return self.seen == TRUE | FALSE
+
 
 def watch_all(program: Any, chosen: list[tuple[str, Instruction | None]]) -> None:
     """Note the conditions of a program, and let its operations note how they turn out."""
@@ -78,16 +83,21 @@ def _compared(program: Any, comparisons: list[Instruction]) -> tuple[tuple[int, 
     return tuple(found)
 
 
-def watching(inner: Operation, before: list[tuple[int, Watch]], after: list[tuple[int, Watch]]) -> Operation:
-    """Return an operation that notes how conditions turn out, before it uses or after it computes them."""
+def watching(inner: Operation, listed: list[tuple[int, Watch]]) -> Operation:
+    """Return an operation that notes how conditions turn out, before it uses or after it computes them.
 
-    def note(run: Run, part: Part, listed: list[tuple[int, Watch]]) -> None:
-        for number, watch in listed:
-            value = part.registers[watch.place]
+    How near comparisons are to turning round is noted until they have.
+    """
+    noted = [(number, watch.place, () if watch.ended else watch.compared, watch) for number, watch in listed]
+    before, after = ([one[:3] for one in noted if one[3].condition.used is used] for used in (True, False))
+
+    def note(run: Run, part: Part, listed: list[tuple[int, int, tuple[tuple[int, int, int], ...]]]) -> None:
+        for number, place, compared in listed:
+            value = part.registers[place]
             if value is not None:
                 taken = value & part.mask
                 run.outcomes[number] |= (TRUE if taken else 0) | (FALSE if taken != part.mask else 0)
-                for pair in watch.compared:
+                for pair in compared:
                     key = number, pair
                     run.closest[key] = min(run.closest.get(key, 1 << 64), _apart(part, *pair))
 

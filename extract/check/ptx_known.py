@@ -1,23 +1,56 @@
-"""Runs that are not made again: what one showed holds for all launches that the kernel cannot tell from its own."""
+"""Runs that are not made again: what one showed holds for all launches that the kernel cannot tell from its own.
+
+They are kept for all sweeps of a kernel: one that begins at greater sizes comes to many launches of the one before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from legalsat.analyses.ptx.contract import Finding
 from legalsat.analyses.ptx_machine.alike import Alike, Told
 from legalsat.analyses.ptx_machine.machine import Run
+from legalsat.analyses.ptx_machine.periods import Period
 
 
 @dataclass
 class Shown:
-    """What one run showed of loops: how often each warp came to each head, and how many accesses there were."""
+    """What one run showed of loops: how often each warp came to each head, and how many accesses there were.
+
+    `outcomes`: of each condition, as bits.
+    """
 
     visits: dict[tuple[int, int], int]
     accesses: int
     work: int
     closest: dict[tuple[int, tuple[int, int, int]], int]
+    outcomes: bytes
+
+    def is_like(self, other: Shown) -> bool:
+        """Did another run come to the same heads as often, make as many accesses, and see the same outcomes?"""
+        same = self.visits == other.visits and self.accesses == other.accesses
+        return same and self.outcomes == other.outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a sweep takes over from a run.
+
+    Attributes:
+        outcomes: of each condition, as bits, and `cases` of tables of branches; none where it did not come to its end.
+        reached: places of operations. visits: of warps to heads of loops.
+        empty: by line, a byte of shared memory that was read and that nobody had written.
+        findings: what was wrong. open: what is not decided.
+    """
+
+    outcomes: bytes
+    cases: frozenset[tuple[int, int]]
+    reached: frozenset[int]
+    visits: Mapping[tuple[int, int], int]
+    empty: Mapping[int, int]
+    findings: Mapping[tuple[str, int], Finding]
+    open: Mapping[tuple[int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +58,33 @@ class Known:
     """What a run showed.
 
     Attributes:
-        shown: of loops, None where it did not come to its end. findings: what was wrong.
-        run: itself, while boxes are not known.
+        shown: of loops, None where it was too long.
+        taken: the rest, None where it lacks the bytes of boxes that are not known yet.
+        run: itself, which is kept only where it lacks these. wrong: it broke the contract.
+        sized: it lacks none. periods: of heads of loops, if it looked for them.
         work: instructions that were followed, `limit` how many might have been. ways: what was followed, by places.
+        sweep: the number of that which made the run.
     """
 
     shown: Shown | None
-    findings: Mapping[tuple[str, int], Finding]
+    taken: Taken | None
     run: Run | None
+    sized: bool
+    wrong: bool
+    periods: Mapping[int, Period] | None
     work: int
     limit: int
     ways: frozenset[tuple[int, int]]
+    sweep: int
+
+    @property
+    def visits(self) -> Mapping[tuple[int, int], int]:
+        """Return how often each warp came to each head."""
+        return self.taken.visits if self.taken is not None else {}
 
     def goes_for(self, told: Told, limit: int) -> bool:
         """Would a run that sees the same have gone the same way, with so many instructions to follow?"""
-        ended = self.work <= limit and (self.shown is not None or self.limit == limit)
+        ended = self.work <= limit if self.shown is not None else self.limit == limit
         return ended and not any(a <= at <= b for at in told.divides for a, b in self.ways)
 
 
@@ -66,7 +111,7 @@ class KnownRuns:
         self._held.setdefault(way, {}).setdefault(columns, {})[tuple(told.columns[n] for n in columns)] = known
 
     def forget_runs(self) -> None:
-        """Forget those of which the whole run is kept."""
+        """Keep no whole run any longer."""
         for held in self._held.values():
-            for columns, seen in held.items():
-                held[columns] = {told: known for told, known in seen.items() if known.run is None}
+            for seen in held.values():
+                seen |= {told: replace(known, run=None) for told, known in seen.items() if known.run is not None}

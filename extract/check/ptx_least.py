@@ -67,7 +67,7 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     found: dict[str, Precondition] = {}
     shared: dict[str, Precondition] = {}
     seen, earlier = Seen(), list[Values]()
-    for _ in range(_SWEEPS):
+    for number in range(_SWEEPS):
         if not sweep.failing or (not sweep.findings and not sweep.missed):
             break
         earlier += sweep.ran
@@ -86,8 +86,8 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
         whole = {name: one.multiple for name, one in shared.items()}
         multiples |= whole
         least = {name: one.least for name, one in found.items()}
-        sweep = Sweep(first.program, fixed, dict(boxes), first.most - work, least=least, whole=whole)
-        sweep.excused, sweep.earlier = seen, earlier
+        sweep = Sweep(first.program, fixed, dict(boxes), first.most - work, least=least, whole=whole, known=first.known)
+        sweep.excused, sweep.earlier, sweep.number = seen, earlier, number + 1
         sweep_all(sweep)
         work, runs = work + sweep.work, runs + sweep.runs
         if any(one.least > most_of(sweep, name) for name, one in found.items()):
@@ -246,7 +246,13 @@ class _Search:
         program, sweep = self.sweep.program, self.sweep
         if self.work > self.most or program.bounds.reason:
             return False
-        probe = Sweep(program, sweep.fixed, dict(sweep.boxes if sweep.counts_of else self.boxes))
+        probe = Sweep(
+            program,
+            sweep.fixed,
+            dict(sweep.boxes if sweep.counts_of else self.boxes),
+            known=sweep.known,
+            number=sweep.number,
+        )
         probe.run(values, limit=_PROBE_WORK)
         ended = values in probe.ran and not probe.zeros
         if ended and probe.unsized:

@@ -17,12 +17,13 @@ import numpy as np
 from legalsat.analyses.ptx.boxes import Boxes, boxes_of, idle_maps, mixed_operands
 from legalsat.analyses.ptx.contract import UNWRITTEN, Finding, Undecided
 from legalsat.analyses.ptx.instruction import shortened
+from legalsat.analyses.ptx_machine.alike import Told
 from legalsat.analyses.ptx_machine.alu import NoLaunch
 from legalsat.analyses.ptx_machine.data import BY_TURNS
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.periods import Period, Periods
 from legalsat.analyses.ptx_machine.program import Program, Seen
-from legalsat.extract.check.ptx_known import Known, KnownRuns, Shown
+from legalsat.extract.check.ptx_known import Known, KnownRuns, Shown, Taken
 from legalsat.logic import round_up
 
 LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
@@ -35,7 +36,7 @@ AGAIN = 8  # runs that are made anew when they have shown where stores begin
 WIDE = (64, 512)  # of each parameter, for tensors of which threads read whole tiles
 LONG = 1 << 20  # rounds that no run makes: it is cut when the states of its loops have repeated
 GREATEST_POWER = 12  # of two: parameters that make no difference up to there steer no loop
-WORK = 2_500_000  # instructions followed for one kernel, some seconds; what is not tried by then is not proven
+WORK = 4_000_000  # instructions followed for one kernel, some seconds; what is not tried by then is not proven
 RUN_WORK = 150_000  # the same for one run
 MANY_WORK = 50_000  # the same for one of many tiles
 MOST_FINDINGS = 20
@@ -62,7 +63,8 @@ class Sweep:
         steps: by how much parameters grow for a loop to run once more.
         empty: by line, bytes of shared memory that were read and that nobody had written in that run.
         first: the first block stands for all, as others have nothing to do where there is little.
-        again: how many runs may still be made anew.
+        again: how many runs may still be made anew. known: runs of all sweeps of the kernel.
+        number: of sweeps of the kernel before. idle: maps by which nothing has been copied, and what follows.
         counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
     """
 
@@ -98,26 +100,33 @@ class Sweep:
     empty: dict[int, set[int]] = field(default_factory=dict)
     first: bool = False
     again: int = AGAIN
-    _known: KnownRuns = field(default_factory=KnownRuns)
+    number: int = 0
+    idle: dict[str, str] = field(default_factory=dict)
+    known: KnownRuns = field(default_factory=KnownRuns)
 
     # One run.
 
     def run(
-        self, values: Mapping[str, int], periods: Periods | None = None, limit: int = RUN_WORK, *, meant: bool = True
-    ) -> Run | None:
+        self, values: Mapping[str, int], limit: int = RUN_WORK, *, long: bool = False, meant: bool = True,
+        anew: bool = False,
+    ) -> Known | None:  # fmt: skip
         """Run once, and take over what it shows; None where these values are none that a launch has.
 
+        `long`: until the states of all loops have repeated.
         `meant`: nothing says that a launch never has these values. What breaks otherwise is not proven, no more.
+        `anew`: even if it is known what it shows.
         """
         held = self.launch({**values, **self.fixed})
         if held is None:
             return None
         backwards = not self.probing and self.runs % 2 == 1
-        told = self.program.alike.of(held) if values and periods is None else None
-        way = backwards, tuple(self.boxes.items()), len(self.program.store_places)
-        known = self._known.find(told, way, limit) if told is not None else None
+        told = self.program.alike.of(held) if values else None
+        bytes_of = (tuple(one.items()) for one in (self.boxes, self.assumed))
+        way = long, *bytes_of, len(self.program.store_places)
+        known = self._known(told, backwards, way, limit) if told is not None and not anew else None
         if known is not None:
             return self._take_again(known, values, held, meant=meant)
+        periods = Periods(self.program.conditions.stages) if long else None
         run = Run(self.program, held, self.boxes, limit, periods=periods, backwards=backwards, measures=self.sizing)
         self.runs += 1
         open_: dict[tuple[int, str], None] = {}
@@ -129,7 +138,7 @@ class Sweep:
         except NoLaunch as stop:
             self._shown[_key(values)] = None
             self.zeros[run.line] = str(stop)
-            if periods is None:
+            if not long:
                 verb, rest = str(stop).split(" ", 1)
                 self.failing.append((dict(values), run.line, f"the kernel {verb}s {rest}", True))
             return None
@@ -141,30 +150,48 @@ class Sweep:
         if len(self.program.store_places) > run.stores_known and self.again:
             # How far a store reaches follows from where others begin: those are known only now.
             self.again -= 1
-            return self.run(values, periods, limit, meant=meant)
+            return self.run(values, limit, long=long, meant=meant, anew=anew)
         shown = None
         if not run.cut and not run.endless:
-            shown = Shown(run.visits, len(run.order.accesses), run.work, run.closest)
+            not_noted = {(n, pair): -1 for n, w in enumerate(self.program.watches) if w.ended for pair in w.compared}
+            shown = Shown(run.visits, len(run.order.accesses), run.work, run.closest | not_noted, bytes(run.outcomes))
             self._shown[_key(values)] = shown
-        self._take(run, values, held, open_, meant=meant)
+        taken = self._taken(run, values, held, open_, meant=meant)
+        kept, heads = run if taken is None else None, periods.found if periods is not None else None
+        wrong = any(f.level == "error" for f in run.order.findings.values())
+        known = Known(shown, taken, kept, run.sized, wrong, heads, run.work, limit, frozenset(run.ways), self.number)
+        if taken is None:
+            self.unsized.append((dict(values), wrong))
         if told is not None:
-            kept = run if self.sizing and not run.sized else None
-            known = Known(shown, run.order.findings, kept, run.work, limit, frozenset(run.ways))
-            self._known.keep(self.program.alike, told, way, known)
-        return run
+            self.known.keep(self.program.alike, told, (backwards, *way), known)
+        return replace(known, run=run)
 
-    def _take_again(self, known: Known, values: Mapping[str, int], held: Values, *, meant: bool) -> Run | None:
+    def _known(self, told: Told, backwards: bool, way: tuple[object, ...], limit: int) -> Known | None:
+        """Return a run of a launch that the kernel cannot tell from one.
+
+        A sweep runs launches forwards and backwards by turns; what an earlier one has run in one way, it has run.
+        """
+        for turned in (False, True):
+            known = self.known.find(told, (backwards ^ turned, *way), limit)
+            if known is None or (turned and known.sweep == self.number):
+                continue
+            if known.sized or self.sizing is (known.taken is None):
+                return known
+        return None
+
+    def _take_again(self, known: Known, values: Mapping[str, int], held: Values, *, meant: bool) -> Known:
         """Take over what a run shows that has been made with values which the kernel cannot tell from these."""
         self.runs += 1
         if known.shown is not None:
             self._shown[_key(values)] = known.shown
-        if known.run is None:
-            self._note(known.findings, values, held, often=False, meant=meant)
-            return None
-        run = copy(known.run)
-        run.parameters = held
-        self._wait_for_boxes(run, values)
-        return run
+        if known.taken is not None:
+            self._take(known.taken, values, held, known.periods, meant=meant)
+            return known
+        self.unsized.append((dict(values), known.wrong))
+        if known.run is not None and known.shown is not None:
+            run = self._made[_key(values)] = copy(known.run)
+            run.parameters = held
+        return known
 
     def launch(self, values: Values) -> Values | None:
         """Return values with a grid that has the block; None where they are none that a launch is said to have."""
@@ -183,35 +210,46 @@ class Sweep:
                 values = {grid: values[block] + more, **values}
         return values
 
-    def _take(
+    def _taken(
         self, run: Run, values: Mapping[str, int], held: Values, open_: dict[tuple[int, str], None], *, meant: bool
-    ) -> None:
+    ) -> Taken | None:
+        """Take over what a run shows; return it, None where it has to wait for the bytes of boxes."""
         open_.update(_closed(run))
         if not run.sized and self.sizing:
-            self._wait_for_boxes(run, values)
-            return
-        if not run.cut and not run.endless:
-            self.program.take(run)  # what follows on the way that a condition has taken has been run too
-        self.program.reached |= run.reached
+            if not run.endless:
+                self._made[_key(values)] = run
+            return None
         self.program.filled |= run.order.filled
         self.program.written.join(run.order.shared)
-        for line, (_, first, _) in run.order.unwritten.items():
-            self.empty.setdefault(line, set()).add(first)
         if run.sized:
             open_.update(run.order.judge_reads())
             open_.update(mixed_operands(self.assumed, run))
-        self._note(run.order.findings, values, held, often=run.periods is not None, meant=meant)
-        self.unproven.update(open_)
-        for visited, times in run.visits.items():
-            self.counts.setdefault(visited, set()).add(times)
-        if run.periods is not None:
-            self.periods.update(run.periods.found)
+        ended = not run.cut and not run.endless  # else what follows on the way that a condition has taken was not run
+        taken = Taken(
+            bytes(run.outcomes) if ended else b"",
+            frozenset(run.cases) if ended else frozenset(),
+            frozenset(run.reached),
+            run.visits,
+            {line: first for line, (_, first, _) in run.order.unwritten.items()},
+            run.order.findings,
+            open_,
+        )
+        self._take(taken, values, held, run.periods.found if run.periods is not None else None, meant=meant)
+        return taken
 
-    def _wait_for_boxes(self, run: Run, values: Mapping[str, int]) -> None:
-        """Keep a run that shows how loops run, no more, without the bytes of boxes."""
-        if not run.endless:
-            self._made[_key(values)] = run
-        self.unsized.append((dict(values), any(f.level == "error" for f in run.order.findings.values())))
+    def _take(
+        self, taken: Taken, values: Mapping[str, int], held: Values, periods: Mapping[int, Period] | None, *,
+        meant: bool,
+    ) -> None:  # fmt: skip
+        self.periods.update(periods or {})
+        self.program.take(taken.outcomes, taken.cases)
+        self.program.reached |= taken.reached
+        for line, first in taken.empty.items():
+            self.empty.setdefault(line, set()).add(first)
+        self._note(taken.findings, values, held, often=periods is not None, meant=meant)
+        self.unproven.update(taken.open)
+        for visited, times in taken.visits.items():
+            self.counts.setdefault(visited, set()).add(times)
 
     def _note(
         self,
@@ -273,34 +311,41 @@ class Sweep:
 
     def size_boxes(self, tried: Iterable[Values]) -> None:
         """Recover the bytes of boxes from a few runs, and run again what was run without them."""
-        runs = [self._made.get(_key(values)) or self.run(values) for values in tried]
+        runs = [self._made.get(_key(values)) or self._whole(values) for values in tried]
         self._made.clear()
         launched = {line: keys for line in self.program.conditions.expected if (keys := self._launched(line))}
-        found: Boxes = boxes_of([r for r in runs if r is not None], self.boxes, launched)
-        self.boxes.update(found.known)
-        self.assumed = found.assumed
-        self.fixed = {**self.fixed, **found.counts}
-        self.counts_of = found.counts
-        launched = {line: keys for line, keys in launched.items() if not keys <= found.counts.keys()}
-        if found.assumed and not found.findings:
+        boxes: Boxes = boxes_of([r for r in runs if r is not None], self.boxes, launched)
+        self.boxes.update(boxes.known)
+        self.assumed = boxes.assumed
+        self.fixed = {**self.fixed, **boxes.counts}
+        self.counts_of = boxes.counts
+        launched = {line: keys for line, keys in launched.items() if not keys <= boxes.counts.keys()}
+        if boxes.assumed and not boxes.findings:
             kernel = self.program.kernel
             maps = [p.name for p in kernel.parameters if p.bytes == MAP_BYTES]
             made = [run for run in runs if run is not None]
             if not any(warp.live for run in made for warp in run.warps):  # else what follows is not known to be idle
-                self.unproven |= {(kernel.line, reason): None for reason in idle_maps(found.assumed, maps, made)}
-        for finding in found.findings:
+                self.idle = idle_maps(boxes.assumed, maps, made)
+        for finding in boxes.findings:
             self.findings[finding.kind, finding.line] = finding
         for line, keys in launched.items():
             reason = f"{', '.join(sorted(keys))} decides how many bytes are expected here, and is not given"
             self.unproven[line, reason] = None
-        for line, reason in found.unproven:
+        for line, reason in boxes.unproven:
             self.unproven[line, reason] = None
         self.sizing = False
-        self._known.forget_runs()
+        self.known.forget_runs()
         for values, found_wrong in self.unsized:
             self._shown.pop(_key(values), None)
             if found_wrong:
                 self.run(values)
+
+    def _whole(self, values: Values) -> Run | None:
+        """Run once, and return the run, where it lacks the bytes of boxes."""
+        known = self.run(values)
+        if known is not None and known.run is None and known.taken is None:
+            known = self.run(values, anew=True)
+        return None if known is None else known.run
 
     def step_of(self, name: str, others: Values, limit: int = RUN_WORK) -> int:
         """Return by how much a parameter must grow for a loop to run once more; 0 if it steers none."""
@@ -364,7 +409,7 @@ class Sweep:
         greatest = (1 << self.program.bits(name) - 2) // step
         many = self.more(name, step, min(LONG, greatest))
         zeros = ({o: self.least.get(o, 0)} for o in others)
-        runs = [self.run({**ones, name: many, **zero}, self._periods()) for zero in ({}, *zeros)]
+        runs = [self.run({**ones, name: many, **zero}, long=True) for zero in ({}, *zeros)]
         few, more = (self.shown({**ones, name: self.more(name, step, rounds)}) for rounds in (1, SPREAD + 1))
         for run in runs:
             self._say_what_does_not_repeat(run, few, more)
@@ -372,7 +417,7 @@ class Sweep:
             return list(range(LEAST_ROUNDS + 1))
         needed, far = LEAST_ROUNDS, set[int]()
         for place in _growing(runs[0], few, more):
-            period = runs[0].periods.found.get(place[1]) if runs[0].periods is not None else None
+            period = (runs[0].periods or {}).get(place[1])
             growth = more.visits.get(place, 0) - few.visits.get(place, 0)
             if period is None:
                 continue
@@ -412,22 +457,19 @@ class Sweep:
             return 0
         many = {n: self.more(n, looped[n], min(LONG, (1 << self.program.bits(n) - 2) // looped[n])) for n in names}
         first = {name: self.least.get(name, 0) for name in looped if name.startswith("%")}
-        run = self.run({**base, **first, **many}, self._periods(), RUN_WORK - 1)
+        run = self.run({**base, **first, **many}, RUN_WORK - 1, long=True)
         if run is None or run.periods is None:
             return 0
         self._say_what_does_not_repeat(run, None, None)
-        found = [period for head, period in run.periods.found.items() if head in varied]
+        found = [period for head, period in run.periods.items() if head in varied]
         return min(max((period.before + period.rounds + 1 for period in found), default=0), MOST_ROUNDS)
 
-    def _periods(self) -> Periods:
-        return Periods(self.program.conditions.stages)
-
-    def _say_what_does_not_repeat(self, run: Run | None, few: Shown | None, more: Shown | None) -> None:
+    def _say_what_does_not_repeat(self, run: Known | None, few: Shown | None, more: Shown | None) -> None:
         if run is None or run.periods is None:
             return
         for place in _growing(run, few, more):
             count, head = run.visits[place], place[1]
-            if count >= LEAST_LONG and head not in run.periods.found and head not in self.periods:
+            if count >= LEAST_LONG and head not in run.periods and head not in self.periods:
                 reason = f"the state of this loop does not repeat within {count} round{'s' * (count != 1)}"
                 self.unproven[self.program.lines[head], reason] = None
 
@@ -436,8 +478,13 @@ class Sweep:
     def say_what_was_left_out(self) -> None:
         """Say what no run has come to, where launches were left out: of that nothing is proven.
 
-        Where none was, all conditions that a launch decides have been seen both ways, so that no launch comes there.
+        Where none was, all conditions that a launch decides have been seen both ways, so that no launch comes there:
+        what is copied there by a map that is idle otherwise is for other clusters.
         """
+        for name, reason in self.idle.items():
+            copies = self.program.copies_by(name)
+            if self.zeros or not copies or copies & self.program.reached:
+                self.unproven[self.program.kernel.line, reason] = None
         if not self.zeros:
             return
         left = f"launches that {self.zeros[min(self.zeros)]} at line {min(self.zeros)} are left out"
@@ -513,7 +560,7 @@ def _closed(run: Run) -> dict[tuple[int, str], None]:
     return late | run.notes
 
 
-def _growing(run: Run, few: Shown | None, more: Shown | None) -> list[tuple[int, int]]:
+def _growing(run: Known, few: Shown | None, more: Shown | None) -> list[tuple[int, int]]:
     """Return the heads of loops to which warps come more often in a long run than in short ones."""
     shown = [one.visits for one in (few, more) if one is not None]
     return [place for place, count in run.visits.items() if count > max((v.get(place, 0) for v in shown), default=0)]

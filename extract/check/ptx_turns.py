@@ -15,6 +15,7 @@ from legalsat.analyses.ptx_machine.conditions import FALSE, TRUE
 from legalsat.analyses.ptx_machine.watch import Watch
 
 if TYPE_CHECKING:
+    from legalsat.extract.check.ptx_known import Shown
     from legalsat.extract.check.ptx_sweep import Sweep
 
 COUNTS = (1, 2, 3, 15, 16, 17, 32, 64, 128, 4096)  # that a parameter takes which says how many arrive, or where
@@ -164,18 +165,22 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
     wanted, tried, dropped = (TRUE | FALSE) ^ watch.seen, 0, 0
     left_out = bool(sweep.excused.outcomes.get(number, 0) & wanted)
     roomy = _roomy(sweep, bases[0], frozenset())
+    alike: list[Shown] = []
     for values in conditions.flips(watch.condition, free, wanted, [*bases, roomy], steps):
         if tried == MOST_TURNED or dropped == MOST_PAST or sweep.late or not _half_seen(watch):
             break
         if sweep.launch({**bases[0], **values}) is None:
             left_out = True
             continue
-        for base in bases:
+        shown = sweep.shown({**bases[0], **values})
+        tried += 1
+        if _half_seen(watch) and _like_earlier(shown, alike):
+            continue
+        for base in bases[1:]:
             sweep.shown({**base, **values})
         if sweep.dropped({**bases[0], **values}):
-            dropped, left_out = dropped + 1, True
+            dropped, left_out, tried = dropped + 1, True, tried - 1
             continue
-        tried += 1
         if _half_seen(watch) and not sweep.late:  # tiles may be what it takes
             sweep.shown({**_roomy(sweep, bases[0], watch.condition.keys), **values})
             if _half_seen(watch):
@@ -187,6 +192,16 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
     if free and _out_of_reach(sweep, watch, free, bases, steps):
         return True
     return free <= conditions.switches and _all_switched(sweep, free, bases[0])
+
+
+def _like_earlier(shown: Shown | None, earlier: list[Shown]) -> bool:
+    """Has a run gone like an earlier one, so that other values beside make no other difference either? Keep it else."""
+    if shown is None:
+        return False
+    if any(map(shown.is_like, earlier)):
+        return True
+    earlier.append(shown)
+    return False
 
 
 def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
