@@ -281,7 +281,7 @@ def _of_guard(op: Guard, pipeline: Pipeline) -> Iterator[Change]:
 
 
 def _more(trips: Trips, by: int) -> Trips:
-    return Trips(trips.name, trips.plus + by)
+    return replace(trips, plus=trips.plus + by)
 
 
 _CHANGES: dict[type, Callable[[Any, Pipeline], Iterator[Change]]] = {

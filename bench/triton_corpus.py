@@ -223,7 +223,7 @@ def _copied(kernel: Any) -> str:
 def copies() -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield some of the random copies of `bench.gpu.copies` that go through the copy engine."""
     import legalsat as ls  # noqa: PLC0415
-    from bench.gpu.copies import RINGS, random_operator  # noqa: PLC0415
+    from bench.gpu.copies import RINGS, in_a_ring, random_operator  # noqa: PLC0415
     from legalsat.backends.triton.adapter import kernel_of  # noqa: PLC0415
 
     rng, count = random.Random(SEED), 0
@@ -235,12 +235,9 @@ def copies() -> Iterator[tuple[str, Callable[[], str]]]:
             continue
         count += 1
         yield f"copy {count} by boxes", partial(_copied, kernel_of(plan))
-    from dataclasses import replace  # noqa: PLC0415
-
     large: Any = ls.synthesize(ls.Transpose(ls.Tensor((4096, 4096), "bf16")), "h200")
     for name, changes in RINGS.items():
-        kernel = replace(kernel_of(large), **changes)
-        yield f"transpose, {name}", partial(_copied, kernel)
+        yield f"transpose, {name}", partial(_copied, kernel_of(in_a_ring(large, **changes)))
 
 
 def main(arguments: list[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -27,7 +28,7 @@ from legalsat.units.windows import Window
 if TYPE_CHECKING:
     from legalsat.runtime import Kernel
 
-PLAN_VERSION = 5
+PLAN_VERSION = 6
 
 
 class InvalidPlan(LegalSatError, ValueError):
@@ -79,10 +80,18 @@ class Launch:
     Attributes:
         warps: warps of a block.
         programs: blocks of a persistent grid, 0 for one a tile.
+        grid: modes of which there are several tiles, and how many, in the order in which tiles are counted, fastest
+            first. By im2col the first mode of pixels stands for all.
     """
 
     warps: int
     programs: int
+    grid: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def tiles(self) -> int:
+        """Tiles that there are."""
+        return math.prod(count for _, count in self.grid)
 
 
 @dataclass(frozen=True, slots=True)

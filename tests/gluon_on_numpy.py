@@ -286,7 +286,7 @@ def run_on_numpy(
     store: Any = Pointer(target)
     if hasattr(module, "STORE_BLOCK"):
         store = Descriptor(target, module.STORE_EXTENT, module.STORE_STRIDE, module.STORE_BLOCK)
-    for program in range(scope.get("PROGRAMS", scope["TILES"])):
+    for program in range(scope["PROGRAMS"]):
         machine.program = program
         kernel(load, store)
         assert not machine.stores, "the kernel ends before its stores have read shared memory"

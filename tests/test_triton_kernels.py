@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import make_backend
 from triton.experimental.gluon import language as gl
 
+from legalsat.access import Access, Mode
+from legalsat.analyses.protocol.typestate import check
 from legalsat.backends.triton import (
     CompiledKernel,
     CopyKernel,
@@ -45,6 +47,11 @@ from legalsat.backends.triton.registers import (
     wavefronts,
 )
 from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.extract.check.check_ptx import check_ptx
+from legalsat.extract.kernels.movement_pipeline import movement_pipeline
+from legalsat.extract.search.schedule import launch as launch_of
+from legalsat.plan import Launch, SharedTile, View
+from legalsat.targets import target
 
 LANES = 32
 
@@ -63,6 +70,10 @@ def permute(
     pitch: tuple[int, ...] | None = None,
     target_pitch: tuple[int, ...] | None = None,
     way: str = "staged",
+    stages: int = 1,
+    warps: int = 4,
+    programs: int = 0,
+    staging: int = 1,
     **fields: Any,
 ) -> CopyKernel:
     """The kernel for `target = source.permute(order)`; `tile` in elements, in the source's order."""
@@ -91,7 +102,25 @@ def permute(
         "swizzle_source": 128,
     } | fields
     numbers.setdefault("swizzle_target", 0 if way == "plain" else numbers["swizzle_source"])
-    return CopyKernel(**numbers)
+    return CopyKernel(**numbers, **planned(numbers, stages, warps, programs, staging))
+
+
+def planned(numbers: dict[str, Any], stages: int, warps: int, programs: int, staging: int) -> dict[str, Any]:
+    """The program and the launch of a kernel of these numbers."""
+    bits, extent, tile = numbers["word_bits"], numbers["extent"], numbers["tile"]
+    strides = {side: tuple(d * bits for d in numbers[f"{side}_stride"]) for side in ("source", "target")}
+    access = Access(bits, tuple(map(Mode, extent, strides["source"], strides["target"], tile)), "tma")
+    views = []
+    for side in ("source", "target")[: 1 + (numbers["target_groups"] is not None)]:
+        groups = tuple(tuple(reversed(group)) for group in reversed(numbers[f"{side}_groups"]))
+        spans = (tuple(math.prod(words[m] for m in group) for group in groups) for words in (extent, tile))
+        views.append(View(side, groups, next(spans), tuple(strides[side][group[0]] for group in groups), next(spans)))
+    size = math.prod(tile) * bits // 8
+    shared = [SharedTile("source", bits, (), "none", 1, size, 128, stages, overlays=False)]
+    if len(views) > 1 and views[0].groups != views[1].groups:
+        shared.append(SharedTile("target", bits, (), "none", 1, size, 128, staging, overlays=not programs))
+    launch = Launch(warps, programs, launch_of(access, tuple(views), 1, target("h200")).grid)
+    return {"launch": launch, "program": movement_pipeline(access, tuple(views), tuple(shared), (), (), launch=launch)}
 
 
 SPECS = {
@@ -118,10 +147,8 @@ SPECS = {
     "outer modes 5d": permute((2, 3, 4, 5, 48), (3, 1, 0, 2, 4), 1, (1, 2, 2, 8, 32), way="direct", swizzle_source=32),
     # Through registers, 16 bits.
     "transpose": permute((136, 200), (1, 0), 2, (64, 64)),
-    "transpose ring": permute((200, 264), (1, 0), 2, (64, 64), stages=3, programs=2, band=2),
-    "transpose two stagings": permute(
-        (136, 328), (1, 0), 2, (128, 64), stages=2, programs=3, staging=2, band=3, warps=8
-    ),
+    "transpose ring": permute((200, 264), (1, 0), 2, (64, 64), stages=3, programs=2),
+    "transpose two stagings": permute((136, 328), (1, 0), 2, (128, 64), stages=2, programs=3, staging=2, warps=8),
     "transpose few tiles": permute((72, 72), (1, 0), 2, (64, 64), stages=4, programs=6),
     "transpose pitch": permute((72, 40), (1, 0), 2, (16, 64), pitch=(48, 1), target_pitch=(88, 1), swizzle_target=32),
     "transpose no swizzle": permute((72, 40), (1, 0), 2, (32, 32), swizzle_source=0, warps=1),
@@ -143,14 +170,14 @@ SPECS = {
     # Plain stores.
     "plain transpose": permute((72, 136), (1, 0), 2, (64, 64), target_pitch=(73, 1), way="plain"),
     "plain copy": permute((50, 72), (0, 1), 2, (32, 64), target_pitch=(73, 1), way="plain", stages=3, programs=2),
-    "plain band": permute((96, 64), (1, 0), 4, (32, 32), target_pitch=(97, 1), way="plain", band=2),
+    "plain words": permute((96, 64), (1, 0), 4, (32, 32), target_pitch=(97, 1), way="plain"),
     "plain bytes": permute((45, 80), (1, 0), 1, (32, 64), swizzle_source=64, way="plain", stages=2, programs=2),
     "plain 3d": permute((31, 5, 40), (2, 1, 0), 2, (32, 4, 32), swizzle_source=64, way="plain"),
     "plain double words": permute((33, 20), (1, 0), 8, (16, 16), way="plain"),
     "plain spread": permute((300,), (0,), 1, (128,), swizzle_source=0, target_pitch=(3,), way="plain"),
 }
 every_spec = pytest.mark.parametrize("name", SPECS)
-LARGE = permute((16384, 16384), (1, 0), 2, (64, 64), stages=3, programs=528, band=8)
+LARGE = permute((16384, 16384), (1, 0), 2, (64, 64), stages=3, programs=528)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -186,7 +213,7 @@ def test_compiles_to_the_copies_asked_for(name: str) -> None:
     result = compiled(kernel)
     maps = [m for m in (kernel.load_map, kernel.store_map) if m]
     assert result.boxes == tuple(m.box for m in maps)
-    starts = 1 + (max(kernel.stages - kernel.stages // 2, 1) if kernel.direct else kernel.stages)
+    starts = 2  # in the loop that loads ahead, and in the one that also stores
     for direction, tensor_map in zip(("load", "store"), maps, strict=False):
         # Triton deals the boxes of one tile out to the warps.
         boxes = math.prod(b // x for b, x in zip(tensor_map.block, tensor_map.box, strict=True))
@@ -194,11 +221,19 @@ def test_compiles_to_the_copies_asked_for(name: str) -> None:
         ranks = copies(result.ptx, direction)
         assert set(ranks) == {len(tensor_map.box)}
         assert len(ranks) % boxes == 0
-        assert len(ranks) <= boxes * (starts if direction == "load" else 1)
+        assert len(ranks) <= boxes * (starts if kernel.programs else 1)
     assert bool(copies(result.ptx, "store")) == (kernel.store_map is not None)
     assert set(re.findall(r"expect_tx\S* _, \[\S+\], (\d+);", result.ptx)) == {str(kernel.tile_bytes)}
     assert result.cubin[:4] == b"\x7fELF"
     assert result.shared_bytes <= kernel.shared_bytes
+
+
+@every_spec
+def test_what_is_printed_keeps_the_contract(name: str) -> None:
+    """The program for all numbers of tiles, and what Triton makes of its text."""
+    kernel = SPECS[name]
+    assert check(kernel.program, target("h200")).proven
+    assert check_ptx(compiled(kernel).ptx).proven
 
 
 @every_spec
@@ -255,7 +290,7 @@ def test_moves_every_word_to_its_place(name: str, tmp_path: Path) -> None:
 
 @st.composite
 def kernels(draw: st.DrawFn) -> CopyKernel:
-    """Small permutes of any rank, word size, ring and band."""
+    """Small permutes of any rank, word size and ring."""
     rank = draw(st.integers(2, 4))
     order = tuple(draw(st.permutations(range(rank))))
     element_bytes = draw(st.sampled_from([1, 2, 4, 8]))
@@ -276,8 +311,7 @@ def kernels(draw: st.DrawFn) -> CopyKernel:
         warps=1,
         programs=programs,
         stages=draw(st.integers(1, 4)) if programs else 1,
-        staging=draw(st.integers(1, 2)),
-        band=draw(st.integers(1, 3)),
+        staging=draw(st.integers(1, 2)) if programs else 1,
     )
 
 
@@ -409,7 +443,9 @@ def test_one_module_serves_hopper_and_blackwell() -> None:
 
 
 GOOD = permute((128, 128), (1, 0), 2, (64, 64))
+LONG = SimpleNamespace(**planned({**vars(GOOD)}, 30, 4, 132, 1))
 DIRECT = permute((128, 128), (0, 1), 2, (64, 64), way="direct")
+SMALL = permute((128, 128), (1, 0), 2, (16, 16), swizzle_source=32)
 WIDE = permute((128, 128), (1, 0), 8, (16, 16))
 REFUSED = [
     (GOOD, {"word_bits": 64}, "word_bits is 64; give 8, 16 or 32"),
@@ -425,10 +461,8 @@ REFUSED = [
     (GOOD, {"source": Operand((128, 32), (32, 1), 8)}, "source elements have 8 bytes, target elements 2"),
     (WIDE, {"source": Operand((128, 512), (512, 1), 2)}, "source has elements of 2 bytes, no multiple of the word's 4"),
     (GOOD, {"swizzle_source": 48}, "swizzle_source is 48 bytes; give 0, 32, 64 or 128"),
-    (GOOD, {"warps": 3}, "warps is 3; give 1, 2, 4, 8 or 16"),
-    (GOOD, {"stages": 2}, "stages is 2 with one CTA per tile"),
-    (GOOD, {"stages": 30, "programs": 132}, "need 254192 bytes of shared memory with their staging, more than 232448"),
-    (GOOD, {"staging": 3}, "staging is 3"),
+    (GOOD, {"launch": Launch(3, 0)}, "warps is 3; give 1, 2, 4, 8 or 16"),
+    (GOOD, {"program": LONG.program}, "need 254192 bytes of shared memory with their staging, more than 232448"),
     (GOOD, {"source_groups": ((0,), (0,))}, r"source_groups lists the modes \(0, 0\); list each of 0 to 1 once"),
     (GOOD, {"source_groups": [[0], [1]]}, "give a tuple of non-empty tuples"),
     (GOOD, {"source_groups": ((1,), (0,))}, r"source_stride\[0\] is 128 words; the innermost mode of a map has 1"),
@@ -437,7 +471,7 @@ REFUSED = [
     (GOOD, {"tile": (64, 4), "swizzle_source": 0}, "source tile has inner rows of 8 bytes; give at least 16"),
     (GOOD, {"tile": (64, 32)}, "source tile has inner rows of 64 bytes; give at least 128"),
     (GOOD, {"tile": (4, 64)}, "source tile has 4 inner rows; a swizzle of 128 bytes needs 8"),
-    (GOOD, {"tile": (16, 16), "swizzle_source": 32, "swizzle_target": 32, "warps": 16}, "tile has 256 words for 512"),
+    (SMALL, {"launch": Launch(16, 0)}, "tile has 256 words for 512"),
     (GOOD, {"tile": (512, 64)}, r"source tile spans \(512, 64\) words; give at most 256"),
     (DIRECT, {"swizzle_target": 64}, "both maps share one buffer, but swizzle 128 and 64 bytes"),
 ]  # fmt: skip

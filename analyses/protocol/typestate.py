@@ -266,6 +266,8 @@ def _guard(run: Run, actor: Actor, p: Process, step: Skip) -> bool | _Question:
 
 def _more(run: Run, actor: Actor, p: Process, trips: Trips, least: int) -> bool | _Question:
     """Return whether a loop has at least so many trips, at least one."""
+    if trips.most and least > trips.most:
+        return False
     if not trips.name:
         return trips.plus >= least
     needed = least - trips.plus

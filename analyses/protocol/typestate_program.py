@@ -358,13 +358,13 @@ class Machine:
         for program in self.programs:
             heads = [at for at in program.decides.get(symbol, ()) if at in program.ordinals]
             if heads:
-                found.add(tuple(program.trips[program.loop_at(at)].plus for at in heads))
+                found.add(tuple(program.trips[program.loop_at(at)] for at in heads))
         return len(found) <= 1 and self.shared_nests[symbol]
 
     def _ceiling(self, symbol: str) -> int:
         """Return a number from which on all comparisons with the symbol that begin anew are true."""
         steps = (program.steps[at] for program in self.programs for at in program.decides.get(symbol, ()))
-        return max((1 - step.trips.plus for step in steps if isinstance(step, Head | Skip)), default=0)
+        return max((max(1, s.trips.most) - s.trips.plus for s in steps if isinstance(s, Head | Skip)), default=0)
 
 
 def meeting(cta: int, name: str) -> tuple[int, str]:

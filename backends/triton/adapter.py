@@ -103,9 +103,8 @@ def _kernel(plan: Plan) -> CopyKernel:
         target_groups=_slowest_first(views["target"]) if "target" in views else None,
         swizzle_source=swizzles[0],
         swizzle_target=swizzles[-1] if plan.store == "tma" else 0,
-        stages=plan.pipeline.stages,
-        warps=plan.launch.warps,
-        programs=plan.launch.programs,
+        program=plan.pipeline,
+        launch=plan.launch,
         margins=_margins(plan),
     )
 

@@ -1,112 +1,70 @@
-"""Prints the functions of an emitted module that run on the GPU: where a tile lies, and the kernel's loop."""
+"""Prints the functions of an emitted module that run on the GPU: where a tile lies, and the operations of its program.
+
+A row of `ROWS` is what becomes of an operation; none chooses anything. Gluon itself adds what `ADDED` lists.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from textwrap import indent
+from typing import Any
 
 from legalsat.backends.triton.kernel import INT32_MAX, CopyKernel
 from legalsat.backends.triton.registers import exchanges_bytes
+from legalsat.errors import LegalSatError
+from legalsat.program.pipeline import (
+    FIRST,
+    Advance,
+    At,
+    Commit,
+    Corner,
+    Expect,
+    Fence,
+    Load,
+    Loop,
+    Operation,
+    Read,
+    Start,
+    Store,
+    Sync,
+    Trips,
+    Vectors,
+    Wait,
+    WaitGroup,
+    Write,
+    walk,
+)
+
+# What a compiled text does that the program does not say, and the reason.
+ADDED = {
+    "barriers": "Gluon has the block meet wherever threads use shared memory that others have used; where barriers "
+    "have just been started it always does, so that meeting is not printed a second time",
+    "one thread": "one thread of the block starts barriers, expects bytes, loads and stores; boxes of a tile are shared "
+    "out among the warps",
+    "groups": "every store by a tensor map is committed as a group of its own",
+}
 
 
-def tile_grid(kernel: CopyKernel) -> list[int]:
-    """Tiles along every mode, in joint order, where those along the target's innermost mode fill whole bands."""
-    grid = list(kernel.tiles)
-    banded = kernel.target_order[-1]
-    grid[banded] = -(-grid[banded] // _band(kernel)) * _band(kernel)
-    return grid
-
-
-def _band(kernel: CopyKernel) -> int:
-    return min(kernel.band, kernel.tiles[kernel.target_order[-1]])
-
-
-def _first(kernel: CopyKernel, mode: int) -> str:
-    """The expression of the tile's first index in `mode`."""
-    return f"first{mode}" if kernel.tiles[mode] > 1 else "0"
+STARTED = Fence("mbarrier_init")
 
 
 def corner_function(kernel: CopyKernel) -> str:
-    """The function from a tile's number to its first index in every mode that has more than one tile."""
-    grid, band, banded = tile_grid(kernel), _band(kernel), kernel.target_order[-1]
-    moving = [m for m in range(len(grid)) if kernel.tiles[m] > 1]
+    """The function from a tile's number to its numbers along every mode that has more than one tile."""
     lines = []
-    if band > 1:
-        lines += [f"in_band = tile % {band}", f"tile = tile // {band}"]
-        grid[banded] //= band
-    counted = [m for m in reversed(kernel.source_order) if grid[m] > 1]
-    for mode in counted:
-        if mode == counted[-1]:
-            lines.append(f"index{mode} = tile")
-        else:
-            lines += [f"index{mode} = tile % {grid[mode]}", f"tile = tile // {grid[mode]}"]
-    for mode in moving:
-        index = f"index{mode}" if mode in counted else "0"
-        if band > 1 and mode == banded:
-            index = f"({index} * {band} + in_band)" if mode in counted else "in_band"
-        lines.append(f"first{mode} = {index} * {kernel.tile[mode]}")
-    if not moving:
+    for mode, count in kernel.grid[:-1]:
+        lines += [f"index{mode} = tile % {count}", f"tile = tile // {count}"]
+    if not kernel.grid:
         return ""
-    note = f"; {band} tiles of mode {banded} come in a row" if band > 1 else ""
-    names = ", ".join(f"first{m}" for m in moving)
+    lines.append(f"index{kernel.grid[-1][0]} = tile")
     return (
-        '@gluon.jit\ndef corner(tile):\n    """First index of a tile in the modes '
-        f'{", ".join(map(str, moving))}{note}."""\n{indent(chr(10).join(lines), "    ")}\n    return {names}\n'
+        '@gluon.jit\ndef corner(tile):\n    """Number of a tile along the modes '
+        f'{", ".join(str(mode) for mode, _ in kernel.grid)}."""\n'
+        f"{indent(chr(10).join(lines), '    ')}\n    return {_indices(kernel)}\n"
     )
 
 
-def _place(kernel: CopyKernel, tile: str, indentation: str) -> str:
-    """The line that calls `corner`, if any mode moves."""
-    names = [f"first{m}" for m in range(len(kernel.tiles)) if kernel.tiles[m] > 1]
-    return f"{indentation}{', '.join(names)} = corner({tile})\n" if names else ""
-
-
-def _coordinate(kernel: CopyKernel, groups: Sequence[Sequence[int]], before: Sequence[int] = ()) -> str:
-    """The tile's first index in every dimension of a tensor map, which has `before` fewer words in front."""
-    parts = []
-    for group in groups:
-        scale = math.prod(kernel.extent[m] for m in group[1:])
-        first = _first(kernel, group[0])
-        part = first if scale == 1 or first == "0" else f"{first} * {scale}"
-        front = before[group[0]] if before else 0
-        parts.append((f"-{front}" if first == "0" else f"{part} - {front}") if front else part)
-    return f"[{', '.join(parts)}]"
-
-
-def _load(kernel: CopyKernel, tile: str, slot: str, indentation: str, predicate: str = "") -> str:
-    """Arm a barrier and start the load of one tile."""
-    condition = f", pred={predicate}" if predicate else ""
-    barrier, buffer = (f"full.index({slot})", f"buffers.index({slot})") if slot else ("full", "buffer")
-    text = _place(kernel, tile, "")
-    text += f"mbarrier.expect({barrier}, TILE_BYTES{condition})\n"
-    place = _coordinate(kernel, kernel.source_groups, kernel.before)
-    text += f"tma_load(source, {place}, {barrier}, {buffer}{condition})\n"
-    return indent(text, indentation)
-
-
-SINGLE_HEAD = """\
-    full = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
-    buffer = gl.allocate_shared_memory(source.dtype, source.block_shape, source.layout)
-    mbarrier.init(full, count=1)
-    fence_async_shared()
-"""
-
-RING_HEAD = """\
-    program = gl.program_id(0)
-    full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    buffers = gl.allocate_shared_memory(source.dtype, [STAGES] + source.block_shape, source.layout)
-    for slot in gl.static_range(STAGES):
-        mbarrier.init(full.index(slot), count=1)
-    fence_async_shared()
-"""
-
-RING_STEP = """\
-        slot += 1
-        if slot == STAGES:
-            slot = 0
-            phase = phase ^ 1
-"""
+def _indices(kernel: CopyKernel) -> str:
+    return ", ".join(f"index{mode}" for mode, _ in kernel.grid)
 
 
 def kernel_name(kernel: CopyKernel) -> str:
@@ -117,49 +75,166 @@ def kernel_name(kernel: CopyKernel) -> str:
 
 
 def kernel_function(kernel: CopyKernel) -> str:
-    """The text of the kernel function."""
-    if kernel.direct:
-        return _direct_kernel(kernel)
-    return _staged_kernel(kernel) if kernel.target_groups else _plain_kernel(kernel)
+    """The text of the kernel function.
+
+    Raises:
+        LegalSatError: an operation of the kernel's program has no row here.
+    """
+    text = _Text(kernel)
+    ops = kernel.body
+    printed = [op for i, op in enumerate(ops) if not (i and ops[i - 1] == STARTED and isinstance(op, Sync))]
+    body = "".join((*text.head(), *map(text.row, printed)))
+    return f"@gluon.jit\ndef {kernel_name(kernel)}(source, target):\n{indent(body, '    ')}"
 
 
-def _signature(kernel: CopyKernel) -> str:
-    return f"@gluon.jit\ndef {kernel_name(kernel)}(source, target):\n"
+class _Text:
+    """The names of a kernel function, whose variables follow cursors.
+
+    Of each there is the slot in rings of so many stages, the phase where it is waited for, and the tile that it is at.
+    """
+
+    def __init__(self, kernel: CopyKernel) -> None:
+        self.kernel = kernel
+        program = kernel.program
+        self.barriers = {ring.name for ring in program.barriers}
+        self.stages = {ring.name: ring.stages for ring in program.barriers}
+        self.stages |= {ring.name: ring.stages for ring in program.buffers}
+        self.slots: dict[str, set[int]] = {}  # by cursor: stages of its rings
+        self.phased: dict[str, int] = {}  # by cursor: stages of the ring that it is waited for in
+        for op in walk(kernel.body):
+            at = getattr(op, "at", FIRST)
+            if at.cursor:
+                stages = {self.stages[ring] for ring in (getattr(op, "barrier", ""), getattr(op, "buffer", "")) if ring}
+                self.slots.setdefault(at.cursor, set()).update(stages)
+                if isinstance(op, Wait):
+                    self.phased[at.cursor] = self.stages[op.barrier]
+
+    def row(self, op: Operation) -> str:
+        """The lines of an operation."""
+        if type(op) not in ROWS:
+            raise LegalSatError(f"triton prints no {type(op).__name__} of a movement's program")
+        return ROWS[type(op)](self, op)
+
+    def head(self) -> Iterator[str]:
+        """Yield lines that declare the rings and the cursors."""
+        kernel, program = self.kernel, self.kernel.program
+        yield f"{'program' if kernel.programs else 'tile'} = gl.program_id(0)\n"
+        for barrier in program.barriers:
+            shape = f"[{barrier.stages}, 1]" if barrier.stages > 1 else "[1]"
+            yield f"{barrier.name} = gl.allocate_shared_memory(gl.int64, {shape}, mbarrier.MBarrierLayout())\n"
+        for ring, side in zip(program.buffers, ("source", "target"), strict=False):
+            if ring.overlays:
+                seen = f"{side}.dtype, {side}.block_shape, {side}.layout"
+                yield f"{ring.name}s = reinterpret({ring.overlays[0]}s, {seen})\n"
+                continue
+            shape = f"[{ring.stages}] + {side}.block_shape" if ring.stages > 1 else f"{side}.block_shape"
+            yield f"{ring.name}s = gl.allocate_shared_memory({side}.dtype, {shape}, {side}.layout)\n"
+        for cursor, rings in self.slots.items():
+            yield f"{cursor}_tile = program\n"
+            yield from (f"{cursor}_of_{stages} = 0\n" for stages in sorted(rings - {1}))
+            yield f"{cursor}_phase = 0\n" if cursor in self.phased else ""
+        if any(isinstance(op, Vectors) for op in walk(kernel.body)):
+            yield _plain_offsets(kernel)
+
+    def item(self, ring: str, at: At) -> str:
+        """An item of a ring."""
+        name = ring if ring in self.barriers else f"{ring}s"
+        return f"{name}.index({at.cursor}_of_{self.stages[ring]})" if self.stages[ring] > 1 else name
+
+    def place(self, at: At) -> str:
+        """The line that says which tile an item holds."""
+        tile = f"{at.cursor}_tile" if at.cursor else "tile"
+        return f"{_indices(self.kernel)} = corner({tile})\n" if self.kernel.grid else ""
+
+    def corner(self, corner: Corner) -> str:
+        """Where a tile begins in a tensor map, slowest dimension first."""
+        parts = []
+        for along in reversed(corner):
+            found = " + ".join(f"index{mode} * {factor}" for mode, factor in along.terms)
+            sign = "-" if along.plus < 0 else "+"
+            parts.append(f"{found} {sign} {abs(along.plus)}" if found and along.plus else found or str(along.plus))
+        return f"[{', '.join(parts)}]"
+
+    def trips(self, trips: Trips) -> str:
+        """Tiles of the block, as a range of all tiles."""
+        count = self.kernel.programs
+        last = f"TILES - {-trips.plus * count}" if trips.plus else "TILES"
+        return f"range(program, {f'min({last}, program + {trips.most * count})' if trips.most else last}, {count})"
 
 
-def _direct_kernel(kernel: CopyKernel) -> str:
-    assert kernel.target_groups is not None
-    store = f"tma_store(target, {_coordinate(kernel, kernel.target_groups)}, "
-    if not kernel.programs:
-        return (
-            _signature(kernel)
-            + SINGLE_HEAD
-            + _load(kernel, "gl.program_id(0)", "", "    ")
-            + "    mbarrier.wait(full, 0)\n"
-            + f"    {store}buffer)\n"
-            + "    tma.store_wait(0)\n"
-        )
-    behind = kernel.stages // 2
-    return (
-        _signature(kernel)
-        + RING_HEAD
-        + f"    # {behind} stores stay in flight, so {kernel.stages - behind} loads run ahead.\n"
-        + f"    for stage in gl.static_range(STAGES - {behind}):\n"
-        + "        tile = program + stage * PROGRAMS\n"
-        + _load(kernel, "tile", "stage", "        ", "tile < TILES")
-        + f"    slot = 0\n    phase = 0\n    refill = {(kernel.stages - behind) % kernel.stages}\n"
-        + "    for tile in range(program, TILES, PROGRAMS):\n"
-        + "        mbarrier.wait(full.index(slot), phase)\n"
-        + _place(kernel, "tile", "        ")
-        + f"        {store}buffers.index(slot))\n"
-        + f"        # The store issued {behind} tiles ago has read its buffer, which takes the next load.\n"
-        + f"        tma.store_wait({behind})\n"
-        + f"        ahead = tile + (STAGES - {behind}) * PROGRAMS\n"
-        + _load(kernel, "ahead", "refill", "        ", "ahead < TILES")
-        + "        refill += 1\n        if refill == STAGES:\n            refill = 0\n"
-        + RING_STEP
-        + "    tma.store_wait(0)\n"
-    )
+def _start(text: _Text, op: Start) -> str:
+    stages = text.stages[op.barrier]
+    if stages == 1:
+        return f"mbarrier.init({op.barrier}, count=1)\n"
+    return f"for slot in gl.static_range({stages}):\n    mbarrier.init({op.barrier}.index(slot), count=1)\n"
+
+
+def _wait(text: _Text, op: Wait) -> str:
+    phase = f"{op.at.cursor}_phase" if op.at.cursor else "0"
+    return f"mbarrier.wait({text.item(op.barrier, op.at)}, {phase})\n"
+
+
+def _expect(text: _Text, op: Expect) -> str:
+    return f"mbarrier.expect({text.item(op.barrier, op.at)}, {op.bytes})\n"
+
+
+def _load(text: _Text, op: Load) -> str:
+    barrier, buffer = text.item(op.barrier, op.at), text.item(op.buffer, op.at)
+    return f"{text.place(op.at)}tma_load(source, {text.corner(op.corner)}, {barrier}, {buffer})\n"
+
+
+def _store(text: _Text, op: Store) -> str:
+    return f"{text.place(op.at)}tma_store(target, {text.corner(op.corner)}, {text.item(op.buffer, op.at)})\n"
+
+
+def _read(text: _Text, op: Read) -> str:
+    kernel, view = text.kernel, text.item(op.buffer, op.at)
+    if kernel.target_groups is None:
+        return f"words = {view}.load(LOAD_REGISTERS)\n" + _scattered(kernel)
+    if exchanges_bytes(kernel):
+        view = f"reinterpret({view}, gl.int16, LOAD_PAIRS, LOAD_PAIR_LAYOUT)"
+    return f"words = {view}.load(REGISTERS)\n" + _reordered(kernel)
+
+
+def _write(text: _Text, op: Write) -> str:
+    view = text.item(op.buffer, op.at)
+    if exchanges_bytes(text.kernel):
+        view = f"reinterpret({view}, gl.int16, STORE_PAIRS, STORE_PAIR_LAYOUT)"
+    return f"{view}.store(words)\n"
+
+
+def _advance(text: _Text, op: Advance) -> str:
+    lines = [f"{op.cursor}_tile += {text.kernel.programs}"]
+    for stages in sorted(text.slots[op.cursor]):
+        slot = f"{op.cursor}_of_{stages}"
+        flip = [f"{op.cursor}_phase = {op.cursor}_phase ^ 1"] if text.phased.get(op.cursor) == stages else []
+        if stages > 1:
+            lines += [f"{slot} += 1", f"if {slot} == {stages}:", f"    {slot} = 0", *(f"    {line}" for line in flip)]
+        else:
+            lines += flip
+    return "".join(line + "\n" for line in lines)
+
+
+def _loop(text: _Text, op: Loop) -> str:
+    return f"for turn in {text.trips(op.trips)}:\n" + indent("".join(map(text.row, op.body)), "    ")
+
+
+ROWS: dict[type, Callable[[_Text, Any], str]] = {
+    Start: _start,
+    Wait: _wait,
+    Expect: _expect,
+    Load: _load,
+    Store: _store,
+    Commit: lambda text, op: "",  # ADDED, groups
+    WaitGroup: lambda text, op: f"tma.store_wait({op.pending})\n",
+    Read: _read,
+    Write: _write,
+    Vectors: lambda text, op: text.place(op.at) + _plain_store(text.kernel),
+    Fence: lambda text, op: "fence_async_shared()\n",
+    Sync: lambda text, op: "cta_barrier()\n",
+    Advance: _advance,
+    Loop: _loop,
+}
 
 
 def _reordered(kernel: CopyKernel) -> str:
@@ -201,121 +276,28 @@ def _exchanged(kernel: CopyKernel) -> str:
     )
 
 
-def _staged_kernel(kernel: CopyKernel) -> str:
-    assert kernel.target_groups is not None
-    pairs = exchanges_bytes(kernel)
-    store = f"tma_store(target, {_coordinate(kernel, kernel.target_groups)}, staging)\n"
-    if not kernel.programs:
-        view = "reinterpret(buffer, gl.int16, LOAD_PAIRS, LOAD_PAIR_LAYOUT)" if pairs else "buffer"
-        text = f"words = {view}.load(REGISTERS)\n" + _reordered(kernel)
-        text += "# All threads have read the buffer, which now takes the tile in the target's order.\n"
-        text += "cta_barrier()\n"
-        text += "staging = reinterpret(buffer, target.dtype, target.block_shape, target.layout)\n"
-        text += _staging_store(pairs)
-        return (
-            _signature(kernel)
-            + SINGLE_HEAD
-            + _load(kernel, "gl.program_id(0)", "", "    ")
-            + "    mbarrier.wait(full, 0)\n"
-            + indent(text + store + "tma.store_wait(0)\n", "    ")
-        )
-    view = "buffers.index(slot)"
-    if pairs:
-        view = f"reinterpret({view}, gl.int16, LOAD_PAIRS, LOAD_PAIR_LAYOUT)"
-    double = kernel.staging == 2
-    text = "mbarrier.wait(full.index(slot), phase)\n"
-    text += f"words = {view}.load(REGISTERS)\n" + _reordered(kernel)
-    text += f"tma.store_wait({kernel.staging - 1})\n"
-    text += "# The copy engine has read the staging buffer, and all threads know it.\n"
-    text += "cta_barrier()\n"
-    if double:
-        text += "staging = stagings.index(turn)\n"
-    text += _staging_store(pairs)
-    text += _place(kernel, "tile", "") + store
-    text += "# The barrier above also proves that all threads have read this slot, so it takes the next load.\n"
-    text += "ahead = tile + STAGES * PROGRAMS\n"
-    text += _load(kernel, "ahead", "slot", "", "ahead < TILES")
-    text += "turn = turn ^ 1\n" if double else ""
-    shape = "[2] + target.block_shape" if double else "target.block_shape"
-    return (
-        _signature(kernel)
-        + RING_HEAD
-        + f"    staging{'s' if double else ''} = gl.allocate_shared_memory(target.dtype, {shape}, target.layout)\n"
-        + _ring_start(kernel)
-        + ("    turn = 0\n" if double else "")
-        + "    for tile in range(program, TILES, PROGRAMS):\n"
-        + indent(text, "        ")
-        + RING_STEP
-        + "    tma.store_wait(0)\n"
-    )
-
-
-def _ring_start(kernel: CopyKernel) -> str:
-    return (
-        "    for slot in gl.static_range(STAGES):\n"
-        "        tile = program + slot * PROGRAMS\n"
-        + _load(kernel, "tile", "slot", "        ", "tile < TILES")
-        + "    slot = 0\n    phase = 0\n"
-    )
-
-
-def _staging_store(pairs: bool) -> str:
-    view = "reinterpret(staging, gl.int16, STORE_PAIRS, STORE_PAIR_LAYOUT)" if pairs else "staging"
-    return (
-        f"{view}.store(words)\n"
-        "# Threads wrote the buffer, the copy engine reads it: first every thread's fence, then a CTA barrier.\n"
-        "fence_async_shared()\n"
-        "cta_barrier()\n"
-    )
-
-
 def plain_modes(kernel: CopyKernel) -> list[int]:
     """The modes along which a tile has more than one word, slowest in the target first."""
     return [m for m in kernel.target_order if kernel.tile[m] > 1]
 
 
-def _plain_kernel(kernel: CopyKernel) -> str:
-    modes = plain_modes(kernel)
-    source = kernel.source_order
+def _scattered(kernel: CopyKernel) -> str:
+    """Lines that bring the words of one tile into the registers from which threads store them."""
+    modes, source = plain_modes(kernel), kernel.source_order
     joint = [kernel.tile[m] for m in source]
-    word = "words = {view}.load(LOAD_REGISTERS)\n"
-    if joint != list(kernel.load_map.block):
-        word += f"words = words.reshape({joint})\n"
-    if source != kernel.target_order:
-        word += f"words = words.permute({[source.index(m) for m in kernel.target_order]})\n"
-    if len(modes) != len(source):
-        word += f"words = words.reshape({[kernel.tile[m] for m in modes]})\n"
-    word += "words = gl.convert_layout(words, STORE_REGISTERS)\n"
-    store = _plain_store(kernel, modes)
-    if not kernel.programs:
-        return (
-            _signature(kernel)
-            + _plain_offsets(kernel, modes)
-            + SINGLE_HEAD
-            + _load(kernel, "gl.program_id(0)", "", "    ")
-            + "    mbarrier.wait(full, 0)\n"
-            + indent(word.format(view="buffer") + store, "    ")
-        )
-    text = "mbarrier.wait(full.index(slot), phase)\n" + word.format(view="buffers.index(slot)")
-    text += _place(kernel, "tile", "") + store
-    text += "# All threads have read this slot before it takes the next load.\n"
-    text += "cta_barrier()\n"
-    text += "ahead = tile + STAGES * PROGRAMS\n"
-    text += _load(kernel, "ahead", "slot", "", "ahead < TILES")
-    return (
-        _signature(kernel)
-        + _plain_offsets(kernel, modes)
-        + RING_HEAD
-        + _ring_start(kernel)
-        + "    for tile in range(program, TILES, PROGRAMS):\n"
-        + indent(text, "        ")
-        + RING_STEP
-    )
-
-
-def _plain_offsets(kernel: CopyKernel, modes: Sequence[int]) -> str:
-    """Lines that number a tile's words along each mode and give their offsets from the tile's first word."""
     text = ""
+    if joint != list(kernel.load_map.block):
+        text += f"words = words.reshape({joint})\n"
+    if source != kernel.target_order:
+        text += f"words = words.permute({[source.index(m) for m in kernel.target_order]})\n"
+    if len(modes) != len(source):
+        text += f"words = words.reshape({[kernel.tile[m] for m in modes]})\n"
+    return text + "words = gl.convert_layout(words, STORE_REGISTERS)\n"
+
+
+def _plain_offsets(kernel: CopyKernel) -> str:
+    """Lines that number a tile's words along each mode and give their offsets from the tile's first word."""
+    text, modes = "", plain_modes(kernel)
     for axis, mode in enumerate(modes):
         layout = "STORE_REGISTERS"
         for other in reversed(range(len(modes))):
@@ -323,29 +305,26 @@ def _plain_offsets(kernel: CopyKernel, modes: Sequence[int]) -> str:
                 layout = f"gl.SliceLayout({other}, {layout})"
         index = ", ".join(":" if other == axis else "None" for other in range(len(modes)))
         spread = f"[{index}]" if len(modes) > 1 else ""
-        text += f"    word{mode} = gl.arange(0, {kernel.tile[mode]}, layout={layout}){spread}\n"
+        text += f"word{mode} = gl.arange(0, {kernel.tile[mode]}, layout={layout}){spread}\n"
     wide = ".to(gl.int64)" if sum((kernel.tile[m] - 1) * kernel.target_stride[m] for m in modes) > INT32_MAX else ""
-    terms = [
-        f"word{m}{wide} * {kernel.target_stride[m]}" if kernel.target_stride[m] != 1 else f"word{m}" for m in modes
-    ]
-    return text + f"    offset = {' + '.join(terms)}\n"
+    return text + f"offset = {_times([f'word{m}{wide}' for m in modes], [kernel.target_stride[m] for m in modes])}\n"
 
 
-def _plain_store(kernel: CopyKernel, modes: Sequence[int]) -> str:
+def _plain_store(kernel: CopyKernel) -> str:
     """Lines that store one tile's words, those outside the tensor masked off."""
     far = sum((n - 1) * d for n, d in zip(kernel.extent, kernel.target_stride, strict=True)) > INT32_MAX
-    wide = ".to(gl.int64)" if far else ""
-    moving = [m for m in range(len(kernel.tiles)) if kernel.tiles[m] > 1]
-    terms = [f"first{m}{wide} * {kernel.target_stride[m]}" for m in moving]
-    base = f"target + ({' + '.join(terms)})" if terms else "target"
+    wide, moving = ".to(gl.int64)" if far else "", [mode for mode, _ in kernel.grid]
+    steps = [kernel.tile[m] * kernel.target_stride[m] for m in moving]
+    base = f"target + ({_times([f'index{m}{wide}' for m in moving], steps)})" if moving else "target"
     masks = []
-    for m in modes:
+    for m in plain_modes(kernel):
         if kernel.extent[m] % kernel.tile[m]:
-            first = f" - {_first(kernel, m)}" if kernel.tiles[m] > 1 else ""
+            first = f" - index{m} * {kernel.tile[m]}" if m in moving else ""
             masks.append(f"(word{m} < {kernel.extent[m]}{first})")
-    # A band that overhangs the grid starts tiles beyond the tensor.
-    banded = kernel.target_order[-1]
-    if tile_grid(kernel)[banded] != kernel.tiles[banded] and not kernel.extent[banded] % kernel.tile[banded]:
-        masks.append(f"(first{banded} < {kernel.extent[banded]})")
-    mask = f", mask={' & '.join(masks)}" if masks else ""
-    return f"gl.store({base} + offset, words{mask})\n"
+    inside = f"inside = {' & '.join(masks)}\n" if masks else ""
+    return inside + f"gl.store({base} + offset, words{', mask=inside' if masks else ''})\n"
+
+
+def _times(names: Sequence[str], factors: Sequence[int]) -> str:
+    terms = (name if n == 1 else f"{name} * {n}" for name, n in zip(names, factors, strict=True))
+    return " + ".join(terms)

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from legalsat.backends.triton.tiled import Tiled
 from legalsat.checks import integer, integers
 from legalsat.errors import InvalidInput
+from legalsat.plan import Launch
 from legalsat.printable import shown
+from legalsat.program.pipeline import Operation, Pipeline
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, MAX_RANK
 from legalsat.view.margins import Margin
 
@@ -79,11 +81,8 @@ class CopyKernel(Tiled):
             that no tensor map can describe. Equal to `source_groups`, no register is touched.
         swizzle_source: span in bytes of the load's shared swizzle: 0, 32, 64 or 128.
         swizzle_target: likewise for the store's staging buffer; not used without `target_groups`.
-        stages: load buffers in the ring.
-        warps: warps of one CTA.
-        programs: CTAs of a persistent grid; 0 for one CTA per tile, which then has one stage.
-        staging: store buffers of a persistent kernel that goes through registers, 1 or 2.
-        band: tiles of the target's innermost mode visited in a row, so that both tensors are walked in blocks.
+        program: what a CTA does, which `emit` prints.
+        launch: warps of one CTA; CTAs of a persistent grid, or 0 for one CTA per tile; in what order tiles are counted.
         margins: which words of every joint mode the source has, where it has not all of them; around these the copy
             engine fills in zeros.
 
@@ -101,12 +100,9 @@ class CopyKernel(Tiled):
     source_groups: tuple[tuple[int, ...], ...]
     target_groups: tuple[tuple[int, ...], ...] | None
     swizzle_source: int
+    program: Pipeline
+    launch: Launch
     swizzle_target: int = 0
-    stages: int = 1
-    warps: int = 4
-    programs: int = 0
-    staging: int = 1
-    band: int = 1
     margins: tuple[Margin, ...] = ()
 
     def __post_init__(self) -> None:
@@ -123,6 +119,26 @@ class CopyKernel(Tiled):
     def word_bytes(self) -> int:
         """Bytes of one word."""
         return self.word_bits // 8
+
+    @property
+    def body(self) -> tuple[Operation, ...]:
+        """The operations of a CTA."""
+        return self.program.roles[0].body
+
+    @property
+    def warps(self) -> int:
+        """Warps of one CTA."""
+        return self.launch.warps
+
+    @property
+    def programs(self) -> int:
+        """CTAs of a persistent grid; 0 for one CTA per tile."""
+        return self.launch.programs
+
+    @property
+    def grid(self) -> tuple[tuple[int, int], ...]:
+        """Modes of several tiles, and how many, fastest first."""
+        return self.launch.grid
 
     @property
     def direct(self) -> bool:
@@ -165,9 +181,10 @@ class CopyKernel(Tiled):
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of one CTA in bytes at most: ring, staging, barriers, and what a plain store reorders in."""
-        staged = self.staging if self.programs and not self.direct else 0  # one tile a CTA is staged where it came in
-        return (self.stages + staged) * self.tile_bytes + 8 * self.stages
+        """Shared memory of one CTA in bytes at most: its buffers and barriers, and what a plain store reorders in."""
+        buffers = sum(ring.stages * ring.bytes for ring in self.program.buffers if not ring.overlays)
+        reordered = self.tile_bytes if self.target_groups is None and self.programs else 0
+        return buffers + reordered + 8 * self.program.stages
 
     def _map(
         self, groups: Sequence[Sequence[int]], extent: Sequence[int], stride: Sequence[int], swizzle: int
@@ -204,14 +221,9 @@ def _check_numbers(kernel: CopyKernel) -> None:
     for name in ("swizzle_source", "swizzle_target"):
         if integer(getattr(kernel, name), name) not in SWIZZLES:
             raise InvalidInput(f"{name} is {getattr(kernel, name)} bytes; give 0, 32, 64 or 128")
-    integer(kernel.stages, "stages", low=1, high=64)
     if integer(kernel.warps, "warps", low=1) not in {1, 2, 4, 8, 16}:
         raise InvalidInput(f"warps is {kernel.warps}; give 1, 2, 4, 8 or 16")
     integer(kernel.programs, "programs", low=0, high=INT32_MAX)
-    integer(kernel.staging, "staging", low=1, high=2)
-    integer(kernel.band, "band", low=1, high=INT32_MAX)
-    if kernel.programs == 0 and kernel.stages != 1:
-        raise InvalidInput(f"stages is {kernel.stages} with one CTA per tile; give 1 stage, or a number of programs")
 
 
 def _check_operands(kernel: CopyKernel) -> None:
@@ -319,16 +331,14 @@ def _check_store(kernel: CopyKernel) -> None:
 
 
 def _check_resources(kernel: CopyKernel) -> None:
-    if math.prod(kernel.tiles) * kernel.band > INT32_MAX:
-        raise InvalidInput(
-            f"{math.prod(kernel.tiles)} tiles in bands of {kernel.band} overflow 32 bits; widen the tile"
-        )
+    if kernel.launch.tiles > INT32_MAX:
+        raise InvalidInput(f"{kernel.launch.tiles} tiles overflow 32 bits; widen the tile")
     if not kernel.direct and kernel.tile_words < 32 * kernel.warps:
         raise InvalidInput(
             f"tile has {kernel.tile_words} words for {32 * kernel.warps} threads; widen it or give fewer warps"
         )
     if kernel.shared_bytes > SHARED_LIMIT:
         raise InvalidInput(
-            f"{kernel.stages} stages of {kernel.tile_bytes} bytes need {kernel.shared_bytes} bytes of shared memory "
-            f"with their staging, more than {SHARED_LIMIT}; shrink the tile or give fewer stages"
+            f"{kernel.program.stages} stages of {kernel.tile_bytes} bytes need {kernel.shared_bytes} bytes of shared "
+            f"memory with their staging, more than {SHARED_LIMIT}; shrink the tile or give fewer stages"
         )

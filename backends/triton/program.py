@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from legalsat.backends.triton.adapter import emit_triton, kernel_of, vector_kernel_of
-from legalsat.backends.triton.body import kernel_name, tile_grid
+from legalsat.backends.triton.body import kernel_name
 from legalsat.backends.triton.compile import load_module
 from legalsat.backends.triton.kernel import CopyKernel, TensorMapShape
 from legalsat.backends.triton.threads import KERNEL
@@ -62,7 +62,7 @@ def program_of(plan: Plan) -> Program:
     else:
         kernel = kernel_of(plan)
         entry, aligned = kernel_name(kernel), [GRANULE_BYTES] * 2
-        programs = kernel.programs or math.prod(tile_grid(kernel))
+        programs = kernel.programs or kernel.launch.tiles
         arguments, signature = _by_maps(kernel, plan.tensor_maps)
     return Program(
         subject=str(operator),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from legalsat.backends.triton.kernel import CopyKernel, TensorMapShape
+from legalsat.program.pipeline import Vectors, walk
 
 LANE_BITS = 5
 BANK_BITS = range(2, 7)
@@ -189,7 +190,7 @@ def staged_layout(kernel: CopyKernel) -> RegisterLayout:
 def plain_layouts(kernel: CopyKernel) -> tuple[RegisterLayout, RegisterLayout]:
     """How a tile for a plain store is read from the load buffer, and how it is written to the target."""
     source, target = _orders(kernel)
-    store = coalesced_layout(target, kernel.warps, _plain_vector(kernel))
+    store = coalesced_layout(target, kernel.warps, _vector_words(kernel))
     if source == target:
         return store, store
     addresses = shared_addresses(kernel, kernel.source_order, kernel.load_map, kernel.swizzle_source)
@@ -209,10 +210,6 @@ def _pair_layout(kernel: CopyKernel) -> RegisterLayout | None:
     return RegisterLayout((layout.registers[0], target[0], *layout.registers[1:]), layout.lanes, layout.warps)
 
 
-def _plain_vector(kernel: CopyKernel) -> int:
-    """Words that one plain store can write: all strides and the innermost extent must be multiples of them."""
-    inner = kernel.target_order[-1]
-    if kernel.target_stride[inner] != 1:
-        return 1
-    others = [kernel.target_stride[m] for m in kernel.target_order[:-1] if kernel.extent[m] > 1]
-    return math.gcd(16 // kernel.word_bytes, kernel.extent[inner], kernel.tile[inner], *others)
+def _vector_words(kernel: CopyKernel) -> int:
+    """Words that the program's stores move at a time."""
+    return next(op.bytes for op in walk(kernel.body) if isinstance(op, Vectors)) // kernel.word_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from legalsat.backends.triton.body import corner_function, kernel_function, kernel_name, plain_modes, tile_grid
+from legalsat.backends.triton.body import corner_function, kernel_function, kernel_name, plain_modes
 from legalsat.backends.triton.kernel import CopyKernel, Operand, TensorMapShape
 from legalsat.backends.triton.registers import Bit, RegisterLayout, exchanges_bytes, plain_layouts, staged_layout
 
@@ -101,8 +101,8 @@ def _docstring(kernel: CopyKernel) -> str:
         f'"""{copied(kernel.source, kernel.target)} on Hopper\'s copy engine.',
         "",
         way,
-        f"{math.prod(kernel.tiles)} tiles of {kernel.tile_bytes} bytes, {launch} of {kernel.warps} warps, load buffers "
-        f"per CTA: {kernel.stages}.",
+        f"{kernel.launch.tiles} tiles of {kernel.tile_bytes} bytes, {launch} of {kernel.warps} warps, load buffers per "
+        f"CTA: {kernel.program.stages}.",
         _map_line("Load", kernel.load_map, kernel.swizzle_source),
         _map_line("Store", kernel.store_map, kernel.swizzle_target),
         "",
@@ -150,10 +150,8 @@ def _constants(kernel: CopyKernel) -> str:
     text += _map_constants("LOAD", kernel.load_map, kernel.swizzle_source, kernel.word_bits)
     if kernel.store_map:
         text += _map_constants("STORE", kernel.store_map, kernel.swizzle_target, kernel.word_bits)
-    text += f"\nWARPS = {kernel.warps}\nTILES = gl.constexpr({math.prod(tile_grid(kernel))})\n"
-    text += f"TILE_BYTES = gl.constexpr({kernel.tile_bytes})\n"
-    if kernel.programs:
-        text += f"PROGRAMS = gl.constexpr({kernel.programs})\nSTAGES = gl.constexpr({kernel.stages})\n"
+    text += f"\nWARPS = {kernel.warps}\nTILES = gl.constexpr({kernel.launch.tiles})\n"
+    text += f"PROGRAMS = {kernel.programs or kernel.launch.tiles}\n"
     return text + _register_constants(kernel)
 
 
@@ -227,7 +225,6 @@ def _run(kernel: CopyKernel) -> str:
         if kernel.store_map
         else "target_words"
     )
-    grid = "PROGRAMS.value" if kernel.programs else "TILES.value"
     return f'''\
 def run(source, target=None):
     """Copy `source` into `target`, a new tensor if none is given, on the current stream; return the target.
@@ -250,6 +247,6 @@ def run(source, target=None):
     load = TensorDescriptor(source_words, LOAD_EXTENT, LOAD_STRIDE, LOAD_BLOCK, LOAD_LAYOUT)
     store = {store}
     with torch.cuda.device(source.device):
-        {kernel_name(kernel)}[({grid},)](load, store, num_warps=WARPS)
+        {kernel_name(kernel)}[(PROGRAMS,)](load, store, num_warps=WARPS)
     return target
 '''

@@ -114,8 +114,6 @@ def _strides(shape: list[int], granule: int) -> list[int]:
 def prepare(folder: Path, count: int = COUNT, pads: int = PADS) -> None:
     """Plan random movements and paddings for an H200, so many of each; write their kernels, and transposes to time."""
     import legalsat as ls  # noqa: PLC0415
-    from legalsat.backends.triton import emit  # noqa: PLC0415
-    from legalsat.backends.triton.adapter import kernel_of  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)
     entries: list[dict[str, Any]] = []
@@ -138,10 +136,21 @@ def prepare(folder: Path, count: int = COUNT, pads: int = PADS) -> None:
     timed = ls.synthesize(ls.Transpose(ls.Tensor((TIMED, TIMED), "bf16")), "h200")
     (folder / "transpose.py").write_text(timed.emit("triton"))
     for name, changes in RINGS.items():
-        (folder / f"{name}.py").write_text(emit(replace(kernel_of(timed), **changes)))
+        (folder / f"{name}.py").write_text(in_a_ring(timed, **changes).emit("triton"))
     manifest = {"seed": SEED, "drawn": drawn, "refused": refused, "plans": entries, "transpose": _describe(timed)}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
     print(f"{len(entries)} plans of {drawn} drawn; refused: {refused}")
+
+
+def in_a_ring(plan: Any, programs: int, stages: int, staging: int = 1) -> Any:
+    """Return a plan of a turned tile with a persistent grid, that many buffers loaded ahead, and these stored from."""
+    from legalsat.extract.kernels.movement_pipeline import movement_pipeline  # noqa: PLC0415
+
+    source, target = plan.shared
+    shared = (replace(source, stages=stages), replace(target, stages=staging, overlays=False))
+    launch = replace(plan.launch, programs=programs)
+    program = movement_pipeline(plan.access, plan.views, shared, plan.copies, plan.phases, launch=launch)
+    return replace(plan, shared=shared, launch=launch, pipeline=program)
 
 
 def _padding(rng: random.Random) -> tuple[Any, dict[str, int]]:

@@ -68,9 +68,11 @@ def recheck(plan: Plan) -> None:
     check(plan, load, store)
     _check_budget(plan)
     stages = plan.pipeline.stages
-    if plan.launch != launch(question.walked, plan.views, stages, plan.target):
+    if plan.launch != launch(plan.access, plan.views, stages, plan.target):
         raise InvalidPlan(f"launch {plan.launch} is not that of the plan's tiles and stages; synthesise the plan again")
-    if stages < 1 or plan.pipeline != movement_pipeline(plan.access.by, plan.views, plan.shared, plan.launch):
+    if stages < 1 or plan.pipeline != movement_pipeline(
+        plan.access, plan.views, plan.shared, plan.copies, plan.phases, launch=plan.launch
+    ):
         raise InvalidPlan("steps or barriers are not those of the plan's buffers and maps; synthesise the plan again")
     require_contract(plan.pipeline, plan.target)
 

@@ -1,20 +1,25 @@
-"""Builds the pipeline of a movement: a tile in, perhaps turned, and out; or a ring of tiles."""
+"""Builds the pipeline of a movement: a tile in, perhaps turned, and out; or a ring of tiles. Backends print that."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
+from legalsat.access import Access
 from legalsat.extract.search.views import turned
-from legalsat.plan import Launch, SharedTile, View
+from legalsat.plan import Launch, Phase, SharedTile, VectorCopy, View
 from legalsat.program.pipeline import (
     FIRST,
     Advance,
+    Affine,
     At,
     BarrierRing,
     BufferRing,
     Commit,
     CopyIn,
+    Corner,
     Expect,
     Fence,
-    Guard,
     Load,
     Loop,
     Operation,
@@ -25,94 +30,162 @@ from legalsat.program.pipeline import (
     Store,
     Sync,
     Trips,
+    Vectors,
     Wait,
     WaitGroup,
     Write,
 )
 from legalsat.rules.movement import COPY_ENGINE
+from legalsat.rules.windows import COLUMNS
+from legalsat.targets import GRANULE_BYTES
 
 FULL, TILES, MEET = "full", "tiles", Sync("block")
 LOADED, DONE = "loaded", "done"
+SOURCE, TARGET = "source", "target"
+_GRANULE = 8 * GRANULE_BYTES
+
+Body = tuple[Operation, ...]
 
 
-def movement_pipeline(means: str, views: tuple[View, ...], shared: tuple[SharedTile, ...], launch: Launch) -> Pipeline:
-    """Return what a block does: one tile, or with a ring a tile a turn while others load.
+def movement_pipeline(
+    access: Access,
+    views: tuple[View, ...],
+    shared: tuple[SharedTile, ...],
+    copies: tuple[VectorCopy, ...],
+    phases: tuple[Phase, ...],
+    *,
+    launch: Launch,
+) -> Pipeline:
+    """Return what a block does: one tile, or in a persistent grid a tile a turn while others load.
 
     Args:
-        means: how tiles arrive, one of `legalsat.access.MEANS`.
+        access: what is moved, and by which of `legalsat.access.MEANS`.
         views: of the load, and of the store where the copy engine does that.
         shared: the buffers of a block; none where a tile stays in registers.
+        copies: what is moved without tensor maps.
+        phases: where a load takes several maps.
         launch: of the kernel.
     """
-    if not shared:  # from global memory to registers and back
-        return Pipeline((), (), (Role("block", launch.warps, ()),))
-    source, stages = shared[0], shared[0].stages
-    engine = means in COPY_ENGINE
-    barriers = (BarrierRing(FULL, stages, 1, source.bytes),) if engine else ()
-    buffers = [BufferRing(source.name, stages, source.bytes)]
-    buffers += [BufferRing(b.name, b.stages, b.bytes, (source.name,) if b.overlays else ()) for b in shared[1:]]
-    start = (Start(FULL), Fence("mbarrier_init"), MEET) if engine else ()
-    tile = _one if stages == 1 else _ring
-    body = (*start, *tile(means, views, shared))
-    return Pipeline(barriers, tuple(buffers), (Role("block", launch.warps, body),))
+    return _Program(access, views, shared, copies, phases, launch).pipeline()
 
 
-def _load(means: str, source: SharedTile, at: At) -> tuple[Operation, ...]:
-    """Start to bring a tile."""
-    if means in COPY_ENGINE:
-        return Expect(FULL, at, source.bytes), Load(source.name, at, FULL, source.bytes)
-    if means == "cp.async":
-        return CopyIn(source.name, at, source.bytes), Commit("cp.async")
-    return (Write(source.name, at),)
+@dataclass(frozen=True)
+class _Program:
+    access: Access
+    views: tuple[View, ...]
+    shared: tuple[SharedTile, ...]
+    copies: tuple[VectorCopy, ...]
+    phases: tuple[Phase, ...]
+    launch: Launch
 
+    @property
+    def engine(self) -> bool:
+        """Whether the copy engine loads."""
+        return self.access.by in COPY_ENGINE
 
-def _ready(means: str, at: At, ahead: int) -> tuple[Operation, ...]:
-    """Wait until a tile is there, `ahead` younger ones perhaps not."""
-    if means in COPY_ENGINE:
-        return (Wait(FULL, at),)
-    return (WaitGroup("cp.async", ahead), MEET) if means == "cp.async" else (MEET,)
+    @property
+    def direct(self) -> bool:
+        """Whether the copy engine stores a tile from where it came in."""
+        return len(self.views) > 1 and not turned(*self.views)
 
+    def bytes_of(self, side: str) -> int:
+        """Return what is moved at a time on a side, 0 by tensor maps."""
+        return next((copy.bytes for copy in self.copies if copy.side == side), 0)
 
-def _use(views: tuple[View, ...], shared: tuple[SharedTile, ...], at: At) -> tuple[Operation, ...]:
-    """Take a tile out of its buffer: by the copy engine, or by threads, which may turn it."""
-    source = shared[0]
-    if len(views) > 1 and not turned(*views):
-        return Store(source.name, at, source.bytes), Commit("bulk")
-    read: tuple[Operation, ...] = (Read(source.name, at), MEET)
-    if len(shared) == 1:
-        return read
-    target = shared[1]
-    # A second tile may be turned once the copy engine has read the first one.
-    free = (WaitGroup("bulk", 0, read=True), MEET) if source.stages > 1 else ()
-    write = (Write(target.name), Fence("proxy.async"), MEET)
-    return (*read, *free, *write, Store(target.name, FIRST, target.bytes), Commit("bulk"))
+    def at(self, cursor: str) -> At:
+        """Return the item of a cursor; a block of one tile has none."""
+        return At(cursor) if self.launch.programs else FIRST
 
+    def pipeline(self) -> Pipeline:
+        if not self.shared:  # from global memory to registers and back
+            moved = tuple(Vectors(side, self.bytes_of(side)) for side in (SOURCE, TARGET))
+            return Pipeline((), (), (Role("block", self.launch.warps, moved),))
+        source = self.shared[0]
+        barriers = (BarrierRing(FULL, source.stages, 1, source.bytes),) if self.engine else ()
+        buffers = [BufferRing(source.name, source.stages, source.bytes)]
+        buffers += [BufferRing(b.name, b.stages, b.bytes, (source.name,) * b.overlays) for b in self.shared[1:]]
+        start = (Start(FULL), Fence("mbarrier_init"), MEET) if self.engine else ()
+        tiles = self.turns() if self.launch.programs else (*self.load(), *self.ready(0), *self.use())
+        drained = (WaitGroup("bulk", 0, read=True),) if len(self.views) > 1 else ()
+        return Pipeline(barriers, tuple(buffers), (Role("block", self.launch.warps, (*start, *tiles, *drained)),))
 
-def _one(means: str, views: tuple[View, ...], shared: tuple[SharedTile, ...]) -> tuple[Operation, ...]:
-    used = _use(views, shared, FIRST)
-    drained = (WaitGroup("bulk", 0, read=True),) if Commit("bulk") in used else ()
-    return (*_load(means, shared[0], FIRST), *_ready(means, FIRST, 0), *used, *drained)
+    def turns(self) -> Body:
+        """Load some tiles ahead; then for each take it out, and load another one into a buffer that is free.
 
+        Of tiles that the copy engine stores from where they came in, half of the ring is being stored meanwhile.
+        """
+        stages = self.shared[0].stages
+        pending = stages // 2 if self.direct else 0
+        ahead = stages - pending
+        free: Body = (WaitGroup("bulk", pending, read=True),) if self.direct else ()
+        if len(self.views) == 1:
+            free = (MEET,)  # all threads have read the buffer
+        load, use, moves = self.load(), self.use(), Advance(DONE)
+        return (
+            Loop(Trips(TILES, most=ahead), (*load, Advance(LOADED))),
+            Loop(Trips(TILES, -ahead), (*self.ready(ahead - 1), *use, *free, *load, Advance(LOADED), moves)),
+            Loop(Trips(TILES, most=ahead), (*self.ready(0), *use, moves)),
+        )
 
-def _ring(means: str, views: tuple[View, ...], shared: tuple[SharedTile, ...]) -> tuple[Operation, ...]:
-    """Load some tiles ahead; then for each take it out, and load another one into a buffer that is free.
+    def load(self) -> Body:
+        """Start to bring a tile."""
+        source, at, each = self.shared[0], self.at(LOADED), self.bytes_of(SOURCE)
+        if self.engine:
+            corner, count = self.corner(self.views[0]), len(self.phases) or 1
+            part = source.bytes // count
+            loads = (Load(source.name, at, FULL, part, number=n, corner=corner, each=each) for n in range(count))
+            return Expect(FULL, at, source.bytes), *loads
+        if self.access.by == "cp.async":
+            return CopyIn(source.name, at, source.bytes, each), Commit("cp.async")
+        return Vectors(SOURCE, each, at), Write(source.name, at)
 
-    A tile that the copy engine stores from its own buffer is still being read when the next one is ready, so one stage
-    fewer runs ahead.
-    """
-    source = shared[0]
-    direct = len(views) > 1 and not turned(*views)
-    ahead = source.stages - 1 if direct else source.stages
-    load = (*_load(means, source, At(LOADED)), Advance(LOADED))
-    at = At(DONE)
-    free: tuple[Operation, ...] = (WaitGroup("bulk", 1, read=True),) if direct else ()
+    def ready(self, younger: int) -> Body:
+        """Wait until a tile is there, `younger` ones perhaps not."""
+        if self.engine:
+            return (Wait(FULL, self.at(DONE)),)
+        return (WaitGroup("cp.async", younger), MEET) if self.access.by == "cp.async" else (MEET,)
 
-    def turn(younger: int, then: tuple[Operation, ...]) -> tuple[Operation, ...]:
-        return (*_ready(means, at, younger), *_use(views, shared, at), *then, Advance(DONE))
+    def use(self) -> Body:
+        """Take a tile out of its buffer: by the copy engine, or by threads, which may turn it."""
+        source, at = self.shared[0], self.at(DONE)
+        if len(self.views) == 1:
+            return Read(source.name, at), Vectors(TARGET, self.bytes_of(TARGET) or self.widest(), at)
+        corner = self.corner(self.views[1])
+        if self.direct:
+            return Store(source.name, at, source.bytes, number=1, corner=corner), Commit("bulk")
+        target = self.shared[1]
+        # A tile may be turned once all have read the one that its buffer holds, or the copy engine has.
+        free = (WaitGroup("bulk", target.stages - 1, read=True),) if self.launch.programs else ()
+        write = (*free, MEET, Write(target.name, at), Fence("proxy.async"), MEET)
+        return (
+            Read(source.name, at),
+            *write,
+            Store(target.name, at, target.bytes, number=1, corner=corner),
+            Commit("bulk"),
+        )
 
-    first = tuple(Guard(Trips(TILES, -i), load) for i in range(ahead))
-    steady = Loop(Trips(TILES, -ahead), turn(ahead - 1, (*free, *load)))
-    last = tuple(Guard(Trips(TILES, -i), turn(0, ())) for i in range(ahead))
-    stored = Commit("bulk") in _use(views, shared, at)
-    drained = (WaitGroup("bulk", 0, read=True),) if stored else ()
-    return (*first, steady, *last, *drained)
+    def corner(self, view: View) -> Corner:
+        """Return where a tile begins in a tensor map of this view; in phases, in each."""
+        found, grid = [], dict(self.launch.grid)
+        for dimension, group in enumerate(view.groups):
+            terms, scale = [], 1
+            # Maps of phases share out the rows that do not begin at granules: each has every so many.
+            shares = len(self.phases) if self.phases and view.stride[dimension] % _GRANULE and dimension else 1
+            for mode in group:
+                tile = view.tile[dimension] if self.access.by == COLUMNS else self.access.modes[mode].tile
+                if mode in grid:
+                    terms.append((mode, tile * scale // shares))
+                scale *= self.access.modes[mode].extent
+            found.append(Affine(tuple(terms), -view.before[dimension] if view.before else 0))
+        return tuple(found)
+
+    def widest(self) -> int:
+        """Return the bytes of the widest vectors that threads store: rows of the target begin at multiples of them."""
+        access = self.access
+        word = access.word // 8
+        inner, *outer = sorted((m for m in access.modes if m.extent > 1), key=lambda m: m.target) or access.modes[:1]
+        if inner.target != access.word:
+            return word
+        return word * math.gcd(
+            GRANULE_BYTES // word, inner.extent, inner.tile, *(m.target // access.word for m in outer)
+        )

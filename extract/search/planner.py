@@ -15,7 +15,7 @@ from legalsat.extract.check.recheck import CHOSEN_TILE, RELAID, recheck
 from legalsat.extract.cost.cost import dominates, in_a_row, order
 from legalsat.extract.kernels.movement_pipeline import movement_pipeline
 from legalsat.extract.search import by_boxes, by_phases, by_vectors, search
-from legalsat.extract.search.columns import column_of, suits, walked, window_of
+from legalsat.extract.search.columns import column_of, suits, window_of
 from legalsat.extract.search.delivery import Delivered, Question
 from legalsat.extract.search.facts import barred
 from legalsat.extract.search.schedule import launch
@@ -334,7 +334,7 @@ def _derived(solved: list[_Solved], laws: tuple[Law, ...]) -> list[tuple[_Solved
 def _finished(operator: Move, target: Target, best: list[tuple[_Solved, tuple[Step, ...]]]) -> Plan:
     winner, derivation = best[0][0].fields, best[0][1]
     window = window_of(operator, winner.access)
-    how = launch(walked(winner.access, window), winner.views, winner.stages, target)
+    how = launch(winner.access, winner.views, winner.stages, target)
     return Plan(
         operator=operator,
         target=target,
@@ -344,7 +344,9 @@ def _finished(operator: Move, target: Target, best: list[tuple[_Solved, tuple[St
         tensor_maps=winner.tensor_maps,
         store=winner.store,
         shared=winner.shared,
-        pipeline=movement_pipeline(winner.access.by, winner.views, winner.shared, how),
+        pipeline=movement_pipeline(
+            winner.access, winner.views, winner.shared, winner.copies, winner.phases, launch=how
+        ),
         launch=how,
         cost=winner.cost,
         candidates=tuple(Candidate(one.fields.access, steps, one.fields.cost, one.fields.store) for one, steps in best),

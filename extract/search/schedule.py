@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from legalsat.access import Access
 from legalsat.extract.cost.cost import NOMINAL
 from legalsat.extract.search.views import box_of, turned
 from legalsat.plan import Launch, SharedTile, View
+from legalsat.rules.windows import COLUMNS
 from legalsat.targets import Target
 from legalsat.units.sites import SWIZZLE_SPANS
 from legalsat.units.tensor_map import SWIZZLES, TensorMap, driver_value
@@ -82,9 +83,21 @@ def launch(access: Access, views: tuple[View, ...], stages: int, target: Target)
     """Return one block a tile, or with a ring a persistent grid of one block a processor.
 
     A tile that only passes through needs a single warp; one that threads take in hand, a warp for each 2048 words.
+    Tiles are counted as they follow each other in the source.
     """
-    tiles = math.prod(-(-m.extent // m.tile) for m in access.modes)
+    grid = tuple(_grid(access, views[0]))
+    tiles = math.prod(count for _, count in grid)
     processors = (target.device or NOMINAL).processors
-    words = math.prod(m.tile for m in access.modes)
+    words = math.prod(views[0].tile)
     warps = max(1, min(MAX_WARPS, words // WORDS_PER_WARP)) if through_registers(views) else 1
-    return Launch(warps=1 << (warps.bit_length() - 1), programs=min(processors, tiles) if stages > 1 else 0)
+    return Launch(1 << (warps.bit_length() - 1), min(processors, tiles) if stages > 1 else 0, grid)
+
+
+def _grid(access: Access, view: View) -> Iterator[tuple[int, int]]:
+    """Yield what there are several tiles of, and how many: modes, or by columns the dimensions of the view."""
+    for group, extent, tile in zip(view.groups, view.extent, view.tile, strict=True):
+        if access.by == COLUMNS:
+            counts = [(group[0], -(-extent // tile))]
+        else:
+            counts = [(m, -(-access.modes[m].extent // access.modes[m].tile)) for m in group]
+        yield from ((mode, count) for mode, count in counts if count > 1)

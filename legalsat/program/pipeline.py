@@ -25,19 +25,40 @@ class Trips:
     Attributes:
         name: a symbol such as "K tiles", whose value is any integer from 0 on; "" for none.
         plus: what is added.
+        most: that it runs at most so often; 0 for no such limit.
     """
 
     name: str = ""
     plus: int = 0
+    most: int = 0
 
     def value(self, values: Mapping[str, int]) -> int:
         """Return the number for these values of the symbols."""
-        return max(0, (values[self.name] if self.name else 0) + self.plus)
+        found = max(0, (values[self.name] if self.name else 0) + self.plus)
+        return min(found, self.most) if self.most else found
 
     def __str__(self) -> str:
         if not self.name:
             return str(self.plus)
-        return self.name + (f" {'+-'[self.plus < 0]} {abs(self.plus)}" if self.plus else "")
+        limit = f", at most {self.most}" if self.most else ""
+        return self.name + (f" {'+-'[self.plus < 0]} {abs(self.plus)}" if self.plus else "") + limit
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """A coordinate of what a tile moves: of each of some modes the tile's number along it, times a factor, and `plus`.
+
+    Attributes:
+        terms: pairs of a mode and its factor.
+        plus: what is added.
+    """
+
+    terms: tuple[tuple[int, int], ...] = ()
+    plus: int = 0
+
+
+Corner: TypeAlias = tuple[Affine, ...]
+"""Where a tile begins in a tensor map, fastest dimension first. A ring's n-th item holds the n-th tile of the block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +165,8 @@ class Load:
 
     `mask` has a bit for each CTA of the cluster that gets the data, whose barrier at the same place counts too. `map`
     names the ring of tensor maps that the block edits, of which item `map_at` is used; "" where nobody edits the map.
+    `number` is that of the kernel's tensor map, and `corner` where the tile begins in it; a copy without a map moves
+    `each` bytes at a time from addresses.
     """
 
     buffer: str
@@ -153,15 +176,19 @@ class Load:
     mask: int = 1
     map: str = ""
     map_at: At = FIRST
+    number: int = 0
+    corner: Corner = ()
+    each: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CopyIn:
-    """Write `bytes` of the item's buffer by cp.async; a commit closes a group of these."""
+    """Write `bytes` of the item's buffer by cp.async, `each` at a time; a commit closes a group of these."""
 
     buffer: str
     at: At
     bytes: int
+    each: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +203,7 @@ class CopyArrive:
 class Store:
     """Have the copy engine read `bytes` of the item's buffer and write (or add) them to global memory.
 
-    `map` and `map_at` as of a `Load`.
+    `map`, `map_at`, `number` and `corner` as of a `Load`.
     """
 
     buffer: str
@@ -185,6 +212,8 @@ class Store:
     reduces: bool = False
     map: str = ""
     map_at: At = FIRST
+    number: int = 0
+    corner: Corner = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +236,18 @@ class Write:
     """
 
     buffer: str
+    at: At = FIRST
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Have threads move a tile between global memory and registers, `bytes` an instruction.
+
+    `side` is "source" for loads and "target" for stores, `at` says of which of the block's tiles.
+    """
+
+    side: str
+    bytes: int
     at: At = FIRST
 
 
@@ -350,6 +391,7 @@ Operation: TypeAlias = (
     | Store
     | Read
     | Write
+    | Vectors
     | Multiply
     | Commit
     | WaitGroup

@@ -30,6 +30,7 @@ from legalsat.program.pipeline import (
     Store,
     Sync,
     UseSums,
+    Vectors,
     Wait,
     WaitGroup,
     Write,
@@ -82,6 +83,7 @@ def _guard(op: Guard) -> str:
     return f"if {op.trips.name} is {1 - op.trips.plus} or more:" if op.trips.name else f"if {op.trips} is 1 or more:"
 
 
+_MOVES = {"source": "load the source", "target": "store the target"}
 _WORDS: dict[type, Callable[[Any], str]] = {
     Start: lambda op: f"start {op.barrier}",
     Wait: lambda op: f"wait for {of_item(op.barrier, op.at)}" + ", the turn before" * op.before,
@@ -104,6 +106,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     Store: lambda op: f"{'add' if op.reduces else 'store'} {op.bytes} bytes of {of_item(op.buffer, op.at)}" + _by(op),
     Read: lambda op: f"read {of_item(op.buffer, op.at)}" + f" of CTA {op.cta:+}" * bool(op.cta),
     Write: lambda op: f"write {of_item(op.buffer, op.at)}",
+    Vectors: lambda op: f"{_MOVES[op.side]} in vectors of {op.bytes} bytes by threads",
     Multiply: lambda op: f"multiply {' by '.join(of_item(*one) for one in op.reads)} into {op.sums}, by {op.unit}",
     Commit: lambda op: f"commit the {op.family} group",
     WaitGroup: _wait_group,
