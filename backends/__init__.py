@@ -52,8 +52,8 @@ def emit(plan: Plan | GemmPlan, backend: str) -> str:
 
     Args:
         plan: a plan without open dims.
-        backend: of a movement "triton" (a kernel), "cute" (a kernel in CUDA C++ that takes any layout, and what
-            launches it), "host" (C++ that encodes the tensor maps) or "host-python" (the same in Python); of a
+        backend: of a movement "triton" (a kernel), "cute" (a kernel in CUDA C++ for any means, and what launches
+            it), "host" (C++ that encodes the tensor maps) or "host-python" (the same in Python); of a
             product "cute" (persistent, for wgmma), "ptx" or "triton" (a kernel).
 
     Raises:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from legalsat.backends.triton.body import ROWS
 from legalsat.backends.triton.kernel import CopyKernel, Operand
 from legalsat.backends.triton.text import emit
-from legalsat.backends.triton.threads import Side, VectorKernel, emit_threads
+from legalsat.backends.triton.threads import VECTOR_ROWS, Side, VectorKernel, emit_threads
 from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.extract.search.by_vectors import IN_REGISTERS
 from legalsat.extract.search.views import views_of
 from legalsat.plan import Plan, View
+from legalsat.program.pipeline import Load, Operation, Vectors, Write, walk
+from legalsat.rules.windows import COLUMNS
 from legalsat.tensor import Tensor, plain
 from legalsat.units.sites import SWIZZLE_SPANS
 from legalsat.units.tensor_map import driver_value
@@ -26,20 +30,18 @@ def emit_triton(plan: Plan) -> str:
         LegalSatError: the plan's means of delivery have no kernel here.
         InvalidInput: as `kernel_of` and `vector_kernel_of`.
     """
-    if plan.access.by == "threads":
-        return emit_threads(vector_kernel_of(plan))
-    return emit(kernel_of(plan))
+    return emit_threads(vector_kernel_of(plan)) if plan.access.by in IN_REGISTERS else emit(kernel_of(plan))
 
 
 def kernel_of(plan: Plan) -> CopyKernel:
     """Return the kernel of a plan by boxes of one tensor map.
 
     Raises:
-        LegalSatError: the plan is by other means.
+        LegalSatError: an operation of the plan's program has no row here.
         InvalidInput: the plan has a tile that is no power of two or has fewer words than a warp has lanes, words of 64
             bits, or memory that torch cannot describe.
     """
-    _require(plan, "tma")
+    _require_rows(plan)
     return _said_of(plan, _kernel)
 
 
@@ -47,32 +49,36 @@ def vector_kernel_of(plan: Plan) -> VectorKernel:
     """Return the kernel of a plan by threads.
 
     Raises:
-        LegalSatError: the plan is by other means, keeps tiles in shared memory for a reader, or loads what lies
-            outside images.
+        LegalSatError: an operation of the plan's program has no row here.
         InvalidInput: the plan has a tile that is no power of two, or memory that torch cannot describe.
     """
-    _require(plan, "threads")
-    if plan.window is not None:
-        raise LegalSatError("plan by threads fills what windows see outside images, and triton prints no such loads")
-    if plan.operator.reader is not None:
-        raise LegalSatError(
-            f"plan by threads leaves tiles in shared memory for {plan.operator.reader}, and triton has nobody there "
-            "to read them; ask synthesize for no consumer"
-        )
+    _require_rows(plan)
     return _said_of(plan, _vector_kernel)
 
 
-def _require(plan: Plan, means: str) -> None:
+def _require_rows(plan: Plan) -> None:
+    """Raise unless every operation of a plan's program has a row, here or where threads move all."""
     if plan.before:
         raise LegalSatError(
             "plan begins with a relayout of its source, and a kernel is one movement; emit plan.before[0], then what "
             "synthesize gives for its target"
         )
-    if plan.access.by != means:
-        raise LegalSatError(
-            f"plan is by {plan.access.by}, and triton prints plans by tma and threads; "
-            "ask synthesize for means=('tma', 'threads')"
-        )
+    lacking = next(filter(None, (_lacking(plan, op) for op in walk(plan.pipeline.roles[0].body))), "")
+    if lacking:
+        raise LegalSatError(f"triton has no row for {lacking} in a movement's program, and cute has one; emit that")
+
+
+def _lacking(plan: Plan, op: Operation) -> str:
+    """Return an operation in words if it has no row."""
+    name = type(op).__name__
+    if isinstance(op, Load):
+        several = "of columns by im2col" * (plan.access.by == COLUMNS) or "by several tensor maps" * bool(plan.phases)
+        return f"{name} {several or 'of runs'}" if several or op.each else ""
+    if isinstance(op, Vectors) and op.side == "source" and plan.window is not None:
+        return f"{name} of windows that leave images"
+    if isinstance(op, Write) and plan.access.by in IN_REGISTERS and plan.operator.reader is not None:
+        return f"{name} of what {plan.operator.reader} reads"
+    return "" if type(op) in (VECTOR_ROWS if plan.access.by in IN_REGISTERS else ROWS) else name
 
 
 def _said_of(plan: Plan, make: Callable[[Plan], Kernel]) -> Kernel:

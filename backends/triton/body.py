@@ -39,7 +39,7 @@ from legalsat.program.pipeline import (
 ADDED = {
     "barriers": "Gluon has the block meet wherever threads use shared memory that others have used; where barriers "
     "have just been started it always does, so that meeting is not printed a second time",
-    "one thread": "one thread of the block starts barriers, expects bytes, loads and stores; boxes of a tile are shared "
+    "one thread": "one thread of the block starts barriers, expects bytes, loads and stores; boxes of a tile are dealt "
     "out among the warps",
     "groups": "every store by a tensor map is committed as a group of its own",
 }

@@ -24,6 +24,7 @@ from legalsat.backends.triton.compile import load_module
 from legalsat.backends.triton.kernel import CopyKernel, TensorMapShape
 from legalsat.backends.triton.threads import KERNEL
 from legalsat.errors import LegalSatError, MissingExtra
+from legalsat.extract.search.by_vectors import IN_REGISTERS
 from legalsat.extras import extra
 from legalsat.plan import Plan
 from legalsat.runtime.program import (
@@ -54,7 +55,7 @@ def program_of(plan: Plan) -> Program:
     if plan.target.vendor != "nvidia":
         raise LegalSatError(f"plan is for {plan.target}, and the runtime launches on NVIDIA GPUs; run the emitted text")
     operator = plan.operator
-    if plan.access.by == "threads":
+    if plan.access.by in IN_REGISTERS:
         vectors = vector_kernel_of(plan)
         entry, programs, aligned = KERNEL, math.prod(vectors.tiles), [vectors.load.bytes, vectors.store.bytes]
         arguments: tuple[Argument, ...] = (AddressArgument("source"), AddressArgument("target"))

@@ -17,9 +17,13 @@ from legalsat.backends.triton.text import RUN_CHECKS, around, copied, mode_table
 from legalsat.backends.triton.tiled import Tiled
 from legalsat.checks import integer, integers
 from legalsat.errors import InvalidInput
+from legalsat.program.pipeline import Read, Sync, Vectors, Write
 from legalsat.view.margins import Margin
 
 KERNEL = "move_tiles"
+# Operations of programs that the text carries out: vectors by instructions of its own; what lies between them, where
+# words are turned, Triton adds to a change of layout, with a buffer of its own.
+VECTOR_ROWS = frozenset({Vectors, Write, Sync, Read})
 WORD_BITS = (8, 16, 32, 64)
 
 

@@ -1,0 +1,152 @@
+"""Movements by every means in CUDA C++: the text on a host, byte by byte against the definition; its PTX is proven."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from execute import memory_of, moved
+from in_windows import windows_by_definition
+from movement_on_host import compiled, run
+
+import legalsat as ls
+from bench.gpu.copies import random_pad
+from bench.random_problems import problem
+from legalsat.access import MEANS
+from legalsat.backends import emit, program
+from legalsat.backends.cute.compile import OPTIONS, _compiled
+from legalsat.extract.check.check_ptx import check_ptx
+from legalsat.operators import Operator
+from legalsat.program.pipeline import Fence, Load, Store, Sync, Vectors, WaitGroup, walk
+
+needs_gcc = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
+needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")
+EACH = 3  # of every means, store and kind of operator
+T = ls.Tensor
+# Means that random problems seldom have, or that turn on something else than these.
+NAMED: dict[str, tuple[Operator, str]] = {
+    "phases that shift": (ls.Copy(T((70, 131), "bf16"), tile=(16, 64)), "tma.phases"),
+    "one phase of a slice": (ls.Copy(T((64, 128), "bf16", offset=2)), "tma.phases"),
+    "runs that overhang": (ls.Copy(T((70, 72), "bf16"), tile=(32, 32)), "bulk"),
+    "columns": (ls.Im2col(T((2, 9, 7, 16), "bf16"), 3, padding=1), "im2col"),
+    "columns of an axis": (ls.Im2col(T((2, 30, 16), "bf16"), 3, stride=2), "im2col"),
+    "columns of three axes": (ls.Im2col(T((1, 5, 6, 4, 16), "bf16"), 2, padding=1), "im2col"),
+    "windows that leave": (ls.Im2col(T((2, 9, 7, 16), "bf16"), 3, padding=1, dilation=2), "cp.async"),
+    "windows by threads": (ls.Im2col(T((1, 9, 7, 8), "fp32"), 3, padding=1), "threads"),
+    "a ring of boxes": (ls.Copy(T((300, 256), "bf16"), tile=(64, 64), consumer="wgmma.a"), "tma"),
+    "a ring of copies": (ls.Copy(T((1100, 1040), "bf16"), tile=(64, 64), consumer="wgmma.a"), "cp.async"),
+    "a ring by threads": (ls.Copy(T((1100, 1038), "bf16"), tile=(64, 64), consumer="wgmma.b"), "threads"),
+    "a tile that is no power of two": (ls.Transpose(T((120, 96), "bf16"), tile=(24, 48)), "tma"),
+    "ones around": (ls.Pad(T((9, 33), "bf16"), ((1, 2), (3, 0)), 1.0), "threads"),
+    "packed elements": (ls.Copy(T((64, 256), "e2m1")), "tma"),
+    "fragments": (ls.Copy(T((64, 64), "bf16", (66, 1)), tile=(64, 64), consumer="wgmma.a"), "fragments"),
+}
+
+
+@cache
+def plans() -> list[ls.Plan]:
+    """Named plans, and random ones: a few of every means, store and kind of operator."""
+    found = [ls.synthesize(operator, "h200", means=(means,)) for operator, means in NAMED.values()]  # type: ignore[arg-type]
+    rng, kinds = random.Random(11), Counter[tuple[str, ...]]()
+    for _ in range(400):
+        operator = random_pad(rng) if rng.random() < 0.3 else problem(rng).operator
+        try:
+            plan = ls.synthesize(operator, "h200", means=(rng.choice(MEANS[1:]),))  # type: ignore[arg-type]
+        except ls.LegalSatError:
+            continue
+        kind = plan.access.by, plan.store, type(operator).__name__
+        kinds[kind] += 1
+        if kinds[kind] <= EACH and plan.operator.source.span_bits < 2**20:
+            found.append(plan)
+    return found
+
+
+@needs_gcc
+def test_what_is_printed_moves_every_byte_to_its_place(tmp_path: Path) -> None:
+    """Copies land as late as the program's waits allow; nothing is read or written outside, nothing twice."""
+    library = compiled(plans(), tmp_path)
+    for number, plan in enumerate(plans()):
+        operator = plan.operator
+        source, target = memory_of(operator.source, 1), memory_of(operator.target)
+        by_definition = windows_by_definition if isinstance(operator, ls.Im2col) else moved
+        want = by_definition(operator, source, target.copy())  # type: ignore[arg-type]
+        assert np.array_equal(run(library, number, plan, source, target), want), (operator, plan.access)
+
+
+def test_random_plans_have_every_means() -> None:
+    assert {plan.access.by for plan in plans()} == set(MEANS[1:])
+
+
+@needs_nvcc
+@pytest.mark.parametrize("name", NAMED)
+def test_what_nvcc_makes_of_it_is_proven(name: str, tmp_path: Path) -> None:
+    """All but runs that a tensor's end cuts, whose missing bytes the machine of PTX does not count down."""
+    operator, means = NAMED[name]
+    plan = ls.synthesize(operator, "h200", means=(means,))  # type: ignore[arg-type]
+    text = program(plan, "cute").text
+    source, ptx = tmp_path / "kernel.cu", tmp_path / "kernel.ptx"
+    source.write_text(text)
+    architecture = "-gencode=arch=compute_90a,code=compute_90a"
+    subprocess.run(["nvcc", *OPTIONS, "-ptx", architecture, "-o", str(ptx), str(source)], check=True)
+    found = check_ptx(ptx.read_text())
+    assert not found.findings
+    assert found.proven or name == "runs that overhang"
+    if name == "runs that overhang":
+        assert _compiled(text, "sm_90a")[:4] == b"\x7fELF"
+
+
+def test_the_text_has_the_operations_of_the_program() -> None:
+    """Of loads, stores, meetings, waits and fences as many as the program says, with their numbers."""
+    for plan in plans():
+        text = program(plan, "cute").text.partition('extern "C"')[2]
+        ops = list(walk(plan.pipeline.roles[0].body))
+        for words, kind in (("movement::meet()", Sync), ("movement::store_box(", Store), ("movement::fence_", Fence)):
+            assert text.count(words) == sum(isinstance(op, kind) for op in ops)
+        loads = sum(text.count(f"movement::load_{what}(") for what in ("box", "column", "run"))
+        assert loads == sum(isinstance(op, Load) for op in ops)
+        for op in ops:
+            if isinstance(op, WaitGroup):
+                assert f"wait_{'stores' if op.family == 'bulk' else 'copies'}<{op.pending}>" in text
+            if isinstance(op, Vectors):
+                assert f"movement::{'load' if op.side == 'source' else 'store'}<{op.bytes}>" in text
+
+
+def test_a_plan_becomes_a_program() -> None:
+    plan = ls.synthesize(NAMED["phases that shift"][0], "h200", means=("tma.phases",))
+    found = program(plan)  # by the first backend that prints it
+    assert found.builder.endswith("cute.movement_program")
+    assert [one.name for one in found.operands] == ["source", "target"]
+    assert len(found.recipes[0].arguments) == len(plan.tensor_maps) + 2
+    assert "cudaError_t run(CUtensorMap const &map0, " in emit(plan, "cute")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("phases that shift", "triton has no row for Load by several tensor maps .*cute has one"),
+        ("runs that overhang", "Load of runs"),
+        ("columns", "Load of columns by im2col"),
+        ("a ring of copies", "CopyIn"),
+        ("a ring by threads", "Loop in"),
+        ("windows by threads", "Vectors of windows that leave images"),
+    ],
+)
+def test_triton_names_the_operation_that_it_has_no_row_for(name: str, words: str) -> None:
+    operator, means = NAMED[name]
+    with pytest.raises(ls.LegalSatError, match=words):
+        ls.synthesize(operator, "h200", means=(means,)).emit("triton")  # type: ignore[arg-type]
+
+
+def test_what_no_row_prints_is_said() -> None:
+    operand = ls.Copy(T((4096, 4095), "bf16"), tile=(128, 64), consumer="wgmma.a", constant=True)
+    relaid = ls.synthesize(operand, "h200")
+    with pytest.raises(ls.LegalSatError, match="begins with a relayout"):
+        relaid.emit("cute")
+    with pytest.raises(ls.LegalSatError, match="not for mi300x"):
+        ls.synthesize(T((64, 64), "bf16"), "mi300x").emit("cute")
