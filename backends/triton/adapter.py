@@ -74,8 +74,8 @@ def _lacking(plan: Plan, op: Operation) -> str:
     if isinstance(op, Load):
         several = "of columns by im2col" * (plan.access.by == COLUMNS) or "by several tensor maps" * bool(plan.phases)
         return f"{name} {several or 'of runs'}" if several or op.each else ""
-    if isinstance(op, Vectors) and op.side == "source" and plan.window is not None:
-        return f"{name} of windows that leave images"
+    if isinstance(op, Vectors) and (plan.window is not None or plan.access.by == "fragments"):
+        return f"{name} of {'fragments' if plan.window is None else 'windows that leave images'}"
     if isinstance(op, Write) and plan.access.by in IN_REGISTERS and plan.operator.reader is not None:
         return f"{name} of what {plan.operator.reader} reads"
     return "" if type(op) in (VECTOR_ROWS if plan.access.by in IN_REGISTERS else ROWS) else name
