@@ -1,12 +1,11 @@
 """Is what is planned, costed, explained and proven what runs?
 
-    python -m bench.one_plan [PRODUCTS] [SEED]     # 200 random products for h200 when left out; no GPU is needed
+    python -m bench.one_plan [COUNT] [SEED]     # 200 random products and movements each when left out; needs no GPU
 
 Of each product the plan, the text that it prints, the launch that it makes and the program that is proven are read
 separately and compared field by field: tile, stages, cluster, split, consumers, registers, grid, shared memory,
 tensor maps, arrivals and bytes of barriers, k-tiles, predicted time. Writes bench/results/one_plan.json.
-
-Movements are not compared yet: their printers take stages and bytes of a plan's program, and order loads themselves.
+Movements, with every means and every backend that prints them, are compared by `bench.one_movement`.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import legalsat as ls
+from bench import one_movement
 from legalsat.backends import program
 from legalsat.program.pipeline import Expect, Load, Multiply, Registers, walk
 from legalsat.runtime.program import MapsArgument, NumberArgument
@@ -108,8 +108,35 @@ def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
     yield "kernel, candidates", kernel, plan.candidates[0].kernel
 
 
+def movements(count: int, seed: int) -> dict[str, Any]:
+    """Compare movements."""
+    r = random.Random(seed)
+    differ: list[dict[str, str]] = []
+    classes, fields, agree, tried = Counter[str](), 0, 0, 0
+    while tried < count:
+        plan = one_movement.drawn(r)
+        if plan is None:
+            continue
+        tried += 1
+        found = list(one_movement.compared(plan))
+        wrong = [
+            {"movement": str(plan.operator), "field": name, "plan": str(ours), "other": str(theirs)}
+            for name, ours, theirs in found
+            if ours != theirs
+        ]
+        fields, agree, differ = fields + len(found), agree + (not wrong), differ + wrong
+        printers = {name.rpartition(", ")[2] for name, *_ in found if name.startswith("grid")}
+        classes[f"by {plan.access.by}, printed by {' and '.join(sorted(printers)) or 'none'}"] += 1
+    for one in differ:
+        print(f"{one['movement']}: {one['field']}: plan {one['plan']}, else {one['other']}")
+    print(f"{agree} of {tried} movements agree, in {fields} fields; {dict(sorted(classes.items()))}")
+    told = {"movements": tried, "agree": agree, "fields": fields, "classes": dict(sorted(classes.items()))}
+    return {**told, "differ": differ}
+
+
 def main(count: int = PRODUCTS, seed: int = SEED) -> int:
     """Compare, print and write; return 1 where anything differs."""
+    moved = movements(count, seed)
     r = random.Random(seed)
     differ: list[dict[str, str]] = []
     classes, fields, agree, tried = Counter[str](), 0, 0, 0
@@ -133,8 +160,9 @@ def main(count: int = PRODUCTS, seed: int = SEED) -> int:
     print(f"{agree} of {tried} products agree, in {fields} fields; {dict(sorted(classes.items()))}")
     found = {"question": "is what is planned what runs", "target": TARGET, "seed": seed, "products": tried}
     found |= {"agree": agree, "fields": fields, "classes": dict(sorted(classes.items())), "differ": differ}
+    found["of movements"] = moved
     RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    return int(bool(differ))
+    return int(bool(differ or moved["differ"]))
 
 
 if __name__ == "__main__":

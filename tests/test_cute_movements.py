@@ -6,6 +6,7 @@ import random
 import shutil
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -17,13 +18,13 @@ from movement_on_host import compiled, run
 
 import legalsat as ls
 from bench.gpu.copies import random_pad
+from bench.one_movement import BACKENDS, compared, compared_text
 from bench.random_problems import problem
 from legalsat.access import MEANS
 from legalsat.backends import emit, program
 from legalsat.backends.cute.compile import OPTIONS, _compiled
 from legalsat.extract.check.check_ptx import check_ptx
 from legalsat.operators import Operator
-from legalsat.program.pipeline import Fence, Load, Store, Sync, Vectors, WaitGroup, walk
 
 needs_gcc = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")
@@ -101,20 +102,25 @@ def test_what_nvcc_makes_of_it_is_proven(name: str, tmp_path: Path) -> None:
         assert _compiled(text, "sm_90a")[:4] == b"\x7fELF"
 
 
-def test_the_text_has_the_operations_of_the_program() -> None:
-    """Of loads, stores, meetings, waits and fences as many as the program says, with their numbers."""
+def test_plan_texts_launches_and_programs_agree() -> None:
     for plan in plans():
-        text = program(plan, "cute").text.partition('extern "C"')[2]
-        ops = list(walk(plan.pipeline.roles[0].body))
-        for words, kind in (("movement::meet()", Sync), ("movement::store_box(", Store), ("movement::fence_", Fence)):
-            assert text.count(words) == sum(isinstance(op, kind) for op in ops)
-        loads = sum(text.count(f"movement::load_{what}(") for what in ("box", "column", "run"))
-        assert loads == sum(isinstance(op, Load) for op in ops)
-        for op in ops:
-            if isinstance(op, WaitGroup):
-                assert f"wait_{'stores' if op.family == 'bulk' else 'copies'}<{op.pending}>" in text
-            if isinstance(op, Vectors):
-                assert f"movement::{'load' if op.side == 'source' else 'store'}<{op.bytes}>" in text
+        assert [one for one in compared(plan) if one[1] != one[2]] == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_text_that_does_something_else_is_told(backend: str) -> None:
+    """One store more is pending than the program allows; tiles begin elsewhere; nobody meets."""
+    plan = ls.synthesize(NAMED["a ring of boxes"][0], "h200", means=("tma",))
+    made = program(plan, backend)
+    words = {
+        "triton": (("store_wait(2)", "store_wait(3)"), ("* 64, ", "* 32, "), ("mbarrier.wait(", "(")),
+        "cute": (("wait_stores<2>", "wait_stores<3>"), ("* 64 + 0", "* 32 + 0"), ("movement::wait(", "(")),
+    }[backend]
+    assert all(ours == theirs for _, ours, theirs in compared_text(plan, made, backend))
+    for old, new in words:
+        assert old in made.text
+        other = replace(made, text=made.text.replace(old, new))
+        assert any(ours != theirs for _, ours, theirs in compared_text(plan, other, backend))
 
 
 def test_a_plan_becomes_a_program() -> None:

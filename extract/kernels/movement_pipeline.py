@@ -39,6 +39,7 @@ from legalsat.rules.movement import COPY_ENGINE
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import GRANULE_BYTES
 
+LANES = 32
 FULL, TILES, MEET = "full", "tiles", Sync("block")
 LOADED, DONE = "loaded", "done"
 SOURCE, TARGET = "source", "target"
@@ -180,12 +181,16 @@ class _Program:
         return tuple(found)
 
     def widest(self) -> int:
-        """Return the bytes of the widest vectors that threads store: rows of the target begin at multiples of them."""
+        """Return the bytes of the widest vectors that threads store: there is one for each of them at least.
+
+        Rows of the target begin at multiples of them.
+        """
         access = self.access
         word = access.word // 8
         inner, *outer = sorted((m for m in access.modes if m.extent > 1), key=lambda m: m.target) or access.modes[:1]
         if inner.target != access.word:
             return word
-        return word * math.gcd(
-            GRANULE_BYTES // word, inner.extent, inner.tile, *(m.target // access.word for m in outer)
-        )
+        steps = (mode.target // access.word for mode in outer)
+        words = math.gcd(GRANULE_BYTES // word, inner.extent, inner.tile, *steps)
+        each = math.prod(mode.tile for mode in access.modes) // (LANES * self.launch.warps)
+        return word * min(words, 1 << max(0, each.bit_length() - 1))
