@@ -46,6 +46,7 @@ NAMED: dict[str, tuple[Operator, str]] = {
     "a tile that is no power of two": (ls.Transpose(T((120, 96), "bf16"), tile=(24, 48)), "tma"),
     "ones around": (ls.Pad(T((9, 33), "bf16"), ((1, 2), (3, 0)), 1.0), "threads"),
     "packed elements": (ls.Copy(T((64, 256), "e2m1")), "tma"),
+    "a tile longer than an axis of one element": (ls.Copy(T((264, 1), "bf16", (8, 1)), tile=(64, 128)), "tma"),
     "fragments": (ls.Copy(T((64, 64), "bf16", (66, 1)), tile=(64, 64), consumer="wgmma.a"), "fragments"),
 }
 

@@ -19,6 +19,7 @@ from legalsat.program.pipeline import (
     At,
     BarrierRing,
     BufferRing,
+    Commit,
     Expect,
     Fence,
     Guard,
@@ -29,9 +30,11 @@ from legalsat.program.pipeline import (
     Read,
     Role,
     Start,
+    Store,
     Sync,
     Trips,
     Wait,
+    WaitGroup,
     Write,
     walk,
 )
@@ -207,6 +210,36 @@ def test_two_loops_over_one_symbol_are_proven() -> None:
     ring = pipelines.threads_ring()
     roles = tuple(replace(role, body=(*role.body, role.body[-1])) for role in ring.roles)
     assert judged(replace(ring, roles=roles)).proven
+
+
+def stored_ring(stages: int, first: int, between: int, last: int, pending: int) -> Pipeline:
+    """Return a ring of loads and stores whose loops run at most `first` times, `between` times less, at most `last`."""
+    loaded, done, tiles = At("loaded"), At("done"), K.name
+    load: tuple[Operation, ...] = (Expect("full", loaded, 64), Load("A", loaded, "full", 64), Advance("loaded"))
+    store: tuple[Operation, ...] = (Wait("full", done), Store("A", done, 64), Commit("bulk"), Advance("done"))
+    body: tuple[Operation, ...] = (
+        *(Start("full"), Fence("mbarrier_init"), Sync("block")),
+        Loop(Trips(tiles, most=first), load),
+        Loop(Trips(tiles, -between), (*store, WaitGroup("bulk", pending, read=True), *load)),
+        Loop(Trips(tiles, most=last), store),
+        WaitGroup("bulk", 0, read=True),
+    )
+    rings = (BarrierRing("full", stages, 1, 64),), (BufferRing("A", stages, 64),)
+    return Pipeline(*rings, (Role("block", 1, body),))
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_loops_of_at_most_so_many_turns_are_judged_as_all_trip_counts_are(stages: int) -> None:
+    """A ring whose loops begin, go on and end with as many loads ahead is proven, if its stages hold these and stores."""
+    right = set()
+    for first, between, last, pending in product(range(1, 4), range(1, 4), range(1, 4), range(3)):
+        ring = stored_ring(stages, first, between, last, pending)
+        verdict = judged(ring)
+        assert verdict.proven == (not harmful(ring)), (first, between, last, pending)
+        assert verdict.proven or verdict.diagnostics
+        right |= {(first, between, last, pending)} if verdict.proven else set()
+    assert {(n, n, n, stages - n) for n in range(max(1, stages - 2), stages + 1)} <= right
+    assert (stages, stages, stages, 1) not in right
 
 
 def test_what_is_not_declared_is_refused() -> None:

@@ -187,10 +187,11 @@ class _Program:
         """
         access = self.access
         word = access.word // 8
-        inner, *outer = sorted((m for m in access.modes if m.extent > 1), key=lambda m: m.target) or access.modes[:1]
-        if inner.target != access.word:
+        spread = [mode for mode in access.modes if mode.tile > 1]
+        inner = min(spread, key=lambda mode: (mode.target, mode.extent), default=None)
+        if inner is None or inner.target != access.word:
             return word
-        steps = (mode.target // access.word for mode in outer)
+        steps = (m.target // access.word for m in access.modes if m is not inner and m.extent > 1)
         words = math.gcd(GRANULE_BYTES // word, inner.extent, inner.tile, *steps)
         each = math.prod(mode.tile for mode in access.modes) // (LANES * self.launch.warps)
         return word * min(words, 1 << max(0, each.bit_length() - 1))
