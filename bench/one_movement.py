@@ -206,8 +206,8 @@ _CUDA = (
     (r"movement::copy_in<(\d+)>", "CopyIn"),
     (r"movement::load<(\d+)>", "source"),
     (r"movement::store<(\d+)>", "target"),
-    (r"words\[.*\] = \*reinterpret_cast<plan::Word \*>\(memory \+ (\d+)", "Read"),
-    (r"\*reinterpret_cast<plan::Word \*>\(memory \+ (\d+).* = words\[", "Write"),
+    (r"movement::get<\d+>\(words .*, memory \+ (\d+)", "Read"),
+    (r"movement::put<\d+>\(words .*, memory \+ (\d+)", "Write"),
     (r"movement::fence_", "fence"),
     (r"movement::meet\(", "sync"),
     (r"\+\+(?:loaded|done);", "advance"),
@@ -282,7 +282,7 @@ def _cuda(kernel: str, plan: ls.Plan) -> Iterator[Done]:
 
 def _rings(kernel: str, plan: ls.Plan) -> Iterator[tuple[tuple[int, str], str]]:
     """Yield which buffer lies at an offset; one that lies on another is what is written there."""
-    offsets = sorted({int(at) for at in re.findall(r"reinterpret_cast<plan::Word \*>\(memory \+ (\d+)", kernel)})
+    offsets = sorted({int(at) for at in re.findall(r"[gp][eu]t<\d+>\(words .*, memory \+ (\d+)", kernel)})
     names = [tile.name for tile in plan.shared]
     for what in ("Read", "Write"):
         overlaid = what == "Write" and any(tile.overlays for tile in plan.shared)

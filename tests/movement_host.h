@@ -247,6 +247,14 @@ inline void commit_copies() {
 }
 template <int pending> void wait_copies() { flush(host.fibers[host.thread].copy_groups, pending); }
 
+template <int bytes> void get(void *words, void const *shared) {
+    if (reinterpret_cast<std::uintptr_t>(shared) % bytes) fault("a read of shared memory is misaligned");
+    std::memcpy(words, shared, bytes);
+}
+template <int bytes> void put(void const *words, void *shared) {
+    if (reinterpret_cast<std::uintptr_t>(shared) % bytes) fault("a write of shared memory is misaligned");
+    std::memcpy(shared, words, bytes);
+}
 template <int bytes> void load(void *words, Address from) {
     if (from % bytes) return fault("a load is misaligned");
     read(words, reinterpret_cast<char const *>(from), bytes);

@@ -230,7 +230,7 @@ def stored_ring(stages: int, first: int, between: int, last: int, pending: int) 
 
 @pytest.mark.parametrize("stages", [1, 2, 3])
 def test_loops_of_at_most_so_many_turns_are_judged_as_all_trip_counts_are(stages: int) -> None:
-    """A ring whose loops begin, go on and end with as many loads ahead is proven, if its stages hold these and stores."""
+    """A ring whose loops begin, go on and end with as many loads ahead is proven, if its stages suffice."""
     right = set()
     for first, between, last, pending in product(range(1, 4), range(1, 4), range(1, 4), range(3)):
         ring = stored_ring(stages, first, between, last, pending)

@@ -33,6 +33,7 @@ from legalsat.program.pipeline import (
     Write,
     walk,
 )
+from legalsat.targets import GRANULE_BYTES
 
 ENTRY = "move_tiles"
 FIRST = "if (movement::thread() == 0) "
@@ -93,7 +94,8 @@ class MovementText:
             if self.words.order("source") != self.words.order("target"):
                 raise LegalSatError("cute has no row for Vectors that registers turn; ask for means with a buffer")
             return dict.fromkeys(("source", "target"), max(moved.values()))
-        return {"source": moved.get("source", 1), "target": moved.get("target", 1)}
+        widest = self.words.together(GRANULE_BYTES // self.words.word, "target", "target")
+        return {"source": moved.get("source", 1), "target": moved.get("target", widest)}
 
     def text(self) -> str:
         """Return the kernel with what it needs.
@@ -320,10 +322,11 @@ def _between(text: MovementText, op: Read | Write) -> str:
     side = "target" if isinstance(op, Read) or op.buffer != text.program.buffers[0].name else "source"
     place = "source" if op.buffer == text.program.buffers[0].name else "target"
     words = text.held[side]
-    shared = f"*reinterpret_cast<plan::Word *>({text.buffer(op.buffer, op.at)} + plan::{place}_place(WORD(first + v)))"
-    held = f"words[i * {words} + v]"
-    moved = f"{held} = {shared};" if isinstance(op, Read) else f"{shared} = {held};"
-    return text.each(words, side, f"#pragma unroll\nfor (int v = 0; v < {words}; ++v) {moved}\n", op.at)
+    together = text.words.together(words, side, place)
+    shared = f"{text.buffer(op.buffer, op.at)} + plan::{place}_place(WORD(first + v))"
+    move = f"{'get' if isinstance(op, Read) else 'put'}<{together * text.words.word}>"
+    body = f"for (int v = 0; v < {words}; v += {together}) movement::{move}(words + i * {words} + v, {shared});\n"
+    return text.each(words, side, f"#pragma unroll\n{body}", op.at)
 
 
 def _fence(text: MovementText, op: Fence) -> str:

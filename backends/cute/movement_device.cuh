@@ -68,6 +68,16 @@ template <int pending> MOVEMENT_DEVICE void wait_copies() {
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
+template <int bytes> MOVEMENT_DEVICE void get(void *words, void const *shared) {
+    auto const found = *reinterpret_cast<typename Vector<bytes>::Type const *>(shared);
+    memcpy(words, &found, bytes);
+}
+template <int bytes> MOVEMENT_DEVICE void put(void const *words, void *shared) {
+    typename Vector<bytes>::Type found;
+    memcpy(&found, words, bytes);
+    *reinterpret_cast<typename Vector<bytes>::Type *>(shared) = found;
+}
+
 template <int bytes> MOVEMENT_DEVICE void load(void *words, Address from) {
     auto const found = *reinterpret_cast<typename Vector<bytes>::Type const *>(from);
     memcpy(words, &found, bytes);

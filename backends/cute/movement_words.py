@@ -110,6 +110,16 @@ class MovedWords:
         tile = tuple(reversed(self.plan.shared[0].shape[1:])) if self.plan.phases else view.tile
         return boxes_of(tile, box_of(view, tm), tm)
 
+    def together(self, words: int, side: str, place: str) -> int:
+        """Return how many of so many words, as a side counts them, lie side by side in a buffer, at their multiple."""
+        fast = self.order(side)[:1]
+        if not fast or fast != self.order(place)[:1]:
+            return 1
+        shared = self.plan.shared[0 if place == "source" else len(self.plan.shared) - 1]
+        row = self.boxes(place).box[0] if self.maps and place in {view.side for view in self.plan.views} else 0
+        shifts = [phase.shift // self.word for phase in self.plan.phases]
+        return math.gcd(words, GRANULE_BYTES // self.word, self.tile[fast[0]], row or shared.shape[-1], *shifts)
+
     def functions(self) -> str:
         """Return the functions, and the types that they take."""
         word = WORDS[8 * self.word]
