@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -99,8 +100,21 @@ def program(plan: Plan | GemmPlan, backend: str | None = None) -> Program:
     if backend is None:
         return first_of(table, lambda name: program(plan, name), "prints")[0]
     module = importlib.import_module(table[one_of(backend, "backend", table)])
+    if isinstance(plan, Plan) and plan.before:
+        return _relaid(plan, backend)
     found: Program = module.program_of(_printed(plan, backend))
     return found
+
+
+def _relaid(plan: Plan, backend: str) -> Program:
+    """Return the program of a movement that begins with a relayout, which runs in front and writes its source."""
+    from legalsat.runtime.program import Relayout, with_operand  # noqa: PLC0415 - the runtime needs plans
+
+    first = program(plan.before[0], backend)
+    then = program(replace(plan, operator=replace(plan.operator, source=plan.source), before=()), backend)
+    constant = getattr(plan.operator, "constant", False)
+    relayout = Relayout("source", first, constant)
+    return replace(with_operand(then, "source", first.operands[0].tensor), before=(relayout,))
 
 
 def compiled(plan: Plan | GemmPlan, backend: str | None = None) -> Kernel:

@@ -65,10 +65,9 @@ def drawn(r: random.Random) -> ls.Plan | None:
         operator = ls.Im2col(tensor, r.choice((1, 2, 3)), padding=r.choice((0, 1)), stride=r.choice((1, 2)))
     means = r.choice(("", *MEANS[1:]))
     try:
-        plan = ls.synthesize(operator, TARGET, means=(means,) if means else None)  # type: ignore[arg-type]
+        return ls.synthesize(operator, TARGET, means=(means,) if means else None)  # type: ignore[arg-type]
     except ls.LegalSatError:
         return None
-    return None if plan.before else plan
 
 
 def compared(plan: ls.Plan) -> Iterator[Compared]:
@@ -111,6 +110,7 @@ def compared_text(plan: ls.Plan, made: Program, backend: str) -> Iterator[Compar
     launch, text = made.recipes[0], made.text
     yield "grid, launch", plan.launch.programs or _tiles(plan), launch.grid[0]
     yield "warps, launch", plan.launch.warps, launch.threads // 32
+    yield "relayouts, launch", len(plan.before), len(made.before)
     yield "entry, text", True, f" {launch.entry}(" in text
     maps = [one.map for one in launch.arguments if isinstance(one, MapArgument)]
     yield "tensor maps, launch", list(plan.tensor_maps), maps

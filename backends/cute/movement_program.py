@@ -26,7 +26,7 @@ def program_of(plan: Plan) -> Program:
         for number, (tm, offset) in enumerate(zip(plan.tensor_maps, offsets, strict=True))
     ]
     arguments += [AddressArgument("source"), AddressArgument("target")]
-    aligned = {copy.side: copy.bytes for copy in plan.copies}
+    aligned = {copy.side: min(copy.bytes, GRANULE_BYTES) for copy in plan.copies}
     ends = {"source": plan.operator.source, "target": plan.operator.target}
     return Program(
         subject=str(plan.operator),
