@@ -49,6 +49,10 @@ NAMED: dict[str, tuple[Operator, str]] = {
     "ones around": (ls.Pad(T((9, 33), "bf16"), ((1, 2), (3, 0)), 1.0), "threads"),
     "packed elements": (ls.Copy(T((64, 256), "e2m1")), "tma"),
     "a tile longer than an axis of one element": (ls.Copy(T((264, 1), "bf16", (8, 1)), tile=(64, 128)), "tma"),
+    "fragments turned by words": (
+        ls.Copy(T((64, 64), "bf16"), T((64, 64), "bf16", (1, 67)), tile=(64, 64), consumer="wgmma.a"),
+        "fragments",
+    ),
     "fragments": (ls.Copy(T((64, 64), "bf16", (66, 1)), tile=(64, 64), consumer="wgmma.a"), "fragments"),
 }
 
@@ -166,5 +170,8 @@ def test_what_no_row_prints_is_said() -> None:
         assert made.operands[0] == before.program.operands[0]
         then = replace(relaid, operator=replace(operand, source=relaid.source, constant=False), before=())
         assert replace(made, before=()).recipes == program(then, backend).recipes
+    turned = ls.Copy(T((64, 64), "bf16"), T((64, 64), "bf16", (1, 64)), tile=(64, 64), consumer="wgmma.a")
+    with pytest.raises(ls.LegalSatError, match="no row for Vectors that registers turn"):
+        ls.synthesize(turned, "h200", means=("fragments",)).emit("cute")
     with pytest.raises(ls.LegalSatError, match="not for mi300x"):
         ls.synthesize(T((64, 64), "bf16"), "mi300x").emit("cute")

@@ -91,9 +91,12 @@ class MovementText:
         """Words of the chunks in which threads hold a tile, as the source and as the target counts them."""
         moved = {op.side: op.bytes // self.words.word for op in self.operations if isinstance(op, Vectors)}
         if not self.program.buffers:
-            if self.words.order("source") != self.words.order("target"):
+            # Both sides' vectors are of neighbours that a thread holds; the source counts them.
+            most, fast = max(moved.values()), self.words.order("source")[:1]
+            alike = fast == self.words.order("target")[:1] and (not fast or self.words.tile[fast[0]] % most == 0)
+            if moved["target"] > 1 and self.words.order("source") != self.words.order("target") and not alike:
                 raise LegalSatError("cute has no row for Vectors that registers turn; ask for means with a buffer")
-            return dict.fromkeys(("source", "target"), max(moved.values()))
+            return dict.fromkeys(("source", "target"), most)
         widest = self.words.together(GRANULE_BYTES // self.words.word, "target", "target")
         return {"source": moved.get("source", 1), "target": moved.get("target", widest)}
 
@@ -301,7 +304,7 @@ def _copy_in(text: MovementText, op: CopyIn) -> str:
 
 def _vectors(text: MovementText, op: Vectors) -> str:
     words, wide = text.held[op.side], op.bytes // text.words.word
-    # Without a buffer in between both sides count a tile's words alike.
+    counts = op.side if text.program.buffers else "source"
     do = f"movement::store<{op.bytes}>(words + i * {words} + v, target + plan::target_byte(g));"
     if op.side == "source":
         operator = text.plan.operator
@@ -315,7 +318,7 @@ def _vectors(text: MovementText, op: Vectors) -> str:
         f"#pragma unroll\nfor (int v = 0; v < {words}; v += {wide}) {{\n"
         f"    plan::Modes const g = plan::whole(n, WORD(first + v));\n    if (plan::lies(g)) {do}\n}}\n"
     )
-    return text.each(words, op.side, body, op.at)
+    return text.each(words, counts, body, op.at)
 
 
 def _between(text: MovementText, op: Read | Write) -> str:
