@@ -111,7 +111,7 @@ def _relaid(plan: Plan, backend: str) -> Program:
     from legalsat.runtime.program import Relayout, with_operand  # noqa: PLC0415 - the runtime needs plans
 
     first = program(plan.before[0], backend)
-    then = program(replace(plan, operator=replace(plan.operator, source=plan.source), before=()), backend)
+    then = program(replace(plan, operator=plan.operator.but(source=plan.source), before=()), backend)
     constant = getattr(plan.operator, "constant", False)
     relayout = Relayout("source", first, constant)
     return replace(with_operand(then, "source", first.operands[0].tensor), before=(relayout,))

@@ -18,7 +18,7 @@ from bench.random_problems import problem
 from legalsat.access import MEANS
 from legalsat.backends import program
 from legalsat.extract.check.recheck import recheck
-from legalsat.operators import Operator
+from legalsat.operators import Move
 from legalsat.plan import View
 from legalsat.program.pipeline import (
     Advance,
@@ -51,7 +51,7 @@ Done = tuple[Any, ...]
 
 def drawn(r: random.Random) -> ls.Plan | None:
     """Return the plan of a random movement, by any means or the cheapest; None where it has none."""
-    operator: Operator
+    operator: Move
     if (kind := r.random()) < 0.5:
         operator = problem(r).operator
     elif kind < 0.7:

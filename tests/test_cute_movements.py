@@ -24,14 +24,14 @@ from legalsat.access import MEANS
 from legalsat.backends import emit, program
 from legalsat.backends.cute.compile import OPTIONS, _compiled
 from legalsat.extract.check.check_ptx import check_ptx
-from legalsat.operators import Operator
+from legalsat.operators import Move
 
 needs_gcc = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")
 EACH = 3  # of every means, store and kind of operator
 T = ls.Tensor
 # Means that random problems seldom have, or that turn on something else than these.
-NAMED: dict[str, tuple[Operator, str]] = {
+NAMED: dict[str, tuple[Move, str]] = {
     "phases that shift": (ls.Copy(T((70, 131), "bf16"), tile=(16, 64)), "tma.phases"),
     "one phase of a slice": (ls.Copy(T((64, 128), "bf16", offset=2)), "tma.phases"),
     "runs": (ls.Copy(T((64, 72), "bf16"), tile=(32, 72)), "bulk"),

@@ -24,13 +24,12 @@ from foreign_operators import Blocked, ByBytes, Changing, EveryOther, Shifted, S
 from gluon_on_numpy import run_on_numpy, run_threads_on_numpy
 from hypothesis import HealthCheck, given, settings
 from in_windows import windows_by_definition
+from movement_on_host import compiled
+from movement_on_host import run as run_on_host
 from problems import operators, pads
-from relayout_on_host import Side, compiled, faults
 from test_repository import name_of, sources
 
 import legalsat as ls
-from legalsat.backends.cute.movement_program import movement_of
-from legalsat.backends.cute.relayout import launch_of
 from legalsat.backends.triton import kernel_name, load_module
 from legalsat.backends.triton.adapter import kernel_of
 from legalsat.extract.check.recheck import recheck
@@ -209,22 +208,13 @@ def test_triton_prints_what_it_has_the_operations_for(name: str, tmp_path: Path)
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 def test_cute_prints_it(tmp_path: Path) -> None:
-    rng, launches = np.random.default_rng(3), []
-    for operator in FOREIGN.values():
-        if operator.reader is None:
-            launch = launch_of(movement_of(operator))
-            size = operator.dtype.bits // 8
-            offset = operator.source.offset
-            source = Side(size, plain(operator.source.shape), plain(operator.source.strides), offset, rng)
-            to = Side(size, plain(operator.target.shape), plain(operator.target.strides), 0, None)
-            held = source.bytes_of(source.memory)
-            want = np.stack([operator.meaning(held[..., byte]) for byte in range(size)], axis=-1)
-            launches.append((launch, source, to, want))
-    library = compiled((launch.kernel for launch, *_ in launches), tmp_path)
-    for launch, source, to, want in launches:
-        assert not faults(library, launch, source, to, want), (source.shape, source.strides)
-    with pytest.raises(ls.LegalSatError, match="nobody there to read them"):
-        movement_of(FOREIGN["an operand"])
+    plans = [plan for plan in (ls.synthesize(one, "h200") for one in FOREIGN.values()) if not plan.before]
+    library = compiled(plans, tmp_path)
+    for number, plan in enumerate(plans):
+        source, result = memory_of(plan.operator.source, 1), memory_of(plan.operator.target)
+        want = moved(plan.operator, source, result.copy())
+        assert np.array_equal(run_on_host(library, number, plan, source, result), want), plan.operator
+    assert plans
 
 
 def test_what_an_operator_does_not_say_is_named() -> None:
