@@ -19,17 +19,15 @@ from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_class import MOST_STAGES, NARROW, ProductClass
 from legalsat.extract.kernels.product_forms import Form
 from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS
+from legalsat.extract.kernels.registers import SPREAD, Work, of_consumers, of_producer, solved, starts_of_rows
 from legalsat.options import Major
 from legalsat.product_kernel import WIDE_BOX, ProductKernel
 from legalsat.targets import GRANULE_BYTES, KIB, Target
 from legalsat.units.matrix_descriptor import MatrixOperand
 
 BLOCK_ROWS = 64  # of one instruction
-WARPGROUP, WARPS = 128, 4
+WARPS = 4  # of a warpgroup
 SYSTEM_BYTES = KIB  # of shared memory that the system keeps for each block (FACTS HW-01)
-MOST_REGISTERS = 232  # a thread, beside a warpgroup that loads with 40
-OTHER_REGISTERS = {"none": 60, "tiles": 60, "registers": 90}  # a thread besides sums
-KEPT_REGISTERS = 36  # a thread besides sums and what is kept of the tile before
 DEFERRED_STAGES = 4
 GROUP = 8
 SPLITS = (1, 2, 3, 4, 5, 6, 8)
@@ -150,7 +148,7 @@ class Table:
 def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Target) -> Table | None:
     """Return every kernel of some forms, with as many stages as fit; None if there is none.
 
-    Left out is what has uneven boxes, more slices than k-tiles, too many sums for its registers, or fewer than two
+    Left out is what has uneven boxes, more slices than k-tiles, more registers than there are, or fewer than two
     stages.
 
     Args:
@@ -171,15 +169,18 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     swapped, registers, tiles, sums, boxed, mn_a, mn_b, alike, relaid_a, relaid_b = told
     size, result_size, turns = one.dtype.bytes, one.result.bytes, one.turns
 
-    consumers, producer = _registers(warpgroups, blocks, target)
-    own = rows * columns // (WARPGROUP * np.where(alternate, 1, warpgroups))  # registers a thread that hold sums
-    other = np.where(registers, OTHER_REGISTERS["registers"], OTHER_REGISTERS["none"])
     phases = np.where(registers, np.maximum(8, alike), np.where(tiles, alike, 1))
+    starts = np.where(registers, starts_of_rows(rows, phases), 0)
+    own = rows // BLOCK_ROWS // np.where(alternate, 1, warpgroups)  # blocks of a consumer
+    alone = down * across * split == 1
+    work = Work(own, columns, starts, split, alone, sums, boxed + sums == 0)
+    needed = of_consumers(work, result_size, deferred=False)
+    consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target)
     units = (np.where(mn_a, WIDE_BOX, 8), np.where(mn_b, WIDE_BOX, 8))
     fits = (
         (rows % units[0] + rows // units[0] % across + columns % units[1] + columns // units[1] % down == 0)
         & (split <= turns)
-        & (own + other <= consumers)
+        & (consumers > 0)
         & ((registers == 0) | (rows % (8 * phases) == 0))
         & ((boxed == 0) | (columns * result_size % 32 == 0))  # boxes of C have a swizzle
     )
@@ -190,7 +191,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     stages = np.where(sums, np.minimum(stages, max(3, turns + 1)), stages)
     fits &= stages >= np.where(registers, 3, 2)
 
-    kept = own + own * result_size // 4 + KEPT_REGISTERS <= consumers
+    kept = of_consumers(work, result_size, deferred=True) + SPREAD <= consumers
     overlaps = kept & (alternate + sums + registers == 0) & (turns > DEFERRED_STAGES)
     deferred = np.where(overlaps, DEFERRED_STAGES, 0)
     depth = np.full_like(rows, ROW_BYTES // size)
@@ -223,13 +224,6 @@ def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
         (one.b if form.swapped else one.a).alike,
         *(first != "none" for first in form.relayouts),
     )
-
-
-def _registers(warpgroups: Numbers, blocks: Numbers, target: Target) -> tuple[Numbers, Numbers]:
-    """Return registers a thread of the warpgroups that multiply, and of the one that loads."""
-    each = target.registers_per_processor // blocks // (WARPGROUP * (warpgroups + 1)) // 8 * 8
-    loading = np.where(blocks > 1, 24, 40)
-    return np.minimum((each * (warpgroups + 1) - loading) // warpgroups // 8 * 8, MOST_REGISTERS), loading
 
 
 def _output_bytes(

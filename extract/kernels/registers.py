@@ -1,0 +1,169 @@
+"""Registers a thread of a kernel's consumers and producer, predicted before it is compiled, and setmaxnreg solved.
+
+What a program keeps in registers is counted: accumulators, what is held of the tile before, fragments of A, words
+that are read at once. What the compiler adds for addresses, loop state and coordinates was fitted
+(`python -m bench.registers --fit`). Compared with machine code: `python -m bench.registers`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from legalsat.extract.cost.kernel_columns import Numbers
+from legalsat.extract.kernels.kernel_program import NARROW_COLUMNS
+from legalsat.extract.kernels.product_maps import ROW_BYTES
+from legalsat.product_kernel import ProductKernel
+from legalsat.targets import GRANULE_BYTES, Target
+
+STEP = 8  # setmaxnreg counts in these, and gives 24 at least (PTX ISA 9.0, 9.7.19.5 setmaxnreg)
+LEAST = 24
+MOST_TAKEN = 232  # by consumers
+MOST_KEPT = 40  # by a producer, where it needs no more and consumers have enough
+SPREAD = 8  # what the compiler may use beyond a prediction: asked where nothing forces a kernel to use so many
+WARPGROUP = 128
+BLOCK_ROWS = 64  # of one instruction
+SETS = 2  # of fragments, which take turns
+FRAGMENT = 4  # words of A of an instruction, a thread
+STEPS = ROW_BYTES // 32  # instructions along k of a k-tile
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What the compiler needs beside what a program keeps, in registers a thread; fitted.
+
+    Attributes:
+        accumulator: below it: addresses, ring state and coordinates. The compiler puts it at R24.
+        held: beside an accumulator and what is held of the tile before. rank: more, for other CTAs' barriers.
+        block: more for each block of 64 rows but the first, whose rows of C lie elsewhere.
+        rows: beside sums that leave by rows: addresses in C and in shared memory, both ends of a row.
+        peers: beside sums that are read of all CTAs that split k.
+        realigned: beside fragments and where rows of A start.
+        producer: the tile scheduler, ring state, coordinates, most of them in uniform registers.
+        shares: more, where others load or share the tile: what depends on the rank is in no uniform register.
+        phases: more, where a CTA with a rank loads rows of A by many maps.
+    """
+
+    accumulator: int = 24
+    held: int = 20
+    rank: int = 2
+    block: int = 6
+    rows: int = 31
+    peers: int = 24
+    realigned: int = 4
+    producer: int = 12
+    shares: int = 16
+    phases: int = 14
+
+
+BESIDE = Beside()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What decides the registers of a kernel's roles: numbers, or columns of them, of which each row is a kernel.
+
+    Attributes:
+        blocks: of 64 rows that a consumer multiplies. columns: of the tile.
+        starts: words a block that say where rows of A start, 0 where A does not go through registers.
+        split: CTAs that split k. alone: whether a CTA has no cluster.
+        sums, rows: whether C leaves through sums in shared memory, and by rows.
+    """
+
+    blocks: Any
+    columns: Any
+    starts: Any
+    split: Any
+    alone: Any
+    sums: Any
+    rows: Any
+
+    @staticmethod
+    def of(kernel: ProductKernel) -> Work:
+        """Return what decides the registers of a kernel."""
+        rows, columns, _ = kernel.tile
+        return Work(
+            rows // BLOCK_ROWS // (1 if kernel.alternate else kernel.warpgroups),
+            columns,
+            int(starts_of_rows(rows, kernel.phases)) if kernel.realign == "registers" else 0,
+            kernel.split,
+            kernel.cluster_blocks == 1,
+            kernel.store == "sums",
+            kernel.store == "rows",
+        )
+
+
+def starts_of_rows(rows: Any, phases: Any) -> Numbers:
+    """Return the words a block of 64 rows that say where a lane's rows of A start, where A goes through registers.
+
+    For each step four words, whether the last step finds these in the stage behind, and how far to shift; twice where
+    rows g and g + 8 start differently, since a phase's rows of the tile are no multiple of 16.
+    """
+    return (4 * STEPS + 4 + 1) * np.where(rows // phases % 16 == 0, 1, 2)
+
+
+def predicted(kernel: ProductKernel, result_bytes: int, beside: Beside = BESIDE) -> tuple[int, int]:
+    """Return the registers a thread that consumers and the producer are predicted to use.
+
+    Args:
+        kernel: how a product is computed; `kernel.registers` is not read.
+        result_bytes: of an element of C.
+        beside: what the compiler needs.
+    """
+    work = Work.of(kernel)
+    consumer = of_consumers(work, result_bytes, kernel.deferred > 0, beside)
+    return int(consumer), int(of_producer(work, beside))
+
+
+def of_consumers(work: Work, result_bytes: int, deferred: Any, beside: Beside = BESIDE) -> Numbers:
+    """Return the registers a thread that consumers are predicted to use, in the mainloop or in the epilogue.
+
+    Args:
+        work: what decides them.
+        result_bytes: of an element of C.
+        deferred: whether a tile is stored while the next is multiplied.
+        beside: what the compiler needs.
+    """
+    sums = work.blocks * work.columns // 2  # of 32 bits: 64 rows of two columns are one of each of 128 threads
+    starts = work.blocks * work.starts
+    # Two words are read for each that is multiplied, since it may begin in any byte of the first.
+    steps = np.where(work.columns <= NARROW_COLUMNS, STEPS, 1)
+    realigned = starts + 2 * FRAGMENT * SETS * steps * work.blocks + beside.realigned
+    held = sums * result_bytes // 4 + beside.held
+    held = held + beside.block * (work.blocks - 1) + np.where(work.alone, 0, beside.rank)
+    mainloop = np.where(work.starts, realigned, np.where(deferred, held, beside.accumulator))
+    # Where k is split, a granule of C of every CTA; starts of rows are the same for every tile, and stay.
+    reduced = np.where(work.sums, work.split * (GRANULE_BYTES // result_bytes) + beside.peers, 0)
+    by_rows = np.where(work.rows & np.logical_not(deferred), starts + beside.rows, 0)
+    return np.maximum(sums + np.maximum(mainloop, by_rows), reduced)
+
+
+def of_producer(work: Work, beside: Beside = BESIDE) -> Numbers:
+    """Return the registers a thread that the producer is predicted to use; arguments as of `of_consumers`."""
+    shares = beside.shares + np.where(work.starts, beside.phases, 0)
+    return beside.producer + np.where(work.alone, 0, shares)
+
+
+def solved(consumer: Any, producer: Any, warpgroups: Any, blocks: Any, target: Target) -> tuple[Numbers, Numbers]:  # noqa: PLR0917
+    """Return registers a thread of consumers and of the producer (setmaxnreg), 0 where no split gives them enough.
+
+    As many go to consumers as setmaxnreg lets them have beside a producer that has enough.
+
+    Args:
+        consumer: registers that each of the consumers is predicted to use.
+        producer: registers that it is predicted to use.
+        warpgroups: of consumers; one more is the producer's.
+        blocks: CTAs on an SM.
+        target: the GPU.
+    """
+    each = target.registers_per_processor // blocks // (WARPGROUP * (warpgroups + 1)) // STEP * STEP
+    whole = each * (warpgroups + 1)  # what a launch gives a CTA is all there is to share
+    least = np.maximum(LEAST, -(-(producer + UNUSED) // STEP) * STEP)
+    taken = np.minimum((whole - least) // warpgroups // STEP * STEP, MOST_TAKEN)
+    kept = np.minimum(
+        np.maximum(least, np.where(blocks == 1, MOST_KEPT, LEAST)), (whole - warpgroups * taken) // STEP * STEP
+    )
+    enough = taken >= consumer + UNUSED
+    return np.where(enough, taken, 0), np.where(enough, kept, 0)
