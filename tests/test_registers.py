@@ -99,9 +99,10 @@ def test_split_is_the_best_there_is(consumer: int, producer: int, warpgroups: in
         for c, p in product(counts, counts)
         if c * warpgroups + p <= pool and c >= consumer + 2 and p >= producer + 2 and c <= 232
     ]
-    found = solved(consumer, producer, warpgroups, blocks, H200)
-    assert (found is None) == (not allowed)
-    if found is not None:
+    taken, kept_back = solved(consumer, producer, warpgroups, blocks, H200)
+    found = int(taken), int(kept_back)
+    assert (found == (0, 0)) == (not allowed)
+    if allowed:
         most, kept = max(c for c, _ in allowed), 40 if blocks == 1 else 24
         assert found in allowed
         assert found == max((c, p) for c, p in allowed if c == most and p <= max(kept, -(-(producer + 2) // 8) * 8))

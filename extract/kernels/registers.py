@@ -147,7 +147,7 @@ def of_producer(work: Work, beside: Beside = BESIDE) -> Numbers:
     return beside.producer + np.where(work.alone, 0, shares)
 
 
-def solved(consumer: Any, producer: Any, warpgroups: Any, blocks: Any, target: Target) -> tuple[Numbers, Numbers]:  # noqa: PLR0917
+def solved(consumer: Any, producer: Any, warpgroups: Any, blocks: Any, target: Target) -> tuple[Numbers, Numbers]:
     """Return registers a thread of consumers and of the producer (setmaxnreg), 0 where no split gives them enough.
 
     As many go to consumers as setmaxnreg lets them have beside a producer that has enough.
