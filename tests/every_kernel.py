@@ -1,12 +1,13 @@
 """Every kernel of a product, by trying each combination of what a kernel may be and asking what forbids it.
 
-This is the oracle of the search: no law, no table, no bound. What it takes from the library is what a kernel costs and
-whether its maps are legal.
+This is the oracle of the search: no law, no table, no bound. What it takes from the library is what a kernel costs, how
+many registers it uses, and whether its maps are legal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -14,6 +15,7 @@ import legalsat as ls
 from legalsat.extract.cost.kernel_columns import KernelColumns
 from legalsat.extract.cost.kernel_cost import Products, kernel_times
 from legalsat.extract.kernels.product_maps import result_map, source_maps
+from legalsat.extract.kernels.registers import predicted
 from legalsat.product_kernel import ProductKernel
 from legalsat.targets import Target
 from legalsat.tensor import Tensor, plain
@@ -140,12 +142,6 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
     uneven += [columns * result % 32] if store == "tma" else []
     if any(uneven) or split > turns or (realign == "tiles" and extent[0] < phases):
         return None
-    producer = 40 if blocks == 1 else 24
-    each = 65536 // blocks // (128 * (warpgroups + 1)) // 8 * 8
-    consumers = min(232, (each * (warpgroups + 1) - producer) // warpgroups // 8 * 8)
-    sums = rows * columns // 128 // (1 if ping_pong else warpgroups)
-    if sums + (90 if realign == "registers" else 60) > consumers:
-        return None
     output = {
         "tma": 4 * warpgroups * 2 * 16 * 128,
         "rows": 4 * warpgroups * 8 * (columns * result + 16),
@@ -158,9 +154,25 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
     if stages < (3 if realign == "registers" else 2):
         return None
     apart = ping_pong or store == "sums" or realign == "registers" or turns <= 4
-    kept = sums + sums * result // 4 + 36 <= consumers
-    return ProductKernel(
+    alone = ProductKernel(
         swapped, (rows, columns, 128 // size), stages, cluster, split, warpgroups, ping_pong, blocks, 8,
-        (majors[0], majors[1]), (first, second), realign, phases, store, 4 if kept and not apart else 0,
-        (consumers, producer), None, None, 0,  # type: ignore[arg-type]
+        (majors[0], majors[1]), (first, second), realign, phases, store, 0, (0, 0), None, None, 0,  # type: ignore[arg-type]
     )  # fmt: skip
+    overlapped = replace(alone, deferred=4)
+    handed = split_of(predicted(alone, result), warpgroups, blocks)
+    if handed is None:
+        return None
+    kept = predicted(overlapped, result)[0] + 8 <= handed[0]  # to spare, since no kernel need be overlapped
+    return replace(overlapped if kept and not apart else alone, registers=handed)
+
+
+def split_of(predicted: tuple[int, int], warpgroups: int, blocks: int) -> tuple[int, int] | None:
+    """Return the registers of a consumer's and the producer's threads (setmaxnreg): what leaves consumers most."""
+    pool = 65536 // blocks // 128 // (warpgroups + 1) // 8 * 8 * (warpgroups + 1)
+    enough = [range(24, 233, 8)[max(0, -(-(role + 2 - 24) // 8)) :] for role in predicted]
+    allowed = [(c, p) for c, p in product(*enough) if warpgroups * c + p <= pool]
+    if not allowed:
+        return None
+    consumers = max(c for c, _ in allowed)
+    producers = [p for c, p in allowed if c == consumers]
+    return consumers, max(p for p in producers if p <= max(producers[0], 40 if blocks == 1 else 24))
