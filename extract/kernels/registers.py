@@ -138,7 +138,8 @@ def of_consumers(work: Work, result_bytes: int, deferred: Any, beside: Beside = 
     # Where k is split, a granule of C of every CTA; starts of rows are the same for every tile, and stay.
     reduced = np.where(work.sums, work.split * (GRANULE_BYTES // result_bytes) + beside.peers, 0)
     by_rows = np.where(work.rows & np.logical_not(deferred), starts + beside.rows, 0)
-    return np.maximum(sums + np.maximum(mainloop, by_rows), reduced)
+    found: Numbers = np.maximum(sums + np.maximum(mainloop, by_rows), reduced)
+    return found
 
 
 def of_producer(work: Work, beside: Beside = BESIDE) -> Numbers:
