@@ -50,13 +50,13 @@ class Beside:
     accumulator: int = 24
     held: int = 20
     rank: int = 2
-    block: int = 4
-    rows: int = 30
+    block: int = 5
+    rows: int = 32
     peers: int = 23
     realigned: int = 3
     producer: int = 12
-    shares: int = 15
-    phases: int = 13
+    shares: int = 16
+    phases: int = 12
 
 
 BESIDE = Beside()
