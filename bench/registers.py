@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from bench.conformance import classes, name_of
+from bench.conformance import classes
 from bench.gpu.gemm import MOST
 from bench.gpu.gemm_shapes import illegal, legal, narrow, product_of
 from bench.machine import write
@@ -38,6 +38,7 @@ RESULT = Path(__file__).parent / "results" / "registers.json"
 GPU = target("h200")
 SEED = 18
 SHARE = 0.95
+COLUMNS = "of consumers: predicted, used, off, given; of the producer the same; spills; half; kernel"
 ROUNDS = 40  # of the fit, in each of which every constant may move
 
 
@@ -135,18 +136,6 @@ def _row(one: Compared) -> str:
     return f"{shown}   {one.spills:4} {'fitted' if one.fitted else 'judged'}  {one.name}"
 
 
-def _entry(one: Compared) -> dict[str, Any]:
-    consumer, producer = (
-        {"predicted": guess, "used": real, "given": given}
-        for guess, real, given in zip(
-            predicted(one.kernel, one.gemm.out_dtype.bytes), one.used, one.kernel.registers, strict=True
-        )
-    )
-    half = "fitted" if one.fitted else "judged"
-    return {"kernel": one.name, "class": name_of(one.kernel), "half": half, "consumer": consumer,
-            "producer": producer, "spills": one.spills}  # fmt: skip
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -154,17 +143,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=MOST, help=f"kernels of each product, {MOST} when left out")
     parser.add_argument("--fit", action="store_true", help="say which constants suit the half that is fitted best")
     given = parser.parse_args(arguments)
-    print("consumers             producer              spills")
-    print("predicted, used, off, given, and the same again")
+    print(COLUMNS)
     chosen = {
         text: (gemm, kernel)
         for text, (gemm, kernel) in kernels(given.first).items()
         if all(word in Compared(gemm, kernel, (0, 0), 0).name for word in given.words)
     }
-    found = []
+    found, rows = list[Compared](), list[str]()
     for one in compared(chosen):
         found.append(one)
-        print(_row(one), flush=True)
+        rows.append(_row(one))
+        print(rows[-1], flush=True)
     halves = {
         "all": summary(found),
         "judged": summary([one for one in found if not one.fitted]),
@@ -176,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(fitted(found))
     if not given.words:
         constants = {"nvcc": nvcc_version(), "seed": SEED, "first of each product": given.first}
-        write(RESULT, {**constants, "constants": asdict(BESIDE), **halves, "kernels": [_entry(one) for one in found]})
+        write(RESULT, {**constants, "constants": asdict(BESIDE), **halves, "columns": COLUMNS, "kernels": rows})
     return int(any(one.spills for one in found) or halves["all"].get("share", 1) < SHARE)
 
 
