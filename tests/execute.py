@@ -12,18 +12,13 @@ from typing import Any
 import numpy as np
 from in_boxes import Placement, boxes, load_boxes, load_phases, placed_boxes
 from in_vectors import load_asynchronously, load_runs, load_vectors, store_vectors
-from numpy.typing import NDArray
 from tiles import Tile
 
+from bench.moved import POISON, Bytes, places
 from legalsat.analyses.copy_engine import smem_bytes, store_footprint
 from legalsat.extract.search.views import views_of
-from legalsat.operators import Move, Pad
+from legalsat.operators import Pad
 from legalsat.plan import Plan
-from legalsat.tensor import Tensor, plain
-
-POISON = 0xA5
-
-Bytes = NDArray[np.uint8]
 
 LOADS: dict[str, Callable[[Tile, Bytes], Bytes]] = {
     "tma": load_boxes,
@@ -33,24 +28,6 @@ LOADS: dict[str, Callable[[Tile, Bytes], Bytes]] = {
     "threads": load_vectors,
     "fragments": load_vectors,
 }
-
-
-def memory_of(tensor: Tensor, seed: int | None = None) -> Bytes:
-    """Return memory that just holds the tensor: random bytes, or `POISON` without a seed."""
-    size = -(-tensor.span_bits // 8)
-    if seed is None:
-        return np.full(size, POISON, dtype=np.uint8)
-    return np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
-
-
-def moved(operator: Move, source: Bytes, target: Bytes) -> Bytes:
-    """Return the target's bytes after the movement, by what its operator means: numpy on the bits of elements."""
-    width = np.arange(operator.source.dtype.bits, dtype=np.uint64)
-    inside, after = (np.unpackbits(memory, bitorder="little") for memory in (source, target))
-    bits = inside[width.size * places(operator.source)[..., None] + width.astype(np.int64)].astype(np.uint64)
-    result = operator.meaning((bits << width).sum(axis=-1, dtype=np.uint64))
-    after[width.size * places(operator.target)[..., None] + width.astype(np.int64)] = result[..., None] >> width & 1
-    return np.packbits(after, bitorder="little")
 
 
 NUMPY = {"fp16": "f2", "fp32": "f4", "fp64": "f8", "bool": "?"}
@@ -70,12 +47,6 @@ def padded(operator: Pad, source: Bytes, target: Bytes) -> Bytes:
         result = np.where(np.pad(np.ones_like(values), whole), result, value)
     after[element.bits * places(operator.target)[..., None] + width] = result
     return np.packbits(after, bitorder="little")
-
-
-def places(tensor: Tensor) -> Any:
-    """Return the offset of each element, in the tensor's shape, in elements."""
-    at = np.indices(plain(tensor.shape), dtype=np.int64)
-    return np.tensordot(np.array(plain(tensor.strides), dtype=np.int64), at, axes=1)
 
 
 def execute(plan: Plan, source: Bytes, target: Bytes) -> Bytes:

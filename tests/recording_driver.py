@@ -189,6 +189,28 @@ CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType dt
     map->opaque[0] = number(address);
     return CUDA_SUCCESS;
 }
+CUresult CUDAAPI cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType dtype, cuuint32_t rank, void* address,
+                                         const cuuint64_t* dim, const cuuint64_t* stride, const int* lower,
+                                         const int* upper, cuuint32_t channels, cuuint32_t pixels,
+                                         const cuuint32_t* element_stride, CUtensorMapInterleave interleave,
+                                         CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2,
+                                         CUtensorMapFloatOOBfill fill) {
+    SAY("cuTensorMapEncodeIm2col");
+    if (number(map) % 64) return CUDA_ERROR_INVALID_VALUE;
+    put("address", number(address));
+    list("global_dim", dim, rank);
+    list("global_stride", stride, rank - 1);
+    list("lower_corner", lower, rank - 2);
+    list("upper_corner", upper, rank - 2);
+    put("channels", channels);
+    put("pixels", pixels);
+    list("element_stride", element_stride, rank);
+    const int enums[] = {dtype, interleave, swizzle, l2, fill};
+    list("enums", enums, 5);
+    std::memset(map, 0xff, sizeof *map);
+    map->opaque[0] = number(address);
+    return CUDA_SUCCESS;
+}
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr* address, size_t size, CUstream stream) {
     SAY("cuMemAllocAsync");
     put("size", size);

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from execute import memory_of, moved
 from in_windows import windows_by_definition
 from movement_on_host import compiled, run
 
 import legalsat as ls
 from bench.gpu.copies import random_pad
+from bench.moved import memory_of, moved
 from bench.one_movement import BACKENDS, compared, compared_text
 from bench.random_problems import problem
 from legalsat.access import MEANS

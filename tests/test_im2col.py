@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execute import execute, memory_of, moved
+from execute import execute
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from in_windows import execute_columns, execute_masked, windows_by_definition
 
 import legalsat as ls
+from bench.moved import memory_of, moved
 from legalsat.access import MEANS
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.cost.cost import order

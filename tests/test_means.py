@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execute import LOADS, execute, memory_of, moved
+from execute import LOADS, execute
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from problems import operators, targets
 
 import legalsat as ls
+from bench.moved import memory_of, moved
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.search.planner import cached_plan
 from legalsat.operators import Copy, Move, Transpose

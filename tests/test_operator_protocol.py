@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execute import execute, memory_of, moved, padded
+from execute import execute, padded
 from foreign_operators import Blocked, ByBytes, Changing, EveryOther, Shifted, Speechless, every_other
 from gluon_on_numpy import run_on_numpy, run_threads_on_numpy
 from hypothesis import HealthCheck, given, settings
@@ -30,6 +30,7 @@ from problems import operators, pads
 from test_repository import name_of, sources
 
 import legalsat as ls
+from bench.moved import memory_of, moved
 from legalsat.backends.triton import kernel_name, load_module
 from legalsat.backends.triton.adapter import kernel_of
 from legalsat.extract.check.recheck import recheck

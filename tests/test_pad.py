@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execute import execute, memory_of, moved
+from execute import execute
 from gluon_on_numpy import run_on_numpy, run_threads_on_numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -27,6 +27,7 @@ from test_triton_threads import vector_bytes
 
 import legalsat as ls
 from bench.gpu.copies import random_pad
+from bench.moved import memory_of, moved
 from legalsat.backends import program
 from legalsat.backends.triton import compile_kernel, compile_vectors, kernel_name, load_module
 from legalsat.backends.triton.adapter import kernel_of, vector_kernel_of

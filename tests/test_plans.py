@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execute import execute, memory_of, moved
+from execute import execute
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import operators
 
 import legalsat as ls
+from bench.moved import memory_of, moved
 from legalsat.access import Access
 from legalsat.errors import SolverGaveUp
 from legalsat.extract.check.recheck import recheck

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from execute import execute, memory_of, moved
+from execute import execute
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
+from bench.moved import memory_of, moved
 from legalsat.extract.check.recheck import RELAID, recheck
 from legalsat.extract.search.planner import BOXES, EVERY_MEANS
 from legalsat.operators import padded

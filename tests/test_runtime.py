@@ -200,6 +200,19 @@ def test_operands_are_laid_out_anew_before_the_product_reads_them(driver: Record
     assert {one["address"] for one in freed} == {room_a["address"], room_b["address"]}
 
 
+def test_a_map_of_windows_is_encoded_as_the_plan_has_it(driver: RecordingDriver) -> None:
+    tm = ls.TensorMap(
+        dtype="bf16", address=0, global_dim=(16, 9, 14, 2), global_stride=(32, 288, 4032), element_stride=(1, 2, 2, 1),
+        mode="im2col", lower_corner=(-1, -2), upper_corner=(0, -1), channels=16, pixels=64,
+    )  # fmt: skip
+    data = driver.device(0).encode(driver_module.map_arguments(tm), A)
+    (call,) = driver.calls("cuTensorMapEncodeIm2col")
+    assert (call["address"], int.from_bytes(data[:8], "little")) == (A, A)
+    for name in ("global_dim", "global_stride", "lower_corner", "upper_corner", "channels", "pixels", "element_stride"):
+        value = getattr(tm, name)
+        assert call[name] == (list(value) if isinstance(value, tuple) else value), name
+
+
 def test_a_persistent_product_is_launched_as_its_program_says(driver: RecordingDriver) -> None:
     """Its image is none, since nvcc may be missing; the driver that records would not look into it."""
     plan, (a, b, c) = ls.synthesize(ODD, "h200"), arrays_of(ODD)

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execute import memory_of, moved
 from gluon_on_numpy import run_threads_on_numpy
 from hypothesis import HealthCheck, given, settings
 from problems import operators
 
 import legalsat as ls
+from bench.moved import memory_of, moved
 from legalsat.backends.triton import VectorKernel, compile_vectors, emit_threads, load_module
 from legalsat.backends.triton.adapter import vector_kernel_of
 from legalsat.extract.search.planner import cached_plan

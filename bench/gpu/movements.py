@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 import legalsat as ls
+from bench.moved import memory_of, moved
 from bench.one_movement import BACKENDS, drawn
 from legalsat.runtime.views import TORCH_NAMES
-from tests.execute import memory_of, moved
 
 PLANS, SEED, LEAST = 500, 3, 60
 FEW = ("tma.phases", "bulk", "cp.async", "im2col")
@@ -88,16 +88,17 @@ def wrong(number: int, backend: str) -> str:
         torch.full((-(-len(one) // 16) * 16 + 2 * GUARD,), 0xA5, dtype=torch.uint8, device="cuda")
         for one in (source, before)
     )
-    place[GUARD : GUARD + len(source)] = torch.from_numpy(source)
-    into[GUARD : GUARD + len(before)] = torch.from_numpy(before)
+    first, last = (GUARD + one.offset for one in (operator.source, operator.target))  # where slices begin
+    place[first : first + len(source)] = torch.from_numpy(source)
+    into[last : last + len(before)] = torch.from_numpy(before)
     x, y = (
-        torch.as_strided(memory.view(_torch_type(one)), one.shape, one.strides, GUARD * 8 // one.dtype.bits)
-        for memory, one in ((place, operator.source), (into, operator.target))
+        torch.as_strided(memory.view(_torch_type(one)), one.shape, one.strides, at * 8 // one.dtype.bits)
+        for memory, one, at in ((place, operator.source, first), (into, operator.target, last))
     )
     plan.compile(backend)(x, out=y)  # type: ignore[arg-type]
     torch.cuda.synchronize()
     found = into.cpu().numpy()
-    inside, around = found[GUARD : GUARD + len(before)], np.concatenate([found[:GUARD], found[GUARD + len(before) :]])
+    inside, around = found[last : last + len(before)], np.concatenate([found[:last], found[last + len(before) :]])
     bad = int((inside != moved(operator, source, before)).sum())
     touched = int((around != 0xA5).sum())
     return f"{bad} bytes wrong, {touched} around it touched" if bad or touched else ""

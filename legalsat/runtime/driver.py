@@ -259,7 +259,7 @@ class Device:
             self.call("cuEventDestroy_v2", event)
 
     def encode(self, arguments: Mapping[str, Any], address: int | None = None) -> bytes:
-        """Return the 128 bytes of a tiled tensor map.
+        """Return the 128 bytes of a tensor map, tiled or im2col.
 
         Args:
             arguments: as `map_arguments` returns them: driver's enum values and plain ints.
@@ -268,15 +268,21 @@ class Device:
         buffer = ctypes.create_string_buffer(MAP_BYTES + _MAP_ALIGNMENT)
         place = -(-ctypes.addressof(buffer) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
         rank = len(arguments["global_dim"])
+        if "box" in arguments:
+            function, taken = "cuTensorMapEncodeTiled", list[Any]([(c_uint32 * rank)(*arguments["box"])])
+        else:
+            function = "cuTensorMapEncodeIm2col"
+            taken = [(c_int * (rank - 2))(*arguments[name]) for name in ("lower_corner", "upper_corner")]
+            taken += [c_uint32(arguments[name]) for name in ("channels", "pixels")]
         self.call(
-            "cuTensorMapEncodeTiled",
+            function,
             c_void_p(place),
             c_int(arguments["dtype"]),
             c_uint32(rank),
             c_void_p(arguments["address"] if address is None else address),
             (c_uint64 * rank)(*arguments["global_dim"]),
             (c_uint64 * max(rank - 1, 1))(*arguments["global_stride"]),
-            (c_uint32 * rank)(*arguments["box"]),
+            *taken,
             (c_uint32 * rank)(*arguments["element_stride"]),
             *(c_int(arguments[name]) for name in ("interleave", "swizzle", "l2_promotion", "oob_fill")),
         )
@@ -284,13 +290,17 @@ class Device:
 
 
 def map_arguments(tm: Any) -> dict[str, Any]:
-    """Return a tiled `legalsat.TensorMap` as plain values that JSON holds, for `Device.encode`."""
+    """Return a `legalsat.TensorMap` as plain values that JSON holds, for `Device.encode`."""
     from legalsat.units.tensor_map import driver_value  # noqa: PLC0415 - with numpy, which the rest here can do without
 
     enums = ("dtype", "interleave", "swizzle", "l2_promotion", "oob_fill")
-    numbers = ("global_dim", "global_stride", "box", "element_stride")
+    tiled = tm.mode == "tiled"
+    shape = ("box",) if tiled else ("lower_corner", "upper_corner")
+    numbers = ("global_dim", "global_stride", *shape, "element_stride")
+    columns = {} if tiled else {"channels": tm.channels, "pixels": tm.pixels}
     return {
         **{name: driver_value(name, getattr(tm, name)) for name in enums},
         **{name: list(getattr(tm, name)) for name in numbers},
+        **columns,
         "address": tm.address,
     }

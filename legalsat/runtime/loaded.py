@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from ctypes import POINTER, byref, c_void_p
 from typing import Any
 
-from legalsat.errors import InvalidInput
 from legalsat.runtime.driver import (
     CLUSTER,
     COOPERATIVE,
@@ -129,8 +128,6 @@ def encoded(device: Device, argument: MapArgument, address: int) -> bytes:
         span_bytes,
     )
 
-    if argument.map.mode != "tiled":
-        raise InvalidInput(f"argument is {argument.map}; give a tiled one, which is all that is encoded here")
     words = (ctypes.c_uint64 * (MAP_BYTES // 8)).from_buffer_copy(device.encode(map_arguments(argument.map), address))
     if span_bytes(argument.map) < SMALL_SPAN and device.driver.version <= LAST_QUIRKY_DRIVER:
         words[1] &= ~(1 << QUIRK_BIT)
