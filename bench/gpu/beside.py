@@ -3,9 +3,9 @@
     python -m bench.gpu.beside prepare FILE          # in each of two checkouts: the texts of the kernels below
     python -m bench.gpu.beside run OLD NEW           # where the GPU, nvcc and CuTe's headers (CUTLASS_PATH) are
 
-Of every product of `bench.gpu.gemm` the first choice, and of each further class of kernels one: the same kernel as both
-checkouts print it, timed in turns. First small random products by all new texts, on whole numbers: every element must
-be right, and no byte around C may change. Writes beside.json into $OUT, else beside NEW.
+Of every product of `bench.gpu.gemm` the first choice, and of each further class of kernels one: kernels that both
+checkouts list, as each prints them, timed in turns. First small random products by all new texts, on whole numbers:
+every element must be right, and no byte around C may change. Writes beside.json into $OUT, else beside NEW.
 """
 
 from __future__ import annotations
@@ -72,9 +72,10 @@ def run(old_path: Path, new_path: Path) -> int:
         wrong = [found for entry in new["checks"] if (found := check(entry, load))]
         print(f"{len(new['checks']) - len(wrong)} of {len(new['checks'])} small products right", flush=True)
         rows = []
-        for before, after in zip(old["entries"], new["entries"], strict=True):
-            assert before["kernel"] == after["kernel"]
-            if before["steps"][-1]["cubin"] == after["steps"][-1]["cubin"]:
+        known = {(str(one["shape"]), one["kernel"]): one for one in old["entries"]}
+        for after in new["entries"]:
+            before = known.get((str(after["shape"]), after["kernel"]))
+            if before is None or before["steps"][-1]["cubin"] == after["steps"][-1]["cubin"]:
                 continue
             product = Product(shape_of(after["shape"]))
             us = microseconds({n: product.ours(e["steps"], load) for n, e in (("old", before), ("new", after))}, FINAL)
