@@ -17,12 +17,17 @@ import legalsat as ls
 from legalsat.backends.cute.compile import OPTIONS, CompilationFailed, cubin_of, headers, nvcc
 from legalsat.backends.cute.product import emit
 from legalsat.backends.cute.program import program_for
+from legalsat.backends.cute.rows import functions
+from legalsat.errors import LegalSatError
 from legalsat.extract.check.check_ptx import check_ptx
 from legalsat.extract.cost.kernel_cost import kernel_cost
+from legalsat.extract.kernels.kernel_program import printed_program
 from legalsat.extract.kernels.product_kernels import best_kernel, product_kernels
 from legalsat.extract.kernels.product_maps import result_map
 from legalsat.gemm import Gemm
 from legalsat.product_kernel import ProductKernel
+from legalsat.program.kernel import Parts, Tiles
+from legalsat.program.pipeline import Advance, At, Relinquish, Write
 from legalsat.runtime import Cache, Kernel
 from legalsat.runtime.program import MapsArgument, NumberArgument
 from legalsat.targets import target
@@ -207,6 +212,20 @@ def test_stores_by_rows_are_global_and_the_asynchronous_contract_holds(tmp_path:
     numbers = {name: int(one.value) for name, one in arguments.items() if isinstance(one, NumberArgument)}
     found = check_ptx(text, parameters=numbers, block=kernel.threads, grid=recipe.grid[0])
     assert found.proven, (found.findings, found.unproven)
+
+
+def test_what_the_table_cannot_print_is_named() -> None:
+    kernel = best_kernel(PRODUCTS["boxes"], H200)
+    assert kernel is not None
+    program = printed_program(kernel, 2)
+    assert functions(program).count("write_c<") > 0
+    with pytest.raises(LegalSatError, match="cute has no row for Relinquish"):
+        functions(replace(program, setup=(Relinquish(),)))
+    consumer, producer = program.roles
+    late = tuple(op for op in consumer.body if not isinstance(op, Tiles))
+    one = Parts(0, 1, (Write("C{i}", At("stored")), Advance("stored")))
+    with pytest.raises(LegalSatError, match=r"cannot tell the stage of C\{i\}: a turn takes 1 of 2"):
+        functions(replace(program, roles=(replace(consumer, body=(Tiles((one,)), *late)), producer)))
 
 
 def test_scales_are_passed_where_the_signature_names_them(tmp_path: Path) -> None:
