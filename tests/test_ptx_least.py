@@ -11,9 +11,13 @@ from test_ptx_branches import only, ring
 
 from legalsat import check_pipeline
 from legalsat.analyses.ptx.bounds import Bounds
+from legalsat.analyses.ptx.text import parse
+from legalsat.analyses.ptx_machine.program import compile_kernel
 from legalsat.cli import main
 from legalsat.extract.check.ptx_least import MOST_ROUNDS
 from legalsat.extract.check.ptx_names import title_of
+from legalsat.extract.check.ptx_sweep import Sweep
+from legalsat.extract.check.ptx_values import sweep_all
 
 GUARD = "@%p1 bra END;"
 
@@ -50,6 +54,20 @@ def test_two_parameters_may_both_have_to_be_large_enough() -> None:
     found = only(needs(2, other=50))
     assert found.proven, (found.findings, found.unproven)
     assert {c.name: c.least for c in found.conditions} == {"n": 2, "m": 50}
+
+
+def test_conditions_that_no_launch_keeps_prove_nothing() -> None:
+    """The least value of a parameter is no multiple of what it has to be one of: every launch that is tried is too."""
+    module = parse(needs(2))
+    (kernel,) = module.kernels
+    proof = Sweep(compile_kernel(module, kernel), {}, {}, least={"n": 4}, whole={"n": 4})
+    sweep_all(proof)
+    assert proof.ran and not proof.unproven
+    empty = Sweep(compile_kernel(module, kernel), {}, {}, least={"n": 5}, whole={"n": 1 << 30})
+    sweep_all(empty)
+    assert not empty.ran and [reason for _, reason in empty.unproven] == [
+        "no launch that keeps to its conditions is run"
+    ]
 
 
 @pytest.mark.parametrize("stages", [2, 4])

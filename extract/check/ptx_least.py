@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from legalsat.analyses.ptx_machine.program import Seen
 from legalsat.extract.check.ptx_sweep import Sweep, Values
 from legalsat.extract.check.ptx_values import sweep_all
+from legalsat.logic import round_up
 
 MOST = 4096  # that a least value may be, or
 MOST_ROUNDS = 8  # rounds of the parameter's loop
@@ -85,14 +86,14 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
             break
         whole = {name: one.multiple for name, one in shared.items()}
         multiples |= whole
-        least = {name: one.least for name, one in found.items()}
+        least = {name: round_up(one.least, whole.get(name, 1)) for name, one in found.items()}
         sweep = Sweep(first.program, fixed, dict(boxes), first.most - work, least=least, whole=whole, known=first.known)
         sweep.excused, sweep.earlier, sweep.number = seen, earlier, number + 1
         sweep_all(sweep)
         work, runs = work + sweep.work, runs + sweep.runs
         if any(one.least > most_of(sweep, name) for name, one in found.items()):
             break
-        if not sweep.findings and not sweep.missed:
+        if sweep.ran and not sweep.findings and not sweep.missed:
             sweep.work, sweep.runs = work, runs
             return sweep, (*shared.values(), *found.values())
     multiples.clear()

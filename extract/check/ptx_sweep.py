@@ -485,6 +485,8 @@ class Sweep:
             copies = self.program.copies_by(name)
             if self.zeros or not copies or copies & self.program.reached:
                 self.unproven[self.program.kernel.line, reason] = None
+        if not self.ran and self.program.covered:
+            self.unproven[self.program.kernel.line, "no launch that keeps to its conditions is run"] = None
         if not self.zeros:
             return
         left = f"launches that {self.zeros[min(self.zeros)]} at line {min(self.zeros)} are left out"
