@@ -57,8 +57,8 @@ def classes(products: Sequence[Gemm] = PRODUCTS) -> Classes:
 def name_of(kernel: ProductKernel) -> str:
     """Return the class of a kernel in words."""
     words = [f"C by {kernel.store}"]
-    words += ["ping-pong"] if kernel.alternate else ["2 consumers" if kernel.warpgroups == 2 else "1 consumer"]
-    words += ["overlapped epilogue"] if kernel.deferred else []
+    words += ["ping-pong"] if kernel.ping_pong else ["2 consumers" if kernel.warpgroups == 2 else "1 consumer"]
+    words += ["overlapped epilogue"] if kernel.overlapped else []
     words += ["cluster {}x{}".format(*kernel.cluster)] if kernel.cluster != (1, 1) else []
     words += [f"split {kernel.split}"] if kernel.split > 1 else []
     words += [f"A realigned in {kernel.realign}"] if kernel.realign != "none" else []

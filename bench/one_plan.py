@@ -81,7 +81,7 @@ def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
     readers = len({role.name for role in pipeline.roles if role.name.startswith("consumer")})
     yield "stages, program", plan.stages, rings["full"].stages
     yield "bytes, program", text["a_bytes"] + text["b_bytes"], rings["full"].transaction_bytes
-    yield "arrivals, program", 4 * sharing * (1 if kernel.alternate else readers), rings["empty"].arrivals
+    yield "arrivals, program", 4 * sharing * (1 if kernel.ping_pong else readers), rings["empty"].arrivals
     yield "consumers, program", text["warpgroups"], readers
     yield "cluster, program", kernel.cluster_blocks, pipeline.cluster
     ops = [op for role in pipeline.roles for op in walk(role.body)]
@@ -151,7 +151,9 @@ def main(count: int = PRODUCTS, seed: int = SEED) -> int:
             if ours != theirs:
                 wrong.append({"product": str(plan.operator), "field": name, "plan": str(ours), "other": str(theirs)})
         agree, differ = agree + (not wrong), differ + wrong
-        classes["ping-pong" if plan.kernel.alternate else "overlapped" if plan.kernel.deferred else "cooperative"] += 1
+        classes[
+            "ping-pong" if plan.kernel.ping_pong else "overlapped" if plan.kernel.overlapped else "cooperative"
+        ] += 1
         classes[f"realign {plan.kernel.realign}"] += 1
         classes[f"C by {plan.kernel.store}"] += 1
         classes["split" if plan.kernel.split > 1 else "cluster" if plan.kernel.cluster_blocks > 1 else "one CTA"] += 1

@@ -19,7 +19,7 @@ class ProductKernel:
         tile: elements along m, n and k. stages: of the ring.
         cluster: blocks along m and along n that share loads: those along m share B, those along n share A.
         split: blocks of a cluster that share a tile's k and add their sums up.
-        warpgroups: that multiply; one more loads. alternate: whether they take turns with whole tiles.
+        warpgroups: that multiply; one more loads. ping_pong: whether they take turns with whole tiles.
         blocks: that fit on a processor. group: tiles along m that neighbours in time share.
         majors: "K" or "MN", of A and of B as they are multiplied.
         relayouts: what a kernel in front does to A and to B: "pad" gives rows a pitch of whole granules of 16 bytes,
@@ -30,7 +30,7 @@ class ProductKernel:
         phases: rows after which starts lie alike again; 1 where all do.
         store: how C leaves: "tma" by boxes, "rows" by granules of 16 bytes but for the ends of rows, "sums" through
             sums of the whole tile in shared memory, which split needs.
-        deferred: stages of a tile during whose multiplication the tile before is stored; 0 where it is stored first.
+        overlapped: stages of a tile during whose multiplication the tile before is stored; 0 where it is stored first.
         registers: a thread of warpgroups that multiply, and of the one that loads.
         a, b: how the matrix unit reads the tiles; A None where it comes from registers.
         shared_bytes: of a block.
@@ -42,7 +42,7 @@ class ProductKernel:
     cluster: tuple[int, int]
     split: int
     warpgroups: int
-    alternate: bool
+    ping_pong: bool
     blocks: int
     group: int
     majors: tuple[Major, Major]
@@ -50,7 +50,7 @@ class ProductKernel:
     realign: str
     phases: int
     store: str
-    deferred: int
+    overlapped: int
     registers: tuple[int, int]
     a: MatrixOperand | None
     b: MatrixOperand
@@ -74,7 +74,7 @@ class ProductKernel:
     @property
     def least_k_tiles(self) -> int:
         """K-tiles that a tile needs: one for each block that splits k, one for each stage of an overlapped epilogue."""
-        return max(self.split, 1 + self.deferred)
+        return max(self.split, 1 + self.overlapped)
 
     @property
     def boxes(self) -> tuple[int, int]:
@@ -96,7 +96,7 @@ class ProductKernel:
             words.append("cluster {}x{}".format(*self.cluster))
         if self.split > 1:
             words.append(f"k split {self.split} ways")
-        if self.alternate:
+        if self.ping_pong:
             words.append("warpgroups in turns")
         if self.blocks > 1:
             words.append(f"{self.blocks} blocks a processor")
@@ -105,4 +105,4 @@ class ProductKernel:
             words.append(f"A realigned in {self.realign}")
         if self.swapped:
             words.append("as C^T")
-        return ", ".join([*words, f"C by {self.store}{' meanwhile' if self.deferred else ''}"])
+        return ", ".join([*words, f"C by {self.store}{' meanwhile' if self.overlapped else ''}"])

@@ -158,7 +158,7 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
         swapped, (rows, columns, 128 // size), stages, cluster, split, warpgroups, ping_pong, blocks, 8,
         (majors[0], majors[1]), (first, second), realign, phases, store, 0, (0, 0), None, None, 0,  # type: ignore[arg-type]
     )  # fmt: skip
-    overlapped = replace(alone, deferred=4)
+    overlapped = replace(alone, overlapped=4)
     handed = split_of(predicted(alone, result), warpgroups, blocks)
     if handed is None:
         return None

@@ -72,7 +72,7 @@ def test_every_class_does_what_its_program_says_in_all_launches(name: str) -> No
 def test_a_kernel_is_launched_with_as_many_k_tiles_as_it_takes(name: str) -> None:
     """With fewer a CTA would wait for a stage that nobody loads, as launches of few k-tiles show that are none."""
     gemm, kernel = CLASSES[name]
-    least, depth = max(1 + kernel.deferred, kernel.split), kernel.tile[2]
+    least, depth = max(1 + kernel.overlapped, kernel.split), kernel.tile[2]
     assert Launch(kernel, 2, 1, depth * (least - 1) + 1).legal
     assert not Launch(kernel, 2, 1, depth * (least - 1)).legal
     program_for(Gemm(gemm.m, gemm.n, depth * (least - 1) + 1, gemm.dtype), kernel, target("h200"))

@@ -278,7 +278,7 @@ def test_products_without_elements_or_terms_are_refused(extents: tuple[int, int,
 def test_the_assembler_neither_spills_nor_makes_multiplications_wait_for_each_other(name: str, tmp_path: Path) -> None:
     require_nvcc()
     kernel = product_kernels(PRODUCTS[name], H200)[0][1]
-    assert kernel.deferred, "whose registers are the scarcest"
+    assert kernel.overlapped, "whose registers are the scarcest"
     source = tmp_path / "kernel.cu"
     source.write_text(emit(PRODUCTS[name], kernel), encoding="utf-8")
     command = [nvcc(), *OPTIONS, "-cubin", "-Xptxas", "-v", "-gencode=arch=compute_90a,code=sm_90a"]

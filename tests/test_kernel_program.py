@@ -47,8 +47,8 @@ def classes() -> dict[str, ProductKernel]:
     for product in PRODUCTS:
         for _, one in product_kernels(product, H200):
             words = [
-                "ping-pong" if one.alternate else f"{one.warpgroups} consumers",
-                *(["overlapped"] if one.deferred else []),
+                "ping-pong" if one.ping_pong else f"{one.warpgroups} consumers",
+                *(["overlapped"] if one.overlapped else []),
                 f"realign {one.realign}",
                 f"store {one.store}",
                 f"cluster {one.cluster[0]}x{one.cluster[1]}",

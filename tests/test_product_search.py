@@ -60,7 +60,7 @@ def test_tiles_of_every_shape_are_listed_in_both_orientations(m: int) -> None:
     """C^T of a C by rows too, with tiles as wide as shared memory has room for beside all accumulators."""
     kernels = [kernel for _, kernel in product_kernels(ls.Gemm(m, m + 8, 1024, "bf16"), H200)]
     for swapped in (False, True):
-        shapes = {one.tile[:2] for one in kernels if one.swapped == swapped and not one.alternate}
+        shapes = {one.tile[:2] for one in kernels if one.swapped == swapped and not one.ping_pong}
         room = 227 * 1024 - 2 * 16  # two stages beside the way that C leaves
         for rows, columns, *_ in (one for one in COOPERATIVE if one[1] >= 96 or not swapped):
             sums = 4 * max(rows * (columns + 4), columns * (rows + 4)) if swapped else 0

@@ -128,7 +128,7 @@ def test_every_kernel_has_what_it_is_predicted_to_use(gemm: ls.Gemm) -> None:
         assert not any(given % 8 for given in kernel.registers)
         assert 128 * kernel.blocks * (kernel.warpgroups * kernel.registers[0] + kernel.registers[1]) <= 65536
         program = printed_program(kernel, size)
-        blocks = kernel.tile[0] // 64 // (1 if kernel.alternate else kernel.warpgroups)
+        blocks = kernel.tile[0] // 64 // (1 if kernel.ping_pong else kernel.warpgroups)
         sums = blocks * 64 * kernel.tile[1] // 128
         ops = [*every(program.roles[0].body)]
         # Two sets of fragments, each of 4 words for an instruction: a step's of 64 rows.

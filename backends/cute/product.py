@@ -47,7 +47,7 @@ def _head(gemm: Gemm, kernel: ProductKernel, program: KernelProgram) -> list[str
     size = gemm.dtype.bits // 8
     rows, columns, depth = kernel.tile
     a_boxes, b_boxes = kernel.boxes
-    along_m = rows // 64 // (1 if kernel.alternate else kernel.warpgroups)
+    along_m = rows // 64 // (1 if kernel.ping_pong else kernel.warpgroups)
     a_offsets = [(0,) * len(kernel.b.offsets[0])] * along_m if kernel.a is None else kernel.a.offsets[:along_m]
     a_word = 0 if kernel.a is None else kernel.a.descriptor.word
     a_block = kernel.a.offsets[1][0] - kernel.a.offsets[0][0] if kernel.a and len(kernel.a.offsets) > 1 else 0
@@ -87,7 +87,7 @@ def _head(gemm: Gemm, kernel: ProductKernel, program: KernelProgram) -> list[str
         "fragment_steps": next((len(op.steps) for op in every(ops) if isinstance(op, ReadRows)), 0),
     }
     flags = {
-        "ping_pong": kernel.alternate,
+        "ping_pong": kernel.ping_pong,
         "phase_tiles": kernel.realign == "tiles",
         "realign": registers,
         "scaled": gemm.scaled,

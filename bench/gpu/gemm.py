@@ -99,7 +99,7 @@ def steps_of(program: Any, texts: dict[str, str]) -> list[dict[str, Any]]:
 
 def small(shape: Shape, kernel: Any, rng: random.Random) -> Shape:
     """Return a small product of the same class: what is left of its extents in tiles of 128 is the same."""
-    least = (1, 1, max(kernel.split, -(-kernel.tile[2] * (kernel.deferred + 1) // UNIT)))
+    least = (1, 1, max(kernel.split, -(-kernel.tile[2] * (kernel.overlapped + 1) // UNIT)))
     m, n, k = (
         extent % UNIT + UNIT * rng.randint(low, low + MORE)
         for extent, low in zip((shape.m, shape.n, shape.k), least, strict=True)

@@ -19,10 +19,10 @@ class KernelColumns:
     """Numbers of many kernels, as `ProductKernel` has them, one entry for each.
 
     Attributes:
-        swapped: as there, and so are stages, split, blocks, alternate.
+        swapped: as there, and so are stages, split, blocks, ping_pong.
         rows, columns, depth: of a tile. down, across: CTAs of a cluster along m and n.
         phases: rows after which starts lie alike, of tiles that have one phase; else 1.
-        in_registers: whether A is realigned there. deferred: whether the epilogue is overlapped.
+        in_registers: whether A is realigned there. overlapped: whether the epilogue is overlapped.
         by_sums: whether C leaves through all accumulators. relaid_a, relaid_b: whether its operands are laid out first.
     """
 
@@ -35,10 +35,10 @@ class KernelColumns:
     across: Numbers
     split: Numbers
     blocks: Numbers
-    alternate: Numbers
+    ping_pong: Numbers
     phases: Numbers
     in_registers: Numbers
-    deferred: Numbers
+    overlapped: Numbers
     by_sums: Numbers
     relaid_a: Numbers
     relaid_b: Numbers
@@ -54,10 +54,10 @@ class KernelColumns:
                 *one.cluster,
                 one.split,
                 one.blocks,
-                one.alternate,
+                one.ping_pong,
                 one.phases if one.realign == "tiles" else 1,
                 one.realign == "registers",
-                one.deferred > 0,
+                one.overlapped > 0,
                 one.store == "sums",
                 *(first != "none" for first in one.relayouts),
             )

@@ -150,8 +150,8 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     # Of a stage, from released to full. It is released when the next one's group is under way, which tells with few.
     latency = 1100.0 * CLOCK / np.where(kernels.stages < FEW_STAGES, kernels.stages - HELD, kernels.stages)
     hidden = np.where(rounds > 1, 0.8, 1.0)
-    hidden = np.where(kernels.deferred, 0.1 + 0.9 / rounds, hidden)
-    hidden = np.where(kernels.alternate, 0.15, hidden)
+    hidden = np.where(kernels.overlapped, 0.1 + 0.9 / rounds, hidden)
+    hidden = np.where(kernels.ping_pong, 0.15, hidden)
     store = rows * columns * result_size / STORED_BYTES * hidden
     # Processors that read the same little get it sooner than the cache could give each something else.
     weighed = sum(share * np.where(extent * k * size < LITTLE_BYTES, LITTLE_SHARE, 1.0) for share, extent in shares)

@@ -60,7 +60,7 @@ def conformance(
     first = dict.fromkeys(range(kernel.cluster_blocks), 0)
     for cta, role, said in steps(program, values):
         where = role.name + (f" of CTA {cta}" if kernel.cluster_blocks > 1 else "")
-        matched = _Matched(where, late=bool(kernel.deferred))
+        matched = _Matched(where, late=bool(kernel.overlapped))
         for warp, ours in enumerate(said):
             done = text.steps(cta, first[cta] + warp, events.get(cta * text.warps + first[cta] + warp, ()))
             found += matched.differences(warp, ours, done) or list(_lanes(f"{where}, warp {warp}", role, done))

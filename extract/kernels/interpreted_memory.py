@@ -189,7 +189,7 @@ class Cta:
         self.memory = KernelMemory(kernel_program(kernel, launched.gemm.out_dtype.bytes), kernel, launched.along_rows)
         self.shared = np.full(kernel.shared_bytes, JUNK, np.uint8)
         self.a_maps = max(1, kernel.phases) if kernel.realign != "none" else 1
-        readers = 1 if kernel.alternate else kernel.warpgroups
+        readers = 1 if kernel.ping_pong else kernel.warpgroups
         self.own = kernel.tile[0] // BLOCK_ROWS // readers
         _, columns, depth = kernel.tile
         self.depth = depth // len(kernel.b.offsets[0])  # of a step
@@ -268,7 +268,7 @@ class Cta:
 
     def drop_heads(self, consumer: int, stage: int, shift: int) -> None:
         """Clear what lies in front of each row of A of a consumer, in the row's first granule."""
-        first = 0 if self.kernel.alternate else consumer * self.own * BLOCK_ROWS
+        first = 0 if self.kernel.ping_pong else consumer * self.own * BLOCK_ROWS
         for row in range(first, first + self.own * BLOCK_ROWS):
             at = stage * self.memory.stage_bytes + row * ROW_BYTES + row % 8 * GRANULE_BYTES
             self.shared[at : at + shift * self.launched.size] = 0
@@ -293,7 +293,7 @@ class Cta:
         operand = self.kernel.a
         assert operand is not None
         at = stage * self.memory.stage_bytes
-        first = 0 if self.kernel.alternate else consumer * self.own
+        first = 0 if self.kernel.ping_pong else consumer * self.own
         for step in range(steps):
             columns = self.columns(stage, step)
             for block in range(self.own):
@@ -303,7 +303,7 @@ class Cta:
     def read_rows(self, consumer: int, stage: int, after: int, steps: tuple[int, ...]) -> None:
         """Read steps of a consumer's rows from where each starts in its granule; their ends are in the next stage."""
         of, rows = self.launched, self.kernel.tile[0] // self.a_maps
-        first = (0 if self.kernel.alternate else consumer * self.own) * BLOCK_ROWS
+        first = (0 if self.kernel.ping_pong else consumer * self.own) * BLOCK_ROWS
         mine = np.arange(first, first + self.own * BLOCK_ROWS)[:, None, None]
         late = (of.first.address + mine // rows * of.first.pitch) % GRANULE_BYTES
         elements = np.concatenate([np.arange(step * self.depth, (step + 1) * self.depth) for step in steps])
@@ -379,7 +379,7 @@ class Cta:
         for warp in range(WARPS):
             block, first, columns = self.part(consumer, part, warp)
             at, _ = self.buffer(consumer, warp, stage)
-            row = ((0 if self.kernel.alternate else consumer * self.own) + block) * BLOCK_ROWS + first
+            row = ((0 if self.kernel.ping_pong else consumer * self.own) + block) * BLOCK_ROWS + first
             placed = self.launched.maps["C"][tile.phase]
             footprint = store_footprint(placed.map, (tile.n + columns.start, tile.m + row), at)
             self.launched.put(placed.offset + footprint[:, 0], self.shared[footprint[:, 1]])
@@ -394,7 +394,7 @@ class Cta:
             block, first, _ = self.part(consumer, part, warp)
             at, length = self.buffer(consumer, warp, stage)
             for row in range(8):
-                within = ((0 if self.kernel.alternate else consumer * self.own) + block) * BLOCK_ROWS + first + row
+                within = ((0 if self.kernel.ping_pong else consumer * self.own) + block) * BLOCK_ROWS + first + row
                 target = tile.m + self.row(within)
                 if self.kernel.realign == "tiles":
                     target = (tile.m + within) * self.a_maps + tile.phase

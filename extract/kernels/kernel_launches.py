@@ -84,7 +84,7 @@ class Launch:
     def values(self) -> Values:
         """Of the program's symbols: one for each turn of the loop over tiles where tiles differ."""
         own, kernel = self.own, self.kernel
-        if kernel.alternate:
+        if kernel.ping_pong:
             pairs = len(own) // 2
             found: Values = {"tiles of each consumer": pairs, "last tile": len(own) % 2}
             of_each = {of: own[i : 2 * pairs : 2] for i, of in enumerate(OF_PAIR)}
@@ -92,7 +92,7 @@ class Launch:
         else:
             found, of_each = {"tiles": len(own)}, {OF_PAIR[0]: own}
         for of, tiles in of_each.items():
-            counts = tuple(self.k_tiles(tile) // kernel.split - 1 - kernel.deferred for tile in tiles)
+            counts = tuple(self.k_tiles(tile) // kernel.split - 1 - kernel.overlapped for tile in tiles)
             late = tuple(int(self.shift(tile) > 0) for tile in tiles)
             found[f"further k-tiles{of}"] = _one_or_all(counts)
             found[f"rows that start late{of}"] = _one_or_all(late)
@@ -116,7 +116,7 @@ def launches(kernel: ProductKernel, size: int, *, few: bool = False) -> Iterator
         size: bytes of an element of A.
         few: whether one of a kind is enough.
     """
-    depth, least, split, stages = kernel.tile[2], 1 + kernel.deferred, kernel.split, kernel.stages
+    depth, least, split, stages = kernel.tile[2], 1 + kernel.overlapped, kernel.split, kernel.stages
 
     def of_all(count: int) -> int:
         """Return k-tiles of the CTAs of a split together, of which each has so many, and some one more."""

@@ -88,7 +88,7 @@ def parts_across(kernel: ProductKernel, result_bytes: int) -> int:
 class _Program:
     def __init__(self, kernel: ProductKernel, result_bytes: int) -> None:
         self.kernel, self.result_bytes = kernel, result_bytes
-        self.readers = 1 if kernel.alternate else kernel.warpgroups  # of a stage
+        self.readers = 1 if kernel.ping_pong else kernel.warpgroups  # of a stage
         rows, columns, _ = kernel.tile
         self.a_bytes, self.b_bytes = rows * ROW_BYTES, columns * ROW_BYTES
         self.blocks = rows // BLOCK_ROWS // self.readers  # of 64 rows, of a consumer
@@ -117,7 +117,7 @@ class _Program:
                 KernelRole("producer", self.producer(), one_thread=True),
             ),
             cluster=(*kernel.cluster, kernel.split),
-            least_k_tiles=1 + kernel.deferred,
+            least_k_tiles=1 + kernel.overlapped,
         )
 
     def results(self) -> list[BufferRing]:
@@ -167,7 +167,7 @@ class _Program:
         hand = Registers(kernel.registers[0], more=True)
         drain: Body = (WaitGroup("bulk", 0, read=True),) if kernel.store == "tma" else ()
         tile = (*self.mainloop(), *self.epilogue())
-        if kernel.alternate:
+        if kernel.ping_pong:
             # Each turn is of one consumer, which goes on in the ring where the other one got to.
             mine = Sync("turn {i}", cursor="multiplied")
             other = Sync("turn {other}", waits=False, cursor="multiplied")
@@ -175,7 +175,7 @@ class _Program:
             return (hand, Only(1, (other,)), Tiles(turn, turns=2), *drain)
         if kernel.store == "sums":
             return (hand, Tiles(tile, once=True))
-        kept = self.store(0, self.chunks) if kernel.deferred else ()
+        kept = self.store(0, self.chunks) if kernel.overlapped else ()
         return (hand, Tiles(tile), *kept, *drain)
 
     def mainloop(self) -> Body:
@@ -197,7 +197,7 @@ class _Program:
             rows = Sync("rows {i}")
             heads = (IfLate((Wait("full", MULTIPLIED), Write(part, MULTIPLIED), Fence("proxy.async"), rows)),)
         aside: Body = ()
-        for stage in range(kernel.deferred):
+        for stage in range(kernel.overlapped):
             aside += (*self.aside(stage), *following)
         return (
             Clear(),
@@ -205,7 +205,7 @@ class _Program:
             *multiply,
             Advance("multiplied"),
             *aside,
-            KTiles(following, after=1 + kernel.deferred, short=True),
+            KTiles(following, after=1 + kernel.overlapped, short=True),
             WaitGroup("wgmma", 0),
             release,
         )
@@ -260,7 +260,7 @@ class _Program:
 
     def aside(self, stage: int) -> Body:
         """Return the parts of the tile before that are stored while a stage is multiplied."""
-        first, last = (i * self.chunks // self.kernel.deferred for i in (stage, stage + 1))
+        first, last = (i * self.chunks // self.kernel.overlapped for i in (stage, stage + 1))
         return self.store(first, last - first)
 
     def epilogue(self) -> Body:
@@ -268,7 +268,7 @@ class _Program:
         take = UseSums(SUMS)
         if self.kernel.store == "sums":
             return (take, *self.reduce())
-        return (take,) if self.kernel.deferred else (take, *self.store(0, self.chunks))
+        return (take,) if self.kernel.overlapped else (take, *self.store(0, self.chunks))
 
     def store(self, first: int, count: int) -> Body:
         """Return the store of some parts of a tile, through a consumer's own buffers."""

@@ -28,7 +28,7 @@ from legalsat.units.matrix_descriptor import MatrixOperand
 BLOCK_ROWS = 64  # of one instruction
 WARPS = 4  # of a warpgroup
 SYSTEM_BYTES = KIB  # of shared memory that the system keeps for each block (FACTS HW-01)
-DEFERRED_STAGES = 4
+OVERLAPPED_STAGES = 4
 GROUP = 8
 SPLITS = (1, 2, 3, 4, 5, 6, 8)
 MOST_CUTS = 1000  # of a form
@@ -41,7 +41,7 @@ class Cut:
     rows: int
     columns: int
     warpgroups: int = 2
-    alternate: bool = False
+    ping_pong: bool = False
     cluster: tuple[int, int] = (1, 1)
     split: int = 1
     blocks: int = 1
@@ -50,15 +50,15 @@ class Cut:
 # Any number of columns, since tiles that fill the last round of processors win.
 PLAIN_CUTS = (
     *(Cut(128, columns) for columns in range(48, 257, 16)),
-    *(Cut(128, columns, alternate=True) for columns in (64, 96, 112, 128)),
-    *(Cut(64, columns, alternate=True) for columns in (64, 96, 128, 160, 192, 224, 256)),
+    *(Cut(128, columns, ping_pong=True) for columns in (64, 96, 112, 128)),
+    *(Cut(64, columns, ping_pong=True) for columns in (64, 96, 128, 160, 192, 224, 256)),
     *(Cut(256, columns) for columns in (64, 96, 112, 128)),
 )
 SHARED_CUTS = tuple(  # tiles that are worth a cluster, as measured
-    Cut(128, columns, alternate=columns == 128, cluster=cluster)
+    Cut(128, columns, ping_pong=columns == 128, cluster=cluster)
     for columns, cluster in product((256, 128), ((2, 1), (1, 2)))
 )
-WIDE_CUTS = tuple(one for one in PLAIN_CUTS if not one.alternate)
+WIDE_CUTS = tuple(one for one in PLAIN_CUTS if not one.ping_pong)
 # Of C^T through accumulators in shared memory; narrower ones lost to other kernels where they were predicted to win.
 TURNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 96)
 # What shared memory pays for, the less the wider the tile.
@@ -119,7 +119,7 @@ class Table:
     def kernel(self, row: int) -> ProductKernel:
         """Return the kernel of a row."""
         form, columns = self.forms[self.of[row]], self.columns
-        warpgroups, deferred, consumers, producer, shared, phases = self.rest[:, row].tolist()
+        warpgroups, overlapped, consumers, producer, shared, phases = self.rest[:, row].tolist()
         tile = (int(columns.rows[row]), int(columns.columns[row]), int(columns.depth[row]))
         bits = 8 * ROW_BYTES // tile[2]
         return ProductKernel(
@@ -129,7 +129,7 @@ class Table:
             cluster=(int(columns.down[row]), int(columns.across[row])),
             split=int(columns.split[row]),
             warpgroups=warpgroups,
-            alternate=bool(columns.alternate[row]),
+            ping_pong=bool(columns.ping_pong[row]),
             blocks=int(columns.blocks[row]),
             group=GROUP,
             majors=form.majors,
@@ -137,7 +137,7 @@ class Table:
             realign=form.realign,
             phases=phases,
             store=form.store,
-            deferred=deferred,
+            overlapped=overlapped,
             registers=(consumers, producer),
             a=None if form.realign == "registers" else _operand(tile[0], tile[2], bits, form.majors[0], BLOCK_ROWS),
             b=_operand(tile[1], tile[2], bits, form.majors[1], tile[1]),
@@ -164,17 +164,17 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     if not cuts:
         return None
     of, order, *numbers = np.array(cuts).T
-    rows, columns, warpgroups, alternate, down, across, split, blocks = numbers
+    rows, columns, warpgroups, ping_pong, down, across, split, blocks = numbers
     told = np.array([_facts(form, one) for _, form in forms])[of].T
     swapped, registers, tiles, sums, boxed, mn_a, mn_b, alike, relaid_a, relaid_b = told
     size, result_size, turns = one.dtype.bytes, one.result.bytes, one.turns
 
     phases = np.where(registers, np.maximum(8, alike), np.where(tiles, alike, 1))
     starts = np.where(registers, starts_of_rows(rows, phases), 0)
-    own = rows // BLOCK_ROWS // np.where(alternate, 1, warpgroups)  # blocks of a consumer
+    own = rows // BLOCK_ROWS // np.where(ping_pong, 1, warpgroups)  # blocks of a consumer
     alone = down * across * split == 1
     work = Work(own, columns, starts, split, alone, sums, boxed + sums == 0)
-    needed = of_consumers(work, result_size, deferred=False)
+    needed = of_consumers(work, result_size, overlapped=False)
     consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target)
     units = (np.where(mn_a, WIDE_BOX, 8), np.where(mn_b, WIDE_BOX, 8))
     fits = (
@@ -191,15 +191,15 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     stages = np.where(sums, np.minimum(stages, max(3, turns + 1)), stages)
     fits &= stages >= np.where(registers, 3, 2)
 
-    kept = of_consumers(work, result_size, deferred=True) + SPREAD <= consumers
-    overlaps = kept & (alternate + sums + registers == 0) & (turns > DEFERRED_STAGES)
-    deferred = np.where(overlaps, DEFERRED_STAGES, 0)
+    kept = of_consumers(work, result_size, overlapped=True) + SPREAD <= consumers
+    overlaps = kept & (ping_pong + sums + registers == 0) & (turns > OVERLAPPED_STAGES)
+    overlapped = np.where(overlaps, OVERLAPPED_STAGES, 0)
     depth = np.full_like(rows, ROW_BYTES // size)
     found = KernelColumns(
-        *(swapped > 0, rows, columns, depth, stages, down, across, split, blocks, alternate > 0),
-        *(np.where(tiles, alike, 1), registers > 0, deferred > 0, sums > 0, relaid_a > 0, relaid_b > 0),
+        *(swapped > 0, rows, columns, depth, stages, down, across, split, blocks, ping_pong > 0),
+        *(np.where(tiles, alike, 1), registers > 0, overlapped > 0, sums > 0, relaid_a > 0, relaid_b > 0),
     )
-    rest = np.stack([warpgroups, deferred, consumers, producer, stages * (stage + 16) + output, phases])
+    rest = np.stack([warpgroups, overlapped, consumers, producer, stages * (stage + 16) + output, phases])
     kept_rows = np.flatnonzero(fits)
     if not kept_rows.size:
         return None
@@ -210,7 +210,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
 
 @lru_cache
 def _numbers(cut: Cut) -> tuple[int, ...]:
-    return (cut.rows, cut.columns, cut.warpgroups, int(cut.alternate), *cut.cluster, cut.split, cut.blocks)
+    return (cut.rows, cut.columns, cut.warpgroups, int(cut.ping_pong), *cut.cluster, cut.split, cut.blocks)
 
 
 def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:

@@ -86,7 +86,7 @@ class Work:
         """Return what decides the registers of a kernel."""
         rows, columns, _ = kernel.tile
         return Work(
-            rows // BLOCK_ROWS // (1 if kernel.alternate else kernel.warpgroups),
+            rows // BLOCK_ROWS // (1 if kernel.ping_pong else kernel.warpgroups),
             columns,
             int(starts_of_rows(rows, kernel.phases)) if kernel.realign == "registers" else 0,
             kernel.split,
@@ -114,17 +114,17 @@ def predicted(kernel: ProductKernel, result_bytes: int, beside: Beside = BESIDE)
         beside: what the compiler needs.
     """
     work = Work.of(kernel)
-    consumer = of_consumers(work, result_bytes, kernel.deferred > 0, beside)
+    consumer = of_consumers(work, result_bytes, kernel.overlapped > 0, beside)
     return int(consumer), int(of_producer(work, beside))
 
 
-def of_consumers(work: Work, result_bytes: int, deferred: Any, beside: Beside = BESIDE) -> Numbers:
+def of_consumers(work: Work, result_bytes: int, overlapped: Any, beside: Beside = BESIDE) -> Numbers:
     """Return the registers a thread that consumers are predicted to use, in the mainloop or in the epilogue.
 
     Args:
         work: what decides them.
         result_bytes: of an element of C.
-        deferred: whether a tile is stored while the next is multiplied.
+        overlapped: whether a tile is stored while the next is multiplied.
         beside: what the compiler needs.
     """
     sums = work.blocks * work.columns // 2  # of 32 bits: 64 rows of two columns are one of each of 128 threads
@@ -134,10 +134,10 @@ def of_consumers(work: Work, result_bytes: int, deferred: Any, beside: Beside = 
     realigned = starts + 2 * FRAGMENT * SETS * steps * work.blocks + beside.realigned
     held = sums * result_bytes // 4 + beside.held
     held = held + beside.block * (work.blocks - 1) + np.where(work.alone, 0, beside.rank)
-    mainloop = np.where(work.starts, realigned, np.where(deferred, held, beside.accumulator))
+    mainloop = np.where(work.starts, realigned, np.where(overlapped, held, beside.accumulator))
     # Where k is split, a granule of C of every CTA; starts of rows are the same for every tile, and stay.
     reduced = np.where(work.sums, work.split * (GRANULE_BYTES // result_bytes) + beside.peers, 0)
-    by_rows = np.where(work.rows & np.logical_not(deferred), starts + beside.rows, 0)
+    by_rows = np.where(work.rows & np.logical_not(overlapped), starts + beside.rows, 0)
     found: Numbers = np.maximum(sums + np.maximum(mainloop, by_rows), reduced)
     return found
 

@@ -42,7 +42,7 @@ def _derivation(plan: GemmPlan) -> list[str]:
 
 
 def _kernel(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
-    turns = "ping-pong" if kernel.alternate else "cooperative"
+    turns = "ping-pong" if kernel.ping_pong else "cooperative"
     consumers = f"{kernel.warpgroups} warpgroups of consumers, {turns}" if kernel.warpgroups > 1 else "one of consumers"
     many = f"{kernel.blocks} CTA{'s' * (kernel.blocks > 1)} on an SM"
     rows = [
@@ -67,7 +67,7 @@ def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
         before = {"none": "", "pad": " of a padded copy", "transpose": " of a transposed copy"}[first]
         one = maps[side][0].map
         rows.append((name, f"loaded by boxes{before}{shifted}", str(len(maps[side])), by(one.box), str(one.swizzle)))
-    stored = f"stored by {STORES[kernel.store]}{', overlapped' if kernel.deferred else ''}"
+    stored = f"stored by {STORES[kernel.store]}{', overlapped' if kernel.overlapped else ''}"
     out = maps["C"]
     rows.append(("C", stored, str(len(out)), by(out[0].map.box) if out else "", str(out[0].map.swizzle) if out else ""))
     return table(rows)
