@@ -77,7 +77,7 @@ class Scope:
             yield from [found] if isinstance(found, str) else found
 
     def nested(self, body: k.Body, head: str, end: str = "}") -> Lines:
-        """Yield a cta, behind which cursors with known stages are in the stages in which they were."""
+        """Yield a block of text, behind which cursors with known stages are in the stages in which they were."""
         before = dict(self.counts)
         yield head
         yield from (INDENT + line for line in self.body(body))
@@ -210,6 +210,8 @@ def _k_tiles(op: k.KTiles, scope: Scope) -> Lines:
 def _parts(op: k.Parts, scope: Scope) -> Lines:
     by = sum(one.by for one in op.body if isinstance(one, Advance))
     (cursor,) = {one.cursor for one in op.body if isinstance(one, Advance)}
+    if op.count > 1 and by != 1:
+        raise LegalSatError(f"cute cannot tell the stages of {op.count} parts that move {cursor} on by {by} each")
     inner = replace(scope, part=("part", op.first, by))
     before = scope.counts[cursor]
     yield "each_part<" + f"{op.first}>([&](auto part) {{"
