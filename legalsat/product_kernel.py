@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from legalsat.options import Major
 from legalsat.units.matrix_descriptor import MatrixOperand
 
+WARPS, WARPGROUP = 4, 128  # of a warpgroup: warps, and threads
+BLOCK_ROWS = 64  # of A, of one wgmma
 WIDE_BOX = 64  # elements side by side in a box of an operand that is not K-major
 
 
@@ -59,7 +61,7 @@ class ProductKernel:
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return 128 * (self.warpgroups + 1)
+        return WARPGROUP * (self.warpgroups + 1)
 
     @property
     def cluster_blocks(self) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from lacking import without
 
 import legalsat as ls
 from bench.conformance import classes
@@ -15,7 +16,7 @@ from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.interpreter import Stuck, interpret
 from legalsat.extract.kernels.kernel_program import printed_program
 from legalsat.gemm_plan import GemmPlan
-from legalsat.program.kernel import NESTS, Body, KernelOperation, KernelProgram, LoadShare, MultiplyRows, Release, every
+from legalsat.program.kernel import NESTS, KernelOperation, KernelProgram, LoadShare, MultiplyRows, Release, every
 from legalsat.program.pipeline import Expect, Multiply, Store, UseSums, Wait
 from legalsat.targets import target
 
@@ -51,22 +52,6 @@ FIRST = (
     "C by tma, 2 consumers, overlapped epilogue, cluster 1x2, A realigned in tiles",
     "C by sums, 1 consumer, split 2, A realigned in registers",
 )
-
-
-def without(body: Body, number: int) -> Body:
-    """Return operations without one of them, counted through those that hold others."""
-    left = [number]
-
-    def rest(some: Body) -> Iterator[KernelOperation]:
-        for op in some:
-            if isinstance(op, NESTS):
-                yield replace(op, body=tuple(rest(op.body)))  # type: ignore[arg-type]
-                continue
-            left[0] -= 1
-            if left[0] != -1:
-                yield op
-
-    return tuple(rest(body))
 
 
 def faults(program: KernelProgram, kinds: tuple[type, ...]) -> Iterator[tuple[KernelOperation, KernelProgram]]:

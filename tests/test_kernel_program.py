@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from lacking import without
 
 import legalsat as ls
 from legalsat.analyses.protocol import typestate
@@ -67,22 +68,6 @@ def test_each_class_is_proven_for_all_numbers_of_tiles_and_k_tiles(name: str) ->
     found = typestate.check(kernel_program(KERNELS[name], 2), H200)
     assert found.proven and {d.code for d in found.diagnostics} <= {"PIPE027"}
     assert bool(found.diagnostics) == ("realign registers" in name)
-
-
-def without(body: tuple[Operation, ...], number: int) -> tuple[Operation, ...]:
-    """Return operations without one of them, counted through loops and guards."""
-    left = [number]
-
-    def rest(some: tuple[Operation, ...]) -> Iterator[Operation]:
-        for op in some:
-            if isinstance(op, Loop | Guard):
-                yield replace(op, body=tuple(rest(op.body)))
-                continue
-            left[0] -= 1
-            if left[0] != -1:
-                yield op
-
-    return tuple(rest(body))
 
 
 def faults(program: Pipeline, every: int) -> Iterator[tuple[Operation, Pipeline]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from legalsat.errors import LegalSatError
+from legalsat.product_kernel import WARPGROUP
 from legalsat.program import kernel as k
 from legalsat.program.pipeline import (
     Advance,
@@ -33,7 +34,6 @@ from legalsat.program.pipeline import (
 )
 
 INDENT = "    "
-WARPGROUP = 128  # threads
 # Barriers of the CTA by number, and how many consumers meet there; all of them where that is None.
 NAMED = {
     "consumers": ("1", None),
@@ -181,11 +181,7 @@ def _tiles(op: k.Tiles, scope: Scope) -> Lines:
     head = f"for (int number = {own}; number < cta.tiles; number += {ours}) {{"
     if op.once:
         head = f"if (int const number = {own}; number < cta.tiles) {{"
-    yield from _with_tile(op.body, replace(scope, following=f"number + {step}"), head)
-
-
-def _with_tile(body: k.Body, scope: Scope, head: str) -> Lines:
-    lines = scope.nested(body, head)
+    lines = replace(scope, following=f"number + {step}").nested(op.body, head)
     yield next(lines)
     yield INDENT + "Tile const tile = cta.tile(number);"
     yield from lines

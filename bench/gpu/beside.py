@@ -15,11 +15,23 @@ import math
 import os
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.gemm import FINAL, KINDS, MOST, TARGET, Product, check, checks, loader, microseconds, shape_of, steps_of
+from bench.gpu.gemm import (
+    FINAL,
+    KINDS,
+    MOST,
+    TARGET,
+    Product,
+    build,
+    check,
+    checks,
+    loader,
+    microseconds,
+    shape_of,
+    steps_of,
+)
 from bench.gpu.gemm_shapes import Shape, product_of
 
 
@@ -47,17 +59,6 @@ def prepare(path: Path) -> None:
     found = {"entries": entries, "checks": checks(kernels, gpu, texts), "texts": texts}
     path.write_text(json.dumps(found), encoding="utf-8")
     print(f"{len(entries)} kernels, {len(texts)} texts, {len(found['checks'])} small products")
-
-
-def build(folder: Path, texts: dict[str, str]) -> None:
-    """Compile all texts, as many at a time as there are processors."""
-    from legalsat.backends.cute.compile import cubin_of  # noqa: PLC0415
-
-    def one(name: str) -> None:
-        (folder / f"{name}.cubin").write_bytes(cubin_of(texts[name], "sm_90a"))
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(one, texts))
 
 
 def run(old_path: Path, new_path: Path) -> int:

@@ -44,8 +44,7 @@ KINDS = {"legal": legal, "narrow": narrow, "illegal": illegal}
 
 def prepare(folder: Path, kinds: list[str]) -> None:
     """Write the kernels of every product."""
-    from legalsat.backends.cute.compile import cubin_of  # noqa: PLC0415 - the GPU's machine has no LegalSAT
-    from legalsat.backends.cute.program import program_for  # noqa: PLC0415
+    from legalsat.backends.cute.program import program_for  # noqa: PLC0415 - the GPU's machine has no LegalSAT
     from legalsat.errors import LegalSatError  # noqa: PLC0415
     from legalsat.extract.kernels.product_kernels import product_kernels  # noqa: PLC0415
     from legalsat.targets import target  # noqa: PLC0415
@@ -69,18 +68,26 @@ def prepare(folder: Path, kinds: list[str]) -> None:
 
     small_products = checks(kernels, gpu, texts)
 
-    def build(name: str) -> None:
-        path = folder / f"{name}.cubin"
-        if not path.exists():
-            path.write_bytes(cubin_of(texts[name], gpu.architecture))
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(build, texts))
+    build(folder, texts)
     for path in folder.glob("*.cubin"):
         if path.stem not in texts:
             path.unlink()
     (folder / "gemm.json").write_text(json.dumps({"products": entries, "checks": small_products}))
     print(f"{len(entries)} products, {sum(len(e['candidates']) for e in entries)} kernels, {len(texts)} texts")
+
+
+def build(folder: Path, texts: dict[str, str]) -> None:
+    """Compile the texts that the folder has no cubin of, as many at a time as there are processors."""
+    from legalsat.backends.cute.compile import cubin_of  # noqa: PLC0415
+    from legalsat.targets import target  # noqa: PLC0415
+
+    def one(name: str) -> None:
+        path = folder / f"{name}.cubin"
+        if not path.exists():
+            path.write_bytes(cubin_of(texts[name], target(TARGET).architecture))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(one, texts))
 
 
 def steps_of(program: Any, texts: dict[str, str]) -> list[dict[str, Any]]:

@@ -27,14 +27,13 @@ from legalsat.extract.kernels.product_maps import (
     sides,
 )
 from legalsat.gemm import Gemm
-from legalsat.product_kernel import ProductKernel
+from legalsat.product_kernel import BLOCK_ROWS, WARPGROUP, WARPS, ProductKernel
 from legalsat.program.kernel import KernelProgram
 from legalsat.targets import GRANULE_BYTES
 from legalsat.units.matrix_descriptor import MatrixOperand
 
 Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.float64]
-BLOCK_ROWS, WARPS = 64, 4  # rows of an instruction, warps of a warpgroup, 16 rows of it each
 GUARD = 256  # bytes around what is in global memory
 JUNK = 0x55  # of bytes that nobody wrote
 
@@ -198,12 +197,12 @@ class Cta:
         self.fragments: dict[int, Numbers] = {}
         self.parts = parts_across(kernel, launched.gemm.out_dtype.bytes)
         self.result_at = kernel.stages * self.memory.stage_bytes
-        if kernel.split > 1:
-            self.sharing = [rank]
-        else:
-            of_a = [self.rank_m + i * along_m for i in range(along_n)]
-            of_b = [i + self.rank_n * along_m for i in range(along_m)]
-            self.sharing = sorted({*of_a, *of_b})
+        self.peers = dict(zip("AB", program.sharing(rank), strict=True))  # to whom what it loads goes
+        self.sharing = sorted({*self.peers["A"], *self.peers["B"]})
+
+    def first_block(self, consumer: int) -> int:
+        """Return the first of the tile's blocks of 64 rows that a consumer multiplies."""
+        return 0 if self.kernel.ping_pong else consumer * self.own
 
     def tile(self, number: int) -> Tile:
         """Return the tile of a number: neighbours in time are along m, in strips, so that they share operands."""
@@ -238,12 +237,6 @@ class Cta:
         extent, count, major = kernel.tile[number], kernel.boxes[number], kernel.majors[number]
         share = count // (along_n if operand == "A" else along_m)
         mine = self.rank_n if operand == "A" else self.rank_m
-        if operand == "A":
-            ctas = tuple(self.rank_m + i * along_m for i in range(along_n))
-        else:
-            ctas = tuple(i + self.rank_n * along_m for i in range(along_m))
-        if kernel.split > 1:
-            ctas = (self.rank,)
         for box in range(mine * share, (mine + 1) * share):
             rows = extent // count
             at = (tile.m if operand == "A" else tile.n) + box * rows
@@ -254,7 +247,7 @@ class Cta:
                 placed = self.launched.maps["A"][tile.phase]
             coordinate = (along, at) if major == "K" else (at, along)
             to = (kernel.tile[0] * ROW_BYTES if operand == "B" else 0) + box * rows * ROW_BYTES
-            yield Box(of.sources[number], placed, coordinate, to, ctas)
+            yield Box(of.sources[number], placed, coordinate, to, tuple(self.peers[operand]))
 
     def put(self, box: Box, stage: int) -> None:
         """Let a box arrive in a stage."""
@@ -268,7 +261,7 @@ class Cta:
 
     def drop_heads(self, consumer: int, stage: int, shift: int) -> None:
         """Clear what lies in front of each row of A of a consumer, in the row's first granule."""
-        first = 0 if self.kernel.ping_pong else consumer * self.own * BLOCK_ROWS
+        first = self.first_block(consumer) * BLOCK_ROWS
         for row in range(first, first + self.own * BLOCK_ROWS):
             at = stage * self.memory.stage_bytes + row * ROW_BYTES + row % 8 * GRANULE_BYTES
             self.shared[at : at + shift * self.launched.size] = 0
@@ -293,7 +286,7 @@ class Cta:
         operand = self.kernel.a
         assert operand is not None
         at = stage * self.memory.stage_bytes
-        first = 0 if self.kernel.ping_pong else consumer * self.own
+        first = self.first_block(consumer)
         for step in range(steps):
             columns = self.columns(stage, step)
             for block in range(self.own):
@@ -303,7 +296,7 @@ class Cta:
     def read_rows(self, consumer: int, stage: int, after: int, steps: tuple[int, ...]) -> None:
         """Read steps of a consumer's rows from where each starts in its granule; their ends are in the next stage."""
         of, rows = self.launched, self.kernel.tile[0] // self.a_maps
-        first = (0 if self.kernel.ping_pong else consumer * self.own) * BLOCK_ROWS
+        first = self.first_block(consumer) * BLOCK_ROWS
         mine = np.arange(first, first + self.own * BLOCK_ROWS)[:, None, None]
         late = (of.first.address + mine // rows * of.first.pitch) % GRANULE_BYTES
         elements = np.concatenate([np.arange(step * self.depth, (step + 1) * self.depth) for step in steps])
@@ -347,21 +340,20 @@ class Cta:
 
     def write_c(self, consumer: int, part: int, stage: int) -> None:
         """Lay a part of C down in shared memory, or all accumulators of the tile."""
-        held = self.taken[consumer]
-        sums = self.sums[consumer] if held is None or self.kernel.store == "sums" else held[1]
-        if held is None and self.kernel.store != "sums":
-            return  # no tile was multiplied before: what is laid down lies outside of C
         if self.kernel.store == "sums":
             rows = (consumer * self.own * BLOCK_ROWS + np.arange(self.own * BLOCK_ROWS))[:, None]
             places = self.result_at + 4 * self.sums_place(rows, np.arange(self.kernel.tile[1])[None, :])
-            self.shared[places[..., None] + np.arange(4)] = encoded(sums.reshape(places.shape), "fp32")
+            self.shared[places[..., None] + np.arange(4)] = encoded(self.sums[consumer].reshape(places.shape), "fp32")
             return
+        held = self.taken[consumer]
+        if held is None:
+            return  # no tile was multiplied before: what is laid down lies outside of C
         name = self.launched.gemm.out_dtype.name
         for warp in range(WARPS):
             block, first, columns = self.part(consumer, part, warp)
             at, length = self.buffer(consumer, warp, stage)
             count = 8 if self.kernel.store == "rows" else STORE_ROWS
-            data = encoded(sums[block, first : first + count, columns], name)
+            data = encoded(held[1][block, first : first + count, columns], name)
             data = data.reshape(count, -1)
             if self.kernel.store == "rows":
                 self.shared[at + np.arange(count)[:, None] * (length // count) + np.arange(data.shape[1])] = data
@@ -379,7 +371,7 @@ class Cta:
         for warp in range(WARPS):
             block, first, columns = self.part(consumer, part, warp)
             at, _ = self.buffer(consumer, warp, stage)
-            row = ((0 if self.kernel.ping_pong else consumer * self.own) + block) * BLOCK_ROWS + first
+            row = (self.first_block(consumer) + block) * BLOCK_ROWS + first
             placed = self.launched.maps["C"][tile.phase]
             footprint = store_footprint(placed.map, (tile.n + columns.start, tile.m + row), at)
             self.launched.put(placed.offset + footprint[:, 0], self.shared[footprint[:, 1]])
@@ -394,7 +386,7 @@ class Cta:
             block, first, _ = self.part(consumer, part, warp)
             at, length = self.buffer(consumer, warp, stage)
             for row in range(8):
-                within = ((0 if self.kernel.ping_pong else consumer * self.own) + block) * BLOCK_ROWS + first + row
+                within = (self.first_block(consumer) + block) * BLOCK_ROWS + first + row
                 target = tile.m + self.row(within)
                 if self.kernel.realign == "tiles":
                     target = (tile.m + within) * self.a_maps + tile.phase
@@ -422,7 +414,7 @@ class Cta:
         items = outer * (inner // vector)
         share = -(-items // kernel.split)
         item = np.arange(self.rank * share, min(items, (self.rank + 1) * share))
-        item = item[(item - self.rank * share) // (WARPS * 32) % kernel.warpgroups == consumer]
+        item = item[(item - self.rank * share) // WARPGROUP % kernel.warpgroups == consumer]
         along = (item % (inner // vector) * vector)[:, None] + np.arange(vector)
         across = np.broadcast_to((item // (inner // vector))[:, None], along.shape)
         chosen = (along < inners) & (across < outers)

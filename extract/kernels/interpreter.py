@@ -16,6 +16,7 @@ from typing import Any
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.interpreted_memory import Cta, Launched, Tile
 from legalsat.gemm_plan import GemmPlan
+from legalsat.product_kernel import WARPS
 from legalsat.program import kernel as k
 from legalsat.program.kernel import KernelProgram
 from legalsat.program.pipeline import (
@@ -38,7 +39,6 @@ from legalsat.program.pipeline import (
 )
 
 Running = Generator[Callable[[], bool], None, None]  # what it waits for
-WARPS = 4  # of a warpgroup
 
 
 class Stuck(LegalSatError, RuntimeError):

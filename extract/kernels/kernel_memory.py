@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from legalsat.logic import round_up
-from legalsat.product_kernel import ProductKernel
+from legalsat.product_kernel import WARPS, ProductKernel
 from legalsat.program.pipeline import BufferRing, Pipeline
 from legalsat.targets import GRANULE_BYTES
 
 BARRIER_BYTES = 8
-WARPS = 4  # of a warpgroup
 RESULT = "C"  # which the names of buffers begin with through which C leaves
 ROWS_AT_A_TIME = 8  # of C that a warp lays down where it stores by rows
 

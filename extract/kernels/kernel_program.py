@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, box_columns
 from legalsat.extract.kernels.unfolded import unfolded
-from legalsat.product_kernel import ProductKernel
+from legalsat.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
 from legalsat.program.kernel import (
     AwaitGrid,
     Body,
@@ -55,8 +55,6 @@ from legalsat.program.pipeline import (
 )
 from legalsat.targets import GRANULE_BYTES
 
-WARPS = 4  # of a warpgroup
-BLOCK_ROWS = 64  # of one instruction
 NARROW_COLUMNS = 64  # of a tile whose accumulators leave registers for the fragments of two stages of A
 LOADED, MULTIPLIED, STORED = At("loaded"), At("multiplied"), At("stored")
 BEFORE, NEXT = At("multiplied", -1), At("multiplied", 1)  # stages of the k-tiles before and after

@@ -15,7 +15,7 @@ import numpy as np
 from legalsat.extract.cost.kernel_columns import Numbers
 from legalsat.extract.kernels.kernel_program import NARROW_COLUMNS
 from legalsat.extract.kernels.product_maps import ROW_BYTES
-from legalsat.product_kernel import ProductKernel
+from legalsat.product_kernel import BLOCK_ROWS, WARPGROUP, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 
 STEP = 8  # setmaxnreg counts in these, and gives 24 at least (PTX ISA 9.0, 9.7.19.5 setmaxnreg)
@@ -24,8 +24,6 @@ MOST_TAKEN = 232  # by consumers
 MOST_KEPT = 40  # by a producer that needs no more, alone on its SM: so kernels were measured
 UNUSED = 2  # of what is given: ptxas spills before it uses the last two, in every role that is short of registers
 SPREAD = 8  # what the compiler may use beyond a prediction: asked where nothing forces a kernel to use so many
-WARPGROUP = 128
-BLOCK_ROWS = 64  # of one instruction
 SETS = 2  # of fragments, which take turns
 FRAGMENT = 4  # words of A of an instruction, a thread
 STEPS = ROW_BYTES // 32  # instructions along k of a k-tile

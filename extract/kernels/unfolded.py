@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatchmethod
 from typing import Any
 
+from legalsat.product_kernel import WARPS
 from legalsat.program import kernel as k
 from legalsat.program.pipeline import (
     Arrive,
@@ -29,7 +30,6 @@ from legalsat.program.pipeline import (
     Write,
 )
 
-WARPS = 4  # of a warpgroup
 TILES, PAIRS, ODD = Trips("tiles"), Trips("tiles of each consumer"), Trips("last tile")
 OF_PAIR, OF_LAST = ("", " of the second tile"), " of the last tile"  # tiles of consumers that take turns
 
@@ -83,18 +83,15 @@ def _role(program: k.KernelProgram, role: k.KernelRole, place: Place, number: in
 
 def _places(program: k.KernelProgram) -> list[Place]:
     """Return what the CTAs of a cluster do, those together that do the same; CTAs of a split have their own k-tiles."""
-    along_m, along_n, split = program.cluster
+    along_m, _, split = program.cluster
     if split > 1:
         return [Place((rank,), (1, 1), (0,)) for rank in range(split)]
-    count = along_m * along_n
     shares_differ = len(_parts(program)) > 1
     found: dict[tuple[tuple[int, int], tuple[int, ...], int], list[int]] = {}
-    for rank in range(count):
-        m, n = rank % along_m, rank // along_m
-        share_a = [(m + i * along_m - rank) % count for i in range(along_n)]
-        share_b = [(i + n * along_m - rank) % count for i in range(along_m)]
+    for rank in range(program.ctas):
+        share_a, share_b = ([(one - rank) % program.ctas for one in group] for group in program.sharing(rank))
         a_mask, b_mask = (sum(1 << distance for distance in group) for group in (share_a, share_b))
-        key = (a_mask, b_mask), tuple(sorted({*share_a, *share_b})), n if shares_differ else 0
+        key = (a_mask, b_mask), tuple(sorted({*share_a, *share_b})), rank // along_m if shares_differ else 0
         found.setdefault(key, []).append(rank)
     return [Place(tuple(ranks), *key) for key, ranks in found.items()]
 

@@ -202,6 +202,14 @@ class KernelProgram:
         along_m, along_n, split = self.cluster
         return along_m * along_n * split
 
+    def sharing(self, rank: int) -> tuple[list[int], list[int]]:
+        """Return the CTAs of a cluster that share A with one, itself among them, and those that share B."""
+        along_m, along_n, split = self.cluster
+        if split > 1:
+            return [rank], [rank]
+        m, n = rank % along_m, rank // along_m
+        return [m + i * along_m for i in range(along_n)], [i + n * along_m for i in range(along_m)]
+
 
 NESTS = (Tiles, KTiles, IfLate, Only, Parts, Loop, Guard)
 
