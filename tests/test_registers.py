@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product, takewhile
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import legalsat as ls
@@ -89,6 +89,7 @@ def test_highest_register_of_an_instruction(line: str, last: int) -> None:
 
 
 @given(st.integers(1, 255), st.integers(1, 100), st.integers(1, 3), st.integers(1, 3))
+@example(1, 87, 3, 3)  # what is left for consumers is less than setmaxnreg gives at least
 def test_split_is_the_best_there_is(consumer: int, producer: int, warpgroups: int, blocks: int) -> None:
     """Beside every split that setmaxnreg allows: nobody gives consumers more, nor one where none is found."""
     # Registers come to a launch in steps of 8 a thread, as many for each; later the CTA shares them.

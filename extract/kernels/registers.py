@@ -165,5 +165,5 @@ def solved(consumer: Any, producer: Any, warpgroups: Any, blocks: Any, target: T
     kept = np.minimum(
         np.maximum(least, np.where(blocks == 1, MOST_KEPT, LEAST)), (whole - warpgroups * taken) // STEP * STEP
     )
-    enough = taken >= consumer + UNUSED
+    enough = taken >= np.maximum(consumer + UNUSED, LEAST)
     return np.where(enough, taken, 0), np.where(enough, kept, 0)
