@@ -8,11 +8,11 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
-from legalsat.block_plan import BlockPlan
 from legalsat.checks import one_of
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.gemm_plan import GemmPlan
-from legalsat.plan import Plan
+from legalsat.plans.block_plan import BlockPlan
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.plan import Plan
 
 if TYPE_CHECKING:
     from legalsat.runtime import Kernel, Program

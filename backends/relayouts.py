@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from legalsat.backends.triton.program import program_of
-from legalsat.block_plan import BlockPlan
 from legalsat.errors import LegalSatError
-from legalsat.plan import Plan
+from legalsat.plans.block_plan import BlockPlan
+from legalsat.plans.plan import Plan
 from legalsat.runtime.program import Program, Relayout, with_operand
 
 PRINTED_MEANS = ("tma", "threads")  # by which triton's movements travel

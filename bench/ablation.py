@@ -24,7 +24,7 @@ from legalsat.errors import LegalSatError
 from legalsat.extract.cost.cost import order
 from legalsat.extract.search.planner import BOXES, EVERY_MEANS, RELAYOUT, Limits, NoLegalLayout, plan
 from legalsat.operators import Copy, Im2col, Move, Transpose
-from legalsat.plan import Cost, Plan
+from legalsat.plans.plan import Cost, Plan
 from legalsat.rules.rewrites import LAWS
 from legalsat.targets import target
 from legalsat.tensor import Tensor

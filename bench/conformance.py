@@ -24,8 +24,8 @@ from legalsat.backends.cute.product import emit
 from legalsat.extract.kernels.kernel_launches import launches
 from legalsat.extract.kernels.printed_kernel import PrintedKernel
 from legalsat.extract.kernels.product_kernels import product_kernels
-from legalsat.gemm import Gemm
-from legalsat.product_kernel import ProductKernel
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.runtime import Cache
 from legalsat.runtime.cache import key_of
 from legalsat.targets import target

@@ -29,7 +29,7 @@ from bench.machine import write
 from legalsat.extract.cost.cost import Work, cost_of, order
 from legalsat.extract.search.views import views_of
 from legalsat.operators import Copy
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 from legalsat.targets import GRANULE_BYTES, target
 from legalsat.units.tensor_map import MAP_TYPES, driver_value
 

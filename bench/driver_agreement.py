@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import legalsat as ls
-from legalsat.batch import failing
+from legalsat.operators.batch import failing
 from legalsat.rule import Rule
 from legalsat.rules import TENSOR_MAP_RULES
 from legalsat.targets import Target, target

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from legalsat.access import Access, Mode
 from legalsat.law import Law
+from legalsat.operators.access import Access, Mode
 from legalsat.rules.rewrites import LAWS
 
 MOST_LISTS = 400

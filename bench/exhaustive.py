@@ -27,12 +27,12 @@ from functools import cached_property
 from typing import Any
 
 from bench.equal_accesses import TooManyWays, divisors, equal_accesses
-from legalsat.access import Access
 from legalsat.extract.cost.cost import WAITING_STORE, Work, cost_of, order
 from legalsat.extract.search.views import map_type, turned, views_of
 from legalsat.logic import ceil_div, round_up
 from legalsat.operators import MATRIX_CONSUMERS, Move, atom_bytes
-from legalsat.plan import Cost, View
+from legalsat.operators.access import Access
+from legalsat.plans.plan import Cost, View
 from legalsat.rule import Rule
 from legalsat.rules import COPY_RULES, MOVEMENT_RULES, REGISTER_RULES, SHARED_RULES, VECTOR_RULES
 from legalsat.targets import GRANULE_BYTES, Target

@@ -25,8 +25,8 @@ from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.interpreted_memory import decoded, encoded
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.product_kernels import product_kernels
-from legalsat.gemm_plan import GemmPlan
-from legalsat.product_kernel import ProductKernel
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import target
 
 TARGET, PLANS, SEED = "h200", 500, 11

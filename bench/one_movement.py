@@ -15,11 +15,11 @@ from typing import Any
 import legalsat as ls
 from bench.gpu.copies import random_operator, random_pad
 from bench.random_problems import problem
-from legalsat.access import MEANS
 from legalsat.backends import program
 from legalsat.extract.check.recheck import recheck
 from legalsat.operators import Move
-from legalsat.plan import View
+from legalsat.operators.access import MEANS
+from legalsat.plans.plan import View
 from legalsat.program.pipeline import (
     Advance,
     Commit,

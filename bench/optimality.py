@@ -33,7 +33,7 @@ from legalsat.extract.search.planner import Limits, NoLegalLayout, plan
 from legalsat.extract.search.search import coalesced
 from legalsat.extract.search.tiles import proposals
 from legalsat.operators import Move, access_of
-from legalsat.plan import Cost, Plan
+from legalsat.plans.plan import Cost, Plan
 from legalsat.rules.rewrites.words import recast_to_wider_words
 from legalsat.targets import target
 

@@ -30,8 +30,8 @@ from legalsat.backends.cute.product import emit
 from legalsat.backends.ptx.disassemble import disassemble
 from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.extract.kernels.registers import BESIDE, SPREAD, Beside, predicted
-from legalsat.gemm import Gemm
-from legalsat.product_kernel import ProductKernel
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import target
 
 RESULT = Path(__file__).parent / "results" / "registers.json"

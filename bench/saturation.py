@@ -19,7 +19,6 @@ import numpy as np
 
 from bench.one_plan import drawn
 from bench.speed_problems import tiles
-from legalsat.access import ANY, Access
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost.kernel_cost import Products
 from legalsat.extract.kernels.product_class import ProductClass, class_of
@@ -27,8 +26,9 @@ from legalsat.extract.kernels.product_forms import Facts, forms_of
 from legalsat.extract.kernels.product_kernels import times_of
 from legalsat.extract.kernels.product_numbers import table_of
 from legalsat.extract.search import search
-from legalsat.gemm import Gemm
 from legalsat.operators import access_of
+from legalsat.operators.access import ANY, Access
+from legalsat.operators.gemm import Gemm
 from legalsat.rules.rewrites import LAWS, PRODUCT_LAWS
 from legalsat.targets import target
 from legalsat.terms.products import CONSTRUCTORS

@@ -29,8 +29,8 @@ from legalsat.extract.explain import recorded
 from legalsat.extract.kernels import joint
 from legalsat.extract.search import planner
 from legalsat.extract.solve import fields, solver
-from legalsat.gemm import Gemm
 from legalsat.operators import Move
+from legalsat.operators.gemm import Gemm
 from legalsat.targets import Target, target
 from legalsat.terms.accesses import Classes, Graph
 

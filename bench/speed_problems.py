@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from legalsat.demo import shapes
-from legalsat.gemm import Gemm
 from legalsat.operators import Copy, Move, Transpose
+from legalsat.operators.gemm import Gemm
 from legalsat.tensor import Tensor
 
 DTYPES = ("bf16", "fp32", "e4m3", "u8", "int4", "fp64")

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from legalsat.api import legal_region as legal_region
     from legalsat.api import synthesize as synthesize
     from legalsat.api import violations as violations
-    from legalsat.attention import Attention as Attention
     from legalsat.diagnostics import Diagnostic as Diagnostic
     from legalsat.dims import Dim as Dim
     from legalsat.dtypes import DType as DType
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
     from legalsat.extract.region.region import Specialisation as Specialisation
     from legalsat.extract.search.planner import NoLegalLayout as NoLegalLayout
     from legalsat.extract.search.search import SearchGaveUp as SearchGaveUp
-    from legalsat.gemm import Gemm as Gemm
-    from legalsat.gemm_plan import GemmPlan as GemmPlan
     from legalsat.layout import Layout as Layout
     from legalsat.layout import make_layout as make_layout
     from legalsat.layout.algebra import append as append
@@ -86,16 +83,17 @@ if TYPE_CHECKING:
     from legalsat.operators import Im2col as Im2col
     from legalsat.operators import Pad as Pad
     from legalsat.operators import Transpose as Transpose
-    from legalsat.plan import InvalidPlan as InvalidPlan
-    from legalsat.plan import Plan as Plan
+    from legalsat.operators.attention import Attention as Attention
+    from legalsat.operators.gemm import Gemm as Gemm
+    from legalsat.plans.gemm_plan import GemmPlan as GemmPlan
+    from legalsat.plans.plan import InvalidPlan as InvalidPlan
+    from legalsat.plans.plan import Plan as Plan
     from legalsat.program.pipeline import Pipeline as Pipeline
     from legalsat.sweeps.engine import Sweep as Sweep
     from legalsat.sweeps.engine import sweep as sweep
     from legalsat.targets import Target as Target
     from legalsat.targets import UnknownTarget as UnknownTarget
     from legalsat.tensor import Tensor as Tensor
-    from legalsat.tensor_copy import BulkCopy as BulkCopy
-    from legalsat.tensor_copy import TensorCopy as TensorCopy
     from legalsat.units import tcgen05 as tcgen05
     from legalsat.units import tensor_memory as tensor_memory
     from legalsat.units import tensor_memory_layouts as tensor_memory_layouts
@@ -103,6 +101,8 @@ if TYPE_CHECKING:
     from legalsat.units.matrix_descriptor import MatrixOperand as MatrixOperand
     from legalsat.units.sites import WgmmaMultiply as WgmmaMultiply
     from legalsat.units.tcgen05 import InstructionDescriptor as InstructionDescriptor
+    from legalsat.units.tensor_copy import BulkCopy as BulkCopy
+    from legalsat.units.tensor_copy import TensorCopy as TensorCopy
     from legalsat.units.tensor_map import TensorMap as TensorMap
     from legalsat.units.tensor_map_bytes import decode as decode
     from legalsat.units.tensor_map_bytes import encode_blob as encode_blob
@@ -140,8 +140,8 @@ _MODULES = {
     "legalsat.extract.region.region": "LegalRegion Specialisation",
     "legalsat.extract.search.search": "SearchGaveUp",
     "legalsat.extract.kernels.tensor_memory": "tensor_memory_placement tensor_memory_violations",
-    "legalsat.gemm": "Gemm",
-    "legalsat.gemm_plan": "GemmPlan",
+    "legalsat.operators.gemm": "Gemm",
+    "legalsat.plans.gemm_plan": "GemmPlan",
     "legalsat.layout": "Layout make_layout",
     "legalsat.layout.algebra": "append coalesce complement composition cosize depth filter filter_zeros "
     "flatten group rank size",
@@ -156,16 +156,16 @@ _MODULES = {
     "legalsat.view.pictures_shared": "ColumnRead column_read draw_shared",
     "legalsat.program.pipeline": "Pipeline",
     "legalsat.view.pipeline_chart": "gantt",
-    "legalsat.plan": "InvalidPlan Plan",
+    "legalsat.plans.plan": "InvalidPlan Plan",
     "legalsat.units.sites": "WgmmaMultiply",
     "legalsat.sweeps.engine": "Sweep sweep",
     "legalsat.view.svg": "Drawing",
     "legalsat.layout.swizzle": "ComposedLayout Swizzle",
     "legalsat.targets": "Target UnknownTarget",
-    "legalsat.attention": "Attention",
+    "legalsat.operators.attention": "Attention",
     "legalsat.units.tcgen05": "InstructionDescriptor",
     "legalsat.tensor": "Tensor",
-    "legalsat.tensor_copy": "BulkCopy TensorCopy",
+    "legalsat.units.tensor_copy": "BulkCopy TensorCopy",
     "legalsat.units.tensor_map": "TensorMap",
     "legalsat.units.tensor_map_bytes": "decode encode_blob",
     "legalsat.units.wgmma": "Wgmma",

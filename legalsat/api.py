@@ -14,23 +14,23 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain.explain import explain_tensor
 from legalsat.extract.search.planner import BOXES, EVERY_MEANS, Limits, cached_plan, plan
-from legalsat.gemm import Gemm
-from legalsat.gemm_plan import GemmPlan
 from legalsat.operators import PRODUCT, Copy, Move, Operator, as_tensor
+from legalsat.operators.gemm import Gemm
 from legalsat.options import Consumer, Means
-from legalsat.plan import Plan
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.plan import Plan
 from legalsat.rules import TENSOR_MAP_RULES, judge
 from legalsat.rules.causes import FOLLOWS
 from legalsat.rules.movement import no_tensor_memory_accelerator
 from legalsat.targets import Target, target_of_text
 from legalsat.targets import target as as_target
 from legalsat.tensor import Tensor
-from legalsat.tensor_copy import BulkCopy, TensorCopy
 from legalsat.units.driver_arguments import from_fields
 from legalsat.units.matrix_descriptor import MatrixDescriptor, MatrixOperand
 from legalsat.units.sites import Movement, TmaCopy, WgmmaMultiply, descriptor_site
 from legalsat.units.tcgen05 import InstructionDescriptor
 from legalsat.units.tcgen05_sites import Tcgen05Mma
+from legalsat.units.tensor_copy import BulkCopy, TensorCopy
 from legalsat.units.tensor_map import TensorMap
 
 MOST_USES = 10**12
@@ -76,8 +76,8 @@ def synthesize(
         tile: elements of a tile along each axis; for a tensor or array only, chosen when left out.
         consumer: who reads the tile in shared memory: None (nobody), "threads", "wgmma.a", "wgmma.b",
             "tcgen05.a", "tcgen05.b".
-        means: how tiles may travel, some of `legalsat.access.MEANS`, such as ("tma",) for boxes of a tensor map alone;
-            every means when left out.
+        means: how tiles may travel, some of `legalsat.operators.access.MEANS`, such as ("tma",) for boxes of a tensor
+            map alone; every means when left out.
         seconds: time after which the best plan found so far is returned. When left out, work is limited and time is
             not, so that the same question has the same answer everywhere.
 

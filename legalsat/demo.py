@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import legalsat as ls
-from legalsat.gemm import gemm_operands
+from legalsat.operators.gemm import gemm_operands
 from legalsat.targets import target
 from legalsat.view.show import show_plan
 from legalsat.view.show_explanation import show_explanation

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from legalsat.diagnostics import Diagnostic
-from legalsat.plan import Plan, plain_value
+from legalsat.plans.plan import Plan, plain_value
 from legalsat.printable import printable
 
 if TYPE_CHECKING:

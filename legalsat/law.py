@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, TypeAlias
 
-from legalsat.access import Access, Mode
 from legalsat.errors import LegalSatError
+from legalsat.operators.access import Access, Mode
 
 Bindings: TypeAlias = Mapping[str, int]
 
@@ -82,7 +82,7 @@ Slot: TypeAlias = tuple[Int, Int, Int, Int]
 
 
 def mode(extent: Int | int, source: Int | int, target: Int | int, tile: Int | int) -> Slot:
-    """Return the pattern of one mode; see `legalsat.access.Mode`."""
+    """Return the pattern of one mode; see `legalsat.operators.access.Mode`."""
     return as_int(extent), as_int(source), as_int(target), as_int(tile)
 
 

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 # Who reads a tile in shared memory.
 Consumer: TypeAlias = Literal["threads", "wgmma.a", "wgmma.b", "tcgen05.a", "tcgen05.b"]
-# How tiles travel: `legalsat.access` says what each is.
+# How tiles travel: `legalsat.operators.access` says what each is.
 Means: TypeAlias = Literal["tma", "tma.phases", "im2col", "bulk", "cp.async", "threads", "fragments", "relayout"]
 # What prints, and what runs, the plan of a movement or of a product.
 Backend: TypeAlias = Literal["triton", "cute", "host", "host-python"]

@@ -17,18 +17,18 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain.explain import explain_plan, explain_tensor_map
 from legalsat.extract.region.obligations import explain_copy
-from legalsat.gemm import Gemm
-from legalsat.gemm_plan import GemmPlan
 from legalsat.operators import PRODUCT, Move, Operator
-from legalsat.plan import Plan
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.plan import Plan
 from legalsat.printable import shown
 from legalsat.program.pipeline import Pipeline
 from legalsat.targets import Target
 from legalsat.tensor import Tensor
-from legalsat.tensor_copy import BulkCopy, TensorCopy
 from legalsat.units.matrix_descriptor import MatrixDescriptor
 from legalsat.units.sites import WgmmaMultiply
 from legalsat.units.tcgen05 import InstructionDescriptor
+from legalsat.units.tensor_copy import BulkCopy, TensorCopy
 from legalsat.units.tensor_map import TensorMap
 from legalsat.units.tensor_memory import Program
 

@@ -15,9 +15,9 @@ from legalsat.logic import multiple_of, pick, within
 from legalsat.rule import Requirements, Source, require
 from legalsat.rules.tma import TMA
 from legalsat.targets import TmaLimits
-from legalsat.tensor_copy import BulkCopy, TensorCopy
 from legalsat.units.blobs import MAP_BYTES
 from legalsat.units.sites import TYPE_BITS, TmaCopy
+from legalsat.units.tensor_copy import BulkCopy, TensorCopy
 from legalsat.units.tensor_map import TensorMap, driver_value
 
 _BULK = "PTX ISA 9.1, 9.7.9.25.4, cp.async.bulk"

@@ -16,7 +16,7 @@ from legalsat.extract.cost.kernel_columns import KernelColumns
 from legalsat.extract.cost.kernel_cost import Products, kernel_times
 from legalsat.extract.kernels.product_maps import result_map, source_maps
 from legalsat.extract.kernels.registers import predicted
-from legalsat.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import Target
 from legalsat.tensor import Tensor, plain
 

@@ -18,7 +18,7 @@ from bench.moved import POISON, Bytes, places
 from legalsat.analyses.copy_engine import smem_bytes, store_footprint
 from legalsat.extract.search.views import views_of
 from legalsat.operators import Pad
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 
 LOADS: dict[str, Callable[[Tile, Bytes], Bytes]] = {
     "tma": load_boxes,

@@ -7,9 +7,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from legalsat.access import Access, Mode
 from legalsat.law import Equations, Int, Law, law, mode, rewrite
 from legalsat.operators import Move
+from legalsat.operators.access import Access, Mode
 from legalsat.options import Consumer
 from legalsat.tensor import Tensor, plain
 from legalsat.view.margins import Margin

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tiles import Numbers, Tile, coordinates, dimension_of
 
 from legalsat.analyses.copy_engine import FILLED, smem_bytes, smem_image, tx_bytes
-from legalsat.plan import Plan, View
+from legalsat.plans.plan import Plan, View
 from legalsat.units.tensor_map import TensorMap
 
 POISON = 0xA5

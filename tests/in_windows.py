@@ -18,7 +18,7 @@ from tiles import Numbers, Tile
 from legalsat.analyses.copy_engine import FILLED, smem_bytes, smem_image, store_footprint, tx_bytes
 from legalsat.extract.search.views import views_of
 from legalsat.operators import Im2col
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 from legalsat.tensor import Tensor, plain
 
 POISON = 0xA5

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from legalsat.backends.cute.movement import ENTRY, MovementText
 from legalsat.backends.cute.movement_program import program_of
 from legalsat.extract.search.schedule import span_of
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 from legalsat.runtime.program import MapArgument
 from legalsat.units.tensor_map import TensorMap
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from legalsat.access import Access, Mode
 from legalsat.analyses.sets import canonical as movements
 from legalsat.analyses.sets import relations
 from legalsat.analyses.sets.canonical import canonical, fingerprint, same_movement
 from legalsat.analyses.sets.relations import TooHard
 from legalsat.errors import InvalidInput
+from legalsat.operators.access import Access, Mode
 from legalsat.rules.rewrites import LAWS
 
 

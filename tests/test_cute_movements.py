@@ -20,11 +20,11 @@ from bench.gpu.copies import random_pad
 from bench.moved import memory_of, moved
 from bench.one_movement import BACKENDS, compared, compared_text
 from bench.random_problems import problem
-from legalsat.access import MEANS
 from legalsat.backends import emit, program
 from legalsat.backends.cute.compile import OPTIONS, _compiled
 from legalsat.extract.check.check_ptx import check_ptx
 from legalsat.operators import Move
+from legalsat.operators.access import MEANS
 
 needs_gcc = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")

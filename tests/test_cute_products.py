@@ -24,8 +24,8 @@ from legalsat.extract.cost.kernel_cost import kernel_cost
 from legalsat.extract.kernels.kernel_program import printed_program
 from legalsat.extract.kernels.product_kernels import best_kernel, product_kernels
 from legalsat.extract.kernels.product_maps import result_map
-from legalsat.gemm import Gemm
-from legalsat.product_kernel import ProductKernel
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.kernel import Parts, Tiles
 from legalsat.program.pipeline import Advance, At, Relinquish, Write
 from legalsat.runtime import Cache, Kernel

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.driver_agreement import DRIVER_RULES, SAMPLE, Requests, documents_alone, main, measure, refused
-from legalsat.batch import failing
+from legalsat.operators.batch import failing
 from legalsat.targets import target
 
 H200 = target("h200")

@@ -10,7 +10,7 @@ import legalsat as ls
 from legalsat.explanation import FALL_BACK
 from legalsat.extract.explain.explain_gemm import computed, explain_gemm, product_works
 from legalsat.extract.explain.tensor_repair import boxed
-from legalsat.gemm import judged_operands
+from legalsat.operators.gemm import judged_operands
 from legalsat.targets import target
 
 T = ls.Tensor

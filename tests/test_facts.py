@@ -9,13 +9,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from problems import operators
 
-from legalsat.access import Access, Mode
 from legalsat.extract.search import by_boxes
 from legalsat.extract.search.delivery import Question
 from legalsat.extract.search.facts import SIDES, barred
 from legalsat.extract.search.search import candidates, function_form
 from legalsat.extract.solve.fields import Conflict
 from legalsat.operators import Move, access_of
+from legalsat.operators.access import Access, Mode
 from legalsat.targets import target
 
 H200 = target("h200")

@@ -15,7 +15,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.access import Access, Mode
 from legalsat.analyses.copy_engine import smem_image
 from legalsat.dtypes import dtype
 from legalsat.errors import SolverGaveUp
@@ -23,7 +22,8 @@ from legalsat.extract.search.schedule import MAX_STAGES, PATTERN_ROWS
 from legalsat.extract.search.views import map_type, storable, view_of
 from legalsat.extract.solve import solver
 from legalsat.extract.solve.fields import Conflict, Solution, solve
-from legalsat.plan import View
+from legalsat.operators.access import Access, Mode
+from legalsat.plans.plan import View
 from legalsat.rules import COPY_RULES, SHARED_RULES
 from legalsat.targets import MAX_RANK, target
 from legalsat.units.sites import SWIZZLE_SPANS, SharedStages, TmaCopy

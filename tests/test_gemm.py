@@ -16,11 +16,11 @@ import legalsat as ls
 from legalsat.analyses.copy_engine import FILLED, UNTOUCHED, smem_image
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.backends import program
-from legalsat.block_plan import BlockPlan
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.kernels import joint
 from legalsat.extract.kernels.epilogue import write_addresses
 from legalsat.extract.kernels.product_kernels import product_kernels
+from legalsat.plans.block_plan import BlockPlan
 from legalsat.rules import SHARED_RULES
 from legalsat.runtime.program import MapsArgument
 from legalsat.targets import target

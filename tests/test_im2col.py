@@ -17,12 +17,12 @@ from in_windows import execute_columns, execute_masked, windows_by_definition
 
 import legalsat as ls
 from bench.moved import memory_of, moved
-from legalsat.access import MEANS
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.cost.cost import order
 from legalsat.extract.search.planner import Limits, cached_plan, plan
 from legalsat.operators import Im2col, access_of
-from legalsat.plan import InvalidPlan, Plan, from_json
+from legalsat.operators.access import MEANS
+from legalsat.plans.plan import InvalidPlan, Plan, from_json
 from legalsat.rules.rewrites import LAWS
 from legalsat.rules.windows import FILLING
 from legalsat.targets import target

@@ -15,7 +15,7 @@ from bench.interpreted import drawn_numbers, drawn_plan, exact, small
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.interpreter import Stuck, interpret
 from legalsat.extract.kernels.kernel_program import printed_program
-from legalsat.gemm_plan import GemmPlan
+from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.program.kernel import NESTS, KernelOperation, KernelProgram, LoadShare, MultiplyRows, Release, every
 from legalsat.program.pipeline import Expect, Multiply, Store, UseSums, Wait
 from legalsat.targets import target

@@ -14,7 +14,7 @@ from legalsat.analyses.protocol.pipeline_unroll import unroll
 from legalsat.analyses.protocol.typestate_pairs import paired
 from legalsat.extract.kernels.kernel_program import kernel_program, printed_program
 from legalsat.extract.kernels.product_kernels import product_kernels
-from legalsat.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.kernel_text import program_lines
 from legalsat.program.pipeline import (
     Advance,

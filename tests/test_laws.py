@@ -9,10 +9,10 @@ import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from legalsat.access import MEANS, Access, Mode
 from legalsat.errors import LegalSatError
 from legalsat.extract.search.search import candidates, canonical, function_form
 from legalsat.law import Equation, Equations, Int, Law, Slot, divides, law, less, mode, rewrite
+from legalsat.operators.access import MEANS, Access, Mode
 from legalsat.rules.rewrites import LAWS, laws_in, modes
 from legalsat.terms.accesses import Graph
 

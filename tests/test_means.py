@@ -19,7 +19,7 @@ from bench.moved import memory_of, moved
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.search.planner import cached_plan
 from legalsat.operators import Copy, Move, Transpose
-from legalsat.plan import InvalidPlan, Plan
+from legalsat.plans.plan import InvalidPlan, Plan
 from legalsat.targets import target
 
 H200 = target("h200")

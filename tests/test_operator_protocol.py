@@ -35,7 +35,7 @@ from legalsat.backends.triton import kernel_name, load_module
 from legalsat.backends.triton.adapter import kernel_of
 from legalsat.extract.check.recheck import recheck
 from legalsat.operators import Move, Operator, access_of
-from legalsat.plan import InvalidPlan, Plan
+from legalsat.plans.plan import InvalidPlan, Plan
 from legalsat.sweeps.answers import answer
 from legalsat.sweeps.problem import as_problem
 from legalsat.sweeps.products import Products

@@ -18,9 +18,9 @@ from bench.equal_accesses import TooManyWays, equal_accesses
 from bench.exhaustive import MEANS, Way, cheapest
 from bench.optimality import ALONE, CHEAPER, DEARER, EQUAL, REFUSED, Tally, best_way, measure, text, verdict
 from bench.random_problems import TARGETS, problem
-from legalsat.access import Access, Mode
 from legalsat.extract.search.planner import Limits, plan
 from legalsat.operators import Copy, access_of
+from legalsat.operators.access import Access, Mode
 from legalsat.rules.rewrites import LAWS
 from legalsat.rules.rewrites.modes import split_long_tile
 from legalsat.targets import target

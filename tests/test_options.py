@@ -12,8 +12,8 @@ import pytest
 
 import legalsat as ls
 from legalsat import backends, options
-from legalsat.access import MEANS
 from legalsat.extract.search.planner import EVERY_MEANS
+from legalsat.operators.access import MEANS
 from legalsat.view.pictures_shared import COLUMN_READS
 
 ROOT = Path(__file__).parents[1]

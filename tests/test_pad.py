@@ -36,7 +36,7 @@ from legalsat.dtypes import dtype, pattern_of
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.search.planner import cached_plan
 from legalsat.operators import Pad, access_of
-from legalsat.plan import InvalidPlan, Plan, from_json
+from legalsat.plans.plan import InvalidPlan, Plan, from_json
 from legalsat.targets import target
 from legalsat.tensor import plain
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 import legalsat as ls
-from legalsat.pasted.host_code import affine
+from legalsat.pasted.code.host_code import affine
 
 MISALIGNED = "CUDA error: misaligned address\n"
 ILLEGAL = "CUDA error: an illegal instruction was encountered\n"

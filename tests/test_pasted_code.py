@@ -8,9 +8,9 @@ from contextlib import suppress
 import pytest
 
 import legalsat as ls
-from legalsat.pasted.calls import made_arrays
+from legalsat.pasted.code.calls import made_arrays
+from legalsat.pasted.code.python import follow
 from legalsat.pasted.products import explain_products
-from legalsat.pasted.python import follow
 from legalsat.targets import TARGETS
 
 FAILED = "RuntimeError: CUDA error: invalid argument while encoding a TMA descriptor\n"

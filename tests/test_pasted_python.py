@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from legalsat.pasted.expressions import Called
-from legalsat.pasted.python import follow
-from legalsat.pasted.views import Array
+from legalsat.pasted.code.expressions import Called
+from legalsat.pasted.code.python import follow
+from legalsat.pasted.code.views import Array
 
 
 def last(code: str) -> Array | None:

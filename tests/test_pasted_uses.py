@@ -8,8 +8,8 @@ import random
 import pytest
 
 import legalsat as ls
-from legalsat.pasted.python import follow
-from legalsat.pasted.uses import judged_uses
+from legalsat.pasted.code.python import follow
+from legalsat.pasted.code.uses import judged_uses
 from legalsat.targets import TARGETS
 from legalsat.units.driver_arguments import from_fields
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import legalsat as ls
 from legalsat.layout.linear_layout import blocked
-from legalsat.tensor_copy import TensorCopy
+from legalsat.units.tensor_copy import TensorCopy
 from legalsat.view.pictures import pictures_of
 from legalsat.view.pictures_box import corner, filled_elements
 from legalsat.view.svg import HUES, Canvas

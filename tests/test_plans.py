@@ -22,13 +22,13 @@ from problems import operators
 
 import legalsat as ls
 from bench.moved import memory_of, moved
-from legalsat.access import Access
 from legalsat.errors import SolverGaveUp
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.search import planner
 from legalsat.extract.search.planner import BOXES, Limits, plan
 from legalsat.operators import Copy, Move, Transpose, access_of
-from legalsat.plan import InvalidPlan, Plan, Step, from_json
+from legalsat.operators.access import Access
+from legalsat.plans.plan import InvalidPlan, Plan, Step, from_json
 from legalsat.program.pipeline import BarrierRing
 from legalsat.rules.rewrites import LAWS
 from legalsat.targets import Target, target

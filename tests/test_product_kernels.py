@@ -14,8 +14,8 @@ from legalsat.extract.cost.kernel_cost import kernel_cost
 from legalsat.extract.kernels.product_class import side_of
 from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.extract.kernels.product_maps import Placed, laid, result_map, sides, source_maps
-from legalsat.gemm import Gemm
-from legalsat.product_kernel import ProductKernel
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import target
 from legalsat.tensor import plain
 

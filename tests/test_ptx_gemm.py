@@ -19,7 +19,7 @@ from legalsat.backends.ptx.adapter import product_of
 from legalsat.backends.ptx.assemble import assemble
 from legalsat.backends.ptx.kernel import emit
 from legalsat.backends.ptx.product import Product, shared_map
-from legalsat.gemm_plan import GemmPlan
+from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.tensor import plain
 
 WORDS: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32}

@@ -14,11 +14,11 @@ from legalsat.analyses.ptx.instruction import Instruction
 from legalsat.analyses.ptx.text import Kernel, parse
 from legalsat.analyses.ptx_machine.alu import arithmetic
 from legalsat.analyses.ptx_machine.flow import control_of, is_choice
+from legalsat.analyses.ptx_machine.launches.roles import roles_of
 from legalsat.analyses.ptx_machine.machine import PASS
 from legalsat.analyses.ptx_machine.periods import period_of
 from legalsat.analyses.ptx_machine.places import Places
 from legalsat.analyses.ptx_machine.registers import join_idle, make_copy
-from legalsat.analyses.ptx_machine.roles import roles_of
 from legalsat.analyses.ptx_machine.shadow import Regions, Shadow
 
 CELLS = 40

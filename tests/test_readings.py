@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from bench.driver_agreement import DRIVER_RULES, tensor_map
 from legalsat.analyses.sets.isl_logic import IslNumber, IslTruth, NotAffine, parameters
-from legalsat.batch import failing
 from legalsat.extract.solve.z3_logic import Z3Number, formula, variable
 from legalsat.logic import (
     UnknownTruth,
@@ -32,6 +31,7 @@ from legalsat.logic import (
     round_up,
     within,
 )
+from legalsat.operators.batch import failing
 from legalsat.rules import COPY_RULES, SHARED_RULES, TENSOR_MAP_RULES
 from legalsat.targets import target
 from legalsat.units.sites import SharedStages, TmaCopy

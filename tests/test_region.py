@@ -25,7 +25,7 @@ from legalsat.dims import Dim, Extent
 from legalsat.extract.region.region import family
 from legalsat.extract.search.views import storable
 from legalsat.operators import Copy, Move, Transpose
-from legalsat.plan import Plan, View
+from legalsat.plans.plan import Plan, View
 from legalsat.rules import COPY_RULES
 from legalsat.targets import target
 from legalsat.units.sites import TmaCopy

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from legalsat.access import Access, Mode
 from legalsat.analyses.banks.bank_sets import bank_words, lane_banks, worst_bank
 from legalsat.analyses.sets import progressions, relations
 from legalsat.analyses.sets.isl_logic import IslNumber, IslTruth, NotAffine
@@ -34,6 +33,7 @@ from legalsat.analyses.sets.relations import (
 )
 from legalsat.dims import Dim, Extent, bind
 from legalsat.errors import InvalidInput, LegalSatError, NoSuchLayout
+from legalsat.operators.access import Access, Mode
 from legalsat.targets import BankModel
 
 Vector: TypeAlias = tuple[int, ...]

@@ -16,7 +16,7 @@ from bench.moved import memory_of, moved
 from legalsat.extract.check.recheck import RELAID, recheck
 from legalsat.extract.search.planner import BOXES, EVERY_MEANS
 from legalsat.operators import padded
-from legalsat.plan import InvalidPlan, from_json
+from legalsat.plans.plan import InvalidPlan, from_json
 from legalsat.tensor import plain
 
 T = ls.Tensor

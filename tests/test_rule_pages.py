@@ -12,12 +12,12 @@ from test_repository import FOLDERS, ROOT
 from legalsat.errors import LegalSatError
 from legalsat.pasted.results import RESULT_RULES
 from legalsat.pasted.tools import TOOL_RULES
-from legalsat.python_source import change, expression, subject
 from legalsat.rule import Rule
 from legalsat.rules import RULES
 from legalsat.rules.examples import EXAMPLES, Example
 from legalsat.units.sites import Movement, TmaCopy
 from legalsat.units.tensor_map import TensorMap
+from legalsat.view.python_source import change, expression, subject
 from legalsat.view.show_rules import FAMILIES, INDEX, families, pages, title
 
 ALL_RULES = (*RULES, *RESULT_RULES, *TOOL_RULES)

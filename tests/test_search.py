@@ -9,7 +9,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from legalsat.access import MEANS, Access, Mode
 from legalsat.extract.search import search
 from legalsat.extract.search.search import (
     EQUAL_AS_FUNCTIONS,
@@ -22,6 +21,7 @@ from legalsat.extract.search.search import (
 )
 from legalsat.extract.search.tiles import proposals
 from legalsat.law import Equations, Int, Law, law, mode, rewrite
+from legalsat.operators.access import MEANS, Access, Mode
 from legalsat.rules.rewrites import LAWS
 from legalsat.terms.accesses import Graph
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import legalsat as ls
-from legalsat.attention import Attention
-from legalsat.gemm import Gemm
 from legalsat.operators import Im2col, Operator
+from legalsat.operators.attention import Attention
+from legalsat.operators.gemm import Gemm
 from legalsat.sweeps.catalogues import CATALOGUES, DATA, MODELS, catalogue, entries
 from legalsat.sweeps.problem import problem_of
 from legalsat.sweeps.products import Products

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.attention import Attention
 from legalsat.extract.explain.explain import explain_tensor
 from legalsat.extract.kernels.product_kernels import best_kernels, product_kernels
 from legalsat.operators import Copy
+from legalsat.operators.attention import Attention
 from legalsat.sweeps.classes import judged, smallest_equal
 from legalsat.targets import target
 

@@ -9,7 +9,7 @@ import pytest
 
 import legalsat as ls
 from legalsat.cli import main
-from legalsat.gemm import Gemm
+from legalsat.operators.gemm import Gemm
 from legalsat.sweeps.catalogues import catalogue, entries
 from legalsat.sweeps.problem import problem_of
 from legalsat.sweeps.products import Products

@@ -16,7 +16,7 @@ import legalsat as ls
 from legalsat.dims import bind
 from legalsat.extract.check.recheck import recheck
 from legalsat.operators import Copy, Move, Transpose
-from legalsat.plan import InvalidPlan, Plan, from_json
+from legalsat.plans.plan import InvalidPlan, Plan, from_json
 from legalsat.rules import COPY_RULES
 from legalsat.targets import target
 from legalsat.units.sites import TmaCopy

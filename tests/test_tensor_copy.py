@@ -26,9 +26,9 @@ from legalsat.rules import RULES, TENSOR_MAP_RULES
 from legalsat.rules.causes import FOLLOWS
 from legalsat.targets import target
 from legalsat.tensor import plain
-from legalsat.tensor_copy import REDUCTIONS
 from legalsat.units.driver_arguments import ARGUMENTS, ENUMERATORS
 from legalsat.units.sites import TmaCopy
+from legalsat.units.tensor_copy import REDUCTIONS
 
 DATA = Path(__file__).parent / "data"
 H200 = "h200"

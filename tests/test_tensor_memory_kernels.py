@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import legalsat as ls
-from legalsat.gemm_plan import GemmPlan
+from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.units.tcgen05 import kind_of
 from legalsat.units.tensor_memory import (
     Allocate,

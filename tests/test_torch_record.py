@@ -18,9 +18,9 @@ import torch.nn.functional as F  # noqa: E402, N812
 
 import legalsat as ls  # noqa: E402
 import legalsat.torch as ours  # noqa: E402
-from legalsat.attention import Attention  # noqa: E402
-from legalsat.gemm import Gemm  # noqa: E402
 from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose  # noqa: E402
+from legalsat.operators.attention import Attention  # noqa: E402
+from legalsat.operators.gemm import Gemm  # noqa: E402
 from legalsat.sweeps.problem import problem_of  # noqa: E402
 from legalsat.sweeps.products import Products  # noqa: E402
 from legalsat.sweeps.reading import read  # noqa: E402

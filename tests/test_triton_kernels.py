@@ -26,7 +26,6 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import make_backend
 from triton.experimental.gluon import language as gl
 
-from legalsat.access import Access, Mode
 from legalsat.analyses.protocol.typestate import check
 from legalsat.backends.triton import (
     CompiledKernel,
@@ -50,7 +49,8 @@ from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.check.check_ptx import check_ptx
 from legalsat.extract.kernels.movement_pipeline import movement_pipeline
 from legalsat.extract.search.schedule import launch as launch_of
-from legalsat.plan import Launch, SharedTile, View
+from legalsat.operators.access import Access, Mode
+from legalsat.plans.plan import Launch, SharedTile, View
 from legalsat.targets import target
 
 LANES = 32

@@ -14,7 +14,7 @@ import legalsat as ls
 from legalsat.backends import program
 from legalsat.backends.triton.product import product_kernel_of, triton_box
 from legalsat.backends.triton.product_program import compiled, image_of, program_of
-from legalsat.gemm_plan import GemmPlan
+from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.runtime.program import MapArgument, Program, program_from_json
 from legalsat.units.tensor_map import driver_value
 

@@ -21,7 +21,7 @@ from legalsat.backends.triton import VectorKernel, compile_vectors, emit_threads
 from legalsat.backends.triton.adapter import vector_kernel_of
 from legalsat.extract.search.planner import cached_plan
 from legalsat.operators import Copy, Move, Transpose
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 from legalsat.targets import target
 
 T = ls.Tensor

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.access import Access
-from legalsat.plan import Plan, View
+from legalsat.operators.access import Access
+from legalsat.plans.plan import Plan, View
 
 Numbers = NDArray[np.int64]
 

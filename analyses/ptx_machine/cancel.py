@@ -13,8 +13,8 @@ from legalsat.analyses.ptx.contract import Undecided
 from legalsat.analyses.ptx.instruction import Instruction, vector
 from legalsat.analyses.ptx_machine import copies, units
 from legalsat.analyses.ptx_machine.alu import FULL
-from legalsat.analyses.ptx_machine.data import CANCELLED
 from legalsat.analyses.ptx_machine.guards import active, assign, guard_of
+from legalsat.analyses.ptx_machine.launches.data import CANCELLED
 from legalsat.analyses.ptx_machine.machine import Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES
 

@@ -22,16 +22,18 @@ from legalsat.analyses.ptx.parameters import with_direct_parameters
 from legalsat.analyses.ptx.spaces import with_global_loads
 from legalsat.analyses.ptx.text import Kernel, PtxText
 from legalsat.analyses.ptx_machine import branches, registers, units
-from legalsat.analyses.ptx_machine.alike import Alike
 from legalsat.analyses.ptx_machine.alu import (
     FULL,
     LANES,
     Value,
 )
 from legalsat.analyses.ptx_machine.compute import compute
-from legalsat.analyses.ptx_machine.conditions import Conditions
 from legalsat.analyses.ptx_machine.flow import control_of, is_choice, without
 from legalsat.analyses.ptx_machine.lanes import make_lanes
+from legalsat.analyses.ptx_machine.launches.alike import Alike
+from legalsat.analyses.ptx_machine.launches.conditions import Conditions
+from legalsat.analyses.ptx_machine.launches.roles import Roles, maps_of, roles_of
+from legalsat.analyses.ptx_machine.launches.watch import Watch, watch_all, watching
 from legalsat.analyses.ptx_machine.machine import (
     EXIT,
     JUMP,
@@ -48,10 +50,8 @@ from legalsat.analyses.ptx_machine.machine import (
 )
 from legalsat.analyses.ptx_machine.memory import MOST_RANKS, RANK_BIT, SHARED_BASE, SHARED_BYTES, place_of
 from legalsat.analyses.ptx_machine.order import BRANCHES, alive, ranks
-from legalsat.analyses.ptx_machine.roles import Roles, maps_of, roles_of
 from legalsat.analyses.ptx_machine.shadow import Regions, Shadow
 from legalsat.analyses.ptx_machine.slice import LANE_OPERATIONS, slice_of, touches
-from legalsat.analyses.ptx_machine.watch import Watch, watch_all, watching
 
 _OF_LAUNCH = ("%ctaid.", "%clusterid.", "%nclusterid.")  # of which a launch says another one, or the first CTA's
 _SPECIAL = ("%tid.", "%ntid.", "%ctaid.", "%nctaid.", "%laneid", "%warpid", "%nwarpid", "%cluster", "%nclusterid",

@@ -13,8 +13,8 @@ from legalsat.analyses.ptx.instruction import Instruction, names_in, results_of,
 from legalsat.analyses.ptx_machine import registers, units
 from legalsat.analyses.ptx_machine.alu import arithmetic, compare
 from legalsat.analyses.ptx_machine.branches import fails
-from legalsat.analyses.ptx_machine.conditions import FALSE, TRUE
 from legalsat.analyses.ptx_machine.flow import Control, is_choice
+from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE
 from legalsat.analyses.ptx_machine.order import BRANCHES
 
 LANE_OPERATIONS = {"shfl", "vote", "elect", "activemask", "redux", "match"}

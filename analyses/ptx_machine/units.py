@@ -11,9 +11,10 @@ import numpy as np
 from legalsat.analyses.ptx.contract import ARRIVAL, Undecided
 from legalsat.analyses.ptx.contract_values import agrees, lanes_agree
 from legalsat.analyses.ptx.instruction import Instruction, operation_of, results_of, vector
-from legalsat.analyses.ptx_machine import cancel, copies, data, fences, maps, matrix
+from legalsat.analyses.ptx_machine import cancel, copies, fences, maps, matrix
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value, lanes_of
 from legalsat.analyses.ptx_machine.guards import active, assign, guard_of
+from legalsat.analyses.ptx_machine.launches import data
 from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine.memory import NOWHERE, SHARED_BASE, SHARED_BYTES, in_words, place_of
 from legalsat.analyses.ptx_machine.places import Place, Places

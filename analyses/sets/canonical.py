@@ -19,11 +19,11 @@ from typing import TypeAlias
 
 import islpy as isl
 
-from legalsat.access import Access, Mode
 from legalsat.analyses.sets.progressions import ends, in_order, merged, points, ratio, reach, same_set, times
 from legalsat.analyses.sets.relations import Progression, TooHard, Vector, injective, limited
 from legalsat.checks import integer
 from legalsat.errors import InvalidInput
+from legalsat.operators.access import Access, Mode
 
 MAX_RAGGED = 6
 MAX_MODES = 16

@@ -17,12 +17,12 @@ from typing import Any, TypeAlias
 
 import islpy as isl
 
-from legalsat.access import Access
 from legalsat.analyses.sets.isl_logic import IslTruth, NotAffine, parameters
 from legalsat.checks import integer
 from legalsat.dims import Dim, Extent, Scaled, as_extent, dims_of, times
 from legalsat.errors import InvalidInput, LegalSatError, NoSuchLayout
 from legalsat.logic import Condition, Value, negate, product
+from legalsat.operators.access import Access
 
 MAX_OPERATIONS = 500_000
 

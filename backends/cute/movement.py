@@ -11,7 +11,7 @@ from typing import Any
 from legalsat.backends.cute.movement_words import MovedWords, indented
 from legalsat.errors import LegalSatError
 from legalsat.logic import round_up
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 from legalsat.program.pipeline import (
     Advance,
     At,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from legalsat.backends.cute.compile import image_of, tools_of
 from legalsat.backends.cute.movement import ENTRY, MovementText
 from legalsat.errors import LegalSatError
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 from legalsat.runtime.program import AddressArgument, Argument, MapArgument, Operand, Program, Recipe, needed
 from legalsat.targets import GRANULE_BYTES
 

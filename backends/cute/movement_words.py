@@ -12,7 +12,7 @@ from legalsat.analyses.copy_engine import smem_bytes
 from legalsat.errors import LegalSatError
 from legalsat.extract.search.schedule import span_of
 from legalsat.extract.search.views import box_of, views_of
-from legalsat.plan import Plan, SharedTile, View
+from legalsat.plans.plan import Plan, SharedTile, View
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import GRANULE_BYTES
 from legalsat.units.tensor_map import TensorMap

@@ -12,8 +12,8 @@ from legalsat.backends.cute.rows import functions
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program, parts_across, printed_program
 from legalsat.extract.kernels.product_maps import ROW_BYTES, box_columns, result_lies
-from legalsat.gemm import Gemm
-from legalsat.product_kernel import ProductKernel
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.kernel import KernelProgram, ReadRows, every
 
 ENTRY = "product"

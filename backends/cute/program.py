@@ -18,9 +18,9 @@ from legalsat.extract.kernels.product_maps import (
     sides,
     source_maps,
 )
-from legalsat.gemm import Gemm
-from legalsat.gemm_plan import GemmPlan
-from legalsat.product_kernel import ProductKernel
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.runtime.program import (
     AddressArgument,
     Argument,

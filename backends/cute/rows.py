@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from legalsat.errors import LegalSatError
-from legalsat.product_kernel import WARPGROUP
+from legalsat.plans.product_kernel import WARPGROUP
 from legalsat.program import kernel as k
 from legalsat.program.pipeline import (
     Advance,

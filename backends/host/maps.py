@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from legalsat.backends import require_bound
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 from legalsat.printable import shown
 from legalsat.units.driver_arguments import ENUMERATORS
 from legalsat.units.tensor_map import TensorMap, driver_value

@@ -17,7 +17,7 @@ from legalsat.backends.host.maps import (
     require_encodable,
     span_bytes,
 )
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 from legalsat.units.tensor_map import TensorMap
 
 _USE = """

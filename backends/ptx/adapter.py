@@ -12,9 +12,9 @@ from legalsat.backends.ptx.kernel import ENTRY, emit
 from legalsat.backends.ptx.product import SMALLEST_ALIGNMENT, Box, Operand, Product, Result, shared_map
 from legalsat.backends.ptx.sums import AS_THEY_ARE, PACKED
 from legalsat.backends.ptx.tcgen05 import KINDS
-from legalsat.block_plan import BlockPlan
 from legalsat.errors import LegalSatError
-from legalsat.plan import Plan, View
+from legalsat.plans.block_plan import BlockPlan
+from legalsat.plans.plan import Plan, View
 from legalsat.tensor import Tensor, plain
 from legalsat.units.matrix_descriptor import PERIODS, SPANS, MatrixOperand
 from legalsat.units.mma import Epilogue, Mma

@@ -8,7 +8,7 @@ from functools import lru_cache
 from legalsat.backends.ptx.adapter import emit_ptx, launch_of
 from legalsat.backends.ptx.assemble import AssemblyFailed, assemble, tool_for
 from legalsat.backends.relayouts import with_relayouts
-from legalsat.block_plan import BlockPlan
+from legalsat.plans.block_plan import BlockPlan
 from legalsat.runtime.program import (
     AddressArgument,
     Argument,

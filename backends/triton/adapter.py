@@ -12,7 +12,7 @@ from legalsat.backends.triton.threads import VECTOR_ROWS, Side, VectorKernel, em
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.search.by_vectors import IN_REGISTERS
 from legalsat.extract.search.views import views_of
-from legalsat.plan import Plan, View
+from legalsat.plans.plan import Plan, View
 from legalsat.program.pipeline import Load, Operation, Vectors, Write, walk
 from legalsat.rules.windows import COLUMNS
 from legalsat.tensor import Tensor, plain

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from legalsat.backends.triton.tiled import Tiled
 from legalsat.checks import integer, integers
 from legalsat.errors import InvalidInput
-from legalsat.plan import Launch
+from legalsat.plans.plan import Launch
 from legalsat.printable import shown
 from legalsat.program.pipeline import Operation, Pipeline
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, MAX_RANK

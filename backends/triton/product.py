@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from legalsat.block_plan import BlockPlan
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost.product_cost import rates
 from legalsat.options import Major
-from legalsat.plan import Plan
+from legalsat.plans.block_plan import BlockPlan
+from legalsat.plans.plan import Plan
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
 from legalsat.units.matrix_descriptor import MatrixOperand

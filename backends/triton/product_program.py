@@ -17,9 +17,9 @@ from legalsat.backends.triton.compile import load_module
 from legalsat.backends.triton.product import LANES, TYPES, ProductKernel, product_kernel_of
 from legalsat.backends.triton.product_text import KERNEL, emit
 from legalsat.backends.triton.program import launched, tools_of
-from legalsat.block_plan import BlockPlan
 from legalsat.errors import LegalSatError
 from legalsat.extras import extra
+from legalsat.plans.block_plan import BlockPlan
 from legalsat.runtime.program import (
     AddressArgument,
     Argument,

@@ -7,7 +7,7 @@ from textwrap import indent
 from legalsat.backends.triton.product import LANES, TYPES, ProductKernel, ProductOperand, product_kernel_of
 from legalsat.backends.triton.product_run import run_functions
 from legalsat.backends.triton.text import RENAMED
-from legalsat.block_plan import BlockPlan
+from legalsat.plans.block_plan import BlockPlan
 
 KERNEL = "product"
 K_BYTES = 32  # of one instruction along K

@@ -26,7 +26,7 @@ from legalsat.backends.triton.threads import KERNEL
 from legalsat.errors import LegalSatError, MissingExtra
 from legalsat.extract.search.by_vectors import IN_REGISTERS
 from legalsat.extras import extra
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 from legalsat.runtime.program import (
     AddressArgument,
     Argument,

@@ -103,8 +103,8 @@ class Checks:
         """Read the plans and compile them, from the cache."""
         import torch  # noqa: PLC0415
 
-        from legalsat.gemm_plan import from_json as gemm_from_json  # noqa: PLC0415
-        from legalsat.plan import from_json, read_plan  # noqa: PLC0415
+        from legalsat.plans.gemm_plan import from_json as gemm_from_json  # noqa: PLC0415
+        from legalsat.plans.plan import from_json, read_plan  # noqa: PLC0415
 
         self.torch, self.folder = torch, folder
         torch.manual_seed(5)

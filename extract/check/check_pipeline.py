@@ -13,8 +13,8 @@ from legalsat.errors import InvalidInput
 from legalsat.extract.check.check_ptx import KernelCheck, PtxCheck, check_ptx
 from legalsat.extract.check.check_sass import SassCheck, check_sass
 from legalsat.extract.check.ptx_names import lines_told, told
-from legalsat.gemm_plan import GemmPlan
-from legalsat.plan import Plan
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.plan import Plan
 from legalsat.printable import printable
 from legalsat.program.pipeline import Pipeline
 from legalsat.rules import PIPELINE_RULES

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from legalsat.analyses.ptx.contract import Finding
-from legalsat.analyses.ptx_machine.alike import Alike, Told
+from legalsat.analyses.ptx_machine.launches.alike import Alike, Told
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.periods import Period
 

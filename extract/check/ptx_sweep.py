@@ -17,9 +17,9 @@ import numpy as np
 from legalsat.analyses.ptx.boxes import Boxes, boxes_of, idle_maps, mixed_operands
 from legalsat.analyses.ptx.contract import UNWRITTEN, Finding, Undecided
 from legalsat.analyses.ptx.instruction import shortened
-from legalsat.analyses.ptx_machine.alike import Told
 from legalsat.analyses.ptx_machine.alu import NoLaunch
-from legalsat.analyses.ptx_machine.data import BY_TURNS
+from legalsat.analyses.ptx_machine.launches.alike import Told
+from legalsat.analyses.ptx_machine.launches.data import BY_TURNS
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.periods import Period, Periods
 from legalsat.analyses.ptx_machine.program import Program, Seen

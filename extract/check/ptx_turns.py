@@ -11,8 +11,8 @@ from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 from legalsat.analyses.ptx_machine.alu import FULL
-from legalsat.analyses.ptx_machine.conditions import FALSE, TRUE
-from legalsat.analyses.ptx_machine.watch import Watch
+from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE
+from legalsat.analyses.ptx_machine.launches.watch import Watch
 
 if TYPE_CHECKING:
     from legalsat.extract.check.ptx_known import Shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 
-from legalsat.analyses.ptx_machine.data import BY_TURNS, CANCELLED
+from legalsat.analyses.ptx_machine.launches.data import BY_TURNS, CANCELLED
 from legalsat.analyses.ptx_machine.program import Program
 from legalsat.extract.check.ptx_sweep import GREATEST_POWER, MANY_WORK, SPREAD, Sweep, Values, so_many_rounds
 from legalsat.extract.check.ptx_turns import count, turn

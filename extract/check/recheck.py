@@ -28,7 +28,7 @@ from legalsat.extract.search.schedule import box_tiles, launch, row_tile, span_o
 from legalsat.extract.search.search import EQUAL_AS_FUNCTIONS, function_form
 from legalsat.extract.search.views import box_of, map_type, storable, turned
 from legalsat.operators import Copy, access_of, atom_bytes
-from legalsat.plan import InvalidPlan, Plan, SharedTile, VectorCopy, View
+from legalsat.plans.plan import InvalidPlan, Plan, SharedTile, VectorCopy, View
 from legalsat.rule import Rule
 from legalsat.rules import COPY_RULES, REGISTER_RULES, SHARED_RULES, VECTOR_RULES
 from legalsat.rules.vectors import BULK

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from legalsat.block_plan import BlockPlan
 from legalsat.errors import LegalSatError
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.kernels.contract import require_contract
 from legalsat.extract.kernels.joint import finished, solved
 from legalsat.extract.kernels.pipelines import has_pipeline
 from legalsat.extract.kernels.product_kernels import is_kernel
-from legalsat.gemm import readers_on
-from legalsat.gemm_plan import GemmPlan
-from legalsat.plan import InvalidPlan
+from legalsat.operators.gemm import readers_on
+from legalsat.plans.block_plan import BlockPlan
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.plan import InvalidPlan
 
 FREE = ("candidates",)  # what else was considered says nothing about this plan
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from legalsat.access import Access
-from legalsat.plan import Cost, View
+from legalsat.operators.access import Access
+from legalsat.plans.plan import Cost, View
 from legalsat.targets import MIB, Device, Target
 
 # A chip without a product name is taken for a middling one; only ratios between candidates matter.

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import ProductKernel
 
 Numbers: TypeAlias = NDArray[Any]
 

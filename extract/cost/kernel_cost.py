@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from legalsat.extract.cost.cost import NOMINAL
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_maps import laid, sides
-from legalsat.gemm import Gemm
-from legalsat.product_cost import ProductCost
-from legalsat.product_kernel import ProductKernel
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_cost import ProductCost
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import Target
 
 LAUNCH = 4180.0  # nanoseconds of a launch, its first loads and its last stores

@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass
 
 from legalsat.extract.cost.cost import NANOSECONDS_PER_INSTRUCTION, NOMINAL
-from legalsat.gemm import Gemm
-from legalsat.product_cost import ProductCost
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_cost import ProductCost
 from legalsat.targets import Target
 
 LAUNCH_NANOSECONDS = 3150.0

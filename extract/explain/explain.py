@@ -17,7 +17,7 @@ from legalsat.extract.search.planner import NoLegalLayout, cached_plan
 from legalsat.extract.search.rows import in_axes, of_rows, row_errors, warnings_of
 from legalsat.extract.solve.symbolic import symbolic_plan
 from legalsat.operators import Move
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 from legalsat.targets import Target
 from legalsat.units.tensor_map import TensorMap
 

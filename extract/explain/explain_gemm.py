@@ -23,11 +23,11 @@ from legalsat.extract.kernels.joint import cached_block_plan
 from legalsat.extract.kernels.product_kernels import derivation_of, product_kernels
 from legalsat.extract.search.planner import BOXES, NoLegalLayout, cached_plan
 from legalsat.extract.search.rows import in_axes
-from legalsat.gemm import Gemm, judged_operands, sums_of
 from legalsat.logic import round_up
 from legalsat.operators import Copy
-from legalsat.plan import Plan
-from legalsat.product_kernel import ProductKernel
+from legalsat.operators.gemm import Gemm, judged_operands, sums_of
+from legalsat.plans.plan import Plan
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.rules import PRODUCT_RULES
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain

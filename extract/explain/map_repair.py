@@ -62,7 +62,8 @@ DATA = frozenset({"pad", "extent", "address"})
 """Parts whose change has data lie anew in memory; so has giving up an interleave."""
 _GRADUAL = frozenset({"pad", "box", "swizzle", "dtype", "global_dim"})  # parts that more merges may change less
 _ZERO_FILL, _NO_PROMOTION = OOB_FILLS.index("zero"), L2_PROMOTIONS.index("none")
-_CEILING = 2**58  # as in `legalsat.batch`: what is larger is refused by its own rule, and products stay inside 63 bits
+# As in `legalsat.operators.batch`: what is larger is refused by its own rule, and products stay inside 63 bits.
+_CEILING = 2**58
 
 
 class Size(NamedTuple):

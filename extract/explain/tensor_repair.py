@@ -41,7 +41,7 @@ from legalsat.extract.search.planner import BOXES, Limits, cached_plan
 from legalsat.extract.search.planner import plan as plan_with
 from legalsat.extract.search.rows import axes_of, of_rows, row_errors, settled
 from legalsat.operators import Copy, Move, dense_like, padded
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import Target
 from legalsat.tensor import Tensor, plain

@@ -15,7 +15,7 @@ from legalsat.analyses.ptx_machine.events import Event
 from legalsat.analyses.ptx_machine.memory import SHARED_BASE, SHARED_BYTES
 from legalsat.extract.kernels.kernel_memory import RESULT, KernelMemory
 from legalsat.extract.kernels.kernel_steps import NO_ARRIVAL, Items, Step, Steps, loaded, loads, steps
-from legalsat.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.pipeline import Pipeline, Role
 
 # What a text may do that its program does not say, and the reason.

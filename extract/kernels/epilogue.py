@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from legalsat.analyses.banks.bank_wavefronts import least_wavefronts, shared_access, wavefronts
 from legalsat.layout.swizzle import Swizzle
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.units.matrix_descriptor import SPANS
 from legalsat.units.mma import Epilogue

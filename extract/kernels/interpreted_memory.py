@@ -26,8 +26,8 @@ from legalsat.extract.kernels.product_maps import (
     result_lies,
     sides,
 )
-from legalsat.gemm import Gemm
-from legalsat.product_kernel import BLOCK_ROWS, WARPGROUP, WARPS, ProductKernel
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_kernel import BLOCK_ROWS, WARPGROUP, WARPS, ProductKernel
 from legalsat.program.kernel import KernelProgram
 from legalsat.targets import GRANULE_BYTES
 from legalsat.units.matrix_descriptor import MatrixOperand

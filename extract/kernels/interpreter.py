@@ -15,8 +15,8 @@ from typing import Any
 
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.interpreted_memory import Cta, Launched, Tile
-from legalsat.gemm_plan import GemmPlan
-from legalsat.product_kernel import WARPS
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.product_kernel import WARPS
 from legalsat.program import kernel as k
 from legalsat.program.kernel import KernelProgram
 from legalsat.program.pipeline import (

@@ -13,7 +13,6 @@ from functools import lru_cache
 from itertools import product
 
 from legalsat.analyses.matrix_layout import NoSuchDescriptor
-from legalsat.block_plan import BlockPlan, TileCandidate
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost.cost import NANOSECONDS_PER_BOX
 from legalsat.extract.cost.kernel_cost import kernel_cost
@@ -24,11 +23,12 @@ from legalsat.extract.kernels.multiply import Multiplied, multiplied, registers
 from legalsat.extract.kernels.pipelines import has_pipeline
 from legalsat.extract.kernels.product_kernels import best_kernel, each_kernel
 from legalsat.extract.search.planner import EVERY_MEANS, NoLegalLayout, cached_plan, plan_swizzled
-from legalsat.gemm import ROW_BITS, Gemm, matrix_unit, readers_on, sums_of
-from legalsat.gemm_plan import GemmCandidate, GemmPlan
 from legalsat.operators import Copy
-from legalsat.plan import Launch, Plan
-from legalsat.product_cost import ProductCost
+from legalsat.operators.gemm import ROW_BITS, Gemm, matrix_unit, readers_on, sums_of
+from legalsat.plans.block_plan import BlockPlan, TileCandidate
+from legalsat.plans.gemm_plan import GemmCandidate, GemmPlan
+from legalsat.plans.plan import Launch, Plan
+from legalsat.plans.product_cost import ProductCost
 from legalsat.rules import PRODUCT_RULES, SHARED_RULES
 from legalsat.rules.movement import COPY_ENGINE
 from legalsat.targets import GRANULE_BYTES, KIB, Target

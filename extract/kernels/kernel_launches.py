@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from legalsat.extract.kernels.unfolded import OF_LAST, OF_PAIR
-from legalsat.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import GRANULE_BYTES
 
 Values = dict[str, int | tuple[int, ...]]

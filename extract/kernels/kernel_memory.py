@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from legalsat.logic import round_up
-from legalsat.product_kernel import WARPS, ProductKernel
+from legalsat.plans.product_kernel import WARPS, ProductKernel
 from legalsat.program.pipeline import BufferRing, Pipeline
 from legalsat.targets import GRANULE_BYTES
 

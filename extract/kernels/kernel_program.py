@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, box_columns
 from legalsat.extract.kernels.unfolded import unfolded
-from legalsat.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
 from legalsat.program.kernel import (
     AwaitGrid,
     Body,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from legalsat.access import Access
 from legalsat.extract.search.views import turned
-from legalsat.plan import Launch, Phase, SharedTile, VectorCopy, View
+from legalsat.operators.access import Access
+from legalsat.plans.plan import Launch, Phase, SharedTile, VectorCopy, View
 from legalsat.program.pipeline import (
     FIRST,
     Advance,
@@ -60,7 +60,7 @@ def movement_pipeline(
     """Return what a block does: one tile, or in a persistent grid a tile a turn while others load.
 
     Args:
-        access: what is moved, and by which of `legalsat.access.MEANS`.
+        access: what is moved, and by which of `legalsat.operators.access.MEANS`.
         views: of the load, and of the store where the copy engine does that.
         shared: the buffers of a block; none where a tile stays in registers.
         copies: what is moved without tensor maps.

@@ -8,10 +8,10 @@ from legalsat.analyses.matrix_layout import matrix_operand, tile_layout
 from legalsat.extract.kernels.tensor_memory import Want, choose_instruction, place
 from legalsat.extract.search.planner import NoLegalLayout
 from legalsat.extract.solve.fields import Conflict
-from legalsat.gemm import Gemm, matrix_unit, sums_of
 from legalsat.operators import Copy, k_major
+from legalsat.operators.gemm import Gemm, matrix_unit, sums_of
 from legalsat.options import Major
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 from legalsat.rules import WGMMA_RULES
 from legalsat.targets import Target
 from legalsat.units.matrix_descriptor import MatrixOperand

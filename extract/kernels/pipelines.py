@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from legalsat.block_plan import BlockPlan
 from legalsat.errors import LegalSatError
-from legalsat.plan import Plan
+from legalsat.plans.block_plan import BlockPlan
+from legalsat.plans.plan import Plan
 from legalsat.program.pipeline import (
     Advance,
     Allocate,

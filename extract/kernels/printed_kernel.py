@@ -15,8 +15,8 @@ from legalsat.extract.kernels.conformance import conformance
 from legalsat.extract.kernels.kernel_launches import Launch
 from legalsat.extract.kernels.kernel_program import kernel_program
 from legalsat.extract.kernels.product_maps import result_lies, result_map, source_maps
-from legalsat.gemm import Gemm
-from legalsat.product_kernel import ProductKernel
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.pipeline import Pipeline
 
 MAP_BYTES = 128  # of a tensor map among the parameters

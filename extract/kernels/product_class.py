@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from legalsat.dtypes import DType
 from legalsat.extract.kernels.product_maps import ROW_BYTES, by_rows
-from legalsat.gemm import Gemm
+from legalsat.operators.gemm import Gemm
 from legalsat.options import Major
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import Tensor, plain

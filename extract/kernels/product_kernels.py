@@ -20,8 +20,8 @@ from legalsat.extract.kernels.product_class import ProductClass, class_of
 from legalsat.extract.kernels.product_forms import Facts, Form, forms_of, steps_to
 from legalsat.extract.kernels.product_maps import result_map, source_maps
 from legalsat.extract.kernels.product_numbers import Table, table_of
-from legalsat.gemm import Gemm
-from legalsat.product_kernel import ProductKernel
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.recent import Recent
 from legalsat.rules import COPY_RULES
 from legalsat.targets import Target

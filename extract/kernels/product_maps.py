@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import cast
 
 from legalsat.extract.cost.cost import NOMINAL
-from legalsat.gemm import Gemm
 from legalsat.logic import round_up
+from legalsat.operators.gemm import Gemm
 from legalsat.options import SwizzleName
-from legalsat.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
 from legalsat.units.tensor_map import TensorMap

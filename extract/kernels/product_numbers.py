@@ -21,7 +21,7 @@ from legalsat.extract.kernels.product_forms import Form
 from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS
 from legalsat.extract.kernels.registers import SPREAD, Work, of_consumers, of_producer, solved, starts_of_rows
 from legalsat.options import Major
-from legalsat.product_kernel import BLOCK_ROWS, WARPS, WIDE_BOX, ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, WIDE_BOX, ProductKernel
 from legalsat.targets import GRANULE_BYTES, KIB, Target
 from legalsat.units.matrix_descriptor import MatrixOperand
 

@@ -15,7 +15,7 @@ import numpy as np
 from legalsat.extract.cost.kernel_columns import Numbers
 from legalsat.extract.kernels.kernel_program import NARROW_COLUMNS
 from legalsat.extract.kernels.product_maps import ROW_BYTES
-from legalsat.product_kernel import BLOCK_ROWS, WARPGROUP, ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, WARPGROUP, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 
 STEP = 8  # setmaxnreg counts in these, and gives 24 at least (PTX ISA 9.0, 9.7.19.5 setmaxnreg)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatchmethod
 from typing import Any
 
-from legalsat.product_kernel import WARPS
+from legalsat.plans.product_kernel import WARPS
 from legalsat.program import kernel as k
 from legalsat.program.pipeline import (
     Arrive,

@@ -13,8 +13,8 @@ from legalsat.explanation import Consequence, Explanation, Obligation
 from legalsat.layout.swizzle import Swizzle
 from legalsat.rules.tensor_copy import bits_of, counted, past_the_end, step_of
 from legalsat.targets import Target, TmaLimits
-from legalsat.tensor_copy import BulkCopy, TensorCopy
 from legalsat.units.sites import SWIZZLE_SPANS, TmaCopy
+from legalsat.units.tensor_copy import BulkCopy, TensorCopy
 from legalsat.units.tensor_map import SWIZZLES, TensorMap, driver_value
 
 # One phase of ldmatrix, and one core matrix of a matrix unit: eight rows of 16 bytes.

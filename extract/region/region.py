@@ -18,7 +18,7 @@ from legalsat.extract.search.planner import plan as plan_at
 from legalsat.extract.search.structure import Structure, legal_values, open_dims, structure_of
 from legalsat.extract.solve.symbolic import structured_plan
 from legalsat.operators import Move
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 from legalsat.targets import Target
 
 if TYPE_CHECKING:

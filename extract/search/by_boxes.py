@@ -16,7 +16,7 @@ from legalsat.extract.search.views import box_of, storable
 from legalsat.extract.solve.fields import Conflict, Solution
 from legalsat.extract.solve.fields import solve as solve_fields
 from legalsat.operators import atom_bytes
-from legalsat.plan import Cost, View
+from legalsat.plans.plan import Cost, View
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, MAX_COLUMN_PIXELS
 from legalsat.units.tensor_map import TensorMap

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from legalsat.access import Access
 from legalsat.extract.cost.cost import Work, cost_of
 from legalsat.extract.explain.recorded import open_number
 from legalsat.extract.search.by_vectors import SIZES, STORE, access_site, judged_bytes
@@ -21,7 +20,8 @@ from legalsat.extract.solve.fields import Conflict
 from legalsat.extract.solve.fields import solve as solve_fields
 from legalsat.extract.solve.requirements import Wanted
 from legalsat.logic import round_up
-from legalsat.plan import Cost, Phase, SharedTile, VectorCopy, View
+from legalsat.operators.access import Access
+from legalsat.plans.plan import Cost, Phase, SharedTile, VectorCopy, View
 from legalsat.rules import SHARED_RULES, VECTOR_RULES
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import Tensor

@@ -15,7 +15,7 @@ from legalsat.extract.solve.fields import Conflict
 from legalsat.extract.solve.requirements import Wanted
 from legalsat.logic import Value
 from legalsat.operators import MATRIX_CONSUMERS, Move, atom_bytes
-from legalsat.plan import Cost, SharedTile, VectorCopy, View
+from legalsat.plans.plan import Cost, SharedTile, VectorCopy, View
 from legalsat.rules import REGISTER_RULES, SHARED_RULES, VECTOR_RULES
 from legalsat.rules.movement import elements_share_bytes
 from legalsat.rules.wgmma import wgmma_rows_unswizzled

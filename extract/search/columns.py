@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from legalsat.access import Access, Mode
 from legalsat.logic import ceil_div, round_up
 from legalsat.operators import Move, window_modes
-from legalsat.plan import View
+from legalsat.operators.access import Access, Mode
+from legalsat.plans.plan import View
 from legalsat.rules.padding import FILLS, FILLS_ZEROS
 from legalsat.rules.windows import COLUMNS, FILLING
 from legalsat.targets import GRANULE_BYTES

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from legalsat.access import Access
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.cost.cost import WAITING_STORE
 from legalsat.extract.search.columns import Column, column_of, column_views, walked, window_of
 from legalsat.extract.search.schedule import MAX_STAGES
 from legalsat.extract.search.views import turned, view_of, views_of
 from legalsat.operators import MATRIX_CONSUMERS, Move, k_major
-from legalsat.plan import Cost, Phase, SharedTile, VectorCopy, View
+from legalsat.operators.access import Access
+from legalsat.plans.plan import Cost, Phase, SharedTile, VectorCopy, View
 from legalsat.rules import MOVEMENT_RULES
 from legalsat.targets import Target
 from legalsat.units.sites import Movement

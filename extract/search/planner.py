@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from legalsat.access import ANY, MEANS, Access
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError, SolverGaveUp
 from legalsat.extract.check.recheck import CHOSEN_TILE, RELAID, recheck
@@ -24,7 +23,8 @@ from legalsat.extract.search.views import map_type
 from legalsat.extract.solve.fields import Conflict
 from legalsat.law import Law
 from legalsat.operators import Copy, Move, access_of, padded
-from legalsat.plan import Candidate, Cost, Plan, Step
+from legalsat.operators.access import ANY, MEANS, Access
+from legalsat.plans.plan import Candidate, Cost, Plan, Step
 from legalsat.rules.rewrites.words import recast_to_wider_words
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import Target

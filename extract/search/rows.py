@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from legalsat.access import Access, Mode
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.extract.search.delivery import Question
 from legalsat.extract.search.planner import BOXES
@@ -20,7 +19,8 @@ from legalsat.extract.solve.fields import Conflict
 from legalsat.extract.solve.fields import solve as solve_fields
 from legalsat.logic import round_up
 from legalsat.operators import MATRIX_CONSUMERS, Move, atom_bytes, dense_like
-from legalsat.plan import View
+from legalsat.operators.access import Access, Mode
+from legalsat.plans.plan import View
 from legalsat.rules import COPY_RULES, UNIT_AXIS_RULES, judge
 from legalsat.rules.causes import FOLLOWS
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, Target

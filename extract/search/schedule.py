@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from legalsat.access import Access
 from legalsat.extract.cost.cost import NOMINAL
 from legalsat.extract.search.views import box_of, turned
-from legalsat.plan import Launch, SharedTile, View
+from legalsat.operators.access import Access
+from legalsat.plans.plan import Launch, SharedTile, View
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import Target
 from legalsat.units.sites import SWIZZLE_SPANS

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from legalsat.access import Access, Mode
 from legalsat.analyses.sets import canonical as functions
 from legalsat.errors import LegalSatError
 from legalsat.extract.search.facts import FACTS
 from legalsat.law import Law
-from legalsat.plan import Step
+from legalsat.operators.access import Access, Mode
+from legalsat.plans.plan import Step
 from legalsat.rules.rewrites import LAWS
 from legalsat.rules.rewrites.modes import drop_unit_mode, merge_adjacent_modes
 from legalsat.terms.accesses import Classes, Graph

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 
-from legalsat.access import Access
 from legalsat.analyses.sets.isl_logic import IslNumber, parameters
 from legalsat.analyses.sets.isl_products import IslProduct
 from legalsat.analyses.sets.regions import IslSet, declared, set_where
@@ -17,7 +16,8 @@ from legalsat.errors import InvalidInput
 from legalsat.extract.search.views import views_of
 from legalsat.logic import Condition, Truth, Value, all_of, any_of, ceil_div, choose, multiple_of
 from legalsat.operators import Move, atom_bytes, back, dense_like, distance
-from legalsat.plan import VectorCopy, View
+from legalsat.operators.access import Access
+from legalsat.plans.plan import VectorCopy, View
 from legalsat.rules import COPY_RULES, VECTOR_RULES
 from legalsat.rules.movement import store_overlaps
 from legalsat.rules.vectors import BULK

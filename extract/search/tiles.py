@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from legalsat.access import Access, Mode
 from legalsat.logic import round_up
 from legalsat.operators import Move, access_of, window_modes
+from legalsat.operators.access import Access, Mode
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, MAX_COLUMN_PIXELS
 
 # Rows of 128 bytes fill the widest swizzle's span; a tile below 4 KiB does not pay for its barrier, and above 32 KiB

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from legalsat.access import Access
 from legalsat.dtypes import DType
-from legalsat.plan import View
+from legalsat.operators.access import Access
+from legalsat.plans.plan import View
 from legalsat.targets import GRANULE_BYTES, MAX_RANK
 from legalsat.units.tensor_map import TensorMap
 from legalsat.view.margins import Margin

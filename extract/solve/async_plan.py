@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from legalsat.block_plan import LOAD_NANOSECONDS, BlockPlan
 from legalsat.extract.cost.cost import NANOSECONDS_PER_BOX
 from legalsat.extract.cost.product_cost import course, load_nanoseconds, multiply_nanoseconds
 from legalsat.extract.solve.modulo import After, ModuloSchedule, Step, modulo_schedule
+from legalsat.plans.block_plan import LOAD_NANOSECONDS, BlockPlan
 
 ENGINE, MEMORY, MATRIX = "copy engine", "memory", "matrix unit"
 HANDOVER_NANOSECONDS = 95  # from an arrival until another warp is through its wait; measured with the loads

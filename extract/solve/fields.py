@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from legalsat.access import Access
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
 from legalsat.errors import LegalSatError
@@ -17,7 +16,8 @@ from legalsat.extract.search.schedule import MAX_STAGES, PATTERN_ROWS
 from legalsat.extract.search.views import map_type
 from legalsat.extract.solve.requirements import Wanted
 from legalsat.logic import Condition, Value, ceil_div, choose, implies, pick
-from legalsat.plan import View
+from legalsat.operators.access import Access
+from legalsat.plans.plan import View
 from legalsat.rules import COPY_RULES, SHARED_RULES
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.units.sites import SWIZZLE_SPANS, SharedStages, TmaCopy

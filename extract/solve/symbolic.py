@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from legalsat.access import Access
 from legalsat.analyses.sets.regions import check_names, corners
 from legalsat.dims import Dim
 from legalsat.errors import InvalidInput, LegalSatError
@@ -15,7 +14,8 @@ from legalsat.extract.search.planner import AS_IT_IS, ONE_AT_A_TIME, NoLegalLayo
 from legalsat.extract.search.structure import Structure, legal_values, open_dims, structure_of
 from legalsat.extract.search.views import map_type, views_of
 from legalsat.operators import Move, access_of
-from legalsat.plan import Plan
+from legalsat.operators.access import Access
+from legalsat.plans.plan import Plan
 from legalsat.targets import Target
 from legalsat.units.tensor_map import TensorMap
 

@@ -13,8 +13,8 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import USES
 from legalsat.operators import Copy, Move, Pad, Transpose
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor
-from legalsat.tensor_copy import BulkCopy, TensorCopy
 from legalsat.units.driver_arguments import ARGUMENTS, from_fields
+from legalsat.units.tensor_copy import BulkCopy, TensorCopy
 from legalsat.units.tensor_map import TensorMap
 
 _NUMBER = re.compile(r"[0-9]{1,30}")

@@ -10,8 +10,8 @@ from legalsat.cli.arguments import uses_of, whole, wholes
 from legalsat.cli.explanation import explained
 from legalsat.errors import InvalidInput
 from legalsat.extract.search.planner import NoLegalLayout
-from legalsat.gemm import Gemm
-from legalsat.gemm_plan import GemmPlan
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.targets import target as as_target
 from legalsat.tensor import Tensor
 from legalsat.view.pipeline_chart import gantt

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from legalsat.access import Access, Mode
 from legalsat.checks import integers, one_of
 from legalsat.errors import InvalidInput
+from legalsat.operators.access import Access, Mode
 from legalsat.operators.moves import CONSUMERS, MATRIX_CONSUMERS, alike, as_tensor
 from legalsat.operators.operator import Move, distance, fastest_first
 from legalsat.options import Consumer

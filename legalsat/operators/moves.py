@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
-from legalsat.access import Access
 from legalsat.checks import flag, integer, integers, one_of
 from legalsat.dims import Extent
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
+from legalsat.operators.access import Access
 from legalsat.operators.operator import MAX_SPAN_BITS, Move, back
 from legalsat.options import Consumer
 from legalsat.targets import GRANULE_BYTES, Target

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from legalsat.access import Access, Mode
 from legalsat.dtypes import DType
 from legalsat.errors import InvalidInput
+from legalsat.operators.access import Access, Mode
 from legalsat.options import Consumer
 from legalsat.targets import Target
 from legalsat.tensor import Tensor, plain

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from legalsat.access import Access
 from legalsat.checks import integer
 from legalsat.dtypes import pattern_of
 from legalsat.errors import InvalidInput
+from legalsat.operators.access import Access
 from legalsat.operators.moves import alike, as_tensor
 from legalsat.operators.operator import Move, fastest_first
 from legalsat.printable import shown

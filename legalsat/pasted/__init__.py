@@ -13,18 +13,18 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain.explain import explain_tensor_map
 from legalsat.extract.explain.explain_word import explain_word, unit_lacking, word_of
-from legalsat.pasted.accesses import explain_accesses
 from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
-from legalsat.pasted.code import Pasted, with_code
-from legalsat.pasted.fragments import without_asides
+from legalsat.pasted.code.accesses import explain_accesses
+from legalsat.pasted.code.breaks import Pasted, with_code
+from legalsat.pasted.code.fragments import without_asides
+from legalsat.pasted.code.host_code import encoded_maps
+from legalsat.pasted.code.python import follow
 from legalsat.pasted.grammar import even, plain
-from legalsat.pasted.host_code import encoded_maps
 from legalsat.pasted.limits import explain_limits
 from legalsat.pasted.maps import PrintedMap, printed_maps
 from legalsat.pasted.multiplies import explain_multiplies, legal_multiplies
 from legalsat.pasted.products import explain_products
 from legalsat.pasted.program_causes import ASKED
-from legalsat.pasted.python import follow
 from legalsat.pasted.results import (
     FailedCall,
     Returned,

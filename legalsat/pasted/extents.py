@@ -17,11 +17,11 @@ from operator import mul
 from typing import NamedTuple
 
 from legalsat.diagnostics import Diagnostic
-from legalsat.pasted.expressions import Called, Followed
+from legalsat.pasted.code.expressions import Called, Followed
+from legalsat.pasted.code.operators import is_number
+from legalsat.pasted.code.views import Array
 from legalsat.pasted.grammar import FAILED
-from legalsat.pasted.operators import is_number
 from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF
-from legalsat.pasted.views import Array
 from legalsat.rule import require
 from legalsat.targets import Target
 

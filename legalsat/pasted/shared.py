@@ -14,8 +14,8 @@ from typing import NamedTuple
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
+from legalsat.pasted.code.host_code import constants
 from legalsat.pasted.grammar import compiled, without_layouts
-from legalsat.pasted.host_code import constants
 from legalsat.rule import require
 from legalsat.rules.movement import shared_memory_exceeded
 from legalsat.targets import TARGETS, Target

@@ -20,10 +20,10 @@ from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain.explain import explain_tensor, refused
 from legalsat.operators import Copy
 from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
-from legalsat.pasted.calls import made_arrays
-from legalsat.pasted.expressions import Followed
+from legalsat.pasted.code.calls import made_arrays
+from legalsat.pasted.code.expressions import Followed
+from legalsat.pasted.code.views import Array
 from legalsat.pasted.sentences import RULE_OF
-from legalsat.pasted.views import Array
 from legalsat.rule import require
 from legalsat.targets import Target
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, plain

@@ -10,7 +10,7 @@ from typing import Any
 
 import legalsat
 from legalsat.errors import LegalSatError
-from legalsat.gemm import Gemm
+from legalsat.operators.gemm import Gemm
 from legalsat.runtime.cache import Cache, key_of
 from legalsat.runtime.kernel import Kernel
 from legalsat.runtime.program import Program, read_program, write_program

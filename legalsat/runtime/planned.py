@@ -9,7 +9,7 @@ from pathlib import Path
 
 import legalsat
 from legalsat.errors import LegalSatError
-from legalsat.gemm import Gemm
+from legalsat.operators.gemm import Gemm
 from legalsat.runtime.cache import Cache, key_of
 from legalsat.runtime.choice import BACKEND, candidates, kept
 from legalsat.runtime.kernel import Kernel

@@ -11,7 +11,7 @@ from typing import Any
 from legalsat import files
 from legalsat.checks import integer, one_of
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.plan import plain_value
+from legalsat.plans.plan import plain_value
 from legalsat.printable import shown
 from legalsat.runtime.cache import Cache
 from legalsat.tensor import Tensor, plain

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from legalsat.attention import Attention
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.gemm import Gemm, result_of
 from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose
+from legalsat.operators.attention import Attention
+from legalsat.operators.gemm import Gemm, result_of
 from legalsat.sweeps.products import Products
 from legalsat.sweeps.rows import LARGEST, BadRow, invalid, printable, row_of
 from legalsat.tensor import Tensor

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from legalsat.access import Access, Mode
 from legalsat.law import Equation, Law, Slot
+from legalsat.operators.access import Access, Mode
 from legalsat.terms.graph import Nodes, Saturated, guard_text, number_text
 
 SORTS = """

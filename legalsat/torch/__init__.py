@@ -25,7 +25,7 @@ from torch.autograd import forward_ad
 
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import LegalSatError
-from legalsat.gemm import Gemm
+from legalsat.operators.gemm import Gemm
 from legalsat.runtime.cache import Cache
 from legalsat.runtime.choice import Timed, candidates, keep, measured
 from legalsat.runtime.kernel import Kernel

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 
 from legalsat.dtypes import dtype as as_dtype
-from legalsat.gemm import Gemm
 from legalsat.operators import Copy
+from legalsat.operators.gemm import Gemm
 from legalsat.tensor import Tensor, row_major
 
 GRANULE = 16  # bytes; to multiples of more, no rule cares where a tensor lies

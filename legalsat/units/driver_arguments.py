@@ -9,7 +9,7 @@ from typing import Any
 from legalsat.checks import integer
 from legalsat.errors import InvalidInput
 from legalsat.tensor import Tensor
-from legalsat.tensor_copy import BulkCopy, TensorCopy
+from legalsat.units.tensor_copy import BulkCopy, TensorCopy
 from legalsat.units.tensor_map import TensorMap
 
 # The driver's enumerators in the order of their values (FACTS VER-07), by the field of `TensorMap`.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from legalsat.access import Mode
 from legalsat.logic import round_up
+from legalsat.operators.access import Mode
 from legalsat.targets import GRANULE_BYTES
 
 MAX_EXTENT = 2**31 - 1  # of merged modes, as coordinates of the copy engine

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 
 from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
-from legalsat.gemm_plan import GemmPlan
 from legalsat.layout import Layout
 from legalsat.layout.linear_layout import LinearLayout
 from legalsat.layout.swizzle import ComposedLayout
 from legalsat.operators import Move
 from legalsat.options import SwizzleName
-from legalsat.plan import Plan
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.plan import Plan
 from legalsat.targets import Target
 from legalsat.targets import target as as_target
 from legalsat.tensor import Tensor, plain
-from legalsat.tensor_copy import TensorCopy
+from legalsat.units.tensor_copy import TensorCopy
 from legalsat.units.tensor_map import TensorMap
 from legalsat.view.pictures_box import draw_box, draw_pixels, draw_rows, granule_bytes
 from legalsat.view.pictures_grid import draw_layout, draw_owners

@@ -7,10 +7,10 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from legalsat.access import ANY, Access, Mode
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.search.columns import walked
-from legalsat.plan import Candidate, Plan
+from legalsat.operators.access import ANY, Access, Mode
+from legalsat.plans.plan import Candidate, Plan
 from legalsat.printable import printable
 from legalsat.program.pipeline_text import role_lines
 from legalsat.units.tensor_map import TensorMap

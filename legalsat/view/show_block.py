@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from legalsat.block_plan import BlockPlan, TileCandidate
 from legalsat.errors import LegalSatError
 from legalsat.extract.solve.async_plan import async_plan
-from legalsat.plan import Plan
-from legalsat.product_cost import ProductCost
+from legalsat.plans.block_plan import BlockPlan, TileCandidate
+from legalsat.plans.plan import Plan
+from legalsat.plans.product_cost import ProductCost
 from legalsat.program.pipeline_text import role_lines
 from legalsat.units.matrix_descriptor import MatrixOperand
 from legalsat.units.mma import Mma

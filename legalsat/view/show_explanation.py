@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from legalsat.explanation import BOXED, Explanation, Repair
-from legalsat.plan import Plan
+from legalsat.plans.plan import Plan
 from legalsat.view.show import PLAIN, Look, duration, map_sides, phases_line, region_lines, show_diagnostic, table
 
 CONSEQUENCE_HEADS = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from legalsat.extract.kernels.product_maps import maps_of
-from legalsat.gemm_plan import GemmPlan
-from legalsat.product_kernel import ProductKernel
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.kernel_text import program_lines
 from legalsat.terms.products import words
 from legalsat.view.show import PLAIN, Look, byte_count, duration, table

@@ -15,8 +15,8 @@ from legalsat.errors import LegalSatError
 from legalsat.explanation import Explanation, Obligation, Repair
 from legalsat.extract.check.check_pipeline import PipelineCheck
 from legalsat.extract.region.region import LegalRegion
-from legalsat.gemm_plan import GemmPlan
-from legalsat.plan import Plan
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.plan import Plan
 from legalsat.program.pipeline import Pipeline
 from legalsat.program.pipeline_text import role_lines
 from legalsat.rule import Rule

@@ -11,10 +11,10 @@ from legalsat.diagnostics import CONSEQUENCES
 from legalsat.errors import LegalSatError
 from legalsat.pasted.results import RESULT_RULES
 from legalsat.pasted.tools import TOOL_RULES, TOOL_TEXTS
-from legalsat.python_source import Expression, change, expression, subject
 from legalsat.rule import Rule
 from legalsat.rules import RULES, judge
 from legalsat.rules.examples import EXAMPLES, Example
+from legalsat.view.python_source import Expression, change, expression, subject
 
 INDEX = "index.md"
 # By the letters that codes begin with, in the order of the index.

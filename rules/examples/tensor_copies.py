@@ -6,7 +6,7 @@ from typing import Any
 
 from legalsat.rules.examples.example import Example
 from legalsat.tensor import Tensor
-from legalsat.tensor_copy import BulkCopy, TensorCopy
+from legalsat.units.tensor_copy import BulkCopy, TensorCopy
 from legalsat.units.tensor_map import TensorMap
 
 

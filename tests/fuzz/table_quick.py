@@ -11,8 +11,8 @@ import numpy as np
 
 import legalsat as ls
 from legalsat import targets
-from legalsat.access import Access
 from legalsat.dtypes import DTYPES
+from legalsat.operators.access import Access
 from legalsat.units import tcgen05, tensor_memory, tensor_memory_layouts
 
 from . import judges

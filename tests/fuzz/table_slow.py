@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import legalsat as ls
-from legalsat.access import MEANS
+from legalsat.operators.access import MEANS
 
 from . import judges
 from .draw import hostile

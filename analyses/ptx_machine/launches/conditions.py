@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of, vector
-from legalsat.analyses.ptx_machine import data, units
+from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.alu import (
     FULL,
     LANES,
@@ -28,6 +28,7 @@ from legalsat.analyses.ptx_machine.alu import (
     blend,
     compare,
 )
+from legalsat.analyses.ptx_machine.launches import data
 
 TRUE, FALSE = 1, 2  # outcomes of a condition, as bits
 LANES_DECIDE = frozenset({"elect", "activemask", "mbarrier"})  # their results depend on no launch

@@ -9,7 +9,7 @@ import numpy as np
 
 from legalsat.analyses.ptx.instruction import Instruction, names_in
 from legalsat.analyses.ptx_machine.alu import LANES, lanes_of, signed, whole_type
-from legalsat.analyses.ptx_machine.conditions import FALSE, TRUE, Condition
+from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE, Condition
 from legalsat.analyses.ptx_machine.machine import Operation, Part, Run, Warp
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from legalsat.dtypes import DTYPES, DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
-from legalsat.pasted.views import Array, Extent
+from legalsat.pasted.code.views import Array, Extent
 
 DEVICE = "cuda"  # stands for any device
 _MODULES = frozenset(

@@ -12,9 +12,9 @@ from math import prod
 from typing import Any
 
 from legalsat.dtypes import DType
-from legalsat.pasted.arguments import DEVICE, extents_of, given, strided, type_of
-from legalsat.pasted.methods import method_of
-from legalsat.pasted.views import LARGEST, MOST_PARTS, Array, Extent, dense, fresh
+from legalsat.pasted.code.arguments import DEVICE, extents_of, given, strided, type_of
+from legalsat.pasted.code.methods import method_of
+from legalsat.pasted.code.views import LARGEST, MOST_PARTS, Array, Extent, dense, fresh
 
 _LIBRARIES = {"np": "numpy", "numpy": "numpy", "cp": "numpy", "cupy": "numpy", "jnp": "jax", "jax": "jax"}
 _FILLED = frozenset({"randn", "rand", "empty", "zeros", "ones", "standard_normal"})

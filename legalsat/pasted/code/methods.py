@@ -9,8 +9,8 @@ from math import prod
 from typing import Any
 
 from legalsat.dtypes import DTYPES, DType
-from legalsat.pasted.arguments import extents_of, given, named_type, number_of, strided, type_of
-from legalsat.pasted.views import (
+from legalsat.pasted.code.arguments import extents_of, given, named_type, number_of, strided, type_of
+from legalsat.pasted.code.views import (
     MOST_PARTS,
     Array,
     chunk_lengths,

@@ -19,10 +19,10 @@ from legalsat.dtypes import DTYPES, DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
-from legalsat.pasted.expressions import LAUNCH, Called
+from legalsat.pasted.code.expressions import LAUNCH, Called
+from legalsat.pasted.code.views import Array, Extent
 from legalsat.pasted.host_checks import CONTIGUOUS, PAD
 from legalsat.pasted.sentences import RULE_OF
-from legalsat.pasted.views import Array, Extent
 from legalsat.rule import require
 from legalsat.rules import COPY_RULES, TENSOR_MAP_RULES, judge
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, Target

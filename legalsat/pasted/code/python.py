@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from legalsat.pasted.calls import pointer_to
-from legalsat.pasted.expressions import (
+from legalsat.pasted.code.calls import pointer_to
+from legalsat.pasted.code.expressions import (
     LAUNCH,
     MOST_TRIPS,
     Called,
@@ -25,9 +25,9 @@ from legalsat.pasted.expressions import (
     Names,
     same,
 )
-from legalsat.pasted.fragments import statements
-from legalsat.pasted.operators import of_two
-from legalsat.pasted.views import Array
+from legalsat.pasted.code.fragments import statements
+from legalsat.pasted.code.operators import of_two
+from legalsat.pasted.code.views import Array
 
 MOST_COMBINATIONS, MOST_DEPTH = 16, 12
 _KERNELS = ("triton.jit", "gluon.jit", "triton.autotune")

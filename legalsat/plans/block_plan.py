@@ -1,7 +1,7 @@
 """`BlockPlan`: a product planned operand by operand, one tile and one ring of stages for all of them.
 
-Targets and types that no kernel of `legalsat.product_kernel` is for are planned so, and what backends ptx and triton
-print is.
+Targets and types that no kernel of `legalsat.plans.product_kernel` is for are planned so, and what backends ptx and
+triton print is.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
-from legalsat.gemm import Gemm
-from legalsat.plan import Launch, Plan, plain_value, value_of
-from legalsat.plan import from_json as plan_from_json
-from legalsat.product_cost import ProductCost
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.plan import Launch, Plan, plain_value, value_of
+from legalsat.plans.plan import from_json as plan_from_json
+from legalsat.plans.product_cost import ProductCost
 from legalsat.program.pipeline import Pipeline
 from legalsat.targets import Target
 from legalsat.units.mma import Epilogue, Mma

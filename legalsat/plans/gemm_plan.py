@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from legalsat.block_plan import BlockPlan, block_from_json
 from legalsat.errors import LegalSatError
-from legalsat.gemm import Gemm
 from legalsat.lazily import Lazily
+from legalsat.operators.gemm import Gemm
 from legalsat.options import ProductBackend
-from legalsat.plan import (
+from legalsat.plans.block_plan import BlockPlan, block_from_json
+from legalsat.plans.plan import (
     PLAN_VERSION,
     InvalidPlan,
     Launch,
@@ -24,9 +24,9 @@ from legalsat.plan import (
     value_of,
     write_plan,
 )
+from legalsat.plans.product_cost import ProductCost
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.printable import printable
-from legalsat.product_cost import ProductCost
-from legalsat.product_kernel import ProductKernel
 from legalsat.program.kernel import KernelProgram
 from legalsat.program.pipeline import Pipeline
 from legalsat.targets import Target, target

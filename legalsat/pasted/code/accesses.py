@@ -16,7 +16,7 @@ from math import prod
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
-from legalsat.pasted.host_code import ELEMENT_BYTES, affine
+from legalsat.pasted.code.host_code import ELEMENT_BYTES, affine
 from legalsat.pasted.sentences import RULE_OF
 from legalsat.rule import require
 from legalsat.targets import GRANULE_BYTES, Target

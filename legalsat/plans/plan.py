@@ -12,11 +12,11 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from legalsat import files
-from legalsat.access import MEANS, Access, Mode
 from legalsat.checks import flag, integer, integers, number, one_of
 from legalsat.dtypes import DType, dtype
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators import MOVES, Move, Operator
+from legalsat.operators.access import MEANS, Access, Mode
 from legalsat.options import Backend, RunBackend
 from legalsat.printable import printable, shown
 from legalsat.program.pipeline import Operation, Pipeline

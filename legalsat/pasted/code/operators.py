@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeGuard
 
 from legalsat.dtypes import DType
-from legalsat.pasted.calls import call_of
-from legalsat.pasted.methods import method_of
-from legalsat.pasted.views import LARGEST, Array
+from legalsat.pasted.code.calls import call_of
+from legalsat.pasted.code.methods import method_of
+from legalsat.pasted.code.views import LARGEST, Array
 
 MOST_REPEATS, MOST_SHIFT = 32, 48
 _ORDERS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {

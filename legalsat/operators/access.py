@@ -34,7 +34,7 @@ class Mode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A movement in words of `word` bits; `modes` in any order, delivered `by` one of `legalsat.access.MEANS`.
+    """A movement in words of `word` bits; `modes` in any order, delivered `by` one of `MEANS`.
 
     By im2col, a tile that is longer than a row of pixels goes on in the next row (`legalsat.units.windows.Window`).
     """

@@ -11,11 +11,11 @@ from typing import NamedTuple
 from legalsat.diagnostics import Diagnostic, Level, worst_first
 from legalsat.explanation import Explanation
 from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
-from legalsat.pasted.expressions import Followed
+from legalsat.pasted.code.expressions import Followed
+from legalsat.pasted.code.uses import Judged, judged_uses
 from legalsat.pasted.extents import explain_extents
 from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF
 from legalsat.pasted.tensors import explain_array
-from legalsat.pasted.uses import Judged, judged_uses
 from legalsat.rule import require
 from legalsat.targets import Target
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from legalsat.pasted.arguments import DEVICE, element_type
-from legalsat.pasted.calls import call_of
-from legalsat.pasted.methods import method_of
-from legalsat.pasted.operators import compared, is_number, of_one, of_two
-from legalsat.pasted.views import Array, Index, NewAxis, Rest, Slice, indexed
+from legalsat.pasted.code.arguments import DEVICE, element_type
+from legalsat.pasted.code.calls import call_of
+from legalsat.pasted.code.methods import method_of
+from legalsat.pasted.code.operators import compared, is_number, of_one, of_two
+from legalsat.pasted.code.views import Array, Index, NewAxis, Rest, Slice, indexed
 
 MOST_STEPS, MOST_TRIPS = 20_000, 32
 LAUNCH = "launch"  # the name of a call whose arguments are the blocks along each axis of a grid

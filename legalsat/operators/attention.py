@@ -10,8 +10,8 @@ from legalsat.checks import flag, integer, one_of
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
-from legalsat.gemm import ROW_BITS, TILE_ROWS, readers_on
 from legalsat.operators import Copy, Move, Operator, as_tensor
+from legalsat.operators.gemm import ROW_BITS, TILE_ROWS, readers_on
 from legalsat.options import AttentionLayout
 from legalsat.targets import Target
 from legalsat.targets import target as as_target

@@ -13,8 +13,8 @@ from itertools import islice
 from typing import Any
 
 from legalsat.errors import InvalidInput
+from legalsat.pasted.code.operators import is_number, of_two
 from legalsat.pasted.maps import PrintedMap
-from legalsat.pasted.operators import is_number, of_two
 from legalsat.pasted.readings import missing_fields, readings
 from legalsat.units.driver_arguments import ENUMERATORS
 

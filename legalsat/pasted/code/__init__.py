@@ -1,0 +1,1 @@
+"""Code in a pasted text, read without running it."""

@@ -1,0 +1,1 @@
+"""Plans: what was chosen for a movement or a product, with every field solved."""
