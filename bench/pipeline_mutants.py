@@ -239,6 +239,11 @@ def _of_load(op: Load, pipeline: Pipeline) -> Iterator[Change]:
             yield "load counted on another barrier", (replace(op, barrier=ring.name),)
 
 
+def _of_read(op: Read, pipeline: Pipeline) -> Iterator[Change]:
+    if pipeline.cluster > 1:
+        yield "read of the wrong CTA", (replace(op, cta=(op.cta + 1) % pipeline.cluster),)
+
+
 def _of_multiply(op: Multiply, pipeline: Pipeline) -> Iterator[Change]:
     for by, kind in ((1, "multiplication of a later stage"), (-1, "multiplication of an earlier stage")):
         for i, (name, at) in enumerate(op.reads):
@@ -289,6 +294,7 @@ _CHANGES: dict[type, Callable[[Any, Pipeline], Iterator[Change]]] = {
     Arrive: _of_arrive,
     Expect: _of_expect,
     Load: _of_load,
+    Read: _of_read,
     Multiply: _of_multiply,
     UseSums: _of_use_sums,
     WaitGroup: _of_wait_group,

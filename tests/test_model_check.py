@@ -133,6 +133,17 @@ def test_the_trip_counts_that_a_fault_needs_are_those_that_show_it() -> None:
     assert [bool(error) for error in found] == [False] * 4 + [True] * 2
 
 
+def test_who_has_ended_is_waited_for_no_more_and_ends_no_meeting_of_others() -> None:
+    """One that has ended stands for none of those who have yet to come to a meeting before."""
+    setup = Role("setup", 1, (Sync("cluster"),))
+    writer = Role("writer", 4, (Sync("cluster"), Write("C"), Sync("cluster"), Read("C", cta=1), Sync("cluster")))
+    met = Pipeline((), (BufferRing("C", 1, 1024),), (setup, writer), cluster=2)
+    assert explore(met, {}).proven
+    body = (*writer.body[:2], *writer.body[3:])
+    error = explore(replace(met, roles=(setup, replace(writer, body=body))), {}).error
+    assert error is not None and error.kind == "early read"
+
+
 def test_a_fence_of_barriers_for_engines_of_the_block_is_asked_for_only_by_the_letter() -> None:
     pipeline = faulty("simple wgmma", "producer", Fence("mbarrier_init"))
     error = explore(pipeline, {"K tiles": 1}, strict=True).error

@@ -242,7 +242,7 @@ class Machine:
         return draft.frozen(), found
 
     def _ends(self, state: State, cta: int) -> bool:
-        ended = (state.at[i] == len(self.programs[i]) for i, p in enumerate(self.processes) if p.cta == cta)
+        ended = (state.at[i] >= self.tables.ends[i] for i, p in enumerate(self.processes) if p.cta == cta)
         return not state.gone[cta] and all(ended)
 
     def _run(self, draft: _Draft, todo: Instruction) -> str:

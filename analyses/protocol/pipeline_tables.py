@@ -113,7 +113,8 @@ class Process:
 class Unrolled:
     """A pipeline unrolled: processes with their programs, and tables of what these name.
 
-    `left` has, for each process, what it has started but in no group that it could wait for.
+    `left` has, for each process, what it has started but in no group that it could wait for, and `ends` how long its
+    own program is: what follows is meetings that wait for it no more.
     """
 
     pipeline: Pipeline
@@ -126,3 +127,4 @@ class Unrolled:
     programs: list[tuple[Instruction, ...]] = field(default_factory=list)
     flights: list[Flight] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)

@@ -81,6 +81,7 @@ def unroll(pipeline: Pipeline, values: Mapping[str, Value]) -> Unrolled:
     writers = [_Writer(result, number, values) for number in range(len(processes))]
     _write(writers)
     for writer in writers:
+        result.ends.append(len(writer.program))
         writer.end(writers)
         result.programs.append(tuple(writer.program))
         result.left.append(writer.left())
@@ -399,22 +400,31 @@ class _Writer:
         meeting = self.meeting_numbers[0 if op.name == "cluster" else self.cta, op.name]
         turn = self.met.get(meeting, 0) + 1
         self.met[meeting] = turn
-        present = sum(
-            p.cta == self.cta or op.name == "cluster"
-            for p in self.result.processes
-            if op.name in MEETINGS or any(isinstance(o, Sync) and o.name == op.name for o in walk(p.role.body))
-        )
         self.add(op, meeting=meeting)
         if op.waits:
-            self.add(op, meeting=meeting, need=turn * present)
+            self.add(op, meeting=meeting, need=turn * self.present(op.name))
+
+    def present(self, name: str) -> int:
+        """Return how many processes a meeting waits for."""
+        return sum(
+            p.cta == self.cta or name == "cluster"
+            for p in self.result.processes
+            if name in MEETINGS or any(isinstance(o, Sync) and o.name == name for o in walk(p.role.body))
+        )
 
     def end(self, writers: Sequence[_Writer]) -> None:
-        """Let barriers of the block and of the cluster wait no more for who has ended: it has arrived at all others."""
+        """Let barriers of the block and of the cluster wait no more for who has ended.
+
+        It counts as there at each of the others in turn: were it at all of them at once, the first would be over before
+        others had come.
+        """
         for name in sorted(MEETINGS):
             meeting = self.meeting_numbers.get((0 if name == "cluster" else self.cta, name))
             if meeting is not None:
                 most = max(writer.met.get(meeting, 0) for writer in writers)
-                for _ in range(most - self.met.get(meeting, 0)):
+                for turn in range(self.met.get(meeting, 0), most):
+                    if turn:
+                        self.add(Sync(name), meeting=meeting, need=turn * self.present(name))
                     self.add(Sync(name), meeting=meeting)
 
     def allocate(self, op: Allocate) -> None:

@@ -125,9 +125,9 @@ def steps(program: Pipeline, values: Mapping[str, Value]) -> Iterator[tuple[int,
     """
     unrolled = unroll(program, values)
     ahead: dict[int, list[Step]] = {}
-    for process, instructions in zip(unrolled.processes, unrolled.programs, strict=True):
+    for process, instructions, end in zip(unrolled.processes, unrolled.programs, unrolled.ends, strict=True):
         role = process.role
-        first = _steps_of(unrolled, instructions, max(1, role.warps))
+        first = _steps_of(unrolled, instructions[:end], max(1, role.warps))
         if not role.warps:
             ahead.setdefault(process.cta, []).extend(first)
             continue
@@ -165,8 +165,7 @@ def _steps_of(unrolled: Unrolled, instructions: Sequence[Instruction], warps: in
     found = Steps()
     for at, todo in enumerate(instructions):
         if isinstance(todo.op, Sync):
-            following = instructions[at + 1] if at + 1 < len(instructions) else None
-            items = _met(unrolled, todo, todo.op, following)
+            items = _met(unrolled, todo, todo.op)
         else:
             done = _DONE.get(type(todo.op))
             items = done(_Resolved(unrolled, todo), todo.op, warps) if done is not None else []
@@ -219,12 +218,9 @@ _DONE: dict[type[Operation], Callable[[_Resolved, Any, int], Items]] = {
 _WHAT = {kind: kind.__name__.lower() for kind in _DONE} | {WaitGroup: "wait group", Sync: "meet"}
 
 
-def _met(unrolled: Unrolled, todo: Instruction, op: Sync, following: Instruction | None) -> Items:
+def _met(unrolled: Unrolled, todo: Instruction, op: Sync) -> Items:
     """Return half a meeting: the cluster's barrier is two instructions of a text, one of the block's is one."""
     arrives = not todo.need
-    waits_next = following is not None and following.meeting == todo.meeting and following.need
-    if op.waits and arrives and not waits_next:
-        return []  # who has ended, and is waited for no more
     if op.name == "cluster":
         return [(f"cluster {'arrive' if arrives else 'wait'}", 0)]
     if op.waits and arrives:
