@@ -86,7 +86,7 @@ def test_what_escapes_and_what_is_wrong_is_told(answer: Any, monkeypatch: pytest
     assert tally.calls["foreign"] == len(tally.findings) == 1
 
 
-NAMES: dict[str, Any] = {"ls": ls, "np": np, "draw": draw, "Path": Path}
+NAMES: dict[str, Any] = {"ls": ls, "cli": cli, "np": np, "draw": draw, "Path": Path}
 
 
 @pytest.mark.parametrize("row", json.loads(FOUND.read_text(encoding="utf-8")), ids=lambda row: str(row["call"])[:60])

@@ -83,6 +83,26 @@ def test_a_cost_is_a_finite_number(cost: Any, tmp_path: Path) -> None:
         loaded(tmp_path / "p.json", json.dumps(data))
 
 
+def numbers(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return where in plain values the numbers are."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return [found for key, one in items for found in numbers(one, (*at, key))]
+    return [at] if isinstance(value, int) and not isinstance(value, bool) else []
+
+
+@pytest.mark.parametrize("number", [0, -1, 2**40])
+def test_a_kernel_with_another_number_is_no_plan(number: int, tmp_path: Path) -> None:
+    data = saved(ls.Gemm(256, 512, 1024, "bf16"))
+    path = tmp_path / "p.json"
+    for at in numbers(data["kernel"], ("kernel",)):
+        wrong = changed(data, at, lambda _: number)
+        if wrong != data:
+            path.write_text(json.dumps(wrong), encoding="utf-8")
+            with pytest.raises(ls.LegalSatError):
+                ls.GemmPlan.load(path)
+
+
 def texts(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return where in plain values the texts are."""
     if isinstance(value, dict):

@@ -253,6 +253,7 @@ class _Writer:
         self.program.append(Instruction(op, self.number, len(self.program), self.cta, **found))
 
     def fly(self, kind: FlightKind, **found: Any) -> Flight:
+        self.work(len(found.get("after", ())))
         found.setdefault("cta", self.cta)
         flight = Flight(len(self.result.flights), kind, self.number, len(self.program), **found)
         self.result.flights.append(flight)

@@ -156,9 +156,10 @@ def is_kernel(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
     if one is None or form is None:
         return False
     table, products = table_with(one, form.passes, target), Products.like(gemm, gemm.m, gemm.n, gemm.k)
-    listed = table is not None and any(kernel == table.kernel(row) for row in table.rows_like(kernel))
+    if table is None or not any(kernel == table.kernel(row) for row in table.rows_like(kernel)):
+        return False
     timed = times_of(KernelColumns.of((kernel,)), products, target)[0, 0] < np.inf
-    return listed and bool(timed) and _legal(gemm, kernel, target)
+    return bool(timed) and _legal(gemm, kernel, target)
 
 
 def form_of(one: ProductClass, kernel: ProductKernel) -> Form | None:

@@ -355,7 +355,7 @@ def reading(data: Any) -> Iterator[None]:
         yield
     except InvalidPlan:
         raise
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, ArithmeticError, RecursionError) as error:
         raise InvalidPlan(f"plan lacks or garbles a field ({error}); synthesise it again") from None
 
 

@@ -106,4 +106,4 @@ def _result(one: Result, index: int, path: str | None) -> dict[str, Any]:
 
 
 def _place(path: str, line: int) -> dict[str, Any]:
-    return {"artifactLocation": {"uri": quote(path)}, "region": {"startLine": line}}
+    return {"artifactLocation": {"uri": quote(path, errors="replace")}, "region": {"startLine": line}}
