@@ -273,7 +273,7 @@ FOLLOWS = ("tile", "stages", "blocks", "launch", "registers", "cost")
 
 
 def from_json(data: Any) -> GemmPlan:
-    """Return the plan whose choice `GemmPlan.to_json` wrote; nothing is checked here, nor what follows of the choice."""
+    """Return the plan whose choice `GemmPlan.to_json` wrote; nothing is checked here."""
     asked, on = operator_of(data["operator"], (Gemm,)), target(data["target"])
     return GemmPlan(
         asked,
