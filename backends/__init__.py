@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import lru_cache
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from legalsat.checks import one_of
 from legalsat.errors import InvalidInput, LegalSatError
@@ -15,6 +16,8 @@ from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.plan import Plan
 
 if TYPE_CHECKING:
+    from legalsat.operators.gemm import Gemm
+    from legalsat.plans.product_kernel import ProductKernel
     from legalsat.runtime import Kernel, Program
 
 # Name -> module and function, which takes a plan and returns text; imported on use, since backends may be heavy.
@@ -28,11 +31,15 @@ BACKENDS = {
 PRODUCT_BACKENDS = {
     "cute": "legalsat.backends.cute.program:emit_product",
     "ptx": "legalsat.backends.ptx:emit_ptx",
-    "triton": "legalsat.backends.triton.product_text:emit_product",
+    "triton": "legalsat.backends.triton.product_program:emit_product",
 }
-BLOCK_BACKENDS = ("ptx", "triton")  # of these, those that print the plan of a block, `GemmPlan.block`
+# Of these, those that print programs of some kernels alone: module and function of a product and a kernel, which raises
+# LegalSatError where an operation of its program has no row.
+PRODUCT_ROWS = {"triton": "legalsat.backends.triton.product:require_rows"}
+BLOCK_BACKENDS = ("ptx",)  # of these, those that print the plan of a block, `GemmPlan.block`
 
 Made = TypeVar("Made")
+Refusal: TypeAlias = "Callable[[Gemm, ProductKernel], str]"
 
 # Name -> the module of a backend whose texts run, best first. It has
 #     program_of(plan) -> Program       text and how it is launched, by a `builder` that is this module; relayouts of a
@@ -67,6 +74,29 @@ def emit(plan: Plan | GemmPlan, backend: str) -> str:
         require_bound(plan)
     text: str = getattr(importlib.import_module(module), function)(_printed(plan, backend))
     return text
+
+
+@lru_cache
+def refusal_of(backend: str) -> Refusal | None:
+    """Return what says why a backend does not print a product's kernel, "" where it does; None where it asks nothing.
+
+    Raises:
+        InvalidInput: no such backend for products.
+    """
+    where = PRODUCT_ROWS.get(one_of(backend, "backend", PRODUCT_BACKENDS))
+    if where is None:
+        return None
+    module, name = where.split(":")
+    require = getattr(importlib.import_module(module), name)
+
+    def refusal(gemm: Gemm, kernel: ProductKernel) -> str:
+        try:
+            require(gemm, kernel)
+        except LegalSatError as error:
+            return str(error)
+        return ""
+
+    return refusal
 
 
 def _printed(plan: Plan | GemmPlan, backend: str) -> Plan | GemmPlan | BlockPlan:

@@ -1,4 +1,4 @@
-"""Relayouts in front of a product, as its plan has them, for backends whose kernels read legal layouts alone."""
+"""Relayouts in front of a product, as its plan or its kernel has them, in Triton."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from legalsat.backends.triton.program import program_of
 from legalsat.errors import LegalSatError
+from legalsat.operators.operator import Move
 from legalsat.plans.block_plan import BlockPlan
 from legalsat.plans.plan import Plan
 from legalsat.runtime.program import Program, Relayout, with_operand
+from legalsat.targets import Target
 
 PRINTED_MEANS = ("tma", "threads")  # by which triton's movements travel
 
@@ -28,20 +30,20 @@ def with_relayouts(program: Program, plan: BlockPlan) -> Program:
         constant = getattr(one.operator, "constant", False)
         if one.before:
             (first,) = one.before  # plans have one at most, as a copy that is kept goes by what it was made from
-            movement = _movement(first)
+            movement = movement_of(first.operator, first.target, first)
             program = with_operand(program, name, movement.operands[0].tensor)
             before.append(Relayout(name, movement, constant))
     return replace(program, before=(*program.before, *before))
 
 
-def _movement(plan: Plan) -> Program:
+def movement_of(operator: Move, target: Target, plan: Plan | None = None) -> Program:
     """Return the program of a relayout, which may go by any means, so by those that are printed if need be.
 
     It is Triton's, which is installed with what compiles it.
     """
-    try:
-        return program_of(plan)
-    except LegalSatError:
-        from legalsat.extract.search.planner import cached_plan  # noqa: PLC0415 - needs the solvers
+    from legalsat.extract.search.planner import EVERY_MEANS, cached_plan  # noqa: PLC0415 - needs the solvers
 
-        return program_of(cached_plan(plan.operator, plan.target, PRINTED_MEANS))
+    try:
+        return program_of(plan or cached_plan(operator, target, EVERY_MEANS))
+    except LegalSatError:
+        return program_of(cached_plan(operator, target, PRINTED_MEANS))

@@ -1,8 +1,9 @@
 """Whether kernels of products do what their programs say: their PTX is run beside them, and events are compared.
 
-Run `python -m bench.conformance [--few] [--json FILE] [WORD...]`; with words, of classes alone that have them all in
-their names. Needs nvcc and CuTe's headers, and no GPU. Every class of the products below, on all CTAs of a cluster, for
-0 to 3 tiles, and as few k-tiles as it takes up to twice the stages and one more.
+Run `python -m bench.conformance [--backend triton] [--few] [--json FILE] [WORD...]`; with words, of classes alone that
+have them all in their names. Needs nvcc and CuTe's headers, or Triton, and no GPU. Every class of the products below
+that the backend prints, on all CTAs of a cluster, for 0 to 3 tiles, and as few k-tiles as it takes up to twice the
+stages and one more.
 
 Exit code 1 if a text does something else than its program, or breaks the asynchronous contract.
 """
@@ -19,13 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import write
+from legalsat.backends import refusal_of
 from legalsat.backends.cute.compile import OPTIONS, headers, nvcc, nvcc_version
 from legalsat.backends.cute.product import emit
+from legalsat.backends.triton.product_program import compiled, program_for
 from legalsat.extract.kernels.kernel_launches import launches
+from legalsat.extract.kernels.printed_gluon import PrintedGluon
 from legalsat.extract.kernels.printed_kernel import PrintedKernel
 from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.operators.gemm import Gemm
-from legalsat.plans.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import WARPS, ProductKernel
 from legalsat.runtime import Cache
 from legalsat.runtime.cache import key_of
 from legalsat.targets import target
@@ -43,15 +47,30 @@ PRODUCTS = (
     Gemm(300, 1000, 4090, "e4m3"),
 )
 Classes = dict[str, tuple[Gemm, ProductKernel]]
+BACKENDS = ("cute", "triton")
 
 
-def classes(products: Sequence[Gemm] = PRODUCTS) -> Classes:
+def classes(products: Sequence[Gemm] = PRODUCTS, backend: str = "cute") -> Classes:
     """Return by name a kernel of each class, which says who does what whatever the tiles, and a product of it."""
     found: Classes = {}
+    refusal = refusal_of(backend)
     for gemm in products:
         for _, kernel in product_kernels(gemm, target("h200")):
-            found.setdefault(name_of(kernel), (gemm, kernel))
+            if name_of(kernel) not in found and (refusal is None or not refusal(gemm, kernel)):
+                found[name_of(kernel)] = gemm, kernel
     return found
+
+
+def printed(gemm: Gemm, kernel: ProductKernel, backend: str = "cute") -> PrintedKernel:
+    """Return what a backend prints for a kernel, compiled to PTX and made ready to run.
+
+    Raises:
+        LegalSatError: what compiles the text is missing.
+    """
+    if backend == "cute":
+        return PrintedKernel(ptx_of(emit(gemm, kernel), Cache.default()), gemm, kernel)
+    made = program_for(gemm, kernel, target("h200"))
+    return PrintedGluon(compiled(made.text, made.signature, made.architecture, WARPS).ptx, gemm, kernel)
 
 
 def name_of(kernel: ProductKernel) -> str:
@@ -85,17 +104,17 @@ def ptx_of(text: str, cache: Cache | None = None) -> str:
     return found.decode()
 
 
-def judged(gemm: Gemm, kernel: ProductKernel, *, few: bool) -> dict[str, Any]:
+def judged(gemm: Gemm, kernel: ProductKernel, *, few: bool, backend: str = "cute") -> dict[str, Any]:
     """Return what runs of a kernel's text show: launches, events, differences, and the seconds that they take."""
     started = time.process_time()
-    printed = PrintedKernel(ptx_of(emit(gemm, kernel), Cache.default()), gemm, kernel)
+    ready = printed(gemm, kernel, backend)
     counts: set[int] = set()
     tiles: set[int] = set()
     events = runs = 0
     differences: dict[str, None] = {}
     for launch in launches(kernel, gemm.dtype.bytes, few=few):
-        recorded = printed.run(launch)
-        found = [*printed.differences(recorded), *recorded.findings]
+        recorded = ready.run(launch)
+        found = [*ready.differences(recorded), *recorded.findings]
         differences.update(dict.fromkeys(f"{launch}: {one}" for one in found))
         runs, events = runs + 1, events + recorded.events
         tiles.add(len(launch.own))
@@ -115,10 +134,10 @@ def _spanned(numbers: Sequence[int]) -> str:
     return f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
 
 
-def _rows(chosen: Classes, results: dict[str, Any], *, few: bool) -> Iterator[str]:
+def _rows(chosen: Classes, results: dict[str, Any], *, few: bool, backend: str) -> Iterator[str]:
     yield f"{'class':76} {'tiles':>7} {'k-tiles':>10} {'launches':>8} {'events':>9} {'s':>6}  equal"
     for name, (gemm, kernel) in chosen.items():
-        found = results[name] = judged(gemm, kernel, few=few)
+        found = results[name] = judged(gemm, kernel, few=few, backend=backend)
         tiles, counts, equal = _spanned(found["tiles"]), _spanned(found["k-tiles"]), not found["differences"]
         row = f"{name:76} {tiles:>7} {counts:>10} {found['launches']:8} {found['events']:9,} {found['seconds']:6.1f}"
         yield f"{row}  {'yes' if equal else 'no'}"
@@ -129,12 +148,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*")
+    parser.add_argument("--backend", choices=BACKENDS, default="cute")
     parser.add_argument("--few", action="store_true", help="one launch of a kind")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
-    chosen = {name: one for name, one in classes().items() if all(word in name for word in given.words)}
+    listed = classes(backend=given.backend)
+    chosen = {name: one for name, one in listed.items() if all(word in name for word in given.words)}
     results: dict[str, Any] = {}
-    for row in _rows(chosen, results, few=given.few):
+    for row in _rows(chosen, results, few=given.few, backend=given.backend):
         print(row, flush=True)
     equal = sum(not one["differences"] for one in results.values())
     events, seconds = (sum(one[key] for one in results.values()) for key in ("events", "seconds"))

@@ -16,7 +16,7 @@ from legalsat.extract.explain.explain import explain_tensor
 from legalsat.extract.search.planner import BOXES, EVERY_MEANS, Limits, cached_plan, plan
 from legalsat.operators import PRODUCT, Copy, Move, Operator, as_tensor
 from legalsat.operators.gemm import Gemm
-from legalsat.options import Consumer, Means
+from legalsat.options import Consumer, Means, ProductBackend
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.plan import Plan
 from legalsat.rules import TENSOR_MAP_RULES, judge
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @overload
-def synthesize(problem: Gemm, target: str | Target) -> GemmPlan: ...
+def synthesize(problem: Gemm, target: str | Target, *, backend: ProductBackend | None = None) -> GemmPlan: ...
 
 
 @overload
@@ -66,6 +66,7 @@ def synthesize(
     consumer: Consumer | None = None,
     means: Iterable[Means] | None = None,
     seconds: float | None = None,
+    backend: ProductBackend | None = None,
 ) -> Plan | GemmPlan:
     """Return the cheapest legal plan.
 
@@ -80,6 +81,8 @@ def synthesize(
             map alone; every means when left out.
         seconds: time after which the best plan found so far is returned. When left out, work is limited and time is
             not, so that the same question has the same answer everywhere.
+        backend: "cute", "ptx" or "triton", for products only: the cheapest kernel whose program it prints is taken; the
+            cheapest of all when left out.
 
     Raises:
         NoLegalLayout: the rules forbid every candidate; its `diagnostics` say which and why.
@@ -87,14 +90,15 @@ def synthesize(
         UnknownTarget: no such GPU.
         SolverGaveUp: time ran out before any candidate was solved.
         SearchGaveUp: the way from the tensor to the plan was not found again within its budget.
+        LegalSatError: the backend prints no kernel of the product.
     """
     gpu = as_target(target)
     if isinstance(problem, Operator) and problem.term == PRODUCT:
         if (tile, consumer, means, seconds) != (None,) * 4:
             raise InvalidInput("a product chooses its tiles itself; leave out tile, consumer, means and seconds")
-        from legalsat.extract.kernels.joint import cached_gemm_plan  # noqa: PLC0415 - movements need no products
-
-        return cached_gemm_plan(problem, gpu)
+        return _product(problem, gpu, backend)
+    if backend is not None:
+        raise InvalidInput("backend chooses among kernels of a product; leave it out, and give it to plan.emit")
     operator = _operator(problem, tile, consumer)
     if operator.source.dims or operator.target.dims:
         from legalsat.extract.solve.symbolic import symbolic_plan  # noqa: PLC0415 - isl is not needed without dims
@@ -106,6 +110,19 @@ def synthesize(
     if seconds is None:
         return cached_plan(operator, gpu, allowed)
     return plan(operator, gpu, Limits(means=allowed, deadline=time.monotonic() + number(seconds, "seconds")))
+
+
+def _product(problem: Any, gpu: Target, backend: ProductBackend | None) -> GemmPlan:
+    from legalsat.extract.kernels.joint import cached_gemm_plan  # noqa: PLC0415 - movements need no products
+
+    if backend is None:
+        return cached_gemm_plan(problem, gpu)
+    from legalsat.backends import emit, refusal_of  # noqa: PLC0415 - many plan without them
+
+    found = cached_gemm_plan(problem, gpu, refusal_of(backend))
+    if found.kernel is None:
+        emit(found, backend)  # which says why, where it does not print such a plan
+    return found
 
 
 def _means(means: Any) -> tuple[str, ...]:

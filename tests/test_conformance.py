@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -111,10 +112,10 @@ def straight(pipeline: Pipeline, values: dict[str, Value]) -> list[list[tuple[ob
     ]  # fmt: skip
 
 
-def unseen(name: str, mutant: Mutant) -> str:
+def unseen(kernel: PrintedKernel, runs: Sequence[Recorded], mutant: Mutant) -> str:
     """Return a mutant in words if it does something else than the text, and is not told apart."""
-    kernel, other = printed(name), False
-    for one in recorded(name):
+    other = False
+    for one in runs:
         try:
             if kernel.differences(one, mutant.pipeline):
                 return ""
@@ -129,13 +130,14 @@ def unseen(name: str, mutant: Mutant) -> str:
 def test_faults_in_a_program_are_told(name: str) -> None:
     chosen = list(mutants(printed(name).program))[::12]
     assert len(chosen) > 30
-    assert not [found for mutant in chosen if (found := unseen(name, mutant))]
+    assert not [found for mutant in chosen if (found := unseen(printed(name), recorded(name), mutant))]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FIRST)
 def test_all_faults_in_programs_are_told(name: str) -> None:
-    assert not [found for mutant in mutants(printed(name).program) if (found := unseen(name, mutant))]
+    kernel, runs = printed(name), recorded(name)
+    assert not [found for mutant in mutants(kernel.program) if (found := unseen(kernel, runs, mutant))]
 
 
 def test_a_difference_says_who_where_and_what() -> None:

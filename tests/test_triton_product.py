@@ -6,20 +6,27 @@ import ast
 import re
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
 from small_products import MORE, PRODUCTS, Case
 
 import legalsat as ls
+from bench.conformance import name_of
 from legalsat.backends import program
-from legalsat.backends.triton.product import product_kernel_of, triton_box
-from legalsat.backends.triton.product_program import compiled, image_of, program_of
+from legalsat.backends.triton.block import product_kernel_of, triton_box
+from legalsat.backends.triton.block_program import block_program
+from legalsat.backends.triton.product_program import compiled, image_of
+from legalsat.extract.kernels.product_kernels import each_kernel
 from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.runtime.program import MapArgument, Program, program_from_json
+from legalsat.tensor import plain
 from legalsat.units.tensor_map import driver_value
 
 LARGE = Case("sm_90a", (4096, 4096, 4096), "bf16")
 ODD = Case("sm_90a", (512, 4095, 264), "bf16")
+BYTES = Case("sm_90a", (70, 32, 80), "i8", out="i8")  # of no kernel, so planned operand by operand
 WGMMA = [case for case in (*PRODUCTS, *MORE) if case.target == "sm_90a"]
 TABLE = [
     *WGMMA,
@@ -30,14 +37,13 @@ TABLE = [
     Case("sm_90a", (4096, 4096, 4096), "e4m3", out="e4m3"),
     Case("sm_90a", (4096, 4098, 4096), "bf16"),
     Case("sm_90a", (512, 4096, 7168), "bf16"),
+    Case("sm_90a", (512, 512, 8192), "bf16"),
 ]
 
 
 @lru_cache
 def planned(case: Case) -> GemmPlan:
-    plan = ls.synthesize(case.gemm(), case.target)
-    assert isinstance(plan, GemmPlan)
-    return plan
+    return ls.synthesize(case.gemm(), case.target, backend="triton")
 
 
 def require_right(plan: GemmPlan, made: Program) -> None:
@@ -48,19 +54,19 @@ def require_right(plan: GemmPlan, made: Program) -> None:
     maps = [one.map for one in recipe.arguments if isinstance(one, MapArgument)]
     theirs = [(tuple(reversed(one["block_size"])), one["swizzle"]) for one in found.metadata["tensordesc_meta"]]
     assert theirs == [(tm.box, driver_value("swizzle", tm.swizzle)) for tm in maps]
-    assert len(maps) == (3 if plan.block.epilogue and plan.block.epilogue.store == "tma" else 2)
-    assert plan.block.mma is not None
-    shape = product_kernel_of(plan.block)
-    assert f"wgmma.mma_async.sync.aligned.m64n{shape.instruction}k{plan.block.mma.shape[2]}." in found.ptx
-    # One instruction a box: the copy engine's boxes fill the blocks.
-    boxes = [-(-a // b) for one in (shape.a, shape.b) for a, b in zip(one.block, reversed(one.map.box), strict=True)]
+    # One instruction a box: the copy engine's boxes fill the tiles.
     loads = re.findall(r"cp\.async\.bulk\.tensor\.2d\.shared::(?:cluster|cta)\.global", found.ptx)
-    assert 2 <= len(loads) <= boxes[0] * boxes[1] + boxes[2] * boxes[3]
+    if plan.kernel is not None:
+        assert [tm.box for tm in maps] == [tm.box for tm in plan.tensor_maps]
+        assert 2 <= len(loads) <= sum(plan.kernel.boxes)
     assert ("cp.async.bulk.tensor.2d.global.shared::cta" in found.ptx) == (len(maps) == 3)
+    assert plan.mma is not None
+    columns = product_kernel_of(plan.block).instruction if plan.kernel is None else plan.kernel.tile[1]
+    assert f"wgmma.mma_async.sync.aligned.m64n{columns}k{plan.mma.shape[2]}." in found.ptx
     assert not re.search(r"\bst\.local|\bld\.local", found.ptx)
     assert spilled(found.cubin) == 0
     assert recipe.shared <= plan.target.shared_bytes_per_block
-    assert recipe.threads == 32 * plan.block.launch.warps
+    assert recipe.threads == 32 * plan.launch.warps
 
 
 def spilled(cubin: bytes) -> int:
@@ -72,7 +78,7 @@ def spilled(cubin: bytes) -> int:
     return sum(int.from_bytes(frame, "little") for frame in frames)
 
 
-@pytest.mark.parametrize("case", [LARGE, ODD], ids=str)
+@pytest.mark.parametrize("case", [LARGE, ODD, BYTES], ids=str)
 def test_triton_compiles_what_the_plan_says(case: Case) -> None:
     require_right(planned(case), program(planned(case), "triton"))
 
@@ -83,8 +89,7 @@ def test_triton_compiles_all_types_and_majors(case: Case) -> None:
     require_right(planned(case), program(planned(case), "triton"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", [LARGE, ODD, *WGMMA[:4]], ids=str)
+@pytest.mark.parametrize("case", [LARGE, pytest.param(ODD, marks=pytest.mark.slow)], ids=str)
 def test_pipelines_keep_their_contract(case: Case) -> None:
     made = program(planned(case), "triton")
     found = compiled(made.text, made.signature, made.architecture, made.recipes[0].threads // 32)
@@ -113,6 +118,90 @@ def test_one_text_serves_all_extents_of_a_class() -> None:
         assert one.recipes[0].arguments != other.recipes[0].arguments
 
 
+def test_scales_multiply_accumulators() -> None:
+    made = program(ls.synthesize(ls.Gemm(4096, 4096, 4096, "e4m3", scaled=True), "h200", backend="triton"), "triton")
+    assert [one.name for one in made.operands] == ["a", "b", "scale_a", "scale_b", "c"]
+    assert len(image_of(made).recipes[0].arguments) == len(made.recipes[0].arguments) + 2  # scratch memory, of none
+
+
+def test_operands_are_laid_out_in_front() -> None:
+    """By kernels in Triton too, so that nothing else compiles them; the pitch is of whole granules."""
+    made = program(planned(Case("sm_90a", (300, 1000, 4090), "fp16")), "triton")
+    assert {one.operand for one in made.before} == {"a", "b"}
+    for one in made.before:
+        assert max(plain(one.program.operands[1].tensor.strides)) * 2 % 16 == 0
+        assert one.program.architecture == "sm_90a" and "import triton" in one.program.text
+    assert made.recipes[0].dependent and "await_grid()" in made.text
+
+
+# Kernels that have no row here, and the words of the operation that lacks one.
+LACKING = {
+    "cluster 2x1": "Release to several CTAs",
+    "cluster 1x2": "Release to several CTAs",
+    "ping-pong": "Sync of consumers in turn",
+    "split": "Sync of a cluster",
+    "realigned in tiles": "IfLate",
+    "realigned in registers": "FindRows",
+}
+
+
+def printable(kernel: ProductKernel) -> bool:
+    """Whether Gluon of Triton 3.6 can say a kernel, told by its numbers."""
+    plain = kernel.cluster == (1, 1) and kernel.split == 1 and not kernel.ping_pong and kernel.realign == "none"
+    squares = all(bin(extent).count("1") == 1 for extent in kernel.tile)
+    alone = kernel.store != "sums" or kernel.warpgroups == 1
+    return plain and squares and alone and kernel.blocks == 1
+
+
+GEMMS = (
+    ls.Gemm(4096, 4096, 4096, "bf16"),
+    ls.Gemm(512, 512, 8192, "bf16"),
+    ls.Gemm(300, 1000, 4090, "e4m3"),
+    ls.Gemm(777, 4096, 4095, "fp16"),
+    ls.Gemm(1, 8, 16, "bf16"),
+)
+
+
+@pytest.mark.parametrize("gemm", GEMMS, ids=str)
+def test_the_cheapest_kernel_that_triton_prints_is_taken(gemm: ls.Gemm, tmp_path: Path) -> None:
+    plan = ls.synthesize(gemm, "h200", backend="triton")
+    assert plan.kernel == next(kernel for _, kernel in each_kernel(gemm, plan.target) if printable(kernel))
+    assert plan.cost.nanoseconds >= ls.synthesize(gemm, "h200").cost.nanoseconds
+    plan.save(tmp_path / "plan.json")
+    assert GemmPlan.load(tmp_path / "plan.json").emit("triton") == plan.emit("triton")
+
+
+@pytest.mark.parametrize("gemm", GEMMS, ids=str)
+def test_an_operation_that_has_no_row_is_named(gemm: ls.Gemm) -> None:
+    plan = ls.synthesize(gemm, "h200")
+    seen: set[str] = set()
+    for _, kernel in each_kernel(gemm, plan.target):
+        name = name_of(kernel)
+        if printable(kernel) or (name in seen and kernel.tile[1] != 192):
+            continue
+        seen.add(name)
+        with pytest.raises(ls.LegalSatError, match=r"has no row for .*, and cute has one; ask synthesize for") as found:
+            replace(plan, kernel=kernel).emit("triton")
+        words = [said for part, said in LACKING.items() if part in name]
+        words += [f"Registers of {kernel.blocks} CTAs on an SM"] * (kernel.blocks > 1)
+        assert not words or any(f"row for {said} " in str(found.value) for said in words), (name, str(found.value))
+    assert seen
+
+
+def test_what_backends_do_not_print_is_said() -> None:
+    with pytest.raises(ls.LegalSatError, match="not on b200"):
+        ls.synthesize(ls.Gemm(200, 24, 200, "bf16"), "b200", backend="triton")
+    with pytest.raises(ls.LegalSatError, match="cute prints products on wgmma"):
+        ls.synthesize(ls.Gemm(64, 64, 64, "i8"), "h200", backend="cute")
+    with pytest.raises(ls.LegalSatError, match="backend is 'gluon'; give one of"):
+        ls.synthesize(ls.Gemm(64, 64, 64, "bf16"), "h200", backend="gluon")  # type: ignore[call-overload]
+    with pytest.raises(ls.LegalSatError, match="backend chooses among kernels of a product"):
+        ls.synthesize(ls.Tensor((64, 64), "bf16"), "h200", backend="triton")  # type: ignore[call-overload]
+
+
+# Products that are planned operand by operand.
+
+
 @pytest.mark.parametrize("case", TABLE, ids=str)
 def test_shared_memory_holds_ring_and_result(case: Case) -> None:
     """The ring is the plan's, or as much of it as fits beside C's boxes."""
@@ -125,16 +214,16 @@ def test_shared_memory_holds_ring_and_result(case: Case) -> None:
     assert kernel.programs <= -(-plan.operator.m // plan.block.tile[0]) * -(-plan.operator.n // plan.block.tile[1])
 
 
-def test_plans_that_triton_cannot_print_are_refused() -> None:
+def test_plans_of_blocks_that_triton_cannot_print_are_refused() -> None:
     plan = planned(LARGE).block
     tm = plan.a.tensor_maps[0]
     other = replace(plan.a, tensor_maps=(replace(tm, box=(64, 64)), *plan.a.tensor_maps[1:]))
     with pytest.raises(ls.LegalSatError, match="boxes of 64 x 64, triton in boxes of 64 x 128"):
-        program_of(replace(plan, a=other))
+        block_program(replace(plan, a=other), "")
     with pytest.raises(ls.LegalSatError, match="powers of two"):
-        program_of(replace(plan, tile=(192, 256, 64)))
+        block_program(replace(plan, tile=(192, 256, 64)), "")
     with pytest.raises(ls.LegalSatError, match="not on sm_100a"):
-        program(planned(Case("sm_100a", (200, 24, 200), "bf16")), "triton")
+        program(ls.synthesize(ls.Gemm(200, 24, 200, "bf16"), "sm_100a"), "triton")
 
 
 def test_boxes_are_cut_as_triton_cuts_them() -> None:

@@ -9,10 +9,10 @@ from legalsat.backends.host.maps import map_lines
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.product_maps import (
     Placed,
-    by_rows,
     extents,
     grid_of,
     laid,
+    laid_out,
     result_lies,
     result_map,
     sides,
@@ -34,7 +34,7 @@ from legalsat.runtime.program import (
     needed,
 )
 from legalsat.targets import GRANULE_BYTES, Target
-from legalsat.tensor import Tensor, plain
+from legalsat.tensor import Tensor
 
 __all__ = ["emit_product", "image_of", "program_for", "program_of", "tools_of"]
 
@@ -130,16 +130,12 @@ def _said(argument: Argument) -> list[str]:
 
 def _relayout(tensor: Tensor, first: str, target: Target) -> Program:
     """Return the program that lays a matrix out with lines in a pitch of whole granules."""
-    matrix, size = laid(tensor, first), tensor.dtype.bits // 8
-    text, recipe = matrix_relayout(tensor, first, "source", "target", matrix.pitch)
-    keeps_rows = by_rows(tensor) == (first == "pad")
-    step = matrix.pitch // size
-    result = Tensor(plain(tensor.shape), tensor.dtype, (step, 1) if keeps_rows else (1, step))
+    text, recipe = matrix_relayout(tensor, first, "source", "target", laid(tensor, first).pitch)
     return Program(
         subject=f"{first} of {tensor}",
         architecture=target.architecture,
         text=text,
-        operands=(Operand("source", needed(tensor, GRANULE_BYTES)), Operand("target", result)),
+        operands=(Operand("source", needed(tensor, GRANULE_BYTES)), Operand("target", laid_out(tensor, first))),
         recipes=(recipe,),
         builder=__name__,
     )

@@ -1,297 +1,229 @@
-"""`ProductKernel`: the numbers that a Gluon kernel of a product is printed from, and how a plan gives them.
+"""The text of a product's kernel: the plan's constants, functions that its operations name, its program, row by row.
 
-A block is persistent: its ring goes on filling while sums become C, so C cannot lie on the ring as it may in a block
-that ends with its tile. C goes out in slices of whole boxes instead, in what the ring leaves of shared memory.
+Extents are arguments: one text serves all products of a class, so that it is compiled once.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-
+from legalsat.backends.triton.product_rows import functions, lacking_in, refused
+from legalsat.backends.triton.product_run import run_functions
+from legalsat.backends.triton.text import RENAMED
+from legalsat.backends.triton.types import TYPES
 from legalsat.errors import LegalSatError
-from legalsat.extract.cost.product_cost import rates
-from legalsat.options import Major
-from legalsat.plans.block_plan import BlockPlan
-from legalsat.plans.plan import Plan
-from legalsat.targets import GRANULE_BYTES, Target
-from legalsat.tensor import Tensor, plain
-from legalsat.units.matrix_descriptor import MatrixOperand
-from legalsat.units.mma import Epilogue, Mma
-from legalsat.units.tensor_map import TensorMap
+from legalsat.extract.kernels.kernel_program import parts_across
+from legalsat.extract.kernels.product_maps import STORE_ROWS, box_columns, result_lies
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
 
-# Element types as Triton names them: in signatures, and in `gl`.
-TYPES = {
-    "bf16": ("bf16", "bfloat16"),
-    "fp16": ("fp16", "float16"),
-    "fp32": ("fp32", "float32"),
-    "e4m3": ("fp8e4nv", "float8e4nv"),
-    "e5m2": ("fp8e5", "float8e5"),
-    "i8": ("i8", "int8"),
-    "i32": ("i32", "int32"),
+KERNEL = "product"
+LANES = 32
+K_BYTES = 32  # of one instruction along K
+
+IMPORTS = """\
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
+from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma, warpgroup_mma_init, warpgroup_mma_wait
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+# Names that Triton 3.9 changed: the new one where it exists, else the old one.
+"""
+
+TILE_AT = '''\
+@gluon.jit
+def tile_at(number, tiles_m, tiles_n, group):
+    """First row and column of a tile; `group` tiles along m come one after the other, to be found in L2."""
+    strip = group * tiles_n
+    first = number // strip * group
+    height = gl.minimum(tiles_m - first, group)
+    return (first + number % strip % height) * TILE_M, number % strip // height * TILE_N
+'''
+
+AWAIT_GRID = '''\
+@gluon.jit
+def await_grid():
+    """Wait until what kernels in front have written is there."""
+    gl.inline_asm_elementwise("griddepcontrol.wait; // $0", "=r", [], dtype=gl.int32, is_pure=False, pack=1)
+'''
+
+ACROSS = '''\
+@gluon.jit
+def across(words):
+    """Left and right half of the columns, as each thread holds them."""
+    return words.reshape([words.shape[0], 2, words.shape[1] // 2]).permute((0, 2, 1)).split()
+'''
+
+DOWN = '''\
+@gluon.jit
+def down(words):
+    """Upper and lower half of the rows, as each thread holds them."""
+    return words.reshape([2, words.shape[0] // 2, words.shape[1]]).permute((1, 2, 0)).split()
+'''
+
+EIGHTS = '''\
+@gluon.jit
+def eights(words):
+    """The first and the second 8 of each 16 rows, which are a warp's, as each thread holds them."""
+    first, second = words.reshape([4, 2, 8, words.shape[1]]).permute((0, 2, 3, 1)).split()
+    return first.reshape([32, words.shape[1]]), second.reshape([32, words.shape[1]])
+'''
+
+STORE_BOXES_TEXT = '''\
+@gluon.jit
+def store_boxes(c, buffer, row, column):
+    """Store a part of C by the copy engine: a box for the rows of each warp, which Triton makes a group of its own."""
+    for warp in gl.static_range({warps}):
+        tma_store(c, [row + {rows} * warp, column], buffer.slice({rows} * warp, {rows}))
+'''
+
+STORE_ROWS_TEXT = '''\
+@gluon.jit
+def store_rows(c, buffer, first, column, m, n, pitch):
+    """Store 8 rows of each warp, and nothing outside C."""
+    words = buffer.load(C_THREADS)
+    number = gl.arange(0, words.shape[0], gl.SliceLayout(1, C_THREADS))
+    rows = first + number // 8 * 16 + number % 8
+    columns = column + gl.arange(0, words.shape[1], gl.SliceLayout(0, C_THREADS))
+    place = c + (rows.to(gl.int64) * pitch)[:, None] + columns[None, :]
+    gl.store(place, words, mask=(rows < m)[:, None] & (columns < n)[None, :])
+'''
+
+STORE_TILE_TEXT = '''\
+@gluon.jit
+def store_tile(c, buffer, row, column, m, n, pitch):
+    """Store a tile of accumulators, and nothing outside C."""
+    words = buffer.load(C_THREADS).to(RESULT)
+    rows = row + gl.arange(0, words.shape[0], gl.SliceLayout(1, C_THREADS))
+    columns = column + gl.arange(0, words.shape[1], gl.SliceLayout(0, C_THREADS))
+    place = c + {place}
+    gl.store(place, words, mask=(rows < m)[:, None] & (columns < n)[None, :])
+'''
+PLACES = {
+    False: "(rows.to(gl.int64) * pitch)[:, None] + columns[None, :]",
+    True: "rows[:, None] + (columns.to(gl.int64) * pitch)[None, :]",
 }
-SWIZZLE_BYTES = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
-MOST_BOX = 256  # elements of a box along a dimension
-RESERVED_BYTES = 2048  # barriers, what Triton hands to the loading warp, and what the driver takes of each block
-LANES, WARPGROUP = 32, 4
-LEAST_STAGES = 2
-MOST_COLUMNS = {"i32": 128}  # of an instruction; of integers Triton 3.6 and 3.9 know no 256, and a tile's is halved
 
 
-@dataclass(frozen=True, slots=True)
-class ProductOperand:
-    """How A or B comes in.
-
-    Attributes:
-        type: element type by our name. size: bytes of an element.
-        major: "K" or "MN", the axis whose elements lie side by side.
-        block: elements of a tile as Triton's descriptor has them, slowest first.
-        swizzle: bytes of the swizzle's span, 0 for none.
-        map: the plan's tensor map.
-    """
-
-    type: str
-    size: int
-    major: Major
-    block: tuple[int, int]
-    swizzle: int
-    map: TensorMap
-
-
-@dataclass(frozen=True, slots=True)
-class ProductResult:
-    """How C goes out.
-
-    Attributes:
-        type: element type by our name. size: bytes of an element.
-        slice: columns that leave registers at once. buffers: of a slice, in shared memory.
-        swizzle: bytes of the swizzle's span, 0 for none.
-        map: the plan's tensor map; None where threads store.
-        fast: the axis along which threads store neighbours, 0 for rows of C and 1 for columns.
-        pitch: elements between neighbours along the other axis. vector: elements that a thread stores at once.
-    """
-
-    type: str
-    size: int
-    slice: int
-    buffers: int
-    swizzle: int
-    map: TensorMap | None
-    fast: int
-    pitch: int
-    vector: int
-
-
-@dataclass(frozen=True, slots=True)
-class ProductKernel:
-    """A kernel: C = A B^T in tiles, one warp loads, warpgroups multiply.
-
-    Attributes:
-        tile: elements along m, n and k, powers of two. instruction: columns of C of one instruction.
-        sums: type of the sums by our name. stages: of the ring. warpgroups: that multiply. loaders: registers a
-            thread of the loading warp. blocks: that fit on a processor.
-        a, b, c: the operands.
-        programs: blocks of the grid. group: tiles along m that are neighbours in time.
-    """
-
-    tile: tuple[int, int, int]
-    instruction: int
-    sums: str
-    stages: int
-    warpgroups: int
-    loaders: int
-    blocks: int
-    a: ProductOperand
-    b: ProductOperand
-    c: ProductResult
-    programs: int
-    group: int
-
-    @property
-    def warps(self) -> int:
-        """Warps that multiply, which Triton calls the warps of the kernel."""
-        return WARPGROUP * self.warpgroups
-
-    @property
-    def stage_bytes(self) -> int:
-        """Bytes that a stage's barrier counts."""
-        return sum(math.prod(one.block) * one.size for one in (self.a, self.b))
-
-
-def product_kernel_of(plan: BlockPlan) -> ProductKernel:
-    """Return the numbers of a plan's kernel.
+def require_rows(gemm: Gemm, kernel: ProductKernel) -> None:
+    """Raise unless every operation of a kernel's program has a row here.
 
     Raises:
-        LegalSatError: the plan is for no wgmma, operands travel by other means than boxes of one tensor map, Triton
-            would choose other boxes, or has no such tile or type; the message says which.
+        LegalSatError: one has none; the message names it, and what has one.
     """
-    mma, epilogue = plan.mma, plan.epilogue
-    if mma is None or mma.unit != "wgmma" or mma.a is None or mma.b is None:
-        raise LegalSatError(
-            f"triton prints products by wgmma with both operands in shared memory, not on {plan.target}"
+    if lacking := lacking_in(gemm, kernel):
+        raise LegalSatError(refused(kernel, lacking))
+
+
+def emit(gemm: Gemm, kernel: ProductKernel) -> str:
+    """Return the source text of a module that needs only triton, and torch inside `run`.
+
+    Args:
+        gemm: the product, of which the types and how C lies matter here.
+        kernel: how it is computed.
+
+    Raises:
+        LegalSatError: an operation of the kernel's program has no row here.
+    """
+    require_rows(gemm, kernel)
+    parts = [TILE_AT, AWAIT_GRID, *_result_functions(gemm, kernel), functions(gemm, kernel)]
+    text = "\n\n".join(parts)
+    renamed = "".join(line for name, line in RENAMED.items() if f"{name}(" in text)
+    head = f"{_docstring(gemm, kernel)}\n\nfrom __future__ import annotations\n\n{IMPORTS}{renamed}"
+    return f"{head}\n{_constants(gemm, kernel)}\n\n{text}\n\n{run_functions(gemm, kernel)}"
+
+
+def _docstring(gemm: Gemm, kernel: ProductKernel) -> str:
+    (a, b), out = kernel.majors, gemm.out_dtype
+    ways = {"tma": "boxes", "rows": "rows, by threads", "sums": "a tile in shared memory, by threads"}
+    before = [
+        f"{name} is a copy: {'padded' if first == 'pad' else 'transposed'} to rows of whole 16 bytes."
+        for name, first in zip(kernel.operands, kernel.relayouts, strict=True)
+        if first != "none"
+    ]
+    what = "C = A B^T" if not kernel.swapped else "C^T = B A^T"
+    return "\n".join(
+        (
+            f'"""{what}: {gemm.dtype} to {out}, first operand {a}-major, second {b}-major, of any extents.',
+            "",
+            f"{kernel}.",
+            f"C leaves by {ways[kernel.store]}.",
+            *before,
+            '"""',
         )
-    if epilogue is None:
-        raise LegalSatError(f"triton stores no C of {plan.operator.out_dtype}; name a type of 8, 16 or 32 bits")
-    if plan.operator.scaled:
-        raise LegalSatError("triton does not multiply sums by scales; ask for cute")
-    m, n, k = plan.tile
-    if any(extent & (extent - 1) for extent in plan.tile):
-        raise LegalSatError(f"plan has tiles of {m} x {n} x {k}, and triton's are powers of two; ask for another tile")
-    if plan.launch.programs:
-        raise LegalSatError("plan has a grid of its own, and triton's takes as many blocks as fit; ask for programs 0")
-    a, b = _operand("A", plan.a, mma.a, (m, k)), _operand("B", plan.b, mma.b, (n, k))
-    sums = mma.types[2]
-    _require_types(plan, sums)
-    stages, c = _result(plan, epilogue, stage=(math.prod(a.block) + math.prod(b.block)) * a.size)
-    tiles = -(-plan.operator.m // m) * -(-plan.operator.n // n)
-    resident = rates(plan.operator, plan.target).processors * plan.blocks
-    return ProductKernel(
-        tile=plan.tile,
-        instruction=min(mma.shape[1], MOST_COLUMNS.get(sums, mma.shape[1])),
-        sums=sums,
-        stages=stages,
-        warpgroups=_warpgroups(mma, m),
-        loaders=plan.registers[-1] if plan.registers else 24,
-        blocks=plan.blocks,
-        a=a,
-        b=b,
-        c=c,
-        programs=min(tiles, resident),
-        group=_group(resident, (m, n)),
     )
 
 
-def _warpgroups(mma: Mma, rows: int) -> int:
-    if rows % (mma.warpgroups * mma.shape[0]):
-        raise LegalSatError(
-            f"plan gives {rows} rows to {mma.warpgroups} warpgroups, and triton to each multiples of {mma.shape[0]}"
-        )
-    return mma.warpgroups
+def operand_block(kernel: ProductKernel, which: int) -> list[int]:
+    """Return a tile of the kernel's A (0) or B (1) as Triton's descriptor has it, slowest first."""
+    tile = [kernel.tile[which], kernel.tile[2]]
+    return tile if kernel.majors[which] == "K" else tile[::-1]
 
 
-def _group(resident: int, tile: tuple[int, int]) -> int:
-    """Return how many tiles along m are neighbours in time, so that a wave of tiles reads as little as may be.
-
-    A wave of `resident` tiles of m x n, g of them along m, reads g m + resident / g n rows: least at the root.
-    """
-    return 1 << max(0, round(math.log2(resident * tile[1] / tile[0]) / 2))
+def result_block(gemm: Gemm, kernel: ProductKernel) -> list[int]:
+    """Return a box of C as Triton's descriptor has it, slowest first."""
+    return [STORE_ROWS, box_columns(kernel, gemm.out_dtype.bytes)]
 
 
-def _require_types(plan: BlockPlan, sums: str) -> None:
-    operand, out = plan.operator.dtype.name, plan.operator.out_dtype.name
-    wanted = {"fp32": ("bf16", "fp16", "fp32", "e4m3", "e5m2"), "i32": ("i32", "i8")}.get(sums, ())
-    if operand not in TYPES or out not in wanted:
-        raise LegalSatError(f"operands are {operand} and sums of {sums} become {out}, which triton does not print")
+def shared_layout(swizzle: int, size: int) -> str:
+    """Return the layout of a box in shared memory: its swizzle's span and an element, in bytes."""
+    return f"gl.NVMMASharedLayout(swizzle_byte_width={swizzle}, element_bitwidth={8 * size}, rank=2)"
 
 
-def triton_box(block: tuple[int, int], swizzle: int, size: int) -> tuple[int, int]:
-    """Return the box that Triton takes for a block, slowest dimension first.
-
-    A row of a box fills the swizzle's span, and no extent is above 256 (Triton 3.6 and 3.9; their compiled
-    descriptors are compared with the plan's again when an image is made).
-
-    Args:
-        block: elements, slowest first.
-        swizzle: bytes of its span, 0 for none.
-        size: bytes of an element.
-    """
-    width = min(block[1], swizzle // size) if swizzle else block[1]
-    return min(block[0], MOST_BOX), min(width, MOST_BOX)
-
-
-def _operand(name: str, plan: Plan, read: MatrixOperand, tile: tuple[int, int]) -> ProductOperand:
-    element = plan.source.dtype
-    if plan.access.by != "tma":
-        raise LegalSatError(
-            f"{name} travels by {plan.access.by}, and triton prints operands that travel by tma; give {name} rows "
-            "whose pitch is a multiple of 16 bytes, as padded tensors have"
-        )
-    if element.name not in TYPES:
-        raise LegalSatError(f"{name} has elements of {element}; triton multiplies {', '.join(TYPES)}")
-    tm, block = plan.tensor_maps[0], tile if read.major == "K" else (tile[1], tile[0])
-    _require_axes(name, plan.source, tm, fast=1 if read.major == "K" else 0)
-    if str(tm.swizzle) not in SWIZZLE_BYTES or read.descriptor.swizzle != tm.swizzle:
-        raise LegalSatError(f"{name} has swizzle {tm.swizzle}, and triton has {', '.join(SWIZZLE_BYTES)}")
-    swizzle = SWIZZLE_BYTES[str(tm.swizzle)]
-    _require_box(name, block, swizzle, tm, element.bytes)
-    return ProductOperand(element.name, element.bytes, read.major, block, swizzle, tm)
+def _constants(gemm: Gemm, kernel: ProductKernel) -> str:
+    (m, n, k), size = kernel.tile, gemm.dtype.bytes
+    rows = m // kernel.warpgroups
+    numbers = {"TILE_M": m, "TILE_N": n, "TILE_K": k, "STAGES": kernel.stages, "ROWS": rows}
+    text = "".join(f"{name} = gl.constexpr({value})\n" for name, value in numbers.items())
+    text += f"RESULT = gl.constexpr(gl.{TYPES[gemm.out_dtype.name][1]})\n"
+    text += f"WARPS, CTAS, GROUP = {WARPS}, {kernel.blocks}, {kernel.group}\n\n"
+    text += "# Tiles in shared memory, slowest dimension first.\n"
+    for which, name in enumerate("AB"):
+        text += f"{name}_BLOCK, {name}_LAYOUT = {operand_block(kernel, which)}, {shared_layout(128, size)}\n"
+    text += _result_constants(gemm, kernel)
+    shape = f"[16, {n}, {K_BYTES // size}]"
+    text += "# Which elements of the accumulator each thread of a consumer keeps.\n"
+    return text + f"ACCUMULATORS = gl.constexpr(gl.NVMMADistributedLayout([3, 0], [{WARPS}, 1], {shape}))\n"
 
 
-def _require_box(name: str, block: tuple[int, int], swizzle: int, tm: TensorMap, size: int) -> None:
-    box = triton_box(block, swizzle, size)
-    if tuple(reversed(tm.box)) != box:
-        raise LegalSatError(
-            f"the plan loads {name} in boxes of {tm.box[0]} x {tm.box[1]}, triton in boxes of {box[1]} x {box[0]}; "
-            "ask for another tile, or print the plan with ptx"
-        )
+def _result_constants(gemm: Gemm, kernel: ProductKernel) -> str:
+    size, columns = gemm.out_dtype.bytes, kernel.tile[1]
+    if kernel.store == "tma":
+        rows, wide = result_block(gemm, kernel)
+        layout = shared_layout(wide * size, size)
+        return f"C_BLOCK, C_LAYOUT = {[rows, wide]}, {layout}\n"
+    along_rows = kernel.store == "sums" and result_lies(gemm, kernel)[0]
+    order, fast = ([0, 1], kernel.tile[0]) if along_rows else ([1, 0], columns)
+    held = 4 if kernel.store == "sums" else size
+    vector = 16 // held
+    swizzle = f"gl.SwizzledSharedLayout({vector}, 1, {min(8, max(1, fast // vector))}, {order})"
+    along = min(LANES, fast)
+    each, lanes, warps = [1, 1], [LANES // along, along], [WARPS, 1]
+    if along_rows:
+        lanes, warps = lanes[::-1], warps[::-1]
+    elif kernel.store == "rows":  # a warp's own
+        each = [8 * along // LANES, 1]
+    threads = f"gl.BlockedLayout({each}, {lanes}, {warps}, {order})"
+    return (
+        f"C_LAYOUT = gl.constexpr({swizzle})\nC_THREADS = gl.constexpr({threads})  # which words each thread stores\n"
+    )
 
 
-def _require_axes(name: str, tensor: Tensor, tm: TensorMap, fast: int) -> None:
-    """Raise unless a map sees a matrix as it is, with the axis `fast` as its first dimension."""
-    shape, strides, size = plain(tensor.shape), plain(tensor.strides), tensor.dtype.bytes
-    slow = 1 - fast
-    apart = shape[slow] == 1 or tm.global_stride == (strides[slow] * size,)
-    if tm.global_dim != (shape[fast], shape[slow]) or not apart or (shape[fast] > 1 and strides[fast] != 1):
-        raise LegalSatError(f"the tensor map of {name} sees other axes than its rows and columns; give a plain matrix")
-
-
-def _result(plan: BlockPlan, epilogue: Epilogue, stage: int) -> tuple[int, ProductResult]:
-    """Return the stages that fit beside C, and how C goes out."""
-    tensor = plan.operator.c
-    size, (rows, columns) = tensor.dtype.bytes, plan.tile[:2]
-    room = _room(plan.target, plan.blocks)
-    if epilogue.store != "tma":
-        fast, pitch, vector = _vectors(tensor)
-        for stages in range(plan.stages, LEAST_STAGES - 1, -1):
-            # Triton turns a slice from sums' order into rows through as many bytes of shared memory.
-            for width in _halved(columns, least=GRANULE_BYTES // size):
-                if stages * stage + rows * width * size <= room:
-                    return stages, ProductResult(tensor.dtype.name, size, width, 1, 0, None, fast, pitch, vector)
-        raise _no_room(plan)
-    tm = plan.c.tensor_maps[-1]
-    _require_axes("C", tensor, tm, fast=1)
-    if str(tm.swizzle) not in SWIZZLE_BYTES:
-        raise LegalSatError(f"C's tile has swizzle {tm.swizzle}, and triton has {', '.join(SWIZZLE_BYTES)}")
-    swizzle, box = SWIZZLE_BYTES[str(tm.swizzle)], tuple(reversed(tm.box))
-    widths = [w for w in _halved(columns, least=tm.box[0]) if triton_box((rows, w), swizzle, size) == box]
-    if not widths:
-        _require_box("C", (rows, columns), swizzle, tm, size)
-    for stages in range(plan.stages, LEAST_STAGES - 1, -1):
-        # A slice in two buffers is written while the one before it is stored; a whole tile has until the next tile.
-        ways = [(width, 1 if width == columns else 2) for width in widths] + [(width, 1) for width in widths]
-        for width, buffers in ways:
-            if stages * stage + buffers * rows * width * size <= room:
-                pitch = plain(tensor.strides)[0]
-                return stages, ProductResult(tensor.dtype.name, size, width, buffers, swizzle, tm, 1, pitch, 1)
-    raise _no_room(plan)
-
-
-def _no_room(plan: BlockPlan) -> LegalSatError:
-    m, n, k = plan.tile
-    return LegalSatError(f"shared memory has no room for C beside a ring of tiles of {m} x {n} x {k}; ask for less")
-
-
-def _room(target: Target, blocks: int) -> int:
-    """Return the bytes of shared memory that a block has for its ring and C."""
-    return min(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks) - RESERVED_BYTES
-
-
-def _halved(columns: int, least: int) -> Iterator[int]:
-    while columns >= least:
-        yield columns
-        columns //= 2
-
-
-def _vectors(tensor: Tensor) -> tuple[int, int, int]:
-    """Return the axis with neighbours side by side, the other's pitch, and how many elements a thread may store.
-
-    Extent, pitch and address are all multiples of so many.
-    """
-    shape, strides, size = plain(tensor.shape), plain(tensor.strides), tensor.dtype.bytes
-    fast = 1 if strides[1] == 1 else 0
-    if strides[fast] != 1:
-        raise LegalSatError(f"C has strides {strides}, and triton stores neighbours along one axis; give one stride 1")
-    pitch = strides[1 - fast]
-    aligned = math.gcd(GRANULE_BYTES, tensor.align, tensor.offset) // size
-    return fast, pitch, max(1, math.gcd(aligned, shape[fast], pitch))
+def _result_functions(gemm: Gemm, kernel: ProductKernel) -> list[str]:
+    """Return the functions through which an accumulator becomes C."""
+    if kernel.store == "sums":
+        return [STORE_TILE_TEXT.replace("{place}", PLACES[result_lies(gemm, kernel)[0]])]
+    blocks, many = kernel.tile[0] // kernel.warpgroups // BLOCK_ROWS, parts_across(kernel, gemm.out_dtype.bytes)
+    lines, names = [], ["words"]
+    by_rows = kernel.store == "rows"
+    for function, count in (("down", blocks), ("eights" if by_rows else "across", many)):
+        begin, target = len(names), len(names) * count
+        while len(names) < target:
+            halves = [f"{name}{i}" for name in names for i in range(2)]
+            lines += [f"{halves[2 * i]}, {halves[2 * i + 1]} = {function}({name})" for i, name in enumerate(names)]
+            names = halves
+        assert len(names) == begin * count
+    text = "\n".join(f"    {line}" for line in (*lines, f"return {', '.join(names)}{',' * (len(names) == 1)}"))
+    split = f'@gluon.jit\ndef parts_of(words):\n    """A consumer\'s rows of C as the parts that leave."""\n{text}\n'
+    used = [one for name, one in (("down", DOWN), ("across", ACROSS), ("eights", EIGHTS)) if f" {name}(" in split]
+    boxes = STORE_BOXES_TEXT.replace("{warps}", str(WARPS)).replace("{rows}", str(STORE_ROWS))
+    return [*used, split, STORE_ROWS_TEXT if by_rows else boxes]

@@ -12,80 +12,134 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from legalsat.backends.relayouts import with_relayouts
+from legalsat.backends.relayouts import movement_of
+from legalsat.backends.triton.block_program import block_program, described
+from legalsat.backends.triton.block_text import emit_block
 from legalsat.backends.triton.compile import load_module
-from legalsat.backends.triton.product import LANES, TYPES, ProductKernel, product_kernel_of
-from legalsat.backends.triton.product_text import KERNEL, emit
+from legalsat.backends.triton.product import KERNEL, LANES, emit, operand_block, result_block
 from legalsat.backends.triton.program import launched, tools_of
+from legalsat.backends.triton.types import TYPES
 from legalsat.errors import LegalSatError
+from legalsat.extract.kernels.product_maps import (
+    extents,
+    grid_of,
+    laid_out,
+    result_lies,
+    result_map,
+    sides,
+    source_maps,
+)
 from legalsat.extras import extra
-from legalsat.plans.block_plan import BlockPlan
+from legalsat.operators import Copy
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.product_kernel import WARPS, ProductKernel
 from legalsat.runtime.program import (
     AddressArgument,
     Argument,
     Image,
-    MapArgument,
     NumberArgument,
     Operand,
     Program,
     Recipe,
+    Relayout,
     needed,
 )
-from legalsat.targets import GRANULE_BYTES
-from legalsat.units.tensor_map import TensorMap
+from legalsat.targets import GRANULE_BYTES, Target
+from legalsat.tensor import Tensor
 
-__all__ = ["image_of", "program_of", "tools_of"]
+__all__ = ["emit_product", "image_of", "program_for", "program_of", "tools_of"]
 
+SCALES = ("scale_a", "scale_b")
+SCALE = Tensor((), "fp32", align=4)
 _CLASSES = 64  # compiled and kept; a few hundred kilobytes each
 
 
-def program_of(plan: BlockPlan) -> Program:
+def emit_product(plan: GemmPlan) -> str:
+    """Return a standalone Triton module whose `run(a, b, c=None)` multiplies torch tensors of the plan's class.
+
+    The class: element types, majors of A and B, how C lies. Extents are the kernel's arguments. Where the plan lays an
+    operand out anew first, `run` takes the copy.
+
+    Raises:
+        LegalSatError: an operation of the plan's program has no row here.
+    """
+    if plan.kernel is None:
+        return emit_block(plan.block)
+    return emit(plan.operator, plan.kernel)
+
+
+def program_of(plan: GemmPlan) -> Program:
     """Return the program of a plan, relayouts of its operands in front.
 
     Raises:
-        LegalSatError: triton does not print this plan.
+        LegalSatError: an operation of the plan's program has no row here.
     """
-    kernel, gemm = product_kernel_of(plan), plan.operator
-    c = kernel.c
-    arguments = [*_described("a", kernel.a.map, kernel.a.size), *_described("b", kernel.b.map, kernel.b.size)]
-    arguments += _described("c", c.map, c.size) if c.map else [AddressArgument("c")]
-    arguments += [NumberArgument(extent, "i32") for extent in (gemm.m, gemm.n, gemm.k)]
-    if c.map is None:
-        arguments.append(NumberArgument(c.pitch // c.vector, "i64"))
-    made = Program(
+    if plan.kernel is None:
+        return block_program(plan.block, __name__)
+    return program_for(plan.operator, plan.kernel, plan.target)
+
+
+def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
+    """Return the program of a product computed by a kernel, relayouts of its operands in front.
+
+    Raises:
+        LegalSatError: an operation of the kernel's program has no row here.
+    """
+    text, by_boxes = emit(gemm, kernel), kernel.store == "tma"
+    names = kernel.operands[0].lower(), kernel.operands[1].lower()
+    before = tuple(
+        Relayout(name, movement_of(Copy(tensor, laid_out(tensor, first)), target), name == "b" and gemm.constant_b)
+        for name, tensor, first in zip(names, sides(gemm, kernel), kernel.relayouts, strict=True)
+        if first != "none"
+    )
+    (m, n), size = extents(gemm, kernel), gemm.dtype.bytes
+    arguments: list[Argument] = []
+    for name, (placed,) in zip(names, source_maps(gemm, kernel), strict=True):
+        arguments += described(name, placed.map, size)
+    if by_boxes:
+        (placed,) = result_map(gemm, kernel)
+        arguments += described("c", placed.map, gemm.out_dtype.bytes)
+    else:
+        arguments.append(AddressArgument("c"))
+    numbers = (m, n, gemm.k, *kernel.clusters(m, n), kernel.group)
+    arguments += [NumberArgument(number, "i32") for number in numbers]
+    arguments += [] if by_boxes else [NumberArgument(result_lies(gemm, kernel)[1], "i64")]
+    arguments += [AddressArgument(name) for name in SCALES * gemm.scaled]
+    return Program(
         subject=str(gemm),
-        architecture=plan.target.architecture,
-        text=emit(kernel),
+        architecture=target.architecture,
+        text=text,
         operands=(
-            Operand("a", needed(plan.a.source, GRANULE_BYTES)),
-            Operand("b", needed(plan.b.source, GRANULE_BYTES)),
-            Operand("c", needed(gemm.c, GRANULE_BYTES if c.map else c.size * c.vector)),
+            Operand("a", needed(gemm.a, GRANULE_BYTES)),
+            Operand("b", needed(gemm.b, GRANULE_BYTES)),
+            *(Operand(name, SCALE) for name in SCALES * gemm.scaled),
+            Operand("c", needed(gemm.c, GRANULE_BYTES if by_boxes else gemm.c.dtype.bytes)),
         ),
         # Triton says at the end how many threads there are, and what shared memory they take.
-        recipes=(Recipe(KERNEL, (kernel.programs, 1, 1), LANES * kernel.warps, 0, tuple(arguments)),),
-        signature=_signature(kernel),
+        recipes=(
+            Recipe(
+                KERNEL,
+                (grid_of(gemm, kernel, target), 1, 1),
+                LANES * WARPS,
+                0,
+                tuple(arguments),
+                dependent=bool(before),
+            ),
+        ),
+        signature=_signature(gemm, kernel),
+        before=before,
         builder=__name__,
     )
-    return with_relayouts(made, plan)
 
 
-def _described(operand: str, tm: TensorMap, size: int) -> list[Argument]:
-    """Return what Triton passes of a tensor map: the map, its extents and its strides, slowest dimension first."""
-    extents = [NumberArgument(extent, "i32") for extent in reversed(tm.global_dim)]
-    strides = [*(stride // size for stride in reversed(tm.global_stride)), 1]
-    return [MapArgument(operand, tm), *extents, *(NumberArgument(stride, "i64") for stride in strides)]
-
-
-def _signature(kernel: ProductKernel) -> tuple[str, ...]:
+def _signature(gemm: Gemm, kernel: ProductKernel) -> tuple[str, ...]:
     """Return the types of the kernel's parameters; layouts are named as the module names them."""
-    kinds = [
-        f"tensordesc<{TYPES[one.type][0]}{list(one.block)},{side}_LAYOUT>"
-        for side, one in (("A", kernel.a), ("B", kernel.b))
-    ]
-    c, name = kernel.c, TYPES[kernel.c.type][0]
-    if c.map:
-        return (*kinds, f"tensordesc<{name}{[kernel.tile[0], c.slice]},C_LAYOUT>", "i32", "i32", "i32")
-    return (*kinds, f"*{name}:{c.size * c.vector}", "i32", "i32", "i32", "i64")
+    element, out = TYPES[gemm.dtype.name][0], TYPES[gemm.out_dtype.name][0]
+    kinds = [f"tensordesc<{element}{operand_block(kernel, which)},{'AB'[which]}_LAYOUT>" for which in range(2)]
+    by_boxes = kernel.store == "tma"
+    kinds.append(f"tensordesc<{out}{result_block(gemm, kernel)},C_LAYOUT>" if by_boxes else f"*{out}")
+    return (*kinds, *["i32"] * 6, *["i64"] * (not by_boxes), *["*fp32"] * (2 * gemm.scaled))
 
 
 class _Compiled(NamedTuple):

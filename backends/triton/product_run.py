@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from legalsat.backends.triton.product import ProductKernel, ProductOperand
+from legalsat.extract.kernels.product_maps import result_lies
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_kernel import ProductKernel
 
 TORCH = {
     "bf16": "bfloat16",
@@ -44,41 +46,49 @@ def _described(tensor, fast, block, layout):
 '''
 
 
-def run_functions(kernel: ProductKernel) -> str:
+def run_functions(gemm: Gemm, kernel: ProductKernel) -> str:
     """Return the text of `run` and what it calls."""
-    a, b, c = kernel.a, kernel.b, kernel.c
-    pitch_bytes = 16 if c.map else c.vector * c.size
-    store = "_described(c, 1, C_BLOCK, C_LAYOUT)" if c.map else "c"
-    more, pitch = "", ""
-    if c.map is None:
-        name = "n" if c.fast == 1 else "m"
-        slow = 1 - c.fast
-        more = f"    pitch = c.stride({slow}) // VECTOR.value if c.shape[{slow}] > 1 else {name} // VECTOR.value\n"
-        if c.vector > 1:
-            more = (
-                f"    if {name} % VECTOR.value:\n"
-                f'        raise ValueError(f"{name} is {{{name}}}; this kernel stores {{VECTOR.value}} elements at '
-                'once")\n' + more
-            )
-        pitch = ", pitch"
-    shape, turned = ("(m, n)", "") if c.fast == 1 else ("(n, m)", ".t()")
-    made = f"torch.empty({shape}, dtype=torch.{TORCH[c.type]}, device=a.device){turned}"
+    swapped, by_boxes = kernel.swapped, kernel.store == "tma"
+    fast = [1 if major == "K" else 0 for major in kernel.majors]
+    along_rows = result_lies(gemm, kernel)[0]  # of what the kernel computes, which may be C^T
+    c_fast = int(along_rows == swapped)
+    out, made = TORCH[gemm.out_dtype.name], ("(m, n)", "") if c_fast else ("(n, m)", ".t()")
+    scales = ", scale_a, scale_b" * gemm.scaled
+    names = ("b", "a") if swapped else ("a", "b")
+    sides = dict(zip(names, fast, strict=True))
+    described = [
+        f"_described({name}, {one}, {side}_BLOCK, {side}_LAYOUT)"
+        for name, one, side in zip(names, fast, "AB", strict=True)
+    ]
+    result = f"_described(c, {c_fast}, C_BLOCK, C_LAYOUT)" if by_boxes else "c"
+    pitch = f"    pitch = c.stride({1 - c_fast}) if c.shape[{1 - c_fast}] > 1 else c.shape[{c_fast}]\n" * (not by_boxes)
+    passed = ", pitch" * (not by_boxes)
+    programs = "tiles" if kernel.store == "sums" else "min(tiles, CTAS * gpu.multi_processor_count)"
+    checks = [f'_check("{name}", {name}, torch.{TORCH[gemm.dtype.name]}, {sides[name]}, 16)' for name in ("a", "b")]
+    checks.append(f'_check("c", c, torch.{out}, {c_fast}, {16 if by_boxes else gemm.out_dtype.bytes})')
+    least = kernel.least_k_tiles - 1
+    few = (
+        f"    if k <= {least} * TILE_K.value:\n"
+        f'        raise ValueError(f"k is {{k}}; this kernel takes more than {least} tiles of {{TILE_K.value}}")\n'
+    )
+    told = " Scales are tensors of one fp32 element." if scales else ""
+    m, n = ("n", "m") if swapped else ("m", "n")
     return f'''\
 {CHECK}
 
-def run(a, b, c=None):
+def run(a, b{scales}, c=None):
     """Return C = A B^T on the current stream: a of shape (m, k), b of shape (n, k), c of (m, n), new if not given.
 
-    C must not overlap A or B. A ValueError says what does not fit this kernel.
+    C must not overlap A or B.{told} A ValueError says what does not fit this kernel.
     """
     import torch
 
     (m, k), n = a.shape, b.shape[0]
     if c is None:
-        c = {made}
-    _check("a", a, torch.{TORCH[a.type]}, {_fast(a)}, 16)
-    _check("b", b, torch.{TORCH[b.type]}, {_fast(b)}, 16)
-    _check("c", c, torch.{TORCH[c.type]}, {c.fast}, {pitch_bytes})
+        c = torch.empty({made[0]}, dtype=torch.{out}, device=a.device){made[1]}
+    {checks[0]}
+    {checks[1]}
+    {checks[2]}
     if b.shape[1] != k or c.shape != (m, n):
         raise ValueError(f"a is {{tuple(a.shape)}}, b {{tuple(b.shape)}}, c {{tuple(c.shape)}}; give m k, n k and m n")
     if not a.device == b.device == c.device:
@@ -86,14 +96,13 @@ def run(a, b, c=None):
     gpu = torch.cuda.get_device_properties(a.device)
     if (gpu.major, gpu.minor) != (9, 0):
         raise ValueError(f"{{a.device}} is not of compute capability 9.0, the only one with wgmma")
-{more}    tiles = -(-m // TILE_M.value) * -(-n // TILE_N.value)
-    programs = min(tiles, BLOCKS * gpu.multi_processor_count)
-    left, right = _described(a, {_fast(a)}, A_BLOCK, A_LAYOUT), _described(b, {_fast(b)}, B_BLOCK, B_LAYOUT)
-    with torch.cuda.device(a.device):
-        product[(programs,)](left, right, {store}, m, n, k{pitch}, num_warps=WARPS)
+{few * (least > 0)}    tiles_m, tiles_n = -(-{m} // TILE_M.value), -(-{n} // TILE_N.value)
+    tiles = tiles_m * tiles_n
+    programs = {programs}
+    left = {described[0]}
+    right = {described[1]}
+    result = {result}
+{pitch}    with torch.cuda.device(a.device):
+        product[(programs,)](left, right, result, {m}, {n}, k, tiles_m, tiles_n, GROUP{passed}{scales}, num_warps=WARPS)
     return c
 '''
-
-
-def _fast(operand: ProductOperand) -> int:
-    return 1 if operand.major == "K" else 0

@@ -74,7 +74,7 @@ def products() -> list[tuple[Any, bool, bool]]:
 def prepare(folder: Path) -> None:
     """Write everything that a run needs."""
     import legalsat as ls  # noqa: PLC0415
-    from legalsat.backends.triton.product import product_kernel_of  # noqa: PLC0415
+    from legalsat.backends.triton.block import product_kernel_of  # noqa: PLC0415
     from legalsat.backends.triton.product_program import image_of, program_of  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -39,7 +39,7 @@ def conformance(
     kernel: ProductKernel,
     events: Mapping[int, Sequence[Event]],
     *,
-    along_rows: bool = False,
+    memory: KernelMemory,
     base: int = SHARED_BASE,
 ) -> list[str]:
     """Return in words where a printed kernel does something else than its program: of each warp the first place.
@@ -49,13 +49,13 @@ def conformance(
         values: of its symbols.
         kernel: that was printed.
         events: of each warp of the cluster, what a run of the text for these values has recorded.
-        along_rows: whether neighbours in C are neighbours in a column of the tile.
+        memory: where its text keeps what.
         base: where the kernel's shared memory begins, in the machine's.
 
     Raises:
         InvalidInput: a symbol has no value, or one that is no number of turns.
     """
-    text = _Text(KernelMemory(program, kernel, along_rows), base, kernel.threads // LANES)
+    text = _Text(memory, base, kernel.threads // LANES)
     found: list[str] = []
     first = dict.fromkeys(range(kernel.cluster_blocks), 0)
     for cta, role, said in steps(program, values):
@@ -150,13 +150,18 @@ class _Text:
                     for to in _ctas(cta, event.numbers[2]):
                         filled.setdefault((to, item), []).append((offset, offset + event.numbers[0]))
         for (cta, item), count in expected.items():
-            begin = at = item % stages * self.memory.stage_bytes
+            pieces, brought = iter(self.memory.loaded(item % stages)), 0
+            piece = next(pieces)
+            begin = at = piece.start
             for first, last in sorted(filled.get((cta, item), [])):
+                if at == piece.end:
+                    piece = next(pieces, piece)
+                    at = piece.start
                 if first != at:
                     yield f"CTA {cta}, loads of k-tile {item}: one begins at byte {first}, where {at} is the next"
-                at = last
-            if at - begin != count:
-                yield f"CTA {cta}, loads of k-tile {item}: {at - begin} bytes from the stage's first on, of {count}"
+                at, brought = last, brought + last - first
+            if brought != count:
+                yield f"CTA {cta}, loads of k-tile {item}: {brought} bytes from byte {begin} on, of {count}"
 
 
 def _ctas(own: int, mask: int) -> list[int]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from typing import TypeAlias
 
 from legalsat.analyses.matrix_layout import NoSuchDescriptor
 from legalsat.errors import LegalSatError
@@ -29,6 +30,7 @@ from legalsat.plans.block_plan import BlockPlan, TileCandidate
 from legalsat.plans.gemm_plan import GemmCandidate, GemmPlan
 from legalsat.plans.plan import Launch, Plan
 from legalsat.plans.product_cost import ProductCost
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.rules import PRODUCT_RULES, SHARED_RULES
 from legalsat.rules.movement import COPY_ENGINE
 from legalsat.targets import GRANULE_BYTES, KIB, Target
@@ -49,6 +51,7 @@ WARPS = 4  # of a warpgroup
 LOADERS = {"wgmma": 1, "tcgen05": 2}  # warps besides those that keep sums
 NANOSECONDS_PER_WAVEFRONT = 0.57  # one a clock
 TOP = 4
+Refusal: TypeAlias = Callable[[Gemm, ProductKernel], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +102,42 @@ class Solved:
     candidate: TileCandidate
 
 
-def gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
+def gemm_plan(operator: Gemm, target: Target, refusal: Refusal | None = None) -> GemmPlan:
     """Return the plan of a product: the kernel that is predicted to be fastest, else the cheapest tile of the table.
+
+    Args:
+        operator: the product.
+        target: the GPU.
+        refusal: says why a kernel may not be taken, "" where it may; every kernel may be when left out.
 
     Raises:
         NoLegalLayout: the target multiplies no such types, or no tile has a legal plan for all three operands.
+        LegalSatError: there are kernels, and none may be taken.
     """
     types = ProductTypes(operator.dtype.name, sums_of(operator.dtype).name, operator.out_dtype.name)
     broken = tuple(d for rule in PRODUCT_RULES for d in rule.check(types, target))
     if broken:
         raise NoLegalLayout(f"no legal {operator} on {target}", broken)
-    kernel = best_kernel(operator, target)
+    kernel = best_kernel(operator, target) if refusal is None else _first(operator, target, refusal)
     plan = GemmPlan(operator, target, kernel, cached_block_plan(operator, target) if kernel is None else None)
     if kernel is not None:
         require_contract(plan.pipeline, target)
     return plan
+
+
+def _first(operator: Gemm, target: Target, refusal: Refusal) -> ProductKernel | None:
+    """Return the cheapest kernel that may be taken; None where there are no kernels."""
+    said: dict[str, None] = {}
+    for _, kernel in each_kernel(operator, target):
+        why = refusal(operator, kernel)
+        if not why:
+            return kernel
+        said[why] = None
+    if said:
+        raise LegalSatError(
+            f"none of {len(said)} kernels of {operator} may be taken, the cheapest since {next(iter(said))}"
+        )
+    return None
 
 
 def candidates_of(plan: GemmPlan) -> Iterator[GemmCandidate]:
@@ -328,9 +352,9 @@ def _instructions(plan: Plan, operand: Copy, target: Target) -> int:
 
 
 @lru_cache(maxsize=256)
-def cached_gemm_plan(operator: Gemm, target: Target) -> GemmPlan:
-    """Return `gemm_plan(operator, target)`, remembered."""
-    return gemm_plan(operator, target)
+def cached_gemm_plan(operator: Gemm, target: Target, refusal: Refusal | None = None) -> GemmPlan:
+    """Return `gemm_plan(operator, target, refusal)`, remembered."""
+    return gemm_plan(operator, target, refusal)
 
 
 @lru_cache(maxsize=256)

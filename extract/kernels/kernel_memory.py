@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from legalsat.logic import round_up
 from legalsat.plans.product_kernel import WARPS, ProductKernel
@@ -61,6 +63,10 @@ class KernelMemory:
                     at = found[-1].end
         return found
 
+    def loaded(self, stage: int) -> list[Piece]:
+        """Return where the loads of a stage lie, in order."""
+        return [piece for piece in self.pieces if piece.stage == stage and not piece.name.startswith(RESULT)]
+
     @property
     def stage_bytes(self) -> int:
         """Bytes of a stage of A and B."""
@@ -116,3 +122,61 @@ class KernelMemory:
             found.append((f"{piece}{other}", end - at))
             at = end
         return found
+
+
+@dataclass(frozen=True)
+class FoundMemory(KernelMemory):
+    """The shared memory of a CTA in which a compiler put each ring where it liked, its stages side by side.
+
+    Attributes:
+        starts: of rings, by name, where the first thing that is done to each shows that they begin.
+    """
+
+    starts: Mapping[str, int]
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """All buffers, in the order in which they lie."""
+        found = []
+        for ring in self.program.buffers:
+            of_result = ring.name.startswith(RESULT)
+            if ring.name not in self.starts:
+                continue
+            parts = WARPS if of_result and self.kernel.store != "sums" else 1
+            size = self.part_bytes(ring) if parts > 1 else self.sums_bytes if of_result else ring.bytes
+            at, first = self.starts[ring.name], WARPS * int(ring.name[1:] or 0) if parts > 1 else -1
+            for number in range(ring.stages * parts):
+                warp = first + number % parts if parts > 1 else -1
+                found.append(Piece(at + number * size, at + (number + 1) * size, ring.name, number // parts, warp))
+        return sorted(found, key=lambda piece: piece.start)
+
+    @property
+    def sums_bytes(self) -> int:
+        """Bytes of the accumulators of a tile, side by side."""
+        rows, columns, _ = self.kernel.tile
+        return 4 * rows * columns
+
+    def part_bytes(self, ring: BufferRing) -> int:
+        """Return the bytes of a warp's part of a stage through which C leaves; rows lie side by side."""
+        if self.kernel.store == "tma":
+            return ring.bytes // WARPS
+        return ring.bytes // WARPS - ROWS_AT_A_TIME * GRANULE_BYTES
+
+    def barrier(self, offset: int) -> str:
+        """Return the barrier at a place, as ring and stage."""
+        for ring in self.program.barriers:
+            number, late = divmod(offset - self.starts.get(ring.name, 1 << 30), BARRIER_BYTES)
+            if 0 <= number < ring.stages and not late:
+                return f"{ring.name}[{number}]"
+        return f"byte {offset}, which is no barrier"
+
+    @property
+    def overlap(self) -> str:
+        """Two things of which one begins before the other one ends, in words; "" if there are none."""
+        barriers = [
+            Piece(self.starts[ring.name], self.starts[ring.name] + BARRIER_BYTES * ring.stages, ring.name, 0)
+            for ring in self.program.barriers
+            if ring.name in self.starts
+        ]
+        listed = sorted([*self.pieces, *barriers], key=lambda piece: piece.start)
+        return next((f"{one} lies on {two}" for one, two in pairwise(listed) if one.end > two.start), "")

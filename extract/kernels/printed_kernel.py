@@ -13,8 +13,9 @@ from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.program import compile_kernel
 from legalsat.extract.kernels.conformance import conformance
 from legalsat.extract.kernels.kernel_launches import Launch
+from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program
-from legalsat.extract.kernels.product_maps import result_lies, result_map, source_maps
+from legalsat.extract.kernels.product_maps import Placed, maps_of, result_lies
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.pipeline import Pipeline
@@ -44,10 +45,10 @@ class Recorded:
 
 
 class PrintedKernel:
-    """The PTX of a kernel, made ready to run.
+    """The PTX of a kernel, made ready to run: as nvcc makes it of what backend cute prints.
 
     Args:
-        ptx: what nvcc makes of the text that backend cute prints for the kernel.
+        ptx: of the text.
         gemm: a product that the kernel computes.
         kernel: how it does.
 
@@ -69,10 +70,17 @@ class PrintedKernel:
         self._recorder = Recorder(self._machine)
         self._names = [one.name for one in entry.parameters]
         (self._base,) = (self._machine.symbols[name] for name in self._machine.shared)
-        maps = [one.map for found in source_maps(gemm, kernel) for one in found]
-        maps += [one.map for one in result_map(gemm, kernel)] if kernel.store == "tma" else []
-        self._boxes = {self._names[0] + (f"+{MAP_BYTES * n}" if n else ""): tx_bytes(one) for n, one in enumerate(maps)}
-        self._along_rows, _ = result_lies(gemm, kernel)
+        self._boxes = {name: tx_bytes(one.map) for name, one in self.maps().items()}
+        self.along_rows, _ = result_lies(gemm, kernel)
+
+    def maps(self) -> dict[str, Placed]:
+        """Return the tensor maps by the names of parameters; one that has several has them side by side."""
+        found = [one for maps in maps_of(self.gemm, self.kernel).values() for one in maps]
+        return {self._names[0] + (f"+{MAP_BYTES * n}" if n else ""): one for n, one in enumerate(found)}
+
+    def numbers(self, launch: Launch) -> dict[str, int]:
+        """Return the parameters of a launch that are numbers, by their names."""
+        return dict(zip(self._names[1:], launch.numbers, strict=True))
 
     def run(self, launch: Launch) -> Recorded:
         """Run a launch, and return what it did.
@@ -80,16 +88,17 @@ class PrintedKernel:
         Raises:
             Undecided: the text depends on what is not known, or does not end.
         """
-        numbers = dict(zip(self._names[1:], launch.numbers, strict=True))
         self._recorder.clear()
         self._machine.bounds = Bounds(MOST_SECONDS)
-        run = Run(self._machine, launch.blocks | numbers, self._boxes, MOST_WORK)
+        run = Run(self._machine, launch.blocks | self.numbers(launch), self._boxes, MOST_WORK)
         run.run()
         findings = tuple(one.message for one in run.order.findings.values() if one.level == "error")
         return Recorded(launch, self._recorder.streams, findings)
 
     def differences(self, recorded: Recorded, program: Pipeline | None = None) -> list[str]:
         """Return in words where what was recorded is not what the kernel's program, or another one, says."""
-        values, streams = recorded.launch.values, recorded.streams
         program = program or self.program
-        return conformance(program, values, self.kernel, streams, along_rows=self._along_rows, base=self._base)
+        memory = KernelMemory(program, self.kernel, self.along_rows)
+        return conformance(
+            program, recorded.launch.values, self.kernel, recorded.streams, memory=memory, base=self._base
+        )

@@ -65,6 +65,13 @@ def laid(tensor: Tensor, first: str) -> Laid:
     return Laid(256, lines, length, round_up(length * size, GRANULE_BYTES))
 
 
+def laid_out(tensor: Tensor, first: str) -> Tensor:
+    """Return a matrix as a kernel that asks for `first`, "pad" or "transpose", reads it."""
+    pitch = laid(tensor, first).pitch // tensor.dtype.bytes
+    keeps_rows = by_rows(tensor) == (first == "pad")
+    return Tensor(plain(tensor.shape), tensor.dtype, (pitch, 1) if keeps_rows else (1, pitch))
+
+
 def sides(gemm: Gemm, kernel: ProductKernel) -> tuple[Tensor, Tensor]:
     """Return what the kernel takes for A and for B."""
     return (gemm.b, gemm.a) if kernel.swapped else (gemm.a, gemm.b)

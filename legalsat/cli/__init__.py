@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO, get_args
 import legalsat
 from legalsat import files
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.options import Backend, Consumer, Means
+from legalsat.options import Backend, Consumer, Means, ProductBackend
 
 if TYPE_CHECKING:
     from legalsat.view.show import Look
@@ -28,7 +28,7 @@ _MAX_WIDTH = 120
 _CONSUMERS = get_args(Consumer)
 _MEANS = get_args(Means)
 _BACKENDS = get_args(Backend)
-_PRODUCT_BACKENDS = ("ptx",)
+_PRODUCT_BACKENDS = get_args(ProductBackend)
 
 _NOTATION = """\
 tensors:
@@ -114,12 +114,16 @@ descriptors beside their tile (--text WORD --layout ... [--dtype bf16] [--consum
 
 
 class Answer(NamedTuple):
-    """What a command answers: plain values for --json, text for a person, the exit code, and on which stream."""
+    """What a command answers: plain values for --json, text for a person, the exit code, and on which stream.
+
+    A note goes to the other stream, since the text may be a program.
+    """
 
     data: Any
     text: Callable[[Look], str]
     code: int = DONE
     failed: bool = False
+    note: str = ""
 
 
 class _UsageError(Exception):
@@ -186,6 +190,8 @@ def _run(words: list[str]) -> int:
         answer = _failure(error, USAGE)
     except LegalSatError as error:
         answer = _failure(error, REFUSED)
+    if answer.note and not as_json:
+        print(f"note: {answer.note}", file=sys.stderr)
     if output is not None and not answer.failed:
         from legalsat.view.show import PLAIN  # noqa: PLC0415 - it loads what plans are made of
 
@@ -305,7 +311,7 @@ def _add_synthesize(commands: Any) -> None:
             f"--{name}-major", choices=("K", rows), default="K", help=f"axis along which {name.upper()} is stored; K"
         )
     gemm.add_argument("--chart", metavar="FILE", help="write a chart of the pipeline there, as SVG")
-    gemm.add_argument("--emit", choices=_PRODUCT_BACKENDS, help="print source text: a kernel")
+    gemm.add_argument("--emit", choices=_PRODUCT_BACKENDS, help="print source text: the cheapest kernel that it has")
     _finish(gemm, "legalsat.cli.gemm", "synthesize", target=True, output=True)
 
 

@@ -15,7 +15,7 @@ from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.targets import target as as_target
 from legalsat.tensor import Tensor
 from legalsat.view.pipeline_chart import gantt
-from legalsat.view.show import Look, show_diagnostic
+from legalsat.view.show import Look, duration, show_diagnostic
 from legalsat.view.show_explanation import show_explanation
 from legalsat.view.show_gemm import show_gemm_plan
 
@@ -31,7 +31,7 @@ def synthesize(args: Namespace) -> Answer:
     b = None if args.b_major == "K" else Tensor((n, k), args.dtype, (1, n))
     product = Gemm(m, n, k, args.dtype, out_dtype=args.out_dtype, a=a, b=b)
     try:
-        plan = api.synthesize(product, target)
+        plan = api.synthesize(product, target, backend=args.emit)
     except NoLegalLayout as refusal:
         error = refusal
         reasons = [d.to_json() for d in error.diagnostics]
@@ -41,8 +41,20 @@ def synthesize(args: Namespace) -> Answer:
         _draw(plan, args.chart)
     if args.emit is None:
         return Answer(plan.to_json(), lambda look: show_gemm_plan(plan, look))
-    text = plan.emit(args.emit)
-    return Answer({**plan.to_json(), "emitted": {args.emit: text}}, lambda _: text.rstrip("\n"))
+    text, note = plan.emit(args.emit), _note(plan, args.emit)
+    found = {**plan.to_json(), "emitted": {args.emit: text}}
+    if note:
+        found["note"] = note
+    return Answer(found, lambda _: text.rstrip("\n"), note=note)
+
+
+def _note(plan: GemmPlan, backend: str) -> str:
+    """Return which kernel was taken where that is not the cheapest of all, which the backend does not print."""
+    first = plan.candidates[0]
+    if plan.kernel is None or plan.kernel == first.kernel:
+        return ""
+    ours, best = (duration(cost.nanoseconds) for cost in (plan.cost, first.cost))
+    return f"{backend} prints {plan.kernel}, {ours} predicted; the cheapest kernel is {first.name}, {best}"
 
 
 def _draw(plan: GemmPlan, file: str) -> None:

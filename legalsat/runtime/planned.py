@@ -6,10 +6,12 @@ import hashlib
 import os
 from functools import lru_cache
 from pathlib import Path
+from typing import cast
 
 import legalsat
 from legalsat.errors import LegalSatError
 from legalsat.operators.gemm import Gemm
+from legalsat.options import ProductBackend
 from legalsat.runtime.cache import Cache, key_of
 from legalsat.runtime.choice import BACKEND, candidates, kept
 from legalsat.runtime.kernel import Kernel
@@ -66,7 +68,7 @@ def program_for(product: Gemm, target: Target, cache: Cache, backend: str) -> Pr
         from legalsat.api import synthesize  # noqa: PLC0415 - what plans stands above, and needs the solvers
     except ImportError as error:
         raise LegalSatError(f"no plan of {product} is kept, and planning needs {error.name}; install it") from None
-    planned = program(synthesize(product, target), backend)
+    planned = program(synthesize(product, target, backend=cast("ProductBackend", backend)), backend)
     write_program(cache, key, planned)
     return planned
 

@@ -51,7 +51,14 @@ def plans() -> Iterator[Row]:
     yield Row("synthesize", ls.synthesize, (movement, GPU), {"seconds": one(0, 1, 5.0, 1e-9)}, weight=2, **planned)
     yield Row("synthesize", ls.synthesize, (open_tensor, GPU), weight=4, **planned)
     yield Row("synthesize", ls.synthesize, (array, GPU), weight=3, **planned)
-    yield Row("synthesize", ls.synthesize, (gemm, one("h200", "b200")), weight=0.6, **planned)
+    yield Row(
+        "synthesize",
+        ls.synthesize,
+        (gemm, one("h200", "b200")),
+        {"backend": one(None, "triton", "cute")},
+        weight=0.6,
+        **planned,
+    )
     yield Row("legal_region", ls.legal_region, (open_tensor, GPU), family="plan", judge=judges.region, weight=2)
     yield Row("LegalRegion.prove", _proved, (of_pool("region"), of(1, 9)), family="plan", weight=0.05, changed=False)
     yield Row("Plan.bind", _bound, (of_pool("open plan"), _values), family="plan", weight=4, changed=False)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from textwrap import indent
 
-from legalsat.backends.triton.product import LANES, TYPES, ProductKernel, ProductOperand, product_kernel_of
-from legalsat.backends.triton.product_run import run_functions
+from legalsat.backends.triton.block import LANES, ProductKernel, ProductOperand, product_kernel_of
+from legalsat.backends.triton.block_run import run_functions
 from legalsat.backends.triton.text import RENAMED
+from legalsat.backends.triton.types import TYPES
 from legalsat.plans.block_plan import BlockPlan
 
 KERNEL = "product"
@@ -76,7 +77,7 @@ def store_slice(c, words, number: gl.constexpr, row, column, m, n, pitch):
 '''
 
 
-def emit_product(plan: BlockPlan) -> str:
+def emit_block(plan: BlockPlan) -> str:
     """Return a standalone Triton module whose `run(a, b, c=None)` multiplies torch tensors of the plan's class.
 
     The class: element types, majors of A and B, whether C has a tensor map. Extents are the kernel's arguments.
