@@ -93,6 +93,18 @@ COMPILED = [
     ("GroupMMCommon.cuh:64: prepare_grouped_gemm_data: block: [0,0,0], thread: [0,0,0]", "TMA005", "16 elements of 8"),
     ("Error in function 'operator()': Unsupported group_size: 64", "TOOL010", "64 heads of queries"),
     ("cuBLAS API failed with status 15", "TOOL004", "COL32"),
+    (
+        "ptxas info : (C7504) Potential Performance Loss: 'setmaxnreg' ignored to maintain compatibility across "
+        "compilation units.",
+        "TOOL002",
+        "compatibility across compilation units",
+    ),
+    ("ptxas error : Instruction 'wgmma.fence' not supported on target 'sm_100a'", "TOOL004", "sm_100a"),
+    ("OpError: expects arch to be one of ['sm_100a', 'sm_100f'], but got sm_121a", "TOOL004", "names sm_121"),
+    ("MmaF16BF16Op rejects Arch.sm_103a", "TOOL004", "another GPU"),
+    ("this example must be compiled with sm_90a", "TOOL004", "another GPU"),
+    ("error: CUTE_ARCH_MMA_SM90A_ENABLED is not defined in the host pass", "TOOL004", "device code"),
+    ("CUDA_EXCEPTION_17 (cluster target block not present)", "PIPE017", "has already ended"),
     ("OpError: expects the 'acc_dtype' Op parameter to be Float32 or Float16", "TCGEN001", "acc_dtype"),
 ]
 # One cause in words of several programs that no recogniser of sentences knows.
@@ -125,6 +137,15 @@ IN_OTHER_WORDS = {
         "FA3 only supports Hopper GPUs",
         "Unsupported SM major version: 8",
     ),
+    "PIPE004": (
+        "synccheck: a local arrival on the barrier of a remote CTA",
+        "error: mbarrier arrives at a remote address in the local form .shared::cta",
+    ),
+    "PIPE008": ("with a multicast of 4 the tiles of rank 3 are corrupt", "TMA multicast: stale data in the receivers"),
+    "PIPE009": ("adding a printf before the wgmma makes the wrong result correct",),
+    "PIPE010": ("the tma_store writes wrong values, and with a __nanosleep(100) before it the test passes",),
+    "PIPE013": ("error: the bulk store is still in flight when the next tile overwrites its buffer",),
+    "PIPE015": ("wrong results: one CTA of the cluster exits before its peer has read from it",),
     "WGMMA010": ("Assertion error (gemm.hpp:120): major_a == cute::UMMA::Major::K",),
     "CUDA001": ("Invalid TMA descriptor arguments for __tvm_tensormap_create_tiled:", "cuTensorMapEncodeTiled failed"),
     "TOOL008": ("cluster size must be a power of 2 and at most 8",),
@@ -172,6 +193,9 @@ def test_a_cause_in_other_words_is_named(code: str, text: str) -> None:
         "128 passed, 16 warnings in 5.03s",
         "ModuleNotFoundError: No module named 'triton'",
         "assert response.status_code == 200",
+        "AddressSanitizer: SEGV on unknown address in layout.hpp:99",
+        "with a print of the loss every epoch it works",
+        "the worker process exited before the server answered",
     ],
 )
 def test_texts_about_something_else_name_no_cause(text: str) -> None:

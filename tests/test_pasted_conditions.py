@@ -68,6 +68,17 @@ def test_other_relations_are_read(line: str, said: str) -> None:
     assert said in str(condition(line))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Expected trailing dimension of mat1 to be divisible by 16 but got mat1 shape",
+        "M and K are divisible by 8, but N is not divisible by 8 in this GEMM",
+    ],
+)
+def test_a_digit_of_a_name_and_what_is_asked_are_no_given_numbers(line: str) -> None:
+    assert condition(line).multiple in (8, 16) and not condition(line).given
+
+
 def test_of_a_shape_the_extents_that_miss_the_multiple_are_told() -> None:
     told = condition("Expected both dimensions of mat2 to be divisible by 16 but got torch.Size([768, 2])")
     assert told.nearest == "make 2 a multiple of 16, 16 for one; "

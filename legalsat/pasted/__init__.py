@@ -24,7 +24,6 @@ from legalsat.pasted.limits import explain_limits
 from legalsat.pasted.maps import PrintedMap, printed_maps
 from legalsat.pasted.multiplies import explain_multiplies, legal_multiplies
 from legalsat.pasted.products import explain_products
-from legalsat.pasted.program_causes import ASKED
 from legalsat.pasted.results import (
     FailedCall,
     Returned,
@@ -34,6 +33,7 @@ from legalsat.pasted.results import (
 )
 from legalsat.pasted.sentences import explain_causes, explain_failed_check, explain_sentences
 from legalsat.pasted.shared import explain_shared, shared_memory_told
+from legalsat.pasted.tables.program_causes import ASKED
 from legalsat.pasted.tensors import explain_printed_tensors
 from legalsat.pasted.words import (
     INSTRUCTION_BITS,

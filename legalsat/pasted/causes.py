@@ -13,15 +13,16 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from legalsat.pasted.cause_table import CAUSES
 from legalsat.pasted.conditions import MULTIPLE, SHORTENED, condition
 from legalsat.pasted.grammar import Cause, without_layouts
-from legalsat.pasted.operand_causes import OPERAND_CAUSES
-from legalsat.pasted.program_causes import ASKED, EXTENTS, LAST_CAUSES, NO_CHECK, OWN_CHECKS, PROGRAM_CAUSES
 from legalsat.pasted.results import RESULTS
+from legalsat.pasted.tables.cause_table import CAUSES
+from legalsat.pasted.tables.operand_causes import OPERAND_CAUSES
+from legalsat.pasted.tables.program_causes import ASKED, EXTENTS, LAST_CAUSES, NO_CHECK, OWN_CHECKS, PROGRAM_CAUSES
+from legalsat.pasted.tables.protocol_causes import PROTOCOL_CAUSES
 
 LONGEST_LINE, MOST_LINES = 400, 400
-ROWS = (*PROGRAM_CAUSES, *OPERAND_CAUSES, *CAUSES, *LAST_CAUSES)
+ROWS = (*PROGRAM_CAUSES, *OPERAND_CAUSES, *PROTOCOL_CAUSES, *CAUSES, *LAST_CAUSES)
 # What names nothing by itself: results, which are told apart, and files.
 _A_RESULT = re.compile(
     "|".join(
@@ -56,6 +57,7 @@ CONTEXT = re.compile(
     r"block[-_ ]?scal|scale_[ab]|\btil(?:es?|ing)\b|\bmma\b|\bptx|"
     r"page[ _-]?size|attention|attn|recipe|capability|cudnn|marlin|gptq|\bawq\b|group_?size|quantiz|features|"
     r"tensor_parallel|tactic|occupancy|cooperative launch|workspace size|\bregisters?\b|setmaxn?reg|racecheck|"
+    r"synccheck|\bctas?\b|"
     r"unsupported arch|architecture|im2col|constexpr|bank conflict|\bbanks?\b|static[ _]assert|copy_?(?:atom|traits)|"
     r"tiled_?copy|scalar type|"
     r"cp[._]async|\bfp8|_aligned|aligned\b|\btvm\b|"
@@ -71,6 +73,8 @@ _ASKING = re.compile(
     r"conflict|capacity|dead-?lock|\bice\b|unreachable|noconfig|rejected|time|hang|stuck|contiguous|cannot|"
     r"only|unknown|unexpected|overflow|maxim|constraint|apply|unavailable|"
     r"not available|attribute|import|does not|lack|missing|without|\brac(?:e|es|ing)\b|violat|"
+    r"sleep|printf|stale|garbage|"
+    r"reject|refus|remote|in[- ]?flight|corrupt|wrong|incorrect|not present|exited|reissu|reus|compiled (?:with|for)|"
     r"restrict|\bis 0\b|unable|n't\b|except|inval|hazard|subscri|zero|same|needs?\b|but got|request|fit|require",
     re.IGNORECASE,
 )

@@ -71,7 +71,9 @@ _AND_MOST = re.compile(r",? (?:and |but )?(?:<=|at most|up to|no more than|not e
 _SHAPE = r"(?:torch\.Size\()?[(\[]\d{1,9}(?:(?:, ?|x)\d{1,9}){0,8},?[)\]]\)?"
 _GIVEN = re.compile(
     rf"(?:\bbut|\bgot|\bgiven|\breceived|\bfound|\bactual(?:ly)?|\binstead)\b"
-    rf"(?:[^(\[\n]{{0,40}}?(?P<shape>{_SHAPE})|[^\d(\[\n]{{0,40}}?(?P<given>-?\d{{1,9}}\b))"
+    rf"(?:[^(\[\n]{{0,40}}?(?P<shape>{_SHAPE})|"
+    r"(?:(?!divisib|multipl|align|less than|more than|at (?:least|most))[^\d(\[\n]|(?<=[A-Za-z_])\d){0,40}?"
+    rf"(?<![\w.])(?P<given>-?\d{{1,9}}\b))"
     r"|(?:unsupported|dispatch|invalid|for)\b[^\d\n=,]{0,30}(?:size|dim\w*|recipe|rank|heads?)\w*(?:\W{1,3}|"
     r" )(?P<named>\d{1,6})\b"
     r"|\b(?:head_?dim\w*|head_?size|page_?size|block_?size|group_?size|dim|hidden_size)\s?[=:]\s?(?P<equals>\d{1,6})\b",

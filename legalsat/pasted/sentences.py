@@ -1,9 +1,8 @@
 """Error texts that name a condition, and the rule that each is about.
 
 Programs refuse a map before the driver sees it, or a kernel before it runs, in a sentence that names one condition.
-The sentences of known programs come first (`pasted_host_checks`,
-`pasted_ptxas`, `pasted_compilers`); a line of any other program is
-taken for what it is about and what it asks (`pasted_causes`).
+The sentences of known programs come first (`legalsat.pasted.tables`); a line of any other program is taken for what it
+is about and what it asks (`legalsat.pasted.causes`).
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from dataclasses import replace
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.causes import Named, failed_check, named_causes
 from legalsat.pasted.chips import told_of_chips
-from legalsat.pasted.compilers import COMPILERS
 from legalsat.pasted.conditions import condition
 from legalsat.pasted.grammar import Sentence, compiled, needles
-from legalsat.pasted.host_checks import HOST_CHECKS
-from legalsat.pasted.ptxas import PTXAS
 from legalsat.pasted.results import RESULT_RULES
+from legalsat.pasted.tables.compilers import COMPILERS
+from legalsat.pasted.tables.host_checks import HOST_CHECKS
+from legalsat.pasted.tables.ptxas import PTXAS
 from legalsat.pasted.tools import TOOL_RULES
 from legalsat.rule import Rule, require
 from legalsat.rules import RULES
@@ -172,6 +171,8 @@ def _registers(numbers: dict[str, str], target: Target) -> dict[str, str]:
 def _units(numbers: dict[str, str], target: Target) -> dict[str, str]:
     """Return whether the target has what a message says that a GPU lacks, in words, if it is a unit of its own."""
     what = numbers.get("what", "").lower()
+    if numbers.get("target") == target.architecture:  # for which it was compiled, and refused
+        return {"here": ""}
     for pattern, has in _UNITS:
         if pattern.search(what):
             return {"here": f"; {target} has it" if has(target) else f"; {target} does not have it either"}

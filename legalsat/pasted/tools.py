@@ -1,6 +1,6 @@
 """Rules that only compilers enforce: what ptxas advises, and what a program's text must be for its GPU.
 
-They are met in texts that compilers print (`legalsat.pasted.compilers`); no site of a plan meets them.
+They are met in texts that compilers print (`legalsat.pasted.tables.compilers`); no site of a plan meets them.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
 from legalsat.pasted.code.expressions import LAUNCH, Called
 from legalsat.pasted.code.views import Array, Extent
-from legalsat.pasted.host_checks import CONTIGUOUS, PAD
 from legalsat.pasted.sentences import RULE_OF
+from legalsat.pasted.tables.host_checks import CONTIGUOUS, PAD
 from legalsat.rule import require
 from legalsat.rules import COPY_RULES, TENSOR_MAP_RULES, judge
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, Target

@@ -1,6 +1,6 @@
 """What lines say of the operands of a product or a copy by threads: types, least tiles, scales, depths, vectors.
 
-Rows like those of `legalsat.pasted.cause_table`, tried before them.
+Rows like those of `legalsat.pasted.tables.cause_table`, tried before them.
 """
 
 from __future__ import annotations

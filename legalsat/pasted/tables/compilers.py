@@ -7,7 +7,7 @@ about TileLang and the CuTe DSL.
 from __future__ import annotations
 
 from legalsat.pasted.grammar import Sentence
-from legalsat.pasted.ptxas import ARCHITECTURE, TYPES
+from legalsat.pasted.tables.ptxas import ARCHITECTURE, TYPES
 
 _SMALLER = "take a smaller tile, fewer stages or a narrower accumulator, so that the block fits"
 _CANONICAL = "build the layout of a swizzle's atoms, such as 8 rows of 128 bytes with swizzle 128B, K-major or MN-major"

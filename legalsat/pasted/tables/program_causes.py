@@ -1,7 +1,7 @@
 """What libraries of kernels refuse because no kernel of theirs does it, whatever the hardware could.
 
-Rows like those of `legalsat.pasted.cause_table`. In their messages `{asked}` is what the line asks and was given, and
-`{hardware}` what of it the target's hardware asks too, with the rules that say so.
+Rows like those of `legalsat.pasted.tables.cause_table`. In their messages `{asked}` is what the line asks and was
+given, and `{hardware}` what of it the target's hardware asks too, with the rules that say so.
 """
 
 from __future__ import annotations
@@ -72,6 +72,23 @@ def _of_scales(target: Target, line: str) -> str:
 
 
 PROGRAM_CAUSES = (
+    Cause(
+        "TOOL004",
+        r"(?:cutlass|cute)_arch_\w+_enabled",
+        r"not defined|undefined|#if|missing|unset",
+        "the macro is defined in device code of its architecture alone: not in host code, nor where the text was "
+        "compiled without the suffix of that architecture",
+        "compile with the suffix (sm_90a, sm_100a, sm_120a), and ask host code for the macro that ends in _SUPPORTED",
+    ),
+    Cause(
+        "TOOL004",
+        r"\bsm_?\d\d|\barch",
+        r"\barch\w* to be|expects? \w*arch|(?:reject|refus)\w* (?:\w+\.)?sm_?\d|"
+        r"must be (?:compiled|built) (?:with|for)",
+        "the kernel's instructions are those of another GPU than the one it was asked to run on or compiled for",
+        "compile for the GPU that runs it, with the suffix that its matrix and copy instructions need (sm_90a, "
+        "sm_100a, sm_120a), or choose a kernel for the GPU that is there",
+    ),
     Cause(
         "TOOL010",
         r"cublas",
@@ -287,7 +304,8 @@ _OWN_CHECK = Cause(
     unless=r"import|no module|attribute|nonetype|no such file|\bpath\b|argument\(?s?\)?:|keyword|positional|json|"
     r"tokenizer|\btoken\b|\bpip\b|distribution|unpack|\bloss\b|not close|mismatched elements|diverg|subprocess|"
     r"http|connect|download|permission|password|(?:same|all) devices?|not compiled with cuda|driver init|nccl|"
-    r"result == cuda_success|cuda_?error|status ==|== cudasuccess|out of memory|syntax|undefined ref",
+    r"sanitizer|\bsegv\b|segfault|segmentation fault|result == cuda_success|cuda_?error|status ==|== cudasuccess|"
+    r"out of memory|syntax|undefined ref",
 )
 _COMPILER = Cause(
     "TOOL010",

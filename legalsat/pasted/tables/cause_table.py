@@ -7,7 +7,7 @@ regard to case in a line with single blanks (`legalsat.pasted.causes`).
 from __future__ import annotations
 
 from legalsat.pasted.grammar import Cause
-from legalsat.pasted.host_checks import (
+from legalsat.pasted.tables.host_checks import (
     ADDRESS,
     CONTIGUOUS,
     EXTENT,
@@ -29,53 +29,6 @@ _SCALED_TYPES = "pad the dimension that is contiguous to a multiple of 16 bytes:
 
 
 CAUSES = (
-    Cause(
-        "TOOL003",
-        r"\bregisters?\b|setmaxn?reg\w*|reg_(?:de)?alloc",
-        r"exceed|over-?subscri|too many|not enough|insufficient|hang|deadlock|stuck|cannot proceed|only accepts|"
-        r"must be|more .{0,20}than|out of|run out|no (?:more )?registers|fail\w* to launch|launch fail",
-        "the warps ask for more registers than they were launched with, or for a number that setmaxnreg has not",
-        "take 24 to 256 registers in steps of 8 for each warpgroup, all of them together no more than the threads of "
-        "the block begin with (__launch_bounds__, maxnreg), and give some back before others take more",
-        unless=r"spill(?!.{0,40}fail)|descriptor|warning: unused",
-    ),
-    Cause(
-        "PIPE024",
-        r"mbarrier|barrier",
-        r"\binval\b|invalidat|re-?init\w*",
-        "a barrier's memory is used again while it is a barrier",
-        "invalidate it after the last wait of all threads",
-        unless=r"cache|proxy",
-    ),
-    Cause(
-        "PIPE008",
-        r"racecheck|(?:\braw|\bwar|\bwaw) hazard|data race|race condition|stale read|"
-        r"(?:silently |\bit )races\b|\bracy\b",
-        r"smem|shared|stage|buffer|barrier|\bmma|wgmma|tma\b|umma|tile|arrive|pipeline|load",
-        "one stage is read while others still write it, or the other way round",
-        "let every thread that wrote or read the stage arrive at its barrier, and wait for that barrier before the "
-        "next use",
-        unless=r"proxy",
-    ),
-    Cause(
-        "PIPE010",
-        r"(?:async|generic)[- ]?proxy|proxy fence|fence[._ ]proxy|fence_view_async|fence_async",
-        r"missing|without|\brac(?:e|es|ing)\b|lack|omit|forg[eo]t|stale|(?:not|n't) (?:order|visible|establish|fence|"
-        r"synchroni|wait|bridge)|required before",
-        "shared memory that ordinary stores wrote is read by the copy engine or the matrix unit with no proxy fence "
-        "between",
-        "after the last ordinary store, let every writing thread execute fence.proxy.async, then a barrier, and only "
-        "then issue the copy or the multiply",
-    ),
-    Cause(
-        "PIPE007",
-        r"mbarrier|barrier|pipeline|producer|consumer|\btma\b",
-        r"time[d]?[ -]?out|deadlock|hang|hung|stuck|never complet",
-        "a thread waits at a barrier for a phase that never completes, or that it missed",
-        "count arrivals and the bytes of every copy for each phase, and check the parity of every wait, with "
-        "`legalsat check kernel.ptx`",
-        unless=r"nccl|watchdog|heartbeat|http|rpc",
-    ),
     Cause(
         "COPY012",
         r"swizzl",
@@ -323,7 +276,7 @@ CAUSES = (
         rf"(?:{_ASKS})",
         "the global address is no multiple of 16 bytes",
         ADDRESS.format(granule=16),
-        unless=r"stride|shared|smem|swizzl|leading dim|\bld[abcd]\b|shape\[",
+        unless=r"stride|shared|smem|swizzl|leading dim|\bld[abcd]\b|shape\[|ptr_?array|array_?ptr",
     ),
     Cause(
         "TMA005",
@@ -420,7 +373,7 @@ CAUSES = (
         r"shared[ _]?mem|(?<!d)smem|shared[ _]storage|dynamic shared|sharedstorage|shared data",
         r"exceed|out of|not enough|lacks?\b|requires? more|more .{0,40}than|too (?:much|large|"
         r"big|high)|insufficient|capacity|(?:larger|more|greater|bigger) than|maximum|beyond|limit|failed to (?:set|"
-        r"allow)|overflow|constraint|(?:not|n't|no longer) fit|requests? \d|requested|required: ?\d|opt-?in",
+        r"allow)|overflow|constraint|(?:not|n't|no longer) fit|requests? \d|requested|required: ?\d|opt-?in|assertion",
         "the kernel needs more shared memory than a block has",
         "take a smaller block or fewer stages",
     ),

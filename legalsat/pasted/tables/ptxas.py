@@ -57,7 +57,15 @@ PTXAS = (
     ),
     Sentence(
         "ptxas",
-        r"'setmaxnreg' ignored(?:[;,] (?P<reason>[^\n.]{0,80}))?",
+        r"'setmaxnreg' ignored (?P<reason>to maintain compatibility[^\n.]{0,80})",
+        "TOOL002",
+        "the change of registers is ignored {reason}: other units may call the kernel's functions",
+        "compile the kernel in one unit, without relocatable device code (-rdc=true, separable compilation)",
+        "warning",
+    ),
+    Sentence(
+        "ptxas",
+        r"'setmaxnreg' ignored(?! to maintain)(?:[;,] (?P<reason>[^\n.]{0,80}))?",
         "TOOL002",
         "the change of registers is ignored: {reason}",
         "state the threads and the blocks of an SM (__launch_bounds__(threads, 1), .minnctapersm 1), so that the "
@@ -91,7 +99,7 @@ PTXAS = (
     ),
     Sentence(
         "ptxas",
-        r"'(?P<what>[^'\n]{0,80})' not supported on \.target '?(?P<target>sm_\w+)",
+        r"'(?P<what>[^'\n]{0,80})' (?:is )?not supported on \.?target '?(?P<target>sm_\w+)",
         "TOOL004",
         "{what} does not exist on the GPU that the text was compiled for ({target}){here}",
         ARCHITECTURE,

@@ -254,10 +254,11 @@ HOST_CHECKS = (
     ),
     Sentence(
         "the GPU",
-        r"CGA out-of-range|Cluster (?:target )?block not present",
+        r"CGA out-of-range|[Cc]luster (?:target )?block not present",
         "PIPE017",
-        "a copy or an arrival names a block that the cluster does not have",
-        "name ranks below the cluster's size alone in multicast masks and remote addresses",
+        "a copy or an arrival names a block that the cluster does not have, or that has already ended",
+        "name ranks below the cluster's size alone in multicast masks and remote addresses, and let all blocks of a "
+        "cluster meet at a cluster barrier before any of them ends",
     ),
     Sentence(
         "compute-sanitizer",
