@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from legalsat.api import legal_region as legal_region
     from legalsat.api import synthesize as synthesize
     from legalsat.api import violations as violations
+    from legalsat.composed.program import Program as Program
+    from legalsat.composed.program import Value as Value
+    from legalsat.composed.program_plan import ProgramPlan as ProgramPlan
     from legalsat.diagnostics import Diagnostic as Diagnostic
     from legalsat.dims import Dim as Dim
     from legalsat.dtypes import DType as DType
@@ -128,6 +131,8 @@ _MODULES = {
     "legalsat.analyses.banks.layout_banks": "LayoutWavefronts layout_wavefronts",
     "legalsat.analyses.matrix_layout": "NoSuchDescriptor matrix_operand read_addresses tile_layout",
     "legalsat.api": "explain legal_region synthesize violations",
+    "legalsat.composed.program": "Program Value",
+    "legalsat.composed.program_plan": "ProgramPlan",
     "legalsat.diagnostics": "Diagnostic",
     "legalsat.dims": "Dim",
     "legalsat.dtypes": "DType",

@@ -14,7 +14,7 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain.explain import explain_tensor
 from legalsat.extract.search.planner import BOXES, EVERY_MEANS, Limits, cached_plan, plan
-from legalsat.operators import PRODUCT, Copy, Move, Operator, as_tensor
+from legalsat.operators import PRODUCT, PROGRAM, Copy, Move, Operator, as_tensor
 from legalsat.operators.gemm import Gemm
 from legalsat.options import Consumer, Means, ProductBackend
 from legalsat.plans.gemm_plan import GemmPlan
@@ -39,11 +39,17 @@ MOST_BESIDE = 64  # things that are explained together with a text
 AnOperator = TypeVar("AnOperator", bound=Operator)
 
 if TYPE_CHECKING:
+    from legalsat.composed.program import Program
+    from legalsat.composed.program_plan import ProgramPlan
     from legalsat.extract.region.region import LegalRegion
 
 
 @overload
 def synthesize(problem: Gemm, target: str | Target, *, backend: ProductBackend | None = None) -> GemmPlan: ...
+
+
+@overload
+def synthesize(problem: Program, target: str | Target) -> ProgramPlan: ...
 
 
 @overload
@@ -67,12 +73,12 @@ def synthesize(
     means: Iterable[Means] | None = None,
     seconds: float | None = None,
     backend: ProductBackend | None = None,
-) -> Plan | GemmPlan:
+) -> Plan | GemmPlan | ProgramPlan:
     """Return the cheapest legal plan.
 
     Args:
         problem: a `Tensor` or array, whose tiles are to travel through shared memory; or an operator such as
-            `Transpose(x)`, or `Gemm(m, n, k, "bf16")`, whose operands are planned together.
+            `Transpose(x)`, `Gemm(m, n, k, "bf16")`, whose operands are planned together, or a `Program` of several.
         target: a GPU, such as "sm_90a" or "h200".
         tile: elements of a tile along each axis; for a tensor or array only, chosen when left out.
         consumer: who reads the tile in shared memory: None (nobody), "threads", "wgmma.a", "wgmma.b",
@@ -93,12 +99,19 @@ def synthesize(
         LegalSatError: the backend prints no kernel of the product.
     """
     gpu = as_target(target)
-    if isinstance(problem, Operator) and problem.term == PRODUCT:
+    if isinstance(problem, Operator) and problem.term in {PRODUCT, PROGRAM}:
         if (tile, consumer, means, seconds) != (None,) * 4:
-            raise InvalidInput("a product chooses its tiles itself; leave out tile, consumer, means and seconds")
-        return _product(problem, gpu, backend)
+            raise InvalidInput(
+                f"a {problem.term} chooses its tiles itself; leave out tile, consumer, means and seconds"
+            )
+        if problem.term == PRODUCT:
+            return _product(problem, gpu, backend)
     if backend is not None:
         raise InvalidInput("backend chooses among kernels of a product; leave it out, and give it to plan.emit")
+    if isinstance(problem, Operator) and problem.term == PROGRAM:
+        from legalsat.extract.composed.planner import cached_program_plan  # noqa: PLC0415 - few plan programs
+
+        return cached_program_plan(problem, gpu)
     operator = _operator(problem, tile, consumer)
     if operator.source.dims or operator.target.dims:
         from legalsat.extract.solve.symbolic import symbolic_plan  # noqa: PLC0415 - isl is not needed without dims

@@ -8,6 +8,7 @@ how derivations are found and laws are tested.
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
@@ -17,6 +18,13 @@ from legalsat.errors import LegalSatError
 from legalsat.operators.access import Access, Mode
 
 Bindings: TypeAlias = Mapping[str, int]
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +45,29 @@ class Int:
     def __mod__(self, other: Int | int) -> Int:
         return Int("%", (self, as_int(other)))
 
+    def __add__(self, other: Int | int) -> Int:
+        return Int("+", (self, as_int(other)))
+
+    def __sub__(self, other: Int | int) -> Int:
+        return Int("-", (self, as_int(other)))
+
+    def __lt__(self, other: Int | int) -> Guard:
+        return Guard("<", self, as_int(other))
+
     def value(self, bound: Bindings) -> int:
         """Return the number at `bound`."""
         if self.operator == "name":
             return bound[self.name]
         if self.operator == "constant":
             return self.constant
-        left, right = (operand.value(bound) for operand in self.operands)
-        if self.operator == "*":
-            return left * right
-        return left // right if self.operator == "//" else left % right
+        return _OPERATORS[self.operator](*(operand.value(bound) for operand in self.operands))
+
+    @property
+    def text(self) -> str:
+        """The expression in egglog's language."""
+        if self.operator in {"name", "constant"}:
+            return self.name or str(self.constant)
+        return f"({self.operator.replace('//', '/')} {' '.join(operand.text for operand in self.operands)})"
 
 
 def as_int(value: Int | int) -> Int:
@@ -66,6 +87,11 @@ class Guard:
         """Whether the condition holds at `bound`."""
         left, right = self.left.value(bound), self.right.value(bound)
         return left == right if self.relation == "==" else left < right
+
+    @property
+    def text(self) -> str:
+        """The condition in egglog's language."""
+        return f"({self.relation.replace('==', '=')} {self.left.text} {self.right.text})"
 
 
 def divides(divisor: Int | int, number: Int) -> Guard:

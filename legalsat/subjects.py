@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 from legalsat.analyses.ptx.text import is_ptx
 from legalsat.api import violations
+from legalsat.composed.program_plan import ProgramPlan
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain.explain import explain_plan, explain_tensor_map
 from legalsat.extract.region.obligations import explain_copy
-from legalsat.operators import PRODUCT, Move, Operator
+from legalsat.operators import PRODUCT, PROGRAM, Move, Operator
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.plan import Plan
@@ -25,12 +26,12 @@ from legalsat.printable import shown
 from legalsat.program.pipeline import Pipeline
 from legalsat.targets import Target
 from legalsat.tensor import Tensor
+from legalsat.units import tensor_memory
 from legalsat.units.matrix_descriptor import MatrixDescriptor
 from legalsat.units.sites import WgmmaMultiply
 from legalsat.units.tcgen05 import InstructionDescriptor
 from legalsat.units.tensor_copy import BulkCopy, TensorCopy
 from legalsat.units.tensor_map import TensorMap
-from legalsat.units.tensor_memory import Program
 
 MOST_RESULT = 99_999  # no CUresult is larger
 _ARRAY = ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "data_ptr")
@@ -103,6 +104,18 @@ def _gemm_plan(subject: GemmPlan, target: Target) -> Explanation:
     return replace(_pipeline(subject.pipeline, target), subject=f"pipeline of {subject.operator}")
 
 
+def _program(subject: Any, target: Target) -> Explanation:
+    from legalsat.extract.composed.explain import explain_program  # noqa: PLC0415 - few explain programs
+
+    return explain_program(subject, target)
+
+
+def _program_plan(subject: ProgramPlan, target: Target) -> Explanation:
+    from legalsat.extract.composed.explain import explain_program_plan  # noqa: PLC0415 - few explain programs
+
+    return explain_program_plan(subject, target)
+
+
 def _instruction(subject: InstructionDescriptor | WgmmaMultiply, target: Target) -> Explanation:
     from legalsat.extract.explain.explain_word import unit_lacking  # noqa: PLC0415 - few explain instructions
 
@@ -117,7 +130,7 @@ def _matrix_descriptor(subject: MatrixDescriptor, target: Target) -> Explanation
     return explain_word(subject, target)
 
 
-def _tensor_memory(subject: Program, target: Target) -> Explanation:
+def _tensor_memory(subject: tensor_memory.Program, target: Target) -> Explanation:
     from legalsat.extract.kernels.tensor_memory import tensor_memory_violations  # noqa: PLC0415 - few explain these
 
     found = tensor_memory_violations(subject, target)
@@ -153,6 +166,10 @@ def _is_product(subject: Any) -> bool:
     return isinstance(subject, Operator) and subject.term == PRODUCT
 
 
+def _is_program(subject: Any) -> bool:
+    return isinstance(subject, Operator) and subject.term == PROGRAM
+
+
 def _is_number(subject: Any) -> bool:
     return isinstance(subject, Integral) and not isinstance(subject, bool)
 
@@ -169,9 +186,11 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("a Pipeline", _is_a(Pipeline), _pipeline),
     Subject("a Gemm", _is_product, _gemm, counts=True),
     Subject("a GemmPlan, whose pipeline is judged", _is_a(GemmPlan), _gemm_plan),
+    Subject("a Program of several operators", _is_program, _program),
+    Subject("a ProgramPlan", _is_a(ProgramPlan), _program_plan),
     Subject("an InstructionDescriptor or a WgmmaMultiply", _is_a(InstructionDescriptor, WgmmaMultiply), _instruction),
     Subject("a MatrixDescriptor", _is_a(MatrixDescriptor), _matrix_descriptor),
-    Subject("a tensor_memory.Program", _is_a(Program), _tensor_memory),
+    Subject("a tensor_memory.Program", _is_a(tensor_memory.Program), _tensor_memory),
     Subject("PTX, or a text as programs print it", _is_a(str), explain_text, counts=True),
     Subject("the exception of a call that failed", _is_a(BaseException), _error, counts=True),
     Subject("a CUresult, or the word of a descriptor of wgmma or tcgen05, as an int", _is_number, _number),

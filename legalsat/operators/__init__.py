@@ -18,6 +18,7 @@ from legalsat.operators.moves import dense_like as dense_like
 from legalsat.operators.moves import k_major as k_major
 from legalsat.operators.moves import padded as padded
 from legalsat.operators.operator import PRODUCT as PRODUCT
+from legalsat.operators.operator import PROGRAM as PROGRAM
 from legalsat.operators.operator import Move as Move
 from legalsat.operators.operator import Operator as Operator
 from legalsat.operators.operator import back as back

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 # Bits from the first to the last element; the e-graph multiplies extents and strides in 64-bit integers.
 MAX_SPAN_BITS = 2**61
-MOVE, PRODUCT = "move", "product"  # terms
+MOVE, PRODUCT, PROGRAM = "move", "product", "program"  # terms
 
 
 class Operator:
     """What a user asks for.
 
     Attributes:
-        term: what its values are to the planners: "move", or "product" for one of matrices. Of anything else what
-            `travels` is planned alone.
+        term: what its values are to the planners: "move", "product" for one of matrices, or "program" for several
+            operators. Of anything else what `travels` is planned alone.
     """
 
     __slots__ = ()

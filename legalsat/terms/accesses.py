@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from legalsat.law import Equation, Law, Slot
 from legalsat.operators.access import Access, Mode
-from legalsat.terms.graph import Nodes, Saturated, guard_text, number_text
+from legalsat.terms.graph import Nodes, Saturated
 
 SORTS = """
 (sort Modes) (sort Movement) (sort Root)
@@ -46,14 +46,14 @@ def _rewrites(equation: Equation) -> Iterator[str]:
         before, after = equation.words or ("word", "word")
         means, then = (f'"{name}"' for name in equation.means) if equation.means else ("means", "means")
         left, right = f"(move {means} {before} {left})", f"(move {then} {after} {right})"
-    guards = " ".join(map(guard_text, equation.guards))
+    guards = " ".join(guard.text for guard in equation.guards)
     yield f"(rewrite {left} {right}{f' :when ({guards})' if guards else ''} :ruleset laws)"
 
 
 def _chain(slots: Iterable[Slot]) -> str:
     chain = "rest"
     for slot in reversed(tuple(slots)):
-        chain = f"(link {' '.join(map(number_text, slot))} {chain})"
+        chain = f"(link {' '.join(number.text for number in slot)} {chain})"
     return chain
 
 

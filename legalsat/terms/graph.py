@@ -10,8 +10,6 @@ from typing import Any, Self, TypeAlias
 
 from egglog import bindings
 
-from legalsat.law import Guard, Int
-
 MOST_GRAPHS = 16
 # egglog tells its logger of every rule; only where nobody has said what is wanted of it.
 if logging.getLogger("egglog").level == logging.NOTSET:
@@ -85,17 +83,3 @@ class Saturated:
         """Number of nodes, numbers among them not counted."""
         sizes = self.run("(print-size)")[-1]
         return sum(count for _, count in sizes.sizes)
-
-
-def number_text(number: Int) -> str:
-    """Return an expression in egglog's language."""
-    if number.operator in {"name", "constant"}:
-        return number.name or str(number.constant)
-    operator = {"//": "/"}.get(number.operator, number.operator)
-    return f"({operator} {' '.join(map(number_text, number.operands))})"
-
-
-def guard_text(guard: Guard) -> str:
-    """Return a guard in egglog's language."""
-    relation = {"==": "="}.get(guard.relation, guard.relation)
-    return f"({relation} {number_text(guard.left)} {number_text(guard.right)})"

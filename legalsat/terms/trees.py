@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from legalsat.errors import LegalSatError
+from legalsat.law import Guard, Int
 
 MOST_TERMS = 4000  # of a derivation; products need 800
 
@@ -25,10 +26,28 @@ class Variable:
 
     name: str
 
+    @property
+    def number(self) -> Int:
+        """The variable as an integer, which expressions and guards are made of."""
+        return Int("name", name=self.name)
+
+    def __add__(self, other: Variable | Int | int) -> Int:
+        return self.number + _number(other)
+
+    def __sub__(self, other: Variable | Int | int) -> Int:
+        return self.number - _number(other)
+
+    def __lt__(self, other: Variable | Int | int) -> Guard:
+        return self.number < _number(other)
+
+
+def _number(value: Variable | Int | int) -> Int | int:
+    return value.number if isinstance(value, Variable) else value
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A constructor and its parts: terms, numbers and words. In laws, variables too."""
+    """A constructor and its parts: terms, numbers and words. In laws, variables and numbers made of them too."""
 
     name: str
     parts: tuple[Part, ...] = ()
@@ -37,7 +56,7 @@ class Term:
         return f"{self.name}({', '.join(map(str, self.parts))})" if self.parts else self.name
 
 
-Part: TypeAlias = "Term | Variable | int | str"
+Part: TypeAlias = "Term | Variable | Int | int | str"
 Bound: TypeAlias = dict[str, Part]
 
 
@@ -61,20 +80,46 @@ class Constructor:
 
 @dataclass(frozen=True, slots=True)
 class TermEquation:
-    """Two terms with variables that are equal whatever these stand for; read left to right."""
+    """Two terms with variables that are equal whatever these stand for; read left to right.
+
+    Attributes:
+        left, right: the terms.
+        when: what numbers must satisfy.
+        beside: a term that must be somewhere in the whole, if there is one: the right side may use its variables.
+    """
 
     left: Term
-    right: Term
+    right: Part
+    when: tuple[Guard, ...] = ()
+    beside: Term | None = None
 
-    def at_root(self, term: Part) -> Part | None:
+    def at_root(self, term: Part, whole: Iterable[Term] = ()) -> Part | None:
         """Return what a term becomes, None where it is not the left side."""
+        return next(self.each_at_root(term, whole), None)
+
+    def each_at_root(self, term: Part, whole: Iterable[Term] = ()) -> Iterator[Part]:
+        """Yield what a term becomes, for each of the terms of the `whole` that may stand beside it."""
         bound: Bound = {}
-        return _filled(self.right, bound) if _matches(self.left, term, bound) else None
+        if not _matches(self.left, term, bound):
+            return
+        for other in whole if self.beside is not None else (term,):
+            found = dict(bound)
+            if self.beside is not None and not _matches(self.beside, other, found):
+                continue
+            numbers = {name: value for name, value in found.items() if isinstance(value, int)}
+            if all(guard.holds(numbers) for guard in self.when):
+                yield _filled(self.right, found)
 
     @property
     def text(self) -> str:
         """The equation as a rewrite in egglog's language."""
-        return f"(rewrite {text(self.left)} {text(self.right)} :ruleset laws)"
+        guards = " ".join(guard.text for guard in self.when)
+        if self.beside is None:
+            return (
+                f"(rewrite {text(self.left)} {text(self.right)}{f' :when ({guards})' if guards else ''} :ruleset laws)"
+            )
+        both = f"(= this {text(self.left)}) (= other {text(self.beside)})"
+        return f"(rule ({both} {guards}) ((union this {text(self.right)})) :ruleset laws)"
 
 
 def _matches(pattern: Part, part: Part, bound: Bound) -> bool:
@@ -92,6 +137,8 @@ def _filled(pattern: Part, bound: Bound) -> Part:
         return bound[pattern.name]
     if isinstance(pattern, Term):
         return Term(pattern.name, tuple(_filled(part, bound) for part in pattern.parts))
+    if isinstance(pattern, Int):
+        return pattern.value({name: value for name, value in bound.items() if isinstance(value, int)})
     return pattern
 
 
@@ -101,6 +148,8 @@ def text(part: Part) -> str:
         return f"({' '.join([part.name, *map(text, part.parts)])})"
     if isinstance(part, Variable):
         return part.name
+    if isinstance(part, Int):
+        return part.text
     return f'"{part}"' if isinstance(part, str) else str(part)
 
 
@@ -114,7 +163,7 @@ class TermLaw:
 
     def steps(self, term: Term) -> Iterator[Term]:
         """Yield every term that one application of this law makes of a term, at its root or inside."""
-        return (found for found, _ in _steps(term, _by_name((self,))))
+        return (found for found, _ in steps_of(term, (self,)))
 
 
 def term_law(equations: Callable[..., Iterator[TermEquation]]) -> TermLaw:
@@ -137,13 +186,15 @@ class TermStep:
         return f"{self.law}: {self.term}"
 
 
-def derivation(start: Term, goal: Term, laws: tuple[TermLaw, ...], most: int = MOST_TERMS) -> tuple[TermStep, ...]:
-    """Return a shortest way from `start` to `goal`.
+def derivation(
+    start: Term, goal: Term, laws: tuple[TermLaw, ...], most: int = MOST_TERMS, beside: tuple[Term, ...] = ()
+) -> tuple[TermStep, ...]:
+    """Return a shortest way from `start` to `goal`; what stands `beside` is there for laws that ask for it.
 
     Raises:
         LegalSatError: the goal was not met among `most` terms.
     """
-    before = reached(start, (goal,), laws, most)
+    before = reached(start, (goal,), laws, most, beside)
     steps: list[TermStep] = []
     while goal != start:
         there, law = before[goal]
@@ -153,19 +204,22 @@ def derivation(start: Term, goal: Term, laws: tuple[TermLaw, ...], most: int = M
 
 
 def reached(
-    start: Term, goals: Iterable[Term], laws: tuple[TermLaw, ...], most: int = MOST_TERMS
+    start: Term,
+    goals: Iterable[Term],
+    laws: tuple[TermLaw, ...],
+    most: int = MOST_TERMS,
+    beside: tuple[Term, ...] = (),
 ) -> dict[Term, tuple[Term, str]]:
     """Return terms that laws make of `start`, breadth first until all goals are met: the term before each, and the law.
 
     Raises:
         LegalSatError: a goal was not met among `most` terms.
     """
-    by_name = _by_name(laws)
     before: dict[Term, tuple[Term, str]] = {}
     missing, waiting = set(goals) - {start}, deque([start])
     while missing and waiting and len(before) < most:
         term = waiting.popleft()
-        for found, law in _steps(term, by_name):
+        for found, law in steps_of(term, laws, beside):
             if found != start and found not in before:
                 before[found] = term, law
                 waiting.append(found)
@@ -188,12 +242,26 @@ def _by_name(laws: tuple[TermLaw, ...]) -> _ByName:
     return found
 
 
-def _steps(term: Term, by_name: _ByName) -> Iterator[tuple[Term, str]]:
+def steps_of(term: Term, laws: tuple[TermLaw, ...], beside: tuple[Term, ...] = ()) -> Iterator[tuple[Term, str]]:
+    """Yield every term that one application of a law makes of a term, at its root or inside, and the law's name."""
+    asked = any(equation.beside is not None for law in laws for equation in law.equations)
+    return _steps(term, _by_name(laws), (*dict.fromkeys(subterms(term)), *beside) if asked else ())
+
+
+def subterms(term: Term) -> Iterator[Term]:
+    """Yield a term and all that it is made of."""
+    yield term
+    for part in term.parts:
+        if isinstance(part, Term):
+            yield from subterms(part)
+
+
+def _steps(term: Term, by_name: _ByName, whole: tuple[Term, ...]) -> Iterator[tuple[Term, str]]:
     for equation, law in by_name.get(term.name, ()):
-        found = equation.at_root(term)
-        if isinstance(found, Term):
-            yield found, law
+        for found in equation.each_at_root(term, whole):
+            if isinstance(found, Term):
+                yield found, law
     for place, part in enumerate(term.parts):
         if isinstance(part, Term):
-            for inside, law in _steps(part, by_name):
+            for inside, law in _steps(part, by_name, whole):
                 yield Term(term.name, (*term.parts[:place], inside, *term.parts[place + 1 :])), law

@@ -1,9 +1,9 @@
-"""The laws of rewriting: of movements in `LAWS`, of products in `PRODUCT_LAWS`."""
+"""The laws of rewriting: of movements in `LAWS`, of products in `PRODUCT_LAWS`, of programs in `VALUE_LAWS`."""
 
 from types import ModuleType
 
 from legalsat.law import Law
-from legalsat.rules.rewrites import means, modes, products, words
+from legalsat.rules.rewrites import means, modes, products, values, words
 from legalsat.terms.trees import TermLaw
 
 
@@ -13,4 +13,6 @@ def laws_in(*modules: ModuleType) -> tuple[Law, ...]:
 
 
 LAWS = laws_in(modes, words, means)
-PRODUCT_LAWS = tuple(value for value in vars(products).values() if isinstance(value, TermLaw))
+PRODUCT_LAWS, VALUE_LAWS = (
+    tuple(value for value in vars(module).values() if isinstance(value, TermLaw)) for module in (products, values)
+)

@@ -1,0 +1,69 @@
+"""What runs in a program's plan, and what it costs: a product by its kernel, a pass over a matrix as one before it.
+
+A pass between products takes what relayouts in front of products were measured to take, at least: its launch and its
+share of the bandwidth stand in for what its own plan says of it alone.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from legalsat.extract.cost.cost import LAUNCH_NANOSECONDS, NOMINAL
+from legalsat.extract.cost.kernel_cost import RELAYOUT_LAUNCH, RELAYOUT_SHARE, Products, least_times
+from legalsat.extract.cost.product_cost import LAUNCH_NANOSECONDS as TILED_LAUNCH
+from legalsat.extract.cost.product_cost import rates
+from legalsat.extract.kernels.joint import cached_gemm_plan
+from legalsat.extract.kernels.product_kernels import best_kernels, multiplied
+from legalsat.extract.search.planner import NoLegalLayout, cached_plan
+from legalsat.operators import PRODUCT
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.plan import Plan
+from legalsat.targets import Target
+
+Work: TypeAlias = Any  # a Gemm, a Copy or a Pad, of which `term` says what plans it
+StepPlan: TypeAlias = GemmPlan | Plan
+
+
+def planned(work: Work, target: Target) -> StepPlan:
+    """Return the plan of what runs; raises `NoLegalLayout` where there is none."""
+    return cached_gemm_plan(work, target) if work.term == PRODUCT else cached_plan(work, target)
+
+
+def nanoseconds_of(plan: StepPlan) -> float:
+    """Return what a step is predicted to take among others."""
+    return plan.cost.nanoseconds if isinstance(plan, GemmPlan) else among_others(plan.cost.nanoseconds)
+
+
+def among_others(nanoseconds: float) -> float:
+    """Return what a pass takes between products, of what it takes alone."""
+    return round((nanoseconds - LAUNCH_NANOSECONDS) / RELAYOUT_SHARE + RELAYOUT_LAUNCH, 1)
+
+
+@lru_cache(maxsize=16384)
+def cost_of(work: Work, target: Target) -> float | None:
+    """Return what `nanoseconds_of` says of a work's plan, None where there is none; no program is built or proven."""
+    try:
+        if work.term == PRODUCT and multiplied(work, target) is not None:
+            (found,) = best_kernels([work], target)
+            if found is not None:
+                return round(found[0], 1)
+        return nanoseconds_of(planned(work, target))
+    except NoLegalLayout:
+        return None
+
+
+def least_of(work: Work, target: Target) -> float:
+    """Return nanoseconds that no plan of a work is below."""
+    moved: int = sum(one.size * one.dtype.bytes for one in work.tensors.values())
+    if work.term == PRODUCT:
+        if multiplied(work, target) is not None:
+            bound = least_times(Products.like(work, work.m, work.n, work.k), (False, False), target)
+            return max(0.0, float(bound[0]))
+        if work.dtype.name not in dict(target.multiplies):
+            return 0.0  # which no unit multiplies, and its rules say so
+        own = rates(work, target)
+        seconds: float = max(work.flops / own.flops / own.processors, moved / own.memory)
+        return TILED_LAUNCH + 1e9 * seconds - 1.0
+    bandwidth = (target.device or NOMINAL).memory_bandwidth / 1e9
+    return RELAYOUT_LAUNCH + moved / bandwidth / RELAYOUT_SHARE - 1.0
