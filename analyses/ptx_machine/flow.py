@@ -29,12 +29,14 @@ class Control:
             they are taken.
         joins: of each branch, the instruction at which its ways meet again; their number for the end.
         spins: branches back to a place from which memory that others write is read.
+        begins: of each instruction, the first one of its block, all of which go the same way.
     """
 
     branches: list[tuple[int, ...]]
     taken: list[frozenset[int]]
     joins: dict[int, int]
     spins: frozenset[int]
+    begins: list[int]
 
 
 def control_of(kernel: Kernel, bounds: Bounds) -> Control:
@@ -80,10 +82,12 @@ def control_of(kernel: Kernel, bounds: Bounds) -> Control:
                 at = after[at]
     branches: list[tuple[int, ...]] = []
     taken: list[frozenset[int]] = []
+    firsts: list[int] = []
     for n, begin in enumerate(begins):
+        firsts += [begin] * (lasts[n] + 1 - begin)
         branches += [tuple(sorted(depends[n]))] * (lasts[n] + 1 - begin)
         taken += [frozenset(when[n])] * (lasts[n] + 1 - begin)
-    return Control(branches, taken, joins, frozenset(spins))
+    return Control(branches, taken, joins, frozenset(spins), firsts)
 
 
 def _targets(kernel: Kernel, i: Instruction) -> list[int] | None:

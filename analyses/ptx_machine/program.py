@@ -91,6 +91,7 @@ class Program:
         covered: places and lines of operations that a proof must have come to. reached: those to which runs have come.
         deciding: of instructions, by identity, the registers that decide the branches on which they depend.
         only_after: of instructions, by identity, the branch that alone leads to them, and by which outcome.
+        before_in_block: of instructions, by identity, and registers that several write: the one in the same block before.
         ways: of instructions, by identity, the outcomes of their predicates that must be seen, where not both.
         asserted: of branches, by identity, the outcome with which no assertion of the kernel fails.
         firm: registers that more than reads depend on.
@@ -129,6 +130,7 @@ class Program:
     bounds: Bounds = field(default_factory=Bounds)
     deciding: dict[int, tuple[str, ...]] = field(default_factory=dict)
     only_after: dict[int, tuple[Instruction, int]] = field(default_factory=dict)
+    before_in_block: dict[tuple[int, str], Instruction] = field(default_factory=dict)
     ways: dict[int, int] = field(default_factory=dict)
     asserted: dict[int, int] = field(default_factory=dict)
     firm: set[str] = field(default_factory=set)

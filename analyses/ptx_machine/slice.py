@@ -67,6 +67,7 @@ def slice_of(program: Any, instructions: list[Instruction], control: Control) ->
     strong, program.firm = slicer.live(firm, [False] * len(firm), [])
     program.deciding = slicer.deciding()
     program.only_after = slicer.only_after()
+    program.before_in_block = slicer.before_in_block()
     program.asserted = slicer.asserted()
     program.ways = slicer.ways([k or t for k, t in zip(kept, touching, strict=True)], strong) | program.asserted
     return [
@@ -142,13 +143,30 @@ class _Slicer:
 
     def only_after(self) -> dict[int, tuple[Instruction, int]]:
         """Return of instructions to which one branch alone leads: the branch, and the outcome with which it does."""
-        found = {}
+        found, begins = {}, self.control.begins
         for n, i in enumerate(self.instructions):
-            branches = [b for b in self.control.branches[n] if b != n]
+            # Who comes again by the branch at the end of the same block has come there before in another way.
+            branches = [b for b in self.control.branches[n] if begins[b] != begins[n]]
             if len(branches) == 1 and self.instructions[branches[0]].guard:
                 one = self.instructions[branches[0]]
                 holds = (branches[0] in self.control.taken[n]) != one.negated
                 found[id(i)] = one, TRUE if holds else FALSE
+        return found
+
+    def before_in_block(self) -> dict[tuple[int, str], Instruction]:
+        """Return which of several instructions gave a register its value that another one of its block takes."""
+        found: dict[tuple[int, str], Instruction] = {}
+        last: dict[str, Instruction | None] = {}
+        for n, i in enumerate(self.instructions):
+            if self.control.begins[n] == n:
+                last = {}
+            for name in _sources(i) if last else ():
+                one = last.get(name)
+                if one is not None:
+                    found[id(i), name] = one
+            for name in results_of(i):
+                if len(self.definitions[name]) > 1:
+                    last[name] = None if i.guard else i
         return found
 
     def asserted(self) -> dict[int, int]:

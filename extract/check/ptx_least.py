@@ -3,7 +3,8 @@
 Many kernels take for granted that there is something to do: one tile, or as many rounds as their ring has stages. Runs
 that go wrong say for which values; here the least ones are found from which the same runs are right, and the kernel is
 swept again from there. Only if nothing is wrong then is it proven, under that condition. What breaks for a size that
-is no small one, or for one above a size that is right, is an error of the kernel, and so is a race for any size.
+is no small one, or for one above a size that is right, is an error of the kernel, and so is a race for any size but
+zero.
 """
 
 from __future__ import annotations
@@ -162,19 +163,30 @@ class _Search:
         """Return preconditions that leave out every run that went wrong; none where there are no such."""
         found: dict[str, Precondition] = {}
         listed = sorted(self.sweep.failing, key=lambda one: sum(map(abs, one[0].values())))
-        if not all(of_nothing for _, _, _, of_nothing in listed):
+        if not all(of_nothing or self._empty(values) for values, _, _, of_nothing in listed):
             return {}
-        for values, line, reason, _ in listed:
+        for values, line, reason, of_nothing in listed:
             if any(values.get(name, one.least) < one.least for name, one in found.items()):
                 continue
             raised = self._raised(values)
-            if raised is None:
+            if raised is None or not (of_nothing or self._only_not_empty(values, raised)):
                 return {}
             for name, least in raised.items():
                 if name not in found or found[name].least < least:
                     found[name] = Precondition(name, least, line, reason, pointer=self.sweep.program.is_pointer(name))
         smallest = {name: min(v.get(name, one.least) for v, *_ in listed) for name, one in found.items()}
         return {name: one for name, one in found.items() if smallest[name] < one.least or name in known}
+
+    def _empty(self, values: Values) -> set[str]:
+        """Return the sizes that are zero, so that all may break: nobody multiplies or copies what has no elements."""
+        program = self.sweep.program
+        named = (n for n in values if values[n] == 0 and n in program.decisive and not n.startswith(("%", "[")))
+        return {n for n in named if self.sweep.steps.get(n) and not program.is_pointer(n)}
+
+    def _only_not_empty(self, values: Values, raised: Values) -> bool:
+        """Is all that is asked for of a launch that sizes are not zero?"""
+        empty, steps = self._empty(values), self.sweep.steps
+        return all(n in empty and least <= max(steps[n], self.sweep.program.multiple(n)) for n, least in raised.items())
 
     def _raised(self, values: Values) -> Values | None:
         """Return the least values of some parameters from which a run is right; None where it never is."""

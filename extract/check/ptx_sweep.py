@@ -29,6 +29,7 @@ from legalsat.logic import round_up
 LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
 LEAST_LONG = 9  # rounds of a loop that is long
 SPREAD = 8  # rounds between two runs that show how often a head is come to in each
+LONG_SPREAD = 32  # the same where a head is come to in few of them
 FIRST_APART, LAST_APART = 5, 12  # powers of two: rounds for a loop to run once more
 UNROLLED = 16  # rounds that a compiler may put into one
 SLACK = 64  # instructions by which a run must be longer to be another
@@ -418,16 +419,20 @@ class Sweep:
         needed, far = LEAST_ROUNDS, set[int]()
         for place in _growing(runs[0], few, more):
             period = (runs[0].periods or {}).get(place[1])
-            growth = more.visits.get(place, 0) - few.visits.get(place, 0)
             if period is None:
                 continue
+            spread, growth = SPREAD, more.visits.get(place, 0) - few.visits.get(place, 0)
+            if 0 < growth < SPREAD // 2:  # some rounds in one: so few of these tell little
+                longer = self.shown({**ones, name: self.more(name, step, LONG_SPREAD + 1)})
+                if longer is not None:
+                    spread, growth = LONG_SPREAD, longer.visits.get(place, 0) - few.visits.get(place, 0)
             count = period.before + period.rounds + 1
             far_apart = growth <= 0 and count * UNROLLED > MOST_ROUNDS
             apart = self._far_apart(name, step, ones, place, few) if far_apart else 0
             if apart:
                 far.update(apart * number for number in range(1, count + 1))
             else:
-                needed = max(needed, math.ceil(count * SPREAD / growth) if growth > 0 else count * UNROLLED)
+                needed = max(needed, math.ceil(count * spread / growth) if growth > 0 else count * UNROLLED)
         if needed > MOST_ROUNDS:
             line = min((self.program.lines[head] for head in self.periods), default=0)
             self.unproven[line, f"only {MOST_ROUNDS} of the {needed} counts of rounds that differ are tried"] = None

@@ -6,13 +6,14 @@ computed for each condition that is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 from legalsat.analyses.ptx_machine.alu import FULL
 from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE
 from legalsat.analyses.ptx_machine.launches.watch import Watch
+from legalsat.logic import round_up
 
 if TYPE_CHECKING:
     from legalsat.extract.check.ptx_known import Shown
@@ -99,12 +100,14 @@ def _switch(sweep: Sweep, base: Values, steps: Values) -> None:
             sweep.shown({**base, **values})
 
 
-def _roomy(sweep: Sweep, base: Values, keys: Set[str]) -> Values:
-    """Return values with room for some tiles along all parameters on which a condition does not depend."""
+def _roomy(sweep: Sweep, base: Values, keys: Set[str], rounds: int = ROOM_ROUNDS) -> Values:
+    """Return values with room for some tiles along all parameters on which a condition does not depend.
+
+    `rounds`: of a parameter's loop, at most.
+    """
     program = sweep.program
     room = {
-        name: -(-max(min(ROOM, ROOM_ROUNDS * (sweep.steps.get(name) or ROOM)), value) // program.multiple(name))
-        * program.multiple(name)
+        name: round_up(max(min(ROOM, rounds * (sweep.steps.get(name) or ROOM)), value), program.multiple(name))
         for name, value in base.items()
         if name in program.decisive and name not in keys and not name.startswith(("%", "["))
     }
@@ -116,7 +119,7 @@ def _out_of_reach(sweep: Sweep, watch: Watch, free: Set[str], bases: list[Values
     conditions, wanted = sweep.program.conditions, (TRUE | FALSE) ^ watch.seen
     count = 0
     for values in conditions.flips(watch.condition, free, wanted, bases[:1], steps):
-        if count == MOST_PAST or not conditions.out_of_reach(watch.condition, {**bases[0], **values}):
+        if count == MOST_PAST or _leading_to(sweep, watch, values, bases) is not None:
             return count == MOST_PAST
         count += 1
     return count >= LEAST_PAST
@@ -165,20 +168,22 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
     wanted, tried, dropped = (TRUE | FALSE) ^ watch.seen, 0, 0
     left_out = bool(sweep.excused.outcomes.get(number, 0) & wanted)
     roomy = _roomy(sweep, bases[0], frozenset())
+    several = [bases[0], roomy, _roomy(sweep, bases[0], frozenset(), ROOM)]
     alike: list[Shown] = []
-    for values in conditions.flips(watch.condition, free, wanted, [*bases, roomy], steps):
+    flips = conditions.flips(watch.condition, free, wanted, [*bases, roomy], steps)
+    for values, first in _in_reach_first(sweep, watch, flips, several):
         if tried == MOST_TURNED or dropped == MOST_PAST or sweep.late or not _half_seen(watch):
             break
-        if sweep.launch({**bases[0], **values}) is None:
+        if sweep.launch({**first, **values}) is None:
             left_out = True
             continue
-        shown = sweep.shown({**bases[0], **values})
+        shown = sweep.shown({**first, **values})
         tried += 1
         if _half_seen(watch) and _like_earlier(shown, alike):
             continue
         for base in bases[1:]:
             sweep.shown({**base, **values})
-        if sweep.dropped({**bases[0], **values}):
+        if sweep.dropped({**first, **values}):
             dropped, left_out, tried = dropped + 1, True, tried - 1
             continue
         if _half_seen(watch) and not sweep.late:  # tiles may be what it takes
@@ -189,9 +194,40 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
         return True
     if not tried and (left_out or conditions.same_for_blocks(watch.condition, free, watch.seen, bases[0])):
         return True
-    if free and _out_of_reach(sweep, watch, free, bases, steps):
+    if free and _out_of_reach(sweep, watch, free, several, steps):
         return True
     return free <= conditions.switches and _all_switched(sweep, free, bases[0])
+
+
+def _in_reach_first(
+    sweep: Sweep, watch: Watch, flips: Iterable[Values], bases: list[Values]
+) -> Iterator[tuple[Values, Values]]:
+    """Yield values, each with the first base with which they lead to a condition.
+
+    Those that lead past it with each come last, with the first base, since few are tried.
+    """
+    past: list[Values] = []
+    for values in flips:
+        base = bases[0]
+        if len(past) < MOST_PAST:
+            found = _leading_to(sweep, watch, values, bases)
+            if found is None:
+                past.append(values)
+                continue
+            base = found
+        yield values, base
+    yield from ((values, bases[0]) for values in past)
+
+
+def _leading_to(sweep: Sweep, watch: Watch, values: Values, bases: list[Values]) -> Values | None:
+    """Return the first base that, with some values, leads to a condition and may turn it; None where none does."""
+    conditions, condition, wanted = sweep.program.conditions, watch.condition, (TRUE | FALSE) ^ watch.seen
+    for number, base in enumerate(bases):
+        tried = {**base, **values}
+        outcome = conditions.outcome(condition, tried) if number else wanted
+        if (outcome is None or outcome & wanted) and not conditions.out_of_reach(condition, tried):
+            return base
+    return None
 
 
 def _like_earlier(shown: Shown | None, earlier: list[Shown]) -> bool:

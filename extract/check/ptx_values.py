@@ -59,10 +59,13 @@ def sweep_all(sweep: Sweep) -> None:
 
 def _first_has_more(sweep: Sweep, rest: Values, looped: Values) -> bool:
     """Does the first block come to loops to which another one does not come where there are so few tiles?"""
-    base = so_many_rounds(sweep, rest, looped, 2)
-    first = {**base, **{name: sweep.least.get(name, 0) for name in looped if name.startswith("%")}}
-    one, other = sweep.shown(first), sweep.shown(base) if first != base else None
-    return one is not None and other is not None and bool(one.visits.keys() - other.visits.keys())
+    for rounds in (2, 1):
+        base = so_many_rounds(sweep, rest, looped, rounds)
+        first = {**base, **{name: sweep.least.get(name, 0) for name in looped if name.startswith("%")}}
+        one, other = sweep.shown(first), sweep.shown(base) if first != base else None
+        if one is not None and other is not None and one.visits.keys() - other.visits.keys():
+            return True
+    return False
 
 
 def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:

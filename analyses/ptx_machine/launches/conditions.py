@@ -84,6 +84,7 @@ class Conditions:
         self._narrowed = False
         self._left, self._budget = BUDGET, SEARCHES * BUDGET
         self._loops: set[str] | None = None
+        self._firmly = False  # of registers that loops carry nothing is known, instead of what they begin with
         self._worked: dict[int, tuple[Work | None, list[tuple[Value, str, bool]] | None]] = {}
         self.definitions: dict[str, list[Instruction]] = {}
         for i in program.chosen:
@@ -368,7 +369,12 @@ class Conditions:
                 return False
             at, needed = found
             way = Condition(at.guard, at.line, frozenset(), used=True)
-            if self.outcome(way, values) == (TRUE | FALSE) ^ needed:
+            self._firmly = True
+            try:
+                outcome = self.outcome(way, values)
+            finally:
+                self._firmly = False
+            if outcome == (TRUE | FALSE) ^ needed:
                 return True
         return False
 
@@ -432,6 +438,7 @@ class Conditions:
         """
         found, name = 0, condition.name
         here = [i for i in self.definitions.get(name, ()) if i.line == condition.line and not condition.used]
+        at = self._guarded.get((condition.line, name)) if condition.used else None
         last = -(-self.program.threads // LANES) - 1
         threads = [(w, lane) for w in sorted({0, 1, last}) for lane in (0, LANES - 1)] if by_thread else []
         for warp, lane in threads or [(0, -1), (last, -1)]:
@@ -439,7 +446,7 @@ class Conditions:
             if len(here) == 1:
                 value = self._computed(here[0], name, values, warp, held, 0)
             else:
-                value = self._value(name, values, warp, held, 0)
+                value = self._taken(at, name, values, warp, held, 0) if at else self._value(name, values, warp, held, 0)
             if not isinstance(value, int):
                 return None
             found |= (TRUE if value else 0) | (FALSE if value != FULL else 0)
@@ -462,13 +469,27 @@ class Conditions:
                     held[name] = int(value[held[""]])
             else:
                 held[name] = program.symbols.get(name)
-        elif depth < _MOST_DEPTH:
+        elif depth < _MOST_DEPTH and not (self._firmly and len(self.definitions[name]) > 1):
             for i in self.definitions[name]:
                 value = self._computed(i, name, values, warp, held, depth + 1)
                 if value is not None:
                     held[name] = value
                     break
         return held[name]
+
+    def _taken(  # noqa: PLR0917
+        self, i: Instruction, name: str, values: Mapping[str, int], warp: int, held: dict[str, Value], depth: int
+    ) -> Value:
+        """Return what an instruction takes from a register: of several that write it, the one in its block before it."""
+        before = self.program.before_in_block.get((id(i), name))
+        if before is None or depth >= _MOST_DEPTH:
+            return self._value(name, values, warp, held, depth)
+        here = f"{name} of {id(before)}"
+        if here not in held:
+            held[here] = None
+            self._left -= 1
+            held[here] = self._computed(before, name, values, warp, held, depth + 1)
+        return held[here]
 
     def _computed(  # noqa: PLR0911, PLR0917
         self, i: Instruction, name: str, values: Mapping[str, int], warp: int, held: dict[str, Value], depth: int
@@ -486,7 +507,7 @@ class Conditions:
             return None
         sources = []
         for number, operand, turned in operands:
-            value = self._value(operand, values, warp, held, depth) if number is None else number
+            value = self._taken(i, operand, values, warp, held, depth) if number is None else number
             sources.append(value ^ FULL if turned and value is not None else value)
             if i.base == "shfl":
                 first = sources[0]
@@ -501,6 +522,11 @@ class Conditions:
         if i.base == "setp" and value is not None and results_of(i).index(name):
             return value ^ FULL
         return value
+
+    @cached_property
+    def _guarded(self) -> dict[tuple[int, str], Instruction]:
+        """Instructions by line and the predicate before them."""
+        return {(i.line, i.guard): i for i in self.program.chosen if i.guard}
 
     def _word_at(  # noqa: PLR0917
         self, i: Instruction, at: int, values: Mapping[str, int], warp: int, held: dict[str, Value], depth: int
