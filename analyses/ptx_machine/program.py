@@ -91,7 +91,7 @@ class Program:
         covered: places and lines of operations that a proof must have come to. reached: those to which runs have come.
         deciding: of instructions, by identity, the registers that decide the branches on which they depend.
         only_after: of instructions, by identity, the branch that alone leads to them, and by which outcome.
-        before_in_block: of instructions, by identity, and registers that several write: the one in the same block before.
+        before_in_block: of instructions, by identity, and registers that several write: the one before in its block.
         ways: of instructions, by identity, the outcomes of their predicates that must be seen, where not both.
         asserted: of branches, by identity, the outcome with which no assertion of the kernel fails.
         firm: registers that more than reads depend on.

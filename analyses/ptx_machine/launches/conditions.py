@@ -480,7 +480,7 @@ class Conditions:
     def _taken(  # noqa: PLR0917
         self, i: Instruction, name: str, values: Mapping[str, int], warp: int, held: dict[str, Value], depth: int
     ) -> Value:
-        """Return what an instruction takes from a register: of several that write it, the one in its block before it."""
+        """Return what an instruction takes from a register: of several writers, the one before it in its block."""
         before = self.program.before_in_block.get((id(i), name))
         if before is None or depth >= _MOST_DEPTH:
             return self._value(name, values, warp, held, depth)
