@@ -1,0 +1,68 @@
+"""What the PTX check says of other people's kernels, and how long it takes: PTX below folders.
+
+    python -m bench.ptx_foreign FOLDER... [--processes N] [--json FILE]
+
+Each kernel that has barriers or asynchronous operations is checked alone, as `legalsat check` does it, in a process
+that checks nothing else at the same time. Prints one line a kernel, and the summary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from bench.foreign_mutants.texts import Source, sources
+from bench.machine import write
+from legalsat.extract.check.check_ptx import check_ptx
+
+ASYNCHRONOUS = re.compile(r"\b(mbarrier|cp\.async|wgmma|tcgen05|barrier\.cluster)\b")
+
+
+def checked(source: Source) -> dict[str, Any]:
+    """Return the answer about one kernel."""
+    (found,) = check_ptx(source.text).kernels
+    reached, there = found.reached
+    return {
+        "kernel": source.name,
+        "title": found.title,
+        "answer": "flagged" if found.findings else "proven" if found.proven else "not proven",
+        "seconds": round(found.seconds, 2),
+        "runs": found.runs,
+        "covered": f"{reached} of {there}",
+        "findings": [f"line {one.line}: {one.message}" for one in found.findings],
+        "reasons": [f"line {one.line}: {one.reason}" for one in found.unproven],
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check all, print, and write if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(arguments)
+    all_ = [one for folder in options.folders for one in sources(folder) if ASYNCHRONOUS.search(one.text)]
+    rows = []
+    with ProcessPoolExecutor(options.processes) as pool:
+        for row in pool.map(checked, all_):
+            rows.append(row)
+            why = (*row["findings"], *row["reasons"], "")[0]
+            print(f"{row['answer']:10} {row['seconds']:6.2f} s  {row['kernel']}  {why[:160]}", flush=True)
+    counts = Counter(row["answer"] for row in rows)
+    seconds = [row["seconds"] for row in rows]
+    found = {"kernels": len(rows), **counts, "median_s": statistics.median(seconds), "most_s": max(seconds)}
+    print(", ".join(f"{key} {value}" for key, value in found.items()))
+    if options.json:
+        write(options.json, {**found, "rows": rows})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
