@@ -39,12 +39,16 @@ NAMED = {
 
 @dataclass
 class Warpgroup:
-    """What the threads of a role keep: rings, and a consumer's accumulators, its rows of A, and C on its way out."""
+    """What the threads of a role keep: rings, the k-tile of the tile that they have got to, and a consumer's more.
+
+    That is its accumulators, its rows of A, and C on its way out.
+    """
 
     group: Value
     thread: str
     first: str  # the predicate of its first thread
     rings: dict[str, Ring] = field(default_factory=dict)
+    k_tile: Value = 0
     consumer: Consumer | None = None
     out: Store | None = None
     rows: Realigner | None = None
@@ -57,7 +61,7 @@ class Scope:
     Attributes:
         cta: whose text it is. kernel, gemm: what is printed. role: that it is of, and own: what its threads keep.
         counts: of cursors whose items lie in stages that are known here, so far.
-        part: of C. tile: that is worked on. k_tile: its number. steps: of a k-tile that are multiplied.
+        part: of C. tile: that is worked on. steps: of a k-tile that are multiplied.
         set: of registers for fragments. following: the number of the tile that the other consumer multiplies next.
     """
 
@@ -69,7 +73,6 @@ class Scope:
     counts: dict[str, int] = field(default_factory=dict)
     part: int = 0
     tile: Tile | None = None
-    k_tile: Value = 0
     steps: Value = 0
     set: int = 0
     following: Value = 0
@@ -225,13 +228,12 @@ def _tiles(op: k.Tiles, scope: Scope) -> None:
 def _k_tiles(op: k.KTiles, scope: Scope) -> None:
     text, tile = scope.text, scope.tile
     assert tile is not None
-    k_tile = text.held(op.after)
-    inner = replace(scope, k_tile=k_tile)
+    scope.own.k_tile = k_tile = text.held(op.after)
     if op.sets > 1:  # sets of registers have names of their own
 
         def turn(number: int) -> None:
             with scope.around(op.body):
-                replace(inner, set=(op.after + number) % op.sets).body(op.body)
+                replace(scope, set=(op.after + number) % op.sets).body(op.body)
 
         with text.loop(k_tile, text.sub(tile.k_tiles, op.sets - 1), op.sets):
             for number in range(op.sets):
@@ -241,9 +243,9 @@ def _k_tiles(op: k.KTiles, scope: Scope) -> None:
                 turn(number)
         return
     with text.loop(k_tile, text.sub(tile.k_tiles, int(op.short))), scope.around(op.body):
-        inner.body(op.body)
+        scope.body(op.body)
     if op.short:
-        replace(inner, steps=tile.last_steps).only(text.when("lt.s32", k_tile, tile.k_tiles), op.body)
+        replace(scope, steps=tile.last_steps).only(text.when("lt.s32", k_tile, tile.k_tiles), op.body)
 
 
 def _parts(op: k.Parts, scope: Scope) -> None:
@@ -288,7 +290,7 @@ def _expect(op: p.Expect, scope: Scope) -> None:
 
 def _load(op: k.LoadShare, scope: Scope) -> None:
     assert scope.tile is not None
-    scope.cta.load(op.operand, scope.item(op.at), op.barrier, scope.tile, scope.k_tile)
+    scope.cta.load(op.operand, scope.item(op.at), op.barrier, scope.tile, scope.own.k_tile)
 
 
 def _release(op: k.Release, scope: Scope) -> None:
