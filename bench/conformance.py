@@ -1,9 +1,9 @@
 """Whether kernels of products do what their programs say: their PTX is run beside them, and events are compared.
 
 Run `python -m bench.conformance [--backend NAME] [--few] [--json FILE] [WORD...]`; with words, of classes alone that
-have them all in their names. Needs nvcc and CuTe's headers, or for "triton" Triton, and no GPU. Every class of the products below
-that the backend prints, on all CTAs of a cluster, for 0 to 3 tiles, and as few k-tiles as it takes up to twice the
-stages and one more.
+have them all in their names. The backend "cute" needs nvcc and CuTe's headers, "triton" Triton, "ptx" nothing, and none
+a GPU. Every class of the products below that the backend prints, on all CTAs of a cluster, for 0 to 3 tiles, and as few
+k-tiles as it takes up to twice the stages and one more.
 
 Exit code 1 if a text does something else than its program, or breaks the asynchronous contract.
 """
