@@ -1,13 +1,9 @@
-"""How a product's persistent kernel is launched, whatever prints it: relayouts in front, maps, parameters.
-
-Relayouts are kernels in CUDA C++, which backend cute prints and compiles for all others too.
-"""
+"""How a product's persistent kernel is launched, whichever backend prints it: relayouts in front, maps, parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from legalsat.backends.cute.relayout import matrix_relayout
 from legalsat.backends.host.maps import map_lines
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.product_maps import (
@@ -15,7 +11,6 @@ from legalsat.extract.kernels.product_maps import (
     extents,
     grid_of,
     laid,
-    laid_out,
     result_lies,
     result_map,
     sides,
@@ -40,11 +35,17 @@ from legalsat.tensor import Tensor
 
 SCALES = ("scale_a", "scale_b")
 SCALE = Tensor((), "fp32", align=4)
-RELAYOUTS = "legalsat.backends.cute.program"  # the module that makes images of relayouts
 ENTRY = "product"
 
 
-def launched(gemm: Gemm, kernel: ProductKernel, target: Target, text: str, builder: str) -> Program:
+def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
+    gemm: Gemm,
+    kernel: ProductKernel,
+    target: Target,
+    text: str,
+    builder: str,
+    relayout: Callable[[Tensor, str], Program],
+) -> Program:
     """Return the program of a product computed by a kernel, relayouts of its operands in front.
 
     Args:
@@ -53,6 +54,7 @@ def launched(gemm: Gemm, kernel: ProductKernel, target: Target, text: str, build
         target: the GPU.
         text: of the kernel.
         builder: the module that makes an image of it.
+        relayout: returns what lays an operand out anew, given what to do to it, "pad" or "transpose".
 
     Raises:
         LegalSatError: the kernel stores a tile during more stages of the next than the product's k has, or splits k
@@ -66,7 +68,7 @@ def launched(gemm: Gemm, kernel: ProductKernel, target: Target, text: str, build
         )
     names = kernel.operands[0].lower(), kernel.operands[1].lower()
     before = tuple(
-        Relayout(name, _relayout(tensor, first, target), constant=name == "b" and gemm.constant_b)
+        Relayout(name, relayout(tensor, first), constant=name == "b" and gemm.constant_b)
         for name, tensor, first in zip(names, sides(gemm, kernel), kernel.relayouts, strict=True)
         if first != "none"
     )
@@ -110,19 +112,6 @@ def _said(argument: Argument) -> list[str]:
     if isinstance(argument, NumberArgument):
         return [f"  {argument.type} {argument.value}"]
     return [f"  the address of {argument.operand}"]
-
-
-def _relayout(tensor: Tensor, first: str, target: Target) -> Program:
-    """Return the program that lays a matrix out with lines in a pitch of whole granules."""
-    text, recipe = matrix_relayout(tensor, first, "source", "target", laid(tensor, first).pitch)
-    return Program(
-        subject=f"{first} of {tensor}",
-        architecture=target.architecture,
-        text=text,
-        operands=(Operand("source", needed(tensor, GRANULE_BYTES)), Operand("target", laid_out(tensor, first))),
-        recipes=(recipe,),
-        builder=RELAYOUTS,
-    )
 
 
 def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target, reads: tuple[str, str]) -> Recipe:

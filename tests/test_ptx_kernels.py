@@ -251,10 +251,14 @@ def test_texts_are_proven() -> None:
 
 @pytest.mark.parametrize("extents", [(4096, 4096, 4095), (512, 512, 8192), (4096, 4096, 4096)])
 def test_plans_are_launched_as_by_cute(extents: tuple[int, int, int]) -> None:
-    """With the same parameters, relayouts in front included."""
+    """With the same parameters, and relayouts in front of the same operands to the same layouts."""
     plan = ls.synthesize(ls.Gemm(*extents, "bf16"), "h200")
     ours, theirs = program(plan, "ptx"), program(plan, "cute")
-    assert replace(ours, text=theirs.text, builder=theirs.builder) == theirs
+    assert replace(ours, text=theirs.text, builder=theirs.builder, before=theirs.before) == theirs
+    relaid = [[(one.operand, one.program.operands[-1].tensor) for one in each.before] for each in (ours, theirs)]
+    assert [(name, t.shape, t.strides) for name, t in relaid[0]] == [
+        (name, t.shape, t.strides) for name, t in relaid[1]
+    ]
     assert ours.recipes[0].grid[0] == (plan.launch.programs or ours.recipes[0].grid[0])
     text = plan.emit("ptx")
     assert text.endswith(ours.text) and str(plan.kernel) in text

@@ -1,7 +1,7 @@
 """PTX that runs: the program of a product's plan, and its image by ptxas, or by the driver where there is no ptxas.
 
-Kernels that have a program are printed of it, and launched as those of backend cute are; where there is none, the plan
-of a block of C is printed.
+Kernels that have a program are printed of it, and launched as those of backend cute are, but that Triton's movements lay
+operands out anew; where there is none, the plan of a block of C is printed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from legalsat.backends.kernel_launch import launch_lines, launched
 from legalsat.backends.ptx.adapter import emit_ptx, launch_of
 from legalsat.backends.ptx.assemble import AssemblyFailed, assemble, tool_for
 from legalsat.backends.ptx.persistent import emit
-from legalsat.backends.relayouts import with_relayouts
+from legalsat.backends.relayouts import movement_of, with_relayouts
+from legalsat.extract.kernels.product_maps import laid_out
+from legalsat.operators import Copy
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.block_plan import BlockPlan
 from legalsat.plans.gemm_plan import GemmPlan
@@ -29,6 +31,7 @@ from legalsat.runtime.program import (
     needed,
 )
 from legalsat.targets import GRANULE_BYTES, Target
+from legalsat.tensor import Tensor
 
 BY_THE_DRIVER = "the driver"
 
@@ -50,7 +53,11 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     Raises:
         LegalSatError: as `launched`, or an operation of its program has no row.
     """
-    return launched(gemm, kernel, target, emit(gemm, kernel), __name__)
+
+    def relayout(tensor: Tensor, first: str) -> Program:
+        return movement_of(Copy(tensor, laid_out(tensor, first)), target)
+
+    return launched(gemm, kernel, target, emit(gemm, kernel), __name__, relayout)
 
 
 def emit_product(plan: GemmPlan) -> str:
@@ -64,7 +71,7 @@ def emit_product(plan: GemmPlan) -> str:
     program = program_of(plan)
     lines = [f"{program.subject}, on {plan.target}: {plan.kernel}", "", *launch_lines(program)]
     for one in program.before:
-        lines += ["", f"{one.operand} is what backend cute's kernel makes of it first: {one.program.subject}"]
+        lines += ["", f"{one.operand} is copied first: {one.program.subject}"]
     return "\n".join([*(f"// {line}".rstrip() for line in lines), program.text])
 
 
