@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from legalsat.backends.host.maps import map_lines
 from legalsat.errors import LegalSatError
@@ -36,15 +37,11 @@ from legalsat.tensor import Tensor
 SCALES = ("scale_a", "scale_b")
 SCALE = Tensor((), "fp32", align=4)
 ENTRY = "product"
+Relaid: TypeAlias = Callable[[Tensor, str], Program]
 
 
 def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
-    gemm: Gemm,
-    kernel: ProductKernel,
-    target: Target,
-    text: str,
-    builder: str,
-    relayout: Callable[[Tensor, str], Program],
+    gemm: Gemm, kernel: ProductKernel, target: Target, text: str, builder: str, relayout: Relaid
 ) -> Program:
     """Return the program of a product computed by a kernel, relayouts of its operands in front.
 

@@ -1,6 +1,6 @@
 """PTX that runs: the program of a product's plan, and its image by ptxas, or by the driver where there is no ptxas.
 
-Kernels that have a program are printed of it, and launched as those of backend cute are, but that Triton's movements lay
+Kernels that have a program are printed of it, and launched as those of backend cute are, though Triton's movements lay
 operands out anew; where there is none, the plan of a block of C is printed.
 """
 
@@ -71,7 +71,8 @@ def emit_product(plan: GemmPlan) -> str:
     program = program_of(plan)
     lines = [f"{program.subject}, on {plan.target}: {plan.kernel}", "", *launch_lines(program)]
     for one in program.before:
-        lines += ["", f"{one.operand} is copied first: {one.program.subject}"]
+        strides = one.program.operands[-1].tensor.strides
+        lines += ["", f"{one.operand} must have been copied first, to strides of {strides} elements."]
     return "\n".join([*(f"// {line}".rstrip() for line in lines), program.text])
 
 
