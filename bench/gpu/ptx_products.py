@@ -65,7 +65,7 @@ def random_gemm(rng: random.Random, most: int = MOST) -> Any:
     out = rng.choice(outs)
     c = ls.Tensor((m, n), out, (n + rng.choice((0, 0, 3, 8)), 1))
     scaled = size == 1 and rng.random() < 0.3
-    return ls.Gemm(m, n, k, name, out_dtype=out, c=c, scaled=scaled, **tensors)
+    return ls.Gemm(m, n, k, name, out_dtype=out, c=c, scaled=scaled, a=tensors["a"], b=tensors["b"])
 
 
 def chosen(plans: int, kernels: int) -> Iterator[tuple[Any, Any, Any]]:
@@ -117,6 +117,7 @@ def check(folder: Path, entry: dict[str, Any]) -> str:
     import torch  # noqa: PLC0415
 
     from legalsat.runtime import Kernel, Program  # noqa: PLC0415
+    from legalsat.tensor import plain  # noqa: PLC0415
 
     torch.manual_seed(len(entry["operator"]))
     made = Program.load(folder / f"{entry['name']}.json")
@@ -124,7 +125,7 @@ def check(folder: Path, entry: dict[str, Any]) -> str:
     for operand in made.operands:
         t = operand.tensor
         # Where rows may begin anywhere, they begin as late as the tensor does.
-        memory[operand.name] = placed(t.dtype.name, list(t.shape), list(t.strides), t.offset)
+        memory[operand.name] = placed(t.dtype.name, plain(t.shape), plain(t.strides), t.offset)
     a, b, c = (memory[name][1] for name in "abc")
     for side in (a, b):
         side.copy_(torch.randint(-2, 3, side.shape, device="cuda").float().to(side.dtype))
@@ -158,14 +159,14 @@ def _around(whole: Any, c: Any) -> Any:
     return whole
 
 
-def placed(dtype: str, shape: list[int], strides: list[int], offset: int) -> tuple[Any, Any]:
+def placed(dtype: str, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> tuple[Any, Any]:
     """Return the bytes of an allocation, and the tensor that lies in them behind a guard, so many bytes late."""
     import torch  # noqa: PLC0415
 
     if not shape:
         memory = torch.zeros(1, dtype=torch.float32, device="cuda")
         return memory, memory[0]
-    memory, whole = Runner._placed(dtype, shape, strides)
+    memory, whole = Runner._placed(dtype, list(shape), list(strides))
     if not offset:
         return memory, whole
     size = whole.element_size()
@@ -180,7 +181,11 @@ def child(folder: Path, what: str, start: int, stop: int) -> None:
     load = loader(folder) if what == "time" else None
     for index in range(start, min(stop, len(prepared))):
         try:
-            found: Any = check(folder, prepared[index]) if load is None else beside.timed(*prepared[index], load)
+            found: Any = (
+                check(folder, prepared[index])
+                if load is None
+                else beside.timed(prepared[index][0], prepared[index][1], load)
+            )
         except Exception as error:  # whatever it is, it is this entry's result
             found = f"{type(error).__name__}: {str(error)[:300]}"
         print(json.dumps({"done": index, "found": found}), flush=True)
