@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from legalsat.checks import one_of
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.plans.block_plan import BlockPlan
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.plan import Plan
 
@@ -30,13 +29,12 @@ BACKENDS = {
 # The same of those that print products.
 PRODUCT_BACKENDS = {
     "cute": "legalsat.backends.cute.program:emit_product",
-    "ptx": "legalsat.backends.ptx:emit_ptx",
+    "ptx": "legalsat.backends.ptx.program:emit_product",
     "triton": "legalsat.backends.triton.product_program:emit_product",
 }
 # Of these, those that print programs of some kernels alone: module and function of a product and a kernel, which raises
 # LegalSatError where an operation of its program has no row.
 PRODUCT_ROWS = {"triton": "legalsat.backends.triton.product:require_rows"}
-BLOCK_BACKENDS = ("ptx",)  # of these, those that print the plan of a block, `GemmPlan.block`
 
 Made = TypeVar("Made")
 Refusal: TypeAlias = "Callable[[Gemm, ProductKernel], str]"
@@ -72,7 +70,7 @@ def emit(plan: Plan | GemmPlan, backend: str) -> str:
     module, function = backends[one_of(backend, "backend", backends)].split(":")
     if not isinstance(plan, GemmPlan):
         require_bound(plan)
-    text: str = getattr(importlib.import_module(module), function)(_printed(plan, backend))
+    text: str = getattr(importlib.import_module(module), function)(plan)
     return text
 
 
@@ -97,11 +95,6 @@ def refusal_of(backend: str) -> Refusal | None:
         return ""
 
     return refusal
-
-
-def _printed(plan: Plan | GemmPlan, backend: str) -> Plan | GemmPlan | BlockPlan:
-    """Return what of a plan a backend prints."""
-    return plan.block if isinstance(plan, GemmPlan) and backend in BLOCK_BACKENDS else plan
 
 
 def require_bound(plan: Plan) -> None:
@@ -132,7 +125,7 @@ def program(plan: Plan | GemmPlan, backend: str | None = None) -> Program:
     module = importlib.import_module(table[one_of(backend, "backend", table)])
     if isinstance(plan, Plan) and plan.before:
         return _relaid(plan, backend)
-    found: Program = module.program_of(_printed(plan, backend))
+    found: Program = module.program_of(plan)
     return found
 
 

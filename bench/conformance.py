@@ -1,9 +1,9 @@
 """Whether kernels of products do what their programs say: their PTX is run beside them, and events are compared.
 
-Run `python -m bench.conformance [--backend triton] [--few] [--json FILE] [WORD...]`; with words, of classes alone that
-have them all in their names. Needs nvcc and CuTe's headers, or Triton, and no GPU. Every class of the products below
-that the backend prints, on all CTAs of a cluster, for 0 to 3 tiles, and as few k-tiles as it takes up to twice the
-stages and one more.
+Run `python -m bench.conformance [--backend NAME] [--few] [--json FILE] [WORD...]`; with words, of classes alone that
+have them all in their names. The backend "cute" needs nvcc and CuTe's headers, "triton" Triton, "ptx" nothing, and none
+a GPU. Every class of the products below that the backend prints, on all CTAs of a cluster, for 0 to 3 tiles, and as few
+k-tiles as it takes up to twice the stages and one more.
 
 Exit code 1 if a text does something else than its program, or breaks the asynchronous contract.
 """
@@ -23,6 +23,7 @@ from bench.machine import write
 from legalsat.backends import refusal_of
 from legalsat.backends.cute.compile import OPTIONS, headers, nvcc, nvcc_version
 from legalsat.backends.cute.product import emit
+from legalsat.backends.ptx.persistent import emit as emit_ptx
 from legalsat.backends.triton.product_program import compiled, program_for
 from legalsat.extract.kernels.kernel_launches import launches
 from legalsat.extract.kernels.printed_gluon import PrintedGluon
@@ -47,7 +48,7 @@ PRODUCTS = (
     Gemm(300, 1000, 4090, "e4m3"),
 )
 Classes = dict[str, tuple[Gemm, ProductKernel]]
-BACKENDS = ("cute", "triton")
+BACKENDS = ("cute", "ptx", "triton")
 
 
 def classes(products: Sequence[Gemm] = PRODUCTS, backend: str = "cute") -> Classes:
@@ -69,6 +70,8 @@ def printed(gemm: Gemm, kernel: ProductKernel, backend: str = "cute") -> Printed
     """
     if backend == "cute":
         return PrintedKernel(ptx_of(emit(gemm, kernel), Cache.default()), gemm, kernel)
+    if backend == "ptx":
+        return PrintedKernel(emit_ptx(gemm, kernel), gemm, kernel)
     made = program_for(gemm, kernel, target("h200"))
     return PrintedGluon(compiled(made.text, made.signature, made.architecture, WARPS).ptx, gemm, kernel)
 

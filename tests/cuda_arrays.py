@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CUDA = 2  # kDLCUDA of dlpack.h
-CODES = {"bf16": (4, 16), "fp16": (2, 16), "fp32": (2, 32), "i8": (0, 8), "e4m3": (10, 8)}  # DLDataTypeCode and bits
+# DLDataTypeCode and bits
+CODES = {"bf16": (4, 16), "fp16": (2, 16), "fp32": (2, 32), "i8": (0, 8), "i32": (0, 32), "e4m3": (10, 8)}
 TYPE_STRINGS = {"fp16": "<f2", "fp32": "<f4", "i8": "|i1"}
 
 

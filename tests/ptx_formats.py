@@ -65,7 +65,8 @@ def encode(values: Any, name: str) -> NDArray[np.uint32]:
         distance = np.abs(np.abs(values)[..., None] - table[finite])
         # Of two that are as near the even code wins.
         nearest = (distance + (finite & 1) * 1e-12).argmin(axis=-1)
-        return np.asarray(finite[nearest] | np.where(np.signbit(values), 0x80, 0), dtype=np.uint32)
+        code = np.where(np.isnan(values), 0x7F, finite[nearest])
+        return np.asarray(code | np.where(np.signbit(values), 0x80, 0), dtype=np.uint32)
     word, kind = _VIEWS[name]
     if name == "i8":
         values = np.clip(values, -128, 127)

@@ -23,6 +23,8 @@ from legalsat.units.matrix_descriptor import SPANS
 from legalsat.units.tensor_map import TensorMap
 
 LANES = 32
+RANK_BITS = 24  # above which an address says which CTA of the cluster it is in, and 0 its own
+PARAMETER_BASE, MAP_BYTES = 1 << 32, 128
 SHARED_BASE = 1024  # as on hardware, where the system keeps the first 1024 bytes
 POISON = 0x7F
 WORD, LONG = 2**32 - 1, 2**64 - 1
@@ -70,6 +72,28 @@ class Global:
 
 
 @dataclass
+class Given:
+    """What a kernel is launched with.
+
+    Attributes:
+        parameters: by name: numbers, addresses, and where tensor maps lie from `PARAMETER_BASE` on.
+        maps: the tensor maps, in the order in which they lie there.
+        memories: global memory, by the address at which it begins.
+    """
+
+    parameters: dict[str, int]
+    maps: list[Global]
+    memories: dict[int, NDArray[np.uint8]]
+
+    def memory(self, at: int, size: int) -> tuple[NDArray[np.uint8], int]:
+        """Return the memory in which bytes lie, and where."""
+        for begin, memory in self.memories.items():
+            if begin <= at and at + size <= begin + memory.size:
+                return memory, at - begin
+        raise Stuck(f"{size} bytes at {at:#x}, where no tensor is")
+
+
+@dataclass
 class Program:
     """A parsed kernel."""
 
@@ -98,17 +122,18 @@ def parse(text: str) -> Program:
     threads = re.search(r"\.reqntid (\d+)", text)
     assert threads is not None
     return Program(
-        instructions, labels, int(threads.group(1)), re.findall(r"\.param .*?(\w+)(?:\[128\])?,?$", text, re.M)
+        instructions, labels, int(threads.group(1)), re.findall(r"\.param .*?(\w+)(?:\[\d+\])?,?$", text, re.M)
     )
 
 
 class Block:
     """One block at work."""
 
-    def __init__(self, program: Program, number: int, shared: int, tensors: dict[str, Global], seed: int) -> None:
+    def __init__(self, program: Program, special: dict[str, int], shared: int, given: Given, seed: int) -> None:
         from ptx_units import HANDLERS  # noqa: PLC0415 - the units need the block
 
-        self.program, self.tensors, self.handlers = program, tensors, HANDLERS
+        self.program, self.given, self.handlers = program, given, HANDLERS
+        self.rank, self.cluster = special["%cluster_ctarank"], [self]
         self.random = random.Random(seed)
         self.shared = np.full(SHARED_BASE + shared, POISON, dtype=np.uint8)
         self.unfenced = np.zeros(SHARED_BASE + shared, dtype=np.int32)  # 1 + the thread that wrote through registers
@@ -119,38 +144,26 @@ class Block:
         self.allocated: tuple[int, int] | None = None
         self.arrived: dict[str, list[int]] = {}
         self.at = [0] * program.threads
-        self.registers: list[Thread] = [
-            {"%tid.x": t, "%ctaid.x": number, "memory": SHARED_BASE} for t in range(program.threads)
-        ]
+        self.registers: list[Thread] = [{"%tid.x": t, **special, "memory": SHARED_BASE} for t in range(program.threads)]
         self.waiting: list[Callable[[], bool] | None] = [None] * program.threads
         self.done = [False] * program.threads
-        self.groups: list[list[Callable[[], None]]] = [[] for _ in range(program.threads)]
+        self.groups: list[list[list[Callable[[], None]]]] = [[[]] for _ in range(program.threads)]
         self.warp_work: dict[int, list[list[Callable[[], None]]]] = {}
         self.collected: dict[tuple[int, int], dict[int, None]] = {}
 
-    def run(self) -> None:
-        """Run to the end.
+    def advance(self) -> bool:
+        """Run all threads, in any order, until they have to wait; return whether one moved."""
+        moved = False
+        order = list(range(self.program.threads))
+        self.random.shuffle(order)
+        for thread in order:
+            moved |= self._advance(thread)
+            if self.random.random() < 0.05:
+                moved |= self.something_happens()
+        return moved
 
-        Raises:
-            Stuck: nothing moves any more, or something is left behind.
-        """
-        while not all(self.done):
-            moved = False
-            order = list(range(self.program.threads))
-            self.random.shuffle(order)
-            for thread in order:
-                moved |= self._advance(thread)
-                if self.random.random() < 0.05:
-                    moved |= self._something_happens()
-            if not moved and not self._something_happens():
-                at = {self.program.instructions[self.at[t]].text for t, done in enumerate(self.done) if not done}
-                raise Stuck(f"deadlock at {sorted(at)}")
-        while self._something_happens():
-            pass
-        if self.allocated is not None:
-            raise Stuck("tensor memory is not freed")
-
-    def _something_happens(self) -> bool:
+    def something_happens(self) -> bool:
+        """Let something end that is under way; return whether anything was."""
         choices = [q for q in (self.pending, self.queue) if q]
         if not choices:
             return False
@@ -180,7 +193,7 @@ class Block:
             if name == "bra":
                 self.at[thread] = self.program.labels[instruction.operands[0]]
             elif name == "ret":
-                if self.groups[thread]:
+                if any(self.groups[thread]):
                     raise Stuck("a thread ends before its stores have read shared memory")
                 self.done[thread] = True
             else:
@@ -202,18 +215,28 @@ class Block:
         generation = here
         self.waiting[thread] = lambda: self.collected.get((warp, at)) is not generation
 
-    def meet(self, name: str, thread: int, count: int) -> None:
-        """Let `count` threads meet at a barrier of the block."""
+    def meet(self, name: str, thread: int, count: int, *, waits: bool = True) -> None:
+        """Let `count` threads meet at a barrier of the block, some of which may not wait for it."""
         here = self.arrived.setdefault(name, [])
         here.append(thread)
         if len(here) == count:
             del self.arrived[name]
-            return
-        self.waiting[thread] = lambda: self.arrived.get(name) is not here
+        elif waits:
+            self.waiting[thread] = lambda: self.arrived.get(name) is not here
 
     def value(self, thread: int, operand: str) -> int:
         """Return a register's or an immediate's value."""
+        if operand.startswith("0f"):
+            return int(operand[2:], 16)
         return self.registers[thread][operand] if operand[0] in "%m" else int(operand, 0)
+
+    def owner(self, address: int) -> tuple[Block, int]:
+        """Return the block in whose shared memory an address is, and where."""
+        rank, at = divmod(address, 1 << RANK_BITS)
+        owner = self.cluster[rank - 1] if rank else self
+        if all(owner.done):
+            raise Stuck(f"CTA {owner.rank} has ended, and another one reaches into its memory")
+        return owner, at
 
     def address(self, thread: int, operand: str) -> int:
         """Return what stands in brackets, a register and bytes."""
@@ -222,13 +245,19 @@ class Block:
 
     def barrier(self, thread: int, operand: str) -> MemoryBarrier:
         """Return the started barrier at an address."""
-        at = self.address(thread, operand)
+        owner, at = self.owner(self.address(thread, operand))
+        return owner.barrier_at(at)
+
+    def barrier_at(self, at: int) -> MemoryBarrier:
+        """Return the started barrier at an address of the block."""
         if at not in self.barriers:
             raise Stuck(f"no barrier at {at}")
         return self.barriers[at]
 
     def load_box(self, tensor: Global, coordinate: tuple[int, ...], to: int, barrier: MemoryBarrier) -> None:
         """Let a box arrive some time later; until then its place holds nothing of use."""
+        if all(self.done):
+            raise Stuck(f"CTA {self.rank} has ended, and a box is sent to it")
         tm = tensor.tensor_map
         assert tm is not None
         if to % 128:
@@ -286,8 +315,42 @@ def run(text: str, blocks: Iterable[int], shared: int, tensors: dict[str, Global
     """Run some blocks of a kernel, one after the other; `tensors` by the names of its parameters."""
     program = parse(text)
     assert set(program.parameters) == set(tensors), program.parameters
+    maps = [name for name in program.parameters if tensors[name].tensor_map is not None]
+    parameters = {name: PARAMETER_BASE + MAP_BYTES * i for i, name in enumerate(maps)}
+    others = {name: 1 << 33 + i for i, name in enumerate(name for name in program.parameters if name not in maps)}
+    memories = {at: tensors[name].memory for name, at in others.items()}
+    given = Given(parameters | others, [tensors[name] for name in maps], memories)
     for number in blocks:
-        Block(program, number, shared, tensors, seed + number).run()
+        run_cluster(program, (number, 1, number + 1), shared, given, seed + number)
+
+
+def run_cluster(program: Program, grid: tuple[int, int, int], shared: int, given: Given, seed: int) -> None:
+    """Run one cluster: `grid` has its first block, its blocks, and those of the grid.
+
+    Raises:
+        Stuck: nothing moves any more, or something is left behind.
+    """
+    first, count, all_blocks = grid
+    blocks = []
+    for rank in range(count):
+        special = {"%ctaid.x": first + rank, "%nctaid.x": all_blocks, "%cluster_ctarank": rank}
+        blocks.append(Block(program, special, shared, given, seed + rank))
+    for block in blocks:
+        block.cluster = blocks
+    while not all(all(block.done) for block in blocks):
+        moved = [block.advance() for block in blocks]
+        if not any(moved) and not sum(block.something_happens() for block in blocks):
+            at = {
+                program.instructions[block.at[t]].text
+                for block in blocks
+                for t, done in enumerate(block.done)
+                if not done
+            }
+            raise Stuck(f"deadlock at {sorted(at)}")
+    while sum(block.something_happens() for block in blocks):
+        pass
+    if any(block.allocated is not None for block in blocks):
+        raise Stuck("tensor memory is not freed")
 
 
 def _plain(tm: TensorMap) -> TensorMap:

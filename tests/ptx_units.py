@@ -11,16 +11,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from ptx_formats import BITS, decode, encode
-from ptx_machine import LANES, LONG, WORD, Block, Instruction, MemoryBarrier, Stuck, registers_of, words
+from ptx_machine import (
+    LANES,
+    LONG,
+    MAP_BYTES,
+    PARAMETER_BASE,
+    RANK_BITS,
+    SHARED_BASE,
+    WORD,
+    Block,
+    Instruction,
+    MemoryBarrier,
+    Stuck,
+    registers_of,
+    words,
+)
 
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.options import Major
 from legalsat.units.matrix_descriptor import MatrixDescriptor
 
 Handler = Callable[[Block, int, Instruction], None]
-PARAMETER_BASE, C_ADDRESS = 1 << 32, 1 << 33
 _NAMES = {"f16": "fp16", "s8": "i8", "f32": "fp32", "s32": "i32"}
-_COMPARED = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "ge": operator.ge}
+_COMPARED = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "ge": operator.ge,
+    "gt": operator.gt,
+}
 
 
 def _computed(work: Callable[..., int], mask: int = WORD) -> Handler:
@@ -31,26 +51,56 @@ def _computed(work: Callable[..., int], mask: int = WORD) -> Handler:
     return handler
 
 
+def _signed_work(work: Callable[..., int], mask: int = WORD) -> Handler:
+    return _computed(lambda *values: work(*map(_signed, values)), mask)
+
+
 def _compare(block: Block, thread: int, i: Instruction) -> None:
-    a, b = (block.value(thread, o) for o in i.operands[1:])
-    block.registers[thread][i.operands[0]] = int(_COMPARED[i.operation.split(".")[1]](a, b))
+    comparison, *joined, kind = i.operation.split(".")[1:]
+    a, b = (block.value(thread, o) for o in i.operands[1:3])
+    if kind == "s32":
+        a, b = _signed(a), _signed(b)
+    found = int(_COMPARED[comparison](a, b))
+    if joined:
+        assert joined == ["and"]
+        found &= block.value(thread, i.operands[3])
+    block.registers[thread][i.operands[0]] = found
+
+
+def _select(block: Block, thread: int, i: Instruction) -> None:
+    one, other, chooses = (block.value(thread, o) for o in i.operands[1:])
+    block.registers[thread][i.operands[0]] = (one if chooses else other) & WORD
 
 
 def _move(block: Block, thread: int, i: Instruction) -> None:
     to, source = i.operands
+    if to.startswith("{"):
+        low, high = registers_of(to)
+        value = block.value(thread, source)
+        block.registers[thread].update({low: value & 0xFFFF, high: value >> 16})
+        return
     if source.startswith("{"):
         low, high = registers_of(source)
         value = block.value(thread, low) | block.value(thread, high) << 16
-    elif source.endswith("_map"):
-        value = PARAMETER_BASE + sorted(block.tensors).index(source)
+    elif source in block.given.parameters:
+        value = block.given.parameters[source]
     else:
-        value = block.value(thread, source)
+        value = block.value(thread, source) & LONG
     block.registers[thread][to] = value
 
 
 def _parameter(block: Block, thread: int, i: Instruction) -> None:
-    assert i.operands[1] == "[c]"
-    block.registers[thread][i.operands[0]] = C_ADDRESS
+    block.registers[thread][i.operands[0]] = block.given.parameters[i.operands[1].strip("[]")]
+
+
+def _float(work: Callable[[Any, Any], Any]) -> Handler:
+    """Return arithmetic on two floats of 32 bits."""
+
+    def handler(block: Block, thread: int, i: Instruction) -> None:
+        a, b = (np.uint32(block.value(thread, o)).view(np.float32) for o in i.operands[1:])
+        block.registers[thread][i.operands[0]] = int(np.float32(work(a, b)).view(np.uint32))
+
+    return handler
 
 
 def _convert(kind: str, size: int) -> Handler:
@@ -85,7 +135,27 @@ def _warp_barrier(block: Block, thread: int, i: Instruction) -> None:
 
 def _block_barrier(block: Block, thread: int, i: Instruction) -> None:
     count = int(i.operands[1]) if len(i.operands) > 1 else block.program.threads
-    block.meet(i.operands[0], thread, count)
+    waits = i.operation.split(".")[1] == "sync"
+    block.meet(str(block.value(thread, i.operands[0])), thread, count, waits=waits)
+
+
+def _cluster_arrive(block: Block, thread: int, i: Instruction) -> None:
+    first = block.cluster[0]
+    here = first.arrived.setdefault("cluster", [])
+    here.append(thread)
+    if len(here) == block.program.threads * len(block.cluster):
+        del first.arrived["cluster"]
+    block.registers[thread]["cluster"] = here
+
+
+def _cluster_wait(block: Block, thread: int, i: Instruction) -> None:
+    here = block.registers[thread].pop("cluster")
+    block.waiting[thread] = lambda: block.cluster[0].arrived.get("cluster") is not here
+
+
+def _map_address(block: Block, thread: int, i: Instruction) -> None:
+    at, rank = (block.value(thread, o) for o in i.operands[1:])
+    block.registers[thread][i.operands[0]] = at % (1 << RANK_BITS) + (rank + 1 << RANK_BITS)
 
 
 def _start(block: Block, thread: int, i: Instruction) -> None:
@@ -119,7 +189,11 @@ def _load_box(block: Block, thread: int, i: Instruction) -> None:
     assert found is not None
     coordinate = tuple(_signed(block.value(thread, c)) for c in registers_of(found.group(2)))
     tensor = _tensor(block, thread, found.group(1))
-    block.load_box(tensor, coordinate, block.address(thread, i.operands[0]), block.barrier(thread, i.operands[2]))
+    to, barrier = block.address(thread, i.operands[0]), block.address(thread, i.operands[2])
+    mask = block.value(thread, i.operands[3]) if "multicast" in i.operation else 1 << block.rank
+    for rank, one in enumerate(block.cluster):
+        if mask >> rank & 1:
+            one.load_box(tensor, coordinate, to, one.barrier_at(barrier))
 
 
 def _store_box(block: Block, thread: int, i: Instruction) -> None:
@@ -127,21 +201,28 @@ def _store_box(block: Block, thread: int, i: Instruction) -> None:
     assert found is not None
     coordinate = tuple(_signed(block.value(thread, c)) for c in registers_of(found.group(2)))
     tensor = _tensor(block, thread, found.group(1))
-    block.groups[thread].append(block.store_box(tensor, coordinate, block.address(thread, i.operands[1])))
+    block.groups[thread][-1].append(block.store_box(tensor, coordinate, block.address(thread, i.operands[1])))
 
 
 def _tensor(block: Block, thread: int, register: str) -> Any:
-    return block.tensors[sorted(block.tensors)[block.value(thread, register) - PARAMETER_BASE]]
+    number, within = divmod(block.value(thread, register) - PARAMETER_BASE, MAP_BYTES)
+    assert not within
+    return block.given.maps[number]
 
 
 def _signed(value: int) -> int:
-    return value - 2**32 if value >= 2**31 else value
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def _commit_stores(block: Block, thread: int, i: Instruction) -> None:
+    block.groups[thread].append([])
 
 
 def _wait_stores(block: Block, thread: int, i: Instruction) -> None:
-    for store in block.groups[thread]:
-        store()
-    block.groups[thread] = []
+    groups = block.groups[thread]
+    while len(groups) - 1 > int(i.operands[0]):
+        for store in groups.pop(0):
+            store()
 
 
 def _fence(block: Block, thread: int, i: Instruction) -> None:
@@ -162,16 +243,29 @@ def _write(block: Block, thread: int, i: Instruction) -> None:
 
 
 def _read(block: Block, thread: int, i: Instruction) -> None:
-    at, size = block.address(thread, i.operands[1]), _width(i)
-    block.registers[thread][i.operands[0]] = int.from_bytes(block.shared[at : at + size].tobytes(), "little")
+    names, size = registers_of(i.operands[0]), _width(i)
+    owner, at = block.owner(block.address(thread, i.operands[1]))
+    if at % (size * len(names)) or at < SHARED_BASE or at + size * len(names) > owner.shared.size:
+        raise Stuck(f"{i.text} from {at}")
+    for number, name in enumerate(names):
+        one = owner.shared[at + number * size :][:size]
+        block.registers[thread][name] = int.from_bytes(one.tobytes(), "little")
+
+
+def _read_global(block: Block, thread: int, i: Instruction) -> None:
+    size = _width(i)
+    memory, at = block.given.memory(block.address(thread, i.operands[1]), size)
+    block.registers[thread][i.operands[0]] = int.from_bytes(memory[at : at + size].tobytes(), "little")
 
 
 def _write_global(block: Block, thread: int, i: Instruction) -> None:
-    at, size = block.address(thread, i.operands[0]) - C_ADDRESS, _width(i)
-    memory = block.tensors["c"].memory
-    if at < 0 or at + size > memory.size:
-        raise Stuck(f"a store to byte {at} of C")
-    memory[at : at + size] = list(block.value(thread, i.operands[1]).to_bytes(size, "little"))
+    names, size = registers_of(i.operands[1]), _width(i)
+    to = block.address(thread, i.operands[0])
+    if to % (size * len(names)):
+        raise Stuck(f"{i.text} to {to:#x}")
+    memory, at = block.given.memory(to, size * len(names))
+    data = b"".join(block.value(thread, name).to_bytes(size, "little") for name in names)
+    memory[at : at + len(data)] = list(data)
 
 
 def _store_matrices(block: Block, thread: int, i: Instruction) -> None:
@@ -204,20 +298,29 @@ def _multiply(block: Block, thread: int, i: Instruction) -> None:
     assert found is not None
     n, k = int(found.group(1)), int(found.group(2))
     sums, a_kind, b_kind = (_NAMES.get(name, name) for name in found.groups()[2:])
-    names, flags = registers_of(i.operands[0]), i.operands[4:]
-    majors = [("K", "MN")[int(f)] for f in flags[2:4]] if len(flags) == 4 else ["K", "K"]
+    names, flags, held = registers_of(i.operands[0]), i.operands[4:], i.operands[1].startswith("{")
+    majors: list[Major] = ["K", "K"]
+    if len(flags) > 2:
+        majors = (["K"] if held else []) + [("K", "MN")[int(f)] for f in flags[2:]]  # type: ignore[assignment]
 
     def work(lanes: list[int]) -> None:
-        (a_word,), (b_word,), (adds,) = ({block.value(t, i.operands[x]) for t in lanes} for x in (1, 2, 3))
+        (b_word,), (adds,) = ({block.value(t, i.operands[x]) for t in lanes} for x in (2, 3))
+        (a_word,) = {0} if held else {block.value(t, i.operands[1]) for t in lanes}
         rows = 16 * (lanes[0] // LANES % 4)
 
         def multiply() -> None:
-            a = _matrix(block, _addresses("wgmma", a_word, majors[0], 64, k, BITS[a_kind])[rows : rows + 16], a_kind)
+            if held:
+                a = _fragment(block, lanes, registers_of(i.operands[1]), a_kind)
+            else:
+                a = _matrix(
+                    block, _addresses("wgmma", a_word, majors[0], 64, k, BITS[a_kind])[rows : rows + 16], a_kind
+                )
             b = _matrix(block, _addresses("wgmma", b_word, majors[1], n, k, BITS[b_kind]), b_kind)
             lane, r = np.arange(LANES)[:, None], np.arange(len(names))[None, :]
             row, column = lane // 4 + 8 * (r // 2 % 2), 8 * (r // 4) + 2 * (lane % 4) + r % 2  # WG-15
-            held = np.array([[block.registers[t][name] for name in names] for t in lanes], dtype=np.uint32)
-            result = encode((decode(held, sums) if adds else 0.0) + (a @ b.T)[row, column], sums).tolist()
+            old = np.array([[block.registers[t][name] for name in names] for t in lanes], dtype=np.uint32)
+            with np.errstate(invalid="ignore"):
+                result = encode((decode(old, sums) if adds else 0.0) + (a @ b.T)[row, column], sums).tolist()
             for t, values in zip(lanes, result, strict=True):
                 block.registers[t].update(zip(names, values, strict=True))
 
@@ -227,6 +330,17 @@ def _multiply(block: Block, thread: int, i: Instruction) -> None:
         groups[-1].append(multiply)
 
     block.together(thread, i, work)
+
+
+def _fragment(block: Block, lanes: list[int], names: list[str], kind: str) -> NDArray[np.float64]:
+    """Return 16 rows of A that a warp holds in registers: words of row lane / 4 and of that eight rows further down."""
+    size = BITS[kind] // 8
+    held = np.array([[block.registers[t][name] for name in names] for t in lanes], dtype=np.uint32)
+    raw = np.zeros((16, 8), dtype=np.uint32)  # eight words a row (WG-16)
+    for lane in range(LANES):
+        for j in range(4):
+            raw[lane // 4 + 8 * (j % 2), lane % 4 + 4 * (j // 2)] = held[lane, j]
+    return decode(words(raw.view(np.uint8).reshape(16, -1, size), size), kind)
 
 
 def _wgmma_fence(block: Block, thread: int, i: Instruction) -> None:
@@ -335,6 +449,30 @@ def _trap(block: Block, thread: int, i: Instruction) -> None:
 
 HANDLERS: dict[str, Handler] = {
     "add.u32": _computed(operator.add),
+    "add.s32": _computed(operator.add),
+    "add.s64": _computed(operator.add, LONG),
+    "add.f32": _float(operator.add),
+    "mul.f32": _float(operator.mul),
+    "sub.s32": _computed(operator.sub),
+    "mul.lo.s32": _computed(operator.mul),
+    "mul.lo.s64": _computed(operator.mul, LONG),
+    "mul.wide.s32": _signed_work(operator.mul, LONG),
+    "mad.lo.s32": _computed(lambda a, b, c: a * b + c),
+    "mad.lo.s64": _computed(lambda a, b, c: a * b + c, LONG),
+    "min.s32": _signed_work(min),
+    "max.s32": _signed_work(max),
+    "shr.u64": _computed(lambda a, by: a >> min(by, 64), LONG),
+    "shl.b64": _computed(lambda a, by: a << min(by, 64), LONG),
+    "shf.r.wrap.b32": _computed(lambda low, high, by: (high << 32 | low) >> (by & 31)),
+    "cvt.s64.s32": _signed_work(lambda a: a, LONG),
+    "cvt.u32.u64": _computed(lambda a: a),
+    "selp": _select,
+    "mapa.shared::cluster.u32": _map_address,
+    "barrier.cluster.arrive": _cluster_arrive,
+    "barrier.cluster.wait": _cluster_wait,
+    "bar.arrive": _block_barrier,
+    "griddepcontrol.wait": lambda block, thread, i: None,
+    "ld.global": _read_global,
     "add.u64": _computed(operator.add, LONG),
     "sub.u32": _computed(operator.sub),
     "mul.lo.u32": _computed(operator.mul),
@@ -366,6 +504,7 @@ HANDLERS: dict[str, Handler] = {
     "mov": _move,
     "ld.param": _parameter,
     "ld.shared": _read,
+    "ld.shared::cluster": _read,
     "st.shared": _write,
     "st.global": _write_global,
     "stmatrix": _store_matrices,
@@ -382,7 +521,7 @@ HANDLERS: dict[str, Handler] = {
     "mbarrier.try_wait": _try_wait,
     "cp.async.bulk.tensor.2d.shared::cluster": _load_box,
     "cp.async.bulk.tensor.2d.global": _store_box,
-    "cp.async.bulk.commit_group": _nothing,
+    "cp.async.bulk.commit_group": _commit_stores,
     "cp.async.bulk.wait_group": _wait_stores,
     "wgmma.fence": _wgmma_fence,
     "wgmma.mma_async": _multiply,

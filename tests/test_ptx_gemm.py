@@ -1,4 +1,4 @@
-"""PTX of products: run thread by thread on a model of the machine, assembled, and refused where none can be printed."""
+"""PTX of products planned operand by operand: run thread by thread on a model of the machine, assembled, or refused."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_kernels_multiply_right(case: Case) -> None:
     plan = planned(case)
     last = launch_of(plan.block).grid - 1
     found, expected, owned = multiply(
-        plan, product_of(plan.block), plan.emit("ptx"), sorted({0, last}), seed=len(str(case))
+        plan, product_of(plan.block), emit_ptx(plan.block), sorted({0, last}), seed=len(str(case))
     )
     assert owned.any()
     np.testing.assert_array_equal(found, expected)
@@ -158,15 +158,15 @@ LARGE = [
 @pytest.mark.parametrize("case", [*LARGE, *PRODUCTS], ids=str)
 def test_kernels_assemble(case: Case) -> None:
     plan = planned(case)
-    assert assemble(plan.emit("ptx"), plan.target.architecture)[:4] == b"\x7fELF"
+    assert assemble(emit_ptx(plan.block), plan.target.architecture)[:4] == b"\x7fELF"
 
 
 @pytest.mark.parametrize(
     ("gemm", "target", "says"),
     [
         (ls.Gemm(64, 64, 64, "bf16"), "a100", "neither wgmma"),
-        (ls.Gemm(64, 64, 63, "bf16", a=ls.Tensor((64, 63), "bf16", (64, 1))), "h200", "no matrix unit|travels by"),
-        (ls.Gemm(64, 64, 64, "bf16", c=ls.Tensor((64, 64), "bf16", (1, 64))), "h200", "runs along m"),
+        (ls.Gemm(64, 64, 63, "bf16", a=ls.Tensor((64, 63), "bf16", (64, 1))), "b200", "no matrix unit|travels by"),
+        (ls.Gemm(64, 64, 64, "bf16", c=ls.Tensor((64, 64), "bf16", (1, 64))), "b200", "runs along m"),
     ],
 )
 def test_what_cannot_be_printed_is_refused(gemm: Any, target: str, says: str) -> None:

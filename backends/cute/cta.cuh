@@ -3,7 +3,7 @@
 constexpr int threads = (plan::warpgroups + 1) * warpgroup_threads;
 constexpr int cluster_ctas = plan::cluster_m * plan::cluster_n * plan::split;
 constexpr int sharing = plan::cluster_m + plan::cluster_n - 1;  // CTAs that a stage's loads go to or come from
-constexpr int atoms = plan::tile_m / atom_rows / (plan::ping_pong ? 1 : plan::warpgroups);
+constexpr int atoms = plan::atoms;
 
 struct Cta {
     Maps const &maps;

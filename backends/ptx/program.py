@@ -1,14 +1,25 @@
-"""PTX that runs: the program of a product's plan, and its image by ptxas, or by the driver where there is no ptxas."""
+"""PTX that runs: the program of a product's plan, and its image by ptxas, or by the driver where there is no ptxas.
+
+Kernels that have a program are printed of it, and launched as those of backend cute are, though Triton's movements lay
+operands out anew; where there is none, the plan of a block of C is printed.
+"""
 
 from __future__ import annotations
 
 import subprocess
 from functools import lru_cache
 
+from legalsat.backends.kernel_launch import launch_lines, launched
 from legalsat.backends.ptx.adapter import emit_ptx, launch_of
 from legalsat.backends.ptx.assemble import AssemblyFailed, assemble, tool_for
-from legalsat.backends.relayouts import with_relayouts
+from legalsat.backends.ptx.persistent import emit
+from legalsat.backends.relayouts import movement_of, with_relayouts
+from legalsat.extract.kernels.product_maps import laid_out
+from legalsat.operators import Copy
+from legalsat.operators.gemm import Gemm
 from legalsat.plans.block_plan import BlockPlan
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.runtime.program import (
     AddressArgument,
     Argument,
@@ -19,13 +30,54 @@ from legalsat.runtime.program import (
     Recipe,
     needed,
 )
-from legalsat.targets import GRANULE_BYTES
+from legalsat.targets import GRANULE_BYTES, Target
+from legalsat.tensor import Tensor
 
 BY_THE_DRIVER = "the driver"
 
 
-def program_of(plan: BlockPlan) -> Program:
+def program_of(plan: GemmPlan) -> Program:
     """Return the program of a plan, relayouts of its operands in front.
+
+    Raises:
+        LegalSatError: ptx does not print this plan.
+    """
+    if plan.kernel is None:
+        return program_of_block(plan.block)
+    return program_for(plan.operator, plan.kernel, plan.target)
+
+
+def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
+    """Return the program of a product computed by a kernel, relayouts of its operands in front.
+
+    Raises:
+        LegalSatError: as `launched`, or an operation of its program has no row.
+    """
+
+    def relayout(tensor: Tensor, first: str) -> Program:
+        return movement_of(Copy(tensor, laid_out(tensor, first)), target)
+
+    return launched(gemm, kernel, target, emit(gemm, kernel), __name__, relayout)
+
+
+def emit_product(plan: GemmPlan) -> str:
+    """Return the text of a plan's kernel, with how it is launched.
+
+    Raises:
+        LegalSatError: ptx does not print this plan.
+    """
+    if plan.kernel is None:
+        return emit_ptx(plan.block)
+    program = program_of(plan)
+    lines = [f"{program.subject}, on {plan.target}: {plan.kernel}", "", *launch_lines(program)]
+    for one in program.before:
+        strides = one.program.operands[-1].tensor.strides
+        lines += ["", f"{one.operand} must have been copied first, to strides of {strides} elements."]
+    return "\n".join([*(f"// {line}".rstrip() for line in lines), program.text])
+
+
+def program_of_block(plan: BlockPlan) -> Program:
+    """Return the program of a plan of a block, relayouts of its operands in front.
 
     Raises:
         LegalSatError: ptx does not print this plan.

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from legalsat.backends.ptx.text import Text, grouped
 
-_PAIRS = {"bf16": "cvt.rn.bf16x2.f32", "fp16": "cvt.rn.f16x2.f32"}
+PAIRS = {"bf16": "cvt.rn.bf16x2.f32", "fp16": "cvt.rn.f16x2.f32"}
 _QUARTERS = {"e4m3": "cvt.rn.satfinite.e4m3x2.f32", "e5m2": "cvt.rn.satfinite.e5m2x2.f32"}
 AS_THEY_ARE = {("fp32", "fp32"), ("fp32", "tf32"), ("i32", "i32")}
-PACKED = {*(("fp32", name) for name in (*_PAIRS, *_QUARTERS)), ("i32", "i8")}
+PACKED = {*(("fp32", name) for name in (*PAIRS, *_QUARTERS)), ("i32", "i8")}
 
 
 def packed(text: Text, sums: Sequence[str], kind: tuple[str, str]) -> list[str]:
@@ -25,8 +25,8 @@ def packed(text: Text, sums: Sequence[str], kind: tuple[str, str]) -> list[str]:
     _, to = kind
     if kind in AS_THEY_ARE:
         return list(sums)
-    if to in _PAIRS:
-        return [text.put(_PAIRS[to], high, low) for low, high in grouped(sums, 2)]
+    if to in PAIRS:
+        return [text.put(PAIRS[to], high, low) for low, high in grouped(sums, 2)]
     if to == "i8":
         return [_bytes(text, four) for four in grouped(sums, 4)]
     halves = [text.put(_QUARTERS[to], high, low, kind="h") for low, high in grouped(sums, 2)]

@@ -42,8 +42,8 @@ def issue(block: Block, columns: str) -> None:
     place.wait_full(barrier)
     text.do("tcgen05.fence::after_thread_sync")
     stage = place.tile()
-    a = descriptor(text, product.a, stage)
-    b = descriptor(text, product.b, text.put("add.u32", stage, shared.b))
+    a = descriptor(text, product.a.word, stage)
+    b = descriptor(text, product.b.word, text.put("add.u32", stage, shared.b))
     later = place.later()
     for step in range(product.steps):
         for number, to in enumerate(sums):

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
 
 # A register's first letter tells its type.
 _TYPES = {"p": "pred", "h": "b16", "r": "b32", "d": "b64"}
 INDENT = "    "
+EVERY_LANE = "0xffffffff"
+Value: TypeAlias = str | int
+"""32 bits: a register, or a number that is known when the text is written."""
 
 
 class Text:
-    """Collects a kernel's instructions; registers and labels are new on each call."""
+    """Collects a kernel's instructions; registers and labels are new on each call.
+
+    Arithmetic is on values of 32 bits, and done here where all of them are known: only what a launch decides is left
+    to instructions.
+    """
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -56,6 +65,106 @@ class Text:
     def lines(self) -> list[str]:
         """Return the instructions so far."""
         return list(self._lines)
+
+    # Blocks.
+
+    @contextmanager
+    def only(self, predicate: str, *, holds: bool = True) -> Iterator[None]:
+        """Have what is added meanwhile done where a predicate holds, or where it does not."""
+        end = self.label("END")
+        self.do(f"@{'!' if holds else ''}{predicate} bra {end}")
+        yield
+        self.place(end)
+
+    @contextmanager
+    def loop(self, counter: str, limit: Value, step: Value = 1) -> Iterator[None]:
+        """Have what is added meanwhile done while a register, which `step` is added to each time, is below a limit."""
+        again = self.label("LOOP")
+        with self.only(self.when("lt.s32", counter, limit)):
+            self.place(again)
+            yield
+            self.do(f"add.s32 {counter}, {counter}, {step}")
+            self.do(f"@{self.when('lt.s32', counter, limit)} bra {again}")
+
+    # Arithmetic.
+
+    def held(self, value: Value) -> str:
+        """Return a new register that holds a value, and may be changed."""
+        return self.put("mov.b32", value)
+
+    def add(self, a: Value, b: Value) -> Value:
+        """Return a + b."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if 0 in (a, b):
+            return b if a == 0 else a
+        return self.put("add.s32", *((b, a) if isinstance(a, int) else (a, b)))
+
+    def sub(self, a: Value, b: Value) -> Value:
+        """Return a - b."""
+        if isinstance(b, int):
+            return self.add(a, -b)
+        return self.put("sub.s32", a, b)
+
+    def mul(self, a: Value, b: int) -> Value:
+        """Return a * b."""
+        if isinstance(a, int):
+            return a * b
+        if b in {0, 1}:
+            return a if b else 0
+        return self.put("shl.b32", a, b.bit_length() - 1) if b & (b - 1) == 0 else self.put("mul.lo.s32", a, b)
+
+    def mad(self, a: Value, b: int, c: Value) -> Value:
+        """Return a * b + c."""
+        if isinstance(a, int) or b in {0, 1}:
+            return self.add(self.mul(a, b), c)
+        return self.put("mad.lo.s32", a, b, c)
+
+    def div(self, a: Value, b: Value) -> Value:
+        """Return a / b, of numbers that are not below 0."""
+        if isinstance(b, int):
+            if isinstance(a, int) or b == 1:
+                return a // b if isinstance(a, int) else a
+            if b & (b - 1) == 0:
+                return self.put("shr.u32", a, b.bit_length() - 1)
+        return self.put("div.u32", a, b)
+
+    def rem(self, a: Value, b: Value) -> Value:
+        """Return a % b, of numbers that are not below 0."""
+        if isinstance(b, int):
+            if isinstance(a, int) or b == 1:
+                return a % b if isinstance(a, int) else 0
+            if b & (b - 1) == 0:
+                return self.put("and.b32", a, b - 1)
+        return self.put("rem.u32", a, b)
+
+    def xor(self, a: Value, b: Value) -> Value:
+        """Return a ^ b."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a ^ b
+        if 0 in (a, b):
+            return b if a == 0 else a
+        return self.put("xor.b32", *((b, a) if isinstance(a, int) else (a, b)))
+
+    def least(self, a: Value, b: Value) -> Value:
+        """Return the lesser of two numbers, which may be below 0."""
+        return min(a, b) if isinstance(a, int) and isinstance(b, int) else self.put("min.s32", a, b)
+
+    def most(self, a: Value, b: Value) -> Value:
+        """Return the greater of two numbers, which may be below 0."""
+        return max(a, b) if isinstance(a, int) and isinstance(b, int) else self.put("max.s32", a, b)
+
+    def wide(self, value: Value) -> str:
+        """Return a value in 64 bits, with its sign."""
+        return self.put("mov.b64" if isinstance(value, int) else "cvt.s64.s32", value, kind="d")
+
+    def narrow(self, register: str) -> str:
+        """Return the lower half of a register of 64 bits."""
+        return self.put("cvt.u32.u64", register)
+
+    def meet_lanes(self) -> None:
+        """Have all lanes of the warp meet."""
+        self.do(f"bar.warp.sync {EVERY_LANE}")
 
 
 def braced(registers: Iterable[str]) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from legalsat.backends.ptx.product import Operand
 from legalsat.backends.ptx.ring import Block, Place
-from legalsat.backends.ptx.text import Text, address, braced
+from legalsat.backends.ptx.text import Text, Value, address, braced
 from legalsat.errors import LegalSatError
 from legalsat.units.wgmma import Wgmma
 
 UNIT_BYTES = 16  # in which descriptors count
+ADDRESS_BITS = 18
 
 
 def multiply(block: Block) -> list[list[list[str]]]:
@@ -33,8 +34,8 @@ def multiply(block: Block) -> list[list[list[str]]]:
     barrier = place.barrier()
     place.wait_full(barrier)
     stage = place.tile()
-    a = descriptor(text, product.a, text.put("add.u32", stage, rows))
-    b = descriptor(text, product.b, text.put("add.u32", stage, block.shared.b))
+    a = descriptor(text, product.a.word, text.put("add.u32", stage, rows))
+    b = descriptor(text, product.b.word, text.put("add.u32", stage, block.shared.b))
     later = place.later()
     always = text.put("setp.eq.u32", 0, 0, kind="p") if product.steps > 1 else ""
     text.do("wgmma.fence.sync.aligned")
@@ -60,10 +61,13 @@ def multiply(block: Block) -> list[list[list[str]]]:
     return sums
 
 
-def descriptor(text: Text, operand: Operand, tile: str) -> str:
-    """Return a register with the matrix descriptor of an operand's tile at the address in `tile`."""
-    start = text.put("shr.u32", tile, 4)
-    return text.put("add.u64", text.put("cvt.u64.u32", start, kind="d"), operand.word, kind="d")
+def descriptor(text: Text, word: int, tile: Value) -> str:
+    """Return a register with a matrix descriptor for a tile at an address, given that of one at address 0.
+
+    In a cluster, bits above the 18 that a descriptor holds say which CTA an address is in.
+    """
+    start = text.put("bfe.u32", tile, 4, ADDRESS_BITS - 4)
+    return text.put("add.u64", text.put("cvt.u64.u32", start, kind="d"), word, kind="d")
 
 
 def moved(text: Text, word: str, offset: int) -> str:

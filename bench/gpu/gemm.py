@@ -79,12 +79,14 @@ def prepare(folder: Path, kinds: list[str]) -> None:
 def build(folder: Path, texts: dict[str, str]) -> None:
     """Compile the texts that the folder has no cubin of, as many at a time as there are processors."""
     from legalsat.backends.cute.compile import cubin_of  # noqa: PLC0415
+    from legalsat.backends.ptx.assemble import assemble  # noqa: PLC0415
     from legalsat.targets import target  # noqa: PLC0415
 
     def one(name: str) -> None:
         path = folder / f"{name}.cubin"
         if not path.exists():
-            path.write_bytes(cubin_of(texts[name], target(TARGET).architecture))
+            make = assemble if ".visible .entry" in texts[name] else cubin_of
+            path.write_bytes(make(texts[name], target(TARGET).architecture))
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(one, texts))

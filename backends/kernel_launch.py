@@ -1,0 +1,146 @@
+"""How a product's persistent kernel is launched, whichever backend prints it: relayouts in front, maps, parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from legalsat.backends.host.maps import map_lines
+from legalsat.errors import LegalSatError
+from legalsat.extract.kernels.product_maps import (
+    Placed,
+    extents,
+    grid_of,
+    laid,
+    result_lies,
+    result_map,
+    sides,
+    source_maps,
+)
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_kernel import ProductKernel
+from legalsat.runtime.program import (
+    AddressArgument,
+    Argument,
+    MapArgument,
+    MapsArgument,
+    NumberArgument,
+    Operand,
+    Program,
+    Recipe,
+    Relayout,
+    needed,
+)
+from legalsat.targets import GRANULE_BYTES, Target
+from legalsat.tensor import Tensor
+
+SCALES = ("scale_a", "scale_b")
+SCALE = Tensor((), "fp32", align=4)
+ENTRY = "product"
+Relaid: TypeAlias = Callable[[Tensor, str], Program]
+
+
+def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
+    gemm: Gemm, kernel: ProductKernel, target: Target, text: str, builder: str, relayout: Relaid
+) -> Program:
+    """Return the program of a product computed by a kernel, relayouts of its operands in front.
+
+    Args:
+        gemm: the product.
+        kernel: how it is computed.
+        target: the GPU.
+        text: of the kernel.
+        builder: the module that makes an image of it.
+        relayout: returns what lays an operand out anew, given what to do to it, "pad" or "transpose".
+
+    Raises:
+        LegalSatError: the kernel stores a tile during more stages of the next than the product's k has, or splits k
+            among more blocks.
+    """
+    least = kernel.least_k_tiles  # with less some block would multiply what nobody loads
+    if -(-gemm.k // kernel.tile[2]) < least:
+        raise LegalSatError(
+            f"{kernel} takes tiles of {least} stages along k at least, which {gemm} has not; take one of "
+            "the kernels that legalsat.synthesize finds for it"
+        )
+    names = kernel.operands[0].lower(), kernel.operands[1].lower()
+    before = tuple(
+        Relayout(name, relayout(tensor, first), constant=name == "b" and gemm.constant_b)
+        for name, tensor, first in zip(names, sides(gemm, kernel), kernel.relayouts, strict=True)
+        if first != "none"
+    )
+    c_by_map = kernel.store == "tma"
+    return Program(
+        subject=str(gemm),
+        architecture=target.architecture,
+        text=text,
+        operands=(
+            Operand("a", needed(gemm.a, GRANULE_BYTES)),
+            Operand("b", needed(gemm.b, GRANULE_BYTES)),
+            *(Operand(name, SCALE) for name in (SCALES if gemm.scaled else ())),
+            Operand("c", needed(gemm.c, GRANULE_BYTES if c_by_map else gemm.c.dtype.bytes)),
+        ),
+        recipes=(_recipe(gemm, kernel, target, names),),
+        before=before,
+        builder=builder,
+    )
+
+
+def launch_lines(program: Program) -> Iterator[str]:
+    """Yield how a program's kernel is launched, in words."""
+    for recipe in program.recipes:
+        yield (
+            f"Launch {recipe.entry} with {recipe.grid[0]} blocks of {recipe.threads} threads, clusters of "
+            f"{recipe.cluster[0]}, {recipe.shared} bytes of dynamic shared memory:"
+        )
+        for argument in recipe.arguments:
+            yield from _said(argument)
+
+
+def _said(argument: Argument) -> list[str]:
+    """Return an argument in words."""
+    if isinstance(argument, MapsArgument):
+        return [line for one in argument.maps for line in _said(one)]
+    if isinstance(argument, MapArgument):
+        return [
+            f"  by value, {argument.map}, at {argument.operand} and {argument.offset} bytes",
+            *map_lines(argument.map),
+        ]
+    if isinstance(argument, NumberArgument):
+        return [f"  {argument.type} {argument.value}"]
+    return [f"  the address of {argument.operand}"]
+
+
+def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target, reads: tuple[str, str]) -> Recipe:
+    m, n = extents(gemm, kernel)
+    tiles_m, tiles_n = kernel.clusters(m, n)
+    of_a, of_b = source_maps(gemm, kernel)
+    of_c = result_map(gemm, kernel) if kernel.store == "tma" else of_b[:1]  # which is not read
+    if kernel.realign == "tiles" and kernel.store != "tma":
+        of_c = of_b[:1] * kernel.phases
+    first = laid(sides(gemm, kernel)[0], kernel.relayouts[0])
+    _, c_pitch = result_lies(gemm, kernel)
+    arguments: tuple[Argument, ...] = (
+        MapsArgument(
+            (*_maps(reads[0], of_a), *_maps(reads[1], of_b), *_maps("c" if kernel.store == "tma" else reads[1], of_c))
+        ),
+        *(NumberArgument(number, "i32") for number in (m, n, gemm.k, tiles_m, tiles_n, kernel.group)),
+        AddressArgument(reads[0]),
+        NumberArgument(first.pitch, "i64"),
+        AddressArgument("c"),
+        NumberArgument(c_pitch, "i64"),
+        *(AddressArgument(name) if gemm.scaled else NumberArgument(0, "u64") for name in SCALES),
+    )
+    return Recipe(
+        ENTRY,
+        (grid_of(gemm, kernel, target), 1, 1),
+        kernel.threads,
+        kernel.shared_bytes,
+        arguments,
+        cluster=(kernel.cluster_blocks, 1, 1),
+        dependent=any(first != "none" for first in kernel.relayouts),
+    )
+
+
+def _maps(name: str, placed: list[Placed]) -> tuple[MapArgument, ...]:
+    return tuple(MapArgument(name, one.map, one.offset) for one in placed)

@@ -1,0 +1,142 @@
+"""What of a product's kernel is literal in its text: numbers that its parts need, the same in every language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from legalsat.extract.kernels.kernel_memory import KernelMemory
+from legalsat.extract.kernels.kernel_program import kernel_program, parts_across, printed_program
+from legalsat.extract.kernels.product_maps import ROW_BYTES, box_columns, result_lies
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_kernel import BLOCK_ROWS, ProductKernel
+from legalsat.program.kernel import ReadRows, every
+
+Offsets = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelNumbers:
+    """Of one class of kernels; bytes unless said otherwise.
+
+    Attributes:
+        tile_m, tile_n, tile_k: elements of a tile. stages: of the ring. cluster_m, cluster_n, split: CTAs of a cluster.
+        warpgroups: of consumers. ctas_per_sm: that fit on an SM. atoms: of 64 rows, of a consumer's tile.
+        phases: of A's rows where it is realigned, else 0. element_bytes, result_bytes: of an element.
+        a_boxes, a_box_rows, a_box_bytes, b_boxes, b_box_rows, b_box_bytes: that bring a tile.
+        a_bytes, b_bytes, b_offset, stage_bytes: of a stage. steps: instructions along a k-tile.
+        a_atom_bytes: from one atom's rows to the next one's.
+        store_columns: elements across a box of C. parts: in which 64 rows leave.
+        buffers, buffer_bytes, result_at: through which they do. barriers_at: where the barriers begin.
+        fragment_steps: whose fragments are read at a time.
+        ping_pong: whether consumers take turns with tiles. phase_tiles: whether a tile has rows of one phase.
+        realign: whether A is shifted in registers. scaled: whether C is. a_k_major, b_k_major: whether operands are.
+        c_along_rows: whether neighbours in C are neighbours in a column of the tile.
+        a_word, b_word: matrix descriptors of tiles at address 0.
+        a_offsets: bytes to each atom's each step. b_offsets: to each step.
+    """
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    stages: int
+    cluster_m: int
+    cluster_n: int
+    split: int
+    warpgroups: int
+    ctas_per_sm: int
+    atoms: int
+    phases: int
+    element_bytes: int
+    result_bytes: int
+    a_boxes: int
+    a_box_rows: int
+    a_box_bytes: int
+    b_boxes: int
+    b_box_rows: int
+    b_box_bytes: int
+    a_bytes: int
+    b_bytes: int
+    b_offset: int
+    stage_bytes: int
+    steps: int
+    a_atom_bytes: int
+    store_columns: int
+    parts: int
+    buffers: int
+    buffer_bytes: int
+    result_at: int
+    barriers_at: int
+    fragment_steps: int
+    ping_pong: bool
+    phase_tiles: bool
+    realign: bool
+    scaled: bool
+    a_k_major: bool
+    b_k_major: bool
+    c_along_rows: bool
+    a_word: int
+    b_word: int
+    a_offsets: tuple[Offsets, ...]
+    b_offsets: Offsets
+
+
+def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
+    """Return what is literal in a kernel's text.
+
+    Args:
+        gemm: the product, of which the types alone matter, and which way C lies.
+        kernel: how it is computed.
+    """
+    program, size = printed_program(kernel, gemm.out_dtype.bytes), gemm.dtype.bits // 8
+    rows, columns, depth = kernel.tile
+    a_boxes, b_boxes = kernel.boxes
+    atoms = rows // BLOCK_ROWS // (1 if kernel.ping_pong else kernel.warpgroups)
+    a, b = kernel.a, kernel.b
+    along_rows, _ = result_lies(gemm, kernel)
+    memory = KernelMemory(kernel_program(kernel, gemm.out_dtype.bytes), kernel, along_rows)
+    result = program.buffers[-1]
+    return KernelNumbers(
+        tile_m=rows,
+        tile_n=columns,
+        tile_k=depth,
+        stages=kernel.stages,
+        cluster_m=kernel.cluster[0],
+        cluster_n=kernel.cluster[1],
+        split=kernel.split,
+        warpgroups=kernel.warpgroups,
+        ctas_per_sm=kernel.blocks,
+        atoms=atoms,
+        phases=kernel.phases if kernel.realign != "none" else 0,
+        element_bytes=size,
+        result_bytes=gemm.out_dtype.bytes,
+        a_boxes=a_boxes,
+        a_box_rows=rows // a_boxes,
+        a_box_bytes=rows * ROW_BYTES // a_boxes,
+        b_boxes=b_boxes,
+        b_box_rows=columns // b_boxes,
+        b_box_bytes=columns * ROW_BYTES // b_boxes,
+        a_bytes=rows * ROW_BYTES,
+        b_bytes=columns * ROW_BYTES,
+        b_offset=rows * ROW_BYTES,
+        stage_bytes=(rows + columns) * ROW_BYTES,
+        steps=len(b.offsets[0]),
+        a_atom_bytes=a.offsets[1][0] - a.offsets[0][0] if a is not None and len(a.offsets) > 1 else 0,
+        store_columns=box_columns(kernel, gemm.out_dtype.bytes),
+        parts=parts_across(kernel, gemm.out_dtype.bytes),
+        buffers=result.stages,
+        buffer_bytes=memory.part_bytes(result) if kernel.store != "sums" else memory.sums_bytes,
+        result_at=kernel.stages * memory.stage_bytes,
+        barriers_at=memory.barriers_at,
+        fragment_steps=next((len(op.steps) for op in every(program.roles[0].body) if isinstance(op, ReadRows)), 0),
+        ping_pong=kernel.ping_pong,
+        phase_tiles=kernel.realign == "tiles",
+        realign=kernel.realign == "registers",
+        scaled=gemm.scaled,
+        a_k_major=kernel.majors[0] == "K",
+        b_k_major=kernel.majors[1] == "K",
+        c_along_rows=along_rows,
+        a_word=0 if a is None else a.descriptor.word,
+        b_word=b.descriptor.word,
+        a_offsets=((0,) * len(b.offsets[0]),) * atoms if a is None else a.offsets[:atoms],
+        b_offsets=b.offsets[0],
+    )

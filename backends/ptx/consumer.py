@@ -1,0 +1,132 @@
+"""A consumer warpgroup of a persistent kernel: its accumulators, and what its lanes do by hand within an operation."""
+
+from __future__ import annotations
+
+from legalsat.backends.ptx.cta import Cta, Ring, Tile
+from legalsat.backends.ptx.text import Value, braced
+from legalsat.backends.ptx.wgmma import descriptor, moved
+from legalsat.plans.product_kernel import BLOCK_ROWS, WARPGROUP, WARPS, ProductKernel
+from legalsat.units.wgmma import Wgmma
+
+LANES, WARP_ROWS = 32, 16
+SWIZZLE_ROW, SWIZZLE_ROWS, GRANULE = 128, 8, 16  # bytes and rows of the 128-byte swizzle's pattern; bytes of a granule
+GRANULE_BITS = 64  # of half a granule
+
+
+class Consumer:
+    """The registers of a consumer's threads.
+
+    Args:
+        cta: theirs. kernel, element: what is multiplied, and how.
+        group, thread: the number of the warpgroup, and of the thread in it.
+    """
+
+    def __init__(self, cta: Cta, kernel: ProductKernel, element: str, group: str, thread: str) -> None:
+        text, plan = cta.text, cta.plan
+        self.text, self.cta, self.plan, self.group, self.thread = text, cta, plan, group, thread
+        self.warp, self.lane = text.div(thread, LANES), text.rem(thread, LANES)
+        self.leader = text.when("eq.s32", self.lane, 0)
+        # Of the tile: all rows of the warpgroup, and of its first atom those of the warp.
+        self.group_row = 0 if plan.ping_pong else text.mul(group, plan.atoms * BLOCK_ROWS)
+        self.row = text.mad(self.warp, WARP_ROWS, self.group_row)
+        self.number = text.mad(group, WARPS, self.warp)  # of the warp among all consumers'
+        self.accumulators = [[text.new() for _ in range(plan.tile_n // 2)] for _ in range(plan.atoms)]
+        types = ("tf32" if element == "fp32" else element,) * 2
+        self._instruction = Wgmma(plan.tile_n, *types)
+        self._constants = self._instruction.immediates(*kernel.majors, from_registers=plan.realign)
+        self._adds = text.when("eq.s32", 0, 0)
+        self._scale = self._product_of_scales() if plan.scaled else ""
+        self._speaks, self._peer = self._peers()
+
+    def _product_of_scales(self) -> str:
+        text, scales = self.text, []
+        for name in ("scale_a", "scale_b"):
+            at = text.put("cvta.to.global.u64", self.cta.parameter(name), kind="d")
+            scales.append(text.put("ld.global.b32", f"[{at}]"))
+        return text.put("mul.f32", *scales)
+
+    def _peers(self) -> tuple[str, Value]:
+        """Return which lanes tell CTAs that a stage is free, and which CTA: those along m, then those along n."""
+        text, cta = self.text, self.cta
+        along_m, along_n, _ = cta.program.cluster
+        sharing = self.plan.cluster_m + self.plan.cluster_n - 1
+        if sharing == 1:
+            return self.leader, 0
+        below = text.when("lt.s32", self.lane, along_m)
+        m = text.put("selp.b32", self.lane, cta.rank_m, below)
+        further = text.rem(text.add(text.add(cta.rank_n, self.lane), along_n + 1 - along_m), along_n)
+        n = text.put("selp.b32", cta.rank_n, further, below)
+        return text.when("lt.s32", self.lane, sharing), text.mad(n, along_m, m)
+
+    def release(self, barrier: str, stage: Value) -> None:
+        """Say to all CTAs whose loads come here that the warp is done with a stage."""
+        text, at = self.text, self.cta.barrier(barrier, stage)
+        if self.plan.cluster_m * self.plan.cluster_n == 1:
+            text.do(f"@{self._speaks} mbarrier.arrive.shared::cta.b64 _, {at}")
+            return
+        with text.only(self._speaks):
+            register, _, offset = at.strip("[]").partition("+")
+            there = text.put("mapa.shared::cluster.u32", text.add(register, int(offset)), self._peer)
+            text.do(f"mbarrier.arrive.shared::cluster.b64 _, [{there}]")
+
+    # Accumulators.
+
+    def clear(self) -> None:
+        """Set all accumulators to 0."""
+        for registers in self.accumulators:
+            for one in registers:
+                self.text.do(f"mov.b32 {one}, 0")
+
+    def scale(self) -> None:
+        """Round accumulators once more, where operands have scales; where k is split, each CTA's share of them."""
+        for registers in self.accumulators if self._scale else ():
+            for one in registers:
+                self.text.do(f"mul.f32 {one}, {one}, {self._scale}")
+
+    def multiply(self, ring: Ring, steps: Value) -> None:
+        """Multiply so many steps of a stage, with A and B from shared memory."""
+        text, plan = self.text, self.plan
+        stage = self.cta.stage(ring)
+        rows = 0 if plan.ping_pong else text.mul(self.group, plan.atoms * plan.a_atom_bytes)
+        a = descriptor(text, plan.a_word, text.add(stage, rows))
+        b = self.descriptor_of_b(stage)
+        end = text.label("MULTIPLIED")
+        for step, offset in enumerate(plan.b_offsets):
+            if step and isinstance(steps, str):
+                text.do(f"@{text.when('le.s32', steps, step)} bra {end}")
+            for atom, offsets in enumerate(plan.a_offsets):
+                self.multiply_add(atom, moved(text, a, offsets[step]), moved(text, b, offset))
+        text.place(end)
+
+    def descriptor_of_b(self, stage: Value) -> str:
+        """Return a register with the descriptor of B in a stage."""
+        return descriptor(self.text, self.plan.b_word, self.text.add(stage, self.plan.b_offset))
+
+    def multiply_add(self, atom: int, *operands: str) -> None:
+        """Multiply 64 rows of A, in shared memory or registers, by B."""
+        rest = ", ".join(map(str, (*operands, self._adds, *self._constants)))
+        self.text.do(f"{self._instruction} {braced(self.accumulators[atom])}, {rest}")
+
+    # Rows of A.
+
+    def drop_heads(self, ring: Ring, tile: Tile) -> None:
+        """Clear what lies before rows in their first granules: ends of other rows, which may be no numbers."""
+        text, plan = self.text, self.plan
+        bits = text.mul(tile.shift, plan.element_bytes * 8)
+        beyond = text.when("gt.s32", bits, GRANULE_BITS)
+        rest = text.sub(bits, GRANULE_BITS)
+        rows = plan.atoms * BLOCK_ROWS
+        mine = text.held(self.thread)
+        with text.loop(mine, rows, WARPGROUP):
+            row = text.add(mine, self.group_row)
+            late = text.mul(text.rem(row, SWIZZLE_ROWS), GRANULE)
+            at = text.add(self.cta.stage(ring), text.mad(row, SWIZZLE_ROW, late))
+            self._drop(f"[{at}]", bits)
+            with text.only(beyond):
+                self._drop(f"[{at}+{GRANULE_BITS // 8}]", rest)
+
+    def _drop(self, at: str, bits: Value) -> None:
+        """Clear the first bits of 64, all where they are more."""
+        text = self.text
+        word = text.put("shr.u64", text.put("ld.shared.b64", at, kind="d"), bits, kind="d")
+        text.do(f"st.shared.b64 {at}, {text.put('shl.b64', word, bits, kind='d')}")

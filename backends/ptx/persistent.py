@@ -1,0 +1,61 @@
+"""The text of a product's persistent kernel: its program, row by row.
+
+Extents are parameters: one text serves all products of a class, so that it is compiled once.
+"""
+
+from __future__ import annotations
+
+from legalsat.backends.kernel_numbers import kernel_numbers
+from legalsat.backends.ptx.cta import MAP_ALIGNMENT, MAP_BYTES, PARAMETERS, Cta
+from legalsat.backends.ptx.kernel import ENTRY, VERSION
+from legalsat.backends.ptx.rows import entry
+from legalsat.backends.ptx.text import INDENT, Text
+from legalsat.extract.kernels.kernel_program import printed_program
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_kernel import ProductKernel
+
+ALIGNMENT = 1024  # of shared memory: where swizzles' patterns begin
+
+
+def emit(gemm: Gemm, kernel: ProductKernel) -> str:
+    """Return the text of a kernel.
+
+    Args:
+        gemm: the product, of which the types alone matter here, and which way C lies.
+        kernel: how it is computed.
+
+    Raises:
+        LegalSatError: an operation of its program has no row.
+    """
+    text, plan, program = Text(), kernel_numbers(gemm, kernel), printed_program(kernel, gemm.out_dtype.bytes)
+    cta = Cta(text, plan, program)
+    entry(cta, kernel, gemm)
+    text.do("ret")
+    maps = (cta.maps + 1 + (cta.maps if plan.phase_tiles else 1)) * MAP_BYTES
+    rows, columns, _ = kernel.tile
+    parameters = [f".param .align {MAP_ALIGNMENT} .b8 maps[{maps}]"]
+    parameters += [f".param .{kind} {name}" for name, kind in PARAMETERS.items()]
+    cluster = [".explicitcluster", f".reqnctapercluster {program.ctas}, 1, 1"] if program.ctas > 1 else []
+    return "\n".join(
+        [
+            f"// Products of {gemm.dtype} to {gemm.out_dtype} in tiles of {rows} x {columns}.",
+            "// Written by LegalSAT, which it needs no more.",
+            f".version {VERSION}",
+            ".target sm_90a",
+            ".address_size 64",
+            "",
+            f".extern .shared .align {ALIGNMENT} .b8 memory[];",
+            "",
+            f".visible .entry {ENTRY}(",
+            ",\n".join(INDENT + one for one in parameters),
+            ")",
+            f".reqntid {kernel.threads}, 1, 1",
+            f".minnctapersm {kernel.blocks}",
+            *cluster,
+            "{",
+            *text.declarations(),
+            *text.lines(),
+            "}",
+            "",
+        ]
+    )

@@ -1,0 +1,195 @@
+"""C of a persistent kernel where each warp stores its own rows, in parts: by boxes, or by rows at any address."""
+
+from __future__ import annotations
+
+from legalsat.backends.ptx.consumer import GRANULE, LANES, SWIZZLE_ROW, Consumer
+from legalsat.backends.ptx.cta import Tile
+from legalsat.backends.ptx.store import Store
+from legalsat.backends.ptx.sums import PAIRS
+from legalsat.backends.ptx.text import Value, braced, grouped
+from legalsat.plans.product_kernel import BLOCK_ROWS
+
+CORE = 8  # rows and columns of the matrices that stmatrix writes, and of those that accumulators come in
+
+
+class Held(Store):
+    """A tile of C on its way out, as C's type in registers; at first none, outside of C."""
+
+    def __init__(self, consumer: Consumer, result: str) -> None:
+        super().__init__(consumer, result)
+        text, plan = self.text, self.plan
+        words = plan.tile_n * plan.result_bytes // CORE
+        self.kept = [[text.held(0) for _ in range(words)] for _ in range(plan.atoms)]
+        phase: Value = text.held(0) if plan.phase_tiles else 0
+        self.tile = Tile(text.held(self.cta.parameter("m")), text.held(0), phase)
+        warp = text.mul(consumer.number, plan.buffers * plan.buffer_bytes)
+        self.buffers = text.add(text.add(self.cta.base, plan.result_at), warp)
+
+    def take(self, tile: Tile) -> None:
+        """Take the accumulators of a tile; pairs of two bytes lie in a register, the first one low."""
+        text = self.text
+        for kept, accumulators in zip(self.kept, self.consumer.accumulators, strict=True):
+            for to, several in zip(kept, grouped(accumulators, len(accumulators) // len(kept)), strict=True):
+                text.do(f"{PAIRS.get(self.result, 'mov.b32')} {', '.join((to, *reversed(several)))}")
+        for mine, one in ((self.tile.m, tile.m), (self.tile.n, tile.n), (self.tile.phase, tile.phase)):
+            if isinstance(mine, str):
+                text.do(f"mov.b32 {mine}, {one}")
+
+    def buffer(self, number: int) -> Value:
+        """Return the address of the warp's buffer."""
+        return self.text.add(self.buffers, number * self.plan.buffer_bytes)
+
+    def row(self, part: int) -> Value:
+        """Return the first of the warp's 16 rows of a part, within the tile."""
+        return self.text.add(self.consumer.row, part // self.plan.parts * BLOCK_ROWS)
+
+
+class ByBoxes(Held):
+    """C by the copy engine, which unswizzles what lies in shared memory."""
+
+    def __init__(self, consumer: Consumer, result: str) -> None:
+        super().__init__(consumer, result)
+        text, plan, lane = self.text, self.plan, consumer.lane
+        self._span = span = plan.store_columns * plan.result_bytes  # bytes of a box's rows, and of its swizzle
+        # Of stmatrix a lane has the address of a row of 8 or of 16 bytes further on, else that of its own pair.
+        row, granule = text.rem(lane, 16), text.div(lane, 16)
+        pair: Value = 0
+        if plan.result_bytes == 4:
+            row, granule = text.div(lane, 4), text.div(text.rem(lane, 4), 2)
+            pair = text.mul(text.rem(lane, 2), 8)
+        # Swizzles move a granule by the number of its line of 128 bytes.
+        line = text.rem(text.div(row, SWIZZLE_ROW // span), span // GRANULE)
+        self._start = text.mad(row, span, pair)
+        self._late = text.mul(text.xor(granule, line), GRANULE)
+
+    def write(self, part: int, buffer: int) -> None:
+        """Lay a part of the warp's rows down as a box."""
+        text, columns = self.text, self.plan.store_columns
+        start = text.add(self.buffer(buffer), self._start)
+        kept = self.kept[part // self.plan.parts]
+        count = len(kept) // self.plan.parts
+        for i, words in enumerate(grouped(kept[part % self.plan.parts * count :][:count], 4)):
+            at = text.add(start, text.xor(self._late, i * 2 * GRANULE))
+            if self.plan.result_bytes == 2:  # 16 columns
+                text.do(f"stmatrix.sync.aligned.m8n8.x4.shared.b16 [{at}], {braced(words)}")
+            else:  # 8 columns, rows 0 to 7 and 8 to 15
+                for half, pair in enumerate(grouped(words, 2)):
+                    text.do(f"st.shared.v2.b32 [{at}+{half * CORE * columns * 4}], {braced(pair)}")
+
+    def send(self, part: int, buffer: int) -> None:
+        """Store a box, by one lane."""
+        text, plan = self.text, self.plan
+        with text.only(self.consumer.leader):
+            number = text.add(self.tile.phase, self.cta.maps + 1)
+            column = text.add(self.tile.n, part % plan.parts * plan.store_columns)
+            row = text.add(self.tile.m, self.row(part))
+            text.do(
+                "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "
+                f"[{self.cta.map(number)}, {{{column}, {row}}}], [{self.buffer(buffer)}]"
+            )
+
+
+class ByRows(Held):
+    """C by threads, rows at any address: whole granules, and both ends of each row element by element."""
+
+    def __init__(self, consumer: Consumer, result: str) -> None:
+        super().__init__(consumer, result)
+        plan = self.plan
+        self._granules = plan.tile_n * plan.result_bytes // GRANULE
+        self._pitch = (self._granules | 1) * GRANULE  # from row to row: an odd number of granules spreads banks
+
+    def write(self, part: int, buffer: int) -> None:
+        """Lay 8 rows side by side in shared memory, each from the beginning of a granule."""
+        text, lane, half = self.text, self.consumer.lane, part % self.plan.parts
+        kept, granules, start = self.kept[part // self.plan.parts], self._granules, self.buffer(buffer)
+        text.meet_lanes()
+        if self.plan.result_bytes == 2:
+            at = text.mad(text.rem(lane, CORE), self._pitch, text.mad(text.div(lane, CORE), GRANULE, start))
+            whole = granules // 4 * 4
+            for i, count in [*((i, 4) for i in range(0, whole, 4)), *((i, 1) for i in range(whole, granules))]:
+                matrices = braced(kept[2 * (i + j) + half] for j in range(count))
+                text.do(f"stmatrix.sync.aligned.m8n8.x{count}.shared.b16 [{at}+{i * GRANULE}], {matrices}")
+        else:
+            at = text.mad(text.div(lane, 4), self._pitch, text.mad(text.rem(lane, 4), CORE, start))
+            for eight, words in enumerate(grouped(kept, 4)):
+                pair = words[2 * half : 2 * half + 2]
+                text.do(f"st.shared.v2.b32 [{at}+{eight * CORE * 4}], {braced(pair)}")
+
+    def read(self, part: int, buffer: int) -> None:
+        """Write 8 rows to C; granules at the ends of rows belong to neighbours as well."""
+        text, lane = self.text, self.consumer.lane
+        start, first = self.buffer(buffer), text.add(self.row(part), part % self.plan.parts * CORE)
+        text.meet_lanes()
+        lanes = 32 if self._granules > 16 else 16 if self._granules > 8 else 8  # that share a row
+        row = text.held(text.div(lane, lanes))
+        with text.loop(row, CORE, LANES // lanes):
+            to, size = self._run(text.add(first, row))
+            head = self._head(to)
+            staged = text.mad(row, self._pitch, start)
+            for i in range(0, self._granules, lanes):
+                at = text.sub(text.mul(text.add(text.rem(lane, lanes), i), GRANULE), head)
+                inside = text.when("ge.s32", at, 0)
+                inside = text.put("setp.le.and.s32", text.add(at, GRANULE), size, inside, kind="p")
+                with text.only(inside):
+                    words = self._bytes(staged, at)
+                    text.do(f"st.global.v4.b32 [{text.put('add.s64', to, text.wide(at), kind='d')}], {braced(words)}")
+        self._ends(start, first)
+
+    def _run(self, row: Value) -> tuple[str, Value]:
+        """Return the address in C of a row of the tile, and its bytes, 0 where C has no such row."""
+        text, plan, tile = self.text, self.plan, self.tile
+        phases, rows = self.cta.maps, plan.tile_m // self.cta.maps
+        target = text.add(tile.m, row)
+        if plan.phase_tiles:
+            target = text.mad(target, phases, tile.phase)
+        elif plan.realign:  # phases lie one behind the other
+            target = text.add(tile.m, text.mad(text.rem(row, rows), phases, text.div(row, rows)))
+        count = text.least(text.sub(self.cta.parameter("n"), tile.n), plan.tile_n)
+        inside = text.when("lt.s32", target, self.cta.parameter("m"))
+        size = text.put("selp.b32", text.mul(text.most(count, 0), plan.result_bytes), 0, inside)
+        element = text.put("mad.lo.s64", self.cta.parameter("c_pitch"), text.wide(target), text.wide(tile.n), kind="d")
+        return text.put("mad.lo.s64", element, plan.result_bytes, self.cta.parameter("c"), kind="d"), size
+
+    def _head(self, to: str) -> Value:
+        """Return the bytes of a row's first granule that are not its own."""
+        return self.text.rem(self.text.narrow(to), GRANULE)
+
+    def _bytes(self, row: Value, at: Value) -> list[str]:
+        """Return 16 bytes of a staged row from one on; as many follow them."""
+        text = self.text
+        late = text.rem(at, GRANULE)
+        begin = text.add(row, text.sub(at, late))
+        words = [text.new() for _ in range(8)]
+        text.do(f"ld.shared.v4.b32 {braced(words[:4])}, [{begin}]")
+        for low, high in zip(words, words[4:], strict=False):
+            text.do(f"mov.b32 {high}, {low}")
+        with text.only(text.when("ne.s32", late, 0)):
+            text.do(f"ld.shared.v4.b32 {braced(words[4:])}, [{begin}+{GRANULE}]")
+        for skipped, count in ((2, 6), (1, 5)):
+            further = text.when("ne.s32", text.put("and.b32", late, 4 * skipped), 0)
+            words = [text.put("selp.b32", words[i + skipped], words[i], further) for i in range(count)]
+        if self.plan.result_bytes == 4:
+            return words[:4]
+        bits = text.mul(text.rem(late, 4), 8)
+        return [text.put("shf.r.wrap.b32", words[i], words[i + 1], bits) for i in range(4)]
+
+    def _ends(self, start: Value, first: Value) -> None:
+        text, size = self.text, self.plan.result_bytes
+        elements = GRANULE // size
+        for begin in range(0, CORE * 2 * elements, LANES):
+            number = text.add(self.consumer.lane, begin)
+            row = text.div(number, 2 * elements)
+            late = text.when("ne.s32", text.rem(text.div(number, elements), 2), 0)
+            to, count = self._run(text.add(first, row))
+            head = self._head(to)
+            starts = text.when("ne.s32", head, 0)
+            front = text.put("selp.b32", text.least(text.sub(GRANULE, head), count), 0, starts)
+            whole = text.mul(text.div(text.add(head, count), GRANULE), GRANULE)
+            back = text.most(text.sub(whole, head), front)
+            side = text.put("selp.b32", back, 0, late)
+            at = text.mad(text.rem(number, elements), size, side)
+            with text.only(text.when("lt.s32", at, text.put("selp.b32", count, front, late))):
+                element = text.new("h" if size == 2 else "r")
+                text.do(f"ld.shared.b{8 * size} {element}, [{text.add(text.mad(row, self._pitch, start), at)}]")
+                there = text.put("add.s64", to, text.wide(at), kind="d")
+                text.do(f"st.global.b{8 * size} [{there}], {element}")
