@@ -244,7 +244,7 @@ class Program(Operator):
         found = meant(self, operands)
         return found[0] if len(found) == 1 else found
 
-    def laws(self) -> tuple[TermLaw, ...]:  # type: ignore[override]
+    def laws(self) -> tuple[TermLaw, ...]:
         """Return the laws of values."""
         from legalsat.rules.rewrites import VALUE_LAWS  # noqa: PLC0415 - rules know nouns
 
