@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from every_kernel import COOPERATIVE, fastest
@@ -12,6 +13,7 @@ from legalsat.extract.kernels.product_class import class_of
 from legalsat.extract.kernels.product_forms import Facts, Form, forms_of
 from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.targets import target
+from legalsat.terms.trees import TermLaw
 
 H200 = target("h200")
 FEW, MANY, AT_ONCE = 300, 3000, 50
@@ -78,7 +80,7 @@ def test_what_boxes_bring_as_it_lies_is_not_copied_first_unless_the_other_operan
     def forms(gemm: ls.Gemm) -> tuple[Form, ...]:
         one = class_of(gemm)
         assert one is not None
-        return forms_of(Facts.of(one))
+        return forms_of(Facts.of(one), one.laws)
 
     along_n = ls.Tensor((512, 512), "bf16", (1, 512))
     for b in (None, along_n):
@@ -93,3 +95,29 @@ def test_what_boxes_bring_as_it_lies_is_not_copied_first_unless_the_other_operan
     half = forms(ls.Gemm(512, 512, 511, "bf16", b=ls.Tensor((512, 511), "bf16", (512, 1))))
     assert {form.relayouts[1] for form in half if not form.swapped and form.realign == "tiles"} == {"transpose"}
     assert {form.relayouts[1] for form in half if not form.swapped and form.realign == "none"} == {"none"}
+
+
+class AsItLies(ls.Gemm):
+    """A product whose operands are never copied first: an operator of somebody, with laws of its own."""
+
+    def laws(self) -> tuple[TermLaw, ...]:
+        return tuple(law for law in super().laws() if law.name not in {"pad_first", "transpose_first"})
+
+
+class Unchanged(ls.Gemm):
+    """One that equals nothing else, as far as is known."""
+
+    def laws(self) -> tuple[TermLaw, ...]:
+        return ()
+
+
+def test_laws_of_products_are_those_of_their_operator() -> None:
+    arguments: dict[str, Any] = {"a": ls.Tensor((300, 511), "bf16"), "b": ls.Tensor((200, 511), "bf16", (1, 200))}
+    usual, own = (kind(300, 200, 511, "bf16", **arguments) for kind in (ls.Gemm, AsItLies))
+    found = [one for _, one in product_kernels(own, H200)]
+    assert found and {one.relayouts for one in found} == {("none", "none")}
+    others = [one for _, one in product_kernels(usual, H200)]
+    assert set(found) < set(others) and any("pad" in one.relayouts for one in others)
+    plan = ls.synthesize(own, H200)
+    assert {step.law for step in plan.derivation} <= {law.name for law in own.laws()}
+    assert not product_kernels(Unchanged(300, 200, 511, "bf16", **arguments), H200)

@@ -35,10 +35,12 @@ def derived(options: Options, chosen: dict[State, Option]) -> tuple[Derived, ...
             try:
                 steps = derivation(start, goal, laws, MOST_TERMS, tuple(terms.beside(number)))
                 found += [
-                    Derived(terms.name(number), one.law, words(one.term)) for one in steps if one.law != "asked_for"
+                    Derived(options.program.name(number), one.law, words(one.term))
+                    for one in steps
+                    if one.law != "asked_for"
                 ]
             except LegalSatError:
-                found.append(Derived(terms.name(number), NO_LAW, words(goal)))
+                found.append(Derived(options.program.name(number), NO_LAW, words(goal)))
     return tuple(found)
 
 
@@ -51,16 +53,9 @@ class _Terms:
         self._first: dict[int, int] = {}  # class -> the first value of it
         for number, value in enumerate(self._classes):
             self._first.setdefault(value, number)
-        names = [self.name(number) for number in range(len(self._classes))]
+        names = [self._program.name(number) for number in range(len(self._classes))]
         self._leaves = [values.source(name) for name in names]
         self._whole = terms_of(self._program)
-
-    def name(self, number: int) -> str:
-        """Return what a value is called: as an input or a result, or by its number."""
-        if number < len(self._program.inputs):
-            return self._program.inputs[number].name
-        called = [one.name for one in self._program.results if one.value == number]
-        return called[0] if called else f"v{number - len(self._program.inputs) + 1}"
 
     def computed(self, number: int) -> Iterator[Term]:
         """Yield what is chosen for a value that lies somewhere, by names of values that are others."""

@@ -5,7 +5,7 @@ It is exact: branch and bound over all options, where nothing is solved whose bo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from legalsat.errors import SolverGaveUp
@@ -14,7 +14,9 @@ from legalsat.extract.composed.places import State
 from legalsat.extract.composed.works import planned
 
 NEVER = 1 << 62
-MOST_TRIED = 30_000  # options, which take some seconds; past that the best found so far stands
+# Options that are tried before all begins again, with better bounds; after the last the best found so far stands.
+ROUNDS = (100, 300, 1000, 3000)
+GUIDED = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +31,64 @@ class Extracted:
 
 
 class _Search:
+    """All states that results may need, with what is known of the weights of their options.
+
+    Attributes:
+        best, chosen: the least weight found so far, and its options.
+        tried, most: options tried since the last round began, and how many are.
+    """
+
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.least = _bounds(options)
-        self._own = {state: 1 << number for number, state in enumerate(self.least)}
-        self._reach = _reached(options, self._own)
+        self._ways = _needed(options)
+        self._own = {state: 1 << number for number, state in enumerate(self._ways)}
+        self._reach = _reached(self._ways, self._own)
         self.best, self.chosen = NEVER, dict[State, Option]()
-        self.tried = 0
-        self._last = {state: _last_step(options, state) for state in self.least}
+        self.tried = self.most = 0
         self._weights: dict[tuple[State, Option], int] = {}
 
+    def again(self, most: int) -> bool:
+        """Search once more, by what is known by now; return whether that came to its end."""
+        self._floor = {
+            (state, option): self._weights.get((state, option)) or self.options.floor(state, option)
+            for state, some in self._ways.items()
+            for option in some
+        }
+        self.least = self._guide = _bounds(self._ways, self._floor)
+        self._last = {state: self._last_step(state) for state in self._ways}
+        return self._begin(most)
+
+    def guided(self, most: int) -> None:
+        """Look for something better where a state is made that greed makes none of, since it pays for several only."""
+        for state, some in self._ways.items():
+            shared = state.home is None and any(option.runs for option in some)
+            if shared and 0 < self.least[state] < self.best:
+                self._guide = _bounds(self._ways, self._floor, state)
+                self._begin(most)
+        self._guide = self.least
+
+    def _begin(self, most: int) -> bool:
+        self.tried, self.most = 0, most
+        self.run(frozenset(self.options.goals), {}, 0, 0)
+        return self.tried < most
+
     def weight(self, state: State, option: Option) -> int:
+        """Return what an option weighs; `NEVER` where it is not legal."""
         key = state, option
         if key not in self._weights:
             found = self.options.weight(state, option)
             self._weights[key] = NEVER if found is None else found
         return self._weights[key]
+
+    def _last_step(self, state: State, *, turned: bool = False) -> int:
+        """Return a weight that the step which writes a state's own memory is not below; 0 where there may be none."""
+        found = []
+        for option in self._ways[state]:
+            if state.home is None or option.node is None or option.node.operator != "transpose":
+                found.append(self._floor[state, option])
+            elif not turned:
+                found.append(self._last_step(option.operands[0], turned=True))
+        return min(found, default=0)
 
     def bound(self, states: Iterable[State], paid: int) -> int:
         """Return a weight that making all of some states is not below.
@@ -73,18 +117,19 @@ class _Search:
             if spent < self.best:
                 self.best, self.chosen = spent, dict(chosen)
             return
-        state = max(waiting, key=lambda one: (self.least[one], one.value, str(one)))
-        others = waiting - {state}
-        ways = []
-        for option in self.options.of(state):
-            new = others | {one for one in option.operands if one not in chosen}
-            if all(self.least[one] < NEVER for one in new):
-                alone = option.least + max((self.least[one] for one in option.operands), default=0)
-                ways.append((alone, self.bound(new, paid), option, new))
-        for _, rest, option, new in sorted(ways, key=lambda way: way[:2]):
-            if self.tried >= MOST_TRIED:
+        state = max(waiting, key=lambda one: (self.least[one], self._own[one]))
+        others, ways = waiting - {state}, []
+        for option in self._ways[state]:
+            guided = max((self._guide[one] for one in option.operands if one not in chosen), default=0)
+            if guided < NEVER:
+                ways.append((self._floor[state, option] + guided, option))
+        for _, option in sorted(ways, key=lambda way: way[0]):
+            if self.tried >= self.most:
                 return
-            if spent + option.least + rest >= self.best or _circular(state, option, chosen):
+            left = self.best - spent - self._floor[state, option]
+            new = others | {one for one in option.operands if one not in chosen}
+            rest = self.bound(new, paid) if left > 0 else 0
+            if rest >= left or _circular(state, option, chosen):
                 continue
             self.tried += 1
             weight = self.weight(state, option)
@@ -94,8 +139,8 @@ class _Search:
                 del chosen[state]
 
 
-def _bounds(options: Options) -> dict[State, int]:
-    """Return weights that no way to make a state, alone, is below; of all states that results may need."""
+def _needed(options: Options) -> dict[State, tuple[Option, ...]]:
+    """Return all states that results may need, with their options."""
     found: dict[State, tuple[Option, ...]] = {}
     waiting = list(options.goals)
     while waiting:
@@ -103,29 +148,30 @@ def _bounds(options: Options) -> dict[State, int]:
         if state not in found:
             found[state] = options.of(state)
             waiting += [operand for option in found[state] for operand in option.operands]
-    least = dict.fromkeys(found, NEVER)
+    return found
+
+
+def _bounds(
+    ways: Mapping[State, Iterable[Option]], floor: Mapping[tuple[State, Option], int], free: State | None = None
+) -> dict[State, int]:
+    """Return weights that no way to make a state, alone, is below, where one of them may be free."""
+    least = dict.fromkeys(ways, NEVER)
+    if free is not None:
+        least[free] = 0
     changed = True
     while changed:
         changed = False
-        for state, some in found.items():
-            best = min((o.least + max((least[one] for one in o.operands), default=0) for o in some), default=NEVER)
+        for state, some in ways.items():
+            best = min(
+                (floor[state, one] + max((least[operand] for operand in one.operands), default=0) for one in some),
+                default=NEVER,
+            )
             if best < least[state]:
                 least[state], changed = best, True
     return least
 
 
-def _last_step(options: Options, state: State, *, turned: bool = False) -> int:
-    """Return a weight that the step which writes a state's own memory is not below; 0 where there may be none."""
-    found = []
-    for option in options.of(state):
-        if state.home is None or option.node is None or option.node.operator != "transpose":
-            found.append(option.least)
-        elif not turned:
-            found.append(_last_step(options, option.operands[0], turned=True))
-    return min(found, default=0)
-
-
-def _reached(options: Options, own: dict[State, int]) -> dict[State, int]:
+def _reached(ways: Mapping[State, Iterable[Option]], own: dict[State, int]) -> dict[State, int]:
     """Return for each state its own bit and those of all states that it may be made of, as one number."""
     reach = dict(own)
     changed = True
@@ -133,7 +179,7 @@ def _reached(options: Options, own: dict[State, int]) -> dict[State, int]:
         changed = False
         for state in reversed(own):
             found = reach[state]
-            for option in options.of(state):
+            for option in ways[state]:
                 for operand in option.operands:
                     found |= reach[operand]
             if found != reach[state]:
@@ -159,13 +205,18 @@ def extract(options: Options) -> Extracted:
 
     Raises:
         NoLegalLayout: something of it has no legal plan wherever its operands lie.
-        SolverGaveUp: nothing legal was found among 30,000 options.
+        SolverGaveUp: nothing legal was found in the last round.
     """
-    search = _Search(options)
-    search.run(frozenset(options.goals), {}, 0, 0)
+    search, tried = _Search(options), 0
+    for most in ROUNDS:
+        done = search.again(most)
+        if not done and most == GUIDED:
+            search.guided(GUIDED // 10)
+        tried += search.tried
+        if done:
+            break
     if search.best >= NEVER:
-        if options.refused is not None and search.tried < MOST_TRIED:
+        if options.refused is not None and done:
             planned(options.refused, options.target)  # which says why
-        raise SolverGaveUp(f"no plan of {options.program} was found among {search.tried} options")
-    nanoseconds = search.best // TENTHS / 10
-    return Extracted(search.chosen, nanoseconds, search.tried < MOST_TRIED, search.tried, options.solved)
+        raise SolverGaveUp(f"no plan of {options.program} was found among {tried} options")
+    return Extracted(search.chosen, search.best // TENTHS / 10, done, tried, options.solved)

@@ -6,7 +6,7 @@ share of the bandwidth stand in for what its own plan says of it alone.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Hashable
 from typing import Any, TypeAlias
 
 from legalsat.extract.cost.cost import LAUNCH_NANOSECONDS, NOMINAL
@@ -19,6 +19,7 @@ from legalsat.extract.search.planner import NoLegalLayout, cached_plan
 from legalsat.operators import PRODUCT
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.plan import Plan
+from legalsat.recent import Recent
 from legalsat.targets import Target
 
 Work: TypeAlias = Any  # a Gemm, a Copy or a Pad, of which `term` says what plans it
@@ -40,9 +41,27 @@ def among_others(nanoseconds: float) -> float:
     return round((nanoseconds - LAUNCH_NANOSECONDS) / RELAYOUT_SHARE + RELAYOUT_LAUNCH, 1)
 
 
-@lru_cache(maxsize=16384)
+_COSTS: Recent[float | None] = Recent(16384)
+
+
 def cost_of(work: Work, target: Target) -> float | None:
     """Return what `nanoseconds_of` says of a work's plan, None where there is none; no program is built or proven."""
+    return _COSTS.answer(_key(work, target), lambda: _cost_of(work, target))
+
+
+def known_cost_of(work: Work, target: Target) -> float | None:
+    """Return what `cost_of` returned of such a work before; None where it was not asked."""
+    return _COSTS.known(_key(work, target))
+
+
+def _key(work: Work, target: Target) -> Hashable:
+    """Return what a cost hangs on: of a product its class and extents, of which all of its kernels are made."""
+    if work.term == PRODUCT and (one := multiplied(work, target)) is not None:
+        return one, work.m, work.n, work.k, work.constant_b, target
+    return work, target
+
+
+def _cost_of(work: Work, target: Target) -> float | None:
     try:
         if work.term == PRODUCT and multiplied(work, target) is not None:
             (found,) = best_kernels([work], target)

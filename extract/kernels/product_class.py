@@ -11,6 +11,7 @@ from legalsat.operators.gemm import Gemm
 from legalsat.options import Major
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import Tensor, plain
+from legalsat.terms.trees import TermLaw
 
 MOST_STAGES = 14
 NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
@@ -42,6 +43,7 @@ class ProductClass:
         m, n: the narrowest tile that spans an extent, or one more than the widest of them.
         turns: k-tiles, as far as they limit stages.
         much: whether there are so many tiles that accumulators, which no other tile overlaps, are not worth a thought.
+        laws: that say what else such a product equals.
     """
 
     dtype: DType
@@ -54,6 +56,7 @@ class ProductClass:
     n: int
     turns: int
     much: bool
+    laws: tuple[TermLaw, ...]
 
 
 def class_of(gemm: Gemm) -> ProductClass | None:
@@ -72,6 +75,7 @@ def class_of(gemm: Gemm) -> ProductClass | None:
         _narrow(gemm.n),
         min(-(-gemm.k // (ROW_BYTES // gemm.dtype.bytes)), MOST_STAGES),
         -(-gemm.m // 128) * -(-gemm.n // 128) > MOST_NARROW_TILES and min(gemm.m, gemm.n) > 256,
+        gemm.laws(),
     )
 
 

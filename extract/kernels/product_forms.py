@@ -9,7 +9,6 @@ from typing import Any
 from legalsat.extract.kernels.product_class import ProductClass
 from legalsat.extract.search.planner import ONE_AT_A_TIME
 from legalsat.options import Major
-from legalsat.rules.rewrites import PRODUCT_LAWS
 from legalsat.terms.products import CONSTRUCTORS, operand, product, store
 from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, TermStep, derivation
@@ -124,7 +123,7 @@ def _idle(form: Form, facts: Facts) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def forms_of(facts: Facts, laws: tuple[TermLaw, ...] = PRODUCT_LAWS) -> tuple[Form, ...]:
+def forms_of(facts: Facts, laws: tuple[TermLaw, ...]) -> tuple[Form, ...]:
     """Return the forms that laws make of products with these facts."""
     with ONE_AT_A_TIME, TermGraph(CONSTRUCTORS, laws) as graph:
         found = [Form.of(term) for term in graph.equal_to(facts.term)]
@@ -132,6 +131,6 @@ def forms_of(facts: Facts, laws: tuple[TermLaw, ...] = PRODUCT_LAWS) -> tuple[Fo
 
 
 @lru_cache(maxsize=1024)
-def steps_to(form: Form, facts: Facts) -> tuple[TermStep, ...]:
+def steps_to(form: Form, facts: Facts, laws: tuple[TermLaw, ...]) -> tuple[TermStep, ...]:
     """Return the laws that lead from a product to a form, in order."""
-    return derivation(facts.term, form.term, PRODUCT_LAWS)
+    return derivation(facts.term, form.term, laws)

@@ -167,7 +167,7 @@ def form_of(one: ProductClass, kernel: ProductKernel) -> Form | None:
     names = ("swapped", "majors", "relayouts", "realign", "store")
     found = (
         form
-        for form in forms_of(Facts.of(one))
+        for form in forms_of(Facts.of(one), one.laws)
         if form.splits == (kernel.split > 1) and all(getattr(form, name) == getattr(kernel, name) for name in names)
     )
     return next(found, None)
@@ -177,7 +177,7 @@ def derivation_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> tuple[Te
     """Return the laws that lead from a product to one of its kernels; none where it is no kernel of the product."""
     one = multiplied(gemm, target)
     form = None if one is None else form_of(one, kernel)
-    return () if one is None or form is None else steps_to(form, Facts.of(one))
+    return () if one is None or form is None else steps_to(form, Facts.of(one), one.laws)
 
 
 def times_of(kernels: KernelColumns, products: Products, target: Target) -> NDArray[np.float64]:
@@ -199,13 +199,13 @@ def times_of(kernels: KernelColumns, products: Products, target: Target) -> NDAr
 
 def passes_of(one: ProductClass) -> tuple[tuple[bool, bool], ...]:
     """Return which operands some form lays out anew first: neither, A, B, or both."""
-    return tuple(sorted({form.passes for form in forms_of(Facts.of(one))}))
+    return tuple(sorted({form.passes for form in forms_of(Facts.of(one), one.laws)}))
 
 
 @lru_cache(maxsize=256)
 def table_with(one: ProductClass, passes: tuple[bool, bool], target: Target) -> Table | None:
     """Return the kernels of a class whose forms lay these operands out anew, if products are large enough for them."""
-    forms = enumerate(forms_of(Facts.of(one)))
+    forms = enumerate(forms_of(Facts.of(one), one.laws))
     return table_of([(place, form) for place, form in forms if form.passes == passes], one, target)
 
 

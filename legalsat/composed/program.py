@@ -216,10 +216,14 @@ class Program(Operator):
         return sum(2.0 * one.shape[0] * one.shape[1] * plain(shapes[one.operands[0]])[1] for one in products)
 
     def constant(self, value: int) -> bool:
-        """Whether a value is made of constants alone."""
-        if value < len(self.inputs):
-            return self.inputs[value].constant
-        return all(map(self.constant, self.steps[value - len(self.inputs)].operands))
+        """Whether a value, by its number, is made of constants alone."""
+        found = [one.constant for one in self.inputs]
+        for step in self.steps:
+            found.append(all(found[operand] for operand in step.operands))
+        return found[self._number(value)]
+
+    def _number(self, value: int) -> int:
+        return integer(value, "value", low=0, high=len(self.inputs) + len(self.steps) - 1)
 
     def meaning(self, *operands: NDArray[Any]) -> Any:
         """Return what the results hold, given numpy arrays of what the inputs hold: one array, or one for each.
@@ -240,21 +244,39 @@ class Program(Operator):
         found = meant(self, operands)
         return found[0] if len(found) == 1 else found
 
-    def laws(self) -> tuple[TermLaw, ...]:  # type: ignore[override]
+    def laws(self) -> tuple[TermLaw, ...]:
         """Return the laws of values."""
         from legalsat.rules.rewrites import VALUE_LAWS  # noqa: PLC0415 - rules know nouns
 
         return VALUE_LAWS
 
+    def name(self, value: int) -> str:
+        """Return what a value is called: as an input or a result, or v1 for the first step's, and so on."""
+        number = self._number(value)
+        if number < len(self.inputs):
+            return self.inputs[number].name
+        called = [one.name for one in self.results if one.value == number]
+        return called[0] if called else f"v{number - len(self.inputs) + 1}"
+
     def words(self, value: int) -> str:
-        """Return a value as an expression, as in "(x @ w.T)[:, 0:64]"."""
-        if value < len(self.inputs):
-            return self.inputs[value].name
-        one = self.steps[value - len(self.inputs)]
-        return expression(one.operator, [self.words(operand) for operand in one.operands], one.numbers)
+        """Return a value as an expression, such as "(x @ w.T)[:, 0:64]", in which what is used again has a name."""
+        number = self._number(value)
+        if number < len(self.inputs):
+            return self.inputs[number].name
+        one, named = self.steps[number - len(self.inputs)], self._named()
+        operands = [self.name(operand) if operand in named else self.words(operand) for operand in one.operands]
+        return expression(one.operator, operands, one.numbers)
+
+    def _named(self) -> list[int]:
+        """Return the steps' values that are results, or operands more than once."""
+        used = [operand for one in self.steps for operand in dict.fromkeys(one.operands)]
+        used += [one.value for one in self.results]
+        results = {one.value for one in self.results}
+        numbers = range(len(self.inputs), len(self.inputs) + len(self.steps))
+        return [number for number in numbers if number in results or used.count(number) > 1]
 
     def __str__(self) -> str:
-        return f"program of {', '.join(f'{one.name} = {self.words(one.value)}' for one in self.results)}"
+        return f"program of {', '.join(f'{self.name(number)} = {self.words(number)}' for number in self._named())}"
 
 
 def expression(operator: str, operands: Sequence[str], numbers: Sequence[int]) -> str:

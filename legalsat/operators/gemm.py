@@ -19,6 +19,8 @@ from legalsat.tensor import Tensor
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from legalsat.terms.trees import TermLaw
+
 TILE_ROWS = 128
 ROW_BITS = 1024  # a row that fills the widest swizzle
 SCALED = ("e4m3", "e5m2")  # whose range needs it
@@ -99,6 +101,12 @@ class Gemm(Operator):
     def tensors(self) -> Mapping[str, Tensor]:
         """A, B and C."""
         return {"A": self.a, "B": self.b, "C": self.c}
+
+    def laws(self) -> tuple[TermLaw, ...]:
+        """Return the laws of products."""
+        from legalsat.rules.rewrites import PRODUCT_LAWS  # noqa: PLC0415 - rules know nouns
+
+        return PRODUCT_LAWS
 
     @property
     def scalars(self) -> int:

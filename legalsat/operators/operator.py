@@ -92,8 +92,8 @@ class Operator:
         """Return `meaning`, plainly, as numpy."""
         raise InvalidInput(f"{type(self).__name__} does not say what its result holds; give it a _meaning")
 
-    def laws(self) -> tuple[Law, ...]:
-        """Return the laws that say what else it equals."""
+    def laws(self) -> tuple[Any, ...]:
+        """Return the laws that say what else it equals: `Law`s of accesses for a movement, `TermLaw`s for others."""
         return ()
 
     def but(self, **fields: Any) -> Self:

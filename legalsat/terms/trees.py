@@ -153,7 +153,7 @@ def text(part: Part) -> str:
     return f'"{part}"' if isinstance(part, str) else str(part)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # a law is itself alone, so that what hangs on laws is found quickly
 class TermLaw:
     """A named set of equations of terms."""
 

@@ -203,6 +203,25 @@ def gemm(r: Random) -> ls.Gemm:
     return ls.Gemm(m, n, k, r.choice(("bf16", "bf16", "fp16", "e4m3", "fp32")))
 
 
+def value(r: Random) -> ls.Value:
+    """Draw a matrix of a program: an input, or what is made of one."""
+    rows, columns = (r.choice((1, 8, 17, 64)) for _ in range(2))
+    found = ls.Value(
+        r.choice("xyz"), ls.Tensor((rows, columns), r.choice(("bf16", "bf16", "e4m3"))), constant=r.random() < 0.3
+    )
+    made = (found, found.T, found[:, : max(1, columns // 2)], found.pad(((0, 0), (1, 7))), found.concat(found))
+    return r.choice(made)
+
+
+def several(r: Random) -> ls.Program:
+    """Draw a program of a few steps."""
+    one = value(r)
+    again = one.product(one)
+    return ls.Program(
+        **r.choice(({"a": again}, {"a": again, "b": again.T[:, :1]}, {"a": one.T.product(one.T).pad(((1, 0), (0, 0)))}))
+    )
+
+
 def attention(r: Random) -> ls.Attention:
     """Draw an attention."""
     heads, keys = r.choice((1, 4, 8)), r.choice((1, 128, 1000))
@@ -324,6 +343,7 @@ def pool(name: str) -> tuple[Any, ...]:
     makers: dict[str, tuple[int, Draw]] = {
         "plan": (24, lambda r: ls.synthesize(movement(r), r.choice(GPUS))),
         "open plan": (6, lambda r: ls.synthesize(open_tensor(r), "h200")),
+        "program plan": (3, lambda r: ls.synthesize(several(r), "h200")),
         "gemm plan": (4, lambda r: ls.synthesize(gemm(r), r.choice(("h200", "b200")))),
         "region": (6, lambda r: ls.legal_region(open_tensor(r), "h200")),
         "explanation": (24, lambda r: ls.explain(r.choice((tensor, movement, tensor_map))(r), r.choice(GPUS))),

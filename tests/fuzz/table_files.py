@@ -27,9 +27,11 @@ def readers() -> Iterator[Row]:
     read: dict[str, Any] = {"family": "readers", "changed": False}
     yield Row("Plan.load", _loaded, (one(ls.Plan), _plan_file), weight=3, **read)
     yield Row("GemmPlan.load", _loaded, (one(ls.GemmPlan), _gemm_file), weight=0.5, **read)
+    yield Row("ProgramPlan.load", _loaded, (one(ls.ProgramPlan), _program_file), weight=0.5, **read)
+    yield Row("ProgramPlan.save", _saved, (of_pool("program plan"),), weight=0.02, **read)
     yield Row("Plan.save", _saved, (of_pool("plan"),), weight=0.2, **read)
     yield Row("GemmPlan.save", _saved, (of_pool("gemm plan"),), weight=0.02, **read)
-    for name, kind in (("Plan", ls.Plan), ("GemmPlan", ls.GemmPlan)):
+    for name, kind in (("Plan", ls.Plan), ("GemmPlan", ls.GemmPlan), ("ProgramPlan", ls.ProgramPlan)):
         yield Row(f"{name}.load", kind.load, (one(*STRANGE_PATHS),), weight=0.3, **read)
         yield Row(f"{name}.save", kind.save, (of_pool("plan"), one(*STRANGE_PATHS[:-1])), weight=0.05, **read)
     yield Row("sweep", _swept_file, (_rows_file,), weight=2, **read)
@@ -107,6 +109,10 @@ def _plan_file(r: Random) -> bytes:
 
 def _gemm_file(r: Random) -> bytes:
     return _file("gemm plan", r)
+
+
+def _program_file(r: Random) -> bytes:
+    return _file("program plan", r)
 
 
 def _loaded(kind: Any, content: bytes) -> Any:

@@ -46,6 +46,7 @@ from .nouns import (
     powers,
     program,
     registers,
+    several,
     some,
     swizzle,
     tensor,
@@ -53,6 +54,7 @@ from .nouns import (
     tensor_map,
     tile,
     tiler,
+    value,
 )
 from .table import Row, of_noun
 from .texts import blob
@@ -375,9 +377,27 @@ def nouns() -> Iterator[Row]:
     yield Row("Attention", ls.Attention, (*(of(1, 9),) * 5, one("bf16", "e4m3")), heads)
     yield Row("Attention.operands", ls.Attention.operands, (attention, lambda r: targets.target(r.choice(GPUS))))
     yield from of_noun("Attention", ls.Attention, attention)
+    yield Row("Value", ls.Value, (one("x", "y1"), tensor), {"constant": one(True, False)})
+    yield Row("Value.product", ls.Value.product, (value, value), {"dtype": dtype})
+    yield Row("Value.pad", ls.Value.pad, (value, one(((0, 0), (1, 2)), ((1, 0), (0, 0)))))
+    yield Row("Value.concat", ls.Value.concat, (value, value), {"axis": of(0, 1)})
+    yield from of_noun("Value", ls.Value, value)
+    yield Row("Program", lambda one_, other: ls.Program(a=one_, b=other), (value, value))
+    yield Row("Program.but", ls.Program.but, (several,))
+    yield Row("Program.constant", ls.Program.constant, (several, of(0, 2)))
+    yield Row("Program.words", ls.Program.words, (several, of(0, 2)))
+    yield Row("Program.name", ls.Program.name, (several, of(0, 2)))
+    yield Row("Program.meaning", ls.Program.meaning, together=_of_program)
+    yield Row("Program.travels", ls.Program.travels, (several, GPU))
+    yield from of_noun("Program", ls.Program, several)
     yield from of_noun("DType", ls.DType, lambda r: DTYPES[r.choice(list(DTYPES))])
     yield from of_noun("Target", ls.Target, lambda r: targets.target(r.choice(GPUS)))
     yield from _results()
+
+
+def _of_program(r: Random) -> tuple[Any, ...]:
+    program = several(r)
+    return program, *(np.ones(one_.tensor.shape) for one_ in program.inputs)
 
 
 def _results() -> Iterator[Row]:
@@ -385,6 +405,7 @@ def _results() -> Iterator[Row]:
     pooled: dict[str, tuple[type, str, str | None]] = {
         "Plan": (ls.Plan, "plan", None),
         "GemmPlan": (ls.GemmPlan, "gemm plan", None),
+        "ProgramPlan": (ls.ProgramPlan, "program plan", None),
         "LegalRegion": (ls.LegalRegion, "region", None),
         "Specialisation": (ls.Specialisation, "region", "family"),
         "Explanation": (ls.Explanation, "explanation", None),
@@ -398,7 +419,17 @@ def _results() -> Iterator[Row]:
         "Sweep": (ls.Sweep, "sweep", None),
         "NoLegalLayout": (ls.NoLegalLayout, "error", None),
     }
-    slow = {"Plan", "GemmPlan", "Explanation", "LegalRegion", "Sweep", "Pipeline", "PipelineCheck", "BankRepair"}
+    slow = {
+        "Plan",
+        "GemmPlan",
+        "ProgramPlan",
+        "Explanation",
+        "LegalRegion",
+        "Sweep",
+        "Pipeline",
+        "PipelineCheck",
+        "BankRepair",
+    }
     for name, (kind_, source, part) in pooled.items():
         weight = 0.05 if name in slow else 0.5
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+import numpy as np
+
 import legalsat as ls
 from legalsat.operators.access import MEANS
 
@@ -27,6 +29,7 @@ from .nouns import (
     pipeline,
     program,
     rows,
+    several,
     some,
     tensor,
     tensor_copy,
@@ -59,6 +62,9 @@ def plans() -> Iterator[Row]:
         weight=0.6,
         **planned,
     )
+    yield Row("synthesize", ls.synthesize, (several, GPU), weight=0.2, **planned)
+    yield Row("ProgramPlan.run", _ran, (of_pool("program plan"),), weight=0.05, changed=False)
+    yield Row("ProgramPlan.buffer", _buffer, (of_pool("program plan"), one("a", "x", "t1", "", 8)), weight=0.1)
     yield Row("legal_region", ls.legal_region, (open_tensor, GPU), family="plan", judge=judges.region, weight=2)
     yield Row("LegalRegion.prove", _proved, (of_pool("region"), of(1, 9)), family="plan", weight=0.05, changed=False)
     yield Row("Plan.bind", _bound, (of_pool("open plan"), _values), family="plan", weight=4, changed=False)
@@ -96,6 +102,7 @@ def explains() -> Iterator[Row]:
     yield Row("explain", ls.explain, (tensor, GPU), options, weight=12, **explained)
     yield Row("explain", ls.explain, (movement, GPU), weight=12, **explained)
     yield Row("explain", ls.explain, (gemm, one("h200", "b200")), weight=0.2, **explained)
+    yield Row("explain", ls.explain, (several, GPU), weight=0.1, **explained)
     yield Row("explain", ls.explain, (pasted, GPU), weight=40, changed=False, **explained)
     yield Row("explain", ls.explain, (pasted, GPU), {"beside": tensor}, weight=2, changed=False, **explained)
 
@@ -116,6 +123,14 @@ def protocols() -> Iterator[Row]:
 
 
 # --- plans ---
+
+
+def _ran(plan: Any) -> Any:
+    return plan.run(*(np.ones(one.tensor.shape) for one in plan.operator.inputs))
+
+
+def _buffer(given: Any, name: Any) -> Any:
+    return given.buffer(name)
 
 
 def _proved(region: Any, samples: int) -> Any:
