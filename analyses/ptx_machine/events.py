@@ -12,9 +12,10 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from legalsat.analyses.matrix_layout import read_addresses
-from legalsat.analyses.ptx.instruction import Instruction
+from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.instruction import Instruction, vector
 from legalsat.analyses.ptx_machine import units
-from legalsat.analyses.ptx_machine.alu import FULL, Value
+from legalsat.analyses.ptx_machine.alu import FULL, Value, lane_values, signed
 from legalsat.analyses.ptx_machine.guards import active, guard_of
 from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES
@@ -33,17 +34,22 @@ class Event:
     """One thing that lanes of a warp have done.
 
     Attributes:
-        what: "start", "wait", "arrive", "expect", "load", "store", "read", "write", "multiply", "commit",
-            "wait group", "fence", "meet", "registers", or "lanes" where the lanes of the warp have met.
+        what: "start", "wait", "arrive", "expect", "complete", "load", "store", "copy", "read", "write", "multiply",
+            "commit", "wait group", "fence", "meet", "registers", or "lanes" where the lanes of the warp have met; of
+            programs that are traced also "global read" and "global write".
         line: in the text. lanes: that did it, as bits.
         spans: bytes of the machine's shared memory, first and behind the last: the barriers of all lanes, or what is
             read or written.
         numbers: of "start" the arrivals; of "wait" the parity; of "arrive" the count at each span; of "expect" the
-            bytes; of "load" the bytes, the barrier and the CTAs as bits, 0 for its own; of "store" the bytes; of "wait
-            group" how many may be pending; of "meet" the number and the threads; of "registers" how many.
+            bytes; of "complete" too; of "load" the bytes, the barrier and the CTAs as bits, 0 for its own; of "store"
+            the bytes; of "wait group" how many may be pending; of "meet" the number and the threads; of "registers" how
+            many.
         name: of "expect" "alone" where no arrival goes with it; of "commit" and "wait group" the family, with ".read";
             of "fence" the kind; of "meet" "cluster arrive", "cluster wait", "sync" or "arrive"; of "load" and "store"
-            the map; of "registers" "inc" or "dec".
+            the map, "" of copies without one; of "registers" "inc" or "dec".
+        at: where it is done in global memory, of programs that are traced: of "load" and "store" the coordinates, with
+            what im2col adds to them behind, or without a map the address; of "copy" the address of each lane, -1 where
+            zeros come.
     """
 
     what: str
@@ -52,6 +58,7 @@ class Event:
     spans: Spans = ()
     numbers: tuple[int, ...] = ()
     name: str = ""
+    at: tuple[int, ...] = ()
 
 
 Seen: TypeAlias = Callable[[Run, Warp, Part, int], Event | None]
@@ -120,9 +127,9 @@ def _listed(addresses: Any, size: int) -> Spans:
 
 def _barrier(program: Program, i: Instruction) -> Seen | None:
     what, line = i.parts[1], i.line
-    if what not in {"init", "arrive", "expect_tx", *_WAITS}:
+    if what not in {"init", "arrive", "expect_tx", "complete_tx", *_WAITS}:
         return None
-    own = int(what not in {"init", "expect_tx"})  # a result stands first
+    own = int(what not in {"init", "expect_tx", "complete_tx"})  # a result stands first
     place, offset = program.address(i.operands[own], line)
     rest = i.operands[own + 1 :]
     number = program.source(rest[0], 32, line) if rest else -1
@@ -136,6 +143,8 @@ def _barrier(program: Program, i: Instruction) -> Seen | None:
         if what in _WAITS:
             return Event("wait", line, lanes, spans, (count,))
         each = lanes.bit_count() if len(spans) == 1 else 1
+        if what == "complete_tx":
+            return Event("complete", line, lanes, spans, (count * each,))
         return Event("expect" if expects else "arrive", line, lanes, spans, (count * each,), alone)
 
     return seen
@@ -143,36 +152,77 @@ def _barrier(program: Program, i: Instruction) -> Seen | None:
 
 def _copy(program: Program, i: Instruction) -> Seen | None:
     parts, line = i.parts, i.line
-    if "bulk" not in parts:
-        return None
+    family = "bulk" if "bulk" in parts else "cp.async"
     if "commit_group" in parts:
-        return _always("commit", line, "bulk")
-    if "wait_group" in parts:
-        pending = program.source(i.operands[0], 32, line)
-        name = "bulk.read" if "read" in parts else "bulk"
+        return _always("commit", line, family)
+    if "wait_group" in parts or "wait_all" in parts:
+        pending = program.source(i.operands[0], 32, line) if i.operands else -1
+        name = family + ".read" * ("read" in parts)
 
         def waits(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
-            return Event("wait group", line, lanes, (), (units.one_address(part, pending, 0, lanes, line),), name)
+            left = units.one_address(part, pending, 0, lanes, line) if pending >= 0 else 0
+            return Event("wait group", line, lanes, (), (left,), name)
 
         return waits
-    if "tensor" not in parts:
-        return None
+    if family == "bulk":
+        return _bulk(program, i)
+    return _copied(program, i) if "shared" in i.name and "global" in i.name else None
+
+
+def _copied(program: Program, i: Instruction) -> Seen:
+    """Return what tells of a cp.async, of which each lane has its own addresses."""
+    line = i.line
+    shared, source = program.address(i.operands[0], line), program.address(i.operands[1], line)
+    size = program.source(i.operands[2], 32, line)
+    filled = program.source(i.operands[3], 32, line) if len(i.operands) > 3 and program.traced else size
+
+    def seen(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
+        each = units.one_address(part, size, 0, lanes, line)
+        spans = _listed(units.shared_places(part, *shared, lanes, line), each)
+        if not program.traced:
+            return Event("copy", line, lanes, spans, (each,))
+        known = part.registers[source[0]], part.registers[filled]
+        if any(one is None for one in known):
+            raise Undecided(line, "where this copies from depends on data")
+        begins, counts = (lane_values(one, lanes) for one in known)
+        if set(counts) - {0, each}:
+            raise Undecided(line, f"a cp.async of {each} bytes of which a part is zeros")
+        at = tuple(begin + source[1] if count else -1 for begin, count in zip(begins, counts, strict=True))
+        return Event("copy", line, lanes, spans, (each,), "", at)
+
+    return seen
+
+
+def _bulk(program: Program, i: Instruction) -> Seen | None:
+    """Return what tells of a copy by the copy engine, with a map or without."""
+    parts, line, tensor = i.parts, i.line, "tensor" in i.parts
     loads = any(one.startswith("mbarrier::complete_tx") for one in parts)
-    of_map = program.address(_map_of(i.operands[1 if loads else 0]), line)
-    shared = program.address(i.operands[0 if loads else 1], line)
-    barrier = program.address(i.operands[2], line) if loads else (0, 0)
+    if "prefetch" in parts or (loads and not tensor and "shared::cta" in parts[4:5]):
+        return None
+    shared, outside = (i.operands[0], i.operands[1]) if loads else (i.operands[1], i.operands[0])
+    of_map, place = program.address(_map_of(outside), line), program.address(shared, line)
+    size = -1 if tensor else program.source(i.operands[2], 32, line)
+    rest = i.operands[(2 if tensor else 3) :]
+    barrier = program.address(rest[0], line) if loads else (0, 0)
     sends = "multicast::cluster" in parts
-    mask = program.source(i.operands[3], 16, line) if sends else -1
+    mask = program.source(next(one for one in rest[1:] if not one.startswith("{")), 16, line) if sends else -1
+    named = vector(outside.strip("[ ]").partition(",")[2].strip()) if tensor and program.traced else []
+    offsets = [name for one in rest[1:2] if one.startswith("{") for name in vector(one)] if program.traced else []
+    places = [program.source(one, 32, line) for one in named] + [program.source(one, 16, line) for one in offsets]
 
     def copied(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
-        name = program.map_name(units.one_address(part, *of_map, lanes, line))
-        at = units.shared_place(part, *shared, lanes, line)
-        count = run.barriers.boxes.get(name, 0)
-        spans = ((at, at + count),)
-        if not loads:
-            return Event("store", line, lanes, spans, (count,), name)
-        ranks = units.one_address(part, mask, 0, lanes, line) & 0xFFFF if sends else 0
-        return Event("load", line, lanes, spans, (count, units.shared_place(part, *barrier, lanes, line), ranks), name)
+        found = units.one_address(part, *of_map, lanes, line) if tensor or program.traced else 0
+        name = program.map_name(found) if tensor else ""
+        count = run.barriers.boxes.get(name, 0) if tensor else units.one_address(part, size, 0, lanes, line)
+        at = [units.one_address(part, one, 0, lanes, line) for one in places]
+        at = [signed(one, 32) for one in at[: len(named)]] + at[len(named) :] if tensor else [found]
+        begin = units.shared_place(part, *place, lanes, line)
+        numbers: tuple[int, ...] = (count,)
+        if loads:
+            ranks = units.one_address(part, mask, 0, lanes, line) & 0xFFFF if sends else 0
+            numbers = (count, units.shared_place(part, *barrier, lanes, line), ranks)
+        at = at if program.traced else []
+        return Event("load" if loads else "store", line, lanes, ((begin, begin + count),), numbers, name, tuple(at))
 
     return copied
 
@@ -231,20 +281,25 @@ def _fence(program: Program, i: Instruction) -> Seen | None:
 
 def _memory(program: Program, i: Instruction) -> Seen | None:
     """Loads and stores of threads: matrices have rows of 16 bytes, whose addresses their first lanes give."""
-    if units.space_of(i) not in {"shared", ""}:
+    space = units.space_of(i)
+    if space not in {"shared", ""} and not (program.traced and space == "global"):
         return None
     line, matrices = i.line, i.base in {"ldmatrix", "stmatrix"}
     writes = i.base in {"st", "stmatrix"}
+    what = "write" if writes else "read"
     place, offset = program.address(i.operands[0 if writes else 1], line)
     count = next((int(one[1]) for one in i.parts if re.fullmatch(r"x[124]", one)), 1)
     size, chosen = (16, (1 << 8 * count) - 1) if matrices else (units.width_of(i), FULL)
     places = Places(program.granule, offset, line)
 
     def seen(run: Run, warp: Warp, part: Part, lanes: int) -> Event | None:
-        reached = places.at(part.registers[place], lanes & chosen, size)
-        if not units.in_shared(run, reached):
+        if space != "global":
+            reached = places.at(part.registers[place], lanes & chosen, size)
+            if units.in_shared(run, reached):
+                return Event(what, line, lanes, _listed(reached.addresses, size))
+        if not program.traced:
             return None
-        return Event("write" if writes else "read", line, lanes, _listed(reached.addresses, size))
+        return Event(f"global {what}", line, lanes, _listed(units.known_lanes(part, place, offset, lanes, line), size))
 
     return seen
 

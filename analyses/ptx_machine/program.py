@@ -82,6 +82,7 @@ class Program:
         steering: parameters and special registers that what is kept depends on.
         headers: places that a loop comes back to.
         sums, fetched: registers that wgmma and tcgen05.ld write.
+        traced: are coordinates, and addresses in global memory, followed too?
         words: does what is stored in shared memory steer anything?
         flows: lines of stores, and of loads of what they stored.
         live: of each place, the registers that something may still read, as bits.
@@ -119,6 +120,7 @@ class Program:
     sums: frozenset[str] = frozenset()
     fetched: frozenset[str] = frozenset()
     needed: set[str] = field(default_factory=set)
+    traced: bool = False
     words: bool = False
     flows: set[tuple[int, int]] = field(default_factory=set)
     live: list[int] = field(default_factory=list)
@@ -426,8 +428,14 @@ class Program:
         )
 
 
-def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None) -> Program:
+def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None, *, traced: bool = False) -> Program:
     """Make a kernel ready to run.
+
+    Args:
+        text: in which it stands.
+        kernel: one of these.
+        bounds: of what that may take.
+        traced: whether coordinates, and addresses in global memory, are followed too, which break no contract.
 
     Raises:
         Undecided: it uses something that is not understood, such as calls or clusters, or meets a bound.
@@ -435,7 +443,7 @@ def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None) 
     x, y, z = kernel.threads
     shared = {symbol.name for symbol in (*text.shared, *kernel.shared)}
     bounds, kernel = bounds or Bounds(), with_global_loads(with_direct_parameters(kernel), shared)
-    program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds)
+    program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds, traced=traced)
     if not program.ranks:
         raise Undecided(kernel.line, "the launch decides how many CTAs a cluster has")
     if program.ranks > MOST_RANKS:

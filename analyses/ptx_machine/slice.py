@@ -22,14 +22,14 @@ _ANY = {"selp", "and", "or", "shfl", "vote", "redux", "elect", "activemask", "mb
 # These may be known in spite of unknown sources.
 
 
-def _sources(instruction: Instruction) -> list[str]:
-    """Return the names that an instruction depends on, if it is kept."""
+def _sources(instruction: Instruction, *, traced: bool) -> list[str]:
+    """Return the names that an instruction depends on, if it is kept; where copies go to and come from if `traced`."""
     base, operands = instruction.base, instruction.operands
     chosen: tuple[str, ...]
     if base in BRANCHES or base in {"bar", "barrier"}:
         chosen = operands
     elif base in units.EFFECTS:
-        chosen = units.steering_operands(instruction)
+        chosen = units.traced_operands(instruction) if traced else units.steering_operands(instruction)
     else:
         chosen = operands[1:]
     names = [name for one in chosen for name in names_in(one)]
@@ -55,6 +55,7 @@ def slice_of(program: Any, instructions: list[Instruction], control: Control) ->
         for i in instructions
     ]
     others = control.spins | program.roles.map_stores
+    others |= {n for n, i in enumerate(instructions) if program.traced and units.moves_global(i)}
     roots = [root or n in others for n, root in enumerate(roots)]
     slicer = _Slicer(program, instructions, control)
     stored = [
@@ -86,6 +87,10 @@ class _Slicer:
                 self.definitions.setdefault(name, []).append(n)
         self.unknown = _unknown(program, instructions)
 
+    def sources(self, n: int) -> list[str]:
+        """Return the names that an instruction depends on, if it is kept."""
+        return _sources(self.instructions[n], traced=self.program.traced)
+
     def live(self, roots: list[bool], touching: list[bool], names: list[str]) -> tuple[list[bool], set[str]]:
         """Return which instructions the roots and registers need, with themselves, and the registers that are needed.
 
@@ -96,7 +101,7 @@ class _Slicer:
         """
         instructions, branches_of = self.instructions, self.control.branches
         kept = list(roots)
-        work = [*names, *(name for n, keep in enumerate(kept) if keep for name in _sources(instructions[n]))]
+        work = [*names, *(name for n, keep in enumerate(kept) if keep for name in self.sources(n))]
         branches = [
             b
             for n, keep in enumerate(kept)
@@ -110,7 +115,7 @@ class _Slicer:
                 n = branches.pop()
                 if not kept[n]:
                     kept[n] = True
-                    work += _sources(instructions[n])
+                    work += self.sources(n)
                     branches += branches_of[n]
             if not work:
                 break
@@ -122,7 +127,7 @@ class _Slicer:
                 i = instructions[n]
                 if not kept[n] or i.base in {"ld", "mbarrier", "ldmatrix"}:
                     kept[n] = True
-                    work += _sources(i)
+                    work += self.sources(n)
                     branches += branches_of[n]
                 if i.base == "ld" and not loads_words and units.space_of(i) == "shared":
                     # What was stored in words of shared memory steers something: stored values matter too.

@@ -71,7 +71,19 @@ def steering_operands(i: Instruction) -> tuple[str, ...]:
         return operands if needed else operands[:1]
     if base in {"st", "stmatrix", "red"}:
         return operands[:1]
-    return operands if parts[1] in {"init", "inval", "try_cancel"} else operands[1:]
+    return operands if parts[1] in {"init", "inval", "try_cancel", "expect_tx", "complete_tx"} else operands[1:]
+
+
+def traced_operands(i: Instruction) -> tuple[str, ...]:
+    """Return the operands of an effect that say what it does, with coordinates and addresses in global memory."""
+    if i.base != "cp":
+        return steering_operands(i)
+    return i.operands[:-1] if "L2::cache_hint" in i.parts else i.operands
+
+
+def moves_global(i: Instruction) -> bool:
+    """Is an instruction a load from global memory, or a store to it?"""
+    return i.base in {"ld", "st"} and space_of(i) == "global"
 
 
 def counted_operands(i: Instruction) -> tuple[str, ...]:
@@ -79,7 +91,7 @@ def counted_operands(i: Instruction) -> tuple[str, ...]:
     if i.base in {"bar", "barrier"}:
         return () if i.parts[1:2] in {("warp",), ("cluster",)} else i.operands
     if i.base == "mbarrier":
-        counts = {"init": 1, "arrive": 2, "arrive_drop": 2, "expect_tx": 1}.get(i.parts[1])
+        counts = {"init": 1, "arrive": 2, "arrive_drop": 2, "expect_tx": 1, "complete_tx": 1}.get(i.parts[1])
         return i.operands[counts:] if counts is not None else ()
     return i.operands[2:3] if i.base == "cp" and "bulk" in i.parts and "tensor" not in i.parts else ()
 
@@ -95,7 +107,7 @@ def make(program: Any, i: Instruction, at: int) -> Operation:
     if i.base == "fence" and "tensormap" in i.name:
         return maps.make_fence(program, i)
     if i.base == "st" and space_of(i) == "global":
-        return maps.make_store(program, i)
+        return _nothing(program, i) if program.traced else maps.make_store(program, i)
     makers: dict[str, Callable[[Any, Instruction], Operation]] = {
         "clusterlaunchcontrol": cancel.make,
         "bar": _meeting,
@@ -273,8 +285,8 @@ def _barrier(program: Any, i: Instruction, at: int) -> Operation:
 def _arrive(program: Any, i: Instruction) -> Operation:
     parts, operands, line, guard = i.parts, i.operands, i.line, guard_of(program, i)
     what = parts[1]
-    alone = what == "expect_tx"
-    if what in {"arrive_drop", "complete_tx"} or "noComplete" in parts:
+    alone = what in {"expect_tx", "complete_tx"}
+    if what == "arrive_drop" or "noComplete" in parts:
         return refused(program, i)
     if "relaxed" in parts and not alone:
         return refused(program, i, "a relaxed mbarrier.arrive")
@@ -303,7 +315,9 @@ def _arrive(program: Any, i: Instruction) -> Operation:
         clocks = run.order.released(warp.worker, lanes) if len(listed) > 1 else None
         for address, times in listed:
             run.barriers.reaches(run, warp, address, line, ARRIVAL)
-            if alone:
+            if what == "complete_tx":  # bytes that nothing brings count down as a load's do
+                run.barriers.load(warp.worker, lanes, address, number * times, "", 1, line)
+            elif alone:
                 run.barriers.expect(warp.worker, lanes, address, number * times, line)
             elif expects:
                 run.barriers.arrive(warp.worker, lanes, address, times, line, number * times, clocks)

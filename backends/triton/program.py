@@ -119,6 +119,21 @@ def image_of(program: Program) -> Image:
     Raises:
         LegalSatError: Triton's interpreter takes its compiler's place, or this Triton passes other parameters.
     """
+    compiled = _compiled(program)
+    made = launched(program.recipes[0], compiled.asm["ptx"], compiled.metadata._asdict())
+    return Image(compiled.asm["cubin"], (made,))
+
+
+def ptx_of(program: Program) -> str:
+    """Return the PTX that Triton makes of a program of one kernel; needs no GPU.
+
+    Raises:
+        LegalSatError: Triton's interpreter takes its compiler's place.
+    """
+    return str(_compiled(program).asm["ptx"])
+
+
+def _compiled(program: Program) -> Any:
     triton = extra("triton", "triton")
     from triton.backends.compiler import GPUTarget  # noqa: PLC0415
     from triton.compiler import ASTSource  # noqa: PLC0415
@@ -140,9 +155,7 @@ def image_of(program: Program) -> Image:
         number = re.fullmatch(r"sm_(\d+)\D?", program.architecture)
         assert number is not None
         options = {"num_warps": recipe.threads // LANES, "enable_fp_fusion": False}
-        compiled = triton.compile(source, target=GPUTarget("cuda", int(number[1]), LANES), options=options)
-    made = launched(recipe, compiled.asm["ptx"], compiled.metadata._asdict())
-    return Image(compiled.asm["cubin"], (made,))
+        return triton.compile(source, target=GPUTarget("cuda", int(number[1]), LANES), options=options)
 
 
 def _type(text: str, module: ModuleType) -> tuple[str, int]:
