@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from legalsat.backends.cute.compile import image_of, tools_of
+from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.cute.product import ENTRY, emit
 from legalsat.backends.cute.relayout import matrix_relayout
-from legalsat.backends.host.maps import map_lines
+from legalsat.backends.cute.self_test import self_test
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.product_maps import (
     Placed,
@@ -93,39 +94,15 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
 
 
 def emit_product(plan: GemmPlan) -> str:
-    """Return the text of a plan's persistent kernel, with how it is launched, and of the relayouts in front of it.
+    """Return the file of a plan's persistent kernel, with relayouts in front and what launches it.
 
     Raises:
         LegalSatError: the plan has none.
     """
     program = program_of(plan)
-    programs = [*(before.program for before in program.before), program]
-    lines = [f"{program.subject}, on {plan.target}: {plan.kernel}", ""]
-    for one in programs:
-        recipe = one.recipes[0]
-        lines.append(
-            f"Launch {recipe.entry} with {recipe.grid[0]} blocks of {recipe.threads} threads, clusters of "
-            f"{recipe.cluster[0]}, {recipe.shared} bytes of dynamic shared memory:"
-        )
-        for argument in recipe.arguments:
-            lines += _said(argument)
-        lines.append("")
-    texts = dict.fromkeys(one.text for one in programs)
-    return "\n".join([*(f"// {line}".rstrip() for line in lines), *texts])
-
-
-def _said(argument: Argument) -> list[str]:
-    """Return an argument in words."""
-    if isinstance(argument, MapsArgument):
-        return [line for one in argument.maps for line in _said(one)]
-    if isinstance(argument, MapArgument):
-        return [
-            f"  by value, {argument.map}, at {argument.operand} and {argument.offset} bytes",
-            *map_lines(argument.map),
-        ]
-    if isinstance(argument, NumberArgument):
-        return [f"  {argument.type} {argument.value}"]
-    return [f"  the address of {argument.operand}"]
+    prepares = any(one.constant for one in program.before)
+    test = self_test(plan.operator, program, prepares=prepares)
+    return cuda_file(program, f"{program.subject}, on {plan.target}: {plan.kernel}", "product", test)
 
 
 def _relayout(tensor: Tensor, first: str, target: Target) -> Program:
