@@ -565,3 +565,28 @@ def test_full_disk_is_told() -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("error: cannot write the answer: ")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        ("synthesise copy", "synthesize"),
+        ("synthesize gem --m 64", "gemm"),
+        ("synthesize gemm --m 64 --n 64 --k 64 --dtyp bf16 --target h200", "--dtype"),
+        ("synthesize gemm --m 64 --n 64 --k 64 --dtype bf16 --target h200 --emit cuet", "cute"),
+        ("explain --shap=64x64 --dtype bf16 --target h200", "--shape"),
+        ("check --grd 3 kernel.ptx", "--grid"),
+    ],
+)
+def test_a_word_that_is_not_known_is_told_the_nearest_one(
+    words: str, near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    assert f"; did you mean {near}?" in capsys.readouterr().err
+
+
+def test_a_file_that_launches_itself_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "synthesize gemm --m 64 --n 64 --k 64 --dtype bf16 --target h200 --emit cute --out"
+    assert main([*shlex.split(words), str(tmp_path / "gemm.cu")]) == 0
+    assert capsys.readouterr().out == ""
+    assert 'extern "C" {' in (tmp_path / "gemm.cu").read_text()

@@ -137,7 +137,7 @@ def test_a_plan_becomes_a_program() -> None:
     assert found.builder.endswith("cute.movement_program")
     assert [one.name for one in found.operands] == ["source", "target"]
     assert len(found.recipes[0].arguments) == len(plan.tensor_maps) + 2
-    assert "cudaError_t run(CUtensorMap const &map0, " in emit(plan, "cute")
+    assert "int run(void const *source, void *target, void *workspace, cudaStream_t stream)" in emit(plan, "cute")
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,6 @@ def test_triton_names_the_operation_that_it_has_no_row_for(name: str, words: str
 def test_what_no_row_prints_is_said() -> None:
     operand = ls.Copy(T((4096, 4095), "bf16"), tile=(128, 64), consumer="wgmma.a", constant=True)
     relaid = ls.synthesize(operand, "h200")
-    with pytest.raises(ls.LegalSatError, match="begins with a relayout"):
-        relaid.emit("cute")
     for backend in BACKENDS:  # but both kernels run, one behind the other
         made = program(relaid, backend)
         (before,) = made.before

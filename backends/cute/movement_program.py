@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from legalsat.backends import program
 from legalsat.backends.cute.compile import image_of, tools_of
+from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.cute.movement import ENTRY, MovementText
 from legalsat.errors import LegalSatError
 from legalsat.plans.plan import Plan
@@ -39,33 +41,12 @@ def program_of(plan: Plan) -> Program:
 
 
 def emit_cute(plan: Plan) -> str:
-    """Return CUDA C++ with a kernel and `run(maps..., source, target, stream)`, which launches it; nvcc compiles it.
+    """Return the file of a plan's kernel: relayouts in front, what launches it, and how to compile and call it.
 
     Raises:
-        LegalSatError: as `program_of`.
+        LegalSatError: as `program_of`; a relayout in front has a kernel of its own there.
     """
-    text = _text(plan)
-    maps = [f"map{number}" for number, _ in enumerate(plan.tensor_maps)]
-    given = ", ".join([*(f"CUtensorMap const &{name}" for name in maps), "void const *source", "void *target"])
-    addresses = [f"reinterpret_cast<unsigned long long>({side})" for side in ("source", "target")]
-    return "\n".join(
-        [
-            f"// {plan.operator}",
-            f"// Written by LegalSAT, which it needs no more. Compile with nvcc for {plan.target.architecture}.",
-            text.text(),
-            "#include <cuda_runtime.h>",
-            "",
-            f"cudaError_t run({given}, cudaStream_t stream) {{",
-            "    cudaError_t const allowed = cudaFuncSetAttribute(",
-            f"        {ENTRY}, cudaFuncAttributeMaxDynamicSharedMemorySize, {text.shared_bytes});",
-            "    if (allowed != cudaSuccess) return allowed;",
-            f"    {ENTRY}<<<{text.blocks}, {text.threads}, {text.shared_bytes}, stream>>>(",
-            f"        {', '.join([*maps, *addresses])});",
-            "    return cudaGetLastError();",
-            "}",
-            "",
-        ]
-    )
+    return cuda_file(program(plan, "cute"), f"{plan.operator}, on {plan.target}: by {plan.access.by}", "movement")
 
 
 def _text(plan: Plan) -> MovementText:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from legalsat.backends.cute.compile import image_of, tools_of
+from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.cute.product import emit
 from legalsat.backends.cute.relayout import matrix_relayout
-from legalsat.backends.kernel_launch import launch_lines, launched
+from legalsat.backends.cute.self_test import self_test
+from legalsat.backends.kernel_launch import launched
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.product_maps import laid, laid_out
 from legalsat.operators.gemm import Gemm
@@ -44,18 +46,15 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
 
 
 def emit_product(plan: GemmPlan) -> str:
-    """Return the text of a plan's persistent kernel, with how it is launched, and of the relayouts in front of it.
+    """Return the file of a plan's persistent kernel, with relayouts in front and what launches it.
 
     Raises:
         LegalSatError: the plan has none.
     """
     program = program_of(plan)
-    programs = [*(before.program for before in program.before), program]
-    lines = [f"{program.subject}, on {plan.target}: {plan.kernel}", ""]
-    for one in programs:
-        lines += [*launch_lines(one), ""]
-    texts = dict.fromkeys(one.text for one in programs)
-    return "\n".join([*(f"// {line}".rstrip() for line in lines), *texts])
+    prepares = any(one.constant for one in program.before)
+    test = self_test(plan.operator, program, prepares=prepares)
+    return cuda_file(program, f"{program.subject}, on {plan.target}: {plan.kernel}", "product", test)
 
 
 def _relayout(target: Target, tensor: Tensor, first: str) -> Program:

@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO, get_args
 
 import legalsat
 from legalsat import files
+from legalsat.checks import meant
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.options import Backend, Consumer, Means, ProductBackend
 
@@ -143,8 +145,28 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, formatter_class=_Help, **options)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Refuse options that this parser does not know before it misses those that they were meant to be."""
+        words = [] if self._subparsers is not None else args or ()
+        unknown = [one for one in words if one[:2] == "--" != one and one.partition("=")[0] not in self._known]
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return super().parse_known_args(args, namespace)
+
+    @property
+    def _known(self) -> list[str]:
+        return [word for action in self._actions for word in action.option_strings]
+
     def error(self, message: str) -> NoReturn:
-        raise _UsageError(f"{message}; see `{self.prog} --help`")
+        raise _UsageError(f"{message}{self._meant(message)}; see `{self.prog} --help`")
+
+    def _meant(self, message: str) -> str:
+        """Return which known word is near to the one that argparse does not know, "" where it names none."""
+        wrong = re.match(r"(?:unrecognized arguments:|argument .*?: invalid choice:) '?([^\s']+)", message)
+        if wrong is None:
+            return ""
+        known = [*self._known, *(str(one) for action in self._actions for one in action.choices or ())]
+        return meant(wrong[1].partition("=")[0], known)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -292,7 +314,11 @@ def _add_synthesize(commands: Any) -> None:
         operator.add_argument(
             "--means", metavar="NAME,...", help=f"how tiles may travel, some of {', '.join(_MEANS)}; all when left out"
         )
-        operator.add_argument("--emit", choices=_BACKENDS, help="print source text: kernel, C++ or Python host")
+        operator.add_argument(
+            "--emit",
+            choices=_BACKENDS,
+            help="print source text: a kernel, with cute also what launches it, or a host that encodes the maps",
+        )
         operator.set_defaults(operator=name)
         _finish(operator, "legalsat.cli.plan", "synthesize", target=True, output=True)
     gemm = operators.add_parser(
@@ -311,7 +337,11 @@ def _add_synthesize(commands: Any) -> None:
             f"--{name}-major", choices=("K", rows), default="K", help=f"axis along which {name.upper()} is stored; K"
         )
     gemm.add_argument("--chart", metavar="FILE", help="write a chart of the pipeline there, as SVG")
-    gemm.add_argument("--emit", choices=_PRODUCT_BACKENDS, help="print source text: the cheapest kernel that it has")
+    gemm.add_argument(
+        "--emit",
+        choices=_PRODUCT_BACKENDS,
+        help="print source text: the cheapest kernel that it has, with cute and host a file that launches it, too",
+    )
     _finish(gemm, "legalsat.cli.gemm", "synthesize", target=True, output=True)
 
 
@@ -452,6 +482,6 @@ def _finish(
     if target:
         parser.add_argument("--target", required=True, help="a GPU such as h200 or sm_90a; see `legalsat targets`")
     if output:
-        parser.add_argument("--output", metavar="FILE", help="write there instead of to standard output")
+        parser.add_argument("--output", "--out", metavar="FILE", help="write there instead of to standard output")
     parser.add_argument("--json", action="store_true", help="answer in JSON, errors too")
     parser.set_defaults(run=(module, function))

@@ -1,0 +1,118 @@
+"""One `.cu` of a program in CUDA C++: kernels as `compile()` compiles them, what launches them, and how to use it."""
+
+from __future__ import annotations
+
+import re
+
+from legalsat.backends.cute.compile import OPTIONS
+from legalsat.backends.host.launcher import Launcher, described
+from legalsat.runtime.program import Program
+
+HEADERS = '-I "$CUTLASS_PATH/include"'
+_WRAPPED = ("plan", "movement")  # namespaces that texts of movements have in common
+_INDENT = "    "
+
+
+def command(program: Program, *options: str) -> str:
+    """Return the nvcc line of a program's file, with the options that say what to make of it."""
+    number = program.architecture.removeprefix("sm_")
+    includes = [HEADERS] if _needs_headers(program) else []
+    first = " ".join(["nvcc", *OPTIONS, f"-gencode=arch=compute_{number},code=sm_{number}"])
+    return f"{first} \\\n{2 * _INDENT}{' '.join([*includes, *options])}"
+
+
+def _needs_headers(program: Program) -> bool:
+    return any("<cute/" in text for text in (program.text, *(one.program.text for one in program.before)))
+
+
+def cuda_file(program: Program, title: str, name: str, self_test: str = "") -> str:
+    """Return a file that compiles by the line in it, and is called by the lines in it.
+
+    Args:
+        program: of CUDA C++, relayouts in front too.
+        title: what the file is, a line.
+        name: under which it is to be saved, without ".cu".
+        self_test: C++ with a `main` that tries it out; none when empty.
+    """
+    launcher = Launcher(program)
+    texts = list(dict.fromkeys(one.text for one in (*(before.program for before in program.before), program)))
+    kernels: dict[tuple[str, str], str] = {}
+    if len(texts) > 1 and _shared_names(texts):
+        texts = [_apart(text, number, kernels) for number, text in enumerate(texts)]
+        texts.insert(0, "#include <cstdint>\n#include <cstring>\n#include <cuda.h>\n")
+    parts = [_comment(_head(program, launcher, title, name, tested=bool(self_test))), *texts, launcher.text(kernels)]
+    if self_test:
+        parts.append(f"#ifdef LEGALSAT_MAIN\n{self_test}#endif")
+    return "\n".join([*parts, ""]).rstrip("\n") + "\n"
+
+
+def _shared_names(texts: list[str]) -> bool:
+    entries = [entry for text in texts for entry in _entries(text)]
+    return len(set(entries)) < len(entries)
+
+
+def _entries(text: str) -> list[str]:
+    found = re.findall(r'extern "C" __global__[^;{]*?(\w+)\s*\([^()]*\)\s*\{', text)
+    return [str(name) for name in found]
+
+
+def _apart(text: str, number: int, kernels: dict[tuple[str, str], str]) -> str:
+    """Return a text whose names are its own in a file, by macros around it; writes down what its kernels are then."""
+    names = [*_WRAPPED, *_entries(text)]
+    for entry in _entries(text):
+        kernels[text, entry] = f"reinterpret_cast<void const *>({entry}_{number})"
+    defined = [f"#define {name} {name}_{number}" for name in names]
+    return "\n".join([*defined, text, *(f"#undef {name}" for name in names), ""])
+
+
+def _comment(lines: list[str]) -> str:
+    """Return a comment whose lines one can copy."""
+    return "\n".join(["/*", *(line.rstrip() for line in lines), "*/", ""])
+
+
+def _head(program: Program, launcher: Launcher, title: str, name: str, *, tested: bool) -> list[str]:
+    lines = [title, "Written by LegalSAT, which it needs no more. Needs nvcc of CUDA 12.8 or later."]
+    if _needs_headers(program):
+        lines += ["CUTLASS_PATH is a checkout of CUTLASS 4, or the folder `cutlass_library/source` of nvidia-cutlass."]
+    lines += ["", f"Save it as {name}.cu. A shared library, an object" + ", a program that tests it:" * tested]
+    lines += [_INDENT + command(program, "-shared", "-Xcompiler=-fPIC", f"-o lib{name}.so", f"{name}.cu")]
+    lines += [_INDENT + command(program, "-c", f"-o {name}.o", f"{name}.cu")]
+    if tested:
+        lines += [_INDENT + command(program, "-DLEGALSAT_MAIN", f"-o {name}", f"{name}.cu")]
+    lines += ["", *described(program)]
+    size = f"{launcher.bytes} bytes" if launcher.bytes else "none"
+    lines += [f"workspace: {size}; calls that may run at once need one each", "", "From C++, linked with the object:"]
+    lines += [f"{_INDENT}{line}" for line in declarations(launcher)]
+    lines += ["From Python, with arrays that torch owns:", *(f"{_INDENT}{line}" for line in _python(launcher, name))]
+    lines += [
+        "`run` returns 0, a cudaError_t, or a code below 0, all of which `message` puts into words. It launches in the",
+        "stream and does not wait.",
+    ]
+    if launcher.prepares:
+        lines += ["`prepare` lays out what is constant, once for all calls of `run` with that workspace."]
+    return lines
+
+
+def declarations(launcher: Launcher) -> list[str]:
+    """Return the functions of a launcher as another C++ file declares them."""
+    found = ["std::size_t workspace_bytes();", f"int run({', '.join(launcher.parameters)});"]
+    if launcher.prepares:
+        found.append(f"int prepare({', '.join(launcher.prepared)});")
+    return [f'extern "C" {line}' for line in [*found, "char const *message(int code);"]]
+
+
+def _python(launcher: Launcher, name: str) -> list[str]:
+    def call(function: str, parameters: list[str]) -> list[str]:
+        *arrays, _ = (re.findall(r"\w+", one)[-1] for one in parameters)
+        pointers = f"*(ctypes.c_void_p(one.data_ptr()) for one in ({', '.join(arrays)}))"
+        return [f"code = library.{function}({pointers}, stream)", "assert code == 0, library.message(code)"]
+
+    return [
+        "import ctypes, torch",
+        f'library = ctypes.CDLL("./lib{name}.so")',
+        "library.workspace_bytes.restype, library.message.restype = ctypes.c_size_t, ctypes.c_char_p",
+        'workspace = torch.empty(library.workspace_bytes(), dtype=torch.uint8, device="cuda")',
+        "stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)",
+        *(call("prepare", launcher.prepared) if launcher.prepares else []),
+        *call("run", launcher.parameters),
+    ]

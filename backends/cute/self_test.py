@@ -1,0 +1,147 @@
+"""A `main` for a product's file: operands of small whole numbers, and every element of C checked, exactly.
+
+Rows of A that lie a prime number apart hold the same numbers, and so do rows of B, so that few sums on the host say
+what every element must be; a tile, a box or a row in another's place shows all the same.
+"""
+
+from __future__ import annotations
+
+from legalsat.operators.gemm import Gemm
+from legalsat.runtime.program import Program
+from legalsat.tensor import Tensor, plain
+
+TYPES = {
+    "bf16": "__nv_bfloat16",
+    "fp16": "__half",
+    "fp32": "float",
+    "tf32": "float",
+    "e4m3": "__nv_fp8_e4m3",
+    "e5m2": "__nv_fp8_e5m2",
+    "i8": "std::int8_t",
+    "i32": "std::int32_t",
+}
+PERIODS = 251, 241
+
+
+def self_test(gemm: Gemm, program: Program, *, prepares: bool) -> str:
+    """Return the text of a main that runs the file's product."""
+    offsets = {one.name: one.tensor.offset for one in program.operands}
+    numbers = {"m": gemm.m, "n": gemm.n, "k": gemm.k}
+    for name, tensor in (("a", gemm.a), ("b", gemm.b), ("c", gemm.c)):
+        numbers |= {f"{name}_{axis}": step for axis, step in zip("yx", plain(tensor.strides), strict=True)}
+        numbers |= {f"{name}_elements": _elements(tensor), f"{name}_behind": offsets[name]}
+    numbers |= {"rows": min(gemm.m, PERIODS[0]), "columns": min(gemm.n, PERIODS[1]), "guard": 4096}
+    scales = ["scale_a", "scale_b"] if gemm.scaled else []
+    given = ", ".join(["a", "b", *scales, "c"])
+    prepared = "            if (int code = prepare(b, workspace, nullptr)) return check::failed(code);\n" * prepares
+    constants = "".join(f"constexpr long long {name} = {value};\n" for name, value in numbers.items())
+    return (
+        f"{_INCLUDES}\nnamespace check {{\nusing Element = {TYPES[gemm.dtype.name]};\n"
+        f"using Result = {TYPES[gemm.out_dtype.name]};\n{constants}{_BODY}"
+        f"{_SCALED if gemm.scaled else _UNSCALED}{_MAIN.replace('GIVEN', given).replace('PREPARED', prepared)}"
+    )
+
+
+def _elements(tensor: Tensor) -> int:
+    return -(-tensor.span_bits // tensor.dtype.bits)
+
+
+_INCLUDES = "".join(
+    f"#include <{name}>\n" for name in ("cuda_bf16.h", "cuda_fp16.h", "cuda_fp8.h", "cstdio", "cstring", "vector")
+)
+_BODY = """\
+
+int failed(int code) {
+    std::printf("%s\\n", message(code));
+    return 1;
+}
+
+// A whole number from -2 to 2.
+int value(long long row, long long k, unsigned seed) {
+    unsigned mixed = static_cast<unsigned>(row) * 0x9e3779b1u ^ static_cast<unsigned>(k) * 0x85ebca6bu ^ seed;
+    mixed = (mixed ^ mixed >> 15) * 0xc2b2ae35u;
+    mixed = (mixed ^ mixed >> 13) * 0x27d4eb2fu;
+    return static_cast<int>((mixed ^ mixed >> 16) % 5) - 2;
+}
+
+std::vector<signed char> drawn(long long lines, unsigned seed) {
+    std::vector<signed char> found(lines * k);
+    for (long long i = 0; i < lines * k; ++i) found[i] = static_cast<signed char>(value(i / k, i % k, seed));
+    return found;
+}
+
+// An operand's memory, in which the rows of `drawn` repeat.
+std::vector<unsigned char> operand(std::vector<signed char> const &drawn, long long period, long long lines,
+                                   long long elements, long long pitch, long long step) {
+    std::vector<unsigned char> bytes(elements * sizeof(Element));
+    for (long long row = 0; row < lines; ++row) {
+        for (long long i = 0; i < k; ++i) {
+            Element const one(static_cast<float>(drawn[row % period * k + i]));
+            std::memcpy(bytes.data() + (row * pitch + i * step) * sizeof one, &one, sizeof one);
+        }
+    }
+    return bytes;
+}
+
+cudaError_t placed(void **address, void const *bytes, std::size_t size, std::size_t behind) {
+    if (cudaError_t const error = cudaMalloc(address, size + behind)) return error;
+    *address = static_cast<char *>(*address) + behind;
+    return size ? cudaMemcpy(*address, bytes, size, cudaMemcpyHostToDevice) : cudaSuccess;
+}
+}  // namespace check
+
+int main() {
+    using namespace check;
+    std::vector<signed char> const drawn_a = drawn(rows, 1), drawn_b = drawn(columns, 2);
+    std::vector<unsigned char> const of_a = operand(drawn_a, rows, m, a_elements, a_y, a_x);
+    std::vector<unsigned char> const of_b = operand(drawn_b, columns, n, b_elements, b_y, b_x);
+    std::vector<Result> sums(rows * columns);
+"""
+_UNSCALED = "    float const scale = 1;\n"
+_SCALED = """\
+    float const of_scale_a = 0.5f, of_scale_b = 4, scale = of_scale_a * of_scale_b;
+    void *scale_a, *scale_b;
+    if (int code = placed(&scale_a, &of_scale_a, sizeof scale, 0)) return failed(code);
+    if (int code = placed(&scale_b, &of_scale_b, sizeof scale, 0)) return failed(code);
+"""
+_MAIN = """\
+    for (long long row = 0; row < rows; ++row) {
+        for (long long column = 0; column < columns; ++column) {
+            long long sum = 0;
+            for (long long i = 0; i < k; ++i) sum += drawn_a[row * k + i] * drawn_b[column * k + i];
+            sums[row * columns + column] = Result(static_cast<float>(sum) * scale);
+        }
+    }
+    // What C's memory must hold then: the sums, and around and between its rows what was there before.
+    std::vector<unsigned char> const before(c_elements * sizeof(Result) + 2 * guard, 0xa5);
+    std::vector<unsigned char> expected = before, found = before;
+    for (long long row = 0; row < m; ++row) {
+        for (long long column = 0; column < n; ++column) {
+            std::memcpy(expected.data() + guard + (row * c_y + column * c_x) * sizeof(Result),
+                        &sums[row % rows * columns + column % columns], sizeof(Result));
+        }
+    }
+    void *a, *b, *all_of_c, *workspace;
+    if (int code = placed(&a, of_a.data(), of_a.size(), a_behind)) return failed(code);
+    if (int code = placed(&b, of_b.data(), of_b.size(), b_behind)) return failed(code);
+    if (int code = placed(&all_of_c, nullptr, 0, before.size() + c_behind)) return failed(code);
+    all_of_c = static_cast<char *>(all_of_c) - before.size();
+    void *const c = static_cast<char *>(all_of_c) + guard;
+    if (int code = cudaMalloc(&workspace, workspace_bytes() + 256)) return failed(code);
+PREPARED    for (int turn = 0; turn < 3; ++turn) {
+        if (int code = cudaMemcpy(all_of_c, before.data(), before.size(), cudaMemcpyHostToDevice)) return failed(code);
+        if (int code = run(GIVEN, workspace, nullptr)) return failed(code);
+        if (int code = cudaDeviceSynchronize()) return failed(code);
+        if (int code = cudaMemcpy(found.data(), all_of_c, found.size(), cudaMemcpyDeviceToHost)) return failed(code);
+        for (std::size_t i = 0; i < found.size(); ++i) {
+            if (found[i] != expected[i]) {
+                long long const at = static_cast<long long>(i) - guard;
+                std::printf("call %d: byte %lld of C is %d, not %d\\n", turn, at, found[i], expected[i]);
+                return 1;
+            }
+        }
+    }
+    std::printf("%lld x %lld elements are exact\\n", m, n);
+    return 0;
+}
+"""
