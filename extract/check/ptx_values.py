@@ -35,6 +35,7 @@ def sweep_all(sweep: Sweep) -> None:
                     steps[name] = sweep.step_of(name, others, MANY_WORK)
     looped = {name: step for name, step in steps.items() if step}
     rest = {name: one for name, one in ones.items() if not steps[name]}
+    sweep.alike = not looped
     sweep.first = _first_has_more(sweep, rest, looped)
     several = [so_many_rounds(sweep, rest, looped, rounds) for rounds in ((1, 2) if looped else (1,))]
     sweep.size_boxes(several + [{**several[0], name: sweep.more(name, step, 6)} for name, step in looped.items()])
