@@ -457,14 +457,15 @@ class Sweep:
                 return 1 << exponent
         return 0
 
-    def rounds_together(self, looped: Values, base: Values) -> int:
+    def rounds_together(self, looped: Values, base: Values, *, grid: bool) -> int:
         """Return up to how many rounds all parameters' loops are to be tried together, after a run of many.
 
-        A loop whose rounds the least of several parameters bounds is long only where all of them are.
+        A loop whose rounds the least of several parameters bounds is long only where all of them are. `grid`: the
+        block's number too, which bounds the rounds where later rows see more columns.
         """
         varied = {head for (_, head), seen in self.counts.items() if len(seen) > 1 and head not in self.periods}
-        names = [name for name in looped if not name.startswith("%")]
-        if not varied or len(names) < 2:
+        names = [name for name in looped if grid or not name.startswith("%")]
+        if not varied or len(names) < 2 or (grid and not any(name.startswith("%") for name in names)):
             return 0
         many = {n: self.more(n, looped[n], min(LONG, (1 << self.program.bits(n) - 2) // looped[n])) for n in names}
         first = {name: self.least.get(name, 0) for name in looped if name.startswith("%")}

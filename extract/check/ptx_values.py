@@ -12,6 +12,7 @@ from legalsat.extract.check.ptx_turns import count, turn
 from legalsat.logic import round_up
 
 PAIRED = (0, 1, 3)
+LATER = 4  # tiles before a block that is a later one
 _NUMBERS = {"f32", "u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
 _LONG_NUMBERS = {"u64", "s64", "b64"}
 
@@ -26,13 +27,16 @@ def sweep_all(sweep: Sweep) -> None:
         name: sweep.step_of(name, ones) if name in decisive and not sweep.late else 0 for name in names
     }
     idle = [name for name in names if name in decisive and not steps[name] and not name.startswith("%")]
-    if len(idle) > 1:  # tiles of rows and columns: neither steers a loop where there is none of the other
+    grid = {name: LATER * step for name, step in steps.items() if step and name.startswith("%")}
+    if len(idle) > 1 or (idle and grid):  # tiles of rows and columns: none steers a loop where there is none of others
         many = {name: round_up(1 << GREATEST_POWER, program.multiple(name)) for name in idle}
+        few = {other: step for other, step in steps.items() if step}
         for name in idle:
-            for few in ({}, {other: step for other, step in steps.items() if step}):  # where many are too many
+            # Where many are too many, few; then rows of a later block, which sees more columns.
+            several = [many, {**many, **few}] if len(idle) > 1 else []
+            for others in several + [grid] * bool(grid):
                 if not steps[name] and not sweep.late:
-                    others = {**ones, **many, **few, name: ones[name]}
-                    steps[name] = sweep.step_of(name, others, MANY_WORK)
+                    steps[name] = sweep.step_of(name, {**ones, **others, name: ones[name]}, MANY_WORK)
     looped = {name: step for name, step in steps.items() if step}
     rest = {name: one for name, one in ones.items() if not steps[name]}
     sweep.alike = not looped
@@ -98,9 +102,10 @@ def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
         three = sweep.more(name, step, 3)
         for value in (sweep.least.get(name, 0), three, three + sweep.program.multiple(name)):
             yield {**base, name: value}
-    for number in range(2, sweep.rounds_together(main, base) + 1):
-        first = {name: sweep.least.get(name, 0) for name in main if name.startswith("%")}
-        yield {**so_many_rounds(sweep, rest, looped, number), **first}
+    for grid in (False, True):
+        for number in range(2, sweep.rounds_together(main, base, grid=grid) + 1):
+            blocks = {name: number if grid else sweep.least.get(name, 0) for name in main if name.startswith("%")}
+            yield {**so_many_rounds(sweep, rest, looped, number), **blocks}
     for one, two in combinations(main, 2):
         for a in PAIRED:
             for b in PAIRED:
