@@ -411,10 +411,10 @@ class Sweep:
 
     # Loops.
 
-    def rounds_of(self, name: str, step: int, ones: Values, others: Iterable[str]) -> list[int]:
-        """Return which numbers of rounds of a parameter's loops are to be tried, after a run of many."""
+    def rounds_of(self, name: str, step: int, ones: Values, others: Iterable[str], most: int = 0) -> list[int]:
+        """Return which numbers of rounds of a parameter's loops are to be tried, after a run of many, or of `most`."""
         greatest = (1 << self.program.bits(name) - 2) // step
-        many = self.more(name, step, min(LONG, greatest))
+        many = self.more(name, step, min(most or LONG, greatest))
         zeros = ({o: self.least.get(o, 0)} for o in others)
         runs = [self.run({**ones, name: many, **zero}, long=True) for zero in ({}, *zeros)]
         few, more = (self.shown({**ones, name: self.more(name, step, rounds)}) for rounds in (1, SPREAD + 1))

@@ -101,7 +101,7 @@ def _switch(sweep: Sweep, base: Values, steps: Values) -> None:
             sweep.shown({**base, **values})
 
 
-def _roomy(sweep: Sweep, base: Values, keys: Set[str], rounds: int = ROOM_ROUNDS) -> Values:
+def with_room(sweep: Sweep, base: Values, keys: Set[str], rounds: int = ROOM_ROUNDS) -> Values:
     """Return values with room for some tiles along all parameters on which a condition does not depend.
 
     `rounds`: of a parameter's loop, at most.
@@ -168,8 +168,8 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
         return True
     wanted, tried, dropped = (TRUE | FALSE) ^ watch.seen, 0, 0
     left_out = bool(sweep.excused.outcomes.get(number, 0) & wanted)
-    roomy = _roomy(sweep, bases[0], frozenset())
-    several = [bases[0], roomy, _roomy(sweep, bases[0], frozenset(), ROOM)]
+    roomy = with_room(sweep, bases[0], frozenset())
+    several = [bases[0], roomy, with_room(sweep, bases[0], frozenset(), ROOM)]
     alike: list[Shown] = []
     flips = conditions.flips(watch.condition, free, wanted, [*bases, roomy], steps)
     for values, first in _in_reach_first(sweep, watch, flips, several):
@@ -188,7 +188,7 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
             dropped, left_out, tried = dropped + 1, True, tried - 1
             continue
         if _half_seen(watch) and not sweep.late:  # tiles may be what it takes
-            sweep.shown({**_roomy(sweep, bases[0], watch.condition.keys), **values}, _MOST_WORK)
+            sweep.shown({**with_room(sweep, bases[0], watch.condition.keys), **values}, _MOST_WORK)
             if _half_seen(watch):
                 sweep.shown({**roomy, **values}, _MOST_WORK)
     if not _half_seen(watch) or watch.condition.keys & sweep.fixed.keys():
