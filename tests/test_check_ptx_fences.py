@@ -152,3 +152,54 @@ def test_warps_of_one_block_may_rely_on_a_relaxed_arrival_as_released_kernels_do
     (found,) = handed("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;", own).kernels
     assert found.proven, (found.findings, found.unproven)
     assert [one.kind for one in found.warnings] == ["arrival_without_release"] * warned
+
+
+INIT_FENCE = "fence.mbarrier_init.release.cluster;"
+
+
+@pytest.mark.parametrize(
+    ("fences", "said"),
+    [
+        (("", INIT_FENCE), "nothing"),
+        ((INIT_FENCE, ""), "warning"),  # as CUTLASS does: its last barrier comes behind its last fence
+        (("", ""), "error"),
+    ],
+)
+def test_an_init_that_a_relaxed_arrival_passes_on_is_allowed_behind_a_fence(fences: tuple[str, str], said: str) -> None:
+    """The other CTA arrives at the barrier that was initialised last; FACTS FN-05."""
+    first, last = fences
+    meeting = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;"
+    (found,) = check_ptx(
+        f"""
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k()
+.explicitcluster
+.reqnctapercluster 2
+.reqntid 32
+{{{{
+.reg .pred %p<9>; .reg .b32 %r<20>;
+.shared .align 8 .b8 bars[16];
+mov.u32 %r1, %cluster_ctarank; xor.b32 %r2, %r1, 1; mov.u32 %r4, bars;
+mov.u32 %r0, %tid.x; setp.ne.u32 %p0, %r0, 0;
+@%p0 bra SKIP;
+mbarrier.init.shared::cta.b64 [%r4+8], 1;
+{first}
+mbarrier.init.shared::cta.b64 [%r4], 32;
+{last}
+SKIP:
+{RELAXED}
+mapa.shared::cluster.u32 %r5, %r4, %r2;
+mbarrier.arrive.shared::cluster.b64 _, [%r5];
+WAIT:
+mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r4], 0;
+@!%p1 bra WAIT;
+{meeting}
+ret;
+}}}}
+""".replace("{{", "{").replace("}}", "}")
+    ).kernels
+    assert found.proven == (said != "error"), (found.findings, found.unproven)
+    assert [one.kind for one in found.warnings] == ["arrival_without_release"] * (said == "warning")
+    assert {one.kind for one in found.findings} == ({"barrier_not_initialised"} if said == "error" else set())

@@ -90,6 +90,15 @@ def test_a_race_for_small_sizes_is_an_error() -> None:
     assert {"read_before_full"} <= {f.kind for f in found.findings} and not found.conditions
 
 
+@pytest.mark.parametrize(("least", "right"), [(1, True), (2, False)])
+def test_a_race_is_no_error_where_a_size_is_zero(least: int, right: bool) -> None:
+    """Nobody multiplies what has no elements; a race of one round is one."""
+    text = ring(2, fault=f"setp.lt.u32 %p5, %r2, {least};\n@%p5 bra PASSED;\n").replace("setp.lt.s32 %p1, %r2, 1;", "")
+    found = only(text.replace(GUARD, ""))
+    assert found.proven == right and bool(found.findings) != right, (found.findings, found.unproven)
+    assert [(one.name, one.least) for one in found.conditions] == [("n", 1)] * right
+
+
 def test_a_launch_that_divides_by_zero_is_too_small() -> None:
     divides = "ld.param.u32 %r30, [n];\nshr.u32 %r31, %r30, 8;\ndiv.u32 %r32, 4, %r31;\n"
     begin = "ld.param.u32 %r2, [n];"

@@ -54,6 +54,7 @@ class Barrier:
         arrived: of the last phase, if nothing but arrivals of threads ended it, by which warps and with which clocks.
         starter: the warp that initialised it. fenced_start: a fence of that warp has followed.
         released: the time of its fence.mbarrier_init, which has released the init to the cluster; -1 without one.
+        passed_on: the time of an arrival at the cluster's barrier that released nothing, but after such a fence.
     """
 
     address: int
@@ -80,6 +81,7 @@ class Barrier:
     arrived: dict[int, list[tuple[int, Clock]]] = field(default_factory=dict)
     fenced_start: bool = False
     released: int = -1
+    passed_on: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +139,25 @@ class Barriers:
                 if releases and barrier.released < 0:
                     barrier.released = worker.time
 
+    def pass_on_starts(self, worker: Worker) -> None:
+        """Let a warp arrive at the cluster's barrier without a release, as CUTLASS does (FACTS FN-05).
+
+        Of several inits only those before the last fence are released; what has no fence at all is not passed on.
+        """
+        own = [barrier for barrier in self.live.values() if barrier.starter == worker.index]
+        if any(barrier.released >= 0 for barrier in own):
+            for barrier in own:
+                if barrier.released < 0 and barrier.passed_on < 0:
+                    barrier.passed_on = worker.time
+
     def _sees_start(self, worker: Worker, barrier: Barrier) -> bool:
         """Does a warp know that another one has gone on from a fence by which it released the init?"""
-        return 0 <= barrier.released < int(worker.clock[self.order.workers[barrier.starter].passed])
+        known = int(worker.clock[self.order.workers[barrier.starter].passed])
+        if barrier.released < 0 <= barrier.passed_on < known and worker.index != barrier.starter:
+            message = "mbarrier.init is passed on by an arrival at the cluster's barrier that releases nothing"
+            self.order.find("arrival_without_release", barrier.line, message)
+            return True
+        return 0 <= barrier.released < known
 
     def _used_by_unit(self, barrier: Barrier) -> None:
         """Note that a barrier counts what an asynchronous unit does."""

@@ -46,7 +46,7 @@ def control_of(kernel: Kernel, bounds: Bounds) -> Control:
         Undecided: it takes longer than the bounds allow.
     """
     instructions, size = kernel.instructions, len(kernel.instructions)
-    starts = {0, size, *kernel.labels.values()}
+    starts = {0, size, *(to for i in instructions for to in _targets(kernel, i) or ())}  # not at labels for debuggers
     starts.update(n + 1 for n, i in enumerate(instructions) if i.base in BRANCHES)
     begins = sorted(s for s in starts if s < size)
     number = {begin: n for n, begin in enumerate(begins)}

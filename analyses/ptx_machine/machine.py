@@ -432,6 +432,8 @@ class Run:
         """Let a warp arrive at the cluster's barrier for the n-th time; `relaxed`: without a release."""
         meeting = self.meetings.setdefault((_CLUSTER, number), Meeting(line=line))
         order, worker = self.order, warp.worker
+        if relaxed:
+            self.barriers.pass_on_starts(worker)
         clocks = order.relaxed(worker) if relaxed else order.released(worker, warp.live)
         if relaxed:
             meeting.relaxed.append((warp.rank, worker.clock.copy()))

@@ -17,6 +17,7 @@ import numpy as np
 
 from legalsat.analyses.ptx.bounds import Bounds
 from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.halves import with_direct_halves
 from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of
 from legalsat.analyses.ptx.parameters import with_direct_parameters
 from legalsat.analyses.ptx.spaces import with_global_loads
@@ -442,7 +443,7 @@ def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None, 
     """
     x, y, z = kernel.threads
     shared = {symbol.name for symbol in (*text.shared, *kernel.shared)}
-    bounds, kernel = bounds or Bounds(), with_global_loads(with_direct_parameters(kernel), shared)
+    bounds, kernel = bounds or Bounds(), with_global_loads(with_direct_parameters(with_direct_halves(kernel)), shared)
     program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds, traced=traced)
     if not program.ranks:
         raise Undecided(kernel.line, "the launch decides how many CTAs a cluster has")

@@ -38,7 +38,8 @@ WIDE = (64, 512)  # of each parameter, for tensors of which threads read whole t
 LONG = 1 << 20  # rounds that no run makes: it is cut when the states of its loops have repeated
 GREATEST_POWER = 12  # of two: parameters that make no difference up to there steer no loop
 WORK = 4_000_000  # instructions followed for one kernel, some seconds; what is not tried by then is not proven
-RUN_WORK = 150_000  # the same for one run
+RUN_WORK = 500_000  # the same for one run
+ONE_RUN_WORK = WORK // 3  # the same for one run where all runs are alike: there are three of them
 MANY_WORK = 50_000  # the same for one of many tiles
 MOST_FINDINGS = 20
 MAP_BYTES = 128  # of a tensor map among the parameters
@@ -66,6 +67,7 @@ class Sweep:
         first: the first block stands for all, as others have nothing to do where there is little.
         again: how many runs may still be made anew. known: runs of all sweeps of the kernel.
         number: of sweeps of the kernel before. idle: maps by which nothing has been copied, and what follows.
+        alike: no parameter makes loops longer, so that few runs are made.
         counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
     """
 
@@ -104,6 +106,7 @@ class Sweep:
     number: int = 0
     idle: dict[str, str] = field(default_factory=dict)
     known: KnownRuns = field(default_factory=KnownRuns)
+    alike: bool = False
 
     # One run.
 
@@ -120,6 +123,9 @@ class Sweep:
         held = self.launch({**values, **self.fixed})
         if held is None:
             return None
+        to_its_end = limit == RUN_WORK
+        if to_its_end and self.alike:
+            limit = ONE_RUN_WORK
         backwards = not self.probing and self.runs % 2 == 1
         told = self.program.alike.of(held) if values else None
         bytes_of = (tuple(one.items()) for one in (self.boxes, self.assumed))
@@ -134,7 +140,7 @@ class Sweep:
         try:
             run.run()
         except Undecided as stop:
-            if not run.endless or limit == RUN_WORK:
+            if not run.endless or to_its_end:
                 open_[stop.line, stop.reason] = None
         except NoLaunch as stop:
             self._shown[_key(values)] = None
@@ -405,10 +411,10 @@ class Sweep:
 
     # Loops.
 
-    def rounds_of(self, name: str, step: int, ones: Values, others: Iterable[str]) -> list[int]:
-        """Return which numbers of rounds of a parameter's loops are to be tried, after a run of many."""
+    def rounds_of(self, name: str, step: int, ones: Values, others: Iterable[str], most: int = 0) -> list[int]:
+        """Return which numbers of rounds of a parameter's loops are to be tried, after a run of many, or of `most`."""
         greatest = (1 << self.program.bits(name) - 2) // step
-        many = self.more(name, step, min(LONG, greatest))
+        many = self.more(name, step, min(most or LONG, greatest))
         zeros = ({o: self.least.get(o, 0)} for o in others)
         runs = [self.run({**ones, name: many, **zero}, long=True) for zero in ({}, *zeros)]
         few, more = (self.shown({**ones, name: self.more(name, step, rounds)}) for rounds in (1, SPREAD + 1))
@@ -451,14 +457,15 @@ class Sweep:
                 return 1 << exponent
         return 0
 
-    def rounds_together(self, looped: Values, base: Values) -> int:
+    def rounds_together(self, looped: Values, base: Values, *, grid: bool) -> int:
         """Return up to how many rounds all parameters' loops are to be tried together, after a run of many.
 
-        A loop whose rounds the least of several parameters bounds is long only where all of them are.
+        A loop whose rounds the least of several parameters bounds is long only where all of them are. `grid`: the
+        block's number too, which bounds the rounds where later rows see more columns.
         """
         varied = {head for (_, head), seen in self.counts.items() if len(seen) > 1 and head not in self.periods}
-        names = [name for name in looped if not name.startswith("%")]
-        if not varied or len(names) < 2:
+        names = [name for name in looped if grid or not name.startswith("%")]
+        if not varied or len(names) < 2 or (grid and not any(name.startswith("%") for name in names)):
             return 0
         many = {n: self.more(n, looped[n], min(LONG, (1 << self.program.bits(n) - 2) // looped[n])) for n in names}
         first = {name: self.least.get(name, 0) for name in looped if name.startswith("%")}

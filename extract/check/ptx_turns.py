@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from legalsat.analyses.ptx_machine.alu import FULL
 from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE
 from legalsat.analyses.ptx_machine.launches.watch import Watch
+from legalsat.extract.check.ptx_sweep import RUN_WORK, Sweep
 from legalsat.logic import round_up
 
 if TYPE_CHECKING:
     from legalsat.extract.check.ptx_known import Shown
-    from legalsat.extract.check.ptx_sweep import Sweep
 
 COUNTS = (1, 2, 3, 15, 16, 17, 32, 64, 128, 4096)  # that a parameter takes which says how many arrive, or where
 MOST_TURNED = 6  # runs that try to turn one condition round
@@ -25,6 +25,7 @@ MOST_SWITCHES, MOST_TOGETHER = 8, 3  # parameters that are switched, and of thes
 LEAST_PAST, MOST_PAST = 6, 60  # values that lead past a condition, so that it never turns
 ROOM = 512  # of rows, columns and the like
 ROOM_ROUNDS = 8  # of a parameter's loop
+_MOST_WORK = RUN_WORK - 1  # of a run that is too long it is said that the condition was not turned
 MOST_SWITCHED = 48  # runs that do it
 Values = dict[str, int]
 
@@ -100,7 +101,7 @@ def _switch(sweep: Sweep, base: Values, steps: Values) -> None:
             sweep.shown({**base, **values})
 
 
-def _roomy(sweep: Sweep, base: Values, keys: Set[str], rounds: int = ROOM_ROUNDS) -> Values:
+def with_room(sweep: Sweep, base: Values, keys: Set[str], rounds: int = ROOM_ROUNDS) -> Values:
     """Return values with room for some tiles along all parameters on which a condition does not depend.
 
     `rounds`: of a parameter's loop, at most.
@@ -167,8 +168,8 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
         return True
     wanted, tried, dropped = (TRUE | FALSE) ^ watch.seen, 0, 0
     left_out = bool(sweep.excused.outcomes.get(number, 0) & wanted)
-    roomy = _roomy(sweep, bases[0], frozenset())
-    several = [bases[0], roomy, _roomy(sweep, bases[0], frozenset(), ROOM)]
+    roomy = with_room(sweep, bases[0], frozenset())
+    several = [bases[0], roomy, with_room(sweep, bases[0], frozenset(), ROOM)]
     alike: list[Shown] = []
     flips = conditions.flips(watch.condition, free, wanted, [*bases, roomy], steps)
     for values, first in _in_reach_first(sweep, watch, flips, several):
@@ -177,19 +178,19 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
         if sweep.launch({**first, **values}) is None:
             left_out = True
             continue
-        shown = sweep.shown({**first, **values})
+        shown = sweep.shown({**first, **values}, _MOST_WORK)
         tried += 1
         if _half_seen(watch) and _like_earlier(shown, alike):
             continue
         for base in bases[1:]:
-            sweep.shown({**base, **values})
+            sweep.shown({**base, **values}, _MOST_WORK)
         if sweep.dropped({**first, **values}):
             dropped, left_out, tried = dropped + 1, True, tried - 1
             continue
         if _half_seen(watch) and not sweep.late:  # tiles may be what it takes
-            sweep.shown({**_roomy(sweep, bases[0], watch.condition.keys), **values})
+            sweep.shown({**with_room(sweep, bases[0], watch.condition.keys), **values}, _MOST_WORK)
             if _half_seen(watch):
-                sweep.shown({**roomy, **values})
+                sweep.shown({**roomy, **values}, _MOST_WORK)
     if not _half_seen(watch) or watch.condition.keys & sweep.fixed.keys():
         return True
     if not tried and (left_out or conditions.same_for_blocks(watch.condition, free, watch.seen, bases[0])):

@@ -8,10 +8,12 @@ from itertools import combinations, product
 from legalsat.analyses.ptx_machine.launches.data import BY_TURNS, CANCELLED
 from legalsat.analyses.ptx_machine.program import Program
 from legalsat.extract.check.ptx_sweep import GREATEST_POWER, MANY_WORK, SPREAD, Sweep, Values, so_many_rounds
-from legalsat.extract.check.ptx_turns import count, turn
+from legalsat.extract.check.ptx_turns import ROOM, count, turn, with_room
 from legalsat.logic import round_up
 
 PAIRED = (0, 1, 3)
+MOST_STAY = 24  # blocks that stay where there is room
+LATER = 4  # tiles before a block that is a later one
 _NUMBERS = {"f32", "u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
 _LONG_NUMBERS = {"u64", "s64", "b64"}
 
@@ -25,20 +27,25 @@ def sweep_all(sweep: Sweep) -> None:
     sweep.steps = steps = {
         name: sweep.step_of(name, ones) if name in decisive and not sweep.late else 0 for name in names
     }
+    rooms = _rooms(sweep, ones, names)
     idle = [name for name in names if name in decisive and not steps[name] and not name.startswith("%")]
-    if len(idle) > 1:  # tiles of rows and columns: neither steers a loop where there is none of the other
+    grid = {name: LATER * step for name, step in steps.items() if step and name.startswith("%")}
+    if len(idle) > 1 or (idle and grid):  # tiles of rows and columns: none steers a loop where there is none of others
         many = {name: round_up(1 << GREATEST_POWER, program.multiple(name)) for name in idle}
+        few = {other: step for other, step in steps.items() if step}
         for name in idle:
-            for few in ({}, {other: step for other, step in steps.items() if step}):  # where many are too many
+            # Where many are too many, few; then rows of a later block, which sees more columns.
+            several = [many, {**many, **few}] if len(idle) > 1 else []
+            for others in several + [grid] * bool(grid):
                 if not steps[name] and not sweep.late:
-                    others = {**ones, **many, **few, name: ones[name]}
-                    steps[name] = sweep.step_of(name, others, MANY_WORK)
+                    steps[name] = sweep.step_of(name, {**ones, **others, name: ones[name]}, MANY_WORK)
     looped = {name: step for name, step in steps.items() if step}
     rest = {name: one for name, one in ones.items() if not steps[name]}
+    sweep.alike = not looped
     sweep.first = _first_has_more(sweep, rest, looped)
     several = [so_many_rounds(sweep, rest, looped, rounds) for rounds in ((1, 2) if looped else (1,))]
     sweep.size_boxes(several + [{**several[0], name: sweep.more(name, step, 6)} for name, step in looped.items()])
-    for values in _values(sweep, looped, rest):
+    for values in _values(sweep, looped, rest, rooms):
         if sweep.late:
             break
         sweep.shown(values)
@@ -68,8 +75,27 @@ def _first_has_more(sweep: Sweep, rest: Values, looped: Values) -> bool:
     return False
 
 
-def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
-    """Yield values to run with."""
+def _rooms(sweep: Sweep, ones: Values, names: list[str]) -> dict[str, Values]:
+    """Return the blocks' numbers with which later blocks leave, since there is little, and how much lets them stay.
+
+    By how much these numbers must grow for one more round is found anew where there is room.
+    """
+    found = {}
+    room = {n: value for n, value in with_room(sweep, ones, frozenset(), ROOM).items() if not n.startswith("%")}
+    for name in names:
+        if name.startswith("%") and name in sweep.program.decisive and room and not sweep.late:
+            next_ = {name: ones[name] + sweep.program.multiple(name)}
+            tried = ({}, next_, room, {**room, **next_})
+            runs = [sweep.shown({**ones, **more}, MANY_WORK) for more in tried]
+            here, left, first, stayed = (run.visits.keys() if run is not None else set() for run in runs)
+            if (here | (stayed - first)) & stayed - left:
+                found[name] = room
+                sweep.steps[name] = sweep.step_of(name, {**ones, **room}, MANY_WORK)
+    return {name: room for name, room in found.items() if sweep.steps[name]}
+
+
+def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]) -> Iterator[Values]:
+    """Yield values to run with; `rooms`: other values with which a block's number is to be tried."""
     if not looped:
         yield rest
         sweep.probing = False
@@ -84,12 +110,13 @@ def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
     once = so_many_rounds(sweep, rest, looped, 1)
     sweep.probing = False
     for name, step in main.items():
-        rounds = sweep.rounds_of(name, step, once, [other for other in main if other != name])
+        room = rooms.get(name, {})
+        rounds = sweep.rounds_of(name, step, {**once, **room}, [o for o in main if o != name], len(room) and MOST_STAY)
         if sweep.findings:
             rounds = list(range(SPREAD + 2))  # the smallest example may be between those that were run
         for number in rounds:
             # A loop around this one need not run often for each of its counts; pairs come below.
-            values = {**base, name: sweep.more(name, step, number)}
+            values = {**base, **room, name: sweep.more(name, step, number)}
             yield values
             shown = sweep.shown(values)
             sweep.rounds.setdefault(name, []).append(shown.closest if shown is not None else {})
@@ -97,9 +124,10 @@ def _values(sweep: Sweep, looped: Values, rest: Values) -> Iterator[Values]:
         three = sweep.more(name, step, 3)
         for value in (sweep.least.get(name, 0), three, three + sweep.program.multiple(name)):
             yield {**base, name: value}
-    for number in range(2, sweep.rounds_together(main, base) + 1):
-        first = {name: sweep.least.get(name, 0) for name in main if name.startswith("%")}
-        yield {**so_many_rounds(sweep, rest, looped, number), **first}
+    for grid in (False, True):
+        for number in range(2, sweep.rounds_together(main, base, grid=grid) + 1):
+            blocks = {name: number if grid else sweep.least.get(name, 0) for name in main if name.startswith("%")}
+            yield {**so_many_rounds(sweep, rest, looped, number), **blocks}
     for one, two in combinations(main, 2):
         for a in PAIRED:
             for b in PAIRED:

@@ -79,7 +79,8 @@ def _compared(program: Any, comparisons: list[Instruction]) -> tuple[tuple[int, 
         if not bits:
             return ()
         first, second = (program.source(one, bits, i.line) for one in i.operands[1:3])
-        found.append((first, second, -bits if letter == "s" else bits))
+        # Whether two are the same does not depend on the sign: a count that begins at 0 is near -4, and goes away.
+        found.append((first, second, -bits if letter == "s" or i.parts[1] in {"eq", "ne"} else bits))
     return tuple(found)
 
 

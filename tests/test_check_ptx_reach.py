@@ -1,0 +1,135 @@
+"""Launches that the PTX check must think of to reach what a kernel does: later blocks, long rings, packed counts.
+
+Each kernel writes words of a ring of slots of 8 bytes, behind which a barrier lies; the wrong ones write one slot more, which is
+the barrier, after some rounds that only some launches run.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
+
+STAGES, UNROLLED = 13, 4
+
+
+def checked(parameters: str, *body: str, slots: int) -> KernelCheck:
+    """Check a kernel whose body goes on to END, where the barrier behind so many slots is waited for."""
+    steps, barrier = "\n".join(body), 8 * slots
+    (found,) = check_ptx(f"""
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k({parameters})
+.reqntid 32
+{{
+.reg .pred %p<20>; .reg .b32 %r<60>; .reg .b64 %rd<9>;
+.shared .align 8 .b8 memory[1024];
+mov.u32 %r1, memory;
+mbarrier.init.shared::cta.b64 [%r1+{barrier}], 32;
+bar.sync 0;
+{steps}
+END:
+mbarrier.arrive.shared::cta.b64 _, [%r1+{barrier}];
+WAIT:
+mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1+{barrier}], 0;
+@!%p1 bra WAIT;
+ret;
+}}
+""").kernels
+    return found
+
+
+def wrong(found: KernelCheck) -> bool:
+    """Is a barrier said to be overwritten?"""
+    return {one.kind for one in found.findings} == {"barrier_destroyed"}
+
+
+def unrolled(wraps: int) -> KernelCheck:
+    """Check rounds of a ring of 13 slots, of which a compiler has put four into one; the last ones are alone."""
+    one = (
+        "shl.b32 %r3, %r2, 3;", "add.u32 %r4, %r1, %r3;", "st.shared.b32 [%r4], %r2;", "add.u32 %r2, %r2, 1;",
+        f"setp.eq.u32 %p2, %r2, {wraps};", "selp.b32 %r2, 0, %r2, %p2;",
+    )  # fmt: skip
+    return checked(
+        ".param .u32 n",
+        "ld.param.u32 %r5, [n];", "add.s32 %r5, %r5, 63;", "shr.s32 %r5, %r5, 6;", "mov.u32 %r2, 0;",
+        f"setp.lt.s32 %p3, %r5, {UNROLLED};", "@%p3 bra REST;",
+        "FOUR:", *(one * UNROLLED), f"sub.s32 %r5, %r5, {UNROLLED};", f"setp.ge.s32 %p4, %r5, {UNROLLED};",
+        "@%p4 bra FOUR;",
+        "REST:", "setp.lt.s32 %p5, %r5, 1;", "@%p5 bra END;",
+        "ONE:", *one, "sub.s32 %r5, %r5, 1;", "setp.gt.s32 %p6, %r5, 0;", "@%p6 bra ONE;",
+        slots=STAGES,
+    )  # fmt: skip
+
+
+def test_rounds_that_a_compiler_has_unrolled_are_run_until_the_ring_has_begun_anew_at_each() -> None:
+    found = unrolled(STAGES)
+    assert found.proven, (found.findings, found.unproven)
+    assert wrong(unrolled(STAGES + 1))
+
+
+def of_rows(mask: int) -> KernelCheck:
+    """Check a kernel whose blocks leave where rows end, 16 to each, and go through all blocks of rows before theirs."""
+    return checked(
+        ".param .u32 rows",
+        "ld.param.u32 %r2, [rows];", "mov.u32 %r3, %ctaid.y;", "shl.b32 %r4, %r3, 4;",
+        "setp.ge.s32 %p2, %r4, %r2;", "@%p2 bra END;", "mov.u32 %r5, 0;", "setp.eq.u32 %p3, %r3, 0;", "@%p3 bra END;",
+        "EARLIER:", f"and.b32 %r6, %r5, {mask};", "shl.b32 %r6, %r6, 3;", "add.u32 %r6, %r1, %r6;",
+        "st.shared.b32 [%r6], %r5;", "add.u32 %r5, %r5, 1;", "setp.ne.u32 %p4, %r5, %r3;", "@%p4 bra EARLIER;",
+        slots=2,
+    )  # fmt: skip
+
+
+def test_blocks_that_leave_where_there_are_no_rows_are_tried_with_rows() -> None:
+    found = of_rows(1)
+    assert found.proven, (found.findings, found.unproven)
+    assert wrong(of_rows(3))
+
+
+def of_both(mask: int) -> KernelCheck:
+    """Check as many rounds as the columns of its rows that a block sees, of lengths that lie in memory."""
+    return checked(
+        ".param .u64 lengths",
+        "ld.param.u64 %rd1, [lengths];", "cvta.to.global.u64 %rd1, %rd1;", "ld.global.u32 %r2, [%rd1];",
+        "mov.u32 %r3, %ctaid.x;", "shl.b32 %r4, %r3, 4;", "setp.ge.s32 %p2, %r4, %r2;", "@%p2 bra END;",
+        "add.s32 %r4, %r4, 16;", "min.s32 %r4, %r4, %r2;", "mov.u32 %r5, 0;", "mov.u32 %r7, 0;",
+        "COLUMNS:", f"and.b32 %r6, %r7, {mask};", "shl.b32 %r6, %r6, 3;", "add.u32 %r6, %r1, %r6;",
+        "st.shared.b32 [%r6], %r5;", "add.u32 %r7, %r7, 1;", "add.s32 %r5, %r5, 16;", "setp.lt.s32 %p4, %r5, %r4;",
+        "@%p4 bra COLUMNS;",
+        slots=8,
+    )  # fmt: skip
+
+
+def test_rounds_that_the_block_and_a_length_bound_together_are_many() -> None:
+    found = of_both(7)
+    assert found.proven, (found.findings, found.unproven)
+    assert {value // 16 for value in found.parameters["[lengths]"]} & set(range(9, 64))
+    assert wrong(of_both(15))
+
+
+def halves(*unpacked: str) -> KernelCheck:
+    """Check a loop whose count is packed beside a word of data, and taken out again so."""
+    return checked(
+        ".param .u32 n, .param .u64 .ptr data",
+        "ld.param.u32 %r2, [n];", "ld.param.u64 %rd1, [data];", "mov.u32 %r10, %tid.x;", "mul.wide.u32 %rd2, %r10, 4;",
+        "add.s64 %rd1, %rd1, %rd2;", "ld.global.u32 %r3, [%rd1];", "mov.b64 %rd3, {%r3, %r2};", *unpacked,
+        "setp.lt.s32 %p2, %r4, 1;", "@%p2 bra END;",
+        "ROUND:", "bar.sync 0;", "sub.s32 %r4, %r4, 1;", "setp.gt.s32 %p3, %r4, 0;", "@%p3 bra ROUND;",
+        slots=1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("unpacked", "proven"),
+    [
+        (("mov.b64 {_, %r4}, %rd3;",), True),
+        (("mov.b64 {%r4, _}, %rd3;",), False),  # the other half is data
+        (("mov.u32 %r2, %r3;", "mov.b64 {_, %r4}, %rd3;"), False),  # it no longer is what was packed: not followed
+        (("mov.b64 %rd3, {%r3, %r3};", "mov.b64 {_, %r4}, %rd3;"), False),
+    ],
+)
+def test_a_count_that_was_packed_beside_data_is_known(unpacked: tuple[str, ...], proven: bool) -> None:
+    found = halves(*unpacked)
+    assert found.proven == proven, (found.findings, found.unproven)
+    assert proven or any("data" in one.reason for one in found.unproven)
