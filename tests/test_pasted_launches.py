@@ -1,4 +1,4 @@
-"""C++ in pasted texts: launches with their constants, and the parities of waits in loops."""
+"""Code of kernels in pasted texts: launches, the parities of waits, layouts of CuTe, and pipelined tiles."""
 
 from __future__ import annotations
 
@@ -132,3 +132,89 @@ def test_no_parity_is_named_where_nothing_failed() -> None:
 
 def test_bits_of_numbers() -> None:
     assert [of_two(6, op, 3) for op in (ast.BitAnd(), ast.BitOr(), ast.BitXor())] == [2, 7, 5]
+
+
+CUTE = """
+import cutlass
+import cutlass.cute as cute
+import torch
+from cutlass.cute.runtime import from_dlpack
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "broken"),
+    [
+        ("cute.make_tensor(cute.make_ptr(cutlass.Float16, 0), cute.make_layout((64, 36), stride=(36, 1)))", True),
+        ("cute.make_tensor(cute.make_ptr(cutlass.Float16, 0), cute.make_layout((64, 40), stride=(40, 1)))", False),
+        (
+            "cute.make_tensor(cute.make_ptr(cutlass.Float16, 0), cute.make_layout((36, 64)))",
+            True,
+        ),  # the first is fastest
+        ("cute.make_tensor(cute.make_ptr(cutlass.Float16, 0), cute.make_layout((64, 36)))", False),
+        ("cute.make_tensor(cute.make_ptr(cutlass.Int8, 0), cute.make_layout((64, 40), stride=(40, 1)))", True),
+        ("cute.make_tensor(p, cute.make_layout((64, 40), stride=(40, 1)))", False),  # of what type is not known
+        ("cute.make_tensor(cute.make_ptr(cutlass.Float16, 0), cute.make_ordered_layout((64, 36), order=(1, 0)))", True),
+        (
+            "cute.make_tensor(cute.make_ptr(cutlass.Float16, 0), cute.make_ordered_layout((64, 36), order=(0, 1)))",
+            False,
+        ),
+        ("cute.make_tensor(cute.make_ptr(cutlass.Float16, 0), cute.make_layout(((4, 16), 36)))", False),
+        ("from_dlpack(torch.empty(64, 36, dtype=torch.float16)).mark_layout_dynamic()", True),
+        ("from_dlpack(torch.empty(36, 64, dtype=torch.float16).t(), assumed_align=16)", False),
+    ],
+)
+def test_tensors_of_cutes_python_are_followed_to_their_tensor_maps(made: str, broken: bool) -> None:
+    text = f"{CUTE}a = {made}\natom, t = cute.nvgpu.make_tiled_tma_atom_A(op, a, layout, tiler, mma)\n" + FAILED
+    assert ("TMA005" in codes(text)) == broken
+
+
+@pytest.mark.parametrize(
+    ("made", "broken"),
+    [
+        ("make_tensor(make_gmem_ptr(A), make_layout(make_shape(M, K), make_stride(K, _1{})));", True),
+        ("make_tensor(make_gmem_ptr(A), make_shape(M, K), make_stride(K, Int<1>{}));", True),
+        ("make_tensor(make_gmem_ptr(A), make_shape(K, M));", True),
+        ("make_tensor(make_gmem_ptr(A), make_shape(M, K), LayoutRight{});", True),
+        ("make_tensor(make_gmem_ptr(A), make_shape(M, K), GenColMajor{});", False),
+        ("make_tensor(make_gmem_ptr(A), named);", True),
+        ("make_tensor(make_gmem_ptr<float>(A), make_shape(M, K), make_stride(K, _1{}));", False),
+        ("make_tensor(static_cast<half_t*>(p), make_shape(M, K), make_stride(K, _1{}));", True),
+        ("make_tensor(make_smem_ptr(A), make_shape(M, K), make_stride(K, _1{}));", False),
+        ("make_tensor(make_gmem_ptr(A), make_shape(M, n), make_stride(n, _1{}));", False),
+        ("make_tensor(make_gmem_ptr(A), sized);", False),
+    ],
+)
+def test_tensors_of_cutes_cpp_are_followed_with_their_constants(made: str, broken: bool) -> None:
+    text = (
+        "constexpr int M = 64, K = 36;\nauto named = make_layout(make_shape(M, K), make_stride(K, _1{}));\n"
+        f"void run(half_t const* A) {{\n  Tensor mA = {made}\n"
+        "  auto tma = make_tma_copy(SM90_TMA_LOAD{}, mA, sA);\n}\n" + FAILED
+    )
+    assert ("TMA005" in codes(text)) == broken
+    assert "TMA005" not in codes(text.replace("make_tma_copy(SM90_TMA_LOAD{}", "make_copy(Copy{}"))
+
+
+TILES = """
+import tilelang.language as T
+def kernel(A, B):
+    with T.Kernel(8, 8, threads=128) as (bx, by):
+        a = T.alloc_shared((256, 128), "float16")
+        b = T.alloc_shared((128, 256), T.float16)
+        c = T.alloc_fragment((256, 256), "float")
+        for k in T.Pipelined(8, num_stages={stages}):
+            T.copy(A[by * 256, k * 128], a)
+            T.copy(B[k * 128, bx * 256], b)
+            T.gemm(a, b, c)
+kernel(1, 2)
+RuntimeError: {said}
+"""
+
+
+def test_tiles_of_a_pipelined_loop_are_counted_once_for_each_stage() -> None:
+    said = "CUDA error: invalid argument"
+    assert "393216 bytes of shared memory with 3 stages, 160768 more" in message(
+        TILES.format(stages=3, said=said), "SMEM001"
+    )
+    assert "SMEM001" not in codes(TILES.format(stages=1, said=said))
+    assert "SMEM001" not in codes(TILES.format(stages="n", said=said))

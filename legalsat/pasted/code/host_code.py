@@ -106,7 +106,7 @@ def _map(
         word = arguments[at].rpartition("::")[2]
         if word in ENUMERATORS[field]:
             values[field] = ENUMERATORS[field].index(word)
-    rank = _value(arguments[2], names)
+    rank = whole_number(arguments[2], names)
     for at, field in _LISTS.items():
         numbers = _list(arguments[at], names, arrays)
         if numbers is not None:
@@ -134,7 +134,7 @@ def _list(argument: str, names: Mapping[str, int], arrays: Mapping[str, str]) ->
         inside = written[1]
     if inside is None:
         return None
-    numbers = [_value(one, names) for one in inside.split(",") if one.strip()]
+    numbers = [whole_number(one, names) for one in inside.split(",") if one.strip()]
     return None if None in numbers else tuple(number or 0 for number in numbers)
 
 
@@ -143,7 +143,7 @@ def constants(code: str) -> dict[str, int]:
     found: dict[str, int] = {}
     several = {match[match.lastgroup or 0] for match in islice(_CHANGED.finditer(code), MOST_NAMES)}
     for name, words in islice((*_declared(code), *_template_arguments(code)), MOST_NAMES):
-        value = _value(words, found)
+        value = whole_number(words, found)
         if value is None or found.get(name, value) != value:
             several.add(name)
         if name not in several and value is not None:
@@ -182,7 +182,7 @@ def arguments_of(words: str) -> list[str]:
     return list(_arguments(f"{words})", 0))
 
 
-def _value(words: str, names: Mapping[str, int]) -> int | None:
+def whole_number(words: str, names: Mapping[str, int]) -> int | None:
     """Return the number that an expression of C++ is; None if it is not known."""
     terms = affine(words, names)
     return terms.get("", 0) if terms is not None and set(terms) <= {""} else None

@@ -12,7 +12,7 @@ from itertools import islice
 from math import prod
 
 from legalsat.diagnostics import Diagnostic
-from legalsat.pasted.code.host_code import affine, arguments_of, constants
+from legalsat.pasted.code.host_code import arguments_of, constants, whole_number
 from legalsat.pasted.code.uses import MOST_BLOCKS, Judged
 from legalsat.pasted.sentences import RULE_OF
 from legalsat.rule import require
@@ -74,8 +74,7 @@ def _dimensions(text: str, names: Mapping[str, int]) -> Iterator[tuple[str, tupl
 def _number(words: str, names: Mapping[str, int]) -> int | None:
     """Return the number that an expression is, rounded up where its names say so; None of an unknown one."""
     whole = _CDIV.sub(lambda match: f"(({match[1]} + {match[2]} - 1) / ({match[2]}))", words)
-    terms = affine(whole, names)
-    return terms.get("", 0) if terms is not None and set(terms) <= {""} else None
+    return whole_number(whole, names)
 
 
 def _axes(words: str, names: Mapping[str, int], sizes: Mapping[str, tuple[int | None, ...]]) -> tuple[int | None, ...]:
