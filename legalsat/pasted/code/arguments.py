@@ -13,7 +13,7 @@ from legalsat.pasted.code.views import Array, Extent
 DEVICE = "cuda"  # stands for any device
 _MODULES = frozenset(
     {"torch", "numpy", "np", "jnp", "jax", "cupy", "cp", "tl", "ttgl", "gl", "triton", "cutlass", "cute", "T",
-     "ml_dtypes"}
+     "tilelang", "ml_dtypes"}
 )  # fmt: skip
 _NAMES = {  # of element types that only one program has
     "fp8e4nv": "e4m3", "fp8e5": "e5m2", "float8e4nv": "e4m3", "float8e5": "e5m2", "float8e4m3fn": "e4m3",

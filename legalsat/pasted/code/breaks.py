@@ -12,7 +12,11 @@ from legalsat.diagnostics import Diagnostic, Level, worst_first
 from legalsat.explanation import Explanation
 from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
 from legalsat.pasted.code.expressions import Followed
-from legalsat.pasted.code.uses import Judged, judged_uses
+from legalsat.pasted.code.launches import launched
+from legalsat.pasted.code.layouts import tensors_of_maps
+from legalsat.pasted.code.stages import explain_stages
+from legalsat.pasted.code.uses import Judged, judged_uses, of_map
+from legalsat.pasted.code.waits import explain_waits
 from legalsat.pasted.extents import explain_extents
 from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF
 from legalsat.pasted.tensors import explain_array
@@ -28,6 +32,8 @@ _BRANCH = re.compile(
     r"|(?P<early>[Ee]arly[- ]return)"
 )
 _OF_BLOCKS = re.compile(r"__syncthreads\(\)|\bbar\.sync 0\b|barrier\.sync(?:\.aligned)? 0\b|cuda\.syncthreads\(\)")
+_WAITS = "waits for barriers in a loop"
+_STAGES = "tiles of a pipelined loop"
 _FOLLOWED = "the text's code was followed and not run"
 
 
@@ -81,7 +87,14 @@ def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, f
     target = pasted.target
     judged = list(judged_uses(followed.calls, target, failed=failed))
     judged += [Judged("a barrier of a block", tuple(_branches(pasted.text)))]
-    judged = [one for one in judged if one.found or one.said != "a barrier of a block"]
+    judged += [Judged(_WAITS, tuple(explain_waits(pasted.text)))]
+    if failed:
+        judged += [Judged(_STAGES, tuple(explain_stages(followed.calls, target)))]
+        judged += [
+            of_map(one, "make_tma_copy", target) for one in tensors_of_maps(pasted.text) if target.tma is not None
+        ]
+    judged += launched(pasted.text, target, failed=failed)
+    judged = [one for one in judged if one.found or one.said not in ("a barrier of a block", _WAITS, _STAGES)]
     broken = {found.code: found for one in reversed(judged) for found in reversed(one.found)}
     told = pasted.said if base is None else base.diagnostics
     extents = Judged("what the report names", tuple(explain_extents(pasted.text, followed, told, target)))

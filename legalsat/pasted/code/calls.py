@@ -247,6 +247,7 @@ _COMBINING: Mapping[str, _Combining] = {
     "operator": _elementwise, "mm": _multiplied, "matmul": _multiplied, "bmm": _multiplied, "pad": _padded,
     "cat": _concatenated, "concat": _concatenated, "concatenate": _concatenated, "stack": _stacked,
     "dict": lambda arguments, keywords: None if arguments else dict(keywords),
+    "from_dlpack": lambda arguments, keywords: arguments[0] if arguments and isinstance(arguments[0], Array) else None,
     "device": lambda arguments, keywords: DEVICE,
 }  # fmt: skip
 

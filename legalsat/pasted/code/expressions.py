@@ -21,6 +21,7 @@ Names = dict[str, Any]
 _BUILT = re.compile(
     r"TensorDescriptor|\.from_tensor$|make_tensor_descriptor$|create_[12]d_tma_descriptor$|(?:Layout|Transform)$"
     r"|(?:^|\.)allocate_shared_memory$|(?:^|\.)alloc_shared$|(?:^|\.)Config$"
+    r"|(?:^|\.)make_(?:layout|ordered_layout|ptr)$|cute\.make_tensor$"
 )
 
 

@@ -22,7 +22,7 @@ CALL = re.compile(
 _SIGN = re.compile(
     r"\b(?:randn|rand|empty|zeros|ones|full|randint|normal|\w*_strided\w*|arange|ShapeDtypeStruct|Tensor|randn_like|"
     r"TensorDescriptor|from_tensor|\w*make_tensor_descriptor|create_[12]d_tma_descriptor|alloc_shared|BlockSpec|GPUSpec|"
-    r"SMEM|Linear|_?scaled_mm|_?\w*grouped_mm)\b\s*\("
+    r"SMEM|make_tiled_tma_atom\w*|Linear|_?scaled_mm|_?\w*grouped_mm)\b\s*\("
 )
 _PROMPT = re.compile(r"^[ \t]*(?:>>>|\.\.\.|In \[\d+\]:|\d+ \|)[ ]?")
 _STATEMENT = re.compile(

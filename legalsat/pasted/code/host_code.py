@@ -22,10 +22,22 @@ MOST_CALLS, LONGEST_CALL, LONGEST_VALUE, MOST_NAMES = 16, 2_000, 160, 400
 _ENCODE = re.compile(r"\b\w*(?:[Ee]ncode_?[Tt]iled|TensorMapEncode)\w*\s*\(")
 _DUMP = re.compile(r"TMA Desc Addr|gmem_address|blockSize=")
 _LINE_COMMENT = re.compile(r"//[^\n]*")
+_TYPE = r"\b(?:int|unsigned|size_t|auto|u?int\d+_t|cuuint\d+_t|long|uint)"
 _NUMBER = re.compile(
-    r"(?:#define[ \t]{1,8}(?P<macro>\w+)[ \t]{1,8}|"
-    r"\b(?:int|unsigned|size_t|auto|u?int\d+_t|cuuint\d+_t|long|uint)[ \t]{1,8}(?P<name>\w+)[ \t]{0,8}=[ \t]{0,8})"
-    rf"(?P<value>[^;{{}}\n]{{1,{LONGEST_VALUE}}})"
+    rf"#define[ \t]{{1,8}}(?P<macro>\w+)[ \t]{{1,8}}(?P<defined>[^;{{}}\n]{{1,{LONGEST_VALUE}}})"
+    rf"|{_TYPE}[ \t]{{1,8}}(?P<names>\w+[ \t]{{0,8}}[={{][^;\n]{{1,{LONGEST_VALUE}}})"
+    r"|\benum\b[ \t]{0,8}\w{0,40}[ \t]{0,8}(?::[ \t]{0,8}\w{1,40}[ \t]{0,8})?\{(?P<enumerators>[^{}]{1,400})\}"
+)
+_DECLARED = re.compile(r"\s{0,8}(?P<name>\w+)\s{0,8}(?:=\s{0,8}(?P<value>.+)|\{(?P<braced>[^{}]{1,80})\}.*)", re.DOTALL)
+_TEMPLATE = re.compile(
+    r"\btemplate[ \t]{0,8}<(?P<parameters>[^<>]{1,400})>(?P<between>[^;{}()]{0,400}?)\b(?P<name>\w+)[ \t]{0,8}\("
+)
+_PARAMETER = re.compile(rf"{_TYPE}[ \t]{{1,8}}(?P<name>\w+)[ \t]{{0,8}}(?:=[ \t]{{0,8}}(?P<value>[^,]{{1,80}}))?$")
+_PARAMETERS = re.compile(r"\btemplate[ \t]{0,8}<[^<>]{1,400}>")
+_CHANGED = re.compile(  # names that are no constants: counted, or assigned once more
+    r"(?:\+\+|--)[ \t]?(?P<before>\w+)|\b(?P<after>\w+)[ \t]?(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)=)"
+    r"|(?:^|[;}])[ \t]{0,40}(?P<assigned>\w+)[ \t]{0,8}=(?!=)[^;,\n{}]{1,200};",
+    re.MULTILINE,
 )
 _LIST = r"[ \t]{0,8}=?[ \t]{0,8}\{\{?(?P<values>[^{};]{1,400})\}"
 _ARRAY = re.compile(r"\b(?P<name>\w+)[ \t]{0,8}(?:\[[ \t]{0,8}\w*[ \t]{0,8}\])?" + _LIST)
@@ -94,7 +106,7 @@ def _map(
         word = arguments[at].rpartition("::")[2]
         if word in ENUMERATORS[field]:
             values[field] = ENUMERATORS[field].index(word)
-    rank = _value(arguments[2], names)
+    rank = whole_number(arguments[2], names)
     for at, field in _LISTS.items():
         numbers = _list(arguments[at], names, arrays)
         if numbers is not None:
@@ -122,24 +134,55 @@ def _list(argument: str, names: Mapping[str, int], arrays: Mapping[str, str]) ->
         inside = written[1]
     if inside is None:
         return None
-    numbers = [_value(one, names) for one in inside.split(",") if one.strip()]
+    numbers = [whole_number(one, names) for one in inside.split(",") if one.strip()]
     return None if None in numbers else tuple(number or 0 for number in numbers)
 
 
 def constants(code: str) -> dict[str, int]:
     """Return the names that stand for one number each."""
     found: dict[str, int] = {}
-    for match in islice(_NUMBER.finditer(code), MOST_NAMES):
-        name = match["macro"] or match["name"]
-        value = _value(match["value"], found)
+    several = {match[match.lastgroup or 0] for match in islice(_CHANGED.finditer(code), MOST_NAMES)}
+    for name, words in islice((*_declared(code), *_template_arguments(code)), MOST_NAMES):
+        value = whole_number(words, found)
         if value is None or found.get(name, value) != value:
-            found.pop(name, None)
-        else:
+            several.add(name)
+        if name not in several and value is not None:
             found[name] = value
-    return found
+    return {name: value for name, value in found.items() if name not in several}
 
 
-def _value(words: str, names: Mapping[str, int]) -> int | None:
+def _declared(code: str) -> Iterator[tuple[str, str]]:
+    """Yield the names that declarations, macros and enumerations define, with the words of their values."""
+    for match in islice(_NUMBER.finditer(_PARAMETERS.sub(" ", code)), MOST_NAMES):
+        if match["macro"]:
+            yield match["macro"], match["defined"]
+            continue
+        for one in arguments_of(match["names"] or match["enumerators"]):
+            declared = _DECLARED.fullmatch(one)
+            if declared is not None:
+                yield declared["name"], declared["value"] or declared["braced"]
+
+
+def _template_arguments(code: str) -> Iterator[tuple[str, str]]:
+    """Yield the numbers that templates of functions are given, by the names of their parameters; else the defaults."""
+    for template in islice(_TEMPLATE.finditer(code), MOST_CALLS):
+        parameters = [_PARAMETER.search(one) for one in arguments_of(template["parameters"])]
+        uses = re.compile(
+            rf"\b{re.escape(template['name'])}[ \t]{{0,8}}<(?P<given>[^<>;{{}}]{{1,400}})>[ \t]{{0,8}}[(<]"
+        )
+        for given in [arguments_of(use["given"]) for use in islice(uses.finditer(code), MOST_CALLS)] or [[]]:
+            for at, parameter in enumerate(parameters):
+                words = given[at] if at < len(given) else None if parameter is None else parameter["value"]
+                if parameter is not None and words:
+                    yield parameter["name"], words
+
+
+def arguments_of(words: str) -> list[str]:
+    """Return what commas part outside of brackets, of an endless list the first ones."""
+    return list(_arguments(f"{words})", 0))
+
+
+def whole_number(words: str, names: Mapping[str, int]) -> int | None:
     """Return the number that an expression of C++ is; None if it is not known."""
     terms = affine(words, names)
     return terms.get("", 0) if terms is not None and set(terms) <= {""} else None

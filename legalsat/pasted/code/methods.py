@@ -30,7 +30,8 @@ from legalsat.pasted.code.views import (
 
 _SAME = frozenset(
     {"requires_grad_", "detach", "normal_", "uniform_", "fill_", "zero_", "fill", "clamp_", "data_ptr", "data",
-     "pin_memory", "random_", "copy_", "mul_", "add_", "div_", "view_as_real", "block_until_ready", "wait", "value"}
+     "pin_memory", "random_", "copy_", "mul_", "add_", "div_", "view_as_real", "block_until_ready", "wait", "value",
+     "mark_layout_dynamic", "mark_compact_shape_dynamic"}
 )  # fmt: skip
 _FRESH = frozenset(
     {"clone", "relu", "exp", "abs", "neg", "add", "mul", "sub", "div", "copy", "normal", "sigmoid", "round", "clamp",

@@ -75,6 +75,12 @@ def _of_numbers(one: int, op: ast.operator, other: int) -> int | None:
             found = one // other
         case ast.Div() if other and one % other == 0:
             found = one // other
+        case ast.BitAnd():
+            found = one & other
+        case ast.BitOr():
+            found = one | other
+        case ast.BitXor():
+            found = one ^ other
         case ast.Mod() if other:
             found = one % other
         case ast.Pow() if 0 <= other <= MOST_SHIFT and abs(one) <= 1 << 16:

@@ -20,6 +20,7 @@ from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
 from legalsat.pasted.code.expressions import LAUNCH, Called
+from legalsat.pasted.code.layouts import tensor_of
 from legalsat.pasted.code.views import Array, Extent
 from legalsat.pasted.sentences import RULE_OF
 from legalsat.pasted.tables.host_checks import CONTIGUOUS, PAD
@@ -364,6 +365,19 @@ def _copied(called: Called, target: Target) -> Iterator[Judged]:
         yield Judged(said, tuple(_certain(array, (), target, said)) if array.rank <= 5 else ())
 
 
+def _mapped(called: Called, target: Target) -> Iterator[Judged]:
+    """Judge the tensor that CuTe makes a tensor map of."""
+    array = tensor_of(_argument(called, 1, "gmem_tensor"))
+    if array is not None:
+        yield of_map(array, called.name, target)
+
+
+def of_map(array: Array, by: str, target: Target) -> Judged:
+    """Judge a tensor, slowest axis first, that a call makes a tensor map of."""
+    said = f"{by} of a tensor of shape {_shown(array.shape)}, strides {_shown(array.strides)}, slowest first"
+    return Judged(said, tuple(_certain(array, (), target, said)) if array.rank <= 5 else ())
+
+
 def _is_tile(one: Any) -> bool:
     return isinstance(one, Called) and one.name.endswith("alloc_shared")
 
@@ -465,5 +479,6 @@ _CALLS: tuple[tuple[re.Pattern[str], _Judge, bool], ...] = (
     (re.compile(r"(?:^|\.)(?:mm|addmm|bmm|matmul|baddbmm)$"), _grouped, True),
     (re.compile(r"scaled_dot_product_attention$|flash_attn\w*$"), _attention, True),
     (re.compile(r"(?:^|\.)T\.copy$|tma_copy$"), _copied, True),
+    (re.compile(r"(?:^|\.)make_tiled_tma_atom(?:_[AB])?$"), _mapped, False),
     (re.compile(r"(?:BlockSpec|GPUSpec|SMEM|GPUBlockSpec)$"), _transformed, False),
 )
