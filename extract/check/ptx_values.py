@@ -85,7 +85,7 @@ def _rooms(sweep: Sweep, ones: Values, names: list[str]) -> dict[str, Values]:
     for name in names:
         if name.startswith("%") and name in sweep.program.decisive and room and not sweep.late:
             next_ = {name: ones[name] + sweep.program.multiple(name)}
-            tried = ({}, next_, room, {**room, **next_})
+            tried: tuple[dict[str, int], ...] = ({}, next_, room, {**room, **next_})
             runs = [sweep.shown({**ones, **more}, MANY_WORK) for more in tried]
             here, left, first, stayed = (run.visits.keys() if run is not None else set() for run in runs)
             if (here | (stayed - first)) & stayed - left:
