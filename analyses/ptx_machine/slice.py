@@ -165,7 +165,7 @@ class _Slicer:
         for n, i in enumerate(self.instructions):
             if self.control.begins[n] == n:
                 last = {}
-            for name in _sources(i, traced=self.traced) if last else ():
+            for name in _sources(i, traced=self.program.traced) if last else ():
                 one = last.get(name)
                 if one is not None:
                     found[id(i), name] = one
