@@ -124,8 +124,8 @@ def arrival_without_release(meeting: Meeting, target: Target) -> Requirements:
 
     An arrival with .relaxed releases nothing; fence.mbarrier_init before it releases inits of barriers alone. DeepGEMM
     lets the address that tcgen05.alloc has stored pass by such an arrival between warps of one block, where accesses to
-    shared memory keep their order. CUTLASS initialises its last barrier, at which the pair's other block arrives, behind
-    its last fence.mbarrier_init. What other blocks rely on is an error else.
+    shared memory keep their order. CUTLASS initialises the barrier at which a pair's other block arrives behind its
+    last fence.mbarrier_init. What other blocks rely on is an error else.
     """
     yield require(
         meeting.released,

@@ -24,8 +24,13 @@ def wait(parity: int) -> str:
 
 def multiplied(*steps: str, end: str = BEFORE) -> PtxCheck:
     """Check a kernel of four warps with some columns of tensor memory in which this happens."""
+    return check_ptx(multiplying(*steps, end=end))
+
+
+def multiplying(*steps: str, end: str = BEFORE) -> str:
+    """Return the text of such a kernel."""
     between = "\n".join(steps)
-    return check_ptx(f"""
+    return f"""
 .version 8.7
 .target sm_100a
 .address_size 64
@@ -58,7 +63,7 @@ tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 32;
 END:
 ret;
 }}
-""")
+"""
 
 
 @pytest.mark.parametrize(
@@ -86,6 +91,14 @@ def test_tensor_memory_passes_through_barriers_between_fences(steps: tuple[str, 
     assert bool(said) == bool(missing) and all(one.endswith(missing.rstrip(";")) for one in said), said
     rests = [one for one in assumptions_of(found) if "PIPE035" in one]
     assert bool(rests) == bool(missing)  # a proof says what it rests on
+
+
+def test_a_descriptor_that_the_launch_decides_is_asked_for() -> None:
+    text = multiplying(MULTIPLY, COMMIT, wait(0), AFTER, FETCH)
+    text = text.replace("k()", "k(.param .u32 word)").replace(f"mov.u32 %r8, {IDESC};", "ld.param.u32 %r8, [word];")
+    (found,) = check_ptx(text).kernels
+    assert not found.proven and "word decides the instruction descriptor" in found.unproven[0].reason
+    assert check_ptx(text, parameters={"word": IDESC}).proven
 
 
 def test_loads_are_fenced_before_another_warp_frees_what_they_read() -> None:

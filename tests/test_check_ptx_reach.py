@@ -1,7 +1,7 @@
 """Launches that the PTX check must think of to reach what a kernel does: later blocks, long rings, packed counts.
 
-Each kernel writes words of a ring of slots of 8 bytes, behind which a barrier lies; the wrong ones write one slot more, which is
-the barrier, after some rounds that only some launches run.
+Each kernel writes a ring of slots of 8 bytes, behind which a barrier lies; the wrong ones write one slot more, which
+is the barrier, after some rounds that only some launches run.
 """
 
 from __future__ import annotations

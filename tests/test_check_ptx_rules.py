@@ -522,7 +522,7 @@ PRODUCT = "tcgen05.mma.cta_group::1.kind::f16 [%r0], %d0, %d1, %r1, %p0;"
     ("body", "said"),
     [
         (f"mov.u32 %r2, memory; add.s32 %r2, %r2, 300000; {ALLOC}", "shared byte 300000 is none of the"),
-        (f"ld.param.u32 %r1, [n]; setp.eq.u32 %p0, %r1, 5; {PRODUCT}", "the instruction descriptor is 0x"),
+        (f"ld.param.u32 %r1, [n]; setp.eq.u32 %p0, %r1, 5; {PRODUCT}", "n decides the instruction descriptor"),
     ],
 )
 def test_what_the_launch_or_a_block_of_another_size_would_decide_is_told(body: str, said: str) -> None:

@@ -20,12 +20,10 @@ def with_direct_halves(kernel: Kernel) -> Kernel:
     instructions = list(kernel.instructions)
     meetings = set(kernel.labels.values())
     packed: dict[str, list[str]] = {}
-    for n, i in enumerate(instructions):
+    for n, one in enumerate(kernel.instructions):
         if n in meetings:  # who comes from elsewhere has another pair
             packed = {}
-        direct = _direct(i, packed)
-        if direct is not None:
-            i = instructions[n] = direct
+        i = instructions[n] = _direct(one, packed) or one
         written = set(results_of(i))
         packed = {name: parts for name, parts in packed.items() if written.isdisjoint((name, *parts))}
         if i.base == "mov" and not i.guard and len(i.operands) == 2 and i.operands[1].startswith("{"):

@@ -322,7 +322,9 @@ def _issue(program: Any, i: Instruction) -> Operation:
         n = 8 * (word >> 17 & 63)
         m = 128 * (word >> 27 & 3) if scaled else 16 * (word >> 24 & 31)
         if not n:
-            run.note(line, f"the instruction descriptor is {word:#x}, which has no columns")
+            keys = program.conditions.computed_from(operands[3])
+            whose = f"{', '.join(sorted(keys))} decides the instruction descriptor, not given: it" if keys else ""
+            run.note(line, f"{whose or 'the instruction descriptor'} is {word:#x}, which has no columns")
             return None
         majors = [MAJORS[word >> bit & 1] for bit in (15, 16)]
         time = warp.counts.get("tcgen05", 0)

@@ -252,8 +252,9 @@ def _check(  # noqa: PLR0917
 
     known = kernel.threads_known or kernel.threads_at_most or not _shares(module, kernel, program)
     if not known:
-        reason = f"neither .reqntid, .maxntid nor a given block says how many threads: {program.threads} are tried"
-        sweep.unproven[kernel.line, reason] = None
+        with_these = "it breaks" if sweep.findings else "not all is decided" if sweep.unproven else "it is right"
+        reason = "neither .reqntid, .maxntid nor a given block (--block, block=) says how many threads"
+        sweep.unproven[kernel.line, f"{reason}: {program.threads} are tried, and with these {with_these}"] = None
     findings = sorted(map(shown, sweep.findings.values()), key=lambda f: (f.line, f.kind))
     if not known:  # with other blocks it may be right
         sweep.unproven |= {(f.line, f"with blocks of {program.threads} threads: {f.message}"): None for f in findings}

@@ -124,8 +124,7 @@ class Sweep:
         if held is None:
             return None
         to_its_end = limit == RUN_WORK
-        if to_its_end and self.alike:
-            limit = ONE_RUN_WORK
+        limit = ONE_RUN_WORK if to_its_end and self.alike else limit
         backwards = not self.probing and self.runs % 2 == 1
         told = self.program.alike.of(held) if values else None
         bytes_of = (tuple(one.items()) for one in (self.boxes, self.assumed))

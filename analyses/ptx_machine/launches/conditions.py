@@ -172,7 +172,7 @@ class Conditions:
         for i in self.program.chosen:
             for name in (n for one in units.counted_operands(i) for n in names_in(one)):
                 if name not in found:
-                    found[name] = i.line, self._computed_from(name)
+                    found[name] = i.line, self.computed_from(name)
         return {name: (line, keys) for name, (line, keys) in found.items() if keys}
 
     @cached_property
@@ -182,10 +182,11 @@ class Conditions:
         for i in self.program.chosen:
             if i.base == "mbarrier" and "expect_tx" in i.parts:
                 names = [n for one in units.counted_operands(i) for n in names_in(one)]
-                found[i.line] = frozenset().union(*map(self._computed_from, names))
+                found[i.line] = frozenset().union(*map(self.computed_from, names))
         return found
 
-    def _computed_from(self, name: str) -> frozenset[str]:
+    def computed_from(self, name: str) -> frozenset[str]:
+        """Return the parameters and the numbers of blocks that a register is computed from, whatever the branches."""
         keys: set[str] = set()
         seen, work = {name}, [name]
         while work:
@@ -331,7 +332,7 @@ class Conditions:
                 work += [n for operand in listed[0].operands[1:] for n in names_in(operand)]
             else:
                 return False
-        return carried or (bool(seen) and self._computed_from(i.operands[1]) <= self.switches)
+        return carried or (bool(seen) and self.computed_from(i.operands[1]) <= self.switches)
 
     def _carried(self, name: str) -> bool:
         """Does a register depend on one that is written in several places?"""
