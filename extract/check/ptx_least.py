@@ -116,11 +116,18 @@ def _leave_open_what_is_small(sweep: Sweep) -> None:
         least = any(values[n] <= program.multiple(n) for n in sizes)
         return least or any(more.get(name, n) > n for more in right for name, n in values.items())
 
-    if all(of_nothing and small(values) for values, _, _, of_nothing in sweep.failing):
+    if all((of_nothing or _empty(sweep, values)) and small(values) for values, _, _, of_nothing in sweep.failing):
         for finding in sweep.findings.values():
             reason = f"{finding.message}; whether that is so for small launches alone is not decided in time"
             sweep.unproven[finding.line, reason] = None
         sweep.findings.clear()
+
+
+def _empty(sweep: Sweep, values: Values) -> set[str]:
+    """Return the sizes that are zero, so that all may break: nobody multiplies or copies what has no elements."""
+    program = sweep.program
+    named = (n for n in values if values[n] == 0 and n in program.decisive and not n.startswith(("%", "[")))
+    return {n for n in named if sweep.steps.get(n) and not program.is_pointer(n)}
 
 
 def counts_of(sweep: Sweep) -> tuple[Precondition, ...]:
@@ -163,7 +170,7 @@ class _Search:
         """Return preconditions that leave out every run that went wrong; none where there are no such."""
         found: dict[str, Precondition] = {}
         listed = sorted(self.sweep.failing, key=lambda one: sum(map(abs, one[0].values())))
-        if not all(of_nothing or self._empty(values) for values, _, _, of_nothing in listed):
+        if not all(of_nothing or _empty(self.sweep, values) for values, _, _, of_nothing in listed):
             return {}
         for values, line, reason, of_nothing in listed:
             if any(values.get(name, one.least) < one.least for name, one in found.items()):
@@ -177,15 +184,9 @@ class _Search:
         smallest = {name: min(v.get(name, one.least) for v, *_ in listed) for name, one in found.items()}
         return {name: one for name, one in found.items() if smallest[name] < one.least or name in known}
 
-    def _empty(self, values: Values) -> set[str]:
-        """Return the sizes that are zero, so that all may break: nobody multiplies or copies what has no elements."""
-        program = self.sweep.program
-        named = (n for n in values if values[n] == 0 and n in program.decisive and not n.startswith(("%", "[")))
-        return {n for n in named if self.sweep.steps.get(n) and not program.is_pointer(n)}
-
     def _only_not_empty(self, values: Values, raised: Values) -> bool:
         """Is all that is asked for of a launch that sizes are not zero?"""
-        empty, steps = self._empty(values), self.sweep.steps
+        empty, steps = _empty(self.sweep, values), self.sweep.steps
         return all(n in empty and least <= max(steps[n], self.sweep.program.multiple(n)) for n, least in raised.items())
 
     def _raised(self, values: Values) -> Values | None:
