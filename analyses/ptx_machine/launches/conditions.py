@@ -82,7 +82,8 @@ class Conditions:
     def __init__(self, program: Any) -> None:
         self.program = program
         self._narrowed = False
-        self._left, self._budget = BUDGET, SEARCHES * BUDGET
+        self._left = self._given = 0
+        self._budget = SEARCHES * BUDGET  # of all searches; of one, what is given and left
         self._loops: set[str] | None = None
         self._firmly = False  # of registers that loops carry nothing is known, instead of what they begin with
         self._worked: dict[int, tuple[Work | None, list[tuple[Value, str, bool]] | None]] = {}
@@ -229,8 +230,9 @@ class Conditions:
         """
         constants = self._constants(condition.name)
         listed = {key: self._candidates(key, constants, steps.get(key, 1)) for key in sorted(free)}
+        self._budget -= self._given - max(self._left, 0)
         known, self._left = False, min(BUDGET, self._budget)
-        self._budget -= self._left
+        self._given = self._left
         for base in bases:
             tried: list[dict[str, int]] = [{key: v} for key, values in listed.items() for v in values]
             if len(listed) > 1:
@@ -370,11 +372,11 @@ class Conditions:
                 return False
             at, needed = found
             way = Condition(at.guard, at.line, frozenset(), used=True)
-            self._firmly = True
+            self._firmly, left = True, self._left
             try:
                 outcome = self.outcome(way, values)
             finally:
-                self._firmly = False
+                self._firmly, self._left = False, left  # it takes nothing of what a search for values may
             if outcome == (TRUE | FALSE) ^ needed:
                 return True
         return False
