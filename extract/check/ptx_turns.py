@@ -23,6 +23,7 @@ COUNTS = (1, 2, 3, 15, 16, 17, 32, 64, 128, 4096)  # that a parameter takes whic
 MOST_TURNED = 6  # runs that try to turn one condition round
 MOST_SWITCHES, MOST_TOGETHER = 8, 3  # parameters that are switched, and of these those that are at a time
 LEAST_PAST, MOST_PAST = 6, 60  # values that lead past a condition, so that it never turns
+LATER = 2  # rounds before one that is not the first
 ROOM = 512  # of rows, columns and the like
 ROOM_ROUNDS = 8  # of a parameter's loop
 _MOST_WORK = RUN_WORK - 1  # of a run that is too long it is said that the condition was not turned
@@ -187,10 +188,12 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
         if sweep.dropped({**first, **values}):
             dropped, left_out, tried = dropped + 1, True, tried - 1
             continue
-        if _half_seen(watch) and not sweep.late:  # tiles may be what it takes
-            sweep.shown({**with_room(sweep, bases[0], watch.condition.keys), **values}, _MOST_WORK)
-            if _half_seen(watch):
-                sweep.shown({**roomy, **values}, _MOST_WORK)
+        later = {key: value + LATER * steps[key] for key, value in values.items() if steps.get(key)}
+        tiles = with_room(sweep, bases[0], watch.condition.keys)
+        # A part of a round that is not the first, and tiles, may be what it takes.
+        for more in ([{**first, **values, **later}] if later else []) + [{**tiles, **values}, {**roomy, **values}]:
+            if _half_seen(watch) and not sweep.late:
+                sweep.shown(more, _MOST_WORK)
     if not _half_seen(watch) or watch.condition.keys & sweep.fixed.keys():
         return True
     if not tried and (left_out or conditions.same_for_blocks(watch.condition, free, watch.seen, bases[0])):
