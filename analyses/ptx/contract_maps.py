@@ -49,6 +49,14 @@ class Maps:
         self._uses: dict[int, dict[tuple[int, ...], _Use]] = {}
         self._edits: dict[int, _Edit] = {}
 
+    def copy(self, order: Order) -> Maps:
+        """Return a copy for another execution, which goes on by itself."""
+        found = Maps(order)
+        found.fields = {address: dict(held) for address, held in self.fields.items()}
+        found._uses = {address: dict(uses) for address, uses in self._uses.items()}
+        found._edits = {at: _Edit(one.made, one.released, dict(one.acquired)) for at, one in self._edits.items()}
+        return found
+
     def box(self, address: int) -> int | None:
         """Return the bytes of the box of a map that the kernel has made; None where it has not."""
         held = self.fields.get(address, {})

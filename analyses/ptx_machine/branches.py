@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from legalsat.analyses.ptx.contract import Undecided
 from legalsat.analyses.ptx.instruction import Instruction
 from legalsat.analyses.ptx_machine.alu import NoLaunch, Value
 from legalsat.analyses.ptx_machine.guards import active, guard_of
+from legalsat.analyses.ptx_machine.launches.fan import in_lane
 from legalsat.analyses.ptx_machine.machine import EXIT, JUMP, Operation, Part, Run, Warp
 
 # Functions of every GPU: those that touch no shared memory and no barrier (CUDA C++ Programming Guide, 10.35 to 10.36),
@@ -52,9 +51,7 @@ def _narrowed(program: Any, registers: list[Value], mask: int, at: int) -> list[
     if not mask & mask - 1:
         lane = mask.bit_length() - 1
         for place in program.alive(at):
-            value = found[place]
-            if isinstance(value, np.ndarray):
-                found[place] = int(value[lane])
+            found[place] = in_lane(found[place], lane)
     return found
 
 

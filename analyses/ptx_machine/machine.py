@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from legalsat.analyses.ptx.contract import ARRIVAL, Clock, Order, Undecided, Worker
-from legalsat.analyses.ptx.contract_barriers import Barriers
+from legalsat.analyses.ptx.contract_barriers import Barrier, Barriers
 from legalsat.analyses.ptx.contract_maps import Maps
-from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value, blend, even, lane_values, lanes_of
+from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value, even, lane_values, lanes_of
+from legalsat.analyses.ptx_machine.launches.fan import joined
 from legalsat.analyses.ptx_machine.memory import NOWHERE, SHARED_BYTES
 from legalsat.analyses.ptx_machine.periods import Periods
 from legalsat.analyses.ptx_machine.shadow import Shadow
@@ -25,7 +26,7 @@ from legalsat.analyses.ptx_machine.shadow import Shadow
 POINTER, POINTED, MAP_BASE, PARAMETER = 1 << 40, 1 << 24, 1 << 50, 1 << 16
 TENSOR_COLUMNS = 512
 TENSOR_STRIPS = 8  # of 16 lanes, which is what the narrow shapes of tcgen05.ld and st reach
-JUMP, BLOCK, PARK, EXIT, PASS = 1, 2, 3, 4, 5
+JUMP, BLOCK, PARK, EXIT, PASS, APART = 1, 2, 3, 4, 5, 6
 TURN = 64  # rounds of a loop without end that a warp makes at a time
 _OF_TENSOR_MEMORY = ("tcgen05", "ld.tensor", "st.tensor")  # lines of work that fences of tcgen05 order
 _CLUSTER = -1  # instead of a CTA's rank: where all CTAs of a cluster meet
@@ -33,18 +34,42 @@ Operation: TypeAlias = Callable[["Run", "Warp", "Part"], int | None]
 
 
 @dataclass(slots=True)
+class Wait:
+    """What lanes wait for: the end of a phase, or so many groups of the warps of a warpgroup, or a meeting.
+
+    Without any of these they wait until no other warp can go on; `apart`: until launches that are run together part.
+    """
+
+    number: int = 0
+    barrier: Barrier | None = None
+    warps: list[Warp] | None = None
+    meeting: Meeting | None = None
+    apart: bool = False
+
+    def over(self, run: Run) -> bool:
+        """Has it come?"""
+        if self.barrier is not None:
+            return self.barrier.phase > self.number
+        if self.meeting is not None:
+            return self.meeting.over
+        if self.warps is not None:
+            return all(other.groups["wgmma"] >= self.number for other in self.warps)
+        return not self.apart and self.number not in run.patient
+
+
+@dataclass(slots=True)
 class Part:
     """Lanes of a warp that are at one place.
 
     Attributes:
-        blocked: says whether it may go on, None if it may. parked: it waits for the warp's other lanes.
+        blocked: what it waits for, None if it may go on. parked: it waits for the warp's other lanes.
         seen: it has looked for others at the label where it is.
     """
 
     pc: int
     mask: int
     registers: list[Value]
-    blocked: Callable[[], bool] | None = None
+    blocked: Wait | None = None
     parked: bool = False
     seen: bool = False
     gathers: bool | None = None
@@ -120,6 +145,9 @@ class Meeting:
 class Run:
     """One execution of a cluster, which is one CTA if the kernel says nothing else.
 
+    `code` is followed, that of the program unless it is for a `group` of launches (`launches.together`); `apart` are
+    lanes that wait until these part.
+
     Args:
         program: what `ptx_machine_program.compile_kernel` made.
         parameters: values by name; `%ctaid.x` and the like too.
@@ -130,6 +158,8 @@ class Run:
             not waited. What a store of unknown size reads is what has been written by then.
         measures: it notes how large boxes can be.
     """
+
+    group: Any = None
 
     def __init__(
         self,
@@ -142,7 +172,7 @@ class Run:
         backwards: bool = False,
         measures: bool = True,
     ) -> None:
-        self.program, self.parameters, self.measures = program, parameters, measures
+        self.program, self.code, self.parameters, self.measures = program, program.code, parameters, measures
         self.steps = self.allowed = steps
         threads, ranks = program.threads, program.ranks
         warps = -(-threads // LANES)
@@ -193,7 +223,7 @@ class Run:
         self.backwards, self.turns = backwards, self.warps[::-1] if backwards else self.warps
         self.sized = True
         self.current: Part | None = None
-        self.patient, self.gathering = set[int](), list[Part]()
+        self.patient, self.gathering, self.apart = set[int](), list[Part](), list[Part]()
 
     # What is under way.
 
@@ -249,11 +279,13 @@ class Run:
     # Running.
 
     def run(self) -> None:
-        """Run to the end, or until nothing moves.
+        """Run to the end, or until nothing moves, or until the launches that are run together must part.
 
         Raises:
             Undecided: it depends on what is not known, or takes too long.
         """
+        if not any(warp.live for warp in self.warps):
+            return  # it has ended before
         try:
             self._run()
         finally:
@@ -278,6 +310,8 @@ class Run:
             self.flying.clear()
             if self.barriers.settle():
                 continue
+            if self.apart:
+                return
             if not self.idle and not self.spinning and not self._part_ways():
                 self._stuck()
                 return
@@ -295,7 +329,7 @@ class Run:
         return bool(found)
 
     def _advance(self, warp: Warp) -> bool:
-        code, moved, ways = self.program.code, False, self.ways
+        code, moved, ways = self.code, False, self.ways
         while True:
             part = self.current = self._pick(warp)
             if part is None:
@@ -328,16 +362,23 @@ class Run:
                     if len(warp.parts) > 1:
                         break
                 else:
-                    part.parked = signal == PARK
-                    if signal == EXIT:
-                        self._left(warp, part)
+                    self._rest(warp, part, signal)
                     break
+
+    def _rest(self, warp: Warp, part: Part, signal: int) -> None:
+        """Let lanes go on no further for now."""
+        part.parked = signal == PARK
+        if signal == APART:
+            part.blocked = Wait(apart=True)
+            self.apart.append(part)
+        elif signal == EXIT:
+            self._left(warp, part)
 
     def _pick(self, warp: Warp) -> Part | None:
         """Return lanes that can go on: those that come first in the kernel's order, joined with all at their place."""
         parts, ready = warp.parts, []
         for part in parts:
-            if part.blocked is None or part.blocked():
+            if part.blocked is None or part.blocked.over(self):
                 part.blocked = None
                 ready.append(part)
         if not ready:
@@ -364,7 +405,7 @@ class Run:
             for place in self.program.alive(first.pc):
                 a, b = ours[place], theirs[place]
                 if not (a is b or (type(a) is int and type(b) is int and a == b)):
-                    ours[place] = blend(a, b, first.mask, lanewise=place in predicates)
+                    ours[place] = joined(a, b, first.mask, lanewise=place in predicates)
             first.mask |= other.mask
             parts.remove(other)
         first.parked = False
@@ -401,7 +442,7 @@ class Run:
         part.pc += 1
         if self._close(name, meeting):
             return JUMP
-        part.blocked = lambda: meeting.over
+        part.blocked = Wait(meeting=meeting)
         return BLOCK
 
     def _close(self, name: tuple[int, int], meeting: Meeting) -> bool:
@@ -425,7 +466,7 @@ class Run:
             return False
         warp.patience = part.pc
         self.patient.add(warp.index)
-        part.blocked = lambda: warp.index not in self.patient
+        part.blocked = Wait(warp.index)
         return True
 
     def cluster_arrive(self, number: int, warp: Warp, part: Part, line: int, *, relaxed: bool) -> None:
@@ -447,7 +488,7 @@ class Run:
         meeting = warp.cluster
         if meeting is None or meeting.over:
             return None
-        part.blocked = lambda: meeting.over
+        part.blocked = Wait(meeting=meeting)
         return BLOCK
 
     # The end.

@@ -15,7 +15,17 @@ from legalsat.analyses.ptx.instruction import Instruction, immediate, vector
 from legalsat.analyses.ptx_machine import fences, units
 from legalsat.analyses.ptx_machine.copies import ranks_of
 from legalsat.analyses.ptx_machine.guards import active, guard_of
-from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, TENSOR_COLUMNS, TENSOR_STRIPS, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine.machine import (
+    BLOCK,
+    PARK,
+    TENSOR_COLUMNS,
+    TENSOR_STRIPS,
+    Operation,
+    Part,
+    Run,
+    Wait,
+    Warp,
+)
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES, in_words
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.options import MAJORS, Major
@@ -205,7 +215,7 @@ def _wait(program: Any, i: Instruction) -> Operation:
         others = warp.peers
         if any(other.groups["wgmma"] < done for other in others):
             # A warpgroup multiplies together: what one warp sees done, all have begun.
-            part.blocked = lambda: all(other.groups["wgmma"] >= done for other in others)
+            part.blocked = Wait(done, warps=others)
             return BLOCK
         for other in others if done else ():
             run.order.learn(warp.worker, other.closed[done - 1])

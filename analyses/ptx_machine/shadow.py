@@ -89,7 +89,16 @@ class Shadow:
         self._writer = [0] * len(regions.parents)
         self._readers: list[dict[int, int] | None] = [None] * len(regions.parents)  # None: nobody
         self._slots: dict[int, int] = {}
+        self._good: tuple[tuple[int, int], NDArray[np.bool_]] = (-1, -1), np.zeros(0, dtype=bool)
         self.writes = 0
+
+    def copy(self) -> Shadow:
+        """Return a copy that goes on by itself, of the same regions."""
+        found = Shadow(self.regions)
+        self._follow()
+        found._writer, found._slots, found.writes = list(self._writer), dict(self._slots), self.writes
+        found._readers = [held and dict(held) for held in self._readers]
+        return found
 
     def of(self, cells: Cells) -> list[int]:
         """Return the regions of which cells consist, which have the history of those from which they were split."""
@@ -152,10 +161,16 @@ class Shadow:
         self._writer = list(map(max, self._writer, other._writer))
 
     def length(self, begin: int, most: int, good: Callable[[int], bool]) -> int:
-        """Return how many cells from one on, at most so many, were last written by accesses that are good."""
+        """Return how many cells from one on, at most so many, were last written by accesses that are good.
+
+        What is good must be the same at all calls: between two writes it is asked for once.
+        """
         self._follow()
-        chosen = {number for number in set(self._writer) if number and good(number)}
-        which = np.array([number in chosen for number in self._writer])
+        state = self.writes, len(self._writer)
+        if self._good[0] != state:
+            chosen = {number for number in set(self._writer) if number and good(number)}
+            self._good = state, np.array([number in chosen for number in self._writer])
+        which = self._good[1]
         label, at, end = self.regions.label, begin, min(begin + most, self.regions.cells)
         while at < end:
             found = which[label[at : min(at + _WINDOW, end)]]

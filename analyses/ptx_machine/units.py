@@ -15,7 +15,7 @@ from legalsat.analyses.ptx_machine import cancel, copies, fences, maps, matrix
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value, lanes_of
 from legalsat.analyses.ptx_machine.guards import active, assign, guard_of
 from legalsat.analyses.ptx_machine.launches import data
-from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Wait, Warp
 from legalsat.analyses.ptx_machine.memory import NOWHERE, SHARED_BASE, SHARED_BYTES, in_words, place_of
 from legalsat.analyses.ptx_machine.places import Place, Places
 
@@ -361,7 +361,7 @@ def _wait(program: Any, i: Instruction, at: int) -> Operation:
             warp.failed_waits[at] = barrier.agent, phase
             assign(part, target, 0, guard, line)
             return None
-        part.blocked = lambda: barrier.phase > phase
+        part.blocked = Wait(phase, barrier)
         return BLOCK
 
     return operation

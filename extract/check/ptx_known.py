@@ -115,3 +115,19 @@ class KnownRuns:
         for held in self._held.values():
             for seen in held.values():
                 seen |= {told: replace(known, run=None) for told, known in seen.items() if known.run is not None}
+
+
+def key_of(values: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Return the values of a launch as a key."""
+    return tuple(sorted(values.items()))
+
+
+def closed(run: Run) -> dict[tuple[int, str], None]:
+    """Judge what the end of a run decides; return lines and reasons of what is not proven."""
+    if not run.cut:  # else nobody knows what those who waited would have gone on to do
+        run.barriers.judge_overtaken()
+    late = {
+        (line, f"arrivals may still come when the barrier of line {started} is invalidated"): None
+        for line, started in run.barriers.late.items()
+    }
+    return late | run.notes

@@ -101,12 +101,15 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     multiples |= before
     first.work, first.runs = work, runs
     if first.late or work > first.most:
-        _leave_open_what_is_small(first)
+        _leave_open_what_is_small(first, known=bool(found or shared))
     return first, ()
 
 
-def _leave_open_what_is_small(sweep: Sweep) -> None:
-    """Call nothing wrong that breaks for the least sizes, or that a right run exceeds: no time was left."""
+def _leave_open_what_is_small(sweep: Sweep, *, known: bool) -> None:
+    """Call nothing wrong that breaks for the least sizes, or that a right run exceeds: no time was left.
+
+    `known`: preconditions are known that leave out all that goes wrong; whether others do then, there was no time for.
+    """
     program = sweep.program
     wrong = [values for values, *_ in sweep.failing]
     right = [values for values in sweep.ran if values not in wrong]
@@ -116,7 +119,9 @@ def _leave_open_what_is_small(sweep: Sweep) -> None:
         least = any(values[n] <= program.multiple(n) for n in sizes)
         return least or any(more.get(name, n) > n for more in right for name, n in values.items())
 
-    if all((of_nothing or _empty(sweep, values)) and small(values) for values, _, _, of_nothing in sweep.failing):
+    if all(
+        (of_nothing or _empty(sweep, values)) and (known or small(values)) for values, _, _, of_nothing in sweep.failing
+    ):
         for finding in sweep.findings.values():
             reason = f"{finding.message}; whether that is so for small launches alone is not decided in time"
             sweep.unproven[finding.line, reason] = None

@@ -23,7 +23,7 @@ from legalsat.analyses.ptx_machine.launches.data import BY_TURNS
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.periods import Period, Periods
 from legalsat.analyses.ptx_machine.program import Program, Seen
-from legalsat.extract.check.ptx_known import Known, KnownRuns, Shown, Taken
+from legalsat.extract.check.ptx_known import Known, KnownRuns, Shown, Taken, closed, key_of
 from legalsat.logic import round_up
 
 LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
@@ -66,6 +66,7 @@ class Sweep:
         empty: by line, bytes of shared memory that were read and that nobody had written in that run.
         first: the first block stands for all, as others have nothing to do where there is little.
         again: how many runs may still be made anew. known: runs of all sweeps of the kernel.
+        ahead: runs that were made together with others before they are asked for, by values and what else decides.
         number: of sweeps of the kernel before. idle: maps by which nothing has been copied, and what follows.
         alike: no parameter makes loops longer, so that few runs are made.
         counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
@@ -107,6 +108,7 @@ class Sweep:
     idle: dict[str, str] = field(default_factory=dict)
     known: KnownRuns = field(default_factory=KnownRuns)
     alike: bool = False
+    ahead: dict[tuple[object, ...], Run] = field(default_factory=dict)
 
     # One run.
 
@@ -127,13 +129,14 @@ class Sweep:
         limit = ONE_RUN_WORK if to_its_end and self.alike else limit
         backwards = not self.probing and self.runs % 2 == 1
         told = self.program.alike.of(held) if values else None
-        bytes_of = (tuple(one.items()) for one in (self.boxes, self.assumed))
-        way = long, *bytes_of, len(self.program.store_places)
-        known = self._known(told, backwards, way, limit) if told is not None and not anew else None
+        way = self.way(long=long)
+        known = self.known_run(told, backwards, way, limit) if told is not None and not anew else None
         if known is not None:
             return self._take_again(known, values, held, meant=meant)
         periods = Periods(self.program.conditions.stages) if long else None
-        run = Run(self.program, held, self.boxes, limit, periods=periods, backwards=backwards, measures=self.sizing)
+        run = self.ahead.pop((key_of(values), limit, backwards, *way), None)
+        run = run or self.begun(held, limit, periods, backwards=backwards)
+        before = run.work
         self.runs += 1
         open_: dict[tuple[int, str], None] = {}
         try:
@@ -142,7 +145,7 @@ class Sweep:
             if not run.endless or to_its_end:
                 open_[stop.line, stop.reason] = None
         except NoLaunch as stop:
-            self._shown[_key(values)] = None
+            self._shown[key_of(values)] = None
             self.zeros[run.line] = str(stop)
             if not long:
                 verb, rest = str(stop).split(" ", 1)
@@ -152,7 +155,7 @@ class Sweep:
             # Text that no compiler prints; whatever it means, it is not proven.
             open_[run.line, not_understood(error)] = None
         finally:
-            self.work += run.work
+            self.work += run.work - before
         if len(self.program.store_places) > run.stores_known and self.again:
             # How far a store reaches follows from where others begin: those are known only now.
             self.again -= 1
@@ -161,7 +164,7 @@ class Sweep:
         if not run.cut and not run.endless:
             not_noted = {(n, pair): -1 for n, w in enumerate(self.program.watches) if w.ended for pair in w.compared}
             shown = Shown(run.visits, len(run.order.accesses), run.work, run.closest | not_noted, bytes(run.outcomes))
-            self._shown[_key(values)] = shown
+            self._shown[key_of(values)] = shown
         taken = self._taken(run, values, held, open_, meant=meant)
         kept, heads = run if taken is None else None, periods.found if periods is not None else None
         wrong = any(f.level == "error" for f in run.order.findings.values())
@@ -172,7 +175,15 @@ class Sweep:
             self.known.keep(self.program.alike, told, (backwards, *way), known)
         return replace(known, run=run)
 
-    def _known(self, told: Told, backwards: bool, way: tuple[object, ...], limit: int) -> Known | None:
+    def begun(self, held: Values, limit: int = RUN_WORK, periods: Periods | None = None, *, backwards: bool) -> Run:
+        """Return a run of a launch that has not begun."""
+        return Run(self.program, held, self.boxes, limit, periods=periods, backwards=backwards, measures=self.sizing)
+
+    def way(self, *, long: bool) -> tuple[object, ...]:
+        """Return what else decides how a run goes."""
+        return long, *(tuple(one.items()) for one in (self.boxes, self.assumed)), len(self.program.store_places)
+
+    def known_run(self, told: Told, backwards: bool, way: tuple[object, ...], limit: int = RUN_WORK) -> Known | None:
         """Return a run of a launch that the kernel cannot tell from one.
 
         A sweep runs launches forwards and backwards by turns; what an earlier one has run in one way, it has run.
@@ -189,13 +200,13 @@ class Sweep:
         """Take over what a run shows that has been made with values which the kernel cannot tell from these."""
         self.runs += 1
         if known.shown is not None:
-            self._shown[_key(values)] = known.shown
+            self._shown[key_of(values)] = known.shown
         if known.taken is not None:
             self._take(known.taken, values, held, known.periods, meant=meant)
             return known
         self.unsized.append((dict(values), known.wrong))
         if known.run is not None and known.shown is not None:
-            run = self._made[_key(values)] = copy(known.run)
+            run = self._made[key_of(values)] = copy(known.run)
             run.parameters = held
         return known
 
@@ -220,10 +231,10 @@ class Sweep:
         self, run: Run, values: Mapping[str, int], held: Values, open_: dict[tuple[int, str], None], *, meant: bool
     ) -> Taken | None:
         """Take over what a run shows; return it, None where it has to wait for the bytes of boxes."""
-        open_.update(_closed(run))
+        open_.update(closed(run))
         if not run.sized and self.sizing:
             if not run.endless:
-                self._made[_key(values)] = run
+                self._made[key_of(values)] = run
             return None
         self.program.filled |= run.order.filled
         self.program.written.join(run.order.shared)
@@ -304,20 +315,24 @@ class Sweep:
 
     def shown(self, values: Mapping[str, int], limit: int = RUN_WORK) -> Shown | None:
         """Return what a run with these values shows of loops, None where it is none or too long."""
-        key = _key(values)
+        key = key_of(values)
         if key not in self._shown:
             self.run(values, limit=limit)
         return self._shown.get(key)
 
+    def has_shown(self, values: Mapping[str, int]) -> bool:
+        """Has a run with these values ended, or been dropped?"""
+        return key_of(values) in self._shown
+
     def dropped(self, values: Mapping[str, int]) -> bool:
         """Is a launch with these values dropped, since the kernel says itself that it is none?"""
-        return self._shown.get(_key(values), self) is None
+        return self._shown.get(key_of(values), self) is None
 
     # What is not known before.
 
     def size_boxes(self, tried: Iterable[Values]) -> None:
         """Recover the bytes of boxes from a few runs, and run again what was run without them."""
-        runs = [self._made.get(_key(values)) or self._whole(values) for values in tried]
+        runs = [self._made.get(key_of(values)) or self._whole(values) for values in tried]
         self._made.clear()
         launched = {line: keys for line in self.program.conditions.expected if (keys := self._launched(line))}
         boxes: Boxes = boxes_of([r for r in runs if r is not None], self.boxes, launched)
@@ -342,7 +357,7 @@ class Sweep:
         self.sizing = False
         self.known.forget_runs()
         for values, found_wrong in self.unsized:
-            self._shown.pop(_key(values), None)
+            self._shown.pop(key_of(values), None)
             if found_wrong:
                 self.run(values)
 
@@ -562,17 +577,6 @@ def not_understood(error: Exception) -> str:
     return f"this is not understood ({type(error).__name__}: {shortened(str(error))})"
 
 
-def _closed(run: Run) -> dict[tuple[int, str], None]:
-    """Judge what the end of a run decides; return lines and reasons of what is not proven."""
-    if not run.cut:  # else nobody knows what those who waited would have gone on to do
-        run.barriers.judge_overtaken()
-    late = {
-        (line, f"arrivals may still come when the barrier of line {started} is invalidated"): None
-        for line, started in run.barriers.late.items()
-    }
-    return late | run.notes
-
-
 def _growing(run: Known, few: Shown | None, more: Shown | None) -> list[tuple[int, int]]:
     """Return the heads of loops to which warps come more often in a long run than in short ones."""
     shown = [one.visits for one in (few, more) if one is not None]
@@ -588,7 +592,3 @@ def _last_same(least: int, most: int, differs: Callable[[int], bool]) -> int:
         else:
             least = middle + 1
     return most
-
-
-def _key(values: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(values.items()))

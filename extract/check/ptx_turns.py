@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from legalsat.analyses.ptx_machine.alu import FULL
 from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE
 from legalsat.analyses.ptx_machine.launches.watch import Watch
+from legalsat.extract.check.ptx_ahead import run_ahead
 from legalsat.extract.check.ptx_sweep import RUN_WORK, Sweep
 from legalsat.logic import round_up
 
@@ -95,11 +96,13 @@ def count(sweep: Sweep, base: Values) -> None:
 
 def _switch(sweep: Sweep, base: Values, steps: Values) -> None:
     """Run with each few of the parameters that steer no loop and decide what is half seen set to nothing."""
-    for values in _switched(sweep, base, steps):
-        if sweep.late:
-            return
-        if sweep.launch({**base, **values}) is not None:
-            sweep.shown({**base, **values})
+    for listed in _switched(sweep, base, steps):
+        run_ahead(sweep, ({**base, **values} for values in listed))
+        for values in listed:
+            if sweep.late or not any(map(_half_seen, sweep.program.watches)):
+                return
+            if sweep.launch({**base, **values}) is not None:
+                sweep.shown({**base, **values})
 
 
 def with_room(sweep: Sweep, base: Values, keys: Set[str], rounds: int = ROOM_ROUNDS) -> Values:
@@ -143,7 +146,7 @@ def _all_switched(sweep: Sweep, names: Set[str], base: Values) -> bool:
     return True
 
 
-def _switched(sweep: Sweep, base: Values, steps: Values) -> Iterator[Values]:
+def _switched(sweep: Sweep, base: Values, steps: Values) -> Iterator[list[Values]]:
     program, counts = sweep.program, dict[str, int]()
     for watch in program.watches:
         if _half_seen(watch):
@@ -152,13 +155,11 @@ def _switched(sweep: Sweep, base: Values, steps: Values) -> Iterator[Values]:
     names = sorted((n for n in counts if n not in steps and not n.startswith("%")), key=lambda n: (-counts[n], n))
     if len(names) < 2:
         return
-    names, runs = names[:MOST_SWITCHES], 0
+    names, left = names[:MOST_SWITCHES], MOST_SWITCHED
     for together in range(1, MOST_TOGETHER + 1):
-        for chosen in combinations(names, together):
-            if runs == MOST_SWITCHED or not any(map(_half_seen, program.watches)):
-                return
-            runs += 1
-            yield {name: int(base.get(name) == 0 and not program.is_pointer(name)) for name in chosen}
+        listed = list(combinations(names, together))[:left]
+        left -= len(listed)
+        yield [{n: int(base.get(n) == 0 and not program.is_pointer(n)) for n in chosen} for chosen in listed]
 
 
 def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps: Values) -> bool:

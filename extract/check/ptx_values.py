@@ -7,6 +7,7 @@ from itertools import combinations, product
 
 from legalsat.analyses.ptx_machine.launches.data import BY_TURNS, CANCELLED
 from legalsat.analyses.ptx_machine.program import Program
+from legalsat.extract.check.ptx_ahead import run_ahead
 from legalsat.extract.check.ptx_sweep import GREATEST_POWER, MANY_WORK, SPREAD, Sweep, Values, so_many_rounds
 from legalsat.extract.check.ptx_turns import ROOM, count, turn, with_room
 from legalsat.logic import round_up
@@ -114,12 +115,20 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
         rounds = sweep.rounds_of(name, step, {**once, **room}, [o for o in main if o != name], len(room) and MOST_STAY)
         if sweep.findings:
             rounds = list(range(SPREAD + 2))  # the smallest example may be between those that were run
+        run_ahead(sweep, ({**base, name: sweep.more(name, step, number)} for number in rounds))
         for number in rounds:
             # A loop around this one need not run often for each of its counts; pairs come below.
             values = {**base, **room, name: sweep.more(name, step, number)}
             yield values
             shown = sweep.shown(values)
             sweep.rounds.setdefault(name, []).append(shown.closest if shown is not None else {})
+    others = list(_others(sweep, looped, main, base, rest))
+    run_ahead(sweep, others)
+    yield from others
+
+
+def _others(sweep: Sweep, looped: Values, main: Values, base: Values, rest: Values) -> Iterator[Values]:
+    """Yield values in which several parameters have few rounds, after those of each alone."""
     for name, step in looped.items():
         three = sweep.more(name, step, 3)
         for value in (sweep.least.get(name, 0), three, three + sweep.program.multiple(name)):

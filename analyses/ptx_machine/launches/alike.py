@@ -26,8 +26,8 @@ from legalsat.analyses.ptx_machine.order import BRANCHES
 from legalsat.analyses.ptx_machine.slice import LANE_OPERATIONS, touches
 
 _OF_THREAD = ("%tid.", "%laneid", "%warpid", "%lanemask_")
-_OF_LAUNCH = ("%ctaid.", "%nctaid.", "%clusterid.", "%nclusterid.")
-_OTHERS = units.EFFECTS | BRANCHES | LANE_OPERATIONS | {"bar", "barrier"}
+LAUNCH = ("%ctaid.", "%nctaid.", "%clusterid.", "%nclusterid.")
+OTHERS = units.EFFECTS | BRANCHES | LANE_OPERATIONS | {"bar", "barrier"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,14 @@ class Alike:
         chosen: dict[int, Instruction] = dict(zip(program.places, program.chosen, strict=True))
         computed = _computed(program, chosen)
         pure = list(computed.values())
-        specials = {name for name in slots if name.startswith(_OF_LAUNCH)}
+        specials = {name for name in slots if name.startswith(LAUNCH)}
         given = _reached(specials | {n for i in pure if i.base == "ld" for n in results_of(i)}, pure)
-        reads = {at: {slots[n] for n in self._read(i) if n in slots} for at, i in chosen.items() if at not in computed}
+        reads = {at: {slots[n] for n in self.read(i) if n in slots} for at, i in chosen.items() if at not in computed}
         for watch in program.watches:
             reads.setdefault(watch.at, set()).update((watch.place, *(watch.compared or ())[:2]))
         read = set().union(*reads.values())
         told = sorted(name for name in given if name in slots and slots[name] in read)
-        self._raw = sorted({key for at, i in chosen.items() if at not in computed for key in self._taken(i)})
+        self._raw = sorted({key for at, i in chosen.items() if at not in computed for key in self.taken(i)})
         column = {slots[name]: n + len(self._raw) for n, name in enumerate(told)}
         self._places = list(column)
         raw = {key: n for n, key in enumerate(self._raw)}
@@ -71,7 +71,7 @@ class Alike:
             self._columns[at] = frozenset(column[one] for one in places if one in column)
         for at, i in chosen.items():
             if at not in computed:
-                self._columns[at] |= {raw[key] for key in self._taken(i)}
+                self._columns[at] |= {raw[key] for key in self.taken(i)}
         by_thread = _by_thread(pure)
         self._warps = 1 if by_thread.isdisjoint(told) else -(-program.threads // LANES)
         needed = _behind(set(told), pure)
@@ -79,7 +79,7 @@ class Alike:
             (at, program.bare[at]) for at, i in computed.items() if not needed.isdisjoint(results_of(i))
         ]
 
-    def _read(self, i: Instruction) -> list[str]:
+    def read(self, i: Instruction) -> list[str]:
         """Return the registers that an instruction may look at; of some it is known that they are not looked at."""
         operands = i.operands
         if (
@@ -92,7 +92,7 @@ class Alike:
             operands = copies.steering(i)
         return [*(name for one in operands for name in names_in(one)), i.guard]
 
-    def _taken(self, i: Instruction) -> list[str]:
+    def taken(self, i: Instruction) -> list[str]:
         """Return what an instruction takes from the launch by itself."""
         if i.base == "clusterlaunchcontrol":
             return [CANCELLED, *(f"%ctaid.{axis}" for axis in "xyz")]
@@ -139,7 +139,7 @@ def _computed(program: Any, chosen: Mapping[int, Instruction]) -> dict[int, Inst
     left = {
         at: i
         for at, i in chosen.items()
-        if i.base not in _OTHERS and not i.guard and results_of(i) and program.written_once.issuperset(results_of(i))
+        if i.base not in OTHERS and not i.guard and results_of(i) and program.written_once.issuperset(results_of(i))
         and (i.base != "ld" or units.space_of(i) == "param" or id(i) in program.roles.words)
         and not touches(i, written)
     }  # fmt: skip

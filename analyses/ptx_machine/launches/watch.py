@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from legalsat.analyses.ptx.instruction import Instruction, names_in
 from legalsat.analyses.ptx_machine.alu import LANES, lanes_of, signed, whole_type
 from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE, Condition
-from legalsat.analyses.ptx_machine.machine import Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine.machine import APART, Operation, Part, Run, Warp
 
 
 @dataclass
@@ -84,7 +85,24 @@ def _compared(program: Any, comparisons: list[Instruction]) -> tuple[tuple[int, 
     return tuple(found)
 
 
-def watching(inner: Operation, listed: list[tuple[int, Watch]]) -> Operation:
+Noted = tuple[int, int, tuple[tuple[int, int, int], ...]]  # a watch's number, its place, and what it compares
+
+
+def note(run: Run, part: Part, listed: list[Noted]) -> None:
+    """Note how conditions have turned out, and how near their comparisons are to turning round."""
+    for number, place, compared in listed:
+        value = part.registers[place]
+        if value is not None:
+            taken = value & part.mask
+            run.outcomes[number] |= (TRUE if taken else 0) | (FALSE if taken != part.mask else 0)
+            for pair in compared:
+                key = number, pair
+                run.closest[key] = min(run.closest.get(key, 1 << 64), _apart(part, *pair))
+
+
+def watching(
+    inner: Operation, listed: list[tuple[int, Watch]], note: Callable[[Run, Part, list[Noted]], None] = note
+) -> Operation:
     """Return an operation that notes how conditions turn out, before it uses or after it computes them.
 
     How near comparisons are to turning round is noted until they have.
@@ -92,21 +110,11 @@ def watching(inner: Operation, listed: list[tuple[int, Watch]]) -> Operation:
     noted = [(number, watch.place, () if watch.ended else watch.compared, watch) for number, watch in listed]
     before, after = ([one[:3] for one in noted if one[3].condition.used is used] for used in (True, False))
 
-    def note(run: Run, part: Part, listed: list[tuple[int, int, tuple[tuple[int, int, int], ...]]]) -> None:
-        for number, place, compared in listed:
-            value = part.registers[place]
-            if value is not None:
-                taken = value & part.mask
-                run.outcomes[number] |= (TRUE if taken else 0) | (FALSE if taken != part.mask else 0)
-                for pair in compared:
-                    key = number, pair
-                    run.closest[key] = min(run.closest.get(key, 1 << 64), _apart(part, *pair))
-
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         if before:
             note(run, part, before)
         signal = inner(run, warp, part)
-        if after:
+        if after and signal != APART:
             note(run, part, after)
         return signal
 

@@ -1,0 +1,285 @@
+"""Several launches of a kernel run as one, until they part: what they share is followed once.
+
+What launches do not agree on, a parameter and what is computed from it, is held once for each of them (`Fan`). Whatever
+is more than arithmetic needs one value: there lanes wait until nothing else can move, as they may on hardware, and then
+the run is forked (`fork`). Each of the copies goes on with those launches that agree there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.instruction import Instruction, results_of
+from legalsat.analyses.ptx_machine import units
+from legalsat.analyses.ptx_machine.alu import NoLaunch
+from legalsat.analyses.ptx_machine.launches.alike import LAUNCH, OTHERS
+from legalsat.analyses.ptx_machine.launches.fan import Fan, fanned, same
+from legalsat.analyses.ptx_machine.launches.fork import fork
+from legalsat.analyses.ptx_machine.launches.watch import Noted, note, watching
+from legalsat.analyses.ptx_machine.machine import APART, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine.slice import touches
+
+Values = Mapping[str, int]
+MISSED = (Undecided, NoLaunch, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """How instructions are followed for launches that differ in some parameters.
+
+    Attributes:
+        code: a function for each instruction. needs: of each that needs one value of all launches, the registers.
+        takes: of those that take something from the launch by themselves, what.
+    """
+
+    code: list[Operation]
+    needs: dict[int, list[int]]
+    takes: dict[int, list[str]]
+
+
+@dataclass
+class Group:
+    """Launches that have gone the same way so far.
+
+    Attributes:
+        run: of all of them. launches: their values, by number. noted: what each alone has shown of conditions.
+    """
+
+    run: Run
+    forked: Forked
+    launches: list[tuple[int, Values]]
+    noted: list[tuple[bytearray, dict[Any, int]]]
+
+    def among(self, chosen: Sequence[int], run: Run) -> Group:
+        """Return some of the launches, which go on in this run."""
+        noted = [(bytearray(outcomes), dict(closest)) for outcomes, closest in (self.noted[n] for n in chosen)]
+        found = Group(run, self.forked, [self.launches[n] for n in chosen], noted)
+        run.parameters, run.group = found.launches[0][1], found
+        run.apart = []
+        for part in (part for warp in run.warps for part in warp.parts):
+            if part.blocked is not None and part.blocked.apart:
+                part.blocked = None
+            held = part.registers
+            for place, value in enumerate(held):
+                if type(value) is Fan:
+                    held[place] = fanned([value.values[n] for n in chosen])
+        if len(chosen) == 1:
+            run.code = run.program.code
+        return found
+
+    def parted(self) -> list[Group]:
+        """Return the launches by what they have where lanes wait for one value: those who part the fewest go on."""
+        run = self.run
+        listed = [sorted(self._classes(part), key=len) for part in run.apart]
+        classes = max(listed, key=lambda one: len(one[-1]))
+        return [self.among(one, run if one is classes[-1] else fork(run)) for one in classes][::-1]
+
+    def _classes(self, part: Part) -> list[list[int]]:
+        places = [place for place in self.forked.needs[part.pc] if type(part.registers[place]) is Fan]
+        taken = self.forked.takes.get(part.pc, ())
+        found: list[list[int]] = []
+        for n in range(len(self.launches)):
+            for one in found:
+                if all(self._agree(part, p, n, one[0]) for p in places) and self._take_same(taken, n, one[0]):
+                    one.append(n)
+                    break
+            else:
+                found.append([n])
+        return found
+
+    def _agree(self, part: Part, place: int, a: int, b: int) -> bool:
+        x, y = (part.registers[place].values[n] for n in (a, b))
+        if type(x) is int and type(y) is int and place in self.run.program.predicates:
+            return not (x ^ y) & part.mask
+        return same(x, y)
+
+    def _take_same(self, keys: Sequence[str], a: int, b: int) -> bool:
+        x, y = (self.launches[n][1] for n in (a, b))
+        return all(x.get(key) == y.get(key) for key in keys)
+
+    def are_one(self, part: Part) -> bool:
+        """Do all launches agree on what lanes need? Then they have one value from now on."""
+        if len(self._classes(part)) > 1:
+            return False
+        held = part.registers
+        for place in self.forked.needs[part.pc]:
+            if type(held[place]) is Fan:
+                held[place] = held[place].values[0]
+        return True
+
+    def runs(self) -> dict[int, Run]:
+        """Return the run of each launch by its number, with what it alone has shown."""
+        found = {}
+        for (number, values), (outcomes, closest) in zip(self.launches, self.noted, strict=True):
+            run = found[number] = copy(self.run)
+            run.parameters, run.group = values, None
+            run.outcomes = bytearray(a | b for a, b in zip(run.outcomes, outcomes, strict=True))
+            run.closest = dict(run.closest)
+            for key, apart in closest.items():
+                run.closest[key] = min(run.closest.get(key, apart), apart)
+        return found
+
+
+def run_together(first: Run, launches: Sequence[Values]) -> tuple[dict[int, Run], int]:
+    """Run launches until each has ended, or something is wrong or undecided.
+
+    Args:
+        first: a run of the first launch that has not begun.
+        launches: the values of all.
+
+    Returns:
+        The runs that have ended, and in which all is right, by the number of the launch, and how many instructions were
+        followed.
+    """
+    forked = _forked(first.program, launches)
+    first.code = forked.code
+    noted: list[tuple[bytearray, dict[Any, int]]] = [(bytearray(len(first.outcomes)), {}) for _ in launches]
+    group = first.group = Group(first, forked, [*enumerate(launches)], noted)
+    _begin(first, launches)
+    open_, found, work = [group], dict[int, Run](), 0
+    while open_:
+        group = open_.pop()
+        run, before = group.run, group.run.work
+        try:
+            run.run()
+        except MISSED:
+            continue
+        finally:
+            work += run.work - before
+        if run.apart:
+            open_ += group.parted()
+        elif not _wrong(run):
+            found |= group.runs()
+    return found, work
+
+
+def _wrong(run: Run) -> bool:
+    """Is something wrong or undecided? Then each launch is run by itself, so that it is said of the smallest one."""
+    order, barriers = run.order, run.barriers
+    barriers.judge_overtaken()
+    open_ = bool(run.notes or order.doubts or barriers.late)
+    return open_ or any(one.level == "error" for one in order.findings.values())
+
+
+def _begin(run: Run, launches: Sequence[Values]) -> None:
+    """Let registers begin with what each launch gives them."""
+    program: Any = run.program
+    for warp in run.warps:
+        begins = [program.initial(SimpleNamespace(parameters=v), warp.rank, warp.local) for v in launches]
+        warp.parts[0].registers = [fanned(held) for held in zip(*begins, strict=True)]
+
+
+def _forked(program: Any, launches: Sequence[Values]) -> Forked:
+    """Return how a kernel is followed for launches."""
+    keys = {key for values in launches for key, value in values.items() if launches[0].get(key) != value}
+    chosen: dict[int, Instruction] = dict(zip(program.places, program.chosen, strict=True))
+    taken = {at: [key for key in program.alike.taken(i) if key in keys] for at, i in chosen.items()}
+    spread = _spread(program, chosen, taken, any(key.startswith("%") for key in keys))
+    found = Forked(list(program.code), {}, {})
+    slots = program.slots
+    for at, i in chosen.items():
+        names = [*program.alike.read(i), *(results_of(i) if i.guard else ())]
+        places = sorted({slots[name] for name in names if name in spread and name in slots})
+        if not places and not taken[at]:
+            continue
+        operation = program.bare[at]
+        if _computes(program, i):
+            results = [slots[name] for name in results_of(i) if name in slots]
+            operation = _for_each(operation, places, results, always=bool(taken[at]))
+        else:
+            found.needs[at], found.takes[at] = places, taken[at]
+            operation = _for_all(operation, places, always=bool(taken[at]))
+        listed = program.watches_at.get(at)
+        found.code[at] = watching(operation, listed, _note_each) if listed else operation
+    for at, listed in program.watches_at.items():
+        if found.code[at] is program.code[at]:
+            found.code[at] = watching(program.bare[at], listed, _note_each)
+    return found
+
+
+def _computes(program: Any, i: Instruction) -> bool:
+    """Does an instruction only compute registers, so that it can be followed for each launch by itself?"""
+    if i.base in OTHERS or not results_of(i) or touches(i, program.sums | program.fetched):
+        return False
+    return i.base != "ld" or units.space_of(i) == "param" or id(i) in program.roles.words
+
+
+def _spread(program: Any, chosen: Mapping[int, Instruction], taken: Mapping[int, list[str]], grid: bool) -> set[str]:
+    """Return the registers on which launches may not agree."""
+    found = {name for name in program.slots if grid and name.startswith(LAUNCH)}
+    listed = [(at, i, {*program.alike.read(i)}) for at, i in chosen.items() if _computes(program, i)]
+    moved = True
+    while moved:
+        program.bounds.check()
+        moved = False
+        for at, i, names in listed:
+            if (taken[at] or not names.isdisjoint(found)) and not found.issuperset(results_of(i)):
+                moved = True
+                found.update(results_of(i))
+    return found
+
+
+def _for_each(inner: Operation, places: list[int], results: list[int], *, always: bool) -> Operation:
+    """Return what computes registers for each launch, where these do not agree on the sources."""
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        held = part.registers
+        fans = [place for place in places if type(held[place]) is Fan]
+        if not fans and not always:
+            return inner(run, warp, part)
+        before = [(place, held[place]) for place in {*fans, *results}]
+        sources = [(place, held[place].values) for place in fans]
+        found = []
+        for n, (_, values) in enumerate(run.group.launches):
+            for place, value in before:
+                held[place] = value
+            for place, several in sources:
+                held[place] = several[n]
+            run.parameters = values
+            inner(run, warp, part)
+            found.append([held[place] for place in results])
+        for place, value in before:
+            held[place] = value
+        for place, column in zip(results, zip(*found, strict=True), strict=True):
+            held[place] = fanned(column)
+        run.parameters = run.group.launches[0][1]
+        return None
+
+    return operation
+
+
+def _for_all(inner: Operation, places: list[int], *, always: bool) -> Operation:
+    """Return what lets lanes wait where launches do not agree on what an instruction needs."""
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        held = part.registers
+        if (always or any(type(held[place]) is Fan for place in places)) and not run.group.are_one(part):
+            return APART
+        return inner(run, warp, part)
+
+    return operation
+
+
+def _note_each(run: Run, part: Part, listed: list[Noted]) -> None:
+    """Note how conditions turn out, for each launch by itself where they do not agree."""
+    held, group = part.registers, run.group
+    for one in listed:
+        places = {one[1], *(place for first, second, _ in one[2] for place in (first, second))}
+        fans = [(place, held[place]) for place in places if type(held[place]) is Fan]
+        if not fans:
+            note(run, part, [one])
+            continue
+        shared = run.outcomes, run.closest
+        for n, own in enumerate(group.noted):
+            for place, fan in fans:
+                held[place] = fan.values[n]
+            run.outcomes, run.closest = own
+            note(run, part, [one])
+        for place, fan in fans:
+            held[place] = fan
+        run.outcomes, run.closest = shared

@@ -1,0 +1,110 @@
+"""Launches that are run together: each goes as it would by itself, and what is said of a kernel is the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_ptx_known import tiles
+
+from legalsat.analyses.ptx.text import parse
+from legalsat.analyses.ptx_machine.launches.fan import Fan, fanned, in_lane, joined
+from legalsat.analyses.ptx_machine.launches.fork import fork
+from legalsat.analyses.ptx_machine.launches.together import run_together
+from legalsat.analyses.ptx_machine.machine import Run
+from legalsat.analyses.ptx_machine.program import Program, compile_kernel
+from legalsat.extract.check import ptx_turns, ptx_values
+from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
+
+TEXTS = sorted((Path(__file__).parent / "data" / "ptx").glob("*.ptx"))
+
+
+def shown(run: Run) -> tuple[object, ...]:
+    """Return what a run shows, whatever the order in which its warps went on."""
+    run.barriers.judge_overtaken()
+    order, live = run.order, [warp.live for warp in run.warps]
+    noted = bytes(run.outcomes), run.closest, run.cases, run.visits
+    return noted, live, run.sized, sorted(order.findings), order.unwritten, order.mixed, run.notes
+
+
+def alone(program: Program, values: dict[str, int], *, backwards: bool) -> Run:
+    run = Run(program, values, {}, backwards=backwards)
+    run.run()
+    return run
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_each_launch_shows_what_it_shows_by_itself(backwards: bool) -> None:
+    launches = [{"n": n, "switch": s} for n in (0, 1, 63, 64, 65, 130, 300) for s in (5, 7)]
+    program = tiles()
+    found, work = run_together(Run(program, launches[0], {}, backwards=backwards), launches)
+    single = [alone(program, one, backwards=backwards) for one in launches]
+    assert sorted(found) == list(range(len(launches)))
+    assert [shown(found[n]) for n in sorted(found)] == list(map(shown, single))
+    assert [run.parameters for run in found.values()] == [launches[n] for n in found]
+    assert work < sum(run.work for run in single) / 2
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
+def test_a_text_is_told_the_same_with_every_run_made_by_itself(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(one: KernelCheck) -> KernelCheck:
+        return replace(one, seconds=0.0, work=0)
+
+    text = path.read_text()
+    together = check_ptx(text, seconds=60).kernels
+    for module in (ptx_values, ptx_turns):
+        monkeypatch.setattr(module, "run_ahead", lambda *_: None)
+    single = check_ptx(text, seconds=60).kernels
+    assert list(map(said, together)) == list(map(said, single))
+    assert sum(one.work for one in together) <= 1.05 * sum(one.work for one in single)
+
+
+def test_a_launch_that_goes_wrong_is_left_to_be_run_by_itself() -> None:
+    # Of more than one round the second barrier of the block is never met by the other warp.
+    text = parse("""
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry parted(.param .u32 n)
+.reqntid 64
+{
+    .reg .pred %p<4>; .reg .b32 %r<4>;
+    ld.param.u32 %r1, [n];
+    mov.u32 %r2, %tid.x;
+    setp.lt.u32 %p1, %r1, 2;
+    @%p1 bra END;
+    setp.ge.u32 %p2, %r2, 32;
+    @%p2 bra END;
+    bar.sync 1, 64;
+END:
+    ret;
+}
+""")
+    program = compile_kernel(text, text.kernels[0])
+    launches = [{"n": n} for n in range(5)]
+    found, _ = run_together(Run(program, launches[0], {}), launches)
+    assert sorted(found) == [0, 1]
+    assert [bool(alone(program, one, backwards=False).order.findings) for one in launches] == [False] * 2 + [True] * 3
+
+
+def test_a_fork_goes_on_without_the_run_it_was_made_of() -> None:
+    program = tiles()
+    run = Run(program, {"n": 200, "switch": 7}, {})
+    for _ in range(2):
+        run._advance(run.warps[0])  # so that some of it is done
+    twin = fork(run)
+    run.run()
+    assert twin.visits.keys() <= run.visits.keys() and not twin.order.findings
+    twin.run()
+    assert shown(twin) == shown(run) and twin.order is not run.order
+    assert twin.barriers.order is twin.order and twin.warps[0].worker is twin.order.workers[0]
+
+
+def test_values_on_which_launches_agree_are_plain() -> None:
+    assert fanned([3, 3]) == 3 and type(fanned([3, 4])) is Fan and fanned([None, None]) is None
+    assert type(fanned([3, None])) is Fan
+    half = (1 << 16) - 1
+    found = joined(Fan([1, 2]), 1, half, lanewise=False)
+    assert found.values[0] == 1 and found.values[1].tolist() == [2] * 16 + [1] * 16
+    assert in_lane(found, 20) == 1 and in_lane(found, 3).values == [1, 2]
