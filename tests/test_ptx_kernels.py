@@ -245,7 +245,7 @@ def test_the_assembler_neither_spills_nor_makes_multiplications_wait_for_each_ot
 @pytest.mark.slow
 def test_texts_are_proven() -> None:
     """Of classes that the check decides in its time."""
-    (kernel,) = check_ptx(emit(*CLASSES["C by tma, ping-pong"])).kernels
+    (kernel,) = check_ptx(emit(*CLASSES["C by sums, 2 consumers, split 2"])).kernels
     assert kernel.proven, (kernel.findings, kernel.unproven)
 
 

@@ -135,8 +135,8 @@ class Cta:
         )
         elements, all_, k_tiles, first_k = self._along_k(shift)
         step = plan.tile_k // plan.steps
-        last = text.sub(text.add(elements, step - 1), text.mul(text.sub(all_, 1), plan.tile_k))
-        last_steps = text.held(text.div(last, step))
+        within = text.rem(text.sub(elements, 1), plan.tile_k)
+        last_steps = text.held(text.add(text.div(within, step), 1))
         if plan.split > 1:
             inner = text.when("ne.s32", text.add(first_k, k_tiles), all_)
             text.do(f"@{inner} mov.b32 {last_steps}, {plan.steps}")

@@ -1,4 +1,4 @@
-"""Are planned products right on a GPU, and how fast are the large ones?
+"""Are products that are planned operand by operand right on a GPU, and how fast are the large ones?
 
     python -m bench.gpu.products prepare FOLDER    # where LegalSAT is: plans, cubins, arguments as plain numbers
     python -m bench.gpu.products run FOLDER        # where the GPU is: torch and a driver are enough

@@ -27,7 +27,7 @@ TARGETS = ("h200", "h100")
 # The last two are the first one's gradients.
 TUNED_SHAPES = ((4096, 4096, 4095), (128, 4096, 4096))
 TORCH_SHAPES = ((256, 512, 128), (100, 136, 64), (64, 4096, 4095), (512, 4095, 4096), (256, 128, 512), (128, 512, 256))
-BACKENDS = {"relaid": "ptx", "relaid once": "ptx"}  # which lays operands out anew where cute realigns them
+BACKENDS = {"relaid": "ptx", "relaid once": "ptx"}  # which has Triton lay operands out anew
 PRODUCTS: dict[str, dict[str, Any]] = {
     "legal": {"extent": (300, 136, 200)},
     "fp8": {"extent": (300, 136, 208), "dtype": "e4m3"},

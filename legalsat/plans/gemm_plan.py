@@ -77,7 +77,7 @@ class GemmPlan:
 
     @property
     def block(self) -> BlockPlan:
-        """The product planned operand by operand, which backends "ptx" and "triton" print; made when it is asked for.
+        """The product planned operand by operand, which is printed where there is no kernel; made when it is asked for.
 
         Raises:
             NoLegalLayout: no tile has a legal plan for all three operands.
