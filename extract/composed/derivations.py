@@ -60,7 +60,8 @@ class _Terms:
     def computed(self, number: int) -> Iterator[Term]:
         """Yield what is chosen for a value that lies somewhere, by names of values that are others."""
         own = self._classes[number]
-        if self._first[own] != number:
+        if self._first[own] != number:  # it is what another value is
+            yield self._leaves[self._first[own]]
             return
         for state, option in self._chosen.items():
             if state.value == own and option.node is not None and option.node.operator != "source":
@@ -87,7 +88,7 @@ class _Terms:
         return self._unfolded(number, known, first=True)
 
     def _unfolded(self, number: int, known: set[Part], *, first: bool = False) -> Term:
-        leaf = self._leaves[self._first[self._classes[number]]]
+        leaf = self._leaves[number if first else self._first[self._classes[number]]]
         if number < len(self._program.inputs) or (not first and leaf.parts[0] in known):
             return leaf
         operands = self._operands(number)
