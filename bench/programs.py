@@ -23,8 +23,8 @@ import numpy as np
 import legalsat as ls
 from bench.machine import write
 from bench.program_exhaustive import cheapest
-from legalsat.composed.program import PAD, PRODUCT
 from legalsat.extract.composed.works import cost_of
+from legalsat.operators.program import PAD, PRODUCT
 from legalsat.targets import target
 from legalsat.tensor import Tensor, plain
 

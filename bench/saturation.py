@@ -21,7 +21,6 @@ from bench.one_plan import drawn
 from bench.program_exhaustive import forms
 from bench.programs import programs
 from bench.speed_problems import tiles
-from legalsat.composed.program import Program
 from legalsat.errors import LegalSatError
 from legalsat.extract.composed.classes import matrices_of
 from legalsat.extract.composed.extraction import extract
@@ -36,6 +35,7 @@ from legalsat.extract.search import search
 from legalsat.operators import access_of
 from legalsat.operators.access import ANY, Access
 from legalsat.operators.gemm import Gemm
+from legalsat.operators.program import Program
 from legalsat.rules.rewrites import LAWS, PRODUCT_LAWS, VALUE_LAWS
 from legalsat.rules.rewrites.values import asked_for
 from legalsat.targets import target

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from legalsat.composed import program as composed
-from legalsat.composed.program import Program, expression
-from legalsat.composed.program_plan import Derived
 from legalsat.errors import LegalSatError
 from legalsat.extract.composed.classes import terms_of
 from legalsat.extract.composed.options import Option, Options
 from legalsat.extract.composed.places import State
+from legalsat.operators import program as composed
+from legalsat.operators.program import Program, expression
+from legalsat.plans.program_plan import Derived
 from legalsat.terms import values
 from legalsat.terms.trees import Part, Term, derivation, subterms
 
