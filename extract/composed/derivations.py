@@ -35,12 +35,12 @@ def derived(options: Options, chosen: dict[State, Option]) -> tuple[Derived, ...
             try:
                 steps = derivation(start, goal, laws, MOST_TERMS, tuple(terms.beside(number)))
                 found += [
-                    Derived(options.program.name(number), one.law, words(one.term))
+                    Derived(options.program.called(number), one.law, words(one.term))
                     for one in steps
                     if one.law != "asked_for"
                 ]
             except LegalSatError:
-                found.append(Derived(options.program.name(number), NO_LAW, words(goal)))
+                found.append(Derived(options.program.called(number), NO_LAW, words(goal)))
     return tuple(found)
 
 
@@ -53,7 +53,7 @@ class _Terms:
         self._first: dict[int, int] = {}  # class -> the first value of it
         for number, value in enumerate(self._classes):
             self._first.setdefault(value, number)
-        names = [self._program.name(number) for number in range(len(self._classes))]
+        names = [self._program.called(number) for number in range(len(self._classes))]
         self._leaves = [values.source(name) for name in names]
         self._whole = terms_of(self._program)
 
