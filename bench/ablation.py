@@ -2,8 +2,9 @@
 
 Run `python -m bench.ablation [--json FILE]`. Each of twelve movements is planned with everything and without its
 family: laws of rewriting by name, or the relayout before the movement. A row that loses nothing is an error of the
-table: exit code 1. So is a law that none of 200 random products needs. At last saturation is compared with search
-breadth first over the same laws (`bench.saturation`).
+table: exit code 1. So is a law that none of 200 random products needs. Programs (`bench.programs`) are planned without
+each law that they are derived by, and operator by operator. At last saturation is compared with search breadth first
+over the same laws (`bench.saturation`).
 
 Merging modes is a law, and modes that are equal as functions of their coordinates are merged without one
 (`legalsat.extract.search.search.function_form`), as long as no tile is longer than its extent. Where the first row's
@@ -19,7 +20,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.machine import write
-from bench.saturation import compared_movements, compared_products, needed, products
+from bench.programs import one_by_one, programs
+from bench.saturation import (
+    compared_movements,
+    compared_products,
+    compared_programs,
+    needed,
+    needed_by_programs,
+    products,
+)
+from legalsat.api import synthesize
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost.cost import order
 from legalsat.extract.search.planner import BOXES, EVERY_MEANS, RELAYOUT, Limits, NoLegalLayout, plan
@@ -190,12 +200,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gemms = products()
     off = needed(gemms)
     print(f"\nof {len(gemms)} random products, without a law", *map(str, off), sep="\n")
-    both = [compared_products(gemms), compared_movements()]
+    by_programs = needed_by_programs(programs())
+    print("\nprograms of several operators, without a law", *map(str, by_programs), sep="\n")
+    alone = {
+        name: one_by_one(program) / synthesize(program, TARGET).cost.nanoseconds for name, program in programs().items()
+    }
+    print(
+        "\noperators one by one, against the program",
+        *(f"{name:36} {times:.2f} times" for name, times in alone.items()),
+        sep="\n",
+    )
+    both = [compared_products(gemms), compared_movements(), compared_programs()]
     print("", *map(str, both), sep="\n")
     if given.json:
         tables = {
             "rows": [asdict(row) for row in rows],
             "products_without_a_law": [asdict(law) for law in off],
+            "programs_without_a_law": [asdict(law) for law in by_programs],
+            "one_by_one": alone,
             "saturation_and_search": [one.to_json() for one in both],
         }
         write(given.json, {"target": TARGET, **tables})

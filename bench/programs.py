@@ -23,8 +23,8 @@ import numpy as np
 import legalsat as ls
 from bench.machine import write
 from bench.program_exhaustive import cheapest
-from legalsat.composed.program import PAD, PRODUCT
 from legalsat.extract.composed.works import cost_of
+from legalsat.operators.program import PAD, PRODUCT
 from legalsat.targets import target
 from legalsat.tensor import Tensor, plain
 
@@ -58,6 +58,9 @@ def programs(of: Sized = lambda extent: extent) -> dict[str, ls.Program]:
         "an odd tensor of two products": ls.Program(y=g @ e.T, z=g @ f.T),
         "zeros along k": ls.Program(y=given("z", m, of(1000)).pad(((0, 0), (0, k - of(1000)))) @ q.T),
         "columns of a product": ls.Program(y=h[:, 1:] @ d[:, 1:].T),
+        "rows of two tensors": ls.Program(y=x.concat(a)[: m - 4] @ q.T),
+        "rows within zeros": ls.Program(y=x.pad(((1, 1), (0, 0)))[1 : m - 3] @ q.T),
+        "zeros below": ls.Program(y=x.pad(((0, 12), (0, 0))) @ a.T),
         "three products of one tensor": ls.Program(s=(x @ q.T) @ (x @ p.T).T, r=x @ v.T),
     }
 

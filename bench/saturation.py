@@ -12,14 +12,20 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from bench.one_plan import drawn
+from bench.program_exhaustive import forms
+from bench.programs import programs
 from bench.speed_problems import tiles
 from legalsat.errors import LegalSatError
+from legalsat.extract.composed.classes import matrices_of
+from legalsat.extract.composed.extraction import extract
+from legalsat.extract.composed.options import Options
+from legalsat.extract.composed.planner import program_plan
 from legalsat.extract.cost.kernel_cost import Products
 from legalsat.extract.kernels.product_class import ProductClass, class_of
 from legalsat.extract.kernels.product_forms import Facts, forms_of
@@ -29,11 +35,13 @@ from legalsat.extract.search import search
 from legalsat.operators import access_of
 from legalsat.operators.access import ANY, Access
 from legalsat.operators.gemm import Gemm
-from legalsat.rules.rewrites import LAWS, PRODUCT_LAWS
+from legalsat.operators.program import Program
+from legalsat.rules.rewrites import LAWS, PRODUCT_LAWS, VALUE_LAWS
+from legalsat.rules.rewrites.values import asked_for
 from legalsat.targets import target
 from legalsat.terms.products import CONSTRUCTORS
 from legalsat.terms.tree_graph import TermGraph
-from legalsat.terms.trees import Term, TermLaw, reached
+from legalsat.terms.trees import Term, TermLaw, reached, subterms
 
 TARGET, COUNT, SEED = "h200", 200, 7
 
@@ -156,6 +164,55 @@ def _searched(start: Access) -> set[search.Modes]:
         pass
     states = {search.canonical(Access(one.word, search._without_units(one.modes), ANY)) for one in reach.paths}
     return {one.modes for one in states}
+
+
+def compared_programs() -> Compared:
+    """Compare the forms of all results of programs: classes of the e-graph, and whole terms, breadth first."""
+    found = Compared("forms of programs")
+    matrices_of(next(iter(programs().values())))
+    for program in programs().values():
+        begun = time.process_time()
+        held = matrices_of.__wrapped__(program)
+        then = time.process_time()
+        searched = forms(program)
+        found.search.append(time.process_time() - then)
+        found.saturation.append(then - begun)
+        made = {node.operator for nodes in held.nodes for node in nodes}
+        assert all(one.name in made for form in searched for term in form for one in subterms(term))
+        found.found += len(searched)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class NeededBy:
+    """What programs lose without a law: the dearer ones, and how many times as long they are predicted to take."""
+
+    law: str
+    programs: dict[str, float]
+
+    def __str__(self) -> str:
+        dearer = ", ".join(f"{name} {times:.3f} times" for name, times in self.programs.items())
+        return f"{self.law:24} {dearer or 'none of them dearer'}"
+
+
+def needed_by_programs(some: Mapping[str, Program]) -> list[NeededBy]:
+    """Switch off each law that some program's plan was derived by, and return what that costs these programs."""
+    plans = {name: program_plan(program, target(TARGET)) for name, program in some.items()}
+    used = {name: {one.law for one in plan.derivation} for name, plan in plans.items()}
+    rows = []
+    for law in (one for one in VALUE_LAWS if one != asked_for):  # which marks products alone
+        laws = tuple(one for one in VALUE_LAWS if one != law)
+        times = {
+            name: _planned(some[name], laws) / plan.cost.nanoseconds
+            for name, plan in plans.items()
+            if law.name in used[name]
+        }
+        rows.append(NeededBy(law.name, {name: round(ratio, 3) for name, ratio in times.items() if ratio > 1}))
+    return rows
+
+
+def _planned(program: Program, laws: tuple[TermLaw, ...]) -> float:
+    return extract(Options(program, target(TARGET), laws)).nanoseconds
 
 
 def needed(gemms: Sequence[Gemm]) -> list[Needed]:

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from legalsat.api import legal_region as legal_region
     from legalsat.api import synthesize as synthesize
     from legalsat.api import violations as violations
-    from legalsat.composed.program import Program as Program
-    from legalsat.composed.program import Value as Value
-    from legalsat.composed.program_plan import ProgramPlan as ProgramPlan
     from legalsat.diagnostics import Diagnostic as Diagnostic
     from legalsat.dims import Dim as Dim
     from legalsat.dtypes import DType as DType
@@ -88,9 +85,12 @@ if TYPE_CHECKING:
     from legalsat.operators import Transpose as Transpose
     from legalsat.operators.attention import Attention as Attention
     from legalsat.operators.gemm import Gemm as Gemm
+    from legalsat.operators.program import Program as Program
+    from legalsat.operators.program import Value as Value
     from legalsat.plans.gemm_plan import GemmPlan as GemmPlan
     from legalsat.plans.plan import InvalidPlan as InvalidPlan
     from legalsat.plans.plan import Plan as Plan
+    from legalsat.plans.program_plan import ProgramPlan as ProgramPlan
     from legalsat.program.pipeline import Pipeline as Pipeline
     from legalsat.sweeps.engine import Sweep as Sweep
     from legalsat.sweeps.engine import sweep as sweep
@@ -131,8 +131,8 @@ _MODULES = {
     "legalsat.analyses.banks.layout_banks": "LayoutWavefronts layout_wavefronts",
     "legalsat.analyses.matrix_layout": "NoSuchDescriptor matrix_operand read_addresses tile_layout",
     "legalsat.api": "explain legal_region synthesize violations",
-    "legalsat.composed.program": "Program Value",
-    "legalsat.composed.program_plan": "ProgramPlan",
+    "legalsat.operators.program": "Program Value",
+    "legalsat.plans.program_plan": "ProgramPlan",
     "legalsat.diagnostics": "Diagnostic",
     "legalsat.dims": "Dim",
     "legalsat.dtypes": "DType",

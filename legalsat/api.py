@@ -39,9 +39,9 @@ MOST_BESIDE = 64  # things that are explained together with a text
 AnOperator = TypeVar("AnOperator", bound=Operator)
 
 if TYPE_CHECKING:
-    from legalsat.composed.program import Program
-    from legalsat.composed.program_plan import ProgramPlan
     from legalsat.extract.region.region import LegalRegion
+    from legalsat.operators.program import Program
+    from legalsat.plans.program_plan import ProgramPlan
 
 
 @overload

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from legalsat.analyses.ptx.text import is_ptx
 from legalsat.api import violations
-from legalsat.composed.program_plan import ProgramPlan
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
@@ -22,6 +21,7 @@ from legalsat.operators import PRODUCT, PROGRAM, Move, Operator
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.plan import Plan
+from legalsat.plans.program_plan import ProgramPlan
 from legalsat.printable import shown
 from legalsat.program.pipeline import Pipeline
 from legalsat.targets import Target

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bench.ablation import PROBLEMS, Problem, measure, without
-from bench.saturation import compared_products, needed, products
+from bench.programs import programs
+from bench.saturation import compared_products, compared_programs, needed, needed_by_programs, products
 from legalsat.errors import LegalSatError
 
 
@@ -31,3 +32,13 @@ def test_some_product_needs_each_law_and_saturation_finds_what_search_finds() ->
     assert all(row.refused or (row.dearer and row.worst >= row.mean > 1) for row in rows), rows
     both = compared_products(gemms[:2])
     assert both.found >= 12 and not both.saturated and not both.searched
+
+
+def test_programs_are_dearer_without_the_laws_that_they_are_derived_by() -> None:
+    names = ("two tensors, one after another", "zeros along k", "rows of two tensors")
+    rows = {row.law: row.programs for row in needed_by_programs({name: programs()[name] for name in names})}
+    for law, name in zip(("product_of_concat", "product_of_padded_k", "slice_of_concat"), names, strict=True):
+        assert rows[law][name] > 1.5
+    assert not rows["transpose_of_product"]
+    both = compared_programs()
+    assert both.found > 1000 and not both.saturated and not both.searched

@@ -354,7 +354,9 @@ def test_nothing_asks_which_operator_it_has() -> None:
     assert "legalsat.torch" not in sys.modules
     texts = {name_of(path): path.read_text(encoding="utf-8") for path in sources()}
     # What happens in tensor memory is a program too, for whom knows no other.
-    others = {name: names if "composed.program import" in text else names - {"Program"} for name, text in texts.items()}
+    others = {
+        name: names if "operators.program import" in text else names - {"Program"} for name, text in texts.items()
+    }
     found = {name: asked_of(text, others[name]) for name, text in texts.items()}
     assert {path: lines for path, lines in found.items() if lines} == {}
 

@@ -17,8 +17,6 @@ from bench import program_exhaustive
 from bench.moved import memory_of, moved
 from bench.program_exhaustive import cheapest
 from bench.programs import SLOW, computes, drawn, given, numbers, one_by_one, programs, small
-from legalsat.composed.program import Made, program_of
-from legalsat.composed.program_plan import ProgramPlan, from_json
 from legalsat.errors import InvalidInput
 from legalsat.extract.composed.classes import matrices_of, terms_of
 from legalsat.extract.composed.derivations import NO_LAW
@@ -27,8 +25,10 @@ from legalsat.extract.composed.options import Options
 from legalsat.extract.composed.planner import scheduled
 from legalsat.extract.composed.recheck import recheck_program
 from legalsat.extract.composed.run import rounded
+from legalsat.operators.program import Made, program_of
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.plan import InvalidPlan, Plan
+from legalsat.plans.program_plan import ProgramPlan, from_json
 from legalsat.rules.rewrites import VALUE_LAWS
 from legalsat.targets import target
 from legalsat.tensor import Tensor, plain

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from legalsat.composed import program as composed
-from legalsat.composed.program import Program
 from legalsat.dtypes import DType, dtype
 from legalsat.extract.search.planner import ONE_AT_A_TIME
+from legalsat.operators import program as composed
+from legalsat.operators.program import Program
 from legalsat.rules.rewrites import VALUE_LAWS
 from legalsat.tensor import plain
 from legalsat.terms import values

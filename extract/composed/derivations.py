@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from legalsat.composed import program as composed
-from legalsat.composed.program import Program, expression
-from legalsat.composed.program_plan import Derived
 from legalsat.errors import LegalSatError
 from legalsat.extract.composed.classes import terms_of
 from legalsat.extract.composed.options import Option, Options
 from legalsat.extract.composed.places import State
+from legalsat.operators import program as composed
+from legalsat.operators.program import Program, expression
+from legalsat.plans.program_plan import Derived
 from legalsat.terms import values
 from legalsat.terms.trees import Part, Term, derivation, subterms
 
@@ -35,12 +35,12 @@ def derived(options: Options, chosen: dict[State, Option]) -> tuple[Derived, ...
             try:
                 steps = derivation(start, goal, laws, MOST_TERMS, tuple(terms.beside(number)))
                 found += [
-                    Derived(options.program.name(number), one.law, words(one.term))
+                    Derived(options.program.called(number), one.law, words(one.term))
                     for one in steps
                     if one.law != "asked_for"
                 ]
             except LegalSatError:
-                found.append(Derived(options.program.name(number), NO_LAW, words(goal)))
+                found.append(Derived(options.program.called(number), NO_LAW, words(goal)))
     return tuple(found)
 
 
@@ -53,14 +53,15 @@ class _Terms:
         self._first: dict[int, int] = {}  # class -> the first value of it
         for number, value in enumerate(self._classes):
             self._first.setdefault(value, number)
-        names = [self._program.name(number) for number in range(len(self._classes))]
+        names = [self._program.called(number) for number in range(len(self._classes))]
         self._leaves = [values.source(name) for name in names]
         self._whole = terms_of(self._program)
 
     def computed(self, number: int) -> Iterator[Term]:
         """Yield what is chosen for a value that lies somewhere, by names of values that are others."""
         own = self._classes[number]
-        if self._first[own] != number:
+        if self._first[own] != number:  # it is what another value is
+            yield self._leaves[self._first[own]]
             return
         for state, option in self._chosen.items():
             if state.value == own and option.node is not None and option.node.operator != "source":
@@ -87,7 +88,7 @@ class _Terms:
         return self._unfolded(number, known, first=True)
 
     def _unfolded(self, number: int, known: set[Part], *, first: bool = False) -> Term:
-        leaf = self._leaves[self._first[self._classes[number]]]
+        leaf = self._leaves[number if first else self._first[self._classes[number]]]
         if number < len(self._program.inputs) or (not first and leaf.parts[0] in known):
             return leaf
         operands = self._operands(number)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from legalsat.composed.program import Program
-from legalsat.composed.program_plan import ProgramPlan
 from legalsat.explanation import Explanation
 from legalsat.extract.composed.planner import cached_program_plan
 from legalsat.extract.composed.recheck import recheck_program
 from legalsat.extract.search.planner import NoLegalLayout
+from legalsat.operators.program import Program
+from legalsat.plans.program_plan import ProgramPlan
 from legalsat.targets import Target
 
 

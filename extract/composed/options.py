@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from legalsat.composed.program import Program
 from legalsat.extract.composed.classes import VIEWS, Matrices, Node, matrices_of
 from legalsat.extract.composed.places import Home, State, part, places_of, plainness, seen
 from legalsat.extract.composed.works import Work, cost_of, known_cost_of, least_of
 from legalsat.operators import Copy, Pad
 from legalsat.operators.gemm import Gemm
+from legalsat.operators.program import Program
 from legalsat.targets import Target
 from legalsat.tensor import Tensor, plain
 from legalsat.terms.trees import TermLaw

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from legalsat.composed.program import Program
 from legalsat.extract.composed.classes import VIEWS, Matrices, Node
 from legalsat.logic import round_up
+from legalsat.operators.program import Program
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import Tensor, plain
 

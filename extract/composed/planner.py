@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from legalsat.composed.program import Program, expression
-from legalsat.composed.program_plan import Buffer, Place, ProgramPlan, ProgramStep
 from legalsat.extract.composed.derivations import derived
 from legalsat.extract.composed.extraction import Extracted, extract
 from legalsat.extract.composed.options import Option, Options
 from legalsat.extract.composed.places import State, part
 from legalsat.extract.composed.works import nanoseconds_of, planned
 from legalsat.extract.search.planner import ONE_AT_A_TIME
+from legalsat.operators.program import Program, expression
+from legalsat.plans.program_plan import Buffer, Place, ProgramPlan, ProgramStep
 from legalsat.targets import Target
 from legalsat.tensor import plain
 

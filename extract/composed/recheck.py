@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.composed.program import CONCAT, PAD, PRODUCT, SLICE, Program
-from legalsat.composed.program_plan import Place, ProgramPlan, ProgramStep
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.check.recheck_gemm import recheck_gemm
 from legalsat.extract.composed.works import nanoseconds_of
+from legalsat.operators.program import CONCAT, PAD, PRODUCT, SLICE, Program
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.plan import InvalidPlan
+from legalsat.plans.program_plan import Place, ProgramPlan, ProgramStep
 from legalsat.tensor import plain
 
 PRIME = 32749

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.composed.program import CONCAT, PAD, PRODUCT, SLICE, Program
-from legalsat.composed.program_plan import Place, ProgramPlan
 from legalsat.errors import InvalidInput
 from legalsat.extract.kernels.interpreted_memory import JUNK, decoded, encoded
 from legalsat.extract.kernels.interpreter import interpret
+from legalsat.operators.program import CONCAT, PAD, PRODUCT, SLICE, Program
 from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.program_plan import Place, ProgramPlan
 from legalsat.tensor import Tensor, plain
 
 Numbers = NDArray[Any]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from legalsat.composed.program_plan import Buffer, ProgramPlan, ProgramStep, StepPlan
 from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.program_plan import Buffer, ProgramPlan, ProgramStep, StepPlan
 from legalsat.tensor import Tensor, plain
 from legalsat.view.show import PLAIN, Look, byte_count, duration, table
 

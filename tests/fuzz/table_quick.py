@@ -13,6 +13,7 @@ import legalsat as ls
 from legalsat import targets
 from legalsat.dtypes import DTYPES
 from legalsat.operators.access import Access
+from legalsat.tensor import plain
 from legalsat.units import tcgen05, tensor_memory, tensor_memory_layouts
 
 from . import judges
@@ -386,7 +387,7 @@ def nouns() -> Iterator[Row]:
     yield Row("Program.but", ls.Program.but, (several,))
     yield Row("Program.constant", ls.Program.constant, (several, of(0, 2)))
     yield Row("Program.words", ls.Program.words, (several, of(0, 2)))
-    yield Row("Program.name", ls.Program.name, (several, of(0, 2)))
+    yield Row("Program.called", ls.Program.called, (several, of(0, 2)))
     yield Row("Program.meaning", ls.Program.meaning, together=_of_program)
     yield Row("Program.travels", ls.Program.travels, (several, GPU))
     yield from of_noun("Program", ls.Program, several)
@@ -397,7 +398,7 @@ def nouns() -> Iterator[Row]:
 
 def _of_program(r: Random) -> tuple[Any, ...]:
     program = several(r)
-    return program, *(np.ones(one_.tensor.shape) for one_ in program.inputs)
+    return program, *(np.ones(plain(one_.tensor.shape)) for one_ in program.inputs)
 
 
 def _results() -> Iterator[Row]:

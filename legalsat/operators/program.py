@@ -250,13 +250,13 @@ class Program(Operator):
 
         return VALUE_LAWS
 
-    def name(self, value: int) -> str:
+    def called(self, value: int) -> str:
         """Return what a value is called: as an input or a result, or v1 for the first step's, and so on."""
         number = self._number(value)
         if number < len(self.inputs):
             return self.inputs[number].name
-        called = [one.name for one in self.results if one.value == number]
-        return called[0] if called else f"v{number - len(self.inputs) + 1}"
+        names = [one.name for one in self.results if one.value == number]
+        return names[0] if names else f"v{number - len(self.inputs) + 1}"
 
     def words(self, value: int) -> str:
         """Return a value as an expression, such as "(x @ w.T)[:, 0:64]", in which what is used again has a name."""
@@ -264,7 +264,7 @@ class Program(Operator):
         if number < len(self.inputs):
             return self.inputs[number].name
         one, named = self.steps[number - len(self.inputs)], self._named()
-        operands = [self.name(operand) if operand in named else self.words(operand) for operand in one.operands]
+        operands = [self.called(operand) if operand in named else self.words(operand) for operand in one.operands]
         return expression(one.operator, operands, one.numbers)
 
     def _named(self) -> list[int]:
@@ -276,7 +276,7 @@ class Program(Operator):
         return [number for number in numbers if number in results or used.count(number) > 1]
 
     def __str__(self) -> str:
-        return f"program of {', '.join(f'{self.name(number)} = {self.words(number)}' for number in self._named())}"
+        return f"program of {', '.join(f'{self.called(number)} = {self.words(number)}' for number in self._named())}"
 
 
 def expression(operator: str, operands: Sequence[str], numbers: Sequence[int]) -> str:

@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from legalsat.composed.program import Input, Made, Program, Result, program_of
 from legalsat.dtypes import dtype
 from legalsat.operators import MOVES
+from legalsat.operators.program import Input, Made, Program, Result, program_of
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.gemm_plan import from_json as gemm_from_json
 from legalsat.plans.plan import (

@@ -1,1 +1,0 @@
-"""Programs of several operators, whose intermediates may lie as a plan likes, and their plans."""
