@@ -141,6 +141,15 @@ DEVELOPED: list[dict[str, Any]] = [
 HELD: list[dict[str, Any]] = [
     json.loads(line) for line in (DATA / "reported_held.jsonl").read_text(encoding="utf-8").splitlines()
 ]
+# Drawn as they came, causes written down before any was answered; answered at first by two versions, then mended for.
+FRESH: list[dict[str, Any]] = [
+    json.loads(line) for line in (DATA / "reported_fresh.jsonl").read_text(encoding="utf-8").splitlines()
+]
+FRESH_SCORES = {
+    "old": ((2, 3, 0, 35), (2, 3, 0, 35)),
+    "score": ((18, 4, 4, 14), (19, 6, 4, 11)),
+    "second": ((27, 4, 0, 9), (33, 4, 0, 3)),
+}
 SCORES = ("right", "generic", "wrong", "not understood")
 DEVELOPED_SCORES = {
     1: ((5, 2, 0, 5), (5, 3, 1, 3)),
@@ -160,11 +169,32 @@ def test_reports_that_others_scored_say_where_they_are_from() -> None:
         assert tuple(sum(r["score_with"] == score for r in of) for score in SCORES) == rest
     held = [tuple(sum(r[part] == score for r in HELD) for score in SCORES) for part in ("score_text", "score_with")]
     assert held == [(14, 12, 4, 2), (16, 12, 3, 1)]
-    urls = [report["url"] for some in (DEVELOPED, UNSEEN, HELD) for report in some]
+    urls = [report["url"] for some in (DEVELOPED, UNSEEN, HELD, FRESH) for report in some]
     assert len(set(urls)) == len(urls)
 
 
-@pytest.mark.parametrize("report", (*UNSEEN, *DEVELOPED, *HELD), ids=lambda report: report["id"])
+def test_fresh_reports_say_how_they_were_answered_at_first_and_after_mending() -> None:
+    assert len(FRESH) == 40
+    for version, scores in FRESH_SCORES.items():
+        parts = (f"{version}_text", f"{version}_with")
+        assert tuple(tuple(sum(r[part] == score for r in FRESH) for score in SCORES) for part in parts) == scores
+    known = {url for name in ("texts", "with_code", "gathered") for url in _urls(name)}
+    assert known.isdisjoint(report["url"] for report in FRESH)
+
+
+def _urls(name: str) -> set[str]:
+    lines = (DATA / f"reported_{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return {json.loads(line)["url"] for line in lines}
+
+
+@pytest.mark.parametrize("report", FRESH, ids=lambda report: report["id"])
+def test_the_causes_of_fresh_reports_that_were_mended_for_come_first_or_second(report: dict[str, Any]) -> None:
+    for part, text in (("second_text", report["text"]), ("second_with", f"{report['text']}\n{report['had']}")):
+        if report[part] == "right":
+            assert set(codes(text, report["target"])[:2]) & set(report["codes"]), part
+
+
+@pytest.mark.parametrize("report", (*UNSEEN, *DEVELOPED, *HELD, *FRESH), ids=lambda report: report["id"])
 def test_no_report_that_others_gathered_is_called_legal(report: dict[str, Any]) -> None:
     for text in (report["text"], f"{report['text']}\n{report['had']}"):
         found = explained(text, report["target"])

@@ -23,9 +23,9 @@ from legalsat.rule import require
 MOST_WAITS, ROUNDS, TRIED = 32, 24, (3, 4)
 _INDEX = r"\[(?P<{0}>[^\[\]\n;]{{1,60}})\]"
 _WAIT = re.compile(
-    rf"\b(?P<bar>\w*bar\w*|full\w*|empty\w*){_INDEX.format('index')}\.(?:try_)?wait\w*\((?P<parity>[^;\n,]{{1,60}}?)\)"
+    rf"\b(?P<bar>\w{{0,40}}bar\w{{0,40}}|full\w{{0,40}}|empty\w{{0,40}}){_INDEX.format('index')}\.(?:try_)?wait\w{{0,40}}\((?P<parity>[^;\n,]{{1,60}}?)\)"
     r"(?=\s*(?:;|\n|$|//))"
-    rf"|\b\w*wait\w*\(\s?&?(?P<bar1>\w*bar\w*|full\w*|empty\w*){_INDEX.format('index1')}\s?,\s?"
+    rf"|\b\w{{0,40}}wait\w{{0,40}}\(\s?&?(?P<bar1>\w{{0,40}}bar\w{{0,40}}|full\w{{0,40}}|empty\w{{0,40}}){_INDEX.format('index1')}\s?,\s?"
     r"(?P<parity1>[^;\n,]{1,60}?)\)(?=\s*(?:;|\n|$|//))"
 )
 _FAILS = re.compile(
