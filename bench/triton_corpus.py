@@ -209,9 +209,9 @@ def products() -> Iterator[tuple[str, Callable[[], str]]]:
 
 def _product(gemm: Any, target: str) -> str:
     import legalsat as ls  # noqa: PLC0415
-    from legalsat.backends.ptx import emit_ptx  # noqa: PLC0415
 
-    return emit_ptx(ls.synthesize(gemm, target))
+    text: str = ls.synthesize(gemm, target, backend="ptx").emit("ptx")
+    return text
 
 
 def _copied(kernel: Any) -> str:
