@@ -127,7 +127,7 @@ TEXTS = {
         "sums", f"            {LATE}            {ARRIVE}", f"            {ARRIVE}            {LATE}", "text does arrive"
     ),
     "not waited for": Fault("sums", "mbarrier.wait(full.index(multiplied), multiplied_parity)", "pass", "wait full[0]"),
-    "rows left out": Fault("rows", "C.index(0).store(held_1)", "pass", "says write C0[0]"),
+    "rows left out": Fault("rows", "C.index(0).store(elements(held_1))", "pass", "says write C0[0]"),
 }
 
 

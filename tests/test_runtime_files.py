@@ -17,6 +17,7 @@ import pytest
 import legalsat as ls
 from legalsat.backends import PRODUCT_PROGRAMS, PROGRAMS, backend_of, builder_of, builders, program
 from legalsat.backends.triton.program import launched
+from legalsat.options import ProductBackend
 from legalsat.runtime.cache import Cache, cache_folder, key_of
 from legalsat.runtime.choice import Timed, candidates, keep
 from legalsat.runtime.planned import program_for, sources, target_of
@@ -141,8 +142,8 @@ def test_programs_go_to_json_and_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", PRODUCT_PROGRAMS)
-def test_programs_of_products_take_operands_as_they_were_given(backend: str) -> None:
-    plan = ls.synthesize(ls.Gemm(4096, 4096, 4095, "fp16"), "h200")
+def test_programs_of_products_take_operands_as_they_were_given(backend: ProductBackend) -> None:
+    plan = ls.synthesize(ls.Gemm(4096, 4096, 4095, "fp16"), "h200", backend=backend)
     made = program(plan, backend)
     assert backend_of(made) == backend
     for operand, given in zip(made.operands, (plan.operator.a, plan.operator.b, plan.operator.c), strict=True):

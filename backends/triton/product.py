@@ -17,6 +17,7 @@ from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
 
 KERNEL = "product"
 LANES = 32
+ROW_LANES = 16  # side by side of a row: fewer rows of C are a thread's, each of which takes registers
 K_BYTES = 32  # of one instruction along K
 
 IMPORTS = """\
@@ -45,6 +46,37 @@ def await_grid():
     """Wait until what kernels in front have written is there."""
     gl.inline_asm_elementwise("griddepcontrol.wait; // $0", "=r", [], dtype=gl.int32, is_pure=False, pack=1)
 '''
+
+KEPT_PAIRS = '''\
+@gluon.jit
+def kept(accumulators):
+    """Pairs of neighbours as C's type, the first one low. The assembler moves single conversions ahead of waits."""
+    pairs: gl.constexpr = [accumulators.shape[0], accumulators.shape[1] // 2, 2]
+    low, high = accumulators.reshape(pairs).split()
+    convert: gl.constexpr = "{convert} $0, $2, $1;"
+    return gl.inline_asm_elementwise(convert, "=r,f,f", [low, high], dtype=gl.int32, is_pure=False, pack=1)
+
+
+@gluon.jit
+def elements(pairs):
+    """Elements of C of what was kept of them."""
+    both = gl.join((pairs & 0xFFFF).to(gl.int16), (pairs >> 16).to(gl.int16))
+    return both.reshape([pairs.shape[0], 2 * pairs.shape[1]]).to(RESULT, bitcast=True)
+'''
+
+KEPT = '''\
+@gluon.jit
+def kept(accumulators):
+    """C's elements are accumulators as they are."""
+    return accumulators
+
+
+@gluon.jit
+def elements(words):
+    """Elements of C of what was kept of them."""
+    return words
+'''
+CONVERT = {"bf16": "cvt.rn.bf16x2.f32", "fp16": "cvt.rn.f16x2.f32"}
 
 ACROSS = '''\
 @gluon.jit
@@ -196,7 +228,7 @@ def _result_constants(gemm: Gemm, kernel: ProductKernel) -> str:
     held = 4 if kernel.store == "sums" else size
     vector = 16 // held
     swizzle = f"gl.SwizzledSharedLayout({vector}, 1, {min(8, max(1, fast // vector))}, {order})"
-    along = min(LANES, fast)
+    along = min(ROW_LANES if kernel.store == "rows" else LANES, fast)
     each, lanes, warps = [1, 1], [LANES // along, along], [WARPS, 1]
     if along_rows:
         lanes, warps = lanes[::-1], warps[::-1]
@@ -225,5 +257,13 @@ def _result_functions(gemm: Gemm, kernel: ProductKernel) -> list[str]:
     text = "\n".join(f"    {line}" for line in (*lines, f"return {', '.join(names)}{',' * (len(names) == 1)}"))
     split = f'@gluon.jit\ndef parts_of(words):\n    """A consumer\'s rows of C as the parts that leave."""\n{text}\n'
     used = [one for name, one in (("down", DOWN), ("across", ACROSS), ("eights", EIGHTS)) if f" {name}(" in split]
-    boxes = STORE_BOXES_TEXT.replace("{warps}", str(WARPS)).replace("{rows}", str(STORE_ROWS))
-    return [*used, split, STORE_ROWS_TEXT if by_rows else boxes]
+    convert = CONVERT.get(gemm.out_dtype.name)
+    kept = KEPT_PAIRS.replace("{convert}", convert) if convert else KEPT
+    boxes = _filled(STORE_BOXES_TEXT, {"warps": WARPS, "rows": STORE_ROWS})
+    return [kept, *used, split, STORE_ROWS_TEXT if by_rows else boxes]
+
+
+def _filled(text: str, numbers: dict[str, int]) -> str:
+    for name, number in numbers.items():
+        text = text.replace(f"{{{name}}}", str(number))
+    return text

@@ -269,12 +269,12 @@ def _use(op: UseSums, scope: Scope) -> Lines:
         yield "accumulators = accumulators * scale"
     if scope.kernel.store == "sums":
         return
-    yield f"{', '.join(scope.parts)}{',' * (len(scope.parts) == 1)} = parts_of(accumulators.to(RESULT))"
+    yield f"{', '.join(scope.parts)}{',' * (len(scope.parts) == 1)} = parts_of(kept(accumulators))"
     yield "held_row, held_column = row, column"
 
 
 def _write(op: Write, scope: Scope) -> Lines:
-    what = "accumulators" if scope.kernel.store == "sums" else scope.parts[scope.part]
+    what = "accumulators" if scope.kernel.store == "sums" else f"elements({scope.parts[scope.part]})"
     yield f"C.index({scope.stage(op)}).store({what})"
 
 
@@ -363,7 +363,7 @@ def _role(scope: Scope) -> str:
         lines += ["scale = gl.load(scale_a) * gl.load(scale_b)"] * scope.gemm.scaled
         if scope.kernel.overlapped:  # at first nothing, outside of C
             parts = f"{', '.join(scope.parts)}{',' * (len(scope.parts) == 1)}"
-            lines += [f"{parts} = parts_of(gl.zeros([ROWS, TILE_N], RESULT, ACCUMULATORS))"]
+            lines += [f"{parts} = parts_of(kept(gl.zeros([ROWS, TILE_N], gl.float32, ACCUMULATORS)))"]
             lines += ["held_row, held_column = m, 0"]
     lines += scope.body(role.body)
     return _function(role.name, _used(scope, "\n".join(lines)), lines)

@@ -229,11 +229,10 @@ class Runner:
         return lambda: a @ b.T
 
 
-def timing(runner: Runner, ours: str = "legalsat") -> dict[str, Any]:
-    """Return microseconds and TFLOP/s of our kernel and of torch's, medians of rounds that take turns."""
+def rounds(ways: dict[str, Any]) -> dict[str, float]:
+    """Return microseconds of a call of each way, medians of rounds in which they take turns."""
     import torch  # noqa: PLC0415
 
-    ways = {ours: runner.launch, "torch": runner.rival()}
     samples: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(WARM + ROUNDS):
         for name, way in ways.items():
@@ -245,12 +244,17 @@ def timing(runner: Runner, ours: str = "legalsat") -> dict[str, Any]:
             torch.cuda.synchronize()
             if number >= WARM:
                 samples[name].append(begin.elapsed_time(end) * 1000 / CALLS)
+    return {name: sorted(us)[ROUNDS // 2] for name, us in samples.items()}
+
+
+def timing(runner: Runner) -> dict[str, Any]:
+    """Return microseconds and TFLOP/s of our kernel and of torch's, which take turns."""
     m, n, k = runner.entry["extent"]
-    medians = {name: sorted(us)[ROUNDS // 2] for name, us in samples.items()}
+    medians = rounds({"legalsat": runner.launch, "torch": runner.rival()})
     return {
         **{f"{name}_us": round(us, 2) for name, us in medians.items()},
         **{f"{name}_tflops": round(2 * m * n * k / us / 1e6, 1) for name, us in medians.items()},
-        "of_torch": round(medians["torch"] / medians[ours], 3),
+        "of_torch": round(medians["torch"] / medians["legalsat"], 3),
     }
 
 

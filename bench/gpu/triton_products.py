@@ -1,11 +1,14 @@
-"""Are products that Triton compiles right on a GPU, and how fast are the large ones beside torch.matmul?
+"""Are products that Triton compiles right on a GPU, and how fast beside the same programs in CUDA C++?
 
-    python -m bench.gpu.triton_products prepare FOLDER    # where LegalSAT is: programs, cubins, emitted texts
+    python -m bench.gpu.triton_products prepare FOLDER    # where LegalSAT is, nvcc and CuTe's headers: programs, cubins
     python -m bench.gpu.triton_products run FOLDER        # where the GPU is: torch, triton and a driver
 
-Operands are small whole numbers, whose sums are exact in every format, so that C must be equal to float64's, rounded
-once, in every element; and around C, between its rows too, nothing may change. Kernels are launched by LegalSAT's
-runtime, some by the `run` of their emitted text too. A kernel that hangs takes its process with it, and no more.
+First random products of every type, major and way to store, by a few of all kernels that Triton prints: operands are
+small whole numbers, whose sums are exact in every format, so that C must be equal to float64's, rounded once, in every
+element; and around C, between its rows too, nothing may change. Triton compiles the programs there, and LegalSAT's
+runtime launches them with the relayouts in front, some by the `run` of their text too. A kernel that hangs takes its
+process with it, and no more. Then large products, in turns: the text of Triton, the text of CuTe of the same program,
+that of the cheapest program of all, and torch.
 
 Writes triton_products.json into $OUT, else into FOLDER. Exit status 1 if a product is wrong.
 """
@@ -14,21 +17,26 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.products import Runner, timing
+from bench.gpu.products import Runner, rounds
 
 TARGET = "h200"
-WORKERS, CASE_SECONDS = 4, 12
-BITS = {"bf16": 16, "fp16": 16, "fp32": 32, "e4m3": 8, "e5m2": 8, "i8": 8}
-# K in 16 bytes; the last ones have more tiles than a GPU processors, so that blocks take several.
+WORKERS, CASE_SECONDS = 4, 30
+SEED, DRAWN, LISTED = 7, 60, 400  # random products; kernels of each that are looked at
+MAJORS = ("KK", "KM", "MK", "MM")
+# K in 16 bytes; the last ones have more tiles than a GPU SMs, so that CTAs take several.
 SMALL = ((1, 8, 2), (17, 40, 9), (129, 257, 33), (300, 136, 125), (3960, 2056, 25), (5003, 2057, 33))
+BITS = {"bf16": 16, "fp16": 16, "fp32": 32, "e4m3": 8, "e5m2": 8, "i8": 8}
 LARGE: tuple[tuple[int, int, int, str], ...] = (
     (4096, 4096, 4096, "bf16"),
     (8192, 8192, 8192, "bf16"),
@@ -42,19 +50,37 @@ LARGE: tuple[tuple[int, int, int, str], ...] = (
     (2048, 50257, 768, "bf16"),
     (512, 4096, 7168, "bf16"),
     (16, 7168, 16384, "bf16"),
+    (512, 512, 8192, "bf16"),
+    (64, 4096, 4096, "bf16"),
 )
+
+
+def drawn(rng: random.Random) -> Any:
+    """Return a random product, of which anything may be odd: extents, majors, how C lies."""
+    import legalsat as ls  # noqa: PLC0415 - the GPU's machine needs no solvers
+
+    name = rng.choice(("bf16", "bf16", "fp16", "fp32", "e4m3", "e5m2"))
+    m, n, k = (rng.choice((rng.randint(1, 700), 8 * rng.randint(1, 90))) for _ in "mnk")
+    majors = rng.choice(MAJORS) if BITS[name] == 16 else "KK"
+    a, b = (
+        ls.Tensor((rows, k), name, (k, 1) if major == "K" else (1, rows))
+        for rows, major in zip((m, n), majors, strict=True)
+    )
+    out = rng.choice(("bf16", "fp16", "fp32")) if BITS[name] == 8 else rng.choice((name, "fp32"))
+    lies = rng.choice(((n, 1), (n, 1), (n + rng.randint(1, 9), 1), (1, m)))
+    return ls.Gemm(m, n, k, name, out_dtype=out, a=a, b=b, c=ls.Tensor((m, n), out, lies))
 
 
 def products() -> list[tuple[Any, bool, bool]]:
     """Return products, which of them are timed, and which of them run by their text too."""
-    import legalsat as ls  # noqa: PLC0415 - the GPU's machine has no solvers
+    import legalsat as ls  # noqa: PLC0415
 
     found = [
         (ls.Gemm(m, n, 128 // bits * k, name), False, name == "bf16" and m > 2000)
         for name, bits in BITS.items()
         for m, n, k in SMALL
     ]
-    for majors in ("KM", "MK", "MM"):
+    for majors in MAJORS[1:]:
         for m, n, k, name in ((136, 72, 200, "bf16"), (3960, 2056, 136, "fp16"), (4096, 4096, 4096, "bf16")):
             a, b = (
                 ls.Tensor((rows, k), name, (k, 1) if major == "K" else (1, rows))
@@ -71,80 +97,133 @@ def products() -> list[tuple[Any, bool, bool]]:
     return found + [(ls.Gemm(*extents), True, False) for extents in LARGE]
 
 
+def kernels(gemm: Any, rng: random.Random) -> list[Any]:
+    """Return the plan of the cheapest kernel that Triton prints, and those of one more of each other class."""
+    from dataclasses import replace  # noqa: PLC0415
+
+    import legalsat as ls  # noqa: PLC0415
+    from bench.conformance import name_of  # noqa: PLC0415
+    from legalsat.backends import refusal_of  # noqa: PLC0415
+    from legalsat.extract.kernels.product_kernels import each_kernel  # noqa: PLC0415
+
+    plan: Any = ls.synthesize(gemm, TARGET, backend="triton")
+    refusal, found = refusal_of("triton"), {name_of(plan.kernel): plan.kernel}
+    assert refusal is not None
+    listed = [kernel for _, kernel in islice(each_kernel(gemm, plan.target), LISTED) if not refusal(gemm, kernel)]
+    rng.shuffle(listed)
+    for kernel in listed:
+        found.setdefault(name_of(kernel), kernel)
+    return [replace(plan, kernel=kernel) for kernel in found.values()]
+
+
 def prepare(folder: Path) -> None:
     """Write everything that a run needs."""
     import legalsat as ls  # noqa: PLC0415
-    from legalsat.backends.triton.block import product_kernel_of  # noqa: PLC0415
-    from legalsat.backends.triton.product_program import image_of, program_of  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)
-    entries: list[dict[str, Any]] = []
-    refused: list[str] = []
+    rng, entries, refused = random.Random(SEED), list[dict[str, Any]](), list[str]()
+
+    def add(plan: Any, *, timed: bool = False, by_text: bool = False) -> None:
+        name = f"product{len(entries):03}"
+        entries.append({"name": name, "timed": timed, "by_text": by_text} | written(plan, folder / name, timed=timed))
+
     for gemm, timed, by_text in products():
         try:
-            plan: Any = ls.synthesize(gemm, TARGET).block
-            made, kernel = program_of(plan), product_kernel_of(plan)
-            image = image_of(made)
+            add(ls.synthesize(gemm, TARGET, backend="triton"), timed=timed, by_text=by_text)
         except ls.LegalSatError as error:
             refused.append(f"{gemm}: {error}")
-            continue
-        assert not made.before, "an operand is laid out anew, which no one kernel can be timed with"
-        name = f"product{len(entries):03}"
-        made.save(folder / f"{name}.json")
-        (folder / f"{name}.image").write_bytes(image.to_bytes())
-        (folder / f"{name}.py").write_text(made.text)
-        ends = dict(zip("abc", (plan.a.source, plan.b.source, gemm.c), strict=True))
-        entries.append(
-            {
-                "name": name,
-                "operator": str(gemm),
-                "majors": kernel.a.major + " " + kernel.b.major,
-                "extent": [gemm.m, gemm.n, gemm.k],
-                "tile": list(plan.tile),
-                "stages": kernel.stages,
-                "slice": kernel.c.slice,
-                "store": plan.epilogue.store,
-                "predicted_us": plan.cost.nanoseconds / 1000,
-                "timed": timed,
-                "by_text": by_text,
-                "tensors": {
-                    side: {"dtype": t.dtype.name, "shape": list(t.shape), "strides": list(t.strides)}
-                    for side, t in ends.items()
-                },
-            }
-        )
+    for _ in range(DRAWN):
+        gemm = drawn(rng)
+        try:
+            for plan in kernels(gemm, rng):
+                add(plan)
+        except ls.LegalSatError as error:
+            refused.append(f"{gemm}: {error}")
     (folder / "products.json").write_text(json.dumps({"products": entries, "refused": refused}))
     print(f"{len(entries)} products, {sum(e['timed'] for e in entries)} of them timed; refused: {refused}")
 
 
+def written(plan: Any, path: Path, *, timed: bool) -> dict[str, Any]:
+    """Write a plan's program, and of what is timed cute's images; return what is said of it."""
+    import legalsat as ls  # noqa: PLC0415
+    from bench.conformance import name_of  # noqa: PLC0415
+    from legalsat.backends import program  # noqa: PLC0415
+    from legalsat.backends.cute.program import image_of, program_for  # noqa: PLC0415
+
+    made, gemm = program(plan, "triton"), plan.operator
+    made.save(path.with_suffix(".json"))
+    path.with_suffix(".py").write_text(made.text)
+    first, beside = ls.synthesize(gemm, TARGET), {}
+    if timed and plan.kernel is not None and not made.before:
+        for name, kernel in (("cute", plan.kernel), ("first", first.kernel)):
+            assert kernel is not None
+            other = program_for(gemm, kernel, plan.target)
+            if other.before:
+                continue
+            try:
+                path.with_suffix(f".{name}").write_bytes(image_of(other).to_bytes())
+            except ls.LegalSatError as error:  # nvcc or CuTe's headers are missing
+                print(f"{gemm}: {error}")
+            else:
+                beside[name] = str(kernel)
+    store = plan.block.epilogue.store if plan.kernel is None else plan.kernel.store
+    return {
+        "operator": str(gemm),
+        "class": "planned operand by operand" if plan.kernel is None else name_of(plan.kernel),
+        "kernel": str(plan.kernel),
+        "first": str(first.kernel),
+        "majors": " ".join(plan.kernel.majors if plan.kernel else "KK"),
+        "extent": [gemm.m, gemm.n, gemm.k],
+        "tile": list(plan.tile),
+        "stages": plan.stages,
+        "store": store,
+        "before": len(made.before),
+        "beside": beside,
+        "predicted_us": plan.cost.nanoseconds / 1000,
+        "tensors": {
+            side: {"dtype": t.dtype.name, "shape": list(t.shape), "strides": list(t.strides)}
+            for side, t in zip("abc", (gemm.a, gemm.b, gemm.c), strict=True)
+        },
+    }
+
+
 class Product(Runner):
-    """One product on the GPU, launched by LegalSAT's runtime, or by its emitted text."""
+    """One product on the GPU, compiled by Triton and launched by LegalSAT's runtime, or by its emitted text."""
 
     def __init__(self, folder: Path, entry: dict[str, Any], *, normal: bool = False) -> None:
         """Make its tensors: small whole numbers, or `normal` ones where speed is measured."""
         import torch  # noqa: PLC0415
 
-        from legalsat.runtime.driver import the_driver  # noqa: PLC0415
-        from legalsat.runtime.loaded import Loaded  # noqa: PLC0415
-        from legalsat.runtime.program import Image, Program  # noqa: PLC0415
+        from legalsat.runtime.kernel import Kernel  # noqa: PLC0415
+        from legalsat.runtime.program import Program  # noqa: PLC0415
 
         torch.cuda.init()
         torch.manual_seed(len(entry["operator"]))
         self.entry, self._text = entry, folder / f"{entry['name']}.py"
-        program = Program.load(folder / f"{entry['name']}.json")
-        image = Image.from_bytes((folder / f"{entry['name']}.image").read_bytes())
-        self._loaded = Loaded(the_driver().device(0), image, program.architecture)
+        self.program = Program.load(folder / f"{entry['name']}.json")
+        self._kernel = Kernel(self.program).build()
         self.memory = {side: self._placed(**entry["tensors"][side]) for side in "abc"}
         for side in "ab":
             element = self.memory[side][1]
-            drawn = torch.randn(element.shape, device="cuda") if normal else self._whole(element.shape)
-            element.copy_(drawn.to(element.dtype))
+            values = torch.randn(element.shape, device="cuda") if normal else self._whole(element.shape)
+            element.copy_(values.to(element.dtype))
         self.poison()
-        self._key = (*(self.memory[side][1].data_ptr() for side in "abc"), torch.cuda.current_stream().cuda_stream)
 
     def launch(self) -> None:
         """Compute C."""
-        self._loaded.launch(("a", "b", "c"), self._key)
+        a, b, c = (self.memory[side][1] for side in "abc")
+        self._kernel(a, b, out=c)
+
+    def loaded(self, image: Any) -> Callable[[], None]:
+        """Return what launches an image of a kernel with no other in front, with the least that a host can do."""
+        import torch  # noqa: PLC0415
+
+        from legalsat.runtime.driver import the_driver  # noqa: PLC0415
+        from legalsat.runtime.loaded import Loaded  # noqa: PLC0415
+
+        key = (*(self.memory[side][1].data_ptr() for side in "abc"), torch.cuda.current_stream().cuda_stream)
+        ready = Loaded(the_driver().device(0), image, self.program.architecture)
+        return lambda: ready.launch(("a", "b", "c"), key)
 
     def check_text(self) -> str:
         """Return what is wrong with what the emitted text computes by itself, "" if nothing is."""
@@ -159,6 +238,22 @@ class Product(Runner):
         wrong = self.check(2)
         return f"by its text: {wrong}" if wrong else ""
 
+    def times(self, folder: Path) -> dict[str, Any]:
+        """Return microseconds of each text, all in turns, and what Triton's is of the others' speed."""
+        from legalsat.backends.triton.product_program import image_of  # noqa: PLC0415
+        from legalsat.runtime.program import Image  # noqa: PLC0415
+
+        ways = {"triton": self.launch if self.program.before else self.loaded(image_of(self.program))}
+        for name in self.entry["beside"]:
+            ways[name] = self.loaded(Image.from_bytes((folder / f"{self.entry['name']}.{name}").read_bytes()))
+        us = rounds({**ways, "torch": self.rival()})
+        (m, n, k), ours = self.entry["extent"], us["triton"]
+        return {
+            "us": {name: round(one, 2) for name, one in us.items()},
+            "tflops": {name: round(2 * m * n * k / one / 1e6, 1) for name, one in us.items()},
+            "triton_of": {name: round(one / ours, 3) for name, one in us.items() if name != "triton"},
+        }
+
 
 def child(folder: Path, what: str, numbers: list[int]) -> None:
     """Go through some products, one line of JSON each, flushed; the alarm ends a process that hangs."""
@@ -168,7 +263,7 @@ def child(folder: Path, what: str, numbers: list[int]) -> None:
         signal.alarm(CASE_SECONDS if numbers[0] != index else 3 * CASE_SECONDS)  # torch begins with the first
         try:
             if what == "time":
-                found: Any = timing(Product(folder, entries[index], normal=True), "triton")
+                found: Any = Product(folder, entries[index], normal=True).times(folder)
             else:
                 product = Product(folder, entries[index])
                 found = product.check(3) or (product.check_text() if entries[index]["by_text"] else "")
@@ -204,23 +299,16 @@ def run(folder: Path) -> int:
     with ThreadPoolExecutor(WORKERS) as pool:
         parts = pool.map(lambda first: _children(folder, "check", numbers[first::WORKERS]), range(WORKERS))
         results = {index: found for part in parts for index, found in part.items()}
-    wrong = {f"{e['operator']}, {e['majors']}, {e['name']}": results[i] for i, e in enumerate(entries) if results[i]}
-    seconds = time.time() - begin
+    wrong = {
+        f"{e['name']}, {e['operator']}, {e['majors']}, {e['kernel']}": results[i]
+        for i, e in enumerate(entries)
+        if results[i]
+    }
+    seconds, classes = time.time() - begin, sorted({e["class"] for e in entries})
     for name, why in wrong.items():
         print(f"WRONG {name}: {why}", flush=True)
     print(f"{len(entries) - len(wrong)} of {len(entries)} right, {seconds:.0f} s", flush=True)
-    chosen = [i for i, e in enumerate(entries) if e["timed"] and not results[i]]
-    times = {}
-    for i, found in _children(folder, "time", chosen).items():
-        entry = entries[i]
-        plan = {name: entry[name] for name in ("majors", "tile", "stages", "slice", "store", "predicted_us")}
-        times[f"{entry['operator']}, {entry['majors']}"] = {
-            **plan,
-            **(found if isinstance(found, dict) else {"failed": found}),
-        }
-        said = f"{found['triton_tflops']:7} torch {found['torch_tflops']:7}" if isinstance(found, dict) else found
-        print(f"{entry['operator']:45} {entry['majors']:6} {entry['store']:8} {said}", flush=True)
-    report = {
+    report: dict[str, Any] = {
         "question": "are products that Triton compiles right in every element, and how fast are the large ones",
         "machine": machine(),
         "products": len(entries),
@@ -228,13 +316,26 @@ def run(folder: Path) -> int:
         "by_their_text_too": sum(e["by_text"] for e in entries),
         "wrong": wrong,
         "refused": prepared["refused"],
-        "stored_by": {way: sum(e["store"] == way for e in entries) for way in ("tma", "threads")},
+        "classes": {one: sum(e["class"] == one for e in entries) for one in classes},
+        "with_relayouts": sum(e["before"] > 0 for e in entries),
         "check_seconds": round(seconds, 1),
-        "seconds": round(time.time() - begin, 1),
-        "timed_beside_torch": times,
+        "timed": {},
     }
-    (Path(os.environ.get("OUT", folder)) / "triton_products.json").write_text(json.dumps(report, indent=1) + "\n")
+    chosen = [i for i, e in enumerate(entries) if e["timed"] and not results[i]]
+    for i in chosen:
+        found, entry = _children(folder, "time", [i])[i], entries[i]
+        plan = {name: entry[name] for name in ("kernel", "first", "store", "predicted_us")}
+        told = found if isinstance(found, dict) else {"failed": found}
+        report["timed"][f"{entry['operator']}, {entry['majors']}"] = {**plan, **told}
+        print(f"{entry['operator']:45} {entry['majors']:6} {entry['store']:8} {told}", flush=True)
+        _write(folder, report | {"seconds": round(time.time() - begin, 1)})
+    _write(folder, report | {"seconds": round(time.time() - begin, 1)})
     return 1 if wrong else 0
+
+
+def _write(folder: Path, report: dict[str, Any]) -> None:
+    path = Path(os.environ.get("OUT", folder)) / "triton_products.json"
+    path.write_text(json.dumps(report, indent=1) + "\n")
 
 
 def main(arguments: list[str]) -> int:
