@@ -109,6 +109,11 @@ class Finding:
         return self.kind in OF_NOTHING or self.message.endswith(UNWRITTEN)
 
     @property
+    def of_any_size(self) -> bool:
+        """Is it wrong whatever a size, even zero? A missing fence is: what it is for happens all the same."""
+        return self.kind.endswith("_not_fenced")
+
+    @property
     def level(self) -> Level:
         """How grave it is, as its rule says."""
         return "warning" if self.kind in WARNINGS else "error"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from legalsat.analyses.ptx_machine.program import Seen
-from legalsat.extract.check.ptx_sweep import Sweep, Values
+from legalsat.extract.check.ptx_sweep import Failure, Sweep, Values
 from legalsat.extract.check.ptx_values import sweep_all
 from legalsat.logic import round_up
 
@@ -111,7 +111,7 @@ def _leave_open_what_is_small(sweep: Sweep, *, known: bool) -> None:
     `known`: preconditions are known that leave out all that goes wrong; whether others do then, there was no time for.
     """
     program = sweep.program
-    wrong = [values for values, *_ in sweep.failing]
+    wrong = [one.values for one in sweep.failing]
     right = [values for values in sweep.ran if values not in wrong]
 
     def small(values: Values) -> bool:
@@ -119,18 +119,18 @@ def _leave_open_what_is_small(sweep: Sweep, *, known: bool) -> None:
         least = any(values[n] <= program.multiple(n) for n in sizes)
         return least or any(more.get(name, n) > n for more in right for name, n in values.items())
 
-    if all(
-        (of_nothing or _empty(sweep, values)) and (known or small(values)) for values, _, _, of_nothing in sweep.failing
-    ):
+    if all((one.of_nothing or _empty(sweep, one)) and (known or small(one.values)) for one in sweep.failing):
         for finding in sweep.findings.values():
             reason = f"{finding.message}; whether that is so for small launches alone is not decided in time"
             sweep.unproven[finding.line, reason] = None
         sweep.findings.clear()
 
 
-def _empty(sweep: Sweep, values: Values) -> set[str]:
-    """Return the sizes that are zero, so that all may break: nobody multiplies or copies what has no elements."""
-    program = sweep.program
+def _empty(sweep: Sweep, failure: Failure) -> set[str]:
+    """Return the sizes that are zero, so that it may break: nobody multiplies or copies what has no elements."""
+    if failure.of_any_size:
+        return set()
+    program, values = sweep.program, failure.values
     named = (n for n in values if values[n] == 0 and n in program.decisive and not n.startswith(("%", "[")))
     return {n for n in named if sweep.steps.get(n) and not program.is_pointer(n)}
 
@@ -159,39 +159,41 @@ class _Search:
     def shared_tiles(self) -> dict[str, Precondition]:
         """Return parameters of which each CTA of a cluster must get as many tiles as the others."""
         ranks = self.sweep.program.ranks
-        listed = sorted(self.sweep.failing, key=lambda one: sum(map(abs, one[0].values())))
-        if ranks == 1 or not all(of_nothing for *_, of_nothing in listed):
+        listed = sorted(self.sweep.failing, key=lambda one: sum(map(abs, one.values.values())))
+        if ranks == 1 or not all(one.of_nothing for one in listed):
             return {}
         for name, step in self.sweep.steps.items():
             multiple = step * ranks
-            uneven = [one for one in listed if step and one[0].get(name, 0) % multiple]
-            whole = [{**v, name: -(-v[name] // multiple) * multiple} for v, *_ in uneven[:_PROBES]]
+            uneven = [one for one in listed if step and one.values.get(name, 0) % multiple]
+            tried = (one.values for one in uneven[:_PROBES])
+            whole = [{**v, name: -(-v[name] // multiple) * multiple} for v in tried]
             if whole and all(map(self._right, whole)):
-                _, line, reason, _ = uneven[0]
+                line, reason = uneven[0].line, uneven[0].reason
                 return {name: Precondition(name, 0, line, reason, multiple)}
         return {}
 
     def preconditions(self, known: dict[str, Precondition]) -> dict[str, Precondition]:
         """Return preconditions that leave out every run that went wrong; none where there are no such."""
         found: dict[str, Precondition] = {}
-        listed = sorted(self.sweep.failing, key=lambda one: sum(map(abs, one[0].values())))
-        if not all(of_nothing or _empty(self.sweep, values) for values, _, _, of_nothing in listed):
+        listed = sorted(self.sweep.failing, key=lambda one: sum(map(abs, one.values.values())))
+        if not all(one.of_nothing or _empty(self.sweep, one) for one in listed):
             return {}
-        for values, line, reason, of_nothing in listed:
+        for failure in listed:
+            values, line, reason = failure.values, failure.line, failure.reason
             if any(values.get(name, one.least) < one.least for name, one in found.items()):
                 continue
             raised = self._raised(values)
-            if raised is None or not (of_nothing or self._only_not_empty(values, raised)):
+            if raised is None or not (failure.of_nothing or self._only_not_empty(failure, raised)):
                 return {}
             for name, least in raised.items():
                 if name not in found or found[name].least < least:
                     found[name] = Precondition(name, least, line, reason, pointer=self.sweep.program.is_pointer(name))
-        smallest = {name: min(v.get(name, one.least) for v, *_ in listed) for name, one in found.items()}
+        smallest = {name: min(other.values.get(name, one.least) for other in listed) for name, one in found.items()}
         return {name: one for name, one in found.items() if smallest[name] < one.least or name in known}
 
-    def _only_not_empty(self, values: Values, raised: Values) -> bool:
+    def _only_not_empty(self, failure: Failure, raised: Values) -> bool:
         """Is all that is asked for of a launch that sizes are not zero?"""
-        empty, steps = _empty(self.sweep, values), self.sweep.steps
+        empty, steps = _empty(self.sweep, failure), self.sweep.steps
         return all(n in empty and least <= max(steps[n], self.sweep.program.multiple(n)) for n, least in raised.items())
 
     def _raised(self, values: Values) -> Values | None:
@@ -244,7 +246,7 @@ class _Search:
         That nothing breaks where there is nothing to do tells of parts of a round, but not of whole ones: who has
         thought of none, and breaks for one, has no precondition but a fault.
         """
-        wrong = [v for v, *_ in self.sweep.failing]
+        wrong = [one.values for one in self.sweep.failing]
         whole = {name for name in raised if 0 < self.sweep.steps.get(name, 0) <= values[name]}
         smaller = (
             tried

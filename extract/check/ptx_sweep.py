@@ -49,6 +49,22 @@ MISREAD = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionE
 Values = dict[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A run that went wrong.
+
+    Attributes:
+        values: of the launch. line, reason: where, and what went wrong.
+        of_nothing: whether it may be for want of work. of_any_size: whether no size excuses it, not even zero.
+    """
+
+    values: Values
+    line: int
+    reason: str
+    of_nothing: bool
+    of_any_size: bool = False
+
+
 @dataclass
 class Sweep:
     """One kernel's runs so far.
@@ -59,8 +75,7 @@ class Sweep:
         zeros: lines at which launches were dropped, with what these do there.
         tried: values, by name. periods: of heads, all that were seen. loops: heads that came to rest in no run.
         least, whole: values below which launches are left out, and of which parameters must be multiples.
-        failing: values of runs that broke the contract, or were dropped, with a line, what went wrong, and whether
-            it may be for want of work.
+        failing: runs that broke the contract, or were dropped.
         excused: ways that conditions and tables took in `earlier` runs, of which some are left out now.
         steps: by how much parameters grow for a loop to run once more.
         empty: by line, bytes of shared memory that were read and that nobody had written in that run.
@@ -96,7 +111,7 @@ class Sweep:
     zeros: dict[int, str] = field(default_factory=dict)
     least: Values = field(default_factory=dict)
     whole: Values = field(default_factory=dict)
-    failing: list[tuple[Values, int, str, bool]] = field(default_factory=list)
+    failing: list[Failure] = field(default_factory=list)
     excused: Seen = field(default_factory=Seen)
     earlier: list[Values] = field(default_factory=list)
     steps: Values = field(default_factory=dict)
@@ -149,7 +164,7 @@ class Sweep:
             self.zeros[run.line] = str(stop)
             if not long:
                 verb, rest = str(stop).split(" ", 1)
-                self.failing.append((dict(values), run.line, f"the kernel {verb}s {rest}", True))
+                self.failing.append(Failure(dict(values), run.line, f"the kernel {verb}s {rest}", of_nothing=True))
             return None
         except MISREAD as error:
             # Text that no compiler prints; whatever it means, it is not proven.
@@ -289,7 +304,9 @@ class Sweep:
                 self.unproven[finding.line, finding.message + (f", when {said}" if said else "")] = None
             else:
                 if not often:  # what breaks after ever so many rounds breaks after few ones too
-                    self.failing.append((dict(values), finding.line, finding.message, finding.of_nothing))
+                    self.failing.append(
+                        Failure(dict(values), finding.line, finding.message, finding.of_nothing, finding.of_any_size)
+                    )
                 if rank < self._ranks.get(place, (1 << 62, 0)):
                     self._ranks[place] = rank
                     self.findings[place] = replace(finding, launch=said)
