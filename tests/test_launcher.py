@@ -187,7 +187,7 @@ def test_a_file_compiles_by_the_line_in_it(name: str, which: int, tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*PRODUCTS, *MOVEMENTS])
-def test_every_file_compiles_by_every_line_in_it(name: str, tmp_path: Path) -> None:
+def test_every_kind_of_file_compiles(name: str, tmp_path: Path) -> None:
     text = planned(name).emit("cute")
-    for which in range(len(commands(text))):
+    for which in range(len(commands(text)) if name in ("odd k", "relaid") else 1):
         built(text, tmp_path, which=which)
