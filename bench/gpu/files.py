@@ -98,7 +98,8 @@ def prepare(folder: Path, count: int, seed: int) -> None:
         try:
             operator = random_product(rng) if is_product else random_movement(rng)
             plan = ls.synthesize(operator, TARGET)
-            made, text = program(plan, "cute"), plan.emit("cute")
+            printed, backend = ("ptx", "host") if is_product and rng.random() < 0.25 else ("cute", "cute")
+            made, text = program(plan, printed), plan.emit(backend)
         except ls.LegalSatError as error:
             reason = re.sub(r"\d+", "N", str(error).partition("\n")[0])[:120]
             refused[reason] = refused.get(reason, 0) + 1
@@ -122,7 +123,8 @@ def prepare(folder: Path, count: int, seed: int) -> None:
             for one in made.operands
         ]
         kind = "product" if is_product else "movement"
-        entries.append({"name": name, "kind": kind, "subject": str(operator), "operands": operands})
+        subject = f"{operator}, by {backend}"
+        entries.append({"name": name, "kind": kind, "subject": subject, "operands": operands})
     (folder / "files.json").write_text(json.dumps({"seed": seed, "files": entries, "refused": refused}))
     print(f"{len(entries)} files; refused: {sum(refused.values())}")
 
