@@ -28,6 +28,7 @@ COMPILE_SECONDS, CALL_SECONDS = 600, 120
 GUARD = 4096  # bytes
 POISON = 0xA5
 CALLS = 3
+MOST_BITS = 2**25  # of a movement's tensors, whose bytes numpy works out one bit at a time
 EXTENTS = (1, 7, 8, 16, 33, 64, 100, 128, 255, 256, 333, 512, 777, 1000, 1024, 1111, 2048)
 LONG = (4095, 4096, 5000)
 TYPES = ("bf16", "bf16", "bf16", "fp16", "fp32", "e4m3", "e5m2")
@@ -74,11 +75,14 @@ def _operand(rng: random.Random, rows: int, k: int, dtype: str) -> Any:
 
 
 def random_movement(rng: random.Random) -> Any:
-    """Return a random copy, transpose or padding."""
+    """Return a random copy, transpose or padding, of not too many bits."""
     from bench.gpu.copies import random_pad  # noqa: PLC0415
     from bench.random_problems import problem  # noqa: PLC0415
 
-    return random_pad(rng) if rng.random() < 0.3 else problem(rng).operator
+    while True:
+        operator: Any = random_pad(rng) if rng.random() < 0.3 else problem(rng).operator
+        if max(operator.source.span_bits, operator.target.span_bits) <= MOST_BITS:
+            return operator
 
 
 def prepare(folder: Path, count: int, seed: int) -> None:
