@@ -31,6 +31,7 @@ PRODUCT_BACKENDS = {
     "cute": "legalsat.backends.cute.program:emit_product",
     "ptx": "legalsat.backends.ptx.program:emit_product",
     "triton": "legalsat.backends.triton.product_program:emit_product",
+    "host": "legalsat.backends.host.product:emit_product",
 }
 # Of these, those that print programs of some kernels alone: module and function of a product and a kernel, which raises
 # LegalSatError where an operation of its program has no row.
@@ -60,7 +61,8 @@ def emit(plan: Plan | GemmPlan, backend: str) -> str:
         plan: a plan without open dims.
         backend: of a movement "triton" (a kernel), "cute" (a kernel in CUDA C++ for any means, and what launches
             it), "host" (C++ that encodes the tensor maps) or "host-python" (the same in Python); of a
-            product "cute" (persistent, for wgmma), "ptx" or "triton" (a kernel).
+            product "cute" (persistent, for wgmma, and what launches it), "ptx" or "triton" (a kernel), or "host" (what
+            loads and launches the kernel in PTX).
 
     Raises:
         InvalidInput: no such backend for such a plan, or `plan` is no plan.

@@ -11,7 +11,8 @@ Means: TypeAlias = Literal["tma", "tma.phases", "im2col", "bulk", "cp.async", "t
 # What prints, and what runs, the plan of a movement or of a product.
 Backend: TypeAlias = Literal["triton", "cute", "host", "host-python"]
 RunBackend: TypeAlias = Literal["triton", "cute"]
-ProductBackend: TypeAlias = Literal["cute", "ptx", "triton"]
+ProductBackend: TypeAlias = Literal["cute", "ptx", "triton", "host"]
+RunProductBackend: TypeAlias = Literal["cute", "ptx", "triton"]
 # The driver's enums, in its order; an int is the driver's value.
 Mode: TypeAlias = Literal["tiled", "im2col"]
 Interleave: TypeAlias = Literal["none", "16B", "32B"]

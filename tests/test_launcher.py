@@ -17,6 +17,7 @@ import legalsat as ls
 from legalsat.backends import program
 from legalsat.backends.cute.compile import CompilationFailed, headers, nvcc
 from legalsat.backends.host.launcher import Launcher, parameter_names
+from legalsat.backends.host.product import in_cuda
 from legalsat.runtime.loaded import Loaded
 from legalsat.runtime.program import Image, Program, span_bytes
 
@@ -83,6 +84,33 @@ def test_a_file_asks_the_driver_what_the_kernel_asks_it(name: str, tmp_path: Pat
     assert code == 0, library.message(code)
     ours = [{k: v for k, v in one.items() if k != "context"} for one in driver.calls(*ASKED)]
     assert ours == by_hand(made, driver, dict(zip(names, given, strict=True)), workspace)
+
+
+def test_a_host_file_asks_what_the_kernel_in_ptx_asks(tmp_path: Path) -> None:
+    """Its kernel is that of backend ptx, character by character; nvcc takes the whole file."""
+    plan = planned("legal")
+    made, text = program(plan, "ptx"), plan.emit("host")
+    begin = text.index("static char const ptx[]")
+    assert "".join(re.findall(r'R"ptx\((.*?)\)ptx"', text[begin:], re.DOTALL)) == made.text
+    driver = recording_driver.build(tmp_path)
+    recording_runtime.learn(driver, made)
+    library = recording_runtime.build(made, tmp_path)
+    given, workspace = addresses(made, library.workspace_bytes())
+    driver.calls()
+    assert library.run(*map(ctypes.c_void_p, (*given, workspace)), ctypes.c_void_p(77)) == 0
+    ours = [{k: v for k, v in one.items() if k != "context"} for one in driver.calls(*ASKED)]
+    names = [one.name for one in made.operands]
+    assert ours == by_hand(made, driver, dict(zip(names, given, strict=True)), workspace)
+    built(text, tmp_path, which=1)
+
+
+def test_relayouts_by_triton_stand_in_a_host_file_as_cuda() -> None:
+    made = program(planned("relaid"), "triton")
+    (before,) = made.before
+    ours = in_cuda(before)
+    assert ours.operands == before.program.operands
+    assert f"{ours.recipes[0].entry}(" in ours.text
+    assert [one.operand for one in ours.recipes[0].arguments[:2]] == ["source", "target"]  # type: ignore[union-attr]
 
 
 def by_hand(made: Program, driver: Any, at: dict[str, int], workspace: int) -> list[dict[str, Any]]:
@@ -187,7 +215,7 @@ def test_a_file_compiles_by_the_line_in_it(name: str, which: int, tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*PRODUCTS, *MOVEMENTS])
-def test_every_file_compiles_by_every_line_in_it(name: str, tmp_path: Path) -> None:
+def test_every_kind_of_file_compiles(name: str, tmp_path: Path) -> None:
     text = planned(name).emit("cute")
-    for which in range(len(commands(text))):
+    for which in range(len(commands(text)) if name in ("odd k", "relaid") else 1):
         built(text, tmp_path, which=which)

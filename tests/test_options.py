@@ -25,7 +25,8 @@ def test_types_name_what_the_tables_hold() -> None:
     assert get_args(options.Means) == EVERY_MEANS and set(MEANS[1:]) < set(EVERY_MEANS)
     assert set(get_args(options.Backend)) == set(backends.BACKENDS)
     assert set(get_args(options.RunBackend)) == set(backends.PROGRAMS)
-    assert set(get_args(options.ProductBackend)) == set(backends.PRODUCT_BACKENDS) == set(backends.PRODUCT_PROGRAMS)
+    assert set(get_args(options.ProductBackend)) == set(backends.PRODUCT_BACKENDS)
+    assert set(get_args(options.RunProductBackend)) == set(backends.PRODUCT_PROGRAMS)
     assert get_args(options.ColumnReadName) == tuple(COLUMN_READS)
 
 

@@ -176,8 +176,8 @@ def test_what_cannot_be_printed_is_refused(gemm: Any, target: str, says: str) ->
 
 
 def test_backends_print_their_own_kind() -> None:
-    with pytest.raises(ls.LegalSatError, match="give one of cute, ptx, triton"):
-        planned(Case("sm_90a", (24, 16, 7 * 64), "bf16")).emit("host")  # type: ignore[arg-type]
+    with pytest.raises(ls.LegalSatError, match="give one of cute, ptx, triton, host"):
+        planned(Case("sm_90a", (24, 16, 7 * 64), "bf16")).emit("host-python")  # type: ignore[arg-type]
     with pytest.raises(ls.LegalSatError, match="backend is 'ptx'"):
         ls.synthesize(ls.Copy(ls.Tensor((64, 64), "bf16")), "h200").emit("ptx")  # type: ignore[arg-type]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from legalsat.backends.cute.compile import OPTIONS
 from legalsat.backends.host.launcher import Launcher, described
@@ -25,22 +26,35 @@ def _needs_headers(program: Program) -> bool:
     return any("<cute/" in text for text in (program.text, *(one.program.text for one in program.before)))
 
 
-def cuda_file(program: Program, title: str, name: str, self_test: str = "") -> str:
+def cuda_file(
+    program: Program,
+    title: str,
+    name: str,
+    self_test: str = "",
+    *,
+    notes: Sequence[str] = (),
+    kernels: Mapping[tuple[str, str], str] | None = None,
+    in_place_of: Mapping[str, str] | None = None,
+) -> str:
     """Return a file that compiles by the line in it, and is called by the lines in it.
 
     Args:
-        program: of CUDA C++, relayouts in front too.
+        program: of CUDA C++, relayouts in front too, but for texts that others stand in place of.
         title: what the file is, a line.
         name: under which it is to be saved, without ".cu".
         self_test: C++ with a `main` that tries it out; none when empty.
+        notes: lines that end the comment.
+        kernels: as of `Launcher.text`.
+        in_place_of: for texts in another language what stands there for them.
     """
     launcher = Launcher(program)
     texts = list(dict.fromkeys(one.text for one in (*(before.program for before in program.before), program)))
-    kernels: dict[tuple[str, str], str] = {}
+    named, other = dict(kernels or {}), in_place_of or {}
     if len(texts) > 1 and _shared_names(texts):
-        texts = [_apart(text, number, kernels) for number, text in enumerate(texts)]
+        texts = [_apart(text, number, named) for number, text in enumerate(texts)]
         texts.insert(0, "#include <cstdint>\n#include <cstring>\n#include <cuda.h>\n")
-    parts = [_comment(_head(program, launcher, title, name, tested=bool(self_test))), *texts, launcher.text(kernels)]
+    head = [*_head(program, launcher, title, name, tested=bool(self_test)), *([""] if notes else []), *notes]
+    parts = [_comment(head), *(other.get(text, text) for text in texts), launcher.text(named)]
     if self_test:
         parts.append(f"#ifdef LEGALSAT_MAIN\n{self_test}#endif")
     return "\n".join([*parts, ""]).rstrip("\n") + "\n"

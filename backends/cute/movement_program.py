@@ -7,6 +7,7 @@ from legalsat.backends.cute.compile import image_of, tools_of
 from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.cute.movement import ENTRY, MovementText
 from legalsat.errors import LegalSatError
+from legalsat.extract.kernels.issued import issued_lines
 from legalsat.plans.plan import Plan
 from legalsat.runtime.program import AddressArgument, Argument, MapArgument, Operand, Program, Recipe, needed
 from legalsat.targets import GRANULE_BYTES
@@ -46,7 +47,8 @@ def emit_cute(plan: Plan) -> str:
     Raises:
         LegalSatError: as `program_of`; a relayout in front has a kernel of its own there.
     """
-    return cuda_file(program(plan, "cute"), f"{plan.operator}, on {plan.target}: by {plan.access.by}", "movement")
+    title = f"{plan.operator}, on {plan.target}: by {plan.access.by}"
+    return cuda_file(program(plan, "cute"), title, "movement", notes=issued_lines(plan))
 
 
 def _text(plan: Plan) -> MovementText:

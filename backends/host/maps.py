@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from legalsat.backends import require_bound
 from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.extract.kernels.issued import issued_lines
 from legalsat.plans.plan import Plan
 from legalsat.printable import shown
 from legalsat.units.driver_arguments import ENUMERATORS
@@ -92,6 +93,7 @@ def plan_lines(plan: Plan) -> list[str]:
         arrivals = _count(barrier.arrivals, "arrival", "arrivals")
         lines.append(f"{barrier.name} barrier: {arrivals} and {barrier.transaction_bytes} bytes a phase")
     lines.append(f"shared memory of a block: {plan.cost.shared_bytes} bytes")
+    lines += issued_lines(plan)
     if plan.store == "threads":
         lines.append("target: stored by threads, since no tensor map describes it")
     return lines

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from legalsat.errors import LegalSatError
 from legalsat.lazily import Lazily
 from legalsat.operators.gemm import Gemm
-from legalsat.options import ProductBackend
+from legalsat.options import ProductBackend, RunProductBackend
 from legalsat.plans.block_plan import BlockPlan, block_from_json
 from legalsat.plans.plan import (
     PLAN_VERSION,
@@ -194,12 +194,12 @@ class GemmPlan:
         return kernel_program(self.kernel, self.operator.out_dtype.bytes)
 
     def emit(self, backend: ProductBackend) -> str:
-        """Return source text that needs LegalSAT no more: "cute", "ptx" or "triton"."""
+        """Return source text that needs LegalSAT no more: "cute", "ptx", "triton" or "host"."""
         from legalsat.backends import emit  # noqa: PLC0415 - backends import plans
 
         return emit(self, backend)
 
-    def compile(self, backend: ProductBackend | None = None) -> Kernel:
+    def compile(self, backend: RunProductBackend | None = None) -> Kernel:
         """Return a kernel: `c = kernel(a, b)`, `kernel(a, b, out=c)`, with torch tensors or any DLPack arrays.
 
         A has shape (m, k) and B (n, k), each with the strides that were planned for; what the plan lays out anew is

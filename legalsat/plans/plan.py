@@ -300,8 +300,10 @@ class Plan:
         return cached_plan(self.operator.bind(values), self.target)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain values."""
-        return {"version": PLAN_VERSION, **plain_value(self)}
+        """Return the plan as plain values; `issued` follows from the rest, and is there for who reads the file."""
+        from legalsat.extract.kernels.issued import issued  # noqa: PLC0415 - what programs issue needs plans
+
+        return {"version": PLAN_VERSION, **plain_value(self), "issued": [one.to_json() for one in issued(self)]}
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON.

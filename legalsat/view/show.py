@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from legalsat.diagnostics import Diagnostic
+from legalsat.extract.kernels.issued import issued_lines
 from legalsat.extract.search.columns import walked
 from legalsat.operators.access import ANY, Access, Mode
 from legalsat.plans.plan import Candidate, Plan
@@ -143,6 +144,7 @@ def show_plan(plan: Plan, look: Look = PLAIN) -> str:
         ("derivation", _derivation(plan, look)),
         ("tensor maps", _maps(plan)),
         ("copies", _copies(plan)),
+        ("coordinates", [look.wrap(line, "  ", "    ") for line in issued_lines(plan)]),
         ("shared memory", _shared(plan)),
         ("pipeline", _pipeline(plan, look)),
         ("launch", _launch(plan)),
