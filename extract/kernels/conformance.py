@@ -101,6 +101,7 @@ class _Text:
         for event in events:
             if event.what == "lanes":
                 found.end()
+            if event.what in {"lanes", "global read", "global write"}:
                 continue
             items = list(self.items(own, warp, event))
             if event.what in {"read", "write"} and not any(name.startswith(RESULT) for name, _ in items):
