@@ -9,7 +9,7 @@ from textwrap import indent
 
 from legalsat.analyses.copy_engine import smem_bytes
 from legalsat.errors import LegalSatError
-from legalsat.extract.kernels.movement_tiles import MovedTiles
+from legalsat.extract.moved.movement_tiles import MovedTiles
 from legalsat.extract.search.schedule import span_of
 from legalsat.extract.search.views import box_of
 from legalsat.plans.plan import Plan, SharedTile, View

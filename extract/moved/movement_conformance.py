@@ -13,7 +13,7 @@ from legalsat.analyses.ptx_machine.alu import FULL
 from legalsat.analyses.ptx_machine.events import Event
 from legalsat.extract.kernels.conformance import Matched, done_to
 from legalsat.extract.kernels.kernel_steps import SHARED_OUT, Items, Step, Steps, steps
-from legalsat.extract.kernels.movement_tiles import NOTHING, MovedTiles
+from legalsat.extract.moved.movement_tiles import NOTHING, MovedTiles
 from legalsat.logic import round_up
 from legalsat.plans.plan import Plan
 from legalsat.program.pipeline import (
