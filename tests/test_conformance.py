@@ -207,7 +207,19 @@ TEXTS = {
         2, "cute::set_block_rank(address, rank)", "cute::set_block_rank(address, 0)", "no warp does C[0]"
     ),
 }
-QUICK = ("no arrival", "no fence of a store", "shares in one place", "lanes that do not wait")
+TEXTS |= {
+    "rows of B that are others": Fault(0, "tile.n + box * plan::b_box_rows;", "tile.n + 8;", "alone has B by map"),
+    "the next k-tile": Fault(
+        1, "(tile.first_k + k_tile) * plan::tile_k - tile.shift", "k_tile * 8", "alone has B by map"
+    ),
+}
+QUICK = (
+    "rows of B that are others",
+    "no arrival",
+    "no fence of a store",
+    "shares in one place",
+    "lanes that do not wait",
+)
 
 
 def told(fault: str) -> None:

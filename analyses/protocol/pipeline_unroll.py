@@ -37,6 +37,7 @@ from legalsat.program.pipeline import (
     Store,
     Sync,
     UseSums,
+    Vectors,
     Wait,
     WaitGroup,
     Write,
@@ -264,6 +265,9 @@ class _Writer:
     def plain(self, op: Operation) -> None:
         self.add(op)
 
+    def vectors(self, op: Vectors) -> None:
+        self.add(op, item=self.item(op.at))
+
     def start(self, op: Start) -> None:
         stages = range(self.barrier_stages.get(op.barrier, 1))
         self.add(op, barriers=tuple(self.barrier(op.barrier, At("", stage), self.cta) for stage in stages))
@@ -478,6 +482,7 @@ def _fits(allocate: Instruction, free: Instruction) -> bool:
 
 
 _ADD: dict[type, Callable[[_Writer, Any], None]] = {
+    Vectors: _Writer.vectors,
     Start: _Writer.start,
     Wait: _Writer.wait,
     Arrive: _Writer.arrive,

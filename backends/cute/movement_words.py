@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from textwrap import indent
 
 from legalsat.analyses.copy_engine import smem_bytes
 from legalsat.errors import LegalSatError
+from legalsat.extract.moved.movement_tiles import MovedTiles
 from legalsat.extract.search.schedule import span_of
-from legalsat.extract.search.views import box_of, views_of
+from legalsat.extract.search.views import box_of
 from legalsat.plans.plan import Plan, SharedTile, View
-from legalsat.rules.windows import COLUMNS
 from legalsat.targets import GRANULE_BYTES
 from legalsat.units.tensor_map import TensorMap
 
@@ -62,9 +61,10 @@ class MovedWords:
     """The words of a plan's tiles."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.access, self.load = plan, plan.access, plan.views[0]
-        self.columns = plan.access.by == COLUMNS
-        self.margins = plan.operator.margins(plan.access) or ()
+        self.tiles = MovedTiles(plan)
+        self.plan, self.access, self.load, self.store = plan, plan.access, self.tiles.load, self.tiles.store
+        self.columns, self.margins, self.tile = self.tiles.columns, self.tiles.margins, self.tiles.tile
+        self.order = self.tiles.order
         self.maps = bool(plan.tensor_maps)
 
     @property
@@ -77,26 +77,6 @@ class MovedWords:
         if self.access.word not in WORDS:
             raise LegalSatError(f"cute has threads move words of 8, 16, 32 or 64 bits, not of {self.access.word}")
         return self.access.word // 8
-
-    @cached_property
-    def store(self) -> View:
-        """How the target sees the access."""
-        if len(self.plan.views) > 1:
-            return self.plan.views[1]
-        return self.load if self.columns else views_of(self.access, self.margins)[1]
-
-    @cached_property
-    def tile(self) -> tuple[int, ...]:
-        """Words of a tile along each mode; by columns the first mode of pixels counts them all."""
-        found = [mode.tile for mode in self.access.modes]
-        for mode in self.load.groups[-1] if self.columns else ():
-            found[mode] = self.load.tile[-1] if mode == self.load.groups[-1][0] else 1
-        return tuple(found)
-
-    def order(self, side: str) -> tuple[int, ...]:
-        """Return the modes of several words of a tile as a side counts them, fastest first."""
-        view = self.load if side == "source" else self.store
-        return tuple(mode for group in view.groups for mode in group if self.tile[mode] > 1)
 
     @property
     def overhangs(self) -> bool:

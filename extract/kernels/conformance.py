@@ -7,21 +7,21 @@ Where they may differ is listed in `ALLOWED`, and nowhere else.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from legalsat.analyses.protocol.pipeline_unroll import Value
 from legalsat.analyses.ptx_machine.alu import FULL, LANES
 from legalsat.analyses.ptx_machine.events import Event
 from legalsat.analyses.ptx_machine.memory import SHARED_BASE, SHARED_BYTES
 from legalsat.extract.kernels.kernel_memory import RESULT, KernelMemory
-from legalsat.extract.kernels.kernel_steps import NO_ARRIVAL, Items, Step, Steps, loaded, loads, steps
+from legalsat.extract.kernels.kernel_steps import NO_ARRIVAL, SHARED_OUT, Items, Step, Steps, loaded, loads, steps
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.pipeline import Pipeline, Role
 
 # What a text may do that its program does not say, and the reason.
 ALLOWED = {
-    "joined": "starts, arrivals, loads, multiplications, reads or writes that follow each other are one step, in any "
-    "order: several boxes, instructions along k and rows, and lanes are how a text spells one operation",
+    "joined": "starts, arrivals, loads, stores, multiplications, copies, reads or writes that follow each other are "
+    "one step, in any order: boxes, instructions along k and rows, and lanes are how a text spells one operation",
     "set-up": "the first thread of the block sets barriers up ahead of its own role, and meets the others once",
     "one thread": "of the role that loads one thread acts; its warp, and the other warps, meet others and no more",
     "reads": "a warp may read less than its role: rows that C has not, or that start at a granule's beginning",
@@ -60,7 +60,7 @@ def conformance(
     first = dict.fromkeys(range(kernel.cluster_blocks), 0)
     for cta, role, said in steps(program, values):
         where = role.name + (f" of CTA {cta}" if kernel.cluster_blocks > 1 else "")
-        matched = _Matched(where, late=bool(kernel.overlapped))
+        matched = Matched(where, late=bool(kernel.overlapped))
         for warp, ours in enumerate(said):
             done = text.steps(cta, first[cta] + warp, events.get(cta * text.warps + first[cta] + warp, ()))
             found += matched.differences(warp, ours, done) or list(_lanes(f"{where}, warp {warp}", role, done))
@@ -70,6 +70,19 @@ def conformance(
         if warps != text.warps:
             found.append(f"CTA {cta}: the program has roles for {warps} warps, the text has {text.warps}")
     return found or list(text.shares(events, kernel.stages))
+
+
+def done_to(event: Event, barriers: Sequence[str]) -> Items:
+    """Return what an event is done to that is about barriers, given in words, groups, fences or registers."""
+    numbers = event.numbers
+    if event.what == "meet":
+        return [(f"{event.name} barrier {numbers[0]}" if numbers else event.name, numbers[1] if numbers else 0)]
+    if event.what == "wait":
+        return [(f"{barriers[0]} parity {numbers[0]}", 0)]
+    if barriers:
+        alone = NO_ARRIVAL if event.name == "alone" else ""
+        return [(barrier + alone, numbers[0]) for barrier in barriers]
+    return [(event.name, numbers[0] if numbers else 0)]
 
 
 class _Text:
@@ -88,6 +101,7 @@ class _Text:
         for event in events:
             if event.what == "lanes":
                 found.end()
+            if event.what in {"lanes", "global read", "global write"}:
                 continue
             items = list(self.items(own, warp, event))
             if event.what in {"read", "write"} and not any(name.startswith(RESULT) for name, _ in items):
@@ -107,14 +121,7 @@ class _Text:
         if event.what in {"load", "store"}:
             held = self.memory.held(places[0][1], places[0][1] + numbers[0], warp)
             return held if event.what == "store" else self.load(places[0][0], held, numbers)
-        if event.what == "meet":
-            return [(f"{event.name} barrier {numbers[0]}" if numbers else event.name, numbers[1] if numbers else 0)]
-        if event.what == "wait":
-            return [(f"{self.barrier(own, places[0])} parity {numbers[0]}", 0)]
-        if places:
-            alone = NO_ARRIVAL if event.name == "alone" else ""
-            return [(self.barrier(own, place) + alone, numbers[0]) for place in places]
-        return [(event.name, numbers[0] if numbers else 0)]
+        return done_to(event, [self.barrier(own, place) for place in places])
 
     def place(self, at: int) -> tuple[int, int]:
         """Return the CTA and the byte of the kernel's memory that a place of the machine's is."""
@@ -197,11 +204,25 @@ def _lanes(where: str, role: Role, done: Sequence[Step]) -> Iterator[str]:
         unsaid |= step.lanes.bit_count() > 1 and not aligned and step.what != "arrive"
 
 
-class _Matched:
-    """The warps of a role, against what the program says of each."""
+class Matched:
+    """The warps of a role, against what the program says of each.
 
-    def __init__(self, where: str, *, late: bool) -> None:
-        self.where, self.late = where, late
+    Args:
+        where: whose, in words.
+        late: whether C is stored during the next tile.
+        shared: what warps share out among them.
+        added: what a text may do beyond its program.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        *,
+        late: bool = False,
+        shared: frozenset[str] = SHARED_OUT,
+        added: Callable[[Step], bool] = lambda step: False,
+    ) -> None:
+        self.where, self.late, self.shared, self.added = where, late, shared, added
         self.wanted: dict[int, Step] = {}
         self.used: dict[int, set[str]] = {}
 
@@ -209,17 +230,20 @@ class _Matched:
         """Return the first difference of a warp."""
         at = 0
         for number, step in enumerate(said):
+            while at < len(done) and done[at].what != step.what and self.added(done[at]):
+                at += 1
             found = done[at] if at < len(done) else None
-            if step.what == "read" or (step.what == "write" and not _of_result(step)):
+            if step.what in self.shared and not (step.what == "write" and _of_result(step)):
                 self.wanted.setdefault(step.at, step)
-                if found is not None and found.what == step.what and found.names <= step.names:
+                if found is not None and found.what == step.what and set(found.items) <= set(step.items):
                     self.used.setdefault(step.at, set()).update(found.names)
                     at += 1
                 continue
             if found is None or found.done != step.done:
                 return [self.told(warp, number, step, found)]
             at += 1
-        return [self.told(warp, len(said), None, done[at])] if at < len(done) else []
+        rest = [step for step in done[at:] if not self.added(step)]
+        return [self.told(warp, len(said), None, rest[0])] if rest else []
 
     def told(self, warp: int, number: int, said: Step | None, done: Step | None) -> str:
         """Return a difference in words."""

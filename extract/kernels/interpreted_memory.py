@@ -15,6 +15,7 @@ from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program, parts_across
+from legalsat.extract.kernels.kernel_tiles import Tile, TileScheduler
 from legalsat.extract.kernels.product_maps import (
     ROW_BYTES,
     STORE_ROWS,
@@ -72,19 +73,6 @@ def encoded(numbers: Any, name: str) -> Bytes:
 
 
 @dataclass(frozen=True)
-class Tile:
-    """A tile of C of a CTA: as the scheduler of the kernel says it."""
-
-    m: int
-    n: int
-    phase: int
-    shift: int
-    k_tiles: int
-    first_k: int
-    last_steps: int
-
-
-@dataclass(frozen=True)
 class Box:
     """A box on its way: where from, by a map, to which bytes of a stage, in which CTAs."""
 
@@ -108,7 +96,7 @@ class Launched:
         self.maps = maps_of(gemm, kernel)
         self.m, self.n = extents(gemm, kernel)
         along_m, along_n = kernel.clusters(self.m, self.n)
-        self.tiles_m, self.tiles_n, self.tiles = along_m, along_n, along_m * along_n
+        self.tiles = along_m * along_n
         self.clusters = clusters if clusters and kernel.store != "sums" else self.tiles
         self.size = gemm.dtype.bits // 8
         values = (b, a) if kernel.swapped else (a, b)
@@ -117,6 +105,9 @@ class Launched:
             for tensor, first, one in zip(sides(gemm, kernel), kernel.relayouts, values, strict=True)
         ]
         self.first = laid(sides(gemm, kernel)[0], kernel.relayouts[0])
+        self.scheduler = TileScheduler(
+            kernel, gemm.k, self.size, along_m, along_n, kernel.group, self.first.address, self.first.pitch
+        )
         self.along_rows, self.pitch = result_lies(gemm, kernel)
         lines, length = (self.n, self.m) if self.along_rows else (self.m, self.n)
         span = ((lines - 1) * self.pitch + length) * gemm.out_dtype.bytes
@@ -183,11 +174,9 @@ class Cta:
     def __init__(self, launched: Launched, program: KernelProgram, rank: int) -> None:
         kernel = launched.kernel
         self.launched, self.kernel, self.rank = launched, kernel, rank
-        along_m, along_n, _ = program.cluster
-        self.rank_m, self.rank_n = rank % along_m, rank // along_m % along_n
         self.memory = KernelMemory(kernel_program(kernel, launched.gemm.out_dtype.bytes), kernel, launched.along_rows)
         self.shared = np.full(kernel.shared_bytes, JUNK, np.uint8)
-        self.a_maps = max(1, kernel.phases) if kernel.realign != "none" else 1
+        self.a_maps = launched.scheduler.a_maps
         readers = 1 if kernel.ping_pong else kernel.warpgroups
         self.own = kernel.tile[0] // BLOCK_ROWS // readers
         _, columns, depth = kernel.tile
@@ -205,49 +194,17 @@ class Cta:
         return 0 if self.kernel.ping_pong else consumer * self.own
 
     def tile(self, number: int) -> Tile:
-        """Return the tile of a number: neighbours in time are along m, in strips, so that they share operands."""
-        of, kernel = self.launched, self.kernel
-        strip = kernel.group * of.tiles_n
-        first = number // strip * kernel.group
-        rows = min(of.tiles_m - first, kernel.group)
-        along_m, along_n = first + number % strip % rows, number % strip // rows
-        phase = shift = 0
-        if kernel.realign == "tiles":
-            along_m, phase = divmod(along_m, self.a_maps)
-            shift = (of.first.address + phase * of.first.pitch) % GRANULE_BYTES // of.size
-        elements, depth = of.gemm.k + shift, kernel.tile[2]
-        every = -(-elements // depth)
-        count, left = divmod(every, kernel.split)
-        first_k = count * self.rank + min(self.rank, left) if kernel.split > 1 else 0
-        k_tiles = count + (self.rank < left)
-        steps = len(kernel.b.offsets[0])
-        last = -(-(elements - (every - 1) * depth) // self.depth) if first_k + k_tiles == every else steps
-        m = (along_m * kernel.cluster[0] + self.rank_m) * kernel.tile[0]
-        n = (along_n * kernel.cluster[1] + self.rank_n) * kernel.tile[1]
-        return Tile(m, n, phase, shift, k_tiles, first_k, last)
+        """Return its tile of a number."""
+        return self.launched.scheduler.tile(number, self.rank)
 
     # Loads.
 
     def boxes(self, operand: str, tile: Tile, k_tile: int) -> Iterator[Box]:
         """Yield the boxes of a CTA's share of a tile of A or B."""
-        kernel, of = self.kernel, self.launched
-        along_m, along_n = kernel.cluster
-        k = (tile.first_k + k_tile) * kernel.tile[2]
-        number = "AB".index(operand)
-        extent, count, major = kernel.tile[number], kernel.boxes[number], kernel.majors[number]
-        share = count // (along_n if operand == "A" else along_m)
-        mine = self.rank_n if operand == "A" else self.rank_m
-        for box in range(mine * share, (mine + 1) * share):
-            rows = extent // count
-            at = (tile.m if operand == "A" else tile.n) + box * rows
-            placed, along = self.launched.maps[operand][0], k if operand == "A" else k - tile.shift
-            if operand == "A" and kernel.realign == "registers":
-                placed, at = self.launched.maps["A"][box], tile.m // self.a_maps
-            elif operand == "A":
-                placed = self.launched.maps["A"][tile.phase]
-            coordinate = (along, at) if major == "K" else (at, along)
-            to = (kernel.tile[0] * ROW_BYTES if operand == "B" else 0) + box * rows * ROW_BYTES
-            yield Box(of.sources[number], placed, coordinate, to, tuple(self.peers[operand]))
+        of = self.launched
+        memory, maps = of.sources["AB".index(operand)], of.maps[operand]
+        for one in of.scheduler.shares(operand, tile, k_tile, self.rank):
+            yield Box(memory, maps[one.map], one.coordinate, one.to, tuple(self.peers[operand]))
 
     def put(self, box: Box, stage: int) -> None:
         """Let a box arrive in a stage."""

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from legalsat.errors import LegalSatError
-from legalsat.extract.kernels.interpreted_memory import Cta, Launched, Tile
+from legalsat.extract.kernels.interpreted_memory import Cta, Launched
+from legalsat.extract.kernels.kernel_tiles import Tile
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import WARPS
 from legalsat.program import kernel as k

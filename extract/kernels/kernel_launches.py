@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from legalsat.extract.kernels.kernel_tiles import TileScheduler
 from legalsat.extract.kernels.unfolded import OF_LAST, OF_PAIR
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import GRANULE_BYTES
@@ -73,6 +74,12 @@ class Launch:
         n = kernel.tile[1] * kernel.cluster[1]
         tiles = (self.tiles, 1, self.tiles)  # along m, along n, and those that neighbours in time share
         return (m, n, self.k, *tiles, self.first, PITCH + self.pitch, RESULT, RESULT_PITCH, 0, 0)
+
+    @property
+    def scheduler(self) -> TileScheduler:
+        """How it gives tiles out."""
+        tiles = self.tiles
+        return TileScheduler(self.kernel, self.k, self.size, tiles, 1, tiles, self.first, PITCH + self.pitch)
 
     @property
     def blocks(self) -> dict[str, int]:

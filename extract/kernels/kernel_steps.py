@@ -5,10 +5,10 @@ A step is an operation with every name resolved: what is done to which stage of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from legalsat.analyses.protocol.pipeline_tables import Instruction, Unrolled
 from legalsat.analyses.protocol.pipeline_unroll import Value, unroll
@@ -17,6 +17,7 @@ from legalsat.program.pipeline import (
     MEETINGS,
     Arrive,
     Commit,
+    CopyIn,
     Expect,
     Fence,
     Load,
@@ -29,6 +30,7 @@ from legalsat.program.pipeline import (
     Start,
     Store,
     Sync,
+    Vectors,
     Wait,
     WaitGroup,
     Write,
@@ -37,12 +39,24 @@ from legalsat.program.pipeline import (
 
 # Barriers of the block by number; behind that of all the first eight are CUTLASS's own.
 NUMBERS = {"block": 0, "turn 0": 9, "turn 1": 10, "consumers": 9, "rows 0": 11, "rows 1": 12}
+MOST_SHOWN = 6  # of what a step is done to
 NO_ARRIVAL = ", without an arrival"  # of bytes that are expected
 SUMMED = frozenset({"start", "arrive", "load"})
-JOINED = SUMMED | {"multiply", "read", "write"}
+SHARED_OUT = frozenset({"read", "write", "copy", "global read", "global write"})  # among a role's warps, as they like
+JOINED = SUMMED | SHARED_OUT | {"multiply", "store"}
 OF_ALL_WARPS = frozenset({"meet", "registers"})  # also where one thread acts for its role
 
 Items: TypeAlias = Iterable[tuple[str, int]]
+
+
+class Moved(Protocol):
+    """Says where in global memory an operation of a movement finds what it moves."""
+
+    def items(self, todo: Instruction, stage: str, barrier: str) -> Items:
+        """Return what a load, store, copy or vectors are done to, given the stage and the barrier in words."""
+
+    def by_one(self, op: Operation) -> bool:
+        """Does one thread of the block do an operation?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +91,9 @@ class Step:
         return {name.partition("[")[0] for name in self.names}
 
     def __str__(self) -> str:
-        return f"{self.what} " + " and ".join(name + (f" ({n})" if n else "") for name, n in self.items)
+        shown = [name + (f" ({n})" if n else "") for name, n in self.items]
+        more = [f"{len(shown) - MOST_SHOWN} more"] if len(shown) > MOST_SHOWN + 1 else []
+        return f"{self.what} " + " and ".join(shown[:MOST_SHOWN] + more if more else shown)
 
 
 class Steps:
@@ -114,11 +130,19 @@ class Steps:
         self._ended = self.found.pop().met
 
 
-def steps(program: Pipeline, values: Mapping[str, Value]) -> Iterator[tuple[int, Role, list[list[Step]]]]:
+def steps(
+    program: Pipeline, values: Mapping[str, Value], moved: Moved | None = None
+) -> Iterator[tuple[int, Role, list[list[Step]]]]:
     """Yield each role of each CTA, with the steps of its warps.
 
     The set-up, which is no warp's own, stands ahead of what the first warp does, whose first meeting is its last. Of a
-    role that loads, one thread of the first warp acts; the other warps meet others, and no more.
+    role that loads, one thread of the first warp acts; the other warps meet others, and no more. Of a movement's role
+    that thread does what one thread does, and all warps the rest.
+
+    Args:
+        program: that is unrolled.
+        values: of its symbols.
+        moved: of a movement, where in global memory it finds what it moves.
 
     Raises:
         InvalidInput: as `unroll` does.
@@ -127,11 +151,15 @@ def steps(program: Pipeline, values: Mapping[str, Value]) -> Iterator[tuple[int,
     ahead: dict[int, list[Step]] = {}
     for process, instructions, end in zip(unrolled.processes, unrolled.programs, unrolled.ends, strict=True):
         role = process.role
-        first = _steps_of(unrolled, instructions[:end], max(1, role.warps))
+        numbered = list(enumerate(instructions[:end]))
+        first = _steps_of(unrolled, numbered, max(1, role.warps), moved)
         if not role.warps:
             ahead.setdefault(process.cta, []).extend(first)
             continue
         others = [step for step in first if step.what in OF_ALL_WARPS] if loads(role) else first
+        if moved is not None:
+            shared = [(at, todo) for at, todo in numbered if not moved.by_one(todo.op)]
+            others = _steps_of(unrolled, shared, role.warps, moved)
         yield process.cta, role, [_behind(ahead.pop(process.cta, []), first), *[others] * (role.warps - 1)]
 
 
@@ -160,17 +188,23 @@ def loaded(buffer: str, barrier: str, ctas: Iterable[int]) -> str:
     return f"{buffer} on {barrier} for CTA {', '.join(map(str, sorted(set(ctas))))}"
 
 
-def _steps_of(unrolled: Unrolled, instructions: Sequence[Instruction], warps: int) -> list[Step]:
+def _steps_of(
+    unrolled: Unrolled, instructions: Iterable[tuple[int, Instruction]], warps: int, moved: Moved | None = None
+) -> list[Step]:
     """Return the steps of one of the warps that do a role together."""
     found = Steps()
-    for at, todo in enumerate(instructions):
+    for at, todo in instructions:
         if isinstance(todo.op, Sync):
             items = _met(unrolled, todo, todo.op)
+        elif moved is not None and isinstance(todo.op, Load | Store | CopyIn | Vectors):
+            at_ = _Resolved(unrolled, todo)
+            items = moved.items(todo, *(one[0] if one else "" for one in (at_.used, at_.barriers)))
         else:
             done = _DONE.get(type(todo.op))
             items = done(_Resolved(unrolled, todo), todo.op, warps) if done is not None else []
         if items:
-            found.add(_WHAT[type(todo.op)], items, at)
+            what = _WHAT[type(todo.op)]
+            found.add(what[todo.op.side] if isinstance(todo.op, Vectors) else what, items, at)
     return found.found
 
 
@@ -215,7 +249,9 @@ _DONE: dict[type[Operation], Callable[[_Resolved, Any, int], Items]] = {
     Fence: lambda at, op, warps: [(op.kind, 0)],
     Registers: lambda at, op, warps: [("inc" if op.more else "dec", op.count)],
 }
-_WHAT = {kind: kind.__name__.lower() for kind in _DONE} | {WaitGroup: "wait group", Sync: "meet"}
+_WHAT: dict[type[Operation], Any] = {kind: kind.__name__.lower() for kind in _DONE}
+_WHAT |= {WaitGroup: "wait group", Sync: "meet", CopyIn: "copy"}
+_WHAT[Vectors] = {"source": "global read", "target": "global write"}
 
 
 def _met(unrolled: Unrolled, todo: Instruction, op: Sync) -> Items:

@@ -43,6 +43,8 @@ _BY_LANE = 1
 class PrintedGluon(PrintedKernel):
     """The PTX of a kernel, made ready to run: as Triton makes it of what backend triton prints."""
 
+    traced = False
+
     def maps(self) -> dict[str, Placed]:
         """Return the tensor maps by the names of parameters; extents and pitches of each stand behind it."""
         found = [one for maps in maps_of(self.gemm, self.kernel).values() for one in maps]

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from legalsat.analyses.copy_engine import tx_bytes
 from legalsat.analyses.ptx.bounds import Bounds
 from legalsat.analyses.ptx.text import parse
+from legalsat.analyses.ptx_machine.alu import LANES
 from legalsat.analyses.ptx_machine.events import Event, Recorder
 from legalsat.analyses.ptx_machine.machine import Run
+from legalsat.analyses.ptx_machine.memory import SHARED_BYTES
 from legalsat.analyses.ptx_machine.program import compile_kernel
 from legalsat.extract.kernels.conformance import conformance
 from legalsat.extract.kernels.kernel_launches import Launch
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program
+from legalsat.extract.kernels.kernel_tiles import Share, Tile
 from legalsat.extract.kernels.product_maps import Placed, maps_of, result_lies
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
@@ -60,13 +64,15 @@ class PrintedKernel:
         Undecided: it uses what the machine does not follow.
     """
 
+    traced: ClassVar[bool] = True  # whether coordinates are compared too
+
     def __init__(self, ptx: str, gemm: Gemm, kernel: ProductKernel) -> None:
         module = parse(ptx)
         (entry,) = module.kernels
         self.gemm, self.kernel = gemm, kernel
         self.program = kernel_program(kernel, gemm.out_dtype.bytes)
         shape = replace(entry, cluster=(kernel.cluster_blocks, 1, 1), threads=(kernel.threads, 1, 1))
-        self._machine = compile_kernel(module, shape)
+        self._machine = compile_kernel(module, shape, traced=self.traced)
         self._recorder = Recorder(self._machine)
         self._names = [one.name for one in entry.parameters]
         (self._base,) = (self._machine.symbols[name] for name in self._machine.shared)
@@ -99,6 +105,51 @@ class PrintedKernel:
         """Return in words where what was recorded is not what the kernel's program, or another one, says."""
         program = program or self.program
         memory = KernelMemory(program, self.kernel, self.along_rows)
-        return conformance(
+        found = conformance(
             program, recorded.launch.values, self.kernel, recorded.streams, memory=memory, base=self._base
         )
+        return found or list(self.misplaced(recorded, memory.stage_bytes))
+
+    def misplaced(self, recorded: Recorded, stage_bytes: int) -> Iterator[str]:
+        """Yield loads that are not the boxes that the scheduler's tiles have at their k-tile, in words."""
+        listed = [(operand, n) for operand, maps in maps_of(self.gemm, self.kernel).items() for n, _ in enumerate(maps)]
+        names, launch = dict(zip(self.maps(), listed, strict=True)), recorded.launch
+        scheduler = launch.scheduler
+        for index, stream in sorted(recorded.streams.items()):
+            cta = index // (self.kernel.threads // LANES)
+            places = [(tile, n) for tile in self._tiles(launch, cta) for n in range(self._stages(tile))]
+            for item, loads in enumerate(_by_item(stream)):
+                tile, k_tile = places[item]
+                done = {self._share(event, names, item, stage_bytes) for event in loads}
+                said = {
+                    share
+                    for operand in {one.operand for one in done}
+                    for share in scheduler.shares(operand, tile, k_tile, cta)
+                }
+                for one in sorted(done ^ said, key=str)[:1]:
+                    who = "the text" if one in done else "the scheduler"
+                    yield f"CTA {cta}, k-tile {k_tile} of the tile at {tile.m}, {tile.n}: {who} alone has {one}"
+
+    def _tiles(self, launch: Launch, cta: int) -> Iterator[Tile]:
+        return (launch.scheduler.tile(number, cta) for number in launch.own)
+
+    def _stages(self, tile: Tile) -> int:
+        """Return the items of a tile: rows that are realigned in registers end one later."""
+        return tile.k_tiles + (self.kernel.realign == "registers")
+
+    def _share(self, event: Event, names: Mapping[str, tuple[str, int]], item: int, stage_bytes: int) -> Share:
+        operand, number = names[event.name]
+        first = event.spans[0][0] % SHARED_BYTES - self._base
+        along, across = event.at
+        return Share(operand, number, (along, across), first - item % self.kernel.stages * stage_bytes)
+
+
+def _by_item(stream: Sequence[Event]) -> list[list[Event]]:
+    """Return loads in the items of the ring, which each expects its bytes first."""
+    found: list[list[Event]] = []
+    for event in stream:
+        if event.what == "expect":
+            found.append([])
+        elif event.what == "load":
+            found[-1].append(event)
+    return found

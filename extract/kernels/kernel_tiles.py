@@ -1,0 +1,110 @@
+"""The tile scheduler of a product's kernel, and the boxes that a CTA loads for each k-tile of each tile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from legalsat.extract.kernels.product_maps import ROW_BYTES
+from legalsat.plans.product_kernel import ProductKernel
+from legalsat.targets import GRANULE_BYTES
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of C of a CTA: as the scheduler of the kernel says it."""
+
+    m: int
+    n: int
+    phase: int
+    shift: int
+    k_tiles: int
+    first_k: int
+    last_steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A box of a CTA's share of a tile: of "A" or "B", by which of its maps, from where, to which byte of a stage."""
+
+    operand: str
+    map: int
+    coordinate: tuple[int, int]
+    to: int
+
+    def __str__(self) -> str:
+        return f"{self.operand} by map {self.map} at {self.coordinate[0]}, {self.coordinate[1]} to byte {self.to}"
+
+
+@dataclass(frozen=True)
+class TileScheduler:
+    """What a launch decides of tiles.
+
+    Attributes:
+        kernel: that is launched. k: elements along k. size: bytes of one of A.
+        tiles_m, tiles_n: tiles of clusters along m and n. group: along m that neighbours in time share.
+        address, pitch: of A, in bytes.
+    """
+
+    kernel: ProductKernel
+    k: int
+    size: int
+    tiles_m: int
+    tiles_n: int
+    group: int
+    address: int
+    pitch: int
+
+    @property
+    def a_maps(self) -> int:
+        """Maps that share the rows of A out."""
+        return max(1, self.kernel.phases) if self.kernel.realign != "none" else 1
+
+    def place(self, rank: int) -> tuple[int, int]:
+        """Return where a CTA stands in its cluster, along m and n."""
+        along_m, along_n = self.kernel.cluster
+        return rank % along_m, rank // along_m % along_n
+
+    def tile(self, number: int, rank: int) -> Tile:
+        """Return a CTA's tile of a number: neighbours in time are along m, in strips, so that they share operands."""
+        kernel, (rank_m, rank_n) = self.kernel, self.place(rank)
+        strip = self.group * self.tiles_n
+        first = number // strip * self.group
+        rows = min(self.tiles_m - first, self.group)
+        along_m, along_n = first + number % strip % rows, number % strip // rows
+        phase = shift = 0
+        if kernel.realign == "tiles":
+            along_m, phase = divmod(along_m, self.a_maps)
+            shift = (self.address + phase * self.pitch) % GRANULE_BYTES // self.size
+        elements, depth = self.k + shift, kernel.tile[2]
+        every = -(-elements // depth)
+        count, left = divmod(every, kernel.split)
+        first_k = count * rank + min(rank, left) if kernel.split > 1 else 0
+        k_tiles = count + (rank < left)
+        steps = len(kernel.b.offsets[0])
+        step = depth // steps
+        last = -(-(elements - (every - 1) * depth) // step) if first_k + k_tiles == every else steps
+        m = (along_m * kernel.cluster[0] + rank_m) * kernel.tile[0]
+        n = (along_n * kernel.cluster[1] + rank_n) * kernel.tile[1]
+        return Tile(m, n, phase, shift, k_tiles, first_k, last)
+
+    def shares(self, operand: str, tile: Tile, k_tile: int, rank: int) -> Iterator[Share]:
+        """Yield the boxes of a CTA's share of a tile of A or B."""
+        kernel, (rank_m, rank_n) = self.kernel, self.place(rank)
+        along_m, along_n = kernel.cluster
+        k = (tile.first_k + k_tile) * kernel.tile[2]
+        number = "AB".index(operand)
+        extent, count, major = kernel.tile[number], kernel.boxes[number], kernel.majors[number]
+        share = count // (along_n if operand == "A" else along_m)
+        mine = rank_n if operand == "A" else rank_m
+        for box in range(mine * share, (mine + 1) * share):
+            rows = extent // count
+            at = (tile.m if operand == "A" else tile.n) + box * rows
+            map_, along = 0, k if operand == "A" else k - tile.shift
+            if operand == "A" and kernel.realign == "registers":
+                map_, at = box, tile.m // self.a_maps
+            elif operand == "A":
+                map_ = tile.phase
+            coordinate = (along, at) if major == "K" else (at, along)
+            to = (kernel.tile[0] * ROW_BYTES if operand == "B" else 0) + box * rows * ROW_BYTES
+            yield Share(operand, map_, coordinate, to)
