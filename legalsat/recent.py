@@ -30,10 +30,6 @@ class Recent(Generic[Answer]):
         self._answers[key] = found
         return found
 
-    def known(self, key: Hashable) -> Answer | None:
-        """Return what is remembered by a key; None where nothing is."""
-        return self._answers.get(key)
-
     def __len__(self) -> int:
         return len(self._answers)
 

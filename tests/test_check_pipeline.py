@@ -71,9 +71,9 @@ def test_barriers_say_the_bytes_that_their_loads_bring(name: str) -> None:
 
 
 def test_the_printed_kernel_keeps_it_too() -> None:
-    plan = ls.synthesize(ls.Gemm(300, 136, 1000, "bf16"), "h200")
+    plan = ls.synthesize(ls.Gemm(300, 136, 1000, "bf16"), "b200")
     text = plan.emit("ptx")
-    assert ls.check_pipeline(text, "h200").proven
+    assert ls.check_pipeline(text, "b200").proven
     broken = text.replace("mbarrier.arrive.expect_tx.shared::cta.b64 _, ", "mbarrier.arrive.shared::cta.b64 _, ")
     broken = "\n".join(
         line.rpartition(",")[0] + ";"
@@ -81,7 +81,7 @@ def test_the_printed_kernel_keeps_it_too() -> None:
         else line
         for line in broken.splitlines()
     )
-    found = ls.check_pipeline(broken, "h200")
+    found = ls.check_pipeline(broken, "b200")
     assert not found.proven and "PIPE006" in {d.code for d in found.diagnostics}
     assert all(d.where.startswith("line ") for d in found.diagnostics)
 

@@ -368,7 +368,9 @@ def test_computed_jumps_lead_where_nvdisasm_says() -> None:
 
 
 def texts() -> list[tuple[str, partial[str]]]:
-    problems = {"product": ls.Gemm(512, 512, 256, "bf16"), "e4m3": ls.Gemm(512, 512, 512, "e4m3")}
+    # Not those of kernels' programs yet: ptxas parts a store of theirs from its commit by two predicates that are one.
+    fp8 = ls.Gemm(512, 512, 512, "e4m3", out_dtype="e4m3")
+    problems = {"product": ls.Gemm(512, 512, 256, "i8"), "e4m3": fp8}
     given = [(name, partial(Path.read_text, PTX / f"{name}.ptx")) for name in HOPPER]
     return given + [(name, partial(printed, gemm)) for name, gemm in problems.items()]
 

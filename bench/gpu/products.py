@@ -194,7 +194,7 @@ class Runner:
         import torch  # noqa: PLC0415
 
         a, b, c = (self.memory[side][1] for side in "abc")
-        exact = a.double() @ b.double().T
+        exact = a.double() @ b.double().T + 0.0  # an accumulator begins at 0: a sum of -0 alone is 0
         if c.dtype == torch.int8:  # C saturates, torch's conversion wraps around
             exact.clamp_(-128, 127)
         expected = self.memory["c"][0].clone()

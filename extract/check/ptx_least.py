@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from legalsat.analyses.ptx_machine.program import Seen
-from legalsat.extract.check.ptx_sweep import Failure, Sweep, Values
+from legalsat.extract.check.ptx_failure import Failure, Values
+from legalsat.extract.check.ptx_sweep import Sweep
 from legalsat.extract.check.ptx_values import sweep_all
 from legalsat.logic import round_up
 

@@ -23,6 +23,7 @@ from legalsat.analyses.ptx_machine.launches.data import BY_TURNS
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.periods import Period, Periods
 from legalsat.analyses.ptx_machine.program import Program, Seen
+from legalsat.extract.check.ptx_failure import Failure, Values
 from legalsat.extract.check.ptx_known import Known, KnownRuns, Shown, Taken, closed, key_of
 from legalsat.logic import round_up
 
@@ -45,24 +46,6 @@ MOST_FINDINGS = 20
 MAP_BYTES = 128  # of a tensor map among the parameters
 # What garbled text may end in; the message shows that something was garbled, and how.
 MISREAD = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
-
-Values = dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A run that went wrong.
-
-    Attributes:
-        values: of the launch. line, reason: where, and what went wrong.
-        of_nothing: whether it may be for want of work. of_any_size: whether no size excuses it, not even zero.
-    """
-
-    values: Values
-    line: int
-    reason: str
-    of_nothing: bool
-    of_any_size: bool = False
 
 
 @dataclass

@@ -8,7 +8,8 @@ from itertools import combinations, product
 from legalsat.analyses.ptx_machine.launches.data import BY_TURNS, CANCELLED
 from legalsat.analyses.ptx_machine.program import Program
 from legalsat.extract.check.ptx_ahead import run_ahead
-from legalsat.extract.check.ptx_sweep import GREATEST_POWER, MANY_WORK, SPREAD, Sweep, Values, so_many_rounds
+from legalsat.extract.check.ptx_failure import Values
+from legalsat.extract.check.ptx_sweep import GREATEST_POWER, MANY_WORK, SPREAD, Sweep, so_many_rounds
 from legalsat.extract.check.ptx_turns import ROOM, count, turn, with_room
 from legalsat.logic import round_up
 

@@ -14,7 +14,7 @@ from legalsat.extract.composed.places import State
 from legalsat.extract.composed.works import planned
 
 NEVER = 1 << 62
-# Options that are tried before all begins again, with better bounds; after the last the best found so far stands.
+# Options that are tried before all begins again; after the last the best found so far stands.
 ROUNDS = (100, 300, 1000, 3000)
 GUIDED = 300
 
@@ -46,16 +46,14 @@ class _Search:
         self.best, self.chosen = NEVER, dict[State, Option]()
         self.tried = self.most = 0
         self._weights: dict[tuple[State, Option], int] = {}
-
-    def again(self, most: int) -> bool:
-        """Search once more, by what is known by now; return whether that came to its end."""
-        self._floor = {
-            (state, option): self._weights.get((state, option)) or self.options.floor(state, option)
-            for state, some in self._ways.items()
-            for option in some
-        }
+        # What an option is known to weigh is no bound here: how one state is paid for decides what others take.
+        self._floor = {(state, option): option.least for state, some in self._ways.items() for option in some}
         self.least = self._guide = _bounds(self._ways, self._floor)
         self._last = {state: self._last_step(state) for state in self._ways}
+
+    def again(self, most: int) -> bool:
+        """Search once more, from the best that is known; return whether that came to its end."""
+        self._guide = self.least
         return self._begin(most)
 
     def guided(self, most: int) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from legalsat.extract.composed.classes import VIEWS, Matrices, Node, matrices_of
 from legalsat.extract.composed.places import Home, State, part, places_of, plainness, seen
-from legalsat.extract.composed.works import Work, cost_of, known_cost_of, least_of
+from legalsat.extract.composed.works import Work, cost_of, least_of
 from legalsat.operators import Copy, Pad
 from legalsat.operators.gemm import Gemm
 from legalsat.operators.program import Program
@@ -155,13 +155,6 @@ class Options:
             self.refused = self.refused or work
             return None
         return self._weight(state, found)
-
-    def floor(self, state: State, option: Option) -> int:
-        """Return what an option weighs if that is known, else what it is not below; nothing is solved."""
-        if not option.runs:
-            return 0
-        found = known_cost_of(self.work(state, option), self.target)
-        return option.least if found is None else self._weight(state, found)
 
     def _weight(self, state: State, nanoseconds: float) -> int:
         """Return a weight; what is made of constants alone is made once, and takes nothing then."""

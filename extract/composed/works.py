@@ -49,11 +49,6 @@ def cost_of(work: Work, target: Target) -> float | None:
     return _COSTS.answer(_key(work, target), lambda: _cost_of(work, target))
 
 
-def known_cost_of(work: Work, target: Target) -> float | None:
-    """Return what `cost_of` returned of such a work before; None where it was not asked."""
-    return _COSTS.known(_key(work, target))
-
-
 def _key(work: Work, target: Target) -> Hashable:
     """Return what a cost hangs on: of a product its class and extents, of which all of its kernels are made."""
     if work.term == PRODUCT and (one := multiplied(work, target)) is not None:

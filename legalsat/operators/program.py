@@ -269,7 +269,7 @@ class Program(Operator):
 
     def _named(self) -> list[int]:
         """Return the steps' values that are results, or operands more than once."""
-        used = [operand for one in self.steps for operand in dict.fromkeys(one.operands)]
+        used = [operand for one in self.steps for operand in one.operands]
         used += [one.value for one in self.results]
         results = {one.value for one in self.results}
         numbers = range(len(self.inputs), len(self.inputs) + len(self.steps))
