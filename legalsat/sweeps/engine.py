@@ -199,26 +199,32 @@ def _answered(
     with workers(len(first)) as at_work:
         waiting: deque[tuple[Answering, bool]] = deque()
         more = True
-        while more or waiting:
-            while more and len(waiting) < AHEAD * at_work.count:
-                chunk = next(chunks, None)
-                if chunk is None:
-                    more = False
-                    break
-                key, kept = _key(chunk, target), store if all(map(_told_by_key, chunk)) else None
-                known = None if kept is None else kept.get(key)
-                if known is not None:
-                    waiting.append((_kept(known), True))
-                else:
-                    folder = None if kept is None else str(kept.folder)
-                    waiting.append((at_work.submit(answer_chunk, (chunk, target, folder, key)), False))
-            if waiting:
-                try:
+        try:
+            while more or waiting:
+                while more and len(waiting) < AHEAD * at_work.count:
+                    chunk = next(chunks, None)
+                    if chunk is None:
+                        more = False
+                        break
+                    waiting.append(_begun(chunk, target, store, at_work))
+                if waiting:
                     answers = waiting[0][0].result()
-                except KeyboardInterrupt:
-                    yield from ((unpacked(one.result()), reused) for one, reused in waiting if one.done())
-                    raise
-                yield unpacked(answers), waiting.popleft()[1]
+                    yield unpacked(answers), waiting.popleft()[1]
+        except KeyboardInterrupt:  # wherever it comes: what is done by then is told
+            yield from ((unpacked(one.result()), reused) for one, reused in waiting if one.done())
+            raise
+
+
+def _begun(
+    chunk: list[Row | Problem | BadRow], target: Target, store: Store | None, at_work: Workers
+) -> tuple[Answering, bool]:
+    """Return what answers a chunk, and whether its answers were kept."""
+    key, kept = _key(chunk, target), store if all(map(_told_by_key, chunk)) else None
+    known = None if kept is None else kept.get(key)
+    if known is not None:
+        return _kept(known), True
+    folder = None if kept is None else str(kept.folder)
+    return at_work.submit(answer_chunk, (chunk, target, folder, key)), False
 
 
 def _kept(answers: bytes) -> Answering:
