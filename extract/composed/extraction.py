@@ -47,28 +47,23 @@ class _Search:
         self.tried = self.most = 0
         self._weights: dict[tuple[State, Option], int] = {}
         # What an option is known to weigh is no bound here: how one state is paid for decides what others take.
-        self._floor = {(state, option): option.least for state, some in self._ways.items() for option in some}
-        self.least = self._guide = _bounds(self._ways, self._floor)
+        self.least = self._guide = _bounds(self._ways)
         self._last = {state: self._last_step(state) for state in self._ways}
 
     def again(self, most: int) -> bool:
         """Search once more, from the best that is known; return whether that came to its end."""
-        self._guide = self.least
-        return self._begin(most)
+        self.tried, self.most = 0, most
+        self.run(frozenset(self.options.goals), {}, 0, 0)
+        return self.tried < most
 
     def guided(self, most: int) -> None:
         """Look for something better where a state is made that greed makes none of, since it pays for several only."""
         for state, some in self._ways.items():
             shared = state.home is None and any(option.runs for option in some)
             if shared and 0 < self.least[state] < self.best:
-                self._guide = _bounds(self._ways, self._floor, state)
-                self._begin(most)
+                self._guide = _bounds(self._ways, state)
+                self.again(most)
         self._guide = self.least
-
-    def _begin(self, most: int) -> bool:
-        self.tried, self.most = 0, most
-        self.run(frozenset(self.options.goals), {}, 0, 0)
-        return self.tried < most
 
     def weight(self, state: State, option: Option) -> int:
         """Return what an option weighs; `NEVER` where it is not legal."""
@@ -83,7 +78,7 @@ class _Search:
         found = []
         for option in self._ways[state]:
             if state.home is None or option.node is None or option.node.operator != "transpose":
-                found.append(self._floor[state, option])
+                found.append(option.least)
             elif not turned:
                 found.append(self._last_step(option.operands[0], turned=True))
         return min(found, default=0)
@@ -120,11 +115,11 @@ class _Search:
         for option in self._ways[state]:
             guided = max((self._guide[one] for one in option.operands if one not in chosen), default=0)
             if guided < NEVER:
-                ways.append((self._floor[state, option] + guided, option))
+                ways.append((option.least + guided, option))
         for _, option in sorted(ways, key=lambda way: way[0]):
             if self.tried >= self.most:
                 return
-            left = self.best - spent - self._floor[state, option]
+            left = self.best - spent - option.least
             new = others | {one for one in option.operands if one not in chosen}
             rest = self.bound(new, paid) if left > 0 else 0
             if rest >= left or _circular(state, option, chosen):
@@ -149,9 +144,7 @@ def _needed(options: Options) -> dict[State, tuple[Option, ...]]:
     return found
 
 
-def _bounds(
-    ways: Mapping[State, Iterable[Option]], floor: Mapping[tuple[State, Option], int], free: State | None = None
-) -> dict[State, int]:
+def _bounds(ways: Mapping[State, Iterable[Option]], free: State | None = None) -> dict[State, int]:
     """Return weights that no way to make a state, alone, is below, where one of them may be free."""
     least = dict.fromkeys(ways, NEVER)
     if free is not None:
@@ -160,10 +153,7 @@ def _bounds(
     while changed:
         changed = False
         for state, some in ways.items():
-            best = min(
-                (floor[state, one] + max((least[operand] for operand in one.operands), default=0) for one in some),
-                default=NEVER,
-            )
+            best = min((o.least + max((least[one] for one in o.operands), default=0) for o in some), default=NEVER)
             if best < least[state]:
                 least[state], changed = best, True
     return least
