@@ -41,7 +41,14 @@ Relaid: TypeAlias = Callable[[Tensor, str], Program]
 
 
 def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
-    gemm: Gemm, kernel: ProductKernel, target: Target, text: str, builder: str, relayout: Relaid
+    gemm: Gemm,
+    kernel: ProductKernel,
+    target: Target,
+    text: str,
+    builder: str,
+    relayout: Relaid,
+    recipe: Recipe | None = None,
+    signature: tuple[str, ...] = (),
 ) -> Program:
     """Return the program of a product computed by a kernel, relayouts of its operands in front.
 
@@ -52,6 +59,8 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
         text: of the kernel.
         builder: the module that makes an image of it.
         relayout: returns what lays an operand out anew, given what to do to it, "pad" or "transpose".
+        recipe: how the kernel is launched, where its parameters are others than those of backends cute and ptx.
+        signature: types of its parameters, where what makes the image asks for them.
 
     Raises:
         LegalSatError: the kernel stores a tile during more stages of the next than the product's k has, or splits k
@@ -63,10 +72,9 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
             f"{kernel} takes tiles of {least} stages along k at least, which {gemm} has not; take one of "
             "the kernels that legalsat.synthesize finds for it"
         )
-    names = kernel.operands[0].lower(), kernel.operands[1].lower()
     before = tuple(
         Relayout(name, relayout(tensor, first), constant=name == "b" and gemm.constant_b)
-        for name, tensor, first in zip(names, sides(gemm, kernel), kernel.relayouts, strict=True)
+        for name, tensor, first in zip(reads(kernel), sides(gemm, kernel), kernel.relayouts, strict=True)
         if first != "none"
     )
     c_by_map = kernel.store == "tma"
@@ -80,10 +88,22 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
             *(Operand(name, SCALE) for name in (SCALES if gemm.scaled else ())),
             Operand("c", needed(gemm.c, GRANULE_BYTES if c_by_map else gemm.c.dtype.bytes)),
         ),
-        recipes=(_recipe(gemm, kernel, target, names),),
+        recipes=(recipe or _recipe(gemm, kernel, target),),
+        signature=signature,
         before=before,
         builder=builder,
     )
+
+
+def reads(kernel: ProductKernel) -> tuple[str, str]:
+    """Return the operands that a kernel takes for its A and for its B."""
+    a, b = kernel.operands
+    return a.lower(), b.lower()
+
+
+def dependent(kernel: ProductKernel) -> bool:
+    """Return whether a kernel waits for relayouts in front of it."""
+    return any(first != "none" for first in kernel.relayouts)
 
 
 def launch_lines(program: Program) -> Iterator[str]:
@@ -111,8 +131,8 @@ def _said(argument: Argument) -> list[str]:
     return [f"  the address of {argument.operand}"]
 
 
-def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target, reads: tuple[str, str]) -> Recipe:
-    m, n = extents(gemm, kernel)
+def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
+    (m, n), (a, b) = extents(gemm, kernel), reads(kernel)
     tiles_m, tiles_n = kernel.clusters(m, n)
     of_a, of_b = source_maps(gemm, kernel)
     of_c = result_map(gemm, kernel) if kernel.store == "tma" else of_b[:1]  # which is not read
@@ -121,11 +141,9 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target, reads: tuple[str,
     first = laid(sides(gemm, kernel)[0], kernel.relayouts[0])
     _, c_pitch = result_lies(gemm, kernel)
     arguments: tuple[Argument, ...] = (
-        MapsArgument(
-            (*_maps(reads[0], of_a), *_maps(reads[1], of_b), *_maps("c" if kernel.store == "tma" else reads[1], of_c))
-        ),
+        MapsArgument((*_maps(a, of_a), *_maps(b, of_b), *_maps("c" if kernel.store == "tma" else b, of_c))),
         *(NumberArgument(number, "i32") for number in (m, n, gemm.k, tiles_m, tiles_n, kernel.group)),
-        AddressArgument(reads[0]),
+        AddressArgument(a),
         NumberArgument(first.pitch, "i64"),
         AddressArgument("c"),
         NumberArgument(c_pitch, "i64"),
@@ -138,7 +156,7 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target, reads: tuple[str,
         kernel.shared_bytes,
         arguments,
         cluster=(kernel.cluster_blocks, 1, 1),
-        dependent=any(first != "none" for first in kernel.relayouts),
+        dependent=dependent(kernel),
     )
 
 

@@ -6,11 +6,14 @@ from dataclasses import replace
 
 from legalsat.backends.triton.program import program_of
 from legalsat.errors import LegalSatError
+from legalsat.extract.kernels.product_maps import laid_out
+from legalsat.operators import Copy
 from legalsat.operators.operator import Move
 from legalsat.plans.block_plan import BlockPlan
 from legalsat.plans.plan import Plan
 from legalsat.runtime.program import Program, Relayout, with_operand
 from legalsat.targets import Target
+from legalsat.tensor import Tensor
 
 PRINTED_MEANS = ("tma", "threads")  # by which triton's movements travel
 
@@ -47,3 +50,8 @@ def movement_of(operator: Move, target: Target, plan: Plan | None = None) -> Pro
         return program_of(plan or cached_plan(operator, target, EVERY_MEANS))
     except LegalSatError:
         return program_of(cached_plan(operator, target, PRINTED_MEANS))
+
+
+def relaid(target: Target, tensor: Tensor, first: str) -> Program:
+    """Return the program that pads ("pad") or turns ("transpose") a product's operand, as its kernel has it."""
+    return movement_of(Copy(tensor, laid_out(tensor, first)), target)

@@ -7,15 +7,13 @@ operands out anew; where there is none, the plan of a block of C is printed.
 from __future__ import annotations
 
 import subprocess
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from legalsat.backends.kernel_launch import launch_lines, launched
 from legalsat.backends.ptx.adapter import emit_ptx, launch_of
 from legalsat.backends.ptx.assemble import AssemblyFailed, assemble, tool_for
 from legalsat.backends.ptx.persistent import emit
-from legalsat.backends.relayouts import movement_of, with_relayouts
-from legalsat.extract.kernels.product_maps import laid_out
-from legalsat.operators import Copy
+from legalsat.backends.relayouts import relaid, with_relayouts
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.block_plan import BlockPlan
 from legalsat.plans.gemm_plan import GemmPlan
@@ -31,7 +29,6 @@ from legalsat.runtime.program import (
     needed,
 )
 from legalsat.targets import GRANULE_BYTES, Target
-from legalsat.tensor import Tensor
 
 BY_THE_DRIVER = "the driver"
 
@@ -53,11 +50,7 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     Raises:
         LegalSatError: as `launched`, or an operation of its program has no row.
     """
-
-    def relayout(tensor: Tensor, first: str) -> Program:
-        return movement_of(Copy(tensor, laid_out(tensor, first)), target)
-
-    return launched(gemm, kernel, target, emit(gemm, kernel), __name__, relayout)
+    return launched(gemm, kernel, target, emit(gemm, kernel), __name__, partial(relaid, target))
 
 
 def emit_product(plan: GemmPlan) -> str:

@@ -8,29 +8,28 @@ from __future__ import annotations
 
 import re
 import tempfile
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from legalsat.backends.relayouts import movement_of
+from legalsat.backends.kernel_launch import SCALES, dependent, launched, reads
+from legalsat.backends.relayouts import relaid
 from legalsat.backends.triton.block_program import block_program, described
 from legalsat.backends.triton.block_text import emit_block
 from legalsat.backends.triton.compile import load_module
 from legalsat.backends.triton.product import KERNEL, LANES, emit, operand_block, result_block
-from legalsat.backends.triton.program import launched, tools_of
+from legalsat.backends.triton.program import launched as as_compiled
+from legalsat.backends.triton.program import tools_of
 from legalsat.backends.triton.types import TYPES
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.product_maps import (
     extents,
     grid_of,
-    laid_out,
     result_lies,
     result_map,
-    sides,
     source_maps,
 )
 from legalsat.extras import extra
-from legalsat.operators import Copy
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import WARPS, ProductKernel
@@ -39,19 +38,13 @@ from legalsat.runtime.program import (
     Argument,
     Image,
     NumberArgument,
-    Operand,
     Program,
     Recipe,
-    Relayout,
-    needed,
 )
-from legalsat.targets import GRANULE_BYTES, Target
-from legalsat.tensor import Tensor
+from legalsat.targets import Target
 
 __all__ = ["emit_product", "image_of", "program_for", "program_of", "tools_of"]
 
-SCALES = ("scale_a", "scale_b")
-SCALE = Tensor((), "fp32", align=4)
 _CLASSES = 64  # compiled and kept; a few hundred kilobytes each
 
 
@@ -84,18 +77,12 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     """Return the program of a product computed by a kernel, relayouts of its operands in front.
 
     Raises:
-        LegalSatError: an operation of the kernel's program has no row here.
+        LegalSatError: an operation of the kernel's program has no row here, or as `launched`.
     """
-    text, by_boxes = emit(gemm, kernel), kernel.store == "tma"
-    names = kernel.operands[0].lower(), kernel.operands[1].lower()
-    before = tuple(
-        Relayout(name, movement_of(Copy(tensor, laid_out(tensor, first)), target), name == "b" and gemm.constant_b)
-        for name, tensor, first in zip(names, sides(gemm, kernel), kernel.relayouts, strict=True)
-        if first != "none"
-    )
+    text, by_boxes, (a, b) = emit(gemm, kernel), kernel.store == "tma", reads(kernel)
     (m, n), size = extents(gemm, kernel), gemm.dtype.bytes
     arguments: list[Argument] = []
-    for name, (placed,) in zip(names, source_maps(gemm, kernel), strict=True):
+    for name, (placed,) in zip((a, b), source_maps(gemm, kernel), strict=True):
         arguments += described(name, placed.map, size)
     if by_boxes:
         (placed,) = result_map(gemm, kernel)
@@ -106,31 +93,11 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     arguments += [NumberArgument(number, "i32") for number in numbers]
     arguments += [] if by_boxes else [NumberArgument(result_lies(gemm, kernel)[1], "i64")]
     arguments += [AddressArgument(name) for name in SCALES * gemm.scaled]
-    return Program(
-        subject=str(gemm),
-        architecture=target.architecture,
-        text=text,
-        operands=(
-            Operand("a", needed(gemm.a, GRANULE_BYTES)),
-            Operand("b", needed(gemm.b, GRANULE_BYTES)),
-            *(Operand(name, SCALE) for name in SCALES * gemm.scaled),
-            Operand("c", needed(gemm.c, GRANULE_BYTES if by_boxes else gemm.c.dtype.bytes)),
-        ),
-        # Triton says at the end how many threads there are, and what shared memory they take.
-        recipes=(
-            Recipe(
-                KERNEL,
-                (grid_of(gemm, kernel, target), 1, 1),
-                LANES * WARPS,
-                0,
-                tuple(arguments),
-                dependent=bool(before),
-            ),
-        ),
-        signature=_signature(gemm, kernel),
-        before=before,
-        builder=__name__,
-    )
+    # Triton says at the end how many threads there are, and what shared memory they take.
+    grid, threads = (grid_of(gemm, kernel, target), 1, 1), LANES * WARPS
+    recipe = Recipe(KERNEL, grid, threads, 0, tuple(arguments), dependent=dependent(kernel))
+    signature = _signature(gemm, kernel)
+    return launched(gemm, kernel, target, text, __name__, partial(relaid, target), recipe, signature)
 
 
 def _signature(gemm: Gemm, kernel: ProductKernel) -> tuple[str, ...]:
@@ -159,7 +126,7 @@ def image_of(program: Program) -> Image:
     """
     (recipe,) = program.recipes
     made = compiled(program.text, program.signature, program.architecture, recipe.threads // LANES)
-    return Image(made.cubin, (launched(recipe, made.ptx, made.metadata),))
+    return Image(made.cubin, (as_compiled(recipe, made.ptx, made.metadata),))
 
 
 @lru_cache(maxsize=_CLASSES)
