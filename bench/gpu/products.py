@@ -272,12 +272,19 @@ def child(folder: Path, what: str, start: int, stop: int) -> None:
             return  # the context may be lost
 
 
-def _children(folder: Path, what: str, start: int, stop: int, seconds: int) -> dict[int, Any]:
-    """Run products from `start` up to `stop`, in as many processes as it takes."""
+def in_processes(command: list[str], start: int, stop: int, seconds: int) -> dict[int, Any]:
+    """Return what was found of entries from `start` up to `stop`, in as many processes as it takes.
+
+    Args:
+        command: what runs a process, without `start` and `stop`: it prints a line for each entry, as `child` does.
+        start: the first entry's number.
+        stop: the number behind the last one's.
+        seconds: that a process may take.
+    """
     results: dict[int, Any] = {}
     while start < stop:
-        command = [sys.executable, "-m", "bench.gpu.products", "child", str(folder), what, str(start), str(stop)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        words = [sys.executable, "-m", *command, str(start), str(stop)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             try:
                 out, err = process.communicate(timeout=seconds)
                 why = f"process died: {err[-300:]}"
@@ -304,9 +311,10 @@ def run(folder: Path) -> int:
 
     prepared = json.loads((folder / "products.json").read_text())
     entries, begin = prepared["products"], time.time()
+    command = ["bench.gpu.products", "child", str(folder)]
     with ThreadPoolExecutor(WORKERS) as pool:
         parts = pool.map(
-            lambda start: _children(folder, "check", start, min(start + CHUNK, len(entries)), CHUNK_SECONDS),
+            lambda start: in_processes([*command, "check"], start, min(start + CHUNK, len(entries)), CHUNK_SECONDS),
             range(0, len(entries), CHUNK),
         )
         results = {index: found for part in parts for index, found in part.items()}
@@ -315,7 +323,7 @@ def run(folder: Path) -> int:
     times = {}
     for i, entry in enumerate(entries):
         if entry["timed"]:
-            found = _children(folder, "time", i, i + 1, TIMED_SECONDS)[i]
+            found = in_processes([*command, "time"], i, i + 1, TIMED_SECONDS)[i]
             plan = {name: entry[name] for name in ("tile", "stages", "blocks", "store", "relaid", "predicted_us")}
             times[entry["operator"]] = {**plan, **(found if isinstance(found, dict) else {"failed": found})}
             print(entry["operator"], found, flush=True)

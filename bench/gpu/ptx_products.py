@@ -18,7 +18,6 @@ import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ from typing import Any
 from bench.gpu import beside
 from bench.gpu.gemm import build, loader
 from bench.gpu.machine import machine
-from bench.gpu.products import GUARD_BYTES, UNTOUCHED, Runner
+from bench.gpu.products import GUARD_BYTES, UNTOUCHED, Runner, in_processes
 
 TARGET, SEED = "h200", 20261123
 # Types of operands, with their bytes, and of C.
@@ -193,34 +192,12 @@ def child(folder: Path, what: str, start: int, stop: int) -> None:
             return  # the context may be lost
 
 
-def children(folder: Path, what: str, start: int, stop: int, seconds: int) -> dict[int, Any]:
-    """Run entries from `start` up to `stop`, in as many processes as it takes."""
-    results: dict[int, Any] = {}
-    while start < stop:
-        command = [sys.executable, "-m", "bench.gpu.ptx_products", "child", str(folder), what, str(start), str(stop)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            try:
-                out, err = process.communicate(timeout=seconds)
-                why = f"process died: {err[-300:]}"
-            except subprocess.TimeoutExpired:
-                process.kill()
-                out, _ = process.communicate()
-                why = f"no answer within {seconds} s"
-        lines = [json.loads(line) for line in out.splitlines() if line.startswith('{"done"')]
-        results.update({line["done"]: line["found"] for line in lines})
-        start += len(lines)
-        failed = bool(lines) and isinstance(lines[-1]["found"], str) and bool(lines[-1]["found"])
-        if start < stop and not failed:
-            results[start] = why
-            start += 1
-    return results
-
-
 def all_of(folder: Path, what: str, count: int, each: int, seconds: int, workers: int) -> dict[int, Any]:  # noqa: PLR0917
     """Run all entries, `each` a process."""
+    command = ["bench.gpu.ptx_products", "child", str(folder), what]
     with ThreadPoolExecutor(workers) as pool:
         starts = range(0, count, each)
-        parts = pool.map(lambda at: children(folder, what, at, min(at + each, count), seconds), starts)
+        parts = pool.map(lambda at: in_processes(command, at, min(at + each, count), seconds), starts)
         return {index: found for part in parts for index, found in part.items()}
 
 

@@ -9,12 +9,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from legalsat.analyses.ptx_machine.launches.together import run_together
+from legalsat.extract.check.ptx_failure import Values
 from legalsat.extract.check.ptx_known import key_of
 
 if TYPE_CHECKING:
     from legalsat.extract.check.ptx_sweep import Sweep
-
-Values = dict[str, int]
 
 
 def run_ahead(sweep: Sweep, listed: Iterable[Values]) -> None:

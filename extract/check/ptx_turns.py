@@ -14,6 +14,7 @@ from legalsat.analyses.ptx_machine.alu import FULL
 from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE
 from legalsat.analyses.ptx_machine.launches.watch import Watch
 from legalsat.extract.check.ptx_ahead import run_ahead
+from legalsat.extract.check.ptx_failure import Values
 from legalsat.extract.check.ptx_sweep import RUN_WORK, Sweep
 from legalsat.logic import round_up
 
@@ -29,7 +30,6 @@ ROOM = 512  # of rows, columns and the like
 ROOM_ROUNDS = 8  # of a parameter's loop
 _MOST_WORK = RUN_WORK - 1  # of a run that is too long it is said that the condition was not turned
 MOST_SWITCHED = 48  # runs that do it
-Values = dict[str, int]
 
 
 def _half_seen(watch: Watch) -> bool:
