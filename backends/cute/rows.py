@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from legalsat.backends.known_stages import require_whole_turns
 from legalsat.errors import LegalSatError
 from legalsat.plans.product_kernel import WARPGROUP
 from legalsat.program import kernel as k
@@ -82,16 +83,7 @@ class Scope:
         yield head
         yield from (INDENT + line for line in self.body(body))
         yield end
-        for op in k.every(body):
-            if not isinstance(op, Write | Store | Read) or op.at.cursor not in before:
-                continue
-            moved, stages = self.counts[op.at.cursor] - before[op.at.cursor], self.stages(op.buffer)
-            if moved % stages:
-                raise LegalSatError(f"cute cannot tell the stage of {op.buffer}: a turn takes {moved} of {stages}")
-
-    def stages(self, buffer: str) -> int:
-        """Return the stages of a buffer; all consumers' own ones are alike."""
-        return next(ring.stages for ring in self.program.buffers if ring.name == buffer.format(i=0))
+        require_whole_turns(body, self.program, before, self.counts, "cute")
 
     def item(self, at: At) -> str:
         """Return the item of a ring, as the kernel knows it."""
@@ -104,9 +96,9 @@ class Scope:
     def of_c(self, op: Write | Read | Store | k.ReadPeers) -> str:
         """Return the part of C, and the stage of the buffer that it passes through, as arguments of a template."""
         part, first, by = self.part
-        if isinstance(op, k.ReadPeers) or not op.at.cursor or self.stages(op.buffer) == 1:
+        if isinstance(op, k.ReadPeers) or not op.at.cursor or self.program.stages(op.buffer) == 1:
             return f"{part}, 0"
-        stages = self.stages(op.buffer)
+        stages = self.program.stages(op.buffer)
         count = self.counts[op.at.cursor] % stages
         start = "" if first == count else f" {'+-'[first > count]} {abs(count - first)}"
         return f"{part}, ({part}{start}) % {stages}" if by == 1 else f"{part}, {count}"

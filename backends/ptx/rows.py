@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from legalsat.backends.known_stages import require_whole_turns
 from legalsat.backends.ptx.consumer import Consumer
 from legalsat.backends.ptx.cta import Cta, Ring, Tile
 from legalsat.backends.ptx.realign import Realigner
@@ -122,21 +123,12 @@ class Scope:
         """Have what is added meanwhile done any number of times: cursors with known stages are then where they were."""
         before = dict(self.counts)
         yield
-        for op in k.every(body):
-            if not isinstance(op, p.Write | p.Store | p.Read) or op.at.cursor not in before:
-                continue
-            moved, stages = self.counts[op.at.cursor] - before[op.at.cursor], self.stages(op.buffer)
-            if moved % stages:
-                raise LegalSatError(f"ptx cannot tell the stage of {op.buffer}: a turn takes {moved} of {stages}")
+        require_whole_turns(body, self.program, before, self.counts, "ptx")
 
     def only(self, predicate: str, body: k.Body) -> None:
         """Add operations that are done where a predicate holds."""
         with self.text.only(predicate), self.around(body):
             self.body(body)
-
-    def stages(self, buffer: str) -> int:
-        """Return the stages of a buffer; all consumers' own ones are alike."""
-        return next(ring.stages for ring in self.program.buffers if ring.name == buffer.format(i=0))
 
     def item(self, at: p.At) -> Ring:
         """Return the item of a ring."""
@@ -147,7 +139,7 @@ class Scope:
         """Return the part of C, and the stage of the buffer that it passes through."""
         if isinstance(op, k.ReadPeers) or not op.at.cursor:
             return self.part, 0
-        return self.part, self.counts[op.at.cursor] % self.stages(op.buffer)
+        return self.part, self.counts[op.at.cursor] % self.program.stages(op.buffer)
 
 
 def entry(cta: Cta, kernel: ProductKernel, gemm: Gemm) -> None:

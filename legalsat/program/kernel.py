@@ -202,6 +202,10 @@ class KernelProgram:
         along_m, along_n, split = self.cluster
         return along_m * along_n * split
 
+    def stages(self, buffer: str) -> int:
+        """Return the stages of a buffer; all consumers' own ones are alike."""
+        return next(ring.stages for ring in self.buffers if ring.name == buffer.format(i=0))
+
     def sharing(self, rank: int) -> tuple[list[int], list[int]]:
         """Return the CTAs of a cluster that share A with one, itself among them, and those that share B."""
         along_m, along_n, split = self.cluster
