@@ -208,12 +208,14 @@ def _bound(run: Run, map_: str, target: int, rows: int) -> None:
     others = [b for b in run.barriers.live if b > target]
     if others:
         _limit(run, map_, (min(others) - target) // rows)
+    if (map_, target, rows) in run.flying:
+        return  # the same loads again, as in a loop: the pairs are compared
     for other_map, other, other_rows in run.flying:
         if other > target:
             _limit(run, map_, (other - target) // rows)
         elif other < target:
             _limit(run, other_map, (target - other) // other_rows)
-    run.flying.append((map_, target, rows))
+    run.flying[map_, target, rows] = None
 
 
 def _limit(run: Run, map_: str, count: int) -> None:

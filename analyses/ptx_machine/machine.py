@@ -199,7 +199,7 @@ class Run:
         self.first = 0
         self.used: set[str] = set()
         self.visits: dict[tuple[int, int], int] = {}
-        self.flying: list[tuple[str, int, int]] = []
+        self.flying: dict[tuple[str, int, int], None] = {}  # loads under way, in order
         self.cancelled = 0
         self.stores_known = len(program.store_places)
         self.touched = np.zeros(program.shared_regions.cells, dtype=bool)
