@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from legalsat.analyses.protocol.typestate_program import Actor, Machine
 from legalsat.analyses.protocol.typestate_state import Arrived, Events, Stage, State, Symbol, Value
@@ -124,19 +125,17 @@ class View:
     def knowledge(self) -> Knowledge:
         """Return who knows what, and drop events that nobody can doubt any more."""
         slots, knowers = self._drop(), self.knowers()
-        if self.state.bits > MANY_BITS:
+        if self.state.bits > max(MANY_BITS, 2 * len(slots)):
             knowers = self._renumber(slots, knowers)
         columns = _columns([kept[key] for _, kept, key in slots], knowers, self.state.bits)
         return {name: column for (name, _, _), column in zip(slots, columns, strict=True)}
 
     def _renumber(self, slots: list[Slot], knowers: list[int]) -> list[int]:
         """Give the events that still matter the lowest bits."""
-        new = [0] * len(knowers)
+        has = _bits(knowers, self.state.bits)[:, [kept[key].bit_length() - 1 for _, kept, key in slots]]
+        unused = np.zeros((len(knowers), 1), np.uint8)  # the lowest bit
+        new = _numbers(np.concatenate([unused, has], axis=1))
         for number, (_, kept, key) in enumerate(slots, start=1):
-            bit = kept[key]
-            for i, knower in enumerate(knowers):
-                if knower & bit:
-                    new[i] |= 1 << number
             kept[key] = 1 << number
         self.teach(new)
         self.state.bits = len(slots)
@@ -205,18 +204,21 @@ class View:
 
     def meet(self, mine: Knowledge, others: Knowledge) -> None:
         """Let everybody forget what is not known by its like in `others` too."""
-        knowers = self.knowers()
-        for name in mine.keys() | others.keys():
-            column = mine.get(name, -1) & others.get(name, -1)
-            if column == mine.get(name, -1):
+        knowers, changed = self.knowers(), dict[int, int]()  # columns by their bit
+        for name, other in others.items():
+            column = mine.get(name, -1)
+            if column & other == column:
                 continue
             kept, key = self.slot(name)
             if key not in kept:
                 kept[key] = self.state.event()
-            bit = kept[key]
-            for i, knower in enumerate(knowers):
-                knowers[i] = knower | bit if column >> i & 1 else knower & ~bit
-        self.teach(knowers)
+            changed[kept[key].bit_length() - 1] = column & other
+        if changed:
+            everybody = (1 << len(knowers)) - 1
+            bits = _bits(knowers, self.state.bits)
+            columns = _bits([column & everybody for column in changed.values()], len(knowers))
+            bits[:, list(changed)] = columns[:, : len(knowers)].T
+            self.teach(_numbers(bits))
         self.state.widened = True
 
     def _relative(self, actor: Actor, cursor: str, count: int) -> int:
@@ -278,11 +280,20 @@ def _columns(bits: list[int], knowers: list[int], most: int) -> list[int]:
     """Return for each bit which knowers have it, as a bit for each; bits are at most 1 << most."""
     if not bits:
         return []
+    return _numbers(_bits(knowers, most)[:, [bit.bit_length() - 1 for bit in bits]].T)
+
+
+def _bits(numbers: list[int], most: int) -> NDArray[np.uint8]:
+    """Return the bits of numbers below 2 << most, a row for each, the lowest first."""
     width = most // 8 + 1
-    rows = np.frombuffer(b"".join([knower.to_bytes(width, "little") for knower in knowers]), np.uint8)
-    has = np.unpackbits(rows.reshape(len(knowers), width), axis=1, bitorder="little")
-    columns = np.packbits(has[:, [bit.bit_length() - 1 for bit in bits]].T, axis=1, bitorder="little")
-    size, raw = columns.shape[1], columns.tobytes()
+    rows = np.frombuffer(b"".join([one.to_bytes(width, "little") for one in numbers]), np.uint8)
+    return np.unpackbits(rows.reshape(len(numbers), width), axis=1, bitorder="little")
+
+
+def _numbers(bits: NDArray[np.uint8]) -> list[int]:
+    """Return the numbers whose bits are rows."""
+    packed = np.packbits(bits, axis=1, bitorder="little")
+    size, raw = packed.shape[1], packed.tobytes()
     return [int.from_bytes(raw[i : i + size], "little") for i in range(0, len(raw), size)]
 
 
