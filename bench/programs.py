@@ -43,8 +43,7 @@ def programs(of: Sized = lambda extent: extent) -> dict[str, ls.Program]:
     x, w = given("x", m, k), given("w", odd, k, constant=True)
     q, p, v = (given(name, of(512), k, constant=True) for name in "qpv")
     a, b = (given(name, of(512), k) for name in "ab")
-    d, g = given("d", of(256), odd, constant=True), given("g", m, odd)
-    e, f = (given(name, of(256), odd) for name in "ef")
+    d, o = given("d", of(256), odd, constant=True), given("o", k, m - 1)
     h = x @ w.T
     return {
         "an odd k between two products": ls.Program(y=h @ d.T),
@@ -55,7 +54,7 @@ def programs(of: Sized = lambda extent: extent) -> dict[str, ls.Program]:
         "two weights, one after another": ls.Program(y=x @ q.concat(p).T),
         "two tensors, one after another": ls.Program(y=x @ a.concat(b).T),
         "two products of one tensor": ls.Program(s=(x @ q.T) @ (x @ p.T).T),
-        "an odd tensor of two products": ls.Program(y=g @ e.T, z=g @ f.T),
+        "an odd tensor of two products": ls.Program(y=o.T @ a.T, z=o.T @ b.T),
         "zeros along k": ls.Program(y=given("z", m, of(1000)).pad(((0, 0), (0, k - of(1000)))) @ q.T),
         "columns of a product": ls.Program(y=h[:, 1:] @ d[:, 1:].T),
         "rows of two tensors": ls.Program(y=x.concat(a)[: m - 4] @ q.T),

@@ -231,7 +231,7 @@ def needed(gemms: Sequence[Gemm]) -> list[Needed]:
 
 
 def _fastest(gemm: Gemm, laws: tuple[TermLaw, ...]) -> float:
-    one, products = _class(gemm), Products.like(gemm, gemm.m, gemm.n, gemm.k)
+    one, products = _class(gemm), Products.of([gemm])
     table = table_of(list(enumerate(forms_of(Facts.of(one), laws))), one, target(TARGET))
     return math.inf if table is None else float(np.min(times_of(table.columns, products, target(TARGET))))
 

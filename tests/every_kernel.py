@@ -23,11 +23,14 @@ from legalsat.tensor import Tensor, plain
 Shape = tuple[int, int, int, bool, tuple[int, int]]  # rows, columns, warpgroups, ping-pong, cluster
 COOPERATIVE: list[Shape] = [(128, columns, 2, False, (1, 1)) for columns in range(48, 257, 16)]
 COOPERATIVE += [(256, columns, 2, False, (1, 1)) for columns in (64, 96, 112, 128)]
-PING_PONG: list[Shape] = [(128, columns, 2, True, (1, 1)) for columns in (64, 96, 112, 128)]
-PING_PONG += [(64, columns, 2, True, (1, 1)) for columns in (64, 96, 128, 160, 192, 224, 256)]
-CLUSTERS: list[Shape] = [
-    (128, columns, 2, columns == 128, cluster) for columns in (256, 128) for cluster in ((2, 1), (1, 2))
+PAIRS = [(1, 1), (2, 1), (1, 2)]
+PERSISTENT: list[Shape] = [
+    (rows, columns, {64: 1, 192: 3}.get(rows, 2), False, cluster)
+    for rows in (64, 128, 192, 256)
+    for columns in range(16, 257, 16)
+    for cluster in (*PAIRS, (2, 2), (4, 1), (1, 4), (4, 2), (2, 4))
 ]
+PERSISTENT += [(128, columns, 2, True, cluster) for columns in range(64, 193, 16) for cluster in PAIRS]
 WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)
 
 
@@ -36,7 +39,7 @@ def fastest(gemm: ls.Gemm, target: Target) -> float | None:
     kernels = list(every(gemm, target))
     if not kernels:
         return None
-    products = Products.like(gemm, gemm.m, gemm.n, gemm.k)
+    products = Products.of([gemm])
     times = kernel_times(products, KernelColumns.of(kernels), target)[0]
     for time, kernel in sorted(zip(times.tolist(), kernels, strict=True), key=lambda pair: pair[0]):
         placed = [*source_maps(gemm, kernel)[0], *source_maps(gemm, kernel)[1]]
@@ -110,7 +113,7 @@ def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple
     *_, realign, store, _, _, in_rows, _ = form
     cooperative = [one for one in COOPERATIVE if realign != "registers" or one[1] >= 192]
     if store != "sums":
-        for shape in [*cooperative, *([*PING_PONG, *CLUSTERS] if realign != "registers" else [])]:
+        for shape in cooperative if realign == "registers" else PERSISTENT:
             yield shape, 1, 1
         return
     if -(-gemm.m // 128) * -(-gemm.n // 128) > 512 and min(gemm.m, gemm.n) > 256:
@@ -149,7 +152,7 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
     }[store]
     stage = (rows + columns) * 128
     room = min(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - 1024)
-    most = min(14, max(3, turns + 1)) if store == "sums" else 14
+    most = min(16, max(3, turns + 1)) if store == "sums" else 16
     stages = min(most, (room - (output + 7) // 8 * 8) // (stage + 16))
     if stages < (3 if realign == "registers" else 2):
         return None
@@ -159,6 +162,8 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
         (majors[0], majors[1]), (first, second), realign, phases, store, 0, (0, 0), None, None, 0,  # type: ignore[arg-type]
     )  # fmt: skip
     overlapped = replace(alone, overlapped=4)
+    if columns // 2 + 26 > 65536 // blocks // (128 * (warpgroups + 1)) // 8 * 8:
+        return None  # no instruction has its registers (ptxas C7602)
     handed = split_of(predicted(alone, result), warpgroups, blocks)
     if handed is None:
         return None

@@ -260,8 +260,9 @@ def test_a_scaled_product_is_planned_kept_and_refused_where_scales_are_not_multi
     assert [one.name for one in program_for(gemm, kernel_of("scaled"), H200).operands] == [
         "a", "b", "scale_a", "scale_b", "c",
     ]  # fmt: skip
+    shared = ls.synthesize(Gemm(8192, 8192, 8192, "e5m2", scaled=True), "h200")  # among the CTAs of a cluster
     with pytest.raises(ls.LegalSatError, match="triton has no row for"):
-        plan.emit("triton")
+        shared.emit("triton")
     with pytest.raises(ls.LegalSatError, match="scale e4m3 or e5m2 alone"):
         Gemm(256, 512, 1024, "bf16", scaled=True)
 

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from typing import Any, TypeAlias
 
 from legalsat.extract.cost.cost import LAUNCH_NANOSECONDS, NOMINAL
-from legalsat.extract.cost.kernel_cost import RELAYOUT_LAUNCH, RELAYOUT_SHARE, Products, least_times
+from legalsat.extract.cost.kernel_cost import RELAYOUT_LAUNCH, RELAYOUT_SHARE, Products, crossed, least_times
 from legalsat.extract.cost.product_cost import LAUNCH_NANOSECONDS as TILED_LAUNCH
 from legalsat.extract.cost.product_cost import rates
 from legalsat.extract.kernels.joint import cached_gemm_plan
@@ -50,9 +50,10 @@ def cost_of(work: Work, target: Target) -> float | None:
 
 
 def _key(work: Work, target: Target) -> Hashable:
-    """Return what a cost hangs on: of a product its class and extents, of which all of its kernels are made."""
+    """Return what a cost hangs on: of a product its class and extents, and how rows lie in lines."""
     if work.term == PRODUCT and (one := multiplied(work, target)) is not None:
-        return one, work.m, work.n, work.k, work.constant_b, target
+        lines = tuple(crossed(tensor) for tensor in work.tensors.values())
+        return one, lines, work.m, work.n, work.k, work.constant_b, target
     return work, target
 
 
@@ -72,7 +73,7 @@ def least_of(work: Work, target: Target) -> float:
     moved: int = sum(one.size * one.dtype.bytes for one in work.tensors.values())
     if work.term == PRODUCT:
         if multiplied(work, target) is not None:
-            bound = least_times(Products.like(work, work.m, work.n, work.k), (False, False), target)
+            bound = least_times(Products.of([work]), (False, False), target)
             return max(0.0, float(bound[0]))
         if work.dtype.name not in dict(target.multiplies):
             return 0.0  # which no unit multiplies, and its rules say so

@@ -21,9 +21,11 @@ class KernelColumns:
     Attributes:
         swapped: as there, and so are stages, split, blocks, ping_pong.
         rows, columns, depth: of a tile. down, across: CTAs of a cluster along m and n.
+        group: tiles along m that neighbours in time share.
         phases: rows after which starts lie alike, of tiles that have one phase; else 1.
         in_registers: whether A is realigned there. overlapped: whether the epilogue is overlapped.
-        by_sums: whether C leaves through all accumulators. relaid_a, relaid_b: whether its operands are laid out first.
+        by_sums: whether C leaves through all accumulators. by_rows: whether by threads.
+        relaid_a, relaid_b: whether its operands are laid out first.
     """
 
     swapped: Numbers
@@ -36,10 +38,12 @@ class KernelColumns:
     split: Numbers
     blocks: Numbers
     ping_pong: Numbers
+    group: Numbers
     phases: Numbers
     in_registers: Numbers
     overlapped: Numbers
     by_sums: Numbers
+    by_rows: Numbers
     relaid_a: Numbers
     relaid_b: Numbers
 
@@ -55,10 +59,12 @@ class KernelColumns:
                 one.split,
                 one.blocks,
                 one.ping_pong,
+                one.group,
                 one.phases if one.realign == "tiles" else 1,
                 one.realign == "registers",
                 one.overlapped > 0,
                 one.store == "sums",
+                one.store == "rows",
                 *(first != "none" for first in one.relayouts),
             )
             for one in kernels

@@ -1,16 +1,18 @@
 """What persistent kernels of products are predicted to take, relayouts in front included.
 
-Rates were fitted to 3,085 times of 112 products on an H200. How far predictions are off, and how much of the fastest
-kernel's speed the first choice has: `python -m bench.gpu.gemm judge`.
+Rates were fitted to 4,900 times of 530 products on an H200, two thirds of them random shapes by random kernels
+(`bench.gpu.dense`, `bench.gpu.gemm`). How far predictions are off: the judgements of these two.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from legalsat.extract.cost.cost import NOMINAL
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
@@ -18,55 +20,82 @@ from legalsat.extract.kernels.product_maps import laid, sides
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_cost import ProductCost
 from legalsat.plans.product_kernel import ProductKernel
-from legalsat.targets import Target
+from legalsat.targets import GRANULE_BYTES, Target
+from legalsat.tensor import Tensor, plain
 
-LAUNCH = 4180.0  # nanoseconds of a launch, its first loads and its last stores
-FEW_STAGES, HELD = 4, 0.8  # with fewer a stage is held so long besides: bench/gpu/results/firsts.json
-STEP_CYCLES = 12.0  # besides the multiplication, of each turn along k
+LAUNCH = 4100.0  # nanoseconds of a launch, its first loads and its last stores
 CLOCK = 1.747  # cycles a nanosecond under load
+WARM = 0.123  # of the time, for each e-fold of work beyond that much: clocks fall as the power limit is met
+WARM_FLOPS = 1.5e12
 FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rates were fitted on
-REALIGNED = 0.78  # A through registers: shared memory is busier, the more so the narrower the tile
-REALIGNED_COLUMNS = 108.7
-LITTLE_BYTES = 4 << 20  # of an operand that all processors read at about the same time
-LITTLE_SHARE = 0.627  # of what loads cost otherwise, of such an operand
-CACHE_BYTES = 12760.0  # a nanosecond from L2, of all processors
-STORED_BYTES = 36.7  # of C a cycle and processor, while its warps do not multiply
-LOAD_BYTES = 75.0  # a cycle and processor, from L2
-DRAM_SHARE = 0.94  # of the datasheet's bandwidth
-RELAYOUT_SHARE = 0.856
-RELAYOUT_LAUNCH = 5730.0
-SPLIT = 827.0  # nanoseconds in which a cluster meets twice
-ROUND = 2828.0  # nanoseconds until blocks that compute one tile each have made room for the next
-SPLIT_BYTES = 0.0511  # nanoseconds a byte of sums, to write them and to add up what others wrote
-OVERLAP = 2.26  # the norm in which what happens at once adds up
+REALIGNED_COLUMNS = 200.0  # A through registers: shared memory is busier, the more so the narrower the tile
+LINE = 128  # bytes, of L2 and of a box's row
+CROSSED = 0.566  # of a row's requests, for one that lies in two lines
+CROSSED_SECTOR = 0.582  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
+STORED_CROSSED = 6.65  # of C's bytes, likewise: lines that are written in parts are read first
+LOAD_BYTES = 74.3  # a cycle and processor, from L2, while all load
+ALONE = 0.51  # of what a load takes then, while few do
+CACHE_BYTES = 15900.0  # a nanosecond from L2, of all processors
+LATENCY, REMOTE = 1020.0, 397.0  # nanoseconds from a stage's release until it is full; more where a cluster shares it
+SHARED_CYCLES = 24.0  # a turn along k, of CTAs that share loads
+STORED_BYTES = {"once": 36.6, "overlapped": 31.9, "in turns": 36.8, "apart": 28.0}  # of C a cycle and processor
+STORED_BY_THREADS = 3.03  # times as long, without boxes
+DRAM_SHARE = 0.903  # of the datasheet's bandwidth
+WRITTEN_SHARE = 4.36  # of that, since what is written waits in L2
+KEPT_SHARE = 0.76  # of L2 that keeps an operand for the next wave of tiles
+RELAYOUT_SHARE = 0.942  # of the datasheet's bandwidth
+RELAYOUT_LAUNCH = 3174.0
+SPLIT = 901.0  # nanoseconds in which a cluster meets twice
+SPLIT_BYTES = 0.0528  # nanoseconds a byte of sums, to write them and to add up what others wrote
+TURN, OVERLAP = 9.34, 2.49  # the norms in which what happens at once adds up: in a turn along k, and in all
 ROUNDING = 0.1  # of predicted nanoseconds
 
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """Products that differ in extents alone: arrays of m, n, k; bytes of elements; whether B is constant."""
+    """Products that differ in extents alone.
+
+    Attributes:
+        m, n, k: extents.
+        crossed: what is requested of A, of B and of C beyond their bytes, of those, since rows of boxes cross lines.
+        size, result_size: bytes of elements. constant_b: whether B is.
+    """
 
     m: Numbers
     n: Numbers
     k: Numbers
+    crossed: tuple[Numbers, Numbers, Numbers]
     size: int
     result_size: int
     constant_b: bool
 
     @staticmethod
-    def like(gemm: Gemm, m: ArrayLike, n: ArrayLike, k: ArrayLike) -> Products:
-        """Return products of `gemm`'s types, of these extents."""
-        rows, columns, depth = (np.atleast_1d(np.asarray(extent, dtype=np.float64)) for extent in (m, n, k))
-        return Products(rows, columns, depth, gemm.dtype.bytes, gemm.out_dtype.bytes, gemm.constant_b)
+    def of(gemms: Sequence[Gemm]) -> Products:
+        """Return products of one class."""
+        m, n, k = (np.array([getattr(gemm, axis) for gemm in gemms], np.float64) for axis in "mnk")
+        a, b, c = (np.array([crossed(gemm.tensors[name]) for gemm in gemms], np.float64).T for name in "ABC")
+        loaded = (CROSSED * a[0] + CROSSED_SECTOR * a[1], CROSSED * b[0] + CROSSED_SECTOR * b[1])
+        one = gemms[0]
+        return Products(m, n, k, (*loaded, STORED_CROSSED * c[0]), one.dtype.bytes, one.out_dtype.bytes, one.constant_b)
 
     def taken(self, some: list[int]) -> Products:
         """Return some of the products."""
-        return replace(self, m=self.m[some], n=self.n[some], k=self.k[some])
+        a, b, c = (one[some] for one in self.crossed)
+        return replace(self, m=self.m[some], n=self.n[some], k=self.k[some], crossed=(a, b, c))
+
+
+def crossed(tensor: Tensor) -> tuple[float, float]:
+    """Return how many of the rows of a matrix's boxes lie in two lines, and whether they begin at any granule."""
+    strides, shape = plain(tensor.strides), plain(tensor.shape)
+    lines = 1 - min((0, 1), key=lambda axis: (strides[axis] != 1, shape[axis] != 1))
+    common = math.gcd(strides[lines] * tensor.dtype.bytes, LINE) if shape[lines] > 1 else LINE
+    common = max(common, GRANULE_BYTES)
+    return 1 - common / LINE, float(common == GRANULE_BYTES)
 
 
 def kernel_cost(gemm: Gemm, kernel: ProductKernel, target: Target) -> ProductCost:
     """Return what a kernel is predicted to take, and of what that consists."""
-    parts = _parts(Products.like(gemm, gemm.m, gemm.n, gemm.k), KernelColumns.of((kernel,)), target)
+    parts = _parts(Products.of([gemm]), KernelColumns.of((kernel,)), target)
     numbers = {name: round(float(part.flat[0]), 1) for name, part in parts._asdict().items()}
     return ProductCost(**numbers, padding_bytes=_relaid(gemm, kernel), shared_bytes=kernel.shared_bytes)
 
@@ -109,7 +138,8 @@ def least_times(products: Products, passes: tuple[bool, bool], target: Target) -
     bandwidth, size = device.memory_bandwidth / 1e9, products.size
     m, n, k = products.m, products.n, products.k
     compute = m * n * k * size / 4096 * _slower(target) / device.processors / CLOCK
-    moved = ((m + n) * k * size + m * n * products.result_size) / (bandwidth * DRAM_SHARE)
+    written = m * n * products.result_size / WRITTEN_SHARE  # wherever lines begin
+    moved = ((m + n) * k * size + written) / (bandwidth * DRAM_SHARE)
     relayouts = sum(
         2 * extent * k * size / (bandwidth * RELAYOUT_SHARE) + RELAYOUT_LAUNCH
         for extent, one, spared in ((m, passes[0], False), (n, passes[1], products.constant_b))
@@ -128,39 +158,53 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     device = target.device or NOMINAL
     processors, bandwidth = device.processors, device.memory_bandwidth / 1e9
     size, result_size, swapped = products.size, products.result_size, kernels.swapped
-    m, n, k = (extent[:, None] for extent in (products.m, products.n, products.k))
+    m, n, k, *crossed = (one[:, None] for one in (products.m, products.n, products.k, *products.crossed))
     m, n = np.where(swapped, n, m), np.where(swapped, m, n)
+    first, second = np.where(swapped, crossed[1], crossed[0]), np.where(swapped, crossed[0], crossed[1])
     rows, columns, depth, own, phases = kernels.rows, kernels.columns, kernels.depth, kernels.blocks, kernels.phases
     down, across, split, in_registers = kernels.down, kernels.across, kernels.split, kernels.in_registers
     together = down * across * split
-    fitting = np.array([0, *(device.clusters_at_once(count) * count for count in range(1, together.max() + 1))])
+    fitting = np.array([0, *(device.clusters_at_once(count) for count in range(1, together.max() + 1))])
     at_once = fitting[together] * own
 
-    clusters = phases * _ceil(_ceil(m, phases), rows * down) * _ceil(n, columns * across)
+    along = phases * _ceil(_ceil(m, phases), rows * down), _ceil(n, columns * across)  # clusters' tiles
+    clusters = along[0] * along[1]
     tiles = clusters * together
     steps = _ceil(k, depth * split) + in_registers
-    rounds = _ceil(tiles, at_once)
+    rounds = _ceil(clusters, at_once)
     resident = np.minimum(own, _ceil(tiles, processors))
-    busy = np.minimum(tiles, processors)
+    busy = np.minimum(tiles, processors) / processors
+
     cycles = rows * columns * depth * size / 4096 * _slower(target)
-    cycles = cycles * np.where(in_registers, REALIGNED + REALIGNED_COLUMNS / columns, 1.0)
-    shares = ((rows / across, m), (columns / down, n))  # lines that a block loads, and of how many
-    loaded = sum(share for share, _ in shares) * depth * size
-    turn = np.maximum(cycles * resident, loaded * resident / LOAD_BYTES * (0.5 + 0.5 * busy / processors)) + STEP_CYCLES
-    # Of a stage, from released to full. It is released when the next one's group is under way, which tells with few.
-    latency = 1100.0 * CLOCK / np.where(kernels.stages < FEW_STAGES, kernels.stages - HELD, kernels.stages)
-    hidden = np.where(rounds > 1, 0.8, 1.0)
-    hidden = np.where(kernels.overlapped, 0.1 + 0.9 / rounds, hidden)
-    hidden = np.where(kernels.ping_pong, 0.15, hidden)
-    store = rows * columns * result_size / STORED_BYTES * hidden
-    # Processors that read the same little get it sooner than the cache could give each something else.
-    weighed = sum(share * np.where(extent * k * size < LITTLE_BYTES, LITTLE_SHARE, 1.0) for share, extent in shares)
-    from_cache = tiles * steps * weighed * depth * size / CACHE_BYTES
-    compute = rounds * (steps * np.maximum(turn, latency) + store * resident) / CLOCK
-    moved = ((m + n) * k * size + m * n * result_size) / (bandwidth * DRAM_SHARE)
-    total = (compute**OVERLAP + moved**OVERLAP + from_cache**OVERLAP) ** (1 / OVERLAP) + LAUNCH
+    cycles = cycles * np.where(in_registers, REALIGNED_COLUMNS / columns, 1.0)
+    requested = rows / across * (1 + first * ~kernels.relaid_a) + columns / down * (1 + second * ~kernels.relaid_b)
+    requested = requested * depth * size  # bytes of a CTA and turn
+    load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy)
+    shared = down * across > 1
+    latency = (LATENCY + REMOTE * shared) * CLOCK / kernels.stages
+    turn = _norm(TURN, cycles * resident, load, latency) + SHARED_CYCLES * shared
+    rate = np.where(kernels.overlapped, STORED_BYTES["overlapped"], STORED_BYTES["apart"])
+    rate = np.where(kernels.ping_pong, STORED_BYTES["in turns"], rate)
+    store = rows * columns * result_size / np.where(rounds == 1, STORED_BYTES["once"], rate)
+    store = store * np.where(kernels.by_rows, STORED_BY_THREADS, 1.0)
+    compute = rounds * (steps * turn + store * resident) / CLOCK
+    from_cache = tiles * steps * requested / CACHE_BYTES
+
+    # Clusters that run at once go over some rows and some columns; what L2 does not keep is read once for each wave.
+    active, waves = np.minimum(clusters, at_once), np.maximum(1.0, clusters / at_once)
+    strip = np.minimum(kernels.group, along[0])
+    strips = np.maximum(1.0, active / (strip * along[1]))
+    read = np.zeros_like(compute)
+    for extent, many in (
+        (m, np.minimum(m, strips * strip * rows * down)),
+        (n, np.minimum(n, np.minimum(along[1], _ceil(active, strip)) * columns * across)),
+    ):
+        whole = extent * k * size
+        lost = 1 / (1 + (KEPT_SHARE * device.l2_bytes / whole) ** 2)
+        read = read + whole + np.maximum(0.0, waves * many * k * size - whole) * lost
+    moved = (read + m * n * result_size * (1 + crossed[2]) / WRITTEN_SHARE) / (bandwidth * DRAM_SHARE)
+    total = _norm(OVERLAP, compute, moved, from_cache) * (1 + WARM * np.log1p(2 * m * n * k / WARM_FLOPS)) + LAUNCH
     joined = np.where(split > 1, rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES), 0.0)
-    again = np.where(kernels.by_sums, (rounds - 1) * ROUND, 0.0)
     relayouts = np.zeros_like(total)
     for side, extent in enumerate((m, n)):
         # A weight is B, which a kernel that computes C^T takes for its A.
@@ -168,7 +212,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
         passes = (kernels.relaid_b if side else kernels.relaid_a) & ~spared
         relayouts = relayouts + passes * (2 * extent * k * size / (bandwidth * RELAYOUT_SHARE) + RELAYOUT_LAUNCH)
     return Parts(
-        total + joined + again + relayouts,
+        total + joined + relayouts,
         rounds * steps * turn / CLOCK,
         moved,
         from_cache,
@@ -177,6 +221,11 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
         rounds * store * resident / CLOCK + joined,
         relayouts,
     )
+
+
+def _norm(power: float, *parts: Numbers) -> Numbers:
+    """Return how long parts take that run at once, as one waits for another now and then."""
+    return np.asarray(sum(part**power for part in parts) ** (1 / power), np.float64)
 
 
 def _ceil(value: Numbers, by: Any) -> Numbers:

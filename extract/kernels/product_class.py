@@ -13,7 +13,7 @@ from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import Tensor, plain
 from legalsat.terms.trees import TermLaw
 
-MOST_STAGES = 14
+MOST_STAGES = 16
 NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
 MOST_NARROW_TILES = 512  # of 128 x 128: what is larger has work for all without
 

@@ -48,7 +48,7 @@ def product_kernels(gemm: Gemm, target: Target, most: int | None = None) -> list
 
 def each_kernel(gemm: Gemm, target: Target) -> Iterator[tuple[float, ProductKernel]]:
     """Yield what `product_kernels` returns; forms whose bound says that they come later are solved later."""
-    one, products = multiplied(gemm, target), Products.like(gemm, gemm.m, gemm.n, gemm.k)
+    one, products = multiplied(gemm, target), Products.of([gemm])
     if one is None:
         return
     waiting = sorted((float(least_times(products, passes, target)[0]), passes) for passes in passes_of(one))
@@ -110,7 +110,7 @@ def best_kernels(gemms: Sequence[Gemm], target: Target) -> list[tuple[float, Pro
 def _best_of(one: ProductClass, gemms: list[Gemm], target: Target) -> list[tuple[float, ProductKernel] | None]:
     """Return the first kernel of each product of a class."""
     found: list[tuple[float, int, ProductKernel] | None] = [None] * len(gemms)
-    products = Products.like(gemms[0], *([getattr(gemm, axis) for gemm in gemms] for axis in "mnk"))
+    products = Products.of(gemms)
     bounds = {passes: least_times(products, passes, target) for passes in passes_of(one)}
     for passes in sorted(bounds, key=lambda passes: float(bounds[passes].sum())):
         table = table_with(one, passes, target)
@@ -155,7 +155,7 @@ def is_kernel(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
     form = None if one is None else form_of(one, kernel)
     if one is None or form is None:
         return False
-    table, products = table_with(one, form.passes, target), Products.like(gemm, gemm.m, gemm.n, gemm.k)
+    table, products = table_with(one, form.passes, target), Products.of([gemm])
     if table is None or not any(kernel == table.kernel(row) for row in table.rows_like(kernel)):
         return False
     timed = times_of(KernelColumns.of((kernel,)), products, target)[0, 0] < np.inf

@@ -145,7 +145,9 @@ def grid_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> int:
     """Return how many blocks are launched: as many clusters as fit at once, or one for each of its tiles."""
     clusters = math.prod(kernel.clusters(*extents(gemm, kernel)))
     if kernel.store != "sums":  # whose blocks compute one tile each
-        clusters = min(clusters, (target.device or NOMINAL).processors * kernel.blocks // kernel.cluster_blocks)
+        # One more than fit at once would begin its share when the others are done with theirs.
+        at_once = (target.device or NOMINAL).clusters_at_once(kernel.cluster_blocks)
+        clusters = min(clusters, at_once * kernel.blocks)
     return clusters * kernel.cluster_blocks
 
 

@@ -19,7 +19,16 @@ from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_class import MOST_STAGES, NARROW, ProductClass
 from legalsat.extract.kernels.product_forms import Form
 from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS
-from legalsat.extract.kernels.registers import SPREAD, Work, of_consumers, of_producer, solved, starts_of_rows
+from legalsat.extract.kernels.registers import (
+    INSTRUCTION,
+    SPREAD,
+    Work,
+    launched_registers,
+    of_consumers,
+    of_producer,
+    solved,
+    starts_of_rows,
+)
 from legalsat.options import Major
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, WIDE_BOX, ProductKernel
 from legalsat.targets import GRANULE_BYTES, KIB, Target
@@ -29,7 +38,7 @@ SYSTEM_BYTES = KIB  # of shared memory that the system keeps for each block (FAC
 OVERLAPPED_STAGES = 4
 GROUP = 8
 SPLITS = (1, 2, 3, 4, 5, 6, 8)
-MOST_CUTS = 1000  # of a form
+MOST_CUTS = 10000  # of a form
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +54,20 @@ class Cut:
     blocks: int = 1
 
 
-# Any number of columns, since tiles that fill the last round of processors win.
+CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4))
+WIDTHS = range(16, 257, 16)
+# Of any number of columns, since tiles that fill the last round of processors win, and shared by any cluster.
 PLAIN_CUTS = (
-    *(Cut(128, columns) for columns in range(48, 257, 16)),
-    *(Cut(128, columns, ping_pong=True) for columns in (64, 96, 112, 128)),
-    *(Cut(64, columns, ping_pong=True) for columns in (64, 96, 128, 160, 192, 224, 256)),
-    *(Cut(256, columns) for columns in (64, 96, 112, 128)),
+    *(
+        Cut(rows, columns, warpgroups, cluster=cluster)
+        for (rows, warpgroups), columns, cluster in product(((64, 1), (128, 2), (192, 3), (256, 2)), WIDTHS, CLUSTERS)
+    ),
+    *(
+        Cut(128, columns, ping_pong=True, cluster=cluster)
+        for columns, cluster in product(range(64, 193, 16), CLUSTERS[:3])
+    ),
 )
-SHARED_CUTS = tuple(  # tiles that are worth a cluster, as measured
-    Cut(128, columns, ping_pong=columns == 128, cluster=cluster)
-    for columns, cluster in product((256, 128), ((2, 1), (1, 2)))
-)
-WIDE_CUTS = tuple(one for one in PLAIN_CUTS if not one.ping_pong)
+WIDE_CUTS = (*(Cut(128, columns) for columns in WIDTHS[2:]), *(Cut(256, columns) for columns in (64, 96, 112, 128)))
 # Of C^T through accumulators in shared memory; narrower ones lost to other kernels where they were predicted to win.
 TURNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 96)
 # What shared memory pays for, the less the wider the tile.
@@ -66,7 +77,7 @@ REALIGNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 192)
 def cuts_of(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts that are open to a form."""
     if form.store != "sums":
-        return REALIGNED_CUTS if form.realign == "registers" else (*PLAIN_CUTS, *SHARED_CUTS)
+        return REALIGNED_CUTS if form.realign == "registers" else PLAIN_CUTS
     if one.much:
         return ()
     narrow = _narrow_cuts(one.m if form.swapped else one.n, splits=form.splits)
@@ -179,6 +190,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
         (rows % units[0] + rows // units[0] % across + columns % units[1] + columns // units[1] % down == 0)
         & (split <= turns)
         & (consumers > 0)
+        & (columns // 2 + INSTRUCTION <= launched_registers(warpgroups, blocks, target))
         & ((registers == 0) | (rows % (8 * phases) == 0))
         & ((boxed == 0) | (columns * result_size % 32 == 0))  # boxes of C have a swizzle
     )
@@ -193,9 +205,18 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     overlaps = kept & (ping_pong + sums + registers == 0) & (turns > OVERLAPPED_STAGES)
     overlapped = np.where(overlaps, OVERLAPPED_STAGES, 0)
     depth = np.full_like(rows, ROW_BYTES // size)
+    group = np.full_like(rows, GROUP)
     found = KernelColumns(
-        *(swapped > 0, rows, columns, depth, stages, down, across, split, blocks, ping_pong > 0),
-        *(np.where(tiles, alike, 1), registers > 0, overlapped > 0, sums > 0, relaid_a > 0, relaid_b > 0),
+        *(swapped > 0, rows, columns, depth, stages, down, across, split, blocks, ping_pong > 0, group),
+        *(
+            np.where(tiles, alike, 1),
+            registers > 0,
+            overlapped > 0,
+            sums > 0,
+            boxed + sums == 0,
+            relaid_a > 0,
+            relaid_b > 0,
+        ),
     )
     rest = np.stack([warpgroups, overlapped, consumers, producer, stages * (stage + 16) + output, phases])
     kept_rows = np.flatnonzero(fits)

@@ -23,6 +23,7 @@ LEAST = 24
 MOST_TAKEN = 232  # by consumers
 MOST_KEPT = 40  # by a producer that needs no more, alone on its SM: so kernels were measured
 UNUSED = 2  # of what is given: ptxas spills before it uses the last two, in every role that is short of registers
+INSTRUCTION = 26  # that ptxas asks for beside the accumulators of one wgmma, before any setmaxnreg (C7602)
 SPREAD = 8  # what the compiler may use beyond a prediction: asked where nothing forces a kernel to use so many
 SETS = 2  # of fragments, which take turns
 FRAGMENT = 4  # words of A of an instruction, a thread
@@ -146,6 +147,11 @@ def of_producer(work: Work, beside: Beside = BESIDE) -> Numbers:
     return beside.producer + np.where(work.alone, 0, shares)
 
 
+def launched_registers(warpgroups: Any, blocks: Any, target: Target) -> Any:
+    """Return the registers that a launch gives each thread, of which the compiler must find any one instruction's."""
+    return target.registers_per_processor // blocks // (WARPGROUP * (warpgroups + 1)) // STEP * STEP
+
+
 def solved(consumer: Any, producer: Any, warpgroups: Any, blocks: Any, target: Target) -> tuple[Numbers, Numbers]:
     """Return registers a thread of consumers and of the producer (setmaxnreg), 0 where no split gives them enough.
 
@@ -158,7 +164,7 @@ def solved(consumer: Any, producer: Any, warpgroups: Any, blocks: Any, target: T
         blocks: CTAs on an SM.
         target: the GPU.
     """
-    each = target.registers_per_processor // blocks // (WARPGROUP * (warpgroups + 1)) // STEP * STEP
+    each = launched_registers(warpgroups, blocks, target)
     whole = each * (warpgroups + 1)  # what a launch gives a CTA is all there is to share
     least = np.maximum(LEAST, -(-(producer + UNUSED) // STEP) * STEP)
     taken = np.minimum((whole - least) // warpgroups // STEP * STEP, MOST_TAKEN)

@@ -1,0 +1,283 @@
+"""How fast are first choices for shapes that nobody chose, beside cuBLAS?
+
+    python -m bench.gpu.dense prepare FOLDER SEED N [--dtype e4m3] [--kernels 1] [--spread 0]  # where LegalSAT is
+    python -m bench.gpu.dense run FOLDER [--seconds 400]         # where the GPU, nvcc and torch are
+    python -m bench.gpu.dense judge [FILE]
+
+Shapes are drawn by the seed: m, n and k log-uniform, n and k whole granules, every form that torch calls, and those
+that cuBLAS takes less than 12 us for are left out. Of each, as many kernels as asked of those predicted to be fastest
+are compiled, and others at random among those predicted within a half of the best, for fitting. Each is checked
+against float64, then timed in turns with cuBLAS: CUDA graphs whose launches rotate through more operands than L2
+holds. Writes dense.json into $OUT, else into FOLDER.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import math
+import os
+import random
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from bench.gpu.gemm import KINDS, LEAST_MICROSECONDS, TARGET, TOLERANCE, Product, loader, shape_of, steps_of
+from bench.gpu.gemm_shapes import Shape, product_of
+from bench.gpu.search import Watched, compile_all, headers_of, read
+
+LEAST, MOST = 64, 24576  # of an extent
+MOST_FLOPS = 3e12  # of a product, a few milliseconds
+LEAST_FLOPS = 2e9  # less never takes cuBLAS as long as is asked
+LEAST_US = 12.0  # in cuBLAS
+FORMS = ("NT", "NT", "NN", "TN")
+WITHIN = (1.4, 3.0)  # of the best prediction: kernels for fitting, half of them each
+GROUPS = (1, 2, 4, 8, 16, 32)
+ROUNDS = 7
+SILENT_SECONDS = 25.0
+
+
+def drawn(seed: int, count: int, dtype: str) -> list[Shape]:
+    """Return random products."""
+    rng, found = random.Random(seed), list[Shape]()
+    unit = 16 if dtype == "e4m3" else 8
+    while len(found) < count:
+        m, n, k = (round(math.exp(rng.uniform(math.log(LEAST), math.log(MOST)))) for _ in range(3))
+        n, k = (max(unit, one // unit * unit) for one in (n, k))
+        form = "NT" if dtype == "e4m3" else rng.choice(FORMS)
+        m = m // unit * unit or unit if form == "TN" else m
+        if LEAST_FLOPS <= 2 * m * n * k <= MOST_FLOPS:
+            found.append(Shape(m, n, k, form, dtype))
+    return found
+
+
+def prepare(asked: argparse.Namespace) -> None:
+    """Write the texts of every shape's kernels."""
+    from legalsat.backends.cute.compile import headers  # noqa: PLC0415 - the GPU's machine has no LegalSAT
+    from legalsat.backends.cute.program import program_for  # noqa: PLC0415
+    from legalsat.extract.kernels.product_kernels import each_kernel  # noqa: PLC0415
+    from legalsat.targets import target  # noqa: PLC0415
+
+    gpu, products, texts = target(TARGET), list[dict[str, Any]](), dict[str, str]()
+    rng = random.Random(asked.seed)
+    shapes = KINDS[asked.of]()[: asked.count] if asked.of else drawn(asked.seed, asked.count, asked.dtype)
+    for shape in shapes:
+        gemm = product_of(shape)
+        listed = list(islice(each_kernel(gemm, gpu), 3000))
+        near, far = ([one for one in listed[asked.kernels :] if one[0] <= share * listed[0][0]] for share in WITHIN)
+        others = rng.sample(near, min(asked.spread // 2, len(near)))
+        others += rng.sample(far, min(asked.spread - len(others), len(far)))
+        others = [(ns, replace(one, group=rng.choice(GROUPS))) for ns, one in others]
+        candidates = [
+            {
+                "kernel": str(one),
+                "numbers": numbers_of(one),
+                "steps": steps_of(program_for(gemm, one, gpu), texts),
+                "predicted_us": ns / 1000,
+            }
+            for ns, one in listed[: asked.kernels] + others
+        ]
+        products.append({"kind": "legal", "shape": shape.plain(), "candidates": candidates})
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(asked.folder / "include", ignore_errors=True)
+    for header in headers_of(texts.values()):
+        (asked.folder / "include" / header).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(headers() / header, asked.folder / "include" / header)
+    with gzip.open(asked.folder / "search.json.gz", "wt", encoding="utf-8") as file:
+        json.dump({"products": products, "texts": texts, "seed": asked.seed}, file)
+    print(f"{len(products)} products, {sum(len(p['candidates']) for p in products)} kernels, {len(texts)} texts")
+
+
+def numbers_of(kernel: Any) -> dict[str, int]:
+    """Return what decides how long a kernel takes, as plain numbers."""
+    from legalsat.extract.cost.kernel_columns import KernelColumns  # noqa: PLC0415
+
+    columns = KernelColumns.of((kernel,))
+    found = {one.name: int(getattr(columns, one.name)[0]) for one in fields(columns)}
+    return {**found, "group": kernel.group, "warpgroups": kernel.warpgroups, "threads_stored": kernel.store == "rows"}
+
+
+def graphed(ways: dict[str, list[Callable[[], None]]], stream: Any) -> dict[str, float]:
+    """Return the median time of a call of each way, the ways in turns, each a CUDA graph of its calls."""
+    import torch  # noqa: PLC0415
+
+    graphs: dict[str, tuple[Any, int]] = {}
+    samples: dict[str, list[float]] = {name: [] for name in ways}
+
+    def captured(calls: list[Callable[[], None]], repeats: int) -> tuple[Any, int]:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for _ in range(repeats):
+                for call in calls:
+                    call()
+        return graph, repeats * len(calls)
+
+    def timed(name: str) -> float:
+        graph, count = graphs[name]
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record(stream)
+        graph.replay()
+        end.record(stream)
+        torch.cuda.synchronize()
+        return float(begin.elapsed_time(end)) * 1000 / count
+
+    with torch.cuda.stream(stream):
+        for name, calls in ways.items():
+            for call in calls[:2]:  # libraries choose a kernel at a first call
+                call()
+            torch.cuda.synchronize()
+            graphs[name] = captured(calls, 1)
+            timed(name)
+            graphs[name] = captured(calls, max(1, min(16, int(LEAST_MICROSECONDS / (timed(name) * len(calls))))))
+        for _ in range(ROUNDS):
+            for name in ways:
+                samples[name].append(timed(name))
+    return {name: statistics.median(found) for name, found in samples.items()}
+
+
+def measure(
+    entry: dict[str, Any], load: Callable[[Any], Any], failed: dict[str, str], say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Check and time a product's kernels; arguments as of `bench.gpu.search.measure`."""
+    import torch  # noqa: PLC0415
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        product = Product(shape_of(entry["shape"]))
+        exact, wrong = product.exact(), dict[str, str]()
+        ways = {"cublas": product.cublas(fast=True)}
+        for number, candidate in enumerate(entry["candidates"]):
+            name = str(number)
+            if name in failed:
+                continue
+            say(name)
+            calls = product.ours(candidate["steps"], load)
+            error = product.error(calls[0], exact)
+            if error < TOLERANCE:
+                ways[name] = calls
+            else:
+                wrong[name] = f"off by {error:.3g} of the norm"
+        say("")
+        torch.cuda.synchronize()
+    us = graphed(ways, stream)
+    return {"cublas_us": round(us.pop("cublas"), 3), "us": {n: round(one, 3) for n, one in us.items()}, "wrong": wrong}
+
+
+def work(folder: Path, pipe: Any) -> None:
+    """Time products that are asked for through a pipe, whose other end is a `Watched`."""
+    import torch  # noqa: PLC0415
+
+    from bench.gpu.machine import machine  # noqa: PLC0415
+
+    load, prepared = loader(folder), read(folder)
+    pipe.send(("ready", machine()))
+    while True:
+        try:
+            number, failed = pipe.recv()
+        except EOFError:
+            return
+        try:
+            row = measure(prepared["products"][number], load, failed, lambda name: pipe.send(("trying", name)))
+        except Exception as error:
+            pipe.send(("failed", f"{type(error).__name__}: {error}".splitlines()[0]))
+            return
+        torch.cuda.empty_cache()
+        pipe.send(("row", row))
+
+
+def run(folder: Path, seconds: float) -> int:
+    """Compile, check and time all kernels; return 1 where one is wrong."""
+    started, prepared = time.monotonic(), read(folder)
+    refused = compile_all(folder, prepared)
+    print(f"compiled in {time.monotonic() - started:.0f} s; nvcc refuses {len(refused)} texts", flush=True)
+    rows, left_out = list[dict[str, Any]](), list[str]()
+    watched = Watched(partial(work, folder), SILENT_SECONDS)
+    out = Path(os.environ.get("OUT", folder), "dense.json")
+    for number, entry in enumerate(prepared["products"]):
+        failed = {
+            str(i): refused[step["cubin"]]
+            for i, candidate in enumerate(entry["candidates"])
+            for step in candidate["steps"]
+            if step["cubin"] in refused
+        }
+        found = watched.row(number, failed, started + seconds)
+        if isinstance(found, str):
+            left_out.append(f"{shape_of(entry['shape'])}: {found}")
+            continue
+        predicted = {str(i): round(one["predicted_us"], 3) for i, one in enumerate(entry["candidates"])}
+        kernels = {str(i): one["kernel"] for i, one in enumerate(entry["candidates"])}
+        numbers = {str(i): one["numbers"] for i, one in enumerate(entry["candidates"])}
+        rows.append(
+            {
+                **entry["shape"],
+                "predicted_us": predicted,
+                "kernels": kernels,
+                "numbers": numbers,
+                **found,
+                "failed": failed,
+            }
+        )
+        report = {"machine": watched.machine, "seed": prepared["seed"], "left_out": left_out, "rows": rows}
+        out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    watched.end()
+    judge(out)
+    return int(any(row["wrong"] or row["failed"] for row in rows))
+
+
+def judge(file: Path) -> None:
+    """Print how fast first choices are beside cuBLAS, and how far predictions are off."""
+    report = json.loads(file.read_text(encoding="utf-8"))
+    rows = [row for row in report["rows"] if row["cublas_us"] >= LEAST_US and "0" in row["us"]]
+    firsts = sorted(row["cublas_us"] / row["us"]["0"] for row in rows)
+    bests = sorted(row["cublas_us"] / min(row["us"].values()) for row in rows)
+    off = [max(row["predicted_us"][n] / us, us / row["predicted_us"][n]) for row in rows for n, us in row["us"].items()]
+    wrong = sum(len(row["wrong"]) + len(row["failed"]) for row in report["rows"])
+    print(f"{len(report['rows'])} products, {len(report['left_out'])} left out, {wrong} kernels wrong or not launched")
+    for name, found in (("first choice", firsts), ("best timed", bests)):
+        mean = statistics.geometric_mean(found)
+        print(
+            f"{name}: {mean:.3f} of cuBLAS's speed, tenth percentile {found[len(found) // 10]:.3f}, "
+            f"worst {found[0]:.3f}, {len(found)} products of {LEAST_US:.0f} us and more"
+        )
+    print(f"predictions off by {statistics.geometric_mean(off):.3f}, {len(off)} kernels")
+
+
+def main() -> int:
+    """Run the command that the arguments name."""
+    parser = argparse.ArgumentParser(prog="python -m bench.gpu.dense")
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("prepare")
+    one.add_argument("folder", type=Path)
+    one.add_argument("seed", type=int)
+    one.add_argument("count", type=int)
+    one.add_argument("--dtype", choices=("bf16", "fp16", "e4m3"), default="bf16")
+    one.add_argument(
+        "--of", choices=KINDS, help="the first so many of these products of bench.gpu.gemm, not random ones"
+    )
+    one.add_argument("--kernels", type=int, default=1, help="of those predicted to be fastest")
+    one.add_argument("--spread", type=int, default=0, help="further ones at random, for fitting")
+    two = commands.add_parser("run")
+    two.add_argument("folder", type=Path)
+    two.add_argument("--seconds", type=float, default=400.0, help="after which none is begun")
+    results = Path(__file__).parent / "results" / "dense.json"
+    commands.add_parser("judge").add_argument("file", type=Path, nargs="?", default=results)
+    asked = parser.parse_args()
+    if asked.command == "prepare":
+        prepare(asked)
+    elif asked.command == "run":
+        return run(asked.folder, asked.seconds)
+    else:
+        judge(asked.file)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
