@@ -1,4 +1,4 @@
-"""What MkDocs is told besides mkdocs.yml: the pages that are no files of docs/, and links into the repository."""
+"""What MkDocs is told besides mkdocs.yml: pages that are no files of docs/, and links."""
 
 from __future__ import annotations
 
@@ -13,16 +13,21 @@ from legalsat.view.show_rules import INDEX, families, pages, title
 
 _ROOT = Path(__file__).parents[1]
 # Files of the repository's root that are pages of the site.
-_FROM_ROOT = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+_FROM_ROOT = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
 _RULES = "rules"
 _LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<to>[^)#:]+)(?P<anchor>#[^)]*)?\)")
 
 
 def on_config(config: Any) -> Any:
-    """Make the navigation: the README, each file of docs/, the rules by family, the project's own pages."""
+    """Make the navigation: the README, files of docs/, rules by family, the project's own pages."""
     rules: list[Any] = [f"{_RULES}/{INDEX}"]
     rules += [
-        {family.title: [{title(rule): f"{_RULES}/{rule.code}.md"} for rule in family.rules]} for family in families()
+        {family.title: [{title(rule): f"{_RULES}/{rule.code}.md"} for rule in family.rules]}
+        for family in families()
     ]
     guides = sorted(path.name for path in Path(config.docs_dir).glob("*.md"))
     first, *rest = _FROM_ROOT.values()
@@ -35,12 +40,14 @@ def on_files(files: Files, config: Any) -> Files:
     for name, text in pages().items():
         files.append(File.generated(config, f"{_RULES}/{name}", content=text))
     for name, address in _FROM_ROOT.items():
-        files.append(File.generated(config, address, content=(_ROOT / name).read_text(encoding="utf-8")))
+        files.append(
+            File.generated(config, address, content=(_ROOT / name).read_text(encoding="utf-8"))
+        )
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Let links to files of the repository lead to their pages; those without a page become text."""
+    """Let links to files of the repository lead to their pages; without a page they become text."""
     source = {address: name for name, address in _FROM_ROOT.items()}.get(page.file.src_uri)
     if source is None and page.file.src_uri.startswith(f"{_RULES}/"):
         return markdown
@@ -48,7 +55,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
     def lead(match: re.Match[str]) -> str:
         there = posixpath.normpath(posixpath.join(here, match["to"]))
-        address = _FROM_ROOT.get(there, there.removeprefix("docs/") if there.startswith("docs/") else None)
+        address = _FROM_ROOT.get(
+            there, there.removeprefix("docs/") if there.startswith("docs/") else None
+        )
         if address is not None:
             way = posixpath.relpath(address, posixpath.dirname(page.file.src_uri) or ".")
             return f"[{match['text']}]({way}{match['anchor'] or ''})"

@@ -1,4 +1,4 @@
-"""The main job, shown: plan every operand of the language-model GEMM shapes, then compile one plan's kernel.
+"""The main job in a page: one operand explained, one repaired, one kernel, one summary.
 
 `make demo`, or `python -m legalsat.demo`. Where a GPU and torch are present the kernel also runs and is checked.
 """
@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import tempfile
+import textwrap
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
@@ -20,8 +21,6 @@ from typing import TYPE_CHECKING, Any
 import legalsat as ls
 from legalsat.operators.gemm import gemm_operands
 from legalsat.targets import target
-from legalsat.view.show import show_plan
-from legalsat.view.show_explanation import show_explanation
 
 if TYPE_CHECKING:
     from legalsat.backends.triton import CompiledKernel
@@ -29,7 +28,9 @@ if TYPE_CHECKING:
 TARGET = "h200"
 DTYPE = "bf16"
 WRONG = "bytes are WRONG"
-SHOWN = (4096, 4095)  # the matrix whose repair is planned in full
+SHOWN = (4096, 4095)  # the matrix that is explained and repaired
+TILE = (128, 64)
+WIDTH = 100  # columns
 
 
 def shapes() -> dict[str, Any]:
@@ -39,33 +40,31 @@ def shapes() -> dict[str, Any]:
     return catalogue
 
 
-def verdict(name: str, operator: ls.Copy) -> tuple[str, str]:
-    """Return (kind, words): "legal", "rewritten", "stored", "padded" or "refused", and how or why."""
+def verdict(operator: ls.Copy) -> str:
+    """Return "legal", "rewritten", "stored", "repaired" or "refused": how an operand travels."""
     explanation = ls.explain(operator, TARGET)
     if explanation.legal and explanation.plan is not None:
         if explanation.plan.store == "threads":
-            return "stored", "stored from registers"
+            return "stored"
         laws = [step.law for step in explanation.plan.derivation]
-        return ("rewritten", "after " + ", ".join(dict.fromkeys(laws))) if laws else ("legal", "as it is")
-    codes = ", ".join(dict.fromkeys(d.code for d in explanation.diagnostics))
-    repair = next((one for one in explanation.repairs if one.mends), None)
-    if repair is None:
-        return "refused", f"refused by {codes}"
-    share = 100 * repair.bytes_added / (operator.source.size * operator.source.dtype.bits // 8)
-    return "padded", f"{codes}: {repair.kind}, +{share:.2f}% bytes"
+        return "legal" if all(law.startswith("deliver_by_") for law in laws) else "rewritten"
+    return "repaired" if any(one.mends for one in explanation.repairs) else "refused"
 
 
-def table(entries: list[list[int]], counts: Counter[str]) -> None:
-    """Print one line a shape, and count the operands by kind of verdict."""
-    print(f"  {'m':>6} {'n':>6} {'k':>6}   {'A  m x k':<28} {'B  n x k':<28} {'C  m x n':<28}")
+def summary() -> list[str]:
+    """Return the lines that count the operands of the catalogue by how they travel."""
+    catalogue = shapes()
+    entries = [*catalogue["entries"], *catalogue["cliff"]["entries"]]
+    counts: Counter[str] = Counter()
     for at, (m, n, k) in enumerate(entries, start=1):
         progress(at, len(entries))
-        cells = []
-        for name, operator in gemm_operands(m, n, k, DTYPE, target(TARGET)).items():
-            kind, words = verdict(name, operator)
-            counts[kind] += 1
-            cells.append(words)
-        print(f"  {m:>6} {n:>6} {k:>6}   " + " ".join(f"{c:<28}" for c in cells).rstrip())
+        counts.update(verdict(one) for one in gemm_operands(m, n, k, DTYPE, target(TARGET)).values())
+    return [
+        f"{counts.total()} operands of {len(entries)} {DTYPE} products of language models, by tensor maps:",
+        f"  {counts['legal']} legal as they are, {counts['rewritten']} with their axes written in another way,",
+        f"  {counts['stored']} whose result is stored from registers, {counts['repaired']} after a repair,",
+        f"  {counts['refused']} not at all",
+    ]
 
 
 def progress(done: int, total: int) -> None:
@@ -107,35 +106,50 @@ def run_on_gpu(text: str, plan: ls.Plan) -> str:
     return f"ran on {torch.cuda.get_device_name()}: {'every byte right' if same else WRONG}"
 
 
+def explained(found: ls.Explanation) -> list[str]:
+    """Return the lines of what is wrong, and who says so."""
+    wrong = found.diagnostics[0]
+    note = wrapped(f"who says so: {wrong.note}", "  ")
+    return [*wrapped(f"{wrong.code}: {wrong.message}", "  "), *note]
+
+
+def repaired(repair: ls.Repair, plan: ls.Plan) -> list[str]:
+    """Return the lines of a repair, and of the tensor map that it makes legal."""
+    (load, *_) = plan.tensor_maps
+    told = f"{repair.message}; {repair.nanoseconds / 1000:.1f} us a use"
+    told += f", pays from {repair.pays_from} uses on" if repair.pays_from else ""
+    return [
+        *wrapped(told, "  "),
+        f"  map: global_dim {load.global_dim}, global_stride {load.global_stride} bytes,",
+        f"       box {load.box}, swizzle {load.swizzle}",
+    ]
+
+
+def wrapped(text: str, indent: str) -> list[str]:
+    """Return a sentence as indented lines of at most `WIDTH` columns."""
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ")
+
+
 def main() -> int:
-    """Print the tables, one refusal with its repair, and the repaired plan with its compiled kernel."""
+    """Print one refusal, its repair, the kernel of the repaired tensor, and the summary of a catalogue."""
     begin = time.perf_counter()
-    catalogue = shapes()
-    counts: Counter[str] = Counter()
-    print(f"Operands of language-model GEMMs, {DTYPE}, row-major, planned as TMA tiles on {TARGET}")
-    print(f"source: {catalogue['source']}\n")
-    table(catalogue["entries"], counts)
-    print(f"\nShapes that leave the fast path\nsource: {catalogue['cliff']['source']}\n")
-    table(catalogue["cliff"]["entries"], counts)
-    print(
-        f"\n{counts.total()} operands: {counts['legal']} legal as they are, {counts['rewritten']} after a rewrite, "
-        f"{counts['padded']} after padding, {counts['stored']} stored from registers, {counts['refused']} refused\n"
-    )
-    matrix = ls.Tensor(SHOWN, DTYPE)
-    explanation = ls.explain(ls.Transpose(matrix), TARGET)
-    print(show_explanation(explanation))
-    repaired = next(one for one in explanation.repairs if one.kind == "pad")
-    plan = ls.synthesize(repaired.after, TARGET)
-    print(f"\nThe repaired tensor, planned in full\n\n{show_plan(plan)}\n")
+    found = ls.explain(ls.Tensor(SHOWN, DTYPE), TARGET, tile=TILE)
+    repair = next(one for one in found.repairs if one.kind == "pad")
+    title = f"{DTYPE} {SHOWN[0]} x {SHOWN[1]} on {TARGET}, in tiles of {TILE[0]} x {TILE[1]}"
+    print(f"1. An operand explained: {title}", *explained(found), sep="\n")
+    plan = ls.synthesize(repair.after, TARGET, tile=TILE)
+    print("\n2. The same repaired", *repaired(repair, plan), sep="\n")
+    plan = ls.synthesize(ls.Transpose(repair.after), TARGET)
     text, outcome = plan.emit("triton"), ""
+    print("\n3. A kernel: the repaired tensor, transposed")
+    print(f"  {len(text.splitlines())} lines of Gluon; predicted: {plan.cost.nanoseconds / 1000:.1f} us")
     if sys.platform == "linux":
         compiled = compiled_apart(plan)
-        copies = [line.strip() for line in compiled.ptx.splitlines() if "cp.async.bulk.tensor" in line]
-        print(f"kernel: {len(text.splitlines())} lines of Gluon, {len(compiled.ptx.splitlines())} of PTX for sm_90,")
-        print(f"        {len(compiled.cubin)} bytes of machine code, {compiled.shared_bytes} bytes of shared memory")
-        print("its copies:", *copies, sep="\n  ")
+        print(f"  compiled for {plan.target.architecture}: {len(compiled.ptx.splitlines())} lines of PTX,", end=" ")
+        print(f"{len(compiled.cubin)} bytes of machine code, {compiled.shared_bytes} bytes of shared memory")
         outcome = run_on_gpu(text, plan)
-        print(f"\n{outcome}")
+        print(f"  {outcome}")
+    print("\n4. A summary", *summary(), sep="\n")
     print(f"\n{time.perf_counter() - begin:.1f} s")
     return int(outcome.endswith(WRONG))
 

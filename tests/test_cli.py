@@ -68,6 +68,26 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
     assert out.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize(
+    "verb",
+    [
+        *("", "explain", "check", "decode", "sweep", "rule", "targets"),
+        *("synthesize", *(f"synthesize {name}" for name in ("copy", "transpose", "pad", "gemm"))),
+    ],
+)
+def test_no_line_of_the_help_is_wide(verb: str, capsys: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, _ = run(capsys, *verb.split(), "--help")
+    assert code == 0 and out
+    assert [line for line in out.splitlines() if len(line) > 100] == []
+
+
+def test_what_is_no_ptx_is_no_verdict(tmp_path: Path, capsys: Run) -> None:
+    (tmp_path / "k.ptx").write_text("hello\n", encoding="utf-8")
+    code, out, err = run(capsys, "check", str(tmp_path / "k.ptx"))
+    assert code == 2 and "not checked" in out + err
+
+
 def test_module_runs_and_tells_its_version() -> None:
     done = subprocess.run([sys.executable, "-m", "legalsat", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"legalsat {ls.__version__}\n"

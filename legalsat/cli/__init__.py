@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DONE, REFUSED, USAGE = 0, 1, 2
 INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell reports for SIGINT and SIGPIPE
-_MAX_WIDTH = 120
+_MAX_WIDTH = 100
 # The library's own tables, spelled out because importing them takes too long; tests compare the two.
 _CONSUMERS = get_args(Consumer)
 _MEANS = get_args(Means)
@@ -37,7 +37,7 @@ tensors:
   --shape 4096x4095            extents in elements, slowest axis first; x or commas between them
   --shape MxK%8                a name is a symbolic extent; %8 states that it is a multiple of 8
   --shape M:1..512,K%8:..8192  :MIN..MAX states its range, either end may be left out
-  --strides 4096,1             elements between neighbours of each axis; dims may occur: K,1 or '2*K,1'
+  --strides 4096,1             elements between neighbours of each axis; with dims: K,1 or '2*K,1'
 """
 _EXIT_CODES = """\
 exit codes: 0 done; 1 refused, with the reasons; 2 wrong usage
@@ -52,28 +52,30 @@ examples:
 exit codes:
   0  no break of the contract, proven or not
   1  breaks, which are listed, whatever became of other files
-  2  no break, but a file could not be read or is neither PTX nor machine code; or wrong usage, a folder without files
+  2  no break, but a file could not be read or is neither PTX nor machine code; or wrong usage,
+     such as a folder without files
 """
 _EXAMPLES = """\
 examples:
-  legalsat synthesize copy --shape 4096x4096 --dtype bf16 --tile 128x64 --consumer wgmma.a --target h200
-  legalsat synthesize transpose --shape 8x512x384 --order 0,2,1 --dtype e4m3 --target h200 --emit triton
+  legalsat synthesize copy --shape 4096x4096 --dtype bf16 --consumer wgmma.a --target h200
+  legalsat synthesize transpose --shape 8x512x384 --dtype e4m3 --target h200 --emit triton
   legalsat synthesize pad --shape 4096x4095 --padding 0x0:1 --dtype bf16 --target h200 --emit triton
   legalsat explain --shape 4096x4095 --dtype bf16 --tile 128x64 --target h200
-  legalsat explain --target h200 --tensor-map dtype=bf16 global_dim=64,64 global_stride=128 box=64,8 swizzle=128B
-  legalsat explain --target h200 --tensor-map dtype=u8 global_dim=464,32 global_stride=512 box=128,32 --copy stores=true
+  legalsat explain --target h200 --tensor-map dtype=bf16 global_dim=64,64 global_stride=128 box=64,8
+  legalsat explain --target h200 --copy bytes=4096 global_address=16 shared_address=0x80
   legalsat explain --target h200 --text "Failed to initialize the TMA descriptor 715"
-  legalsat explain --target h200 --text 0x4000002000010000 --layout '128x64 bf16 K-major 128B' --consumer wgmma.a
+  legalsat explain --target h200 --text 0x4000002000010000 --layout '128x64 bf16 K-major 128B'
   legalsat rule TMA005
   legalsat targets h200
 """
 _DECODE_EXAMPLES = """\
 examples:
   legalsat decode 00000000000100004000000000000000...   256 hex digits, the bytes in order
-  legalsat decode 0x0000010000000000 0x0000000000006550 ...   16 words, as `x/16gx &map` in cuda-gdb prints them
+  legalsat decode 0x0000010000000000 0x0000000000006550 ...   16 words, as cuda-gdb prints them
   legalsat decode map.bin   a file that holds the 128 bytes, or such text
 
-exit codes: 0 read, and legal on --target; 1 read, and refused there, with the reasons; 2 no map's bytes
+exit codes: 0 read, and legal on --target; 1 read, and refused there, with the reasons;
+  2 no map's bytes
 """
 _SWEEP_EXAMPLES = """\
 examples:
@@ -83,35 +85,45 @@ examples:
   legalsat sweep tritonbench --target h200 --table
   legalsat sweep llama-3-8b --target h200 --table markdown
 
-columns: operator (gemm, attention, conv, copy, transpose, pad), name, count, measured_ns, and the operator's numbers:
-  gemm m n k; attention batch heads queries keys head; conv batch height width channels kernel_h kernel_w;
-  copy and transpose shape (4096x4095); pad shape padding; each with dtype, and more as docs/sweep.md lists
+columns: operator (gemm, attention, conv, copy, transpose, pad), name, count, measured_ns, and the
+operator's numbers:
+  gemm m n k; attention batch heads queries keys head;
+  conv batch height width channels kernel_h kernel_w;
+  copy and transpose shape (4096x4095); pad shape padding; each with dtype;
+  docs/sweep.md lists more
 
-exit codes: 0 done; 1 done, but some rows are invalid; 2 wrong usage; 130 interrupted, the file holds what was done
+exit codes: 0 done; 1 done, but some rows are invalid; 2 wrong usage; 130 interrupted, the file
+  holds what was done
 """
 _MAP_NOTATION = """\
 tensor maps (--tensor-map): the driver's arguments as FIELD=VALUE, fastest dimension first:
   dtype=bf16 global_dim=64,64 global_stride=128 (bytes) box=64,8 element_stride=1,1 address=0x1000
-  interleave=none|16B|32B  swizzle=none|32B|64B|128B  l2_promotion=none|64B|128B|256B  oob_fill=zero|nan
+  interleave=none|16B|32B  swizzle=none|32B|64B|128B
+  l2_promotion=none|64B|128B|256B  oob_fill=zero|nan
   mode=tiled|im2col, with lower_corner= upper_corner= channels= pixels= for im2col
-  The driver's own names do too: tensorDataType=CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 globalDim=64,64 boxDim=64,8
+  The driver's own names do too: tensorDataType=CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+    globalDim=64,64 boxDim=64,8
 """
 _COPY_NOTATION = """\
-executions (--copy): what a copy with --tensor-map does, as FIELD=VALUE; what is left out is not judged:
+executions (--copy): what a copy with --tensor-map does, as FIELD=VALUE; what is left out is
+not judged:
   stores=true reduces=add coordinate=8,0 (elements, fastest dimension first) shared_address=0x400
   shared_bytes=8192 (its buffer)  transaction_bytes=8192 (what the barrier expects of copies=1)
-  read_as=128B (the swizzle that readers assume)  by_address=true (of absolute addresses)  map_pitch=128
+  read_as=128B (the swizzle that readers assume)  by_address=true (of absolute addresses)
+  map_pitch=128
   --shape, --dtype, --strides and --align describe the tensor that the map is meant for
-  Without --tensor-map, a bulk copy: bytes=4096 global_address=16 shared_address=0x80 stores= reduces= swizzle=
+  Without --tensor-map, a bulk copy: bytes=4096 global_address=16 shared_address=0x80
+  stores= reduces= swizzle=
 """
 _TEXT_NOTATION = """\
 texts (FILE, - or --text), with --target:
-  what any program prints when a tensor map is refused, or its error texts alone; what ptxas and static assertions say;
-  a tensor's shape, strides and dtype; a CUresult, 715 or CUDA_ERROR_ILLEGAL_INSTRUCTION; a matrix descriptor 0x4000...
-  or an instruction descriptor, kind::f16 0x8040490; PTX, whose file names its chip itself
-descriptors beside their tile (--text WORD --layout ... [--dtype bf16] [--consumer wgmma.a]), rows of A or columns of B
-  first, K second: '128x64 bf16 K-major 128B' for boxes of that swizzle side by side, or as CuTe prints a layout,
-  'Sw<3,4,3> o smem_ptr[16b] o (64,64):(64,1)'
+  what any program prints when a tensor map is refused, or its error texts alone;
+  what ptxas and static assertions say; a tensor's shape, strides and dtype;
+  a CUresult, 715 or CUDA_ERROR_ILLEGAL_INSTRUCTION; PTX, whose file names its chip itself;
+  a matrix descriptor 0x4000... or an instruction descriptor, kind::f16 0x8040490
+descriptors beside their tile (--text WORD --layout ... [--dtype bf16] [--consumer wgmma.a]):
+  rows of A or columns of B first, K second: '128x64 bf16 K-major 128B' for boxes of that swizzle
+  side by side, or as CuTe prints a layout, 'Sw<3,4,3> o smem_ptr[16b] o (64,64):(64,1)'
 """
 
 
@@ -379,8 +391,9 @@ def _add_check(commands: Any) -> None:
         "check",
         help="check barriers, copies and matrix units in real PTX and machine code",
         description="Runs each kernel of a PTX file for chosen values of its parameters, each run standing for all\n"
-        "interleavings, and reports breaks of the asynchronous contract by line, and what it cannot prove. Machine\n"
-        "code of sm_90, as cuobjdump and nvdisasm print it, and cubins are judged by the order of instructions.",
+        "interleavings, and reports breaks of the asynchronous contract by line, and what it cannot prove.\n"
+        "Machine code of sm_90, as cuobjdump and nvdisasm print it, and cubins are judged by the order\n"
+        "of instructions.",
         epilog=_CHECK_EXIT_CODES,
     )
     parser.add_argument(
