@@ -57,7 +57,7 @@ exit codes:
 """
 _EXAMPLES = """\
 examples:
-  legalsat synthesize copy --shape 4096x4096 --dtype bf16 --consumer wgmma.a --target h200
+  legalsat synthesize copy --shape 512x64 --dtype bf16 --tile 64x64 --consumer wgmma.a --target h200
   legalsat synthesize transpose --shape 8x512x384 --dtype e4m3 --target h200 --emit triton
   legalsat synthesize pad --shape 4096x4095 --padding 0x0:1 --dtype bf16 --target h200 --emit triton
   legalsat explain --shape 4096x4095 --dtype bf16 --tile 128x64 --target h200
