@@ -152,13 +152,21 @@ def matrix_operand(
         InvalidInput: an argument has no meaning, or the tile is not made of whole instructions.
         NoSuchDescriptor: no descriptor reads this layout; the message says why.
     """
-    bits, first = _bits(element_bits), MatrixDescriptor(unit, 0, 0, swizzle)
+    bits = _bits(element_bits)
     _require_small(layout, bits)
-    one_of(major, "major", MAJORS)
-    step = integer(k_bytes, "k_bytes", low=CHUNK_BYTES) * 8 // bits
     place = _places(layout)
     if mn is not None:
         place = place[: integer(mn, "mn", low=1, high=place.shape[0])]
+    return operand_at(place, swizzle, bits, unit=unit, major=major, block=block, k_bytes=k_bytes)
+
+
+def operand_at(
+    place: Addresses, swizzle: str, element_bits: int, *, unit: str, major: Major, block: int, k_bytes: int
+) -> MatrixOperand:
+    """Return what `matrix_operand` does, of elements that lie in `place`: offsets in elements, shape (mn, k)."""
+    bits, first = element_bits, MatrixDescriptor(unit, 0, 0, swizzle)
+    one_of(major, "major", MAJORS)
+    step = integer(k_bytes, "k_bytes", low=CHUNK_BYTES) * 8 // bits
     for what, extent, size in (("mn", place.shape[0], integer(block, "block", low=8)), ("k", place.shape[1], step)):
         if extent % size:
             raise InvalidInput(f"{what} has {extent} elements, no multiple of the {size} that one instruction reads")

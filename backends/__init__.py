@@ -66,12 +66,15 @@ def emit(plan: Plan | GemmPlan, backend: str) -> str:
 
     Raises:
         InvalidInput: no such backend for such a plan, or `plan` is no plan.
-        LegalSatError: the plan's dims are not bound, or the backend prints no plan like this one.
+        LegalSatError: the plan's dims are not bound, or the backend prints no plan like this one, or it only
+            loads, and the backend is no host.
     """
     backends = PRODUCT_BACKENDS if isinstance(plan, GemmPlan) else BACKENDS
     module, function = backends[one_of(backend, "backend", backends)].split(":")
     if not isinstance(plan, GemmPlan):
         require_bound(plan)
+        if backend in PROGRAMS:
+            _require_stores(plan)
     text: str = getattr(importlib.import_module(module), function)(plan)
     return text
 
@@ -109,6 +112,15 @@ def require_bound(plan: Plan) -> None:
         raise LegalSatError(f"plan is open in {', '.join(names)}; bind its dims first, with plan.bind({values})")
 
 
+def _require_stores(plan: Plan) -> None:
+    """Raise unless a kernel of the plan would leave something behind."""
+    if plan.operator.loads_only:
+        raise LegalSatError(
+            'plan ends in shared memory, where a kernel of yours reads the tiles; emit "host" or "host-python", which '
+            'encode its map and say what to load, or plan into="global" for a kernel of ours'
+        )
+
+
 def program(plan: Plan | GemmPlan, backend: str | None = None) -> Program:
     """Return a plan's kernel as text with how it is launched, relayouts of operands included.
 
@@ -125,6 +137,8 @@ def program(plan: Plan | GemmPlan, backend: str | None = None) -> Program:
     if backend is None:
         return first_of(table, lambda name: program(plan, name), "prints")[0]
     module = importlib.import_module(table[one_of(backend, "backend", table)])
+    if isinstance(plan, Plan):
+        _require_stores(plan)
     if isinstance(plan, Plan) and plan.before:
         return _relaid(plan, backend)
     found: Program = module.program_of(plan)
@@ -136,7 +150,7 @@ def _relaid(plan: Plan, backend: str) -> Program:
     from legalsat.runtime.program import Relayout, with_operand  # noqa: PLC0415 - the runtime needs plans
 
     first = program(plan.before[0], backend)
-    then = program(replace(plan, operator=plan.operator.but(source=plan.source), before=()), backend)
+    then = program(plan.alone, backend)
     constant = getattr(plan.operator, "constant", False)
     relayout = Relayout("source", first, constant)
     return replace(with_operand(then, "source", first.operands[0].tensor), before=(relayout,))

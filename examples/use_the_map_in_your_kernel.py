@@ -4,7 +4,8 @@ from pathlib import Path
 
 import legalsat as ls
 
-plan = ls.synthesize(ls.Tensor((4096, 4096), "bf16"), "h200", tile=(128, 64), consumer="wgmma.a")
+rows = ls.Copy(ls.Tensor((4096, 4096), "bf16"), tile=(128, 64), consumer="wgmma.a", into="shared", axes=("row", "k"))
+plan = ls.synthesize(rows, "h200")
 lines = str(plan).splitlines()
 begin = lines.index("coordinates")
 print("\n".join(lines[begin : lines.index("", begin)]))

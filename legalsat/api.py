@@ -14,9 +14,10 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain.explain import explain_tensor
 from legalsat.extract.search.planner import BOXES, EVERY_MEANS, Limits, cached_plan, plan
+from legalsat.extract.search.reader_tiles import with_tile
 from legalsat.operators import PRODUCT, PROGRAM, Copy, Move, Operator, as_tensor
 from legalsat.operators.gemm import Gemm
-from legalsat.options import Consumer, Means, ProductBackend
+from legalsat.options import Consumer, Into, Means, ProductBackend
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.plan import Plan
 from legalsat.rules import TENSOR_MAP_RULES, judge
@@ -59,6 +60,7 @@ def synthesize(
     *,
     tile: Iterable[int] | None = None,
     consumer: Consumer | None = None,
+    into: Into | None = None,
     means: Iterable[Means] | None = None,
     seconds: float | None = None,
 ) -> Plan: ...
@@ -70,6 +72,7 @@ def synthesize(
     *,
     tile: Iterable[int] | None = None,
     consumer: Consumer | None = None,
+    into: Into | None = None,
     means: Iterable[Means] | None = None,
     seconds: float | None = None,
     backend: ProductBackend | None = None,
@@ -83,6 +86,8 @@ def synthesize(
         tile: elements of a tile along each axis; for a tensor or array only, chosen when left out.
         consumer: who reads the tile in shared memory: None (nobody), "threads", "wgmma.a", "wgmma.b",
             "tcgen05.a", "tcgen05.b".
+        into: "shared" for tiles that are loaded, for a kernel of your own to read, and stored by nobody: the plan has
+            the load's map or vectors alone, and only the rules of these. Left out, or "global", they are stored again.
         means: how tiles may travel, some of `legalsat.operators.access.MEANS`, such as ("tma",) for boxes of a tensor
             map alone; every means when left out.
         seconds: time after which the best plan found so far is returned. When left out, work is limited and time is
@@ -100,9 +105,9 @@ def synthesize(
     """
     gpu = as_target(target)
     if isinstance(problem, Operator) and problem.term in {PRODUCT, PROGRAM}:
-        if (tile, consumer, means, seconds) != (None,) * 4:
+        if (tile, consumer, into, means, seconds) != (None,) * 5:
             raise InvalidInput(
-                f"a {problem.term} chooses its tiles itself; leave out tile, consumer, means and seconds"
+                f"a {problem.term} chooses its tiles itself; leave out tile, consumer, into, means and seconds"
             )
         if problem.term == PRODUCT:
             return _product(problem, gpu, backend)
@@ -112,7 +117,7 @@ def synthesize(
         from legalsat.extract.composed.planner import cached_program_plan  # noqa: PLC0415 - few plan programs
 
         return cached_program_plan(problem, gpu)
-    operator = _operator(problem, tile, consumer)
+    operator = with_tile(_operator(problem, tile, consumer, into), gpu)
     if operator.source.dims or operator.target.dims:
         from legalsat.extract.solve.symbolic import symbolic_plan  # noqa: PLC0415 - isl is not needed without dims
 
@@ -147,7 +152,12 @@ def _means(means: Any) -> tuple[str, ...]:
 
 
 def legal_region(
-    problem: Any, target: str | Target, *, tile: Iterable[int] | None = None, consumer: Consumer | None = None
+    problem: Any,
+    target: str | Target,
+    *,
+    tile: Iterable[int] | None = None,
+    consumer: Consumer | None = None,
+    into: Into | None = None,
 ) -> LegalRegion:
     """Return for exactly which values of its dims a problem's plan is legal, as an isl set and in words.
 
@@ -158,6 +168,7 @@ def legal_region(
         target: a GPU, such as "sm_90a" or "h200".
         tile: elements of a tile along each axis; for a tensor only, chosen when left out.
         consumer: who reads the tile in shared memory, as for `synthesize`.
+        into: whether it ends there, as for `synthesize`.
 
     Raises:
         InvalidInput: the problem has no dims, or no isl set says for which of their values its plan is legal.
@@ -165,7 +176,8 @@ def legal_region(
         UnknownTarget: no such GPU.
         SolverGaveUp: the solver ran out of time.
     """
-    gpu, operator = as_target(target), _operator(problem, tile, consumer)
+    gpu = as_target(target)
+    operator = with_tile(_operator(problem, tile, consumer, into), gpu)
     if not (operator.source.dims or operator.target.dims):
         raise InvalidInput("problem has no dims, so no region; use synthesize or explain, or give extents as Dim")
     from legalsat.extract.region import region  # noqa: PLC0415 - isl is not needed without dims
@@ -248,6 +260,7 @@ def explain(
     *,
     tile: Iterable[int] | None = None,
     consumer: Consumer | None = None,
+    into: Into | None = None,
     uses: int = USES,
 ) -> Explanation[Tensor | Copy]: ...
 
@@ -259,6 +272,7 @@ def explain(
     *,
     tile: Iterable[int] | None = None,
     consumer: Consumer | None = None,
+    into: Into | None = None,
     layout: Any = None,
     dtype: Any = None,
     beside: Any = None,
@@ -272,6 +286,7 @@ def explain(
     *,
     tile: Iterable[int] | None = None,
     consumer: Consumer | None = None,
+    into: Into | None = None,
     layout: Any = None,
     dtype: Any = None,
     beside: Any = None,
@@ -292,6 +307,7 @@ def explain(
             "v100".
         tile: elements of a tile along each axis; for tensors and arrays only.
         consumer: who reads the tile in shared memory; for tensors, arrays, and descriptors beside a layout only.
+        into: "shared" for tiles that are loaded and stored by nobody; for tensors and arrays only.
         layout: for a matrix descriptor or its word: how the tile lies in shared memory that it is to describe, rows of
             A or columns of B first and K second. A `Layout` without a swizzle, CuTe's text with one, such as
             "Sw<3,4,3> o smem_ptr[16b] o (64,64):(64,1)", or words such as "128x64 bf16 K-major 128B" for a tile that
@@ -316,19 +332,21 @@ def explain(
     if beside is not None:
         if layout is not None or dtype is not None:
             raise InvalidInput("layout and dtype go with a descriptor's word; leave them out, or beside")
+        if into is not None:
+            raise InvalidInput("into belongs to tensors and arrays; leave it out beside a text, or give a Copy with it")
         return _beside(subject, beside, gpu, uses, (tile, consumer))
     if layout is not None or dtype is not None:
-        if tile is not None:
-            raise InvalidInput("tile belongs to tensors and arrays; leave it out beside a layout")
+        if tile is not None or into is not None:
+            raise InvalidInput("tile and into belong to tensors and arrays; leave them out beside a layout")
         from legalsat.pasted.layouts import explain_beside  # noqa: PLC0415 - few explain descriptors
 
         return explain_beside(subject, gpu, layout, dtype, consumer)
     row = subject_of(subject)
     if row is not None:
-        if tile is not None or consumer is not None:
-            raise InvalidInput("tile and consumer belong to tensors and arrays; leave them out")
+        if (tile, consumer, into) != (None,) * 3:
+            raise InvalidInput("tile, consumer and into belong to tensors and arrays; leave them out")
         return row.explain(subject, gpu, uses) if row.counts else row.explain(subject, gpu)
-    operator = _operator(subject, tile, consumer)
+    operator = with_tile(_operator(subject, tile, consumer, into), gpu)
     return explain_tensor(operator, gpu, alone=not isinstance(subject, Operator), uses=uses)
 
 
@@ -362,13 +380,13 @@ def _beside(subject: Any, beside: Any, gpu: Target, uses: int, options: tuple[An
     return joined(str(subject), explain_itself, found) if found else explain_itself()
 
 
-def _operator(problem: Any, tile: Iterable[int] | None, consumer: Consumer | None) -> Move:
+def _operator(problem: Any, tile: Iterable[int] | None, consumer: Consumer | None, into: Into | None) -> Move:
     if not isinstance(problem, Operator):
-        return Copy(as_tensor(problem), tile=tile, consumer=consumer)
+        return Copy(as_tensor(problem), tile=tile, consumer=consumer, into="global" if into is None else into)
     if not isinstance(problem, Move):
         raise InvalidInput(f"{problem} is no movement; give one of those that its travels(target) returns")
     if type(problem).__hash__ is None:
         raise InvalidInput(f"{type(problem).__name__} may change and so cannot be planned; make it a frozen dataclass")
-    if tile is not None or consumer is not None:
-        raise InvalidInput("tile and consumer belong to the operator; pass them to it")
+    if (tile, consumer, into) != (None,) * 3:
+        raise InvalidInput("tile, consumer and into belong to the operator; pass them to it")
     return problem

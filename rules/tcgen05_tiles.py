@@ -34,7 +34,7 @@ def tile_type_unsupported(movement: Movement, tcgen05: Tcgen05Limits) -> Require
 
 @TCGEN05.rule("TILE002", Source(_PTX, "tile").saying("M is 64 or 128, N a multiple of 8"), refused_by="hardware")
 def tile_rows_ragged(movement: Movement, tcgen05: Tcgen05Limits) -> Requirements:
-    """A tile for operand A has a multiple of 64 rows, one for B a multiple of 8; the rows are its first axis of two."""
+    """A tile for operand A has a multiple of 64 rows, one for B a multiple of 8, along all axes but the last."""
     if movement.feeds_tcgen05:
         yield from require_rows(movement, ROWS[movement.consumer or ""])
 

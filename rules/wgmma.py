@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from legalsat.logic import all_of, implies
 from legalsat.rule import Requirements, Source, Unit, require
 from legalsat.rules.movement import CHIP
@@ -29,12 +31,12 @@ def require_type(movement: Movement, unit: str) -> Requirements:
 
 
 def require_rows(movement: Movement, step: int) -> Requirements:
-    """Require a tile, whose rows are its first axis of two, to have a multiple of `step` of them."""
-    rows = movement.tile[-2] if len(movement.tile) > 1 else 0
+    """Require a tile, whose rows are all its axes but the last, to have a multiple of `step` of them."""
+    rows = math.prod(movement.tile[:-1]) if len(movement.tile) > 1 else 0
     yield require(
         rows >= step and rows % step == 0,
         "tile {tile} gives {consumer} {rows} rows, no multiple of {step}",
-        help="give a tile of rows x columns whose rows are a multiple of {step}",
+        help="give a tile of rows x columns whose rows, along all axes but the last, are a multiple of {step}",
         tile=movement.tile,
         consumer=movement.consumer,
         rows=rows,
@@ -53,7 +55,7 @@ def wgmma_type_unsupported(movement: Movement, wgmma: WgmmaLimits) -> Requiremen
 
 @WGMMA.rule("WGMMA002", Source(_PTX, "tile").saying("the shape .m64nNk, N a multiple of 8"), refused_by="hardware")
 def wgmma_rows_ragged(movement: Movement, wgmma: WgmmaLimits) -> Requirements:
-    """A tile for operand A has a multiple of 64 rows, one for B a multiple of 8; the rows are its first axis of two."""
+    """A tile for operand A has a multiple of 64 rows, one for B a multiple of 8, along all axes but the last."""
     if movement.feeds_wgmma:
         yield from require_rows(movement, wgmma.m if movement.consumer == "wgmma.a" else wgmma.n_step)
 
@@ -84,6 +86,28 @@ def fragments_without_owner(movement: Movement, target: Target) -> Requirements:
             movement.consumer == "wgmma.a",
             "nobody reads fragments of this tile from registers",
             help="name wgmma.a as the consumer, or deliver the tile by other means",
+        )
+
+
+@CHIP.rule(
+    "WGMMA012",
+    Source(_PTX, "tile").saying("stride dimension byte offset: from the first 8 rows to the next"),
+    refused_by="hardware",
+)
+def wgmma_rows_scattered(movement: Movement, target: Target) -> Requirements:
+    """A matrix descriptor knows one distance between groups of rows, and one between groups along the other axis.
+
+    Rows that run along several axes of a K-major tensor arrive one after another, so that there is one distance. Of a
+    tensor that is not K-major each axis brings a distance of its own.
+    """
+    if movement.feeds_matrix:
+        yield require(
+            movement.scattered == 0,
+            "rows of tile {tile} run along {axes} axes, and no descriptor of {consumer} reads them as they arrive",
+            help="give a tile whose rows run along one axis, or store the last axis fastest",
+            tile=movement.tile,
+            axes=movement.scattered,
+            consumer=movement.consumer,
         )
 
 

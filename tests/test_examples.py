@@ -18,7 +18,7 @@ SAYS = {
     "read_a_pasted_dump": "is 8190 bytes, no multiple of 16",
     "sweep_a_model": " operators: legal",
     "tensor_memory": "tcgen05, instructions of ",
-    "use_the_map_in_your_kernel": "16384 bytes at {64 n0, 128 n1}",
+    "use_the_map_in_your_kernel": "(row < 32, k < 64): box at {64 k, 128 row}, source + 0",
 }
 
 

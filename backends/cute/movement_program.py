@@ -7,7 +7,7 @@ from legalsat.backends.cute.compile import image_of, tools_of
 from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.cute.movement import ENTRY, MovementText
 from legalsat.errors import LegalSatError
-from legalsat.extract.kernels.issued import issued_lines
+from legalsat.extract.moved.issued import issued_lines
 from legalsat.plans.plan import Plan
 from legalsat.runtime.program import AddressArgument, Argument, MapArgument, Operand, Program, Recipe, needed
 from legalsat.targets import GRANULE_BYTES

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from legalsat.backends import require_bound
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.extract.kernels.issued import issued_lines
+from legalsat.extract.moved.issued import issued_lines
 from legalsat.plans.plan import Plan
 from legalsat.printable import shown
 from legalsat.units.driver_arguments import ENUMERATORS

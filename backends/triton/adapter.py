@@ -10,6 +10,7 @@ from legalsat.backends.triton.kernel import CopyKernel, Operand
 from legalsat.backends.triton.text import emit
 from legalsat.backends.triton.threads import VECTOR_ROWS, Side, VectorKernel, emit_threads
 from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.extract.moved.issued import issued_lines
 from legalsat.extract.search.by_vectors import IN_REGISTERS
 from legalsat.extract.search.views import views_of
 from legalsat.plans.plan import Plan, View
@@ -112,6 +113,7 @@ def _kernel(plan: Plan) -> CopyKernel:
         program=plan.pipeline,
         launch=plan.launch,
         margins=_margins(plan),
+        notes=tuple(issued_lines(plan)),
     )
 
 

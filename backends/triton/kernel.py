@@ -85,6 +85,7 @@ class CopyKernel(Tiled):
         launch: warps of one CTA; CTAs of a persistent grid, or 0 for one CTA per tile; in what order tiles are counted.
         margins: which words of every joint mode the source has, where it has not all of them; around these the copy
             engine fills in zeros.
+        notes: lines of the text's docstring, which say what is issued.
 
     Raises:
         InvalidInput: no legal kernel has these numbers; the message names the one at fault.
@@ -104,6 +105,7 @@ class CopyKernel(Tiled):
     launch: Launch
     swizzle_target: int = 0
     margins: tuple[Margin, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_numbers(self)

@@ -105,6 +105,7 @@ def _docstring(kernel: CopyKernel) -> str:
         f"CTA: {kernel.program.stages}.",
         _map_line("Load", kernel.load_map, kernel.swizzle_source),
         _map_line("Store", kernel.store_map, kernel.swizzle_target),
+        *kernel.notes,
         "",
         f"Modes in words of {kernel.word_bits} bits, slowest in the source first:",
         "",

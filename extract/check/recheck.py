@@ -10,6 +10,7 @@ from typing import Any
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.kernels.contract import require_contract
 from legalsat.extract.kernels.movement_pipeline import movement_pipeline
+from legalsat.extract.moved.tile_operand import operand_of, row_axes
 from legalsat.extract.search.by_phases import phase_maps, phase_tile, phase_view, split_of
 from legalsat.extract.search.by_vectors import (
     IN_REGISTERS,
@@ -27,7 +28,7 @@ from legalsat.extract.search.delivery import Question
 from legalsat.extract.search.schedule import box_tiles, launch, row_tile, span_of
 from legalsat.extract.search.search import EQUAL_AS_FUNCTIONS, function_form
 from legalsat.extract.search.views import box_of, map_type, storable, turned
-from legalsat.operators import Copy, access_of, atom_bytes
+from legalsat.operators import MATRIX_CONSUMERS, Copy, access_of, atom_bytes
 from legalsat.plans.plan import InvalidPlan, Plan, SharedTile, VectorCopy, View
 from legalsat.rule import Rule
 from legalsat.rules import COPY_RULES, REGISTER_RULES, SHARED_RULES, VECTOR_RULES
@@ -53,25 +54,31 @@ def recheck(plan: Plan) -> None:
     if len(plan.before) > 1:
         raise InvalidPlan("plan has more than one relayout; synthesise it again")
     _check_derivation(plan)
-    if plan.before:  # what follows moves the relayout's result
-        plan = replace(plan, operator=plan.operator.but(source=plan.source), before=())
+    plan = plan.alone
     if any(mode.tile < 1 for mode in plan.access.modes):
         raise InvalidPlan(f"tile of {plan.access} is empty; synthesise the plan again")
     question = Question(plan.operator, plan.access, plan.target)
     _check_windows(plan, question)
     load, store = question.views
-    if plan.views not in question.ways or plan.store != ("tma" if len(plan.views) > 1 else "threads"):
+    if plan.views not in question.ways or plan.store != question.stores_by(plan.views):
         raise InvalidPlan(f"views are not those of the access with store {plan.store!r}; synthesise the plan again")
     check = {"tma": _check_boxes, "im2col": _check_boxes, "tma.phases": _check_phases}.get(
         plan.access.by, _check_vectors
     )
     check(plan, load, store)
+    _check_reader(plan)
     _check_budget(plan)
     stages = plan.pipeline.stages
     if plan.launch != launch(plan.access, plan.views, stages, plan.target):
         raise InvalidPlan(f"launch {plan.launch} is not that of the plan's tiles and stages; synthesise the plan again")
     if stages < 1 or plan.pipeline != movement_pipeline(
-        plan.access, plan.views, plan.shared, plan.copies, plan.phases, launch=plan.launch
+        plan.access,
+        plan.views,
+        plan.shared,
+        plan.copies,
+        plan.phases,
+        launch=plan.launch,
+        stores=not plan.operator.loads_only,
     ):
         raise InvalidPlan("steps or barriers are not those of the plan's buffers and maps; synthesise the plan again")
     require_contract(plan.pipeline, plan.target)
@@ -105,7 +112,7 @@ def _check_boxes(plan: Plan, load: View, store: View) -> None:
         raise InvalidPlan("threads cannot store this target, whose words overlap or are misaligned; plan it again")
     for view, end, tm in zip(plan.views, (plan.source, plan.operator.target), plan.tensor_maps, strict=False):
         _check_map(plan, view, end, tm)
-    threads = plan.store == "threads" or turned(*plan.views)
+    threads = len(plan.views) == 1 or turned(*plan.views)
     if not threads:
         _check_same_boxes(plan)
     expected = box_tiles(plan.access, plan.views, plan.tensor_maps, plan.pipeline.stages)
@@ -132,8 +139,9 @@ def _check_phases(plan: Plan, load: View, store: View) -> None:
 def _check_vectors(plan: Plan, load: View, store: View) -> None:
     """Check a plan that loads and stores in vectors."""
     instruction = LOADS.get(plan.access.by)
-    if instruction is None or plan.tensor_maps or plan.phases or len(plan.copies) != 2:
-        raise InvalidPlan(f"plan by {plan.access.by} needs a load and a store, and no tensor maps; plan it again")
+    sides = 1 if plan.operator.loads_only else 2
+    if instruction is None or plan.tensor_maps or plan.phases or len(plan.copies) != sides:
+        raise InvalidPlan(f"plan by {plan.access.by} needs a copy on each side, and no tensor maps; plan it again")
     atom = atom_bytes(plan.operator)
     staged = needs_staging(plan.access.by, plan.operator.consumer, turns=turned(load, store))
     seen = staged_view(load, plan.access.word, plan.operator) if staged else load
@@ -148,7 +156,8 @@ def _check_vectors(plan: Plan, load: View, store: View) -> None:
     _judge_movement(plan, row_bytes=row if atom and staged else 0)
     _refuse(judged_rows(plan.access.by, row, plan.operator, plan.target))
     _check_vector(plan, load, plan.copies[:1], instruction)
-    _check_vector(plan, store, plan.copies[1:], STORE)
+    if sides > 1:
+        _check_vector(plan, store, plan.copies[1:], STORE)
     expected = (
         row_tile(seen, plan.access.word, atom_bytes=0 if runs else atom, runs=runs, stages=plan.pipeline.stages),
     )
@@ -254,6 +263,13 @@ def _check_shared(plan: Plan, expected: tuple[SharedTile, ...], views: tuple[Vie
         boxes = math.prod(n // extent for n, extent in zip(view.tile, box, strict=True))
         if (tile.boxes, 8 * tile.bytes) != (boxes, boxes * math.prod(box) * plan.access.word):
             raise InvalidPlan("boxes do not take the bytes of their buffer; synthesise the plan again")
+
+
+def _check_reader(plan: Plan) -> None:
+    """Compare every element of rows along several axes with what a descriptor reads, where a matrix unit does."""
+    several = len(row_axes(plan.operator)) > 1 and plan.operator.consumer in MATRIX_CONSUMERS
+    if several and plan.shared and operand_of(plan) is None:
+        raise InvalidPlan("no descriptor reads the tile as it lies in shared memory; synthesise the plan again")
 
 
 def _check_budget(plan: Plan) -> None:

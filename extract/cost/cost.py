@@ -35,7 +35,7 @@ class Work:
         instructions: memory instructions of warps, global and shared.
         conflicts: how often a shared-memory access of threads repeats; 1 is none.
         passes: times that the tile's bytes go through shared memory's port.
-        store_factor: how much longer a store takes than one by boxes.
+        store_factor: how much longer a store takes than one by boxes; 0 where nothing is stored.
         stages, shared_bytes: of a block.
         times: how often every tile is delivered.
     """
@@ -74,7 +74,7 @@ def cost_of(access: Access, views: tuple[View, View], work: Work, target: Target
     issue = tiles * work.instructions * NANOSECONDS_PER_INSTRUCTION / processors
     return Cost(
         nanoseconds=round(LAUNCH_NANOSECONDS + max(memory, engine, shared, issue), 1),
-        global_bytes=payload + math.ceil(payload * read),
+        global_bytes=payload * (work.store_factor > 0) + math.ceil(payload * read),
         transactions=math.ceil(payload * waste / SECTOR_BYTES),
         boxes=tiles * work.boxes,
         instructions=tiles * work.instructions,

@@ -56,6 +56,7 @@ def movement_pipeline(
     phases: tuple[Phase, ...],
     *,
     launch: Launch,
+    stores: bool = True,
 ) -> Pipeline:
     """Return what a block does: one tile, or in a persistent grid a tile a turn while others load.
 
@@ -66,8 +67,9 @@ def movement_pipeline(
         copies: what is moved without tensor maps.
         phases: where a load takes several maps.
         launch: of the kernel.
+        stores: whether a tile leaves shared memory again; it is read there, and no more, if not.
     """
-    return _Program(access, views, shared, copies, phases, launch).pipeline()
+    return _Program(access, views, shared, copies, phases, launch, stores).pipeline()
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class _Program:
     copies: tuple[VectorCopy, ...]
     phases: tuple[Phase, ...]
     launch: Launch
+    stores: bool
 
     @property
     def engine(self) -> bool:
@@ -147,8 +150,10 @@ class _Program:
         return (WaitGroup("cp.async", younger), MEET) if self.access.by == "cp.async" else (MEET,)
 
     def use(self) -> Body:
-        """Take a tile out of its buffer: by the copy engine, or by threads, which may turn it."""
+        """Take a tile out of its buffer: by the copy engine, or by threads, which may turn it; or read it there."""
         source, at = self.shared[0], self.at(DONE)
+        if not self.stores:
+            return (Read(source.name, at),)
         if len(self.views) == 1:
             return Read(source.name, at), Vectors(TARGET, self.bytes_of(TARGET) or self.widest(), at)
         corner = self.corner(self.views[1])

@@ -49,7 +49,11 @@ def solve(question: Question) -> Delivered | Conflict:
         for outcome in _solutions(question, views):
             if isinstance(outcome, Conflict):
                 refused.append(outcome)
-            elif len(views) > 1 or storable(store, question.access.word, question.operator.target.address):
+            elif (
+                len(views) > 1
+                or question.operator.loads_only
+                or storable(store, question.access.word, question.operator.target.address)
+            ):
                 found.append(_delivered(question, views, outcome))
     return min(found, key=lambda one: order(one.cost)) if found else refused[-1]
 
@@ -68,7 +72,7 @@ def _least(question: Question, views: tuple[View, ...]) -> Cost:
 
 def _instructions(question: Question, views: tuple[View, ...]) -> int:
     """Return the memory instructions of warps that take the tile in hand: read it, then write it somewhere else."""
-    hands = len(views) == 1 or question.turned
+    hands = (len(views) == 1 or question.turned) and not question.operator.loads_only
     return 2 * math.ceil(question.tile_bytes / (GRANULE_BYTES * question.target.lanes)) if hands else 0
 
 
@@ -128,7 +132,7 @@ def _delivered(question: Question, views: tuple[View, ...], solution: Solution) 
         tensor_maps=solution.tensor_maps,
         copies=(),
         phases=(),
-        store="threads" if by_threads else "tma",
+        store=question.stores_by(views),
         shared=shared,
         stages=solution.stages,
         cost=cost_of(question.walked, question.views, work, question.target),

@@ -111,7 +111,8 @@ def bound(question: Question) -> Cost:
     load, store = question.views
     operator, access = question.operator, question.access
     sizes = [] if access.by == "bulk" else [_widest(load, access.word, operator.source.address)]
-    sizes.append(_widest(store, access.word, operator.target.address))
+    if not operator.loads_only:
+        sizes.append(_widest(store, access.word, operator.target.address))
     work = Work(
         times=question.times,
         instructions=sum(math.ceil(question.tile_bytes / (size * question.target.lanes)) for size in sizes),
@@ -146,18 +147,16 @@ def solve(question: Question) -> Delivered | Conflict:
         return Conflict(question.judged())
     row = seen.tile[0] * access.word // 8
     broken = question.judged(row_bytes=row if atom and staged else 0)
-    broken = broken or judged_rows(access.by, row, operator, target) or judged_bytes(operator, target, load, store)
+    ends = question.judged_ends
+    broken = broken or judged_rows(access.by, row, operator, target) or judged_bytes(operator, target, *ends)
     if broken:
         return Conflict(broken)
-    sizes: dict[str, Value] = {
-        # A bulk copy takes a row whole; what the rules ask of it, they ask of its granules.
-        "load": GRANULE_BYTES if access.by == "bulk" else open_number("load"),
-        "store": open_number("store"),
-    }
-    sites = [
-        load_site(load, access.word, access.by, sizes["load"], operator),
-        access_site(store, access.word, STORE, sizes["store"], operator.target.address),
-    ]
+    # A bulk copy takes a row whole; what the rules ask of it, they ask of its granules.
+    sizes: dict[str, Value] = {"load": GRANULE_BYTES if access.by == "bulk" else open_number("load")}
+    sites = [load_site(load, access.word, access.by, sizes["load"], operator)]
+    if not operator.loads_only:
+        sizes["store"] = open_number("store")
+        sites.append(access_site(store, access.word, STORE, sizes["store"], operator.target.address))
     stages: Value = 1
     choices: dict[str, tuple[int, ...]] = {name: SIZES for name, n in sizes.items() if not isinstance(n, int)}
     if staged and question.most_stages > 1:
@@ -168,7 +167,7 @@ def solve(question: Question) -> Delivered | Conflict:
         wanted.judge(SHARED_RULES, SharedStages(stages, question.tile_bytes, 0))
     if access.by in IN_REGISTERS:
         wanted.judge(REGISTER_RULES, RegisterTile(question.tile_bytes))
-    found = wanted.optimum(choices, 0 - sizes["load"] - sizes["store"] - stages, question.deadline)
+    found = wanted.optimum(choices, 0 - sum(sizes.values()) - stages, question.deadline)
     if found is None:
 
         def reasons() -> tuple[Diagnostic, ...]:
@@ -181,17 +180,16 @@ def solve(question: Question) -> Delivered | Conflict:
         return Conflict(reasons)
     run = load.tile[0] * access.word // 8
     runs = math.prod(load.tile[1:]) if access.by == "bulk" else 0
-    copies = (
-        VectorCopy("source", instruction, found.get("load", run)),
-        VectorCopy("target", STORE, found["store"]),
-    )
+    copies: tuple[VectorCopy, ...] = (VectorCopy("source", instruction, found.get("load", run)),)
+    if not operator.loads_only:
+        copies += (VectorCopy("target", STORE, found["store"]),)
     count = found.get("stages", 1)
     shared: tuple[SharedTile, ...] = ()
     if staged:
         shared = (row_tile(seen, access.word, atom_bytes=0 if runs else atom, runs=runs, stages=count),)
     issued = [copy.bytes for copy in copies if copy.instruction != "cp.async.bulk"]
-    if staged:  # threads read the tile from shared memory, and write it there unless it arrives by itself
-        issued += [GRANULE_BYTES] * (2 if access.by == "threads" else 1)
+    if staged:  # threads read the tile from shared memory to store it, and write it there unless it arrives by itself
+        issued += [GRANULE_BYTES] * ((access.by == "threads") + (not operator.loads_only))
     work = Work(
         times=question.times,
         boxes=runs,
@@ -204,5 +202,13 @@ def solve(question: Question) -> Delivered | Conflict:
     )
     views = (load,)
     return Delivered(
-        access, views, (), copies, (), "threads", shared, count, cost_of(access, question.views, work, target)
+        access,
+        views,
+        (),
+        copies,
+        (),
+        question.stores_by(views),
+        shared,
+        count,
+        cost_of(access, question.views, work, target),
     )

@@ -36,7 +36,13 @@ class Column:
 
 
 def suits(means: str, operator: Move) -> bool:
-    """Whether a means can be right for an operator: columns for windows alone, and only fillers where those are."""
+    """Whether a means can be right for an operator: columns for windows alone, and only fillers where those are.
+
+    Fragments end in registers, and rows that arrive shifted are put right by threads that store them: where nothing is
+    stored, neither is what the reader wants.
+    """
+    if operator.loads_only and means in ("fragments", "tma.phases"):
+        return False
     if operator.sweeps:
         return means in FILLING or not operator.fills
     if operator.fills:

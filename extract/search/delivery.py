@@ -42,7 +42,7 @@ class Question:
     def views(self) -> tuple[View, View]:
         """How either side sees the access, the source first."""
         if self.column is None or self.window is None:
-            return views_of(self.access, self.margins or ())
+            return views_of(self.access, self.margins or (), stores=not self.operator.loads_only)
         load, store = column_views(self.access, self.window)
         return load, store or view_of(self.access, "target")
 
@@ -68,13 +68,24 @@ class Question:
 
     @property
     def ways(self) -> tuple[tuple[View, ...], ...]:
-        """The views of a load and a store by boxes, and of a load whose tile threads store.
+        """The views of a load and a store by boxes, and of a load whose tile threads store, or nobody does.
 
         Only boxes that run over pixels as the columns do can store these.
         """
         load, store = self.views
+        if self.operator.loads_only:
+            return ((load,),)
         alike = self.column is None or load.groups == store.groups
         return ((load, store), (load,)) if alike else ((load,),)
+
+    @property
+    def judged_ends(self) -> tuple[View, ...]:
+        """The views of the memory that is touched."""
+        return self.views[:1] if self.operator.loads_only else self.views
+
+    def stores_by(self, views: tuple[View, ...]) -> str:
+        """Return who stores, where a plan has these views."""
+        return "none" if self.operator.loads_only else "tma" if len(views) > 1 else "threads"
 
     @property
     def times(self) -> int:
@@ -88,13 +99,15 @@ class Question:
 
     @property
     def store_factor(self) -> float:
-        """How much longer threads take to store a tile from shared memory than boxes do."""
+        """How much longer threads take to store a tile from shared memory than boxes do; 0 where nothing is stored."""
+        if self.operator.loads_only:
+            return 0.0
         return 1.0 if self.operator.consumer in RING_CONSUMERS else WAITING_STORE
 
     @property
     def turned(self) -> bool:
         """Whether threads must turn the tile on its way."""
-        return self.column is None and turned(*self.views)
+        return self.column is None and not self.operator.loads_only and turned(*self.views)
 
     @property
     def tile_bytes(self) -> int:
@@ -104,7 +117,7 @@ class Question:
             bits *= mode.tile
         return -(-bits // 8)
 
-    def judged(self, *, row_bytes: int = 0, shifted: bool = False) -> tuple[Diagnostic, ...]:
+    def judged(self, *, row_bytes: int = 0, shifted: bool = False, scattered: int = 0) -> tuple[Diagnostic, ...]:
         """Return what the rules say of the movement as a whole."""
         operator, access = self.operator, self.access
         movement = Movement(
@@ -120,6 +133,7 @@ class Question:
             leaves=bool(operator.sweeps) and operator.fills,
             padding=operator.fills and not operator.sweeps,
             zeros=operator.pattern == 0,
+            scattered=scattered,
         )
         return tuple(diagnostic for rule in MOVEMENT_RULES for diagnostic in rule.check(movement, self.target))
 

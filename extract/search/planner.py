@@ -13,6 +13,7 @@ from legalsat.errors import LegalSatError, SolverGaveUp
 from legalsat.extract.check.recheck import CHOSEN_TILE, RELAID, recheck
 from legalsat.extract.cost.cost import dominates, in_a_row, order
 from legalsat.extract.kernels.movement_pipeline import movement_pipeline
+from legalsat.extract.moved.tile_operand import row_axes, tile_operand
 from legalsat.extract.search import by_boxes, by_phases, by_vectors, search
 from legalsat.extract.search.columns import column_of, suits, window_of
 from legalsat.extract.search.delivery import Delivered, Question
@@ -22,7 +23,7 @@ from legalsat.extract.search.tiles import proposals, window_proposals
 from legalsat.extract.search.views import map_type
 from legalsat.extract.solve.fields import Conflict
 from legalsat.law import Law
-from legalsat.operators import Copy, Move, access_of, padded
+from legalsat.operators import MATRIX_CONSUMERS, Copy, Move, access_of, padded
 from legalsat.operators.access import ANY, MEANS, Access
 from legalsat.plans.plan import Candidate, Cost, Plan, Step
 from legalsat.rules.rewrites.words import recast_to_wider_words
@@ -190,6 +191,16 @@ def _plan(operator: Move, target: Target, limits: Limits) -> Plan:
     return found
 
 
+def _unread(question: Question, found: Delivered) -> tuple[Diagnostic, ...]:
+    """Return what the rules say of a tile that no descriptor reads as it arrives, which rows of several axes may be."""
+    rows = len(row_axes(question.operator))
+    if rows < 2 or not found.shared or question.operator.consumer not in MATRIX_CONSUMERS:
+        return ()
+    tm = found.tensor_maps[0] if found.tensor_maps else None
+    read = tile_operand(question.operator, found.access, found.views[0], tm, found.shared[0])
+    return question.judged(scattered=rows) if read is None else ()
+
+
 class _Search:
     """Solves candidates, most promising first, until nothing that is left could be better than what was found."""
 
@@ -222,6 +233,9 @@ class _Search:
             return
         if isinstance(outcome, Conflict):
             self.conflicts.append(outcome)
+            return
+        if broken := _unread(candidate.question, outcome):
+            self.conflicts.append(Conflict(broken))
             return
         cost = outcome.cost
         if any(dominates(one.fields.cost, cost) or order(one.fields.cost) == order(cost) for one in self.front):
@@ -345,7 +359,13 @@ def _finished(operator: Move, target: Target, best: list[tuple[_Solved, tuple[St
         store=winner.store,
         shared=winner.shared,
         pipeline=movement_pipeline(
-            winner.access, winner.views, winner.shared, winner.copies, winner.phases, launch=how
+            winner.access,
+            winner.views,
+            winner.shared,
+            winner.copies,
+            winner.phases,
+            launch=how,
+            stores=not operator.loads_only,
         ),
         launch=how,
         cost=winner.cost,

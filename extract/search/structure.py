@@ -85,7 +85,7 @@ def structure_of(
         values: the sample that was planned.
         access: the plan's access, whose modes are the axes at the sample.
         maps: its tensor maps: the source's, then the target's unless threads store.
-        store: "tma" or "threads".
+        store: "tma", "threads" or "none".
         copies: its vectors, where it has no maps.
 
     Raises:
@@ -111,11 +111,11 @@ def structure_of(
         extents = tuple(reduce(times, (shape[a] for a in axes)) for axes in groups)
         return OpenView(view, extents, tuple(times(strides[axes[0]], bits) for axes in groups))
 
-    load, target = map(opened, views_of(access))
+    load, target = map(opened, views_of(access, stores=not operator.loads_only))
     if copies:
-        return Structure(operator, (load, target), (), None, copies)
-    if store == "threads":
-        return Structure(operator, (load,), tuple(maps), target)
+        return Structure(operator, (load, target)[: len(copies)], (), None, copies)
+    if store != "tma":
+        return Structure(operator, (load,), tuple(maps), target if store == "threads" else None)
     return Structure(operator, (load, target), tuple(maps), None)
 
 
@@ -160,7 +160,7 @@ def _of_vectors(
 ) -> Iterator[tuple[str, Condition]]:
     """Yield what rules ask of rows that are moved in vectors; a stride that nothing is away asks for nothing."""
     ends = (structure.operator.source, structure.operator.target)
-    for opened, copy, end in zip(structure.views, structure.copies, ends, strict=True):
+    for opened, copy, end in zip(structure.views, structure.copies, ends, strict=False):
         extents, strides = _numbers(opened, numbers)
         word = structure.operator.source.dtype.bits
         outer, over = [], []

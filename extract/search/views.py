@@ -68,13 +68,16 @@ def view_of(access: Access, side: str, *, whole: bool = False, margins: Sequence
     )
 
 
-def views_of(access: Access, margins: Sequence[Margin] = ()) -> tuple[View, View]:
+def views_of(access: Access, margins: Sequence[Margin] = (), *, stores: bool = True) -> tuple[View, View]:
     """Return the views of both sides; of modes with `margins` the source has just some words.
 
     Where only dimensions that a tile does not spread over change places, the target's map lists them in the source's
-    order: a map's order is the order in shared memory, and so the tile can go out as it came in.
+    order: a map's order is the order in shared memory, and so the tile can go out as it came in. Where nothing is
+    stored the load has to suit nobody.
     """
     load, store = (view_of(access, side, margins=margins) for side in ("source", "target"))
+    if not stores:
+        return load, store
     spread, other = ([g for g, tile in zip(v.groups, v.tile, strict=True) if tile > 1] for v in (load, store))
     if spread != other or set(load.groups) != set(store.groups):
         # Threads turn the tile, so that either side may merge alone.

@@ -60,6 +60,22 @@ def structured_plan(operator: Move, target: Target) -> tuple[Plan, Structure]:
     raise refusal or InvalidInput(f"{operator} takes too many bits at every sample; give its dims smaller values")
 
 
+def sample_of(plan: Plan) -> Plan:
+    """Return a plan of open dims as one of the sample that its numbers are of; any other plan as it is.
+
+    Raises:
+        InvalidInput: no sample has them.
+    """
+    operator = plan.operator
+    if not plan.guard:
+        return plan
+    for values in _samples(operator, plan.target):
+        bound = operator.bind(values)
+        if [mode[:3] for mode in access_of(bound).modes] == [mode[:3] for mode in plan.access.modes]:
+            return replace(plan, operator=bound, guard="")
+    raise InvalidInput("plan has numbers of no sample; synthesise it again")
+
+
 def _samples(operator: Move, target: Target) -> Iterator[dict[str, int]]:
     """Yield values to plan at: the most aligned, the smallest aligned, then those that the rules themselves leave.
 
@@ -85,8 +101,11 @@ def _unsolved(operator: Move, values: dict[str, int], access: Access) -> Iterato
     """Yield the structures that plans of an access may have, with placeholders for what would be solved."""
     type_name = map_type(access.word, operator.source.dtype)
     if type_name is not None:
-        views = views_of(access)
+        views = views_of(access, stores=not operator.loads_only)
         maps = [TensorMap(type_name, v.extent, (0,) * (len(v.extent) - 1), (1,) * len(v.extent)) for v in views]
+        if operator.loads_only:
+            yield structure_of(operator, values, access, maps[:1], "none")
+            return
         yield structure_of(operator, values, access, maps, "tma")
         yield structure_of(operator, values, access, maps[:1], "threads")
 

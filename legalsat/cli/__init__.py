@@ -18,7 +18,7 @@ import legalsat
 from legalsat import files
 from legalsat.checks import meant
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.options import Backend, Consumer, Means, ProductBackend
+from legalsat.options import Backend, Consumer, Into, Means, ProductBackend
 
 if TYPE_CHECKING:
     from legalsat.view.show import Look
@@ -27,7 +27,7 @@ DONE, REFUSED, USAGE = 0, 1, 2
 INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell reports for SIGINT and SIGPIPE
 _MAX_WIDTH = 100
 # The library's own tables, spelled out because importing them takes too long; tests compare the two.
-_CONSUMERS = get_args(Consumer)
+_CONSUMERS, _INTO = get_args(Consumer), get_args(Into)
 _MEANS = get_args(Means)
 _BACKENDS = get_args(Backend)
 _PRODUCT_BACKENDS = get_args(ProductBackend)
@@ -316,6 +316,12 @@ def _add_synthesize(commands: Any) -> None:
         _add_tensor(operator, required=True, tiled=name != "pad")
         if name == "copy":
             _add_consumer(operator)
+            operator.add_argument(
+                "--into", choices=_INTO, help="shared: only load tiles, for a kernel of your own to read"
+            )
+            operator.add_argument(
+                "--axes", metavar="NAME,...", help="what the axes are called where coordinates are told"
+            )
         elif name == "pad":
             operator.add_argument(
                 "--padding", required=True, help="elements before and after along each axis, 0x1:2; one number for both"

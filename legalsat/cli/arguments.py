@@ -80,7 +80,10 @@ def operator_of(args: Namespace, kind: str) -> Move:
         return Pad(tensor, padding(args.padding), number(args.value))
     tile = None if args.tile is None else wholes(args.tile, "--tile")
     if kind == "copy":
-        return Copy(tensor, tile=tile, consumer=args.consumer)
+        into: Any = getattr(args, "into", None) or "global"
+        axes = getattr(args, "axes", None)
+        names = () if axes is None else tuple(part.strip() for part in axes.split(","))
+        return Copy(tensor, tile=tile, consumer=args.consumer, into=into, axes=names)
     return Transpose(tensor, None if args.order is None else wholes(args.order, "--order"), tile=tile)
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from legalsat.checks import integers, one_of
 from legalsat.errors import InvalidInput
 from legalsat.operators.access import Access, Mode
-from legalsat.operators.moves import CONSUMERS, MATRIX_CONSUMERS, alike, as_tensor
+from legalsat.operators.moves import INTO, MATRIX_CONSUMERS, alike, as_tensor, axis_names, reader_of
 from legalsat.operators.operator import Move, distance, fastest_first
-from legalsat.options import Consumer
+from legalsat.options import Consumer, Into
 from legalsat.tensor import Tensor, plain
 from legalsat.units.windows import MAX_PIXELS, Sweep, paddings, per_axis, sides, spread_over
 
@@ -40,6 +40,8 @@ class Im2col(Move):
             Chosen when left out.
         consumer: who reads the tile in shared memory: None for nobody, "threads", "wgmma.a", "wgmma.b",
             "tcgen05.a", "tcgen05.b".
+        into: "global", or "shared" for tiles that are loaded and stored by nobody, as `Copy` has it.
+        axes: a name for each axis of the images, such as ("n", "h", "w", "c"), in which coordinates are printed.
 
     Raises:
         InvalidInput: the images have symbolic extents or another rank, the filter fits into no image, or a number has
@@ -54,6 +56,8 @@ class Im2col(Move):
     target: Tensor
     tile: tuple[int, ...] | None
     consumer: Consumer | None
+    into: Into
+    axes: tuple[str, ...]
 
     def __init__(
         self,
@@ -66,19 +70,21 @@ class Im2col(Move):
         target: Tensor | None = None,
         tile: Iterable[int] | None = None,
         consumer: Consumer | None = None,
+        into: Into = "global",
+        axes: Iterable[str] = (),
     ) -> None:
         source = as_tensor(source)
         if source.dims:
             raise InvalidInput(f"images are {source}; bind their dims first")
         if source.rank not in SPATIAL_RANKS:
             raise InvalidInput(f"images have {source.rank} axes; give N, W, C or N, H, W, C or N, D, H, W, C")
-        axes = source.rank - 2
+        rank = source.rank - 2
         put = object.__setattr__
         put(self, "source", source)
-        put(self, "filter", per_axis(filter, "filter", axes))
-        put(self, "stride", per_axis(stride, "stride", axes))
-        put(self, "padding", paddings(padding, axes))
-        put(self, "dilation", per_axis(dilation, "dilation", axes))
+        put(self, "filter", per_axis(filter, "filter", rank))
+        put(self, "stride", per_axis(stride, "stride", rank))
+        put(self, "padding", paddings(padding, rank))
+        put(self, "dilation", per_axis(dilation, "dilation", rank))
         for axis, sweep in enumerate(self.sweeps):
             if sweep.windows < 1:
                 room = sweep.extent + sweep.before + sweep.after
@@ -90,8 +96,12 @@ class Im2col(Move):
                 raise InvalidInput(f"spatial axis {axis} has {sweep.windows} windows; give at most {MAX_PIXELS}")
         shape = (source.shape[0], *(s.windows for s in self.sweeps), *self.filter, source.shape[-1])
         result = Tensor(shape, source.dtype)
-        put(self, "target", alike(result, result if target is None else target))
-        put(self, "consumer", None if consumer is None else one_of(consumer, "consumer", CONSUMERS))
+        put(self, "into", one_of(into, "into", INTO))
+        put(self, "axes", axis_names(axes, source.rank))
+        put(self, "target", alike(result, result if target is None or self.loads_only else target))
+        if self.loads_only and target is not None and as_tensor(target) != result:
+            raise InvalidInput("columns into shared memory are stored nowhere; leave out the target, or into")
+        put(self, "consumer", reader_of(consumer, self.into))
         put(self, "tile", None if tile is None else self._tile(tile))
 
     def _tile(self, tile: Any) -> tuple[int, ...]:
@@ -154,7 +164,8 @@ class Im2col(Move):
             said = [sides(number) for number in numbers]
             if any(number != usual for number in numbers):
                 parts.append(f"{what} {' x '.join(said) if len(set(said)) > 1 else said[0]}")
-        return ", ".join(parts) + ("" if self.tile is None else f", tile {self.tile[0]} x {self.tile[1]}")
+        tile = "" if self.tile is None else f", tile {self.tile[0]} x {self.tile[1]}"
+        return f"{', '.join(parts)}{tile}{', into shared memory' * self.loads_only}"
 
 
 def window_modes(operator: Move, tile: tuple[int, ...] | None = None) -> tuple[Mode, ...]:

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
-from legalsat.checks import flag, integer, integers, one_of
+from legalsat.checks import flag, integer, integers, one_of, sequence
 from legalsat.dims import Extent
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
 from legalsat.operators.access import Access
 from legalsat.operators.operator import MAX_SPAN_BITS, Move, back
-from legalsat.options import Consumer
+from legalsat.options import Consumer, Into
+from legalsat.printable import shown
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, permutation, plain, row_major
 
@@ -24,6 +25,8 @@ WGMMA_CONSUMERS: tuple[Consumer, Consumer] = ("wgmma.a", "wgmma.b")
 TCGEN05_CONSUMERS: tuple[Consumer, Consumer] = ("tcgen05.a", "tcgen05.b")
 MATRIX_CONSUMERS = (*WGMMA_CONSUMERS, *TCGEN05_CONSUMERS)
 CONSUMERS: tuple[Consumer, ...] = get_args(Consumer)
+INTO: tuple[Into, ...] = get_args(Into)
+_LONGEST_NAME = 32  # of an axis
 
 
 def k_major(operand: Tensor) -> bool:
@@ -85,6 +88,9 @@ class Copy(Move):
             "tcgen05.a", "tcgen05.b".
         passes: how often every tile is delivered, as an operand's is that many tiles of a product need.
         constant: whether the source never changes, as weights do not, so that a relayout of it runs once for all.
+        into: "global", or "shared" for tiles that are loaded and read there, by threads where no consumer is named, and
+            stored by nobody. There is no target to name then.
+        axes: a name for each axis of the source, such as ("batch", "row", "k"), in which coordinates are printed.
     """
 
     source: Tensor
@@ -93,6 +99,8 @@ class Copy(Move):
     consumer: Consumer | None
     passes: int
     constant: bool
+    into: Into
+    axes: tuple[str, ...]
     by_rows = True
 
     def __init__(
@@ -104,15 +112,21 @@ class Copy(Move):
         consumer: Consumer | None = None,
         passes: int = 1,
         constant: bool = False,
+        into: Into = "global",
+        axes: Iterable[str] = (),
     ) -> None:
         source = as_tensor(source)
         put = object.__setattr__
+        put(self, "axes", axis_names(axes, source.rank))
+        put(self, "into", one_of(into, "into", INTO))
         put(self, "passes", integer(passes, "passes", low=1, high=2**31))
         put(self, "constant", flag(constant, "constant"))
         put(self, "source", source)
-        put(self, "target", alike(source, dense_like(source) if target is None else target))
+        put(self, "target", alike(source, dense_like(source) if target is None or self.loads_only else target))
+        if self.loads_only and target is not None and as_tensor(target) != self.target:
+            raise InvalidInput("a copy into shared memory stores nothing; leave out the target, or into")
         put(self, "tile", _tile(tile, source))
-        put(self, "consumer", None if consumer is None else one_of(consumer, "consumer", CONSUMERS))
+        put(self, "consumer", reader_of(consumer, self.into))
 
     def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
         """Return the source as it is."""
@@ -125,7 +139,7 @@ class Copy(Move):
 
     def __str__(self) -> str:
         tile = "" if self.tile is None else f", tile {' x '.join(map(str, self.tile))}"
-        return f"copy of {self.source}{tile}"
+        return f"copy of {self.source}{tile}{', into shared memory' * self.loads_only}"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -196,6 +210,24 @@ def alike(source: Tensor, target: Any) -> Tensor:
     if found.shape != source.shape or found.dtype != source.dtype:
         raise InvalidInput(f"target is {found}; give one of shape and dtype {source.dtype} {source.shape}")
     return found
+
+
+def axis_names(axes: Any, rank: int) -> tuple[str, ...]:
+    """Return the names of all axes, or of none; raise `InvalidInput` unless they are different identifiers."""
+    names = tuple(sequence(axes, "axes", "a name for each axis, such as ('batch', 'row', 'k')"))
+    if names and (len(names) != rank or len(set(names)) != rank):
+        raise InvalidInput(f"axes are {shown(axes)}; give {rank} different names, one for each axis")
+    for name in names:
+        if not isinstance(name, str) or not (name.isascii() and name.isidentifier()) or len(name) > _LONGEST_NAME:
+            raise InvalidInput(f"axis is called {shown(name)}; give ASCII letters, digits and underscores")
+    return names
+
+
+def reader_of(consumer: Any, into: Into) -> Consumer | None:
+    """Return who reads a tile in shared memory: threads, where it ends there and nobody is named."""
+    if consumer is None:
+        return "threads" if into == "shared" else None
+    return one_of(consumer, "consumer", CONSUMERS)
 
 
 def _tile(tile: Any, source: Tensor) -> tuple[int, ...] | None:

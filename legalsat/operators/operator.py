@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from legalsat.dtypes import DType
 from legalsat.errors import InvalidInput
 from legalsat.operators.access import Access, Mode
-from legalsat.options import Consumer
+from legalsat.options import Consumer, Into
 from legalsat.targets import Target
 from legalsat.tensor import Tensor, plain
 from legalsat.units.windows import Sweep
@@ -116,6 +116,9 @@ class Move(Operator):
         passes: how often every tile is delivered.
         constant: whether the source never changes.
         value: what the result holds where the source has nothing.
+        into: "global", or "shared" where tiles are loaded and the movement ends: who reads them there is no part of it.
+            Its target is then no memory, but says in which order its elements follow each other.
+        axes: names of the source's axes in what is printed, numbers where there are none.
         by_rows: whether it is a copy, from axis to axis, in tiles of the source as it lies: then it is judged by the
             rows of the source, and another copy of such tiles does as well.
     """
@@ -129,6 +132,8 @@ class Move(Operator):
     passes: int = 1
     constant: bool = False
     value: float = 0
+    into: Into = "global"
+    axes: tuple[str, ...] = ()
     by_rows: bool = False
 
     def access(self, tile: tuple[int, ...] | None = None) -> Access:
@@ -148,6 +153,14 @@ class Move(Operator):
             for n, s, d, t in zip(*map(plain, columns), strict=True)
         ] or [Mode(1, bits, bits, 1)]  # a scalar is one element of one mode
         return Access(bits, tuple(sorted(modes, key=fastest_first)))
+
+    def but(self, **fields: Any) -> Self:
+        """Return the movement with other values of some fields; where nothing is stored the target follows suit."""
+        if self.loads_only:
+            fields["target"] = None
+        if self.axes and "source" in fields and fields["source"].rank != self.source.rank:
+            fields.setdefault("axes", ())
+        return super().but(**fields)
 
     @property
     def order(self) -> tuple[int, ...] | None:
@@ -191,6 +204,11 @@ class Move(Operator):
     def axis_tile(self) -> tuple[int, ...] | None:
         """The tile along each axis of the source; None where it is chosen, or has other axes."""
         return None if self.sweeps else self.tile
+
+    @property
+    def loads_only(self) -> bool:
+        """Whether nothing is stored."""
+        return self.into == "shared"
 
     @property
     def permutes(self) -> bool:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -27,8 +27,9 @@ from legalsat.units.windows import Window
 
 if TYPE_CHECKING:
     from legalsat.runtime import Kernel
+    from legalsat.units.mma import Mma
 
-PLAN_VERSION = 6
+PLAN_VERSION = 7
 
 
 class InvalidPlan(LegalSatError, ValueError):
@@ -215,7 +216,6 @@ class Plan:
         phases: where a load takes several maps, which rows each of them brings.
         store: "tma", or "threads" where no tensor map can describe the target.
         shared: buffers in shared memory.
-        mma: matrix descriptors; none for movements.
         pipeline: what a block does, in order: barriers, buffers, roles.
         launch: blocks and warps.
         cost: what is predicted. candidates: the best few, this one first.
@@ -242,7 +242,6 @@ class Plan:
     phases: tuple[Phase, ...] = ()
     window: Window | None = None
     before: tuple[Plan, ...] = ()
-    mma: None = None
     guard: str = ""
 
     def __str__(self) -> str:
@@ -257,9 +256,25 @@ class Plan:
         return plan_html(self)
 
     @property
+    def mma(self) -> Mma | None:
+        """How a matrix unit that the tile is for reads it: the descriptor, and the steps along K. None for others."""
+        from legalsat.extract.moved.tile_operand import mma_of  # noqa: PLC0415 - it follows from the rest of a plan
+
+        return mma_of(self)
+
+    @property
     def source(self) -> Tensor:
         """The tensor that this plan's kernel reads: the operator's, or what a relayout made of it."""
         return self.before[-1].operator.target if self.before else self.operator.source
+
+    @property
+    def alone(self) -> Plan:
+        """The plan of its own kernel in numbers: behind its relayout, whose result it moves, or at its dims' sample."""
+        if self.guard:
+            from legalsat.extract.solve.symbolic import sample_of  # noqa: PLC0415 - few plans are open
+
+            return sample_of(self)
+        return replace(self, operator=self.operator.but(source=self.source), before=()) if self.before else self
 
     def emit(self, backend: Backend) -> str:
         """Return source text that needs LegalSAT no more: "triton", "cute", "host" (C++) or "host-python"."""
@@ -300,10 +315,11 @@ class Plan:
         return cached_plan(self.operator.bind(values), self.target)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain values; `issued` follows from the rest, and is there for who reads the file."""
-        from legalsat.extract.kernels.issued import issued  # noqa: PLC0415 - what programs issue needs plans
+        """Return the plan as plain values; `mma` and `issued` follow from the rest, for who reads the file."""
+        from legalsat.extract.moved.issued import issued  # noqa: PLC0415 - what programs issue needs plans
 
-        return {"version": PLAN_VERSION, **plain_value(self), "issued": [one.to_json() for one in issued(self)]}
+        follows = {"mma": plain_value(self.mma), "issued": [one.to_json() for one in issued(self)]}
+        return {"version": PLAN_VERSION, **plain_value(self), **follows}
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON.

@@ -27,10 +27,11 @@ class Mma:
 
     Attributes:
         unit: "wgmma" or "tcgen05".
-        shape: m, n and k elements of one instruction.
+        shape: m, n and k elements of one instruction; 0 for what a plan of one operand leaves to the other.
         types: element types of A, of B and of the sums, such as ("bf16", "bf16", "fp32").
         warpgroups: warpgroups that multiply (wgmma), each `tile m / warpgroups` rows, or that fetch sums (tcgen05).
-        a, b: how the unit reads the tiles in shared memory; None for one that it takes from registers.
+        a, b: how the unit reads the tiles in shared memory; None for one that it takes from registers, or that is no
+            part of the plan.
         instruction: the instruction descriptor, 32 bits (tcgen05; 0 for wgmma, whose instruction names its types).
         tensor_memory: columns of tensor memory, and how many are allocated, a power of two (tcgen05).
         allocated: columns of tensor memory to allocate, 0 for wgmma.

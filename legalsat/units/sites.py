@@ -208,7 +208,8 @@ class Movement:
     the user gave it, slowest axis first; whether the last axis runs fastest in memory; the means, one of
     `legalsat.operators.access.MEANS`; bytes of a row of the tile in shared memory, 0 where it is not known yet;
     whether rows begin at different offsets there; whether it runs over windows, and whether these leave their
-    images; whether it pads, and whether with zeros.
+    images; whether it pads, and whether with zeros; along how many axes its rows run where no matrix descriptor reads
+    them as they arrive, else 0.
     """
 
     word: Value
@@ -223,6 +224,7 @@ class Movement:
     leaves: bool = False
     padding: bool = False
     zeros: bool = True
+    scattered: int = 0
 
     @property
     def feeds_wgmma(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from legalsat.diagnostics import Diagnostic
-from legalsat.extract.kernels.issued import issued_lines
+from legalsat.extract.moved.issued import issued_lines
 from legalsat.extract.search.columns import walked
 from legalsat.operators.access import ANY, Access, Mode
 from legalsat.plans.plan import Candidate, Plan
@@ -167,9 +167,10 @@ def _movement(plan: Plan) -> list[str]:
     access = plan.access
     whole = all(m.source % 8 == 0 and m.target % 8 == 0 for m in access.modes)
     unit, bits = ("bytes", 8) if whole else ("bits", 1)
-    rows = [("mode", "extent", "tile", "source stride", "target stride")]
+    sides = ("source",) if plan.operator.loads_only else ("source", "target")
+    rows = [("mode", "extent", "tile", *(f"{side} stride" for side in sides))]
     rows += [
-        (str(i), str(m.extent), str(m.tile), str(m.source // bits), str(m.target // bits))
+        (str(i), str(m.extent), str(m.tile), *(str(getattr(m, side) // bits) for side in sides))
         for i, m in enumerate(access.modes)
     ]
     tiles = 1
@@ -302,7 +303,10 @@ def _cost(plan: Plan) -> list[str]:
     return table(
         (
             ("time", f"{duration(cost.nanoseconds)}{speed}"),
-            ("global memory", f"{byte_count(cost.global_bytes)} read and written"),
+            (
+                "global memory",
+                f"{byte_count(cost.global_bytes)} read{'' if plan.operator.loads_only else ' and written'}",
+            ),
             ("transactions", f"{cost.transactions} sectors of 32 bytes"),
             ("boxes", f"{cost.boxes} copies by the engine"),
             ("instructions", f"{cost.instructions} by warps on memory"),

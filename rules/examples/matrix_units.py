@@ -112,6 +112,11 @@ EXAMPLES = (
         Movement(16, "wgmma.b", "bf16", (64, 64), by="fragments"),
         Movement(16, "wgmma.a", "bf16", (64, 64), by="fragments"),
     ),
+    Example(
+        "WGMMA012",
+        Movement(16, "wgmma.a", "bf16", (8, 8, 64), k_major=False, scattered=2),
+        Movement(16, "wgmma.a", "bf16", (8, 8, 64)),
+    ),
     Example("WGMMA007", multiply(b="fp16"), multiply()),
     Example(
         "WGMMA008", multiply(n=40, k=32, a="i8", b="i8", sums="i32"), multiply(n=48, k=32, a="i8", b="i8", sums="i32")
