@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import dis
+import inspect
 import re
 import subprocess
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
+from gluon_on_numpy import run_threads_on_numpy
+from numpy.lib.stride_tricks import as_strided
 from small_products import MORE, PRODUCTS, Case
 
 import legalsat as ls
@@ -18,6 +26,7 @@ from legalsat.backends import program
 from legalsat.backends.ptx.assemble import tool_for
 from legalsat.backends.triton.block import product_kernel_of, triton_box
 from legalsat.backends.triton.block_program import block_program
+from legalsat.backends.triton.compile import load_module
 from legalsat.backends.triton.product_program import compiled, image_of
 from legalsat.extract.kernels.product_kernels import each_kernel
 from legalsat.plans.gemm_plan import GemmPlan
@@ -118,13 +127,14 @@ def test_the_assembler_does_not_make_multiplications_wait_for_each_other(case: C
 def test_texts_stand_alone(case: Case) -> None:
     """A text is Python, imports triton and torch alone, and becomes a program that survives a file."""
     made = program(planned(case), "triton")
-    assert made.text == planned(case).emit("triton")
+    emitted = planned(case).emit("triton")
+    assert (made.text == emitted) == (not made.before)
     modules = set()
-    for node in ast.walk(ast.parse(made.text)):
+    for node in ast.walk(ast.parse(emitted)):
         modules |= {node.module} if isinstance(node, ast.ImportFrom) else set()
         modules |= {name.name for name in node.names} if isinstance(node, ast.Import) else set()
     assert {str(name).split(".", maxsplit=1)[0] for name in modules} == {"__future__", "triton", "torch"}
-    assert max(map(len, made.text.splitlines())) <= 120
+    assert max(map(len, emitted.splitlines())) <= 120
     assert program_from_json(made.to_json()) == made
 
 
@@ -150,6 +160,75 @@ def test_operands_are_laid_out_in_front() -> None:
         assert max(plain(one.program.operands[1].tensor.strides)) * 2 % 16 == 0
         assert one.program.architecture == "sm_90a" and "import triton" in one.program.text
     assert made.recipes[0].dependent and "await_grid()" in made.text
+
+
+class Matrix:
+    """As much of a tensor as a module's `run` asks of one before it launches anything."""
+
+    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+        self.shape, self.strides = shape, strides
+
+    def stride(self) -> tuple[int, ...]:
+        return self.strides
+
+
+@pytest.mark.parametrize(
+    "gemm",
+    [
+        ls.Gemm(96, 64, 511, "bf16"),
+        ls.Gemm(64, 96, 77, "e4m3", scaled=True),
+        ls.Gemm(64, 96, 129, "fp16", constant_b=True),
+        ls.Gemm(64, 60, 80, "fp16", b=ls.Tensor((60, 80), "fp16", (1, 60))),
+        ls.Gemm(256, 512, 256, "e4m3", b=ls.Tensor((512, 256), "e4m3", (1, 512))),  # by boxes
+    ],
+    ids=str,
+)
+def test_an_emitted_module_takes_the_very_problem(gemm: ls.Gemm, tmp_path: Path) -> None:
+    """Its `run` lays out what the plan says, by kernels that write each element where the product's looks for it."""
+    plan = ls.synthesize(gemm, "h200", backend="triton")
+    made = program(plan, "triton")
+    assert made.before
+    module: Any = load_module(plan.emit("triton"), tmp_path)
+    for one in vars(module).values():
+        function = getattr(one, "fn", one)
+        if getattr(function, "__module__", "") == module.__name__:
+            used = {step.argval for step in dis.get_instructions(function) if step.opname == "LOAD_GLOBAL"}
+            assert not [name for name in used if not hasattr(module, name) and not hasattr(builtins, name)]
+    inputs = [one.name for one in made.operands[:-1]]
+    assert list(inspect.signature(module.run).parameters) == [*inputs, "c"]
+    tensors = {"a": gemm.a, "b": gemm.b}
+    ends = {name: (plain(one.shape), plain(one.strides)) for name, one in tensors.items()}
+    given = {name: Matrix(*ends.get(name, ((), ()))) for name in inputs}
+    passed: list[Any] = []
+    module.multiply = lambda *operands: passed.append(operands)
+    for one in made.before:
+        source, target = (end.tensor for end in one.program.operands)
+        assert (getattr(module, f"{one.operand.upper()}_TARGET_SHAPE"), source.shape) == (target.shape, target.shape)
+        name = f"{one.operand}_move_tiles"
+        if not hasattr(module, name):
+            continue  # by boxes, which have a machine of their own
+        size = source.dtype.bits // 8
+        memory = np.random.default_rng(0).integers(0, 256, source.span_bits // 8, np.uint8).view(f"i{size}")
+        result = np.full(target.span_bits // target.dtype.bits, -1, memory.dtype)
+        tiles = getattr(module, f"{one.operand.upper()}_TILES")
+        scope = SimpleNamespace(move_tiles=getattr(module, name), TILES=tiles)
+        run_threads_on_numpy(scope, memory, result)  # type: ignore[arg-type]
+        seen, wrote = (
+            as_strided(data, shape=plain(end.shape), strides=[size * s for s in plain(end.strides)])
+            for data, end in ((memory, source), (result, target))
+        )
+        assert (seen == wrote).all()
+    for one in made.before:
+        setattr(module, f"{one.operand}_run", lambda given, number=one.operand: (number, given))
+    module.run(*given.values())
+    relaid = {one.operand for one in made.before}
+    want = [(name, tensor) if name in relaid else tensor for name, tensor in given.items()]
+    assert list(passed[0]) == [*want, None]
+    others = {name: Matrix((64, 512), (512, 1)) for name in given}
+    module.run(*others.values(), "c")
+    assert list(passed[1]) == [*others.values(), "c"]
+    if gemm.constant_b:
+        assert "`laid_out_b`" in str(module.run.__doc__)
 
 
 # Kernels that have no row here, and the words of the operation that lacks one.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from textwrap import indent
 
-from legalsat.backends.triton.block import LANES, ProductKernel, ProductOperand, product_kernel_of
+from legalsat.backends.triton.block import LANES, ProductKernel, ProductOperand
 from legalsat.backends.triton.block_run import run_functions
 from legalsat.backends.triton.text import RENAMED
 from legalsat.backends.triton.types import TYPES
-from legalsat.plans.block_plan import BlockPlan
 
 KERNEL = "product"
 K_BYTES = 32  # of one instruction along K
@@ -75,17 +74,6 @@ def store_slice(c, words, number: gl.constexpr, row, column, m, n, pitch):
     place = c + {place}
     gl.store(place, words, mask=inside)
 '''
-
-
-def emit_block(plan: BlockPlan) -> str:
-    """Return a standalone Triton module whose `run(a, b, c=None)` multiplies torch tensors of the plan's class.
-
-    The class: element types, majors of A and B, whether C has a tensor map. Extents are the kernel's arguments.
-
-    Raises:
-        LegalSatError: as `product_kernel_of`.
-    """
-    return emit(product_kernel_of(plan))
 
 
 def emit(kernel: ProductKernel) -> str:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from legalsat.backends.kernel_launch import SCALES, dependent, launched, reads
 from legalsat.backends.relayouts import relaid
 from legalsat.backends.triton.block_program import block_program, described
-from legalsat.backends.triton.block_text import emit_block
 from legalsat.backends.triton.compile import load_module
+from legalsat.backends.triton.joined import joined
 from legalsat.backends.triton.product import KERNEL, LANES, emit, operand_block, result_block
 from legalsat.backends.triton.program import launched as as_compiled
 from legalsat.backends.triton.program import tools_of
@@ -52,14 +52,12 @@ def emit_product(plan: GemmPlan) -> str:
     """Return a standalone Triton module whose `run(a, b, c=None)` multiplies torch tensors of the plan's class.
 
     The class: element types, majors of A and B, how C lies. Extents are the kernel's arguments. Where the plan lays an
-    operand out anew first, `run` takes the copy.
+    operand out anew first, so does `run` with the one that it was made for; any other must lie as the kernel reads it.
 
     Raises:
         LegalSatError: an operation of the plan's program has no row here.
     """
-    if plan.kernel is None:
-        return emit_block(plan.block)
-    return emit(plan.operator, plan.kernel)
+    return joined(program_of(plan))
 
 
 def program_of(plan: GemmPlan) -> Program:

@@ -125,7 +125,8 @@ def prepare(folder: Path) -> None:
 
     def add(plan: Any, *, timed: bool = False, by_text: bool = False) -> None:
         name = f"product{len(entries):03}"
-        entries.append({"name": name, "timed": timed, "by_text": by_text} | written(plan, folder / name, timed=timed))
+        row = written(plan, folder / name, timed=timed)
+        entries.append({"name": name, "timed": timed, "by_text": by_text or row["before"] > 0} | row)
 
     for gemm, timed, by_text in products():
         try:
@@ -152,7 +153,7 @@ def written(plan: Any, path: Path, *, timed: bool) -> dict[str, Any]:
 
     made, gemm = program(plan, "triton"), plan.operator
     made.save(path.with_suffix(".json"))
-    path.with_suffix(".py").write_text(made.text)
+    path.with_suffix(".py").write_text(plan.emit("triton"))
     first, beside = ls.synthesize(gemm, TARGET), {}
     if timed and plan.kernel is not None and not made.before:
         for name, kernel in (("cute", plan.kernel), ("first", first.kernel)):
