@@ -153,7 +153,8 @@ class Unit:
             docs = inspect.getdoc(requirements)
             if not docs or not source.quote:
                 raise LegalSatError(f"rule {code} lacks a docstring or a quoted source; write both")
-            site = str(next(iter(inspect.signature(requirements).parameters.values())).annotation)
+            named = next(iter(inspect.signature(requirements).parameters.values())).annotation
+            site = named.__name__ if isinstance(named, type) else str(named)  # a text where annotations are postponed
             return Rule(code, requirements.__name__, self, source, refused_by, level, docs, site, requirements)
 
         return declare
