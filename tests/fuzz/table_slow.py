@@ -47,6 +47,7 @@ def plans() -> Iterator[Row]:
     asked = means | {
         "tile": one((64, 64), (8, 64), (128,)),
         "consumer": one("threads", "wgmma.a", "wgmma.b", "tcgen05.a"),
+        "into": one("shared", "global"),
     }
     planned: dict[str, Any] = {"family": "plan", "judge": judges.plan}
     yield Row("synthesize", ls.synthesize, (tensor, GPU), asked, weight=6, **planned)
