@@ -352,16 +352,12 @@ def nouns() -> Iterator[Row]:
     yield Row("Dim", ls.Dim, (one("M", "K tiles", "n"),), {"multiple_of": of(1, 16), "min": of(1, 9), "max": of(9, 99)})
     yield Row("Dim.check", ls.Dim.check, (dim, of(1, 600)))
     yield from of_noun("Dim", ls.Dim, dim)
-    asked = {"tile": tile, "consumer": one("threads", "wgmma.b"), "passes": of(1, 3)}
-    asked |= {"into": one("shared", "global"), "axes": one(("m", "k"), ("b", "m", "k"), ())}
-    yield Row("Copy", ls.Copy, (tensor,), asked)
+    yield Row("Copy", ls.Copy, (tensor,), _ASKED)
     yield Row("Copy", ls.Copy, (tensor, tensor))
     yield Row("Transpose", ls.Transpose, (tensor,), {"order": one((1, 0), (0, 2, 1), None), "tile": tile})
     yield Row("Pad", ls.Pad, (tensor, one(0, 1, ((0, 1), (0, 0)), [(1, 2)])), {"value": one(0, 1, -1.5)})
     image = ls.Tensor((2, 14, 14, 64), "bf16")
-    window = {"stride": one(1, 2, (1, 2)), "padding": one(0, 1, (1, 1)), "dilation": one(1, 2), "tile": tile}
-    window |= {"into": one("shared", "global"), "axes": one(("n", "h", "w", "c"), ())}
-    yield Row("Im2col", ls.Im2col, (one(image), one((3, 3), (1, 1), 3)), window)
+    yield Row("Im2col", ls.Im2col, (one(image), one((3, 3), (1, 1), 3)), _WINDOWS)
     for name, kind_ in (("Copy", ls.Copy), ("Transpose", ls.Transpose), ("Pad", ls.Pad), ("Im2col", ls.Im2col)):
         made = _operator(kind_)
         yield Row(f"{name}.bind", kind_.bind, (made, one({}, {"M": 4}, {"K": 8})))
@@ -523,6 +519,11 @@ def _operator(kind_: type) -> Any:
     return draw
 
 
+_INTO = one("shared", "global")
+_ASKED = {"tile": tile, "consumer": one("threads", "wgmma.b"), "passes": of(1, 3), "into": _INTO}
+_ASKED |= {"axes": one(("m", "k"), ("b", "m", "k"), ())}
+_WINDOWS = {"stride": one(1, 2, (1, 2)), "padding": one(0, 1, (1, 1)), "dilation": one(1, 2), "tile": tile}
+_WINDOWS |= {"into": _INTO, "axes": one(("n", "h", "w", "c"), ())}
 _TENSOR = {
     "strides": one(None, (64, 1), (4096, 1), (1, 64), (0, 1), (8,)),
     "align": one(256, 16, 1),
