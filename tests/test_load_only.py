@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from execute import execute
 
 import legalsat as ls
+from bench.moved import memory_of, moved
 from legalsat.extract.check.recheck import recheck
 from legalsat.operators.operator import Move
 from legalsat.plans.plan import InvalidPlan
@@ -139,3 +141,19 @@ def test_nobody_but_a_matrix_unit_has_an_mma() -> None:
     assert ls.synthesize(BF16, "h200", tile=(64, 64), into="shared").mma is None
     assert ls.synthesize(BF16, "h200").mma is None
     assert Move.into == "global"
+
+
+@pytest.mark.parametrize("means", ["tma", "cp.async", "threads"])
+@pytest.mark.parametrize(
+    ("shape", "tile", "consumer"),
+    [
+        ((3, 16, 24, 64), (1, 8, 8, 64), "wgmma.a"),
+        ((2, 10, 12, 64), (2, 4, 8, 64), "wgmma.b"),
+        ((2, 12, 20, 32), (1, 4, 16, 32), "wgmma.a"),
+    ],
+)
+def test_rows_of_several_axes_are_stored_where_they_belong(shape: Any, tile: Any, consumer: Any, means: Any) -> None:
+    plan = ls.synthesize(ls.Copy(T(shape, "bf16"), tile=tile, consumer=consumer), "h200", means=(means,))
+    source, target = memory_of(plan.operator.source, 1), memory_of(plan.operator.target)
+    assert (execute(plan, source, target) == moved(plan.operator, source, target)).all()
+    assert plan.mma is not None
