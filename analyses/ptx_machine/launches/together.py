@@ -103,7 +103,7 @@ class Group:
         return all(self._taken(key, a) == self._taken(key, b) for key in keys)
 
     def _taken(self, key: str, n: int) -> int | None:
-        """Return what an instruction takes from a launch: of what is asked for anew each time, whether there is more."""
+        """Return what an instruction takes from a launch: of work that it asks for, whether there is more."""
         held = self.launches[n][1].get(key)
         return held if key != CANCELLED or held is None else min(held, self.run.cancelled + 1)
 
