@@ -71,7 +71,12 @@ def switched() -> str:
 def test_what_breaks_alone_is_left_out_before_it_is_tried_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[dict[str, int]] = []
     shown = Sweep.shown
-    monkeypatch.setattr(Sweep, "shown", lambda self, values, *more: tried.append(values) or shown(self, values, *more))
+
+    def noted(self: Sweep, values: dict[str, int], *more: Any) -> Any:
+        tried.append(values)
+        return shown(self, values, *more)
+
+    monkeypatch.setattr(Sweep, "shown", noted)
     found = only(switched())
     assert found.proven, (found.findings, found.unproven)
     assert [(c.name, c.least) for c in found.conditions] == [("a", 1)]
