@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_ptx_branches import only, ring
+from test_ptx_branches import BARRIERS, READ, START, kernel, only, ring, wait
 
 from legalsat import check_pipeline
 from legalsat.analyses.ptx.bounds import Bounds
@@ -54,6 +54,35 @@ def test_two_parameters_may_both_have_to_be_large_enough() -> None:
     found = only(needs(2, other=50))
     assert found.proven, (found.findings, found.unproven)
     assert {c.name: c.least for c in found.conditions} == {"n": 2, "m": 50}
+
+
+def switched() -> str:
+    """A kernel whose loader leaves if a is zero; the reader waits once more if v is zero, and again if w is too."""
+    load = START.replace("@!%p0 bra LOADED;", "ld.param.u64 %d1, [a];\nsetp.eq.u64 %p1, %d1, 0;\n@%p1 bra LOADED;\n"
+                         "@!%p0 bra LOADED;")  # fmt: skip
+    waits = [wait(f"%r1+{BARRIERS}", "0", f"WAIT{number}") for number in range(3)]
+    ways = "".join(
+        f"ld.param.u64 %d2, [{name}];\nsetp.ne.u64 %p2, %d2, 0;\n@%p2 bra DONE;\n{again}"
+        for name, again in zip("vw", waits[1:], strict=True)
+    )
+    return kernel(f"{load}{waits[0]}{ways}DONE:\n{READ}", ", ".join(f".param .u64 {name}" for name in "xavw"))
+
+
+def test_what_breaks_alone_is_left_out_before_it_is_tried_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[dict[str, int]] = []
+    shown = Sweep.shown
+
+    def noted(self: Sweep, values: dict[str, int], *more: Any) -> Any:
+        tried.append(values)
+        return shown(self, values, *more)
+
+    monkeypatch.setattr(Sweep, "shown", noted)
+    found = only(switched())
+    assert found.proven, (found.findings, found.unproven)
+    assert [(c.name, c.least) for c in found.conditions] == [("a", 1)]
+    zero = [{name for name in "avw" if one.get(name) == 0} for one in tried]
+    assert {"a"} in zero and {"v", "w"} in zero
+    assert not any(one > {"a"} for one in zero)
 
 
 def test_conditions_that_no_launch_keeps_prove_nothing() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from test_ptx_branches import persistent
 from test_ptx_known import tiles
 
 from legalsat.analyses.ptx.text import parse
@@ -44,6 +45,16 @@ def test_each_launch_shows_what_it_shows_by_itself(backwards: bool) -> None:
     assert [shown(found[n]) for n in sorted(found)] == list(map(shown, single))
     assert [run.parameters for run in found.values()] == [launches[n] for n in found]
     assert work < sum(run.work for run in single) / 2
+
+
+def test_launches_that_take_over_work_part_where_one_of_them_gets_no_more() -> None:
+    text = parse(persistent())
+    program = compile_kernel(text, text.kernels[0])
+    launches = [{"%cancelled": count} for count in (0, 1, 2, 5, 9, 14)]
+    found, work = run_together(Run(program, launches[0], {}), launches)
+    single = [alone(program, one, backwards=False) for one in launches]
+    assert [shown(found[n]) for n in range(len(launches))] == list(map(shown, single))
+    assert work < single[-1].work + single[0].work * len(launches)  # what the last one does, and an end for each
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)

@@ -21,7 +21,7 @@ from legalsat.logic import round_up
 MOST = 4096  # that a least value may be, or
 MOST_ROUNDS = 8  # rounds of the parameter's loop
 _GROWTH = 4  # from one guess to the next
-_SWEEPS = 3  # that begin at other least values
+_SWEEPS = 5  # that begin at other least values
 _PROBES = 3
 _PROBE_WORK = 50_000  # instructions of one run that looks for a least value
 
@@ -98,6 +98,9 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
         if sweep.ran and not sweep.findings and not sweep.missed:
             sweep.work, sweep.runs = work, runs
             return sweep, (*shared.values(), *found.values())
+    if sweep is not first and first.findings:  # what goes wrong beside what could be left out
+        first.findings = sweep.findings | first.findings
+        first.failing += sweep.failing
     multiples.clear()
     multiples |= before
     first.work, first.runs = work, runs

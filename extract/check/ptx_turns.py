@@ -95,14 +95,23 @@ def count(sweep: Sweep, base: Values) -> None:
 
 
 def _switch(sweep: Sweep, base: Values, steps: Values) -> None:
-    """Run with each few of the parameters that steer no loop and decide what is half seen set to nothing."""
-    for listed in _switched(sweep, base, steps):
+    """Run with each few of the parameters that steer no loop and decide what is half seen set to nothing.
+
+    What has nothing to do alone, and breaks, is not tried with others: it will be left out, or is an error.
+    """
+    wrong: list[Values] = []
+    for several in _switched(sweep, base, steps):
+        listed = [values for values in several if not any(one.items() <= values.items() for one in wrong)]
         run_ahead(sweep, ({**base, **values} for values in listed))
         for values in listed:
             if sweep.late or not any(map(_half_seen, sweep.program.watches)):
                 return
             if sweep.launch({**base, **values}) is not None:
+                before = len(sweep.failing)
                 sweep.shown({**base, **values})
+                failing = sweep.failing[before:]
+                if failing and all(one.of_nothing for one in failing) and not sweep.dropped({**base, **values}):
+                    wrong.append(values)
 
 
 def with_room(sweep: Sweep, base: Values, keys: Set[str], rounds: int = ROOM_ROUNDS) -> Values:
@@ -134,11 +143,15 @@ def _all_switched(sweep: Sweep, names: Set[str], base: Values) -> bool:
     """Run with each way to switch some parameters; return whether that was possible, so that nothing else comes."""
     if len(names) > MOST_SWITCHES:
         return False
+    listed = []
     for zeros in product((False, True), repeat=len(names)):
         values = dict(base)
         for name, zero in zip(sorted(names), zeros, strict=True):
             pointer = sweep.program.pointer(name) if sweep.program.is_pointer(name) else None
             values[name] = 0 if zero else values.get(name) or pointer or 1
+        listed.append(values)
+    run_ahead(sweep, listed)
+    for values in listed:
         if sweep.late:
             return False
         if sweep.launch(values) is not None:
@@ -246,7 +259,10 @@ def _like_earlier(shown: Shown | None, earlier: list[Shown]) -> bool:
 
 
 def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
-    """Try to let every condition that a launch decides turn out both ways; say where it does not."""
+    """Try to let every condition that a launch decides turn out both ways; say where it does not.
+
+    Launches that break since they have nothing to do end it: a sweep without such follows, or there is an error.
+    """
     program = sweep.program
     if any(sweep.excused.outcomes.get(n, 0) & ~w.seen for n, w in enumerate(program.watches) if _half_seen(w)):
         for values in sweep.earlier:  # what these took is excused only where the launches are left out
@@ -258,7 +274,7 @@ def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
     for number, watch in enumerate(program.watches):
         if not _half_seen(watch) or watch.condition.name in settled:
             continue
-        if program.bounds.reason:
+        if program.bounds.reason or (sweep.findings and all(one.of_nothing for one in sweep.failing)):
             return
         if not _turned(sweep, number, watch, bases, steps):
             open_.append(watch.condition)

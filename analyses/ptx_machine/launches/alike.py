@@ -95,7 +95,7 @@ class Alike:
     def taken(self, i: Instruction) -> list[str]:
         """Return what an instruction takes from the launch by itself."""
         if i.base == "clusterlaunchcontrol":
-            return [CANCELLED, *(f"%ctaid.{axis}" for axis in "xyz")]
+            return [CANCELLED] if "try_cancel" in i.parts else [f"%ctaid.{axis}" for axis in "xyz"]
         if i.base != "ld" or self.program.needed.isdisjoint(results_of(i)):
             return []
         pointer = self.program.roles.words.get(id(i))

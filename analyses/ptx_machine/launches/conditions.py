@@ -234,9 +234,11 @@ class Conditions:
         known, self._left = False, min(BUDGET, self._budget)
         self._given = self._left
         for base in bases:
-            tried: list[dict[str, int]] = [{key: v} for key, values in listed.items() for v in values]
+            held = {key: base.get(key, self.program.pointer(key)) for key in listed}
+            tried: list[dict[str, int]] = [{key: v} for key, vs in listed.items() for v in vs if v != held[key]]
             if len(listed) > 1:
-                small = [[v * steps.get(k, 1) for v in _SMALL] for k in list(listed)[:3]]
+                first = [*listed][:3]
+                small = [listed[k] if k in self.switches else [v * steps.get(k, 1) for v in _SMALL] for k in first]
                 tried += [dict(zip(listed, values, strict=False)) for values in product(*small)]
             for values in sorted(tried, key=lambda v: (min(v.values()) < 0, sum(map(abs, v.values())))):
                 if self._left < 0:
@@ -393,8 +395,10 @@ class Conditions:
         return True
 
     def _candidates(self, key: str, constants: list[int], step: int) -> list[int]:
-        if self.program.is_pointer(key):
-            begin = self.program.pointer(key)
+        begin = self.program.pointer(key) if self.program.is_pointer(key) else None
+        if key in self.switches:
+            return [0, begin or self.program.multiple(key)]
+        if begin is not None:
             return [begin + d for d in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256)] + [0]
         near = {c + d for c in constants for d in (-1, 0, 1)}
         near |= {a + b for a, b in combinations_with_replacement(constants[:_MOST_SUMS], 2)}

@@ -18,6 +18,7 @@ from legalsat.analyses.ptx.instruction import Instruction, results_of
 from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.alu import NoLaunch
 from legalsat.analyses.ptx_machine.launches.alike import LAUNCH, OTHERS
+from legalsat.analyses.ptx_machine.launches.data import CANCELLED
 from legalsat.analyses.ptx_machine.launches.fan import Fan, fanned, same
 from legalsat.analyses.ptx_machine.launches.fork import fork
 from legalsat.analyses.ptx_machine.launches.watch import Noted, note, watching
@@ -99,8 +100,12 @@ class Group:
         return same(x, y)
 
     def _take_same(self, keys: Sequence[str], a: int, b: int) -> bool:
-        x, y = (self.launches[n][1] for n in (a, b))
-        return all(x.get(key) == y.get(key) for key in keys)
+        return all(self._taken(key, a) == self._taken(key, b) for key in keys)
+
+    def _taken(self, key: str, n: int) -> int | None:
+        """Return what an instruction takes from a launch: of work that it asks for, whether there is more."""
+        held = self.launches[n][1].get(key)
+        return held if key != CANCELLED or held is None else min(held, self.run.cancelled + 1)
 
     def are_one(self, part: Part) -> bool:
         """Do all launches agree on what lanes need? Then they have one value from now on."""
