@@ -116,7 +116,8 @@ def explained(found: ls.Explanation) -> list[str]:
 def repaired(repair: ls.Repair, plan: ls.Plan) -> list[str]:
     """Return the lines of a repair, and of the tensor map that it makes legal."""
     (load, *_) = plan.tensor_maps
-    told = f"{repair.message}; {repair.nanoseconds / 1000:.1f} us a use"
+    told = repair.message
+    told += f"; {repair.nanoseconds / 1000:.1f} us a use" if repair.nanoseconds is not None else ""
     told += f", pays from {repair.pays_from} uses on" if repair.pays_from else ""
     return [
         *wrapped(told, "  "),
