@@ -59,19 +59,22 @@ def recheck(plan: Plan) -> None:
         raise InvalidPlan(f"tile of {plan.access} is empty; synthesise the plan again")
     question = Question(plan.operator, plan.access, plan.target)
     _check_windows(plan, question)
-    load, store = question.views
-    if plan.views not in question.ways or plan.store != ("tma" if len(plan.views) > 1 else "threads"):
-        raise InvalidPlan(f"views are not those of the access with store {plan.store!r}; synthesise the plan again")
+    if plan.views not in question.sights:
+        raise InvalidPlan("views are not those of the access; synthesise the plan again")
+    load, store = plan.views
+    maps = {"tma": plan.views, "threads": (load,)}.get(plan.store)
+    if maps not in replace(question, seen=question.sights.index(plan.views)).ways:
+        raise InvalidPlan(f"store {plan.store!r} is none of the access; synthesise the plan again")
     check = {"tma": _check_boxes, "im2col": _check_boxes, "tma.phases": _check_phases}.get(
         plan.access.by, _check_vectors
     )
     check(plan, load, store)
     _check_budget(plan)
     stages = plan.pipeline.stages
-    if plan.launch != launch(plan.access, plan.views, stages, plan.target):
+    if plan.launch != launch(plan.access, plan.views, plan.store, stages, plan.target):
         raise InvalidPlan(f"launch {plan.launch} is not that of the plan's tiles and stages; synthesise the plan again")
     if stages < 1 or plan.pipeline != movement_pipeline(
-        plan.access, plan.views, plan.shared, plan.copies, plan.phases, launch=plan.launch
+        plan.access, plan.views, plan.shared, plan.copies, plan.phases, store=plan.store, launch=plan.launch
     ):
         raise InvalidPlan("steps or barriers are not those of the plan's buffers and maps; synthesise the plan again")
     require_contract(plan.pipeline, plan.target)
@@ -97,8 +100,9 @@ def _judge_movement(plan: Plan, *, row_bytes: int = 0, shifted: bool = False) ->
 def _check_boxes(plan: Plan, load: View, store: View) -> None:
     """Check a plan that loads by boxes of one tensor map."""
     _judge_movement(plan)
-    if len(plan.tensor_maps) != len(plan.views):
-        raise InvalidPlan(f"plan has {len(plan.tensor_maps)} tensor maps; its store needs {len(plan.views)}")
+    needed = 2 if plan.store == "tma" else 1
+    if len(plan.tensor_maps) != needed:
+        raise InvalidPlan(f"plan has {len(plan.tensor_maps)} tensor maps; its store needs {needed}")
     if plan.copies or plan.phases:
         raise InvalidPlan("plan has copies or phases that its maps leave no room for; synthesise the plan again")
     if plan.store == "threads" and not storable(store, plan.access.word, plan.operator.target.address):
@@ -108,8 +112,8 @@ def _check_boxes(plan: Plan, load: View, store: View) -> None:
     threads = plan.store == "threads" or turned(*plan.views)
     if not threads:
         _check_same_boxes(plan)
-    expected = box_tiles(plan.access, plan.views, plan.tensor_maps, plan.pipeline.stages)
-    _check_shared(plan, expected, plan.views if threads else (load,))
+    expected = box_tiles(plan.access, plan.views, plan.store, plan.tensor_maps, plan.pipeline.stages)
+    _check_shared(plan, expected, plan.views[:needed] if threads else (load,))
 
 
 def _check_phases(plan: Plan, load: View, store: View) -> None:

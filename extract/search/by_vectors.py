@@ -202,7 +202,5 @@ def solve(question: Question) -> Delivered | Conflict:
         stages=count,
         shared_bytes=block_bytes(shared),
     )
-    views = (load,)
-    return Delivered(
-        access, views, (), copies, (), "threads", shared, count, cost_of(access, question.views, work, target)
-    )
+    views = question.views
+    return Delivered(access, views, (), copies, (), "threads", shared, count, cost_of(access, views, work, target))
