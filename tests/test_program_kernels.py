@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -235,6 +237,24 @@ def test_a_constant_result_is_written_at_every_call() -> None:
     assert [turn.once for turn in made.turns if turn.places[turn.program.result.name].operand == "y"] == [False]
 
 
+def of_two_relayouts() -> ProgramPlan:
+    """A plan whose relayouts have parts of their texts in common, which these guard by macros."""
+    x, y = given("x", 33, 17, strides=(25, 1)), given("y", 33, 33, strides=(41, 1))
+    v = y.T @ y.T
+    return ls.synthesize(ls.Program(r=x.T @ (v @ v.T)), "h200")
+
+
+def test_macros_of_a_text_end_with_it() -> None:
+    text = of_two_relayouts().emit("cute")
+    parts = re.split(r"^namespace text_\d+ {$", text, flags=re.MULTILINE)[1:]
+    macros = [
+        set(re.findall(r"^#define (\w+)", part.partition("}  // namespace text_")[0], re.MULTILINE)) for part in parts
+    ]
+    assert any(one & other for one, other in itertools.combinations(macros, 2))
+    for part, defined in zip(parts, macros, strict=True):
+        assert defined <= set(re.findall(r"^#undef (\w+)", part, re.MULTILINE))
+
+
 def test_a_file_of_a_program_compiles(tmp_path: Path) -> None:
     """Two products whose kernels have one name, and a relayout that is prepared."""
     built(planned("an odd k between two products").emit("cute"), tmp_path, which=0)
@@ -244,6 +264,7 @@ def test_a_file_of_a_program_compiles(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(programs()))
+@pytest.mark.parametrize("name", [*programs(), "two relayouts"])
 def test_every_file_of_a_program_compiles(name: str, tmp_path: Path) -> None:
-    built(planned(name).emit("cute"), tmp_path, which=0)
+    plan = planned(name) if name in programs() else of_two_relayouts()
+    built(plan.emit("cute"), tmp_path, which=0)

@@ -76,13 +76,14 @@ def _apart(text: str, number: int, kernels: dict[tuple[str, str], str]) -> str:
     """Return a text whose names are its own in a file; writes down what its kernels are then.
 
     It is in a namespace. What it includes has been included before; its kernels, which are C's and so know no
-    namespaces, are called otherwise by macros.
+    namespaces, are called otherwise by macros. Macros that it defines end with it: the next may have a part of it too.
     """
     names = _entries(text)
     for entry in names:
         kernels[text, entry] = f"reinterpret_cast<void const *>(text_{number}::{entry}_{number})"
     begin = [*(f"#define {name} {name}_{number}" for name in names), f"namespace text_{number} {{"]
-    return "\n".join([*begin, text, f"}}  // namespace text_{number}", *(f"#undef {name}" for name in names), ""])
+    macros = dict.fromkeys((*names, *re.findall(r"^#define (\w+)", text, re.MULTILINE)))
+    return "\n".join([*begin, text, f"}}  // namespace text_{number}", *(f"#undef {name}" for name in macros), ""])
 
 
 def _comment(lines: list[str]) -> str:
