@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from bench.functions import Joined, every_class, nothing, saturated
 from legalsat.extract.search import search
 from legalsat.extract.search.search import (
     EQUAL_AS_FUNCTIONS,
@@ -84,6 +85,16 @@ def test_accesses_that_no_law_connects_meet_as_functions(modes: tuple[Mode, ...]
     assert form in found_from(start)
     assert EQUAL_AS_FUNCTIONS in [step.law for step in derivation(start, form)]
     check_derivation(start, form)
+
+
+def test_functions_joined_each_round_find_what_laws_do_not() -> None:
+    """So that a table of movements in which they find nothing (`bench.functions`) says something of these movements."""
+    start = Access(16, (Mode(6, 32, 64, 6), Mode(2, 48, 96, 2), Mode(8, 1024, 1024, 8)))
+    by_laws, by_functions = (
+        {one.access for one in saturated([start], between, Joined(""))[0]} for between in (nothing, every_class)
+    )
+    assert by_laws < by_functions and function_form(start) in by_functions - by_laws
+    assert all(one.tiles() == start.tiles() for one in by_functions)
 
 
 @settings(deadline=None, max_examples=40)
