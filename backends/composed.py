@@ -32,7 +32,6 @@ def schedule(plan: ProgramPlan, backend: str) -> Schedule:
     one_of(backend, "backend", BACKENDS)
     if not plan.target.architecture.startswith("sm_"):
         raise LegalSatError(f"kernels of programs are printed for NVIDIA GPUs, not for {plan.target}")
-    kinds = {one.name: one for one in plan.buffers}
     behind = {one.name: one.tensor.offset if one.kind == "scratch" else 0 for one in plan.buffers}
     spaces, turns = list[Workspace](), list[Turn]()
     for number, step in enumerate(plan.steps, start=1):
@@ -44,8 +43,9 @@ def schedule(plan: ProgramPlan, backend: str) -> Schedule:
             operand.name: AddressArgument(place.buffer, place.start + behind[place.buffer])
             for operand, place in zip(made.operands, (*step.reads, step.writes), strict=True)
         }
-        once = step.once and kinds[step.writes.buffer].kind == "scratch"  # a result is written at every call
-        more, some = turns_of(made, ends, once=once, prefix=f"step{number}_", what=f"{step.writes.buffer}: {step.what}")
+        more, some = turns_of(
+            made, ends, once=step.once, prefix=f"step{number}_", what=f"{step.writes.buffer}: {step.what}"
+        )
         spaces, turns = spaces + more, turns + some
     kept = {turn.places[turn.program.result.name].operand for turn in turns if turn.once}
     for buffer in plan.buffers:

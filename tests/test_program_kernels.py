@@ -19,6 +19,7 @@ from recording_driver import RecordingDriver
 from test_launcher import ASKED, built
 
 import legalsat as ls
+from bench.program_exhaustive import cheapest
 from bench.programs import given, numbers, programs, small
 from legalsat.backends.composed import schedule
 from legalsat.backends.host.launcher import Launcher
@@ -232,9 +233,23 @@ def test_names_that_cplusplus_takes_are_others_in_a_file() -> None:
 
 
 def test_a_constant_result_is_written_at_every_call() -> None:
-    q, p = (given(name, 64, 64, constant=True) for name in "qp")
-    made = schedule(ls.synthesize(ls.Program(y=q @ p.T), "h200"), "cute")
-    assert [turn.once for turn in made.turns if turn.places[turn.program.result.name].operand == "y"] == [False]
+    """What is made of it once has a copy of its own, for the result's memory may be another one at each call."""
+    q, p, v, x = (given(name, 64, 64, constant=name != "x") for name in "qpvx")
+    made = q @ p.T
+    for program in (ls.Program(y=made), ls.Program(y=made, z=(made @ v.T) @ x.T), ls.Program(y=q.concat(p))):
+        plan = ls.synthesize(program, "h200")
+        assert plan.cost.nanoseconds == cheapest(program, "h200") > 0
+        simulated = Simulated(schedule(plan, "cute"))
+        values = numbers(program, 1)
+        for _ in range(2):
+            meant = program.meaning(*values)
+            wanted = meant if isinstance(meant, tuple) else (meant,)
+            assert all(map(np.array_equal, simulated.call(plan, values), wanted))
+            changed = numbers(program, 2)
+            values = [
+                one if constant.constant else other
+                for one, other, constant in zip(values, changed, program.inputs, strict=True)
+            ]
 
 
 def of_two_relayouts() -> ProgramPlan:
