@@ -4,7 +4,7 @@ Run `python -m bench.ablation [--json FILE]`. Each of twelve movements is planne
 family: laws of rewriting by name, or the relayout before the movement. A row that loses nothing is an error of the
 table: exit code 1. So is a law that none of 200 random products needs. Programs (`bench.programs`) are planned without
 each law that they are derived by, and operator by operator. At last saturation is compared with search breadth first
-over the same laws (`bench.saturation`).
+over the same laws (`bench.saturation`), and with an analysis of functions on classes (`bench.functions`).
 
 Merging modes is a law, and modes that are equal as functions of their coordinates are merged without one
 (`legalsat.extract.search.search.function_form`), as long as no tile is longer than its extent. Where the first row's
@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.functions import compared, compared_values
 from bench.machine import write
 from bench.programs import one_by_one, programs
 from bench.saturation import (
@@ -212,6 +213,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     both = [compared_products(gemms), compared_movements(), compared_programs()]
     print("", *map(str, both), sep="\n")
+    movements, values = compared(), compared_values()
+    print("\nclasses that are equal as functions", *map(str, movements), values, sep="\n")
     if given.json:
         tables = {
             "rows": [asdict(row) for row in rows],
@@ -219,6 +222,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "programs_without_a_law": [asdict(law) for law in by_programs],
             "one_by_one": alone,
             "saturation_and_search": [one.to_json() for one in both],
+            "functions_of_movements": [asdict(one) for one in movements],
+            "functions_of_programs": asdict(values),
         }
         write(given.json, {"target": TARGET, **tables})
     return int(not all(row.loses for row in rows) or not all(law.refused or law.dearer for law in off))

@@ -27,7 +27,6 @@ import numpy as np
 import legalsat as ls
 from bench.machine import write
 from legalsat.extract.cost.cost import Work, cost_of, order
-from legalsat.extract.search.views import views_of
 from legalsat.operators import Copy
 from legalsat.plans.plan import Plan
 from legalsat.targets import GRANULE_BYTES, target
@@ -240,7 +239,7 @@ def compared(entry: dict[str, Any]) -> Comparison:
 
 def _side(plan: Plan, at: int, tm: ls.TensorMap, *, read: bool, boxes: int) -> tuple[dict[str, Any], tuple[float, ...]]:
     """Return a map in words, and what its end of the movement costs: of a store, with the plan's load before it."""
-    load, store = views_of(plan.access)
+    load, store = plan.views
     tile = math.prod(mode.tile for mode in plan.access.modes) * plan.access.word // 8
     before = tile // ls.tx_bytes(plan.tensor_maps[0]) if at else 0
     repeats = conflicts(tm, read=read)

@@ -131,15 +131,15 @@ class _Trial:
 
         Without `whole_rows`, what boxes brought goes out by boxes as it came in.
         """
-        load, store = views_of(access)
-        if (key := (access.word, load, store)) in self._seen:
-            return
-        self._seen.add(key)
-        for means in MEANS:
-            ways = {"tma": self._by_boxes, "tma.phases": self._by_phases}.get(means, self._by_vectors)
-            delivered = Access(access.word, access.modes, means)
-            for views, work in set(ways(delivered, load, store, whole_rows=whole_rows)):
-                yield Way(delivered, views, work, cost_of(delivered, (load, store), work, self.target))
+        for load, store in views_of(access):
+            if (key := (access.word, load, store)) in self._seen:
+                continue
+            self._seen.add(key)
+            for means in MEANS:
+                ways = {"tma": self._by_boxes, "tma.phases": self._by_phases}.get(means, self._by_vectors)
+                delivered = Access(access.word, access.modes, means)
+                for views, work in set(ways(delivered, load, store, whole_rows=whole_rows)):
+                    yield Way(delivered, views, work, cost_of(delivered, (load, store), work, self.target))
 
     def _holds(self, rules: Sequence[Rule], site: Any) -> bool:
         return not any(d.level == "error" for rule in rules for d in rule.check(site, self.target))

@@ -124,7 +124,7 @@ class _Trial:
                 if cut(place, axis, first, count) == tensor:
                     yield 0.0, (Want(_only(term), place),)
         for number, (other, result) in enumerate(zip(self._form, self.program.results, strict=True)):
-            if other == term and result.tensor == tensor:
+            if other == term and result.tensor == tensor and not self._constant(term):
                 yield 0.0, (Want(term, tensor, number),)
 
     def _written(self, want: Want) -> Iterator[tuple[float, tuple[Want, ...]]]:
@@ -135,7 +135,7 @@ class _Trial:
         if term.name == "product":
             for a, b in product(*map(self._readable, parts)):
                 if 1 in a.strides and 1 in b.strides:
-                    yield self._cost(term, self._gemm(parts, a, b, tensor)), (Want(parts[0], a), Want(parts[1], b))
+                    yield self._cost(want, self._gemm(parts, a, b, tensor)), (Want(parts[0], a), Want(parts[1], b))
         if term.name == "concat":
             axis, n, m = numbers
             alone = (term if part_of is None else part_of, tensor, 0)
@@ -153,18 +153,19 @@ class _Trial:
             axis, before, extent, end = numbers
             padding = [(before, end - extent - before) if i == axis else (0, 0) for i in (0, 1)]
             for place in self._readable(parts[0]):
-                yield self._cost(term, ls.Pad(place, padding, target=tensor)), (Want(parts[0], place),)
+                yield self._cost(want, ls.Pad(place, padding, target=tensor)), (Want(parts[0], place),)
         for place in self._readable(term):
             if place != tensor or part_of is not None:
                 copy = ls.Copy(place, tensor, constant=self._constant(term))
-                yield self._cost(term, copy), (Want(term, place),)
+                yield self._cost(want, copy), (Want(term, place),)
 
     def _gemm(self, parts: list[Term], a: Tensor, b: Tensor, c: Tensor) -> ls.Gemm:
         (m, k), (n, _) = plain(a.shape), plain(b.shape)
         return ls.Gemm(m, n, k, a.dtype, out_dtype=c.dtype, a=a, b=b, c=c, constant_b=self._constant(parts[1]))
 
-    def _cost(self, term: Term, work: Any) -> float:
-        if self._constant(term):
+    def _cost(self, want: Want, work: Any) -> float:
+        whole = want.part_of[0] if isinstance(want.part_of, tuple) else want.part_of
+        if self._constant(want.term) and not isinstance(whole, int):  # a result is written at every call
             return 0.0
         found = cost_of(work, self.target)
         return float("inf") if found is None else found

@@ -16,7 +16,6 @@ from tiles import Tile
 
 from bench.moved import POISON, Bytes, places
 from legalsat.analyses.copy_engine import smem_bytes, store_footprint
-from legalsat.extract.search.views import views_of
 from legalsat.operators import Pad
 from legalsat.plans.plan import Plan
 
@@ -65,7 +64,7 @@ def execute(plan: Plan, source: Bytes, target: Bytes) -> Bytes:
             store_boxes(tile, words, after)
         else:
             size = plan.copies[-1].bytes if plan.copies else access.word // 8
-            store_vectors(tile, views_of(access, plan.operator.margins(access) or ())[1], size, words, after)
+            store_vectors(tile, plan.views[1], size, words, after)
     return after
 
 

@@ -102,7 +102,7 @@ def load_phases(tile: Tile, source: Bytes) -> Bytes:
     Row n is row n // phases of phase n % phases, and starts the phase's shift into its place.
     """
     plan, word = tile.plan, tile.plan.access.word // 8
-    (view,), count = plan.views, len(plan.phases)
+    view, count = plan.views[0], len(plan.phases)
     wild = [d for d in range(len(view.extent)) if d and view.extent[d] > 1 and view.stride[d] % (8 * GRANULE)]
     at = wild[0] if wild else len(view.extent) - 1
     assert len(wild) == (count > 1)
@@ -147,7 +147,7 @@ def load_phases(tile: Tile, source: Bytes) -> Bytes:
 
 def _check_reads(tile: Tile, address: Numbers) -> None:
     """Threads read as many bytes at once as all shifts are multiples of; these lie together, at a multiple."""
-    (view,) = tile.plan.views
+    view, _ = tile.plan.views
     word = tile.plan.access.word // 8
     size = math.gcd(GRANULE, word * view.tile[0], *(phase.shift for phase in tile.plan.phases))
     chunks = address[tile.rows(view).words].reshape(-1, size // word)

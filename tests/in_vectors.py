@@ -58,7 +58,7 @@ def load_asynchronously(tile: Tile, source: Bytes) -> Bytes:
 def load_runs(tile: Tile, source: Bytes) -> Bytes:
     """Return a tile's words after bulk copies brought its rows; a copy lands as it lay, so nothing is swizzled."""
     plan, word = tile.plan, tile.plan.access.word // 8
-    (view,) = plan.views
+    view, _ = plan.views
     rows = tile.rows(view).words
     assert plan.copies[0].bytes == rows.shape[1] * word, "a run is a row"
     assert plan.shared[0].boxes == len(rows), "the plan counts its runs"

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from tiles import Numbers, Tile
 
 from legalsat.analyses.copy_engine import FILLED, smem_bytes, smem_image, store_footprint, tx_bytes
-from legalsat.extract.search.views import views_of
 from legalsat.operators import Im2col
 from legalsat.plans.plan import Plan
 from legalsat.tensor import Tensor, plain
@@ -68,7 +67,7 @@ def execute_columns(plan: Plan, source: Bytes, target: Bytes) -> Bytes:
 
 def _columns(plan: Plan, start: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield each column of the tile that begins at `start`: its shared address, and channel, taps and pixel."""
-    (view, *_), tm = plan.views, plan.tensor_maps[0]
+    view, tm = plan.views[0], plan.tensor_maps[0]
     box = (tm.channels, *(1 for _ in view.tile[1:-1]), tm.pixels)
     assert all(tile % n == 0 for tile, n in zip(view.tile, box, strict=True)), "columns fill the tile"
     steps = [range(0, tile, n) for tile, n in zip(view.tile, box, strict=True)]
@@ -160,5 +159,5 @@ def execute_masked(plan: Plan, source: Bytes, target: Bytes) -> Bytes:
     after = target.copy()
     for start in itertools.product(*(range(0, mode.extent, mode.tile) for mode in plan.access.modes)):
         tile = Tile(plan, start)
-        store_vectors(tile, views_of(plan.access)[1], plan.copies[-1].bytes, load_masked(tile, source), after)
+        store_vectors(tile, plan.views[1], plan.copies[-1].bytes, load_masked(tile, source), after)
     return after

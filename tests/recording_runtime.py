@@ -12,6 +12,7 @@ from recording_driver import RecordingDriver
 from legalsat.backends.cute.compile import CompilationFailed, nvcc
 from legalsat.backends.host.launcher import Launcher
 from legalsat.runtime.program import MapArgument, MapsArgument, NumberArgument, Program
+from legalsat.runtime.schedule import Schedule, schedule_of
 
 RUNTIME = r"""
 #include <cuda.h>
@@ -64,9 +65,9 @@ cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const *given, void const *fun
 """
 
 
-def learn(driver: RecordingDriver, program: Program) -> None:
+def learn(driver: RecordingDriver, *programs: Program) -> None:
     """Tell the driver how long each kernel's parameters are."""
-    for one in (program, *(before.program for before in program.before)):
+    for one in (*programs, *(before.program for program in programs for before in program.before)):
         for recipe in one.recipes:
             sizes = [
                 128 * len(argument.maps)
@@ -82,20 +83,21 @@ def learn(driver: RecordingDriver, program: Program) -> None:
             driver.layout(f".entry {recipe.entry}({text})")
 
 
-def build(program: Program, folder: Path) -> ctypes.CDLL:
-    """Compile what launches a program with every warning an error, and load it; the recording driver is loaded."""
+def build(program: Program | Schedule, folder: Path) -> ctypes.CDLL:
+    """Compile what launches programs with every warning an error, and load it; the recording driver is loaded."""
     try:
         compiler = nvcc()
     except CompilationFailed as error:
         pytest.skip(str(error))
+    made = schedule_of(program) if isinstance(program, Program) else program
     kernels = {
-        (one.text, recipe.entry): f'kernel_named("{recipe.entry}")'
-        for one in (program, *(before.program for before in program.before))
-        for recipe in one.recipes
+        (turn.program.text, recipe.entry): f'kernel_named("{recipe.entry}")'
+        for turn in made.turns
+        for recipe in turn.program.recipes
     }
     number = len(list(folder.glob("*.so")))
     source, library = folder / f"run{number}.cpp", folder / f"librun{number}.so"
-    source.write_text(RUNTIME + Launcher(program).text(kernels))
+    source.write_text(RUNTIME + Launcher(made).text(kernels))
     strict = ["-std=c++17", "-cudart=none", "-shared", "-Xcompiler=-Wall,-Wextra,-Werror,-fPIC"]
     done = subprocess.run(
         [compiler, *strict, str(source), str(folder / "librecording.so"), "-Xlinker=-Bsymbolic", "-o", str(library)],

@@ -223,7 +223,7 @@ def cases() -> list[Case]:
         found.append(Case(str(tm), *texts, f"encode_m{i}_map", tm, wanted))
     for plan in plans():
         texts = emit_cpp(plan), emit_python(plan)
-        for view, tm in zip(plan.views, plan.tensor_maps, strict=True):
+        for view, tm in zip(plan.views, plan.tensor_maps, strict=False):
             function = f"encode_{view.side}_map"
             found.append(Case(f"{view.side} of {plan.operator}", *texts, function, tm, 16))
     return found

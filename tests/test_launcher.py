@@ -20,6 +20,7 @@ from legalsat.backends.host.launcher import Launcher, parameter_names
 from legalsat.backends.host.product import in_cuda
 from legalsat.runtime.loaded import Loaded
 from legalsat.runtime.program import Image, Program, span_bytes
+from legalsat.runtime.schedule import schedule_of
 
 T, Gemm = ls.Tensor, ls.Gemm
 ASKED = ("cuLaunchKernelEx", "cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col", "cuMemsetD8Async")
@@ -159,7 +160,7 @@ def test_what_is_amiss_has_a_code_and_a_sentence(tmp_path: Path) -> None:
 def test_offsets_are_part_of_where_an_operand_begins(tmp_path: Path) -> None:
     made = program(planned("offset"), "cute")
     assert made.operands[0].tensor.offset == 4
-    assert "a does not start 4 bytes behind a multiple of 16 bytes" in Launcher(made).sentences
+    assert "a does not start 4 bytes behind a multiple of 16 bytes" in Launcher(schedule_of(made)).sentences
 
 
 @pytest.mark.parametrize("name", ["legal", "odd k", "relaid", "columns"])

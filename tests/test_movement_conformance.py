@@ -31,6 +31,10 @@ PLANS: dict[str, tuple[Move, str]] = {
     "runs": (ls.Copy(ls.Tensor((30, 72), "fp32"), tile=(8, 64)), "bulk"),
     "columns": (ls.Im2col(ls.Tensor((1, 8, 9, 16), "bf16"), 3, padding=1), "im2col"),
     "threads": (ls.Transpose(ls.Tensor((30, 75), "bf16")), "threads"),
+    "rows of its own on either side": (
+        ls.Copy(ls.Tensor((64, 33), "bf16", (40, 1)), ls.Tensor((64, 33), "bf16"), tile=(16, 33)),
+        "threads",
+    ),
     "windows": (ls.Im2col(ls.Tensor((1, 8, 9, 16), "bf16"), 3, padding=1), "cp.async"),
     "a padding": (ls.Pad(ls.Tensor((30, 75), "bf16"), ((1, 2), (0, 5))), "threads"),
 }

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
+from execute import execute
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,11 +19,15 @@ from bench import equal_accesses as equal
 from bench import exhaustive
 from bench.equal_accesses import TooManyWays, equal_accesses
 from bench.exhaustive import MEANS, Way, cheapest
+from bench.moved import memory_of, moved
 from bench.optimality import ALONE, CHEAPER, DEARER, EQUAL, REFUSED, Tally, best_way, measure, text, verdict
 from bench.random_problems import TARGETS, problem
+from legalsat.extract.check.recheck import recheck
 from legalsat.extract.search.planner import Limits, plan
+from legalsat.extract.search.views import views_of
 from legalsat.operators import Copy, access_of
 from legalsat.operators.access import Access, Mode
+from legalsat.plans.plan import InvalidPlan
 from legalsat.rules.rewrites import LAWS
 from legalsat.rules.rewrites.modes import split_long_tile
 from legalsat.targets import target
@@ -57,6 +64,19 @@ def test_a_planner_that_lacks_a_law_is_seen_to_be_dearer() -> None:
     assert verdict(lacking.cost, best) == CHEAPER
     assert verdict(None, best) == verdict(best, None) == ALONE
     assert verdict(None, None) == REFUSED
+
+
+def test_rows_of_a_dense_target_go_on_where_those_of_a_pitched_source_end() -> None:
+    """Threads that turn the tile store 16 rows of 66 bytes in vectors of 16; a view of rows alone has vectors of 2."""
+    rows = Tensor((64, 33), "bf16", (40, 1), align=16), Tensor((64, 33), "bf16")
+    operator = Copy(*rows, tile=(16, 33))
+    found, best = plan(operator, target("b200"), Limits(means=MEANS)), best_way(operator, "b200", cuts=True)
+    assert best is not None and verdict(best.cost, found.cost) == EQUAL
+    assert found.copies[-1].bytes == 16 and found.views[0].groups != found.views[1].groups
+    source, result = memory_of(operator.source, 1), memory_of(operator.target)
+    assert np.array_equal(execute(found, source, result), moved(operator, source, result))
+    with pytest.raises(InvalidPlan):
+        recheck(replace(found, views=views_of(found.access)[0]))
 
 
 def test_a_tally_holds_the_widest_gap() -> None:

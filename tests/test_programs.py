@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,20 @@ def test_any_choice_of_options_computes_the_program(monkeypatch: pytest.MonkeyPa
             assert computes(plan, seed)
             seen.add((name, tuple(step.what for step in plan.steps)))
     assert len(seen) > 4
+
+
+@pytest.mark.parametrize("name", ["an odd k that is a result too", "columns of a product", "zeros below"])
+def test_bounds_as_tight_as_weights_rule_nothing_out(name: str) -> None:
+    """What is being decided may be what the rest is made of, so that a tight bound of the rest must not count it."""
+    known, options = Options(programs()[name], H200), Options(programs()[name], H200)
+    waiting = list(known.goals)
+    while waiting:
+        if (state := waiting.pop()) not in options._found:
+            ways = [(one, known.weight(state, one)) for one in known.of(state)]
+            options._found[state] = tuple(replace(one, least=weight) for one, weight in ways if weight is not None)
+            waiting += [operand for one, _ in ways for operand in one.operands]
+    found = extract(options)
+    assert found.exact and found.nanoseconds == cheapest(known.program, "h200")
 
 
 def test_plans_are_written_and_read_and_checked(tmp_path: Path) -> None:

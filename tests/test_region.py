@@ -217,7 +217,7 @@ def brute_force(found: Plan, grid: Mapping[str, NDArray[np.int64]]) -> NDArray[n
         end = getattr(found.operator, side)
         extents = [at(n, grid) for n in reversed(end.shape)]
         strides = [at(s, grid) * end.dtype.bits for s in reversed(end.strides)]
-        drawn = [(v, tm) for v, tm in zip(found.views, found.tensor_maps, strict=True) if v.side == side]
+        drawn = [(v, tm) for v, tm in zip(found.views, found.tensor_maps, strict=False) if v.side == side]
         for view, tm in drawn:
             site = replace(
                 TmaCopy.of(tm, stores=side == "target"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from bench.functions import Joined, every_class, nothing, saturated
 from legalsat.extract.search import search
 from legalsat.extract.search.search import (
     EQUAL_AS_FUNCTIONS,
@@ -84,6 +86,31 @@ def test_accesses_that_no_law_connects_meet_as_functions(modes: tuple[Mode, ...]
     assert form in found_from(start)
     assert EQUAL_AS_FUNCTIONS in [step.law for step in derivation(start, form)]
     check_derivation(start, form)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_where_words_of_the_target_lie_apart_laws_find_what_functions_show(seed: int) -> None:
+    r, modes, source, target = random.Random(seed), [], 16, 16
+    for _ in range(r.randint(2, 4)):
+        extent = r.choice((2, 3, 4, 6, 8, 12))
+        tile = r.choice((1, extent, r.randint(1, extent)))
+        modes.append(Mode(extent, r.choice((source, source, 0, 16)), target, tile))
+        source, target = source * extent * r.choice((1, 1, 2)), target * extent * r.choice((1, 1, 2))
+    start = Access(16, tuple(r.sample(modes, len(modes))))
+    form = function_form(start)
+    if form is not None:
+        by_laws = {one.access for one in saturated([start], nothing, Joined(""))[0]}
+        assert form in by_laws
+
+
+def test_functions_joined_each_round_find_what_laws_do_not() -> None:
+    """So that a table of movements in which they find nothing (`bench.functions`) says something of these movements."""
+    start = Access(16, (Mode(6, 32, 64, 6), Mode(2, 48, 96, 2), Mode(8, 1024, 1024, 8)))
+    by_laws, by_functions = (
+        {one.access for one in saturated([start], between, Joined(""))[0]} for between in (nothing, every_class)
+    )
+    assert by_laws < by_functions and function_form(start) in by_functions - by_laws
+    assert all(one.tiles() == start.tiles() for one in by_functions)
 
 
 @settings(deadline=None, max_examples=40)

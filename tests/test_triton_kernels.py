@@ -111,16 +111,20 @@ def planned(numbers: dict[str, Any], stages: int, warps: int, programs: int, sta
     strides = {side: tuple(d * bits for d in numbers[f"{side}_stride"]) for side in ("source", "target")}
     access = Access(bits, tuple(map(Mode, extent, strides["source"], strides["target"], tile)), "tma")
     views = []
-    for side in ("source", "target")[: 1 + (numbers["target_groups"] is not None)]:
-        groups = tuple(tuple(reversed(group)) for group in reversed(numbers[f"{side}_groups"]))
+    store = "threads" if numbers["target_groups"] is None else "tma"
+    for side in ("source", "target"):
+        slowest_first = numbers[f"{side}_groups"] or numbers["source_groups"]
+        groups = tuple(tuple(reversed(group)) for group in reversed(slowest_first))
         spans = (tuple(math.prod(words[m] for m in group) for group in groups) for words in (extent, tile))
         views.append(View(side, groups, next(spans), tuple(strides[side][group[0]] for group in groups), next(spans)))
     size = math.prod(tile) * bits // 8
     shared = [SharedTile("source", bits, (), "none", 1, size, 128, stages, overlays=False)]
-    if len(views) > 1 and views[0].groups != views[1].groups:
+    if views[0].groups != views[1].groups:
         shared.append(SharedTile("target", bits, (), "none", 1, size, 128, staging, overlays=not programs))
-    launch = Launch(warps, programs, launch_of(access, tuple(views), 1, target("h200")).grid)
-    return {"launch": launch, "program": movement_pipeline(access, tuple(views), tuple(shared), (), (), launch=launch)}
+    load, other = views
+    launch = Launch(warps, programs, launch_of(access, (load, other), store, 1, target("h200")).grid)
+    program = movement_pipeline(access, (load, other), tuple(shared), (), (), store=store, launch=launch)
+    return {"launch": launch, "program": program}
 
 
 SPECS = {

@@ -8,26 +8,26 @@ from collections.abc import Mapping, Sequence
 from legalsat.backends.cute.compile import OPTIONS
 from legalsat.backends.host.launcher import Launcher, described
 from legalsat.runtime.program import Program
+from legalsat.runtime.schedule import Schedule, schedule_of
 
 HEADERS = '-I "$CUTLASS_PATH/include"'
-_WRAPPED = ("plan", "movement")  # namespaces that texts of movements have in common
 _INDENT = "    "
 
 
-def command(program: Program, *options: str) -> str:
-    """Return the nvcc line of a program's file, with the options that say what to make of it."""
-    number = program.architecture.removeprefix("sm_")
-    includes = [HEADERS] if _needs_headers(program) else []
+def command(schedule: Schedule, *options: str) -> str:
+    """Return the nvcc line of a file, with the options that say what to make of it."""
+    number = schedule.architecture.removeprefix("sm_")
+    includes = [HEADERS] if _needs_headers(schedule) else []
     first = " ".join(["nvcc", *OPTIONS, f"-gencode=arch=compute_{number},code=sm_{number}"])
     return f"{first} \\\n{2 * _INDENT}{' '.join([*includes, *options])}"
 
 
-def _needs_headers(program: Program) -> bool:
-    return any("<cute/" in text for text in (program.text, *(one.program.text for one in program.before)))
+def _needs_headers(schedule: Schedule) -> bool:
+    return any("<cute/" in text for text in schedule.texts)
 
 
 def cuda_file(
-    program: Program,
+    program: Program | Schedule,
     title: str,
     name: str,
     self_test: str = "",
@@ -39,7 +39,7 @@ def cuda_file(
     """Return a file that compiles by the line in it, and is called by the lines in it.
 
     Args:
-        program: of CUDA C++, relayouts in front too, but for texts that others stand in place of.
+        program: of CUDA C++, relayouts in front too, but for texts that others stand in place of; or several.
         title: what the file is, a line.
         name: under which it is to be saved, without ".cu".
         self_test: C++ with a `main` that tries it out; none when empty.
@@ -47,13 +47,13 @@ def cuda_file(
         kernels: as of `Launcher.text`.
         in_place_of: for texts in another language what stands there for them.
     """
-    launcher = Launcher(program)
-    texts = list(dict.fromkeys(one.text for one in (*(before.program for before in program.before), program)))
+    schedule = schedule_of(program) if isinstance(program, Program) else program
+    launcher, texts = Launcher(schedule), list(schedule.texts)
     named, other = dict(kernels or {}), in_place_of or {}
     if len(texts) > 1 and _shared_names(texts):
-        texts = [_apart(text, number, named) for number, text in enumerate(texts)]
-        texts.insert(0, "#include <cstdint>\n#include <cstring>\n#include <cuda.h>\n")
-    head = [*_head(program, launcher, title, name, tested=bool(self_test)), *([""] if notes else []), *notes]
+        headers = dict.fromkeys(line for text in texts for line in text.splitlines() if line.startswith("#include <"))
+        texts = ["\n".join([*headers, ""]), *(_apart(text, number, named) for number, text in enumerate(texts))]
+    head = [*_head(schedule, launcher, title, name, tested=bool(self_test)), *([""] if notes else []), *notes]
     parts = [_comment(head), *(other.get(text, text) for text in texts), launcher.text(named)]
     if self_test:
         parts.append(f"#ifdef LEGALSAT_MAIN\n{self_test}#endif")
@@ -61,8 +61,10 @@ def cuda_file(
 
 
 def _shared_names(texts: list[str]) -> bool:
-    entries = [entry for text in texts for entry in _entries(text)]
-    return len(set(entries)) < len(entries)
+    """Whether texts have a kernel's name in common, or the namespace of what a plan fixes."""
+    spaces = (re.findall(r"^namespace plan\b", text, re.MULTILINE) for text in texts)
+    names = [name for found in (*map(_entries, texts), *spaces) for name in found]
+    return len(set(names)) < len(names)
 
 
 def _entries(text: str) -> list[str]:
@@ -71,12 +73,17 @@ def _entries(text: str) -> list[str]:
 
 
 def _apart(text: str, number: int, kernels: dict[tuple[str, str], str]) -> str:
-    """Return a text whose names are its own in a file, by macros around it; writes down what its kernels are then."""
-    names = [*_WRAPPED, *_entries(text)]
-    for entry in _entries(text):
-        kernels[text, entry] = f"reinterpret_cast<void const *>({entry}_{number})"
-    defined = [f"#define {name} {name}_{number}" for name in names]
-    return "\n".join([*defined, text, *(f"#undef {name}" for name in names), ""])
+    """Return a text whose names are its own in a file; writes down what its kernels are then.
+
+    It is in a namespace. What it includes has been included before; its kernels, which are C's and so know no
+    namespaces, are called otherwise by macros. Macros that it defines end with it: the next may have a part of it too.
+    """
+    names = _entries(text)
+    for entry in names:
+        kernels[text, entry] = f"reinterpret_cast<void const *>(text_{number}::{entry}_{number})"
+    begin = [*(f"#define {name} {name}_{number}" for name in names), f"namespace text_{number} {{"]
+    macros = dict.fromkeys((*names, *re.findall(r"^#define (\w+)", text, re.MULTILINE)))
+    return "\n".join([*begin, text, f"}}  // namespace text_{number}", *(f"#undef {name}" for name in macros), ""])
 
 
 def _comment(lines: list[str]) -> str:
@@ -84,16 +91,16 @@ def _comment(lines: list[str]) -> str:
     return "\n".join(["/*", *(line.rstrip() for line in lines), "*/", ""])
 
 
-def _head(program: Program, launcher: Launcher, title: str, name: str, *, tested: bool) -> list[str]:
+def _head(schedule: Schedule, launcher: Launcher, title: str, name: str, *, tested: bool) -> list[str]:
     lines = [title, "Written by LegalSAT, which it needs no more. Needs nvcc of CUDA 12.8 or later."]
-    if _needs_headers(program):
+    if _needs_headers(schedule):
         lines += ["CUTLASS_PATH is a checkout of CUTLASS 4, or the folder `cutlass_library/source` of nvidia-cutlass."]
     lines += ["", f"Save it as {name}.cu. A shared library, an object" + ", a program that tests it:" * tested]
-    lines += [_INDENT + command(program, "-shared", "-Xcompiler=-fPIC", f"-o lib{name}.so", f"{name}.cu")]
-    lines += [_INDENT + command(program, "-c", f"-o {name}.o", f"{name}.cu")]
+    lines += [_INDENT + command(schedule, "-shared", "-Xcompiler=-fPIC", f"-o lib{name}.so", f"{name}.cu")]
+    lines += [_INDENT + command(schedule, "-c", f"-o {name}.o", f"{name}.cu")]
     if tested:
-        lines += [_INDENT + command(program, "-DLEGALSAT_MAIN", f"-o {name}", f"{name}.cu")]
-    lines += ["", *described(program)]
+        lines += [_INDENT + command(schedule, "-DLEGALSAT_MAIN", f"-o {name}", f"{name}.cu")]
+    lines += ["", *described(schedule)]
     size = f"{launcher.bytes} bytes" if launcher.bytes else "none"
     lines += [f"workspace: {size}; calls that may run at once need one each", "", "From C++, linked with the object:"]
     lines += [f"{_INDENT}{line}" for line in declarations(launcher)]

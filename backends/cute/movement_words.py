@@ -96,7 +96,7 @@ class MovedWords:
         if not fast or fast != self.order(place)[:1]:
             return 1
         shared = self.plan.shared[0 if place == "source" else len(self.plan.shared) - 1]
-        row = self.boxes(place).box[0] if self.maps and place in {view.side for view in self.plan.views} else 0
+        row = self.boxes(place).box[0] if self.maps and (place == "source" or self.plan.store == "tma") else 0
         shifts = [phase.shift // self.word for phase in self.plan.phases]
         return math.gcd(words, GRANULE_BYTES // self.word, self.tile[fast[0]], row or shared.shape[-1], *shifts)
 

@@ -1,18 +1,17 @@
-"""C++ that launches a program: `run` lays operands out anew, encodes the tensor maps, and launches the kernels.
+"""C++ that launches programs in their turns: `run` encodes the tensor maps, and launches the kernels.
 
-All it knows is the `Program`, which `Kernel` launches too.
+All it knows is the `Schedule`, which `Kernel` and `ProgramKernel` launch too.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from legalsat.backends.host.launcher_parts import LAUNCH, MAPS, asked, encode
 from legalsat.backends.host.maps import SMALL_SPAN, enumerator, require_encodable, span_bytes
-from legalsat.errors import LegalSatError
 from legalsat.logic import round_up
 from legalsat.runtime.program import (
     AddressArgument,
@@ -21,10 +20,10 @@ from legalsat.runtime.program import (
     MapsArgument,
     NumberArgument,
     Operand,
-    Program,
     Recipe,
 )
 from legalsat.runtime.program import span_bytes as tensor_bytes
+from legalsat.runtime.schedule import Schedule, Turn
 from legalsat.tensor import plain
 from legalsat.units.tensor_map import TensorMap
 
@@ -34,75 +33,45 @@ _C_TYPES |= {"fp32": "float", "fp64": "double"}
 _TAKEN = frozenset({"at", "stream", "arguments", "error", "tensor_maps"})  # names of a launch's own
 
 
-@dataclass(frozen=True, slots=True)
-class _Launch:
-    """One kernel's launch, its operands and workspaces named as fields of `Addresses`."""
-
-    text: str
-    recipe: Recipe
-    fields: dict[str, str]
-    what: str
-
-
 class Launcher:
-    """The host's part of a program."""
+    """The host's part of programs in their turns."""
 
-    def __init__(self, program: Program) -> None:
-        """Take a program; raises `LegalSatError` if a relayout of it has relayouts of its own."""
-        if any(one.program.before or one.program.workspaces for one in program.before):
-            raise LegalSatError("a relayout needs another one first, which no file lays out; emit that one by itself")
-        self.program = program
+    def __init__(self, schedule: Schedule) -> None:
+        """Take a schedule."""
+        self.schedule = schedule
         self.places: dict[str, int] = {}
-        """Where the results of relayouts, then workspaces, begin in the caller's workspace, by field."""
+        """Where workspaces begin in the caller's, by field."""
         self.bytes = 0
         """Of the workspace."""
-        for one in program.before:
-            self._place(_laid(one.operand), tensor_bytes(one.program.result.tensor))
-        for space in program.workspaces:
-            self._place(space.name, space.bytes)
-
-    def _place(self, name: str, size: int) -> None:
-        self.places[name] = self.bytes
-        self.bytes += round_up(size, WORKSPACE_ALIGNMENT)
+        for space in schedule.workspaces:
+            self.places[space.name] = self.bytes
+            self.bytes += round_up(space.bytes, WORKSPACE_ALIGNMENT)
 
     @property
     def prepares(self) -> bool:
-        """Whether an operand is constant, and laid out once by a function of its own."""
-        return any(one.constant for one in self.program.before)
+        """Whether something is made once, by a function of its own."""
+        return any(turn.once for turn in self.schedule.turns)
 
     @property
     def prepared(self) -> list[str]:
         """The parameters of `prepare`."""
-        names = dict.fromkeys(one.operand for one in self.program.before if one.constant)
-        return [*(f"void const *{name}" for name in names), "void *workspace", "cudaStream_t stream"]
+        constants = (f"void const *{one.name}" for one in self.schedule.constants)
+        return [*constants, "void *workspace", "cudaStream_t stream"]
 
     @property
     def parameters(self) -> list[str]:
         """The parameters of `run`."""
-        *inputs, result = self.program.operands
         return [
-            *(f"void const *{one.name}" for one in inputs),
-            f"void *{result.name}",
+            *(f"void const *{one.name}" for one in self.schedule.inputs),
+            *(f"void *{one.name}" for one in self.schedule.outputs),
             "void *workspace",
             "cudaStream_t stream",
         ]
 
     @cached_property
-    def launches(self) -> list[_Launch]:
-        """Every launch, in order; of each relayout one, then the program's own."""
-        fields = {name: name for name in (*(one.name for one in self.program.operands), *self.places)}
-        found = []
-        for one in self.program.before:
-            target = _laid(one.operand)
-            ends = {one.program.operands[0].name: fields[one.operand], one.program.result.name: target}
-            found += [
-                _Launch(one.program.text, recipe, ends, f"{target}: {one.program.subject}")
-                for recipe in one.program.recipes
-            ]
-            fields = {**fields, one.operand: target}
-        return found + [
-            _Launch(self.program.text, recipe, fields, self.program.subject) for recipe in self.program.recipes
-        ]
+    def launches(self) -> list[tuple[Turn, Recipe]]:
+        """Every launch, in order."""
+        return [(turn, recipe) for turn in self.schedule.turns for recipe in turn.program.recipes]
 
     @cached_property
     def maps(self) -> list[TensorMap]:
@@ -110,8 +79,8 @@ class Launcher:
         return list(dict.fromkeys(replace(one.map, address=0) for one in self._map_arguments()))
 
     def _map_arguments(self) -> Iterator[MapArgument]:
-        for launch in self.launches:
-            for argument in launch.recipe.arguments:
+        for _, recipe in self.launches:
+            for argument in recipe.arguments:
                 if isinstance(argument, MapsArgument):
                     yield from argument.maps
                 elif isinstance(argument, MapArgument):
@@ -120,11 +89,16 @@ class Launcher:
     @cached_property
     def sentences(self) -> list[str]:
         """What the codes -1, -2, ... of `run` mean."""
-        *inputs, result = self.program.operands
-        found = [f"{one.name} {_misaligned(one)}" for one in self.program.operands]
-        found += [f"{result.name} overlaps {one.name}" for one in inputs]
+        found = [f"{one.name} {_misaligned(one)}" for one in self.schedule.operands]
+        found += [f"{result.name} overlaps {other.name}" for result, other in self._apart]
         found += [f"workspace is null, or its address is no multiple of {WORKSPACE_ALIGNMENT}"] if self.bytes else []
         return found + (["the driver has no function that encodes tensor maps", *self._refusals] if self.maps else [])
+
+    @property
+    def _apart(self) -> list[tuple[Operand, Operand]]:
+        """The results, each with all operands before it."""
+        given, first = self.schedule.operands, len(self.schedule.inputs)
+        return [(given[number], other) for number in range(first, len(given)) for other in given[:number]]
 
     @property
     def _refusals(self) -> list[str]:
@@ -153,7 +127,7 @@ class Launcher:
                 *self._addresses(),
                 *(self._tensor_maps() if self.maps else []),
                 *LAUNCH,
-                *(line for number, one in enumerate(self.launches) for line in self._launch(number, one, named)),
+                *(line for number, one in enumerate(self.launches) for line in self._launch(number, *one, named)),
                 "}  // namespace",
                 "}  // namespace host",
                 "",
@@ -166,7 +140,7 @@ class Launcher:
         )
 
     def _addresses(self) -> list[str]:
-        names = [*(one.name for one in self.program.operands), *self.places]
+        names = [*(one.name for one in self.schedule.operands), *self.places]
         return ["struct Addresses {", f"    std::uint64_t {', '.join(names)};", "};", ""]
 
     def _tensor_maps(self) -> list[str]:
@@ -178,13 +152,13 @@ class Launcher:
         tiled, im2col = (any(tm.mode == mode for tm in self.maps) for mode in ("tiled", "im2col"))
         return [*lines, "", *asked(missing), *encode(tiled=tiled, im2col=im2col)]
 
-    def _launch(self, number: int, launch: _Launch, kernels: Mapping[tuple[str, str], str]) -> list[str]:
-        recipe = launch.recipe
-        names = parameter_names(launch.text, recipe.entry, len(recipe.arguments))
-        lines = [f"// {launch.what}", f"int launch_{number}(Addresses const &at, cudaStream_t stream) {{"]
+    def _launch(self, number: int, turn: Turn, recipe: Recipe, kernels: Mapping[tuple[str, str], str]) -> list[str]:
+        text = turn.program.text
+        names = parameter_names(text, recipe.entry, len(recipe.arguments))
+        lines = [f"// {turn.what}", f"int launch_{number}(Addresses const &at, cudaStream_t stream) {{"]
         for name, argument in zip(names, recipe.arguments, strict=True):
-            lines += [f"    {line}" for line in self._argument(name, argument, launch.fields)]
-        kernel = kernels.get((launch.text, recipe.entry), f"reinterpret_cast<void const *>({recipe.entry})")
+            lines += [f"    {line}" for line in self._argument(name, argument, turn.places)]
+        kernel = kernels.get((text, recipe.entry), f"reinterpret_cast<void const *>({recipe.entry})")
         x, y, z = recipe.grid
         flags = ", ".join(str(flag).lower() for flag in (recipe.dependent, recipe.cooperative))
         return [
@@ -197,17 +171,17 @@ class Launcher:
             "",
         ]
 
-    def _argument(self, name: str, argument: Argument, fields: dict[str, str]) -> list[str]:
+    def _argument(self, name: str, argument: Argument, places: Mapping[str, AddressArgument]) -> list[str]:
         if isinstance(argument, NumberArgument):
             return [f"{_C_TYPES[argument.type]} {name} = {_literal(argument)};"]
         if isinstance(argument, AddressArgument):
-            return [f"std::uint64_t {name} = {_address(argument, fields)};"]
+            return [f"std::uint64_t {name} = {_address(argument, places)};"]
         several = argument.maps if isinstance(argument, MapsArgument) else (argument,)
         lines = [f"CUtensorMap {name}[{len(several)}];"]
         for place, one in enumerate(several):
             row = self.maps.index(replace(one.map, address=0))
             lines.append(
-                f"if (int error = encode({name} + {place}, tensor_maps[{row}], {_address(one, fields)})) return error;"
+                f"if (int error = encode({name} + {place}, tensor_maps[{row}], {_address(one, places)})) return error;"
             )
         return lines
 
@@ -222,26 +196,19 @@ class Launcher:
         yield f'    return code >= -{len(self.sentences)} ? said[-1 - code] : "no such code";'
         yield "}"
         yield ""
-        owners = [one.constant for one in self.program.before for _ in one.program.recipes]
         if self.prepares:
-            constant = {one.operand for one in self.program.before if one.constant}
             yield f"int prepare({', '.join(self.prepared)}) {{"
-            yield from self._checks([one for one in self.program.operands if one.name in constant], ())
-            yield from self._called([number for number, fixed in enumerate(owners) if fixed])
+            yield from self._checks(self.schedule.constants, ())
+            yield from self._called(once=True)
             yield ""
         yield f"int run({', '.join(self.parameters)}) {{"
-        yield from self._checks(self.program.operands, self.program.operands[:-1])
-        for space in self.program.workspaces:
-            if space.zeroed:
-                place = f"static_cast<char *>(workspace) + {self.places[space.name]}"
-                yield f"    if (int error = cudaMemsetAsync({place}, 0, {space.bytes}, stream)) return error;"
-        now = [number for number, fixed in enumerate(owners) if not fixed]
-        yield from self._called([*now, *range(len(owners), len(self.launches))])
+        yield from self._checks(self.schedule.operands, self._apart)
+        yield from self._called(once=False)
 
-    def _checks(self, given: Sequence[Operand], inputs: Sequence[Operand]) -> Iterator[str]:
+    def _checks(self, given: Sequence[Operand], apart: Sequence[tuple[Operand, Operand]]) -> Iterator[str]:
         """Lines that judge what a function was given, and name every address."""
         known = {one.name for one in given}
-        values = [f"host::address({one.name})" if one.name in known else "0" for one in self.program.operands]
+        values = [f"host::address({one.name})" if one.name in known else "0" for one in self.schedule.operands]
         values += [f"host::address(workspace) + {place}" for place in self.places.values()]
         yield f"    host::Addresses const at{{{', '.join(values)}}};"
         for one in given:
@@ -249,11 +216,10 @@ class Launcher:
                 code = self.code(f"{one.name} {_misaligned(one)}")
                 behind = f"(at.{one.name} - {one.tensor.offset})" if one.tensor.offset else f"at.{one.name}"
                 yield f"    if ({behind} % {one.tensor.align} != 0) return {code};"
-        result = self.program.result
-        end = f"at.{result.name} + {tensor_bytes(result.tensor)}"
-        for one in inputs:
-            apart = f"at.{one.name} < {end} && at.{result.name} < at.{one.name} + {tensor_bytes(one.tensor)}"
-            yield f"    if ({apart}) return {self.code(f'{result.name} overlaps {one.name}')};"
+        for result, other in apart:
+            end = f"at.{result.name} + {tensor_bytes(result.tensor)}"
+            meet = f"at.{other.name} < {end} && at.{result.name} < at.{other.name} + {tensor_bytes(other.tensor)}"
+            yield f"    if ({meet}) return {self.code(f'{result.name} overlaps {other.name}')};"
         if self.bytes:
             code = self.code(f"workspace is null, or its address is no multiple of {WORKSPACE_ALIGNMENT}")
             wrong = f"workspace == nullptr || host::address(workspace) % {WORKSPACE_ALIGNMENT} != 0"
@@ -261,8 +227,13 @@ class Launcher:
         else:
             yield "    static_cast<void>(workspace);"
 
-    def _called(self, numbers: Sequence[int]) -> Iterator[str]:
-        *first, last = numbers
+    def _called(self, *, once: bool) -> Iterator[str]:
+        """Lines that clear memory and launch what runs once, or what runs at every call."""
+        for space in self.schedule.workspaces:
+            if space.zeroed and space.kept == once:
+                place = f"static_cast<char *>(workspace) + {self.places[space.name]}"
+                yield f"    if (int error = cudaMemsetAsync({place}, 0, {space.bytes}, stream)) return error;"
+        *first, last = (number for number, (turn, _) in enumerate(self.launches) if turn.once == once)
         yield from (f"    if (int error = host::launch_{number}(at, stream)) return error;" for number in first)
         yield f"    return host::launch_{last}(at, stream);"
         yield "}"
@@ -280,13 +251,11 @@ def parameter_names(text: str, entry: str, count: int) -> list[str]:
     return [f"{name}_" if name in _TAKEN else name for name in names]
 
 
-def _laid(operand: str) -> str:
-    return f"laid_out_{operand}"
-
-
-def _address(argument: AddressArgument | MapArgument, fields: dict[str, str]) -> str:
-    plus = f" + {argument.offset}" if argument.offset > 0 else f" - {-argument.offset}" if argument.offset else ""
-    return f"at.{fields[argument.operand]}{plus}"
+def _address(argument: AddressArgument | MapArgument, places: Mapping[str, AddressArgument]) -> str:
+    place = places[argument.operand]
+    offset = argument.offset + place.offset
+    plus = f" + {offset}" if offset > 0 else f" - {-offset}" if offset else ""
+    return f"at.{place.operand}{plus}"
 
 
 def _literal(argument: NumberArgument) -> str:
@@ -318,10 +287,10 @@ def _row(tm: TensorMap, code: int) -> list[str]:
     ]
 
 
-def described(program: Program) -> list[str]:
-    """Return the operands of a program and what their memory must be, in words."""
+def described(schedule: Schedule) -> list[str]:
+    """Return the operands of a schedule and what their memory must be, in words."""
     lines = []
-    for one in program.operands:
+    for one in schedule.operands:
         shape, strides = plain(one.tensor.shape), plain(one.tensor.strides)
         of = f"shape {shape}, strides {strides} in elements" if shape else "one number"
         place = _misaligned(one).removeprefix("does not start ")

@@ -75,7 +75,7 @@ def named_maps(plan: Plan) -> Iterator[tuple[TensorMap, str]]:
             f"plan by {plan.access.by} has a tensor map for each of {len(plan.phases)} phases, and the host backends "
             "encode one a side; ask synthesize for means=('tma',)"
         )
-    for view, tm in zip(plan.views, plan.tensor_maps, strict=True):
+    for view, tm in zip(plan.views, plan.tensor_maps, strict=False):
         yield tm, view.side
 
 

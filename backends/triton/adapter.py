@@ -12,7 +12,6 @@ from legalsat.backends.triton.threads import VECTOR_ROWS, Side, VectorKernel, em
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.moved.issued import issued_lines
 from legalsat.extract.search.by_vectors import IN_REGISTERS
-from legalsat.extract.search.views import views_of
 from legalsat.plans.plan import Plan, View
 from legalsat.program.pipeline import Load, Operation, Vectors, Write, walk
 from legalsat.rules.windows import COLUMNS
@@ -94,7 +93,7 @@ def _said_of(plan: Plan, make: Callable[[Plan], Kernel]) -> Kernel:
 
 def _kernel(plan: Plan) -> CopyKernel:
     access, word = plan.access, plan.access.word
-    views = {view.side: view for view in plan.views}
+    load, store = plan.views
     swizzles = [
         SWIZZLE_SPANS[driver_value("swizzle", m.swizzle)] if m.swizzle != "none" else 0 for m in plan.tensor_maps
     ]
@@ -106,8 +105,8 @@ def _kernel(plan: Plan) -> CopyKernel:
         tile=tuple(mode.tile for mode in access.modes),
         source_stride=tuple(mode.source // word for mode in access.modes),
         target_stride=tuple(mode.target // word for mode in access.modes),
-        source_groups=_slowest_first(views["source"]),
-        target_groups=_slowest_first(views["target"]) if "target" in views else None,
+        source_groups=_slowest_first(load),
+        target_groups=_slowest_first(store) if plan.store == "tma" else None,
         swizzle_source=swizzles[0],
         swizzle_target=swizzles[-1] if plan.store == "tma" else 0,
         program=plan.pipeline,
@@ -125,7 +124,7 @@ def _vector_kernel(plan: Plan) -> VectorKernel:
             stride=tuple(getattr(mode, view.side) // word for mode in access.modes),
             bytes=copy.bytes,
         )
-        for view, copy in zip((plan.views[0], views_of(access, _margins(plan))[1]), plan.copies, strict=True)
+        for view, copy in zip(plan.views, plan.copies, strict=True)
     )
     return VectorKernel(
         source=_operand(plan.operator.source),

@@ -149,7 +149,8 @@ def in_a_ring(plan: Any, programs: int, stages: int, staging: int = 1) -> Any:
     source, target = plan.shared
     shared = (replace(source, stages=stages), replace(target, stages=staging, overlays=False))
     launch = replace(plan.launch, programs=programs)
-    program = movement_pipeline(plan.access, plan.views, shared, plan.copies, plan.phases, launch=launch)
+    parts = plan.access, plan.views, shared, plan.copies, plan.phases
+    program = movement_pipeline(*parts, store=plan.store, launch=launch)
     return replace(plan, shared=shared, launch=launch, pipeline=program)
 
 

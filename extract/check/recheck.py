@@ -59,9 +59,12 @@ def recheck(plan: Plan) -> None:
         raise InvalidPlan(f"tile of {plan.access} is empty; synthesise the plan again")
     question = Question(plan.operator, plan.access, plan.target)
     _check_windows(plan, question)
-    load, store = question.views
-    if plan.views not in question.ways or plan.store != question.stores_by(plan.views):
-        raise InvalidPlan(f"views are not those of the access with store {plan.store!r}; synthesise the plan again")
+    if plan.views not in question.sights:
+        raise InvalidPlan("views are not those of the access; synthesise the plan again")
+    load, store = plan.views
+    asked = replace(question, seen=question.sights.index(plan.views))
+    if plan.store not in {asked.stores_by(maps) for maps in asked.ways}:
+        raise InvalidPlan(f"store {plan.store!r} is none of the access; synthesise the plan again")
     check = {"tma": _check_boxes, "im2col": _check_boxes, "tma.phases": _check_phases}.get(
         plan.access.by, _check_vectors
     )
@@ -69,16 +72,10 @@ def recheck(plan: Plan) -> None:
     _check_reader(plan)
     _check_budget(plan)
     stages = plan.pipeline.stages
-    if plan.launch != launch(plan.access, plan.views, stages, plan.target):
+    if plan.launch != launch(plan.access, plan.views, plan.store, stages, plan.target):
         raise InvalidPlan(f"launch {plan.launch} is not that of the plan's tiles and stages; synthesise the plan again")
     if stages < 1 or plan.pipeline != movement_pipeline(
-        plan.access,
-        plan.views,
-        plan.shared,
-        plan.copies,
-        plan.phases,
-        launch=plan.launch,
-        stores=not plan.operator.loads_only,
+        plan.access, plan.views, plan.shared, plan.copies, plan.phases, store=plan.store, launch=plan.launch
     ):
         raise InvalidPlan("steps or barriers are not those of the plan's buffers and maps; synthesise the plan again")
     require_contract(plan.pipeline, plan.target)
@@ -104,19 +101,20 @@ def _judge_movement(plan: Plan, *, row_bytes: int = 0, shifted: bool = False) ->
 def _check_boxes(plan: Plan, load: View, store: View) -> None:
     """Check a plan that loads by boxes of one tensor map."""
     _judge_movement(plan)
-    if len(plan.tensor_maps) != len(plan.views):
-        raise InvalidPlan(f"plan has {len(plan.tensor_maps)} tensor maps; its store needs {len(plan.views)}")
+    needed = 2 if plan.store == "tma" else 1
+    if len(plan.tensor_maps) != needed:
+        raise InvalidPlan(f"plan has {len(plan.tensor_maps)} tensor maps; its store needs {needed}")
     if plan.copies or plan.phases:
         raise InvalidPlan("plan has copies or phases that its maps leave no room for; synthesise the plan again")
     if plan.store == "threads" and not storable(store, plan.access.word, plan.operator.target.address):
         raise InvalidPlan("threads cannot store this target, whose words overlap or are misaligned; plan it again")
     for view, end, tm in zip(plan.views, (plan.source, plan.operator.target), plan.tensor_maps, strict=False):
         _check_map(plan, view, end, tm)
-    threads = len(plan.views) == 1 or turned(*plan.views)
+    threads = plan.store != "tma" or turned(*plan.views)
     if not threads:
         _check_same_boxes(plan)
-    expected = box_tiles(plan.access, plan.views, plan.tensor_maps, plan.pipeline.stages)
-    _check_shared(plan, expected, plan.views if threads else (load,))
+    expected = box_tiles(plan.access, plan.views, plan.store, plan.tensor_maps, plan.pipeline.stages)
+    _check_shared(plan, expected, plan.views[:needed] if threads else (load,))
 
 
 def _check_phases(plan: Plan, load: View, store: View) -> None:

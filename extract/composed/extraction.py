@@ -46,8 +46,11 @@ class _Search:
         self.best, self.chosen = NEVER, dict[State, Option]()
         self.tried = self.most = 0
         self._weights: dict[tuple[State, Option], int] = {}
-        # What an option is known to weigh is no bound here: how one state is paid for decides what others take.
-        self.least = self._guide = _bounds(self._ways)
+        self.least = self._guide = self._last = dict[State, int]()
+
+    def learn(self) -> None:
+        """Work out bounds anew, of what options are known to weigh by now."""
+        self.least = self._guide = self._bounds()
         self._last = {state: self._last_step(state) for state in self._ways}
 
     def again(self, most: int) -> bool:
@@ -61,7 +64,7 @@ class _Search:
         for state, some in self._ways.items():
             shared = state.home is None and any(option.runs for option in some)
             if shared and 0 < self.least[state] < self.best:
-                self._guide = _bounds(self._ways, state)
+                self._guide = self._bounds(state)
                 self.again(most)
         self._guide = self.least
 
@@ -73,12 +76,34 @@ class _Search:
             self._weights[key] = NEVER if found is None else found
         return self._weights[key]
 
+    def known(self, state: State, option: Option) -> int:
+        """Return what an option weighs where that is known, else a weight that it is not below; nothing is solved."""
+        return self._weights.get((state, option), option.least)
+
+    def _bounds(self, free: State | None = None) -> dict[State, int]:
+        """Return weights that no way to make a state, alone, is below, where one of them may be free."""
+        ways = {
+            state: [(self.known(state, option), option.operands) for option in some]
+            for state, some in self._ways.items()
+        }
+        least = dict.fromkeys(ways, NEVER)
+        if free is not None:
+            least[free] = 0
+        changed = True
+        while changed:
+            changed = False
+            for state, some in ways.items():
+                best = min((own + max((least[one] for one in of), default=0) for own, of in some), default=NEVER)
+                if best < least[state]:
+                    least[state], changed = best, True
+        return least
+
     def _last_step(self, state: State, *, turned: bool = False) -> int:
         """Return a weight that the step which writes a state's own memory is not below; 0 where there may be none."""
         found = []
         for option in self._ways[state]:
             if state.home is None or option.node is None or option.node.operator != "transpose":
-                found.append(option.least)
+                found.append(self.known(state, option))
             elif not turned:
                 found.append(self._last_step(option.operands[0], turned=True))
         return min(found, default=0)
@@ -112,14 +137,16 @@ class _Search:
             return
         state = max(waiting, key=lambda one: (self.least[one], self._own[one]))
         others, ways = waiting - {state}, []
+        # What is decided now is paid for when the rest is bounded: the rest may be made of it.
+        paid |= self._own[state] if self.least[state] else 0
         for option in self._ways[state]:
             guided = max((self._guide[one] for one in option.operands if one not in chosen), default=0)
             if guided < NEVER:
-                ways.append((option.least + guided, option))
+                ways.append((self.known(state, option) + guided, option))
         for _, option in sorted(ways, key=lambda way: way[0]):
             if self.tried >= self.most:
                 return
-            left = self.best - spent - option.least
+            left = self.best - spent - self.known(state, option)
             new = others | {one for one in option.operands if one not in chosen}
             rest = self.bound(new, paid) if left > 0 else 0
             if rest >= left or _circular(state, option, chosen):
@@ -128,7 +155,7 @@ class _Search:
             weight = self.weight(state, option)
             if spent + weight + rest < self.best:
                 chosen[state] = option
-                self.run(new, chosen, spent + weight, paid | (self._own[state] if self.least[state] else 0))
+                self.run(new, chosen, spent + weight, paid)
                 del chosen[state]
 
 
@@ -142,21 +169,6 @@ def _needed(options: Options) -> dict[State, tuple[Option, ...]]:
             found[state] = options.of(state)
             waiting += [operand for option in found[state] for operand in option.operands]
     return found
-
-
-def _bounds(ways: Mapping[State, Iterable[Option]], free: State | None = None) -> dict[State, int]:
-    """Return weights that no way to make a state, alone, is below, where one of them may be free."""
-    least = dict.fromkeys(ways, NEVER)
-    if free is not None:
-        least[free] = 0
-    changed = True
-    while changed:
-        changed = False
-        for state, some in ways.items():
-            best = min((o.least + max((least[one] for one in o.operands), default=0) for o in some), default=NEVER)
-            if best < least[state]:
-                least[state], changed = best, True
-    return least
 
 
 def _reached(ways: Mapping[State, Iterable[Option]], own: dict[State, int]) -> dict[State, int]:
@@ -197,6 +209,7 @@ def extract(options: Options) -> Extracted:
     """
     search, tried = _Search(options), 0
     for most in ROUNDS:
+        search.learn()
         done = search.again(most)
         if not done and most == GUIDED:
             search.guided(GUIDED // 10)

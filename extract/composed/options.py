@@ -67,7 +67,7 @@ class Options:
     def _ways(self, state: State) -> Iterator[Option]:
         for node in self.matrices.nodes[state.value]:
             yield from self._seen(state, node)
-        if state.home is None:
+        if state.home is None and not self.matrices.constant[state.value]:  # a result is another one at every call
             yield from (Option(None, (goal,), runs=False, least=0) for goal in self.goals if _same(goal, state))
         if state.home is not None or state.tensor in self._written[state.value]:
             for node in self.matrices.nodes[state.value]:
@@ -123,7 +123,7 @@ class Options:
     def _pass(self, state: State, node: Node | None, source: Tensor) -> Option:
         value = state.value if node is None else node.operands[0]
         option = Option(node, (State(value, source),), runs=True, least=0)
-        key = state.value, node
+        key = state.value, node, self.once(state)
         if key not in self._least:
             self._least[key] = self._weight(state, least_of(self.work(state, option), self.target))
         return replace(option, least=self._least[key])
@@ -156,10 +156,13 @@ class Options:
             return None
         return self._weight(state, found)
 
+    def once(self, state: State) -> bool:
+        """Whether a state is made at the first call alone: of constants, and in memory that stays."""
+        return self.matrices.constant[state.value] and (state.home is None or state.home.result < 0)
+
     def _weight(self, state: State, nanoseconds: float) -> int:
-        """Return a weight; what is made of constants alone is made once, and takes nothing then."""
-        once = self.matrices.constant[state.value]
-        return STEP + (0 if once else int(nanoseconds * 10 + 0.5) * TENTHS)
+        """Return a weight; what is made once takes nothing."""
+        return STEP + (0 if self.once(state) else int(nanoseconds * 10 + 0.5) * TENTHS)
 
 
 def _same(one: State, other: State) -> bool:

@@ -102,7 +102,7 @@ class _Layout:
 
     def _step(self, state: State, option: Option, reads: tuple[Place, ...]) -> ProgramStep:
         plan = planned(self.options.work(state, option), self.options.target)
-        once = self.options.matrices.constant[state.value]
+        once = self.options.once(state)
         what = "relayout" if option.node is None else {"pad": "padding"}.get(option.node.operator, option.node.operator)
         words = expression(what, [self._words(one) for one in reads], ())
         return ProgramStep(words, reads, self._made[state], plan, once, 0.0 if once else round(nanoseconds_of(plan), 1))

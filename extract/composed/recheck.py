@@ -99,6 +99,8 @@ def _recheck_step(plan: ProgramPlan, step: ProgramStep) -> None:
     varies = {one.writes.buffer for one in before if not one.once}
     if step.once and not all(one.buffer in constant - varies for one in step.reads):
         raise InvalidPlan(f"step {step.what} runs once, and reads what changes; synthesise the plan again")
+    if step.once and plan.buffer(step.writes.buffer).kind == "result":
+        raise InvalidPlan(f"step {step.what} runs once, and writes a result of every call; synthesise the plan again")
 
 
 class _Memory:

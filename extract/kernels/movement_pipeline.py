@@ -50,37 +50,37 @@ Body = tuple[Operation, ...]
 
 def movement_pipeline(
     access: Access,
-    views: tuple[View, ...],
+    views: tuple[View, View],
     shared: tuple[SharedTile, ...],
     copies: tuple[VectorCopy, ...],
     phases: tuple[Phase, ...],
     *,
+    store: str,
     launch: Launch,
-    stores: bool = True,
 ) -> Pipeline:
     """Return what a block does: one tile, or in a persistent grid a tile a turn while others load.
 
     Args:
         access: what is moved, and by which of `legalsat.operators.access.MEANS`.
-        views: of the load, and of the store where the copy engine does that.
+        views: of the load, and of the store.
         shared: the buffers of a block; none where a tile stays in registers.
         copies: what is moved without tensor maps.
         phases: where a load takes several maps.
+        store: "tma", "threads", or "none" where a tile is read in shared memory, and no more.
         launch: of the kernel.
-        stores: whether a tile leaves shared memory again; it is read there, and no more, if not.
     """
-    return _Program(access, views, shared, copies, phases, launch, stores).pipeline()
+    return _Program(access, views, store, shared, copies, phases, launch).pipeline()
 
 
 @dataclass(frozen=True)
 class _Program:
     access: Access
-    views: tuple[View, ...]
+    views: tuple[View, View]
+    store: str
     shared: tuple[SharedTile, ...]
     copies: tuple[VectorCopy, ...]
     phases: tuple[Phase, ...]
     launch: Launch
-    stores: bool
 
     @property
     def engine(self) -> bool:
@@ -90,7 +90,7 @@ class _Program:
     @property
     def direct(self) -> bool:
         """Whether the copy engine stores a tile from where it came in."""
-        return len(self.views) > 1 and not turned(*self.views)
+        return self.store == "tma" and not turned(*self.views)
 
     def bytes_of(self, side: str) -> int:
         """Return what is moved at a time on a side, 0 by tensor maps."""
@@ -110,7 +110,7 @@ class _Program:
         buffers += [BufferRing(b.name, b.stages, b.bytes, (source.name,) * b.overlays) for b in self.shared[1:]]
         start = (Start(FULL), Fence("mbarrier_init"), MEET) if self.engine else ()
         tiles = self.turns() if self.launch.programs else (*self.load(), *self.ready(0), *self.use())
-        drained = (WaitGroup("bulk", 0, read=True),) if len(self.views) > 1 else ()
+        drained = (WaitGroup("bulk", 0, read=True),) if self.store == "tma" else ()
         return Pipeline(barriers, tuple(buffers), (Role("block", self.launch.warps, (*start, *tiles, *drained)),))
 
     def turns(self) -> Body:
@@ -122,7 +122,7 @@ class _Program:
         pending = stages // 2 if self.direct else 0
         ahead = stages - pending
         free: Body = (WaitGroup("bulk", pending, read=True),) if self.direct else ()
-        if len(self.views) == 1:
+        if self.store != "tma":
             free = (MEET,)  # all threads have read the buffer
         load, use, moves = self.load(), self.use(), Advance(DONE)
         return (
@@ -152,9 +152,9 @@ class _Program:
     def use(self) -> Body:
         """Take a tile out of its buffer: by the copy engine, or by threads, which may turn it; or read it there."""
         source, at = self.shared[0], self.at(DONE)
-        if not self.stores:
+        if self.store == "none":
             return (Read(source.name, at),)
-        if len(self.views) == 1:
+        if self.store == "threads":
             return Read(source.name, at), Vectors(TARGET, self.bytes_of(TARGET) or self.widest(), at)
         corner = self.corner(self.views[1])
         if self.direct:

@@ -83,7 +83,7 @@ _STARTED, _PROXIES = (("mbarrier_init", 0),), (("proxy.async", 0),)
 def printer_of(name: str, plan: Plan) -> Printer:
     """Return what the compiler of a backend may do otherwise in a plan's text."""
     gluon = bool(plan.tensor_maps)
-    return Printer() if name == "cute" else Printer(gluon, splits=True, turns=not gluon or len(plan.views) == 1)
+    return Printer() if name == "cute" else Printer(gluon, splits=True, turns=not gluon or plan.store == "threads")
 
 
 def movement_conformance(

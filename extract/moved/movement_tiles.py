@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from legalsat.analyses.copy_engine import smem_bytes
 from legalsat.extract.search.schedule import span_of
-from legalsat.extract.search.views import box_of, views_of
+from legalsat.extract.search.views import box_of
 from legalsat.layout.swizzle import Swizzle
-from legalsat.plans.plan import Plan, View
+from legalsat.plans.plan import Plan
 from legalsat.program.pipeline import Load, Store
 from legalsat.rules.windows import COLUMNS
 
@@ -37,16 +37,12 @@ class MovedTiles:
     """The tiles of a plan."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.access, self.load = plan, plan.access, plan.views[0]
+        self.plan, self.access = plan, plan.access
         self.columns = plan.access.by == COLUMNS
+        self.load, store = plan.views
+        # Threads store columns in the order in which they came.
+        self.store = self.load if self.columns and plan.store == "threads" else store
         self.margins = plan.operator.margins(plan.access) or ()
-
-    @cached_property
-    def store(self) -> View:
-        """How the target sees the access."""
-        if len(self.plan.views) > 1:
-            return self.plan.views[1]
-        return self.load if self.columns else views_of(self.access, self.margins)[1]
 
     @cached_property
     def tile(self) -> tuple[int, ...]:

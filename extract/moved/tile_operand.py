@@ -70,8 +70,10 @@ def element_places(
         words = tile_words(operator, access)
         if words is None:
             return None
-        order = (*reversed(row_axes(operator)), operator.source.rank - 1)
-        words = words.transpose(*_last(order, operator.source.rank), words.ndim - 1)
+        wide = [axis for axis, extent in enumerate(operator.tile) if extent > 1]  # the others would be too many
+        words = words.reshape(*(operator.tile[axis] for axis in wide), len(access.modes))
+        order = (axis for axis in (*reversed(row_axes(operator)), operator.source.rank - 1) if axis in wide)
+        words = words.transpose(*(wide.index(axis) for axis in order), len(wide))
         words = words.reshape(-1, operator.tile[-1], len(access.modes))
         at = []
         for group in view.groups:
@@ -99,11 +101,6 @@ def element_places(
         inside, beside = inside * wide, beside * count
     found = place * access.word
     return None if (found % operator.source.dtype.bits).any() else found // operator.source.dtype.bits
-
-
-def _last(order: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """Return all axes, those that are named last."""
-    return (*(axis for axis in range(rank) if axis not in order), *order)
 
 
 def operand_of(plan: Plan) -> MatrixOperand | None:

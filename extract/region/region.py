@@ -174,7 +174,9 @@ def _offers(operator: Move, target: Target, rest: IslSet) -> list[tuple[str, Pla
         values = dict(zip((dim.name for dim in dims), most_aligned(rest), strict=True))
         try:
             made = plan_at(operator.bind(values), target, Limits(means=IN_VECTORS, rewrite=False))
-            structure = structure_of(operator, values, made.access, (), made.store, copies=made.copies)
+            structure = structure_of(
+                operator, values, made.access, (), made.store, views=made.views, copies=made.copies
+            )
             guard = legal_values(structure, target)
         except LegalSatError:
             break

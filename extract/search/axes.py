@@ -125,7 +125,7 @@ def _mode_of(extent: int, stride: int, tile: int, access: Access) -> int | None:
 
 
 def tile_words(operator: Move, access: Access) -> Coordinates | None:
-    """Return the coordinate along each mode of every element of a tile, from its corner: shape (*tile, modes).
+    """Return the coordinate along each mode of every element of a tile, from its corner: shape (elements, modes).
 
     None where the operator names no tile along its axes, or elements of it have no place along the modes.
     """
@@ -150,4 +150,4 @@ def tile_words(operator: Move, access: Access) -> Coordinates | None:
         found = (found[:, None, :] + places[None, :, :]).reshape(-1, len(access.modes))
     if (found >= np.array([mode.tile for mode in access.modes], np.int64)).any():
         return None
-    return found.reshape(*tile, len(access.modes))
+    return found

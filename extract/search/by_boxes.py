@@ -115,24 +115,24 @@ def _waits_for_boxes(question: Question, views: tuple[View, ...], solution: Solu
 
 
 def _delivered(question: Question, views: tuple[View, ...], solution: Solution) -> Delivered:
-    shared = box_tiles(question.access, views, solution.tensor_maps, solution.stages)
-    by_threads = len(views) == 1
+    store = question.stores_by(views)
+    shared = box_tiles(question.access, question.views, store, solution.tensor_maps, solution.stages)
     work = Work(
         times=question.times,
         boxes=sum(_boxes(view, tm) for view, tm in zip(views, solution.tensor_maps, strict=True)),
         instructions=_instructions(question, views),
         conflicts=solution.conflicts,
-        store_factor=question.store_factor if by_threads else 1.0,
+        store_factor=question.store_factor if store != "tma" else 1.0,
         stages=solution.stages,
         shared_bytes=block_bytes(shared),
     )
     return Delivered(
         access=question.access,
-        views=views,
+        views=question.views,
         tensor_maps=solution.tensor_maps,
         copies=(),
         phases=(),
-        store=question.stores_by(views),
+        store=store,
         shared=shared,
         stages=solution.stages,
         cost=cost_of(question.walked, question.views, work, question.target),

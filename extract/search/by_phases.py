@@ -94,7 +94,7 @@ def phase_maps(
 
 def phase_tile(access: Access, view: View, split: Split, solved: TensorMap) -> SharedTile:
     """Return the buffer: the phases' rows one after another."""
-    (tile,) = box_tiles(access, (phase_view(view, split, access.word),), (solved,), 1)
+    (tile,) = box_tiles(access, (phase_view(view, split, access.word),), "threads", (solved,), 1)
     shape = (split.phases, *tile.shape)
     return replace(tile, shape=shape, boxes=split.phases * tile.boxes, bytes=split.phases * tile.bytes)
 
@@ -156,7 +156,7 @@ def solve(question: Question) -> Delivered | Conflict:
     )
     return Delivered(
         access=access,
-        views=(load,),
+        views=question.views,
         tensor_maps=maps,
         copies=(VectorCopy("target", STORE, found["store"]),),
         phases=phases,

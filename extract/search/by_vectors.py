@@ -200,15 +200,5 @@ def solve(question: Question) -> Delivered | Conflict:
         stages=count,
         shared_bytes=block_bytes(shared),
     )
-    views = (load,)
-    return Delivered(
-        access,
-        views,
-        (),
-        copies,
-        (),
-        question.stores_by(views),
-        shared,
-        count,
-        cost_of(access, question.views, work, target),
-    )
+    views, store = question.views, question.stores_by((load,))
+    return Delivered(access, views, (), copies, (), store, shared, count, cost_of(access, views, work, target))

@@ -29,7 +29,7 @@ RING_CONSUMERS = MATRIX_CONSUMERS
 class Question:
     """An access to deliver for an operator on a target; at `deadline`, by `time.monotonic()`, the solver gives up.
 
-    Boxes have one of `swizzles`, any where none is named.
+    Boxes have one of `swizzles`, any where none is named. `seen` is the number of the way in which both sides are seen.
     """
 
     operator: Move
@@ -37,14 +37,20 @@ class Question:
     target: Target
     deadline: float | None = None
     swizzles: tuple[str, ...] = ()
+    seen: int = 0
 
     @cached_property
-    def views(self) -> tuple[View, View]:
-        """How either side sees the access, the source first."""
+    def sights(self) -> tuple[tuple[View, View], ...]:
+        """The ways in which either side may see the access, the source first."""
         if self.column is None or self.window is None:
             return views_of(self.access, self.margins or (), stores=not self.operator.loads_only)
         load, store = column_views(self.access, self.window)
-        return load, store or view_of(self.access, "target")
+        return ((load, store or view_of(self.access, "target")),)
+
+    @property
+    def views(self) -> tuple[View, View]:
+        """How either side sees the access, the source first."""
+        return self.sights[self.seen]
 
     @cached_property
     def window(self) -> Window | None:
@@ -143,7 +149,7 @@ class Delivered:
     """The fields of a plan that a means of delivery solves; see `Plan` for what they are."""
 
     access: Access
-    views: tuple[View, ...]
+    views: tuple[View, View]
     tensor_maps: tuple[TensorMap, ...]
     copies: tuple[VectorCopy, ...]
     phases: tuple[Phase, ...]

@@ -275,7 +275,9 @@ def _candidates(operator: Move, target: Target, limits: Limits, *, rewrite: bool
             if limits.deadline is not None and time.monotonic() > limits.deadline:
                 raise SolverGaveUp("time was up before any candidate was solved; give it more seconds")
             question = Question(operator, access, target, limits.deadline, limits.swizzles)
-            candidates.append(_Candidate(question, start, _HOW[access.by].bound(question)))
+            sights = len(question.sights) if limits.rewrite else 1  # each side in its own rows merges modes too
+            for asked in (question, *(replace(question, seen=number) for number in range(1, sights))):
+                candidates.append(_Candidate(asked, start, _HOW[access.by].bound(asked)))
     return candidates
 
 
@@ -348,7 +350,7 @@ def _derived(solved: list[_Solved], laws: tuple[Law, ...]) -> list[tuple[_Solved
 def _finished(operator: Move, target: Target, best: list[tuple[_Solved, tuple[Step, ...]]]) -> Plan:
     winner, derivation = best[0][0].fields, best[0][1]
     window = window_of(operator, winner.access)
-    how = launch(winner.access, winner.views, winner.stages, target)
+    how = launch(winner.access, winner.views, winner.store, winner.stages, target)
     return Plan(
         operator=operator,
         target=target,
@@ -364,8 +366,8 @@ def _finished(operator: Move, target: Target, best: list[tuple[_Solved, tuple[St
             winner.shared,
             winner.copies,
             winner.phases,
+            store=winner.store,
             launch=how,
-            stores=not operator.loads_only,
         ),
         launch=how,
         cost=winner.cost,

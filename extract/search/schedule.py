@@ -26,17 +26,17 @@ def span_of(swizzle: str) -> int:
     return SWIZZLE_SPANS[driver_value("swizzle", swizzle)] if swizzle != "none" else 0
 
 
-def through_registers(views: tuple[View, ...]) -> bool:
+def through_registers(views: tuple[View, ...], store: str) -> bool:
     """Whether threads take the tile in hand: to turn it, or to store it where no tensor map can."""
-    return len(views) == 1 or turned(*views)
+    return store == "threads" or turned(*views)
 
 
 def box_tiles(
-    access: Access, views: tuple[View, ...], maps: tuple[TensorMap, ...], stages: int
+    access: Access, views: tuple[View, ...], store: str, maps: tuple[TensorMap, ...], stages: int
 ) -> tuple[SharedTile, ...]:
     """Return the buffers of a block: the source's ring, and the target's where a turned tile is stored by box."""
-    sides = zip(views, maps, strict=True)
-    kept = list(sides) if through_registers(views) else [next(sides)]  # else it goes out from where it came in
+    sides = zip(views, maps, strict=False)
+    kept = list(sides) if through_registers(views, store) else [next(sides)]  # else it goes out from where it came in
     return tuple(_box_tile(access, view, tm, stages) for view, tm in kept)
 
 
@@ -79,7 +79,7 @@ def block_bytes(shared: Iterable[SharedTile]) -> int:
     return sum(tile.bytes * tile.stages for tile in shared if not tile.overlays)
 
 
-def launch(access: Access, views: tuple[View, ...], stages: int, target: Target) -> Launch:
+def launch(access: Access, views: tuple[View, View], store: str, stages: int, target: Target) -> Launch:
     """Return one block a tile, or with a ring a persistent grid of one block a processor.
 
     A tile that only passes through needs a single warp; one that threads take in hand, a warp for each 2048 words.
@@ -89,7 +89,7 @@ def launch(access: Access, views: tuple[View, ...], stages: int, target: Target)
     tiles = math.prod(count for _, count in grid)
     processors = (target.device or NOMINAL).processors
     words = math.prod(views[0].tile)
-    warps = max(1, min(MAX_WARPS, words // WORDS_PER_WARP)) if through_registers(views) else 1
+    warps = max(1, min(MAX_WARPS, words // WORDS_PER_WARP)) if through_registers(views, store) else 1
     return Launch(1 << (warps.bit_length() - 1), min(processors, tiles) if stages > 1 else 0, grid)
 
 

@@ -55,8 +55,10 @@ def canonical(access: Access) -> Access:
 def function_form(access: Access) -> Access | None:
     """Return the access in the modes that its function alone gives, None if these are no other or cannot be found.
 
-    Laws rewrite modes next to each other; some movements are equal although no law leads from one to the other. The
-    tile must keep its volume, since whoever reads it counts on what overhangs.
+    Laws rewrite modes next to each other; some movements are equal although no law leads from one to the other, those
+    of which words of both sides lie on one another. Of others laws find the form too, and forms of every class after
+    each round show nothing more (`bench.functions`). The tile must keep its volume, since whoever reads it counts on
+    what overhangs.
     """
     try:
         found = _in_words_of(functions.canonical(access), access)

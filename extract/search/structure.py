@@ -13,7 +13,6 @@ from legalsat.analyses.sets.isl_products import IslProduct
 from legalsat.analyses.sets.regions import IslSet, declared, set_where
 from legalsat.dims import Dim, Extent, bind, dims_of, times
 from legalsat.errors import InvalidInput
-from legalsat.extract.search.views import views_of
 from legalsat.logic import Condition, Truth, Value, all_of, any_of, ceil_div, choose, multiple_of
 from legalsat.operators import Move, atom_bytes, back, dense_like, distance
 from legalsat.operators.access import Access
@@ -76,6 +75,7 @@ def structure_of(
     maps: Sequence[TensorMap],
     store: str,
     *,
+    views: tuple[View, View],
     copies: tuple[VectorCopy, ...] = (),
 ) -> Structure:
     """Return the structure of a plan.
@@ -86,6 +86,7 @@ def structure_of(
         access: the plan's access, whose modes are the axes at the sample.
         maps: its tensor maps: the source's, then the target's unless threads store.
         store: "tma", "threads" or "none".
+        views: how both sides see the access.
         copies: its vectors, where it has no maps.
 
     Raises:
@@ -111,7 +112,7 @@ def structure_of(
         extents = tuple(reduce(times, (shape[a] for a in axes)) for axes in groups)
         return OpenView(view, extents, tuple(times(strides[axes[0]], bits) for axes in groups))
 
-    load, target = map(opened, views_of(access, stores=not operator.loads_only))
+    load, target = map(opened, views)
     if copies:
         return Structure(operator, (load, target)[: len(copies)], (), None, copies)
     if store != "tma":

@@ -68,26 +68,28 @@ def view_of(access: Access, side: str, *, whole: bool = False, margins: Sequence
     )
 
 
-def views_of(access: Access, margins: Sequence[Margin] = (), *, stores: bool = True) -> tuple[View, View]:
-    """Return the views of both sides; of modes with `margins` the source has just some words.
+def views_of(access: Access, margins: Sequence[Margin] = (), *, stores: bool = True) -> tuple[tuple[View, View], ...]:
+    """Return the ways to see both sides; of modes with `margins` the source has just some words.
 
-    Where only dimensions that a tile does not spread over change places, the target's map lists them in the source's
-    order: a map's order is the order in shared memory, and so the tile can go out as it came in. Where nothing is
-    stored the load has to suit nobody.
+    First, if there is one, that in which the tile can go out as it came in: where only dimensions that a tile does not
+    spread over change places, the target's map lists them in the source's order, for a map's order is the order in
+    shared memory. Then each side in its own rows, which are longer where memory goes on: threads turn such a tile.
+    Where nothing is stored the load has to suit nobody.
     """
     load, store = (view_of(access, side, margins=margins) for side in ("source", "target"))
     if not stores:
-        return load, store
+        return ((load, store),)
+    whole = partial(view_of, access, whole=True, margins=margins)
+    apart = whole("source"), whole("target")
     spread, other = ([g for g, tile in zip(v.groups, v.tile, strict=True) if tile > 1] for v in (load, store))
     if spread != other or set(load.groups) != set(store.groups):
-        # Threads turn the tile, so that either side may merge alone.
-        whole = partial(view_of, access, whole=True, margins=margins)
-        return whole("source"), whole("target")
+        return (apart,)
+    alike = load, store
     at = [store.groups.index(group) for group in load.groups]
-    if store.stride[at[0]] != access.word:
-        return load, store
-    extent, stride, tile = (tuple(column[i] for i in at) for column in (store.extent, store.stride, store.tile))
-    return load, View("target", load.groups, extent, stride, tile)
+    if store.stride[at[0]] == access.word:
+        extent, stride, tile = (tuple(column[i] for i in at) for column in (store.extent, store.stride, store.tile))
+        alike = load, View("target", load.groups, extent, stride, tile)
+    return (alike,) if apart == (load, store) else (alike, apart)
 
 
 def box_of(view: View, tm: TensorMap) -> tuple[int, ...]:

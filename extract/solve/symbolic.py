@@ -50,7 +50,9 @@ def structured_plan(operator: Move, target: Target) -> tuple[Plan, Structure]:
                     message = f"no legal {operator} on {target}, as the sample {sample} shows"
                     refusal = refusal or NoLegalLayout(message, error.diagnostics)
                     continue
-                structure = structure_of(operator, values, found.access, found.tensor_maps, found.store)
+                structure = structure_of(
+                    operator, values, found.access, found.tensor_maps, found.store, views=found.views
+                )
                 guard = str(legal_values(structure, target))
                 return replace(found, operator=operator, guard=guard), structure
         except LegalSatError as error:
@@ -101,13 +103,13 @@ def _unsolved(operator: Move, values: dict[str, int], access: Access) -> Iterato
     """Yield the structures that plans of an access may have, with placeholders for what would be solved."""
     type_name = map_type(access.word, operator.source.dtype)
     if type_name is not None:
-        views = views_of(access, stores=not operator.loads_only)
+        views = views_of(access, stores=not operator.loads_only)[0]
         maps = [TensorMap(type_name, v.extent, (0,) * (len(v.extent) - 1), (1,) * len(v.extent)) for v in views]
         if operator.loads_only:
-            yield structure_of(operator, values, access, maps[:1], "none")
+            yield structure_of(operator, values, access, maps[:1], "none", views=views)
             return
-        yield structure_of(operator, values, access, maps, "tma")
-        yield structure_of(operator, values, access, maps[:1], "threads")
+        yield structure_of(operator, values, access, maps, "tma", views=views)
+        yield structure_of(operator, values, access, maps[:1], "threads", views=views)
 
 
 def _representative(dim: Dim) -> int:

@@ -209,7 +209,7 @@ class Plan:
         target: the GPU's name.
         access: the modes that the kernel walks.
         derivation: the laws that led from the operator to `access`, in order.
-        views: how each tensor map sees the access; one per map.
+        views: how the source and the target see the access, those who have tensor maps by them.
         tensor_maps: the solved maps: the source's, then the target's where the store goes through the copy engine.
             Addresses are representative: the real one must share their alignment.
         copies: what is moved without tensor maps: the load where there are none, and the store by threads.
@@ -230,7 +230,7 @@ class Plan:
     target: Target
     access: Access
     derivation: tuple[Step, ...]
-    views: tuple[View, ...]
+    views: tuple[View, View]
     tensor_maps: tuple[TensorMap, ...]
     store: str
     shared: tuple[SharedTile, ...]
@@ -416,7 +416,7 @@ def from_json(data: Any, operators: tuple[type[Operator], ...] = MOVES) -> Plan:
             target=target(data["target"]),
             access=_access(data["access"]),
             derivation=_steps(data["derivation"]),
-            views=tuple(value_of(View, v, "view") for v in data["views"]),
+            views=value_of(tuple[View, View], data["views"], "views"),
             tensor_maps=tuple(TensorMap(**m) for m in data["tensor_maps"]),
             store=value_of(str, data["store"], "store"),
             shared=tuple(value_of(SharedTile, s, "shared") for s in data["shared"]),

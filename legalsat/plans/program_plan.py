@@ -31,6 +31,8 @@ from legalsat.tensor import Tensor
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from legalsat.runtime import ProgramKernel
+
 StepPlan: TypeAlias = GemmPlan | Plan
 
 
@@ -155,6 +157,31 @@ class ProgramPlan:
         from legalsat.extract.composed.run import run  # noqa: PLC0415 - only tests and the curious run plans
 
         return run(self, operands, seed)
+
+    def emit(self, backend: str = "cute") -> str:
+        """Return one file of CUDA C++ that needs LegalSAT no more: all kernels, and `run`, which launches them in turn.
+
+        Raises:
+            InvalidInput: another backend than "cute", which alone prints what launches several kernels.
+            LegalSatError: it does not print a step, and the message says which.
+        """
+        from legalsat.backends.composed import emit_program  # noqa: PLC0415 - backends import plans
+
+        return emit_program(self, backend)
+
+    def compile(self, backend: str | None = None) -> ProgramKernel:
+        """Return what runs the steps: `y = kernel(x, w)` with torch tensors or any DLPack arrays, inputs in order.
+
+        Args:
+            backend: "cute" or "triton"; the first that prints every step when left out.
+
+        Raises:
+            LegalSatError: no backend prints every step, or what compiles the texts is missing. No GPU is needed for
+                this; a call without one raises `legalsat.runtime.NoDriver`.
+        """
+        from legalsat.backends.composed import compiled_program  # noqa: PLC0415 - backends import plans
+
+        return compiled_program(self, backend)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain values."""

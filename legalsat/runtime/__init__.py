@@ -4,5 +4,6 @@ from legalsat.runtime.cache import Cache
 from legalsat.runtime.driver import Driver, DriverError, NoDriver
 from legalsat.runtime.kernel import Kernel
 from legalsat.runtime.program import Image, Program
+from legalsat.runtime.program_kernel import ProgramKernel
 
-__all__ = ["Cache", "Driver", "DriverError", "Image", "Kernel", "NoDriver", "Program"]
+__all__ = ["Cache", "Driver", "DriverError", "Image", "Kernel", "NoDriver", "Program", "ProgramKernel"]

@@ -1,34 +1,36 @@
-"""What relayouts of constant operands gave, for as long as the operand lives and is not changed in place."""
+"""What was made of constant operands, for as long as these live and are not changed in place."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from legalsat.runtime.memory import DriverMemory, TorchMemory
 
 
 @dataclass(slots=True)
 class _Entry:
-    storage: Any
-    version: int
+    storages: tuple[Any, ...]
+    versions: tuple[int, ...]
     address: int
     memory: Any
 
 
 class Kept:
-    """Memory by the relayout that wrote it and the torch tensor that it was made from.
+    """Memory by what wrote it and the torch tensors that it was made from.
 
     A tensor is known by its address, its storage (a weak reference: it is not kept alive, and memory that is used again
     is another storage) and its version, which counts changes in place. Changes through `.data` are not counted.
 
     Attributes:
-        lock: held by who makes an entry, so that no relayout runs twice.
+        lock: held by who makes an entry, so that nothing is made twice.
     """
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self._entries: dict[tuple[str, int], _Entry] = {}
+        self._entries: dict[tuple[str, tuple[int, ...]], _Entry] = {}
         self.lock = threading.RLock()
 
     @staticmethod
@@ -36,35 +38,88 @@ class Kept:
         """Whether changes of an array can be told: torch's tensors, but not those made in inference mode."""
         return hasattr(tensor, "untyped_storage") and not tensor.is_inference()
 
-    def find(self, relayout: str, tensor: Any) -> tuple[int, bool] | None:
-        """Return the memory that a relayout made from a tensor, and whether it is up to date; None if there is none."""
-        entry = self._entries.get((relayout, tensor.data_ptr()))
-        if entry is None or entry.storage.cdata != tensor.untyped_storage()._cdata or entry.storage.expired():
+    def find(self, name: str, tensors: Sequence[Any]) -> tuple[int, bool] | None:
+        """Return the memory that was made from tensors, and whether it is up to date; None if there is none."""
+        entry = self._entries.get(_key(name, tensors))
+        if entry is None:
             return None
-        return entry.address, entry.version == tensor._version
+        for storage, tensor in zip(entry.storages, tensors, strict=True):
+            if storage.cdata != tensor.untyped_storage()._cdata or storage.expired():
+                return None
+        return entry.address, entry.versions == _versions(tensors)
 
-    def keep(self, relayout: str, tensor: Any, address: int, memory: Any) -> None:
+    def keep(self, name: str, tensors: Sequence[Any], address: int, memory: Any) -> None:
         """Remember memory, and forget that of tensors that are no more."""
         from torch.multiprocessing.reductions import StorageWeakRef  # noqa: PLC0415 - whose tensor it is
 
         with self.lock:
-            for key in [key for key, entry in self._entries.items() if entry.storage.expired()]:
+            gone = [key for key, entry in self._entries.items() if any(one.expired() for one in entry.storages)]
+            for key in gone:
                 del self._entries[key]
-            storage = StorageWeakRef(tensor.untyped_storage())
-            self._entries[relayout, tensor.data_ptr()] = _Entry(storage, tensor._version, address, memory)
+            storages = tuple(StorageWeakRef(tensor.untyped_storage()) for tensor in tensors)
+            self._entries[_key(name, tensors)] = _Entry(storages, _versions(tensors), address, memory)
 
-    def renew(self, relayout: str, tensor: Any) -> None:
-        """Say that a tensor's memory is up to date."""
-        if (entry := self._entries.get((relayout, tensor.data_ptr()))) is not None:
-            entry.version = tensor._version
+    def renew(self, name: str, tensors: Sequence[Any]) -> None:
+        """Say that what was made from tensors is up to date."""
+        if (entry := self._entries.get(_key(name, tensors))) is not None:
+            entry.versions = _versions(tensors)
 
-    def forget(self, relayouts: Iterable[str]) -> None:
-        """Forget what these relayouts made."""
-        gone = set(relayouts)
+    def forget(self, names: Iterable[str]) -> None:
+        """Forget what was made under these names."""
+        gone = set(names)
         with self.lock:
             for key in [key for key in self._entries if key[0] in gone]:
                 del self._entries[key]
 
 
+def _key(name: str, tensors: Sequence[Any]) -> tuple[str, tuple[int, ...]]:
+    return name, tuple(tensor.data_ptr() for tensor in tensors)
+
+
+def _versions(tensors: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(tensor._version for tensor in tensors)
+
+
 # One for all kernels: those that read a weight in one layout share its copy.
 KEPT = Kept()
+
+
+def made_once(
+    name: str,
+    arrays: Sequence[Any],
+    size: int,
+    memory: TorchMemory | DriverMemory,
+    *,
+    take: Callable[[int], int],
+    write: Callable[[int], None],
+) -> int:
+    """Return the address of what `write` makes of constant arrays; at once where it was made before.
+
+    Args:
+        name: what is made is known by it and the arrays; "" where nothing is kept.
+        arrays: what it is made of.
+        size: of it, in bytes.
+        memory: of the call.
+        take: returns memory for the time of the call alone, for what cannot be kept.
+        write: launches what makes it there.
+    """
+    kept = bool(name) and isinstance(memory, TorchMemory) and all(map(Kept.trackable, arrays))
+    found = KEPT.find(name, arrays) if kept else None
+    if found is not None and found[1]:
+        return found[0]
+    if not kept or not isinstance(memory, TorchMemory) or memory.captures():  # a graph does it at each replay
+        address = take(size)
+        write(address)
+        return address
+    with KEPT.lock:
+        found = KEPT.find(name, arrays)  # another thread may have been here
+        # The same memory again, since graphs may hold its address.
+        address, owner = memory.take(size) if found is None else (found[0], None)
+        if found is None or not found[1]:
+            write(address)
+            memory.wait()  # once, so that any stream may use it from now on
+        if found is None:
+            KEPT.keep(name, arrays, address, owner)
+        else:
+            KEPT.renew(name, arrays)
+    return address

@@ -6,18 +6,27 @@ import json
 import os
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.runtime.cache import Cache, key_of
+from legalsat.runtime.calls import (
+    Memory,
+    in_stream,
+    in_torch,
+    memory_on,
+    new_result,
+    one_gpu,
+    require_apart,
+    stream_number,
+)
 from legalsat.runtime.driver import Driver, the_driver
-from legalsat.runtime.kept import KEPT, Kept
+from legalsat.runtime.kept import KEPT, made_once
 from legalsat.runtime.loaded import Loaded
-from legalsat.runtime.memory import DriverMemory, TorchMemory
+from legalsat.runtime.memory import TorchMemory
 from legalsat.runtime.program import Image, InvalidProgram, Program, Relayout, span_bytes
-from legalsat.runtime.views import TORCH_NAMES, Mismatch, View, check, same_strides, stream_of, torch_or_none, view_of
+from legalsat.runtime.views import TORCH_NAMES, check, same_strides, torch_or_none, view_of
 from legalsat.tensor import plain
 
 INTERPRET = "TRITON_INTERPRET"
@@ -63,7 +72,7 @@ class _Call:
     arrays: tuple[Any, ...]
     addresses: list[int]
     stream: int
-    memory: TorchMemory | DriverMemory
+    memory: Memory
     taken: list[Any] = field(default_factory=list)
 
     def take(self, size: int) -> int:
@@ -222,12 +231,9 @@ class Kernel:
         """Return what torch says of tensors that fit, or nothing where torch packs elements or has no such type."""
         found = []
         for one in self.program.operands:
-            tensor = one.tensor
-            dtype = getattr(torch, TORCH_NAMES.get(tensor.dtype.name, ""), None)
-            if dtype is None:
+            if not (known := in_torch(torch, one)):
                 return ()
-            shape, strides = plain(tensor.shape), plain(tensor.strides)
-            found.append((dtype, shape, strides, tensor.align, tensor.offset, span_bytes(tensor)))
+            found.append((*known, one.tensor.align, one.tensor.offset, span_bytes(one.tensor)))
         return tuple(found)
 
     def run(self, torch: Any, arrays: tuple[Any, ...], out: Any = None) -> Any:
@@ -256,29 +262,18 @@ class Kernel:
         if os.environ.get(INTERPRET) == "1" and hasattr(_builder(self.program), "interpreter_of"):
             return self._interpret(arrays, out)
         driver, torch = self._the_driver(), torch_or_none()
-        number = 0 if stream is None else stream_of(stream)
-        if stream is None and torch is not None and torch.cuda.is_initialized():
-            at = next((one.device.index for one in arrays if getattr(one, "is_cuda", False)), None)
-            number = torch._C._cuda_getCurrentRawStream(torch.cuda.current_device() if at is None else at)
+        number = stream_number(torch, arrays, stream)
         views = [view_of(one, driver, number) for one in arrays]
-        index = self._one_gpu(views)
-        memory: TorchMemory | DriverMemory
-        if torch is not None and torch.cuda.is_available():
-            memory = self._memory.setdefault(index, TorchMemory(torch, index))
-        else:
-            memory = DriverMemory(driver.device(index), number)
+        index = one_gpu(self._inputs, views)
+        memory = memory_on(driver, torch, index, number, self._memory)
         for operand, view in zip(self._inputs, views, strict=True):
             check(operand, view, index)
-        with memory.on(number) if isinstance(memory, TorchMemory) else nullcontext():
+        with in_stream(memory, number):
             if out is None:
-                expected = self._expected(torch) if isinstance(memory, TorchMemory) else ()
-                if not expected or isinstance(memory, DriverMemory):
-                    dtype = self.program.result.tensor.dtype
-                    raise InvalidInput(f"no torch with CUDA and {dtype} is imported to make the result; pass out=")
-                out = memory.result(*expected[-1][:3])
+                out = new_result(torch, memory, self.program.result)
             place = view_of(out, driver, number)
             check(self.program.result, place, index)
-            self._require_apart(views, place)
+            require_apart(self._inputs, views, self.program.result, place)
             loaded = self._loaded.get(index) or self._load(index)
             addresses = [*(view.address for view in views), place.address]
             self._run(loaded, _Call(arrays, addresses, number, memory))
@@ -286,20 +281,6 @@ class Kernel:
 
     def _the_driver(self) -> Driver:
         return self._driver or the_driver()
-
-    def _one_gpu(self, views: list[View]) -> int:
-        for operand, view in zip(self._inputs, views, strict=True):
-            if view.device is None:
-                raise Mismatch(f"{operand.name} is in the host's memory; move it to a GPU")
-        return views[0].device or 0
-
-    def _require_apart(self, views: list[View], place: View) -> None:
-        """Raise unless the result lies apart from the operands: kernels read after they began to write."""
-        result = self.program.result
-        end = place.address + span_bytes(result.tensor)
-        for operand, view in zip(self._inputs, views, strict=True):
-            if view.address < end and place.address < view.address + span_bytes(operand.tensor):
-                raise Mismatch(f"{result.name} overlaps {operand.name}; give it memory of its own")
 
     def _load(self, index: int) -> Loaded:
         """Return the image on a GPU, loaded at the first call there."""
@@ -333,30 +314,11 @@ class Kernel:
         mover = kernel._loaded.get(index) or kernel._load(index)
         size = span_bytes(relayout.program.result.tensor)
         array, source = call.arrays[position], call.addresses[position]
-        name = self._relayouts[number]
-        if not relayout.constant or not isinstance(memory, TorchMemory) or not Kept.trackable(array):
-            address = call.take(size)
+
+        def write(address: int) -> None:
             mover.launch(kernel._names, (source, address, call.stream))
-            return address
-        found = KEPT.find(name, array)
-        if found is not None and found[1]:
-            return found[0]
-        if memory.captures():  # the graph does it at each replay
-            address = call.take(size)
-            mover.launch(kernel._names, (source, address, call.stream))
-            return address
-        with KEPT.lock:
-            found = KEPT.find(name, array)  # another thread may have been here
-            # The same memory again, since graphs may hold its address.
-            address, owner = memory.take(size) if found is None else (found[0], None)
-            if found is None or not found[1]:
-                mover.launch(kernel._names, (source, address, call.stream))
-                memory.wait()  # once, so that any stream may use it from now on
-            if found is None:
-                KEPT.keep(name, array, address, owner)
-            else:
-                KEPT.renew(name, array)
-        return address
+
+        return made_once(self._relayouts[number], (array,), size, memory, take=call.take, write=write)
 
     def _interpret(self, arrays: tuple[Any, ...], out: Any) -> Any:
         """Run on arrays in the host's memory."""
@@ -369,7 +331,7 @@ class Kernel:
             out = _empty_like(arrays[0], self.program)
         place = view_of(out, None, 0)
         check(self.program.result, place, None)
-        self._require_apart(views, place)
+        require_apart(self._inputs, views, self.program.result, place)
         self._interpreter(*(view.address for view in views), place.address)
         return out
 

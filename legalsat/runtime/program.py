@@ -113,11 +113,13 @@ class Workspace:
 
     Attributes:
         name: by which arguments name it. bytes: its size. zeroed: whether it holds zeros when the call begins.
+        kept: whether what the first call writes there stays for those that follow.
     """
 
     name: str
     bytes: int
     zeroed: bool = False
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,11 @@ SORTS = """
 
 def term(access: Access) -> str:
     """Return the access as a term."""
-    return f'(move "{access.by}" {access.word} {_links(access.modes)})'
+    return f'(move "{access.by}" {access.word} {links(access.modes)})'
 
 
-def _links(modes: Iterable[Mode]) -> str:
+def links(modes: Iterable[Mode]) -> str:
+    """Return a list of modes as a term."""
     chain = "(nil)"
     for mode in reversed(tuple(modes)):
         chain = f"(link {' '.join(map(str, mode))} {chain})"
