@@ -1,6 +1,6 @@
 """Are faults in the protocol of clusters told? Those of kernels of products, before they are printed.
 
-    python -m bench.cluster_mutants [--processes N] [--seconds S] [--out FOLDER] [--json FILE]
+    python -m bench.cluster_mutants [--processes N] [--seconds S] [--whole S] [--out FOLDER] [--json FILE]
 
 Programs of kernels whose CTAs multicast, split k or take turns get one fault each: a remote arrival that is missing or
 goes elsewhere, a mask with a wrong bit, a CTA that ends before its peers are done, bytes of peers that nobody expects.
@@ -94,12 +94,12 @@ def answer(mutant: Mutant) -> str:
 
 
 def judged(
-    listed: Sequence[tuple[str, Mutant]], processes: int = 1, seconds: float = pool.SECONDS
+    listed: Sequence[tuple[str, Mutant]], limits: pool.Limits = pool.ALONE
 ) -> tuple[Counter[tuple[str, str]], list[str]]:
     """Return how many mutants came out how, by kind, and those that pass though they do harm, or get no answer."""
     counts: Counter[tuple[str, str]] = Counter()
     missed: list[str] = []
-    for (name, mutant), found in pool.done(_answer, listed, processes, seconds):
+    for (name, mutant), found in pool.done(_answer, listed, limits):
         said = found if isinstance(found, str) else "no answer"
         counts[mutant.kind, said] += 1
         if said not in {"flagged", "harmless"}:
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     listed = [(name, mutant) for name, program in programs().items() for mutant in of_clusters(program)]
     # Those whose CTAs take turns have by far the most states, and what passes is run in all orders.
     listed.sort(key=lambda one: ("ping-pong" not in one[0], "overlapped" not in one[0], -len(str(one[1].pipeline))))
-    counts, missed = judged(listed, options.processes, options.seconds)
+    counts, missed = judged(listed, pool.limits_of(options))
     names = {name for name, _ in listed}
     found: dict[str, Any] = {
         "classes": len(names),

@@ -85,7 +85,7 @@ def listed(options: argparse.Namespace) -> dict[str, str]:
         return held
     made = dict([*products(), *movements(options.plans)])
     found: dict[str, str] = {}
-    for name, text in pool.done(lambda name: made[name](), list(made), options.processes, options.seconds):
+    for name, text in pool.done(lambda name: made[name](), list(made), pool.limits_of(options)):
         if isinstance(text, Exception):
             print(f"not made: {name}: {text}", flush=True)
         else:
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     texts = {name: text for name, text in listed(options).items() if all(word in name for word in options.words)}
     rows: dict[str, dict[str, Any]] = {}
     longest = sorted(texts.items(), key=lambda one: -len(one[1]))
-    for (name, _), row in pool.done(judged, longest, options.processes, options.seconds):
+    for (name, _), row in pool.done(judged, longest, pool.limits_of(options)):
         rows[name] = row if isinstance(row, dict) else {"answer": "no answer", "says": [str(row)], "seconds": 0.0}
         print(f"{rows[name]['answer']:10} {rows[name]['seconds']:6.2f} s  {name}  {rows[name]['says'][:1]}", flush=True)
     counts = Counter(row["answer"] for row in rows.values())

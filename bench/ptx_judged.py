@@ -1,6 +1,6 @@
 """What the PTX check says of faults that a GPU has judged; no GPU is needed.
 
-    python -m bench.ptx_judged [--processes N] [--seconds S] [--out FOLDER]
+    python -m bench.ptx_judged [--processes N] [--seconds S] [--whole S] [--out FOLDER]
 
 `bench.gpu.pipelines` planted faults in three kernels and ran each of them on an H200, in a process of its own. The
 kernels lie in `gpu/results/judged` as they ran; here the same faults are planted again, and each text is checked twice:
@@ -85,11 +85,11 @@ def judged(fault: tuple[dict[str, Any], str, dict[str, int]]) -> dict[str, Any]:
     }
 
 
-def compared(processes: int = 1, seconds: float = pool.SECONDS) -> dict[str, Any]:
+def compared(limits: pool.Limits = pool.ALONE) -> dict[str, Any]:
     """Check all, and count the answers."""
     begin = time.perf_counter()
     entries = []
-    for (row, *_), entry in pool.done(judged, list(faults()), processes, seconds):
+    for (row, *_), entry in pool.done(judged, list(faults()), limits):
         late = {name: row[name] for name in ("kernel", "kind", "line", "outcome")} | dict.fromkeys((TOLD, ALONE), LATE)
         entries.append(entry if isinstance(entry, dict) else {**late, "codes": [], "says": str(entry)})
     entries.sort(key=lambda e: (e["kernel"], e["line"], e["kind"]))
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     pool.options_of(parser)
     options = parser.parse_args(arguments)
-    found = compared(options.processes, options.seconds)
+    found = compared(pool.limits_of(options))
     write((options.out or RESULTS) / FILE, found)
     print(json.dumps({name: value for name, value in found.items() if name != "entries"}, indent=1))
     missed = found[f"harmful, {TOLD}"] != {"flagged": found["harmful"]} or "proven" in found[f"harmful, {ALONE}"]

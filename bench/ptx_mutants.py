@@ -1,9 +1,9 @@
 """Plants faults in PTX by editing its text: `mutants(ptx)` yields each with its kind and line.
 
-    python -m bench.ptx_mutants [FOLDER...] [--processes N] [--seconds S] [--out FOLDER]    # those of the tests without
+    python -m bench.ptx_mutants [FOLDER...] [--processes N] [--seconds S] [--whole S] [--out FOLDER]
 
-Checks every fault of the PTX below folders, told nothing but the text, and counts by kind what is flagged, not proven
-and proven. Exit status 1 if one has no answer.
+Checks every fault of the PTX below folders, those of the tests when left out, told nothing but the text, and counts by
+kind what is flagged, not proven and proven. Exit status 1 if one has no answer.
 
 Whether a mutant is harmful depends on the kernel: a fence between barriers that also wait for it is redundant. So the
 kinds say what was edited, not what follows.
@@ -215,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     listed = sorted(planted(options.folders or [KERNELS]), key=lambda one: -len(one.text))
     rows = []
-    for one, row in pool.done(judged, listed, options.processes, options.seconds):
+    for one, row in pool.done(judged, listed, pool.limits_of(options)):
         said = row if isinstance(row, dict) else {"answer": "no answer", "says": [str(row)]}
         rows.append({"kernel": one.kernel, "kind": one.kind, "line": one.line, **said})
     rows.sort(key=lambda row: (row["kernel"], row["line"], row["kind"]))

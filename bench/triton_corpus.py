@@ -6,7 +6,7 @@ drive barriers by hand; prints products and copies that this library plans; and 
 but the text. Writes ptx_check_triton_3.9.json, or another number as Triton is, into a folder, bench/results when left
 out. Exit status 1 if an error is reported: these kernels are all right.
 
-    python -m bench.triton_corpus [FOLDER] [--made] [--processes N] [--seconds S] [--out FOLDER]
+    python -m bench.triton_corpus [FOLDER] [--made] [--processes N] [--seconds S] [--whole S] [--out FOLDER]
 
 also writes the texts to FOLDER, with their names and the Triton that made them; `--made` checks those that lie there.
 """
@@ -252,7 +252,7 @@ def texts() -> dict[str, dict[str, Any]]:
             for source, listed in sources.items() for name, make in listed}  # fmt: skip
 
 
-def written(folder: Path, processes: int, seconds: float) -> dict[str, Any]:
+def written(folder: Path, limits: pool.Limits) -> dict[str, Any]:
     """Compile all, and write the texts and what they are to a folder."""
     listed = texts()
     refused: dict[str, str] = {}
@@ -265,7 +265,7 @@ def written(folder: Path, processes: int, seconds: float) -> dict[str, Any]:
         (folder / "texts" / f"{numbers[key]:03}.ptx").write_text(listed[key]["make"]())
         return time.perf_counter() - begin
 
-    for key, took in pool.done(made, list(listed), processes, seconds):
+    for key, took in pool.done(made, list(listed), limits):
         if isinstance(took, Exception):
             refused[listed[key]["name"]] = str(took)[-300:]
             print(f"REFUSED {listed[key]['name']}: {refused[listed[key]['name']]}", flush=True)
@@ -286,11 +286,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     folder = options.folder or Path(tempfile.mkdtemp())
     read = options.made and (folder / CORPUS).exists()
-    corpus = json.loads((folder / CORPUS).read_text()) if read else written(folder, options.processes, options.seconds)
+    corpus = json.loads((folder / CORPUS).read_text()) if read else written(folder, pool.limits_of(options))
     held = {number: (folder / "texts" / f"{number}.ptx").read_text() for number in corpus["kernels"]}
     longest = sorted(held.items(), key=lambda one: -len(one[1]))
     found_of: dict[str, dict[str, Any]] = {}
-    for (number, _), entry in pool.done(_checked, longest, options.processes, options.seconds):
+    for (number, _), entry in pool.done(_checked, longest, pool.limits_of(options)):
         found_of[number] = entry if isinstance(entry, dict) else {**_NO_ANSWER, "not_proven": [f"line 0: {entry}"]}
         one = {**corpus["kernels"][number], **found_of[number]}
         print(f"{one['result']:10} {one['check_s']:6.2f} s  {one['source']}: {one['name']}", flush=True)

@@ -43,8 +43,8 @@ def test_what_is_written_anew_is_another_register() -> None:
 def test_what_meets_is_one_register() -> None:
     lines = ("mov.u32 %r1, 0;", "LOOP:", "add.u32 %r1, %r1, 1;", "@%p1 bra LOOP;", "st.global.u32 [%rd1], %r1;")
     assert {name for line in named(*lines) for name in line.split(", ") if name.startswith("%r1")} == {"%r1"}
-    lines = ("mov.u32 %r1, 0;", "@%p1 mov.u32 %r1, 1;", "st.global.u32 [%rd1], %r1;")
-    assert {name.split()[-1] for line in named(*lines) for name in line.split(", ") if "%r1" in name} == {"%r1"}
+    guarded = ("mov.u32 %r1, 0;", "@%p1 mov.u32 %r1, 1;", "st.global.u32 [%rd1], %r1;")
+    assert {name.split()[-1] for line in named(*guarded) for name in line.split(", ") if "%r1" in name} == {"%r1"}
 
 
 def test_what_others_write_keeps_its_name() -> None:

@@ -50,7 +50,7 @@ def with_own_registers(kernel: Kernel, bounds: Bounds) -> Kernel:
                 else:
                     now &= ~masks[name]
                 now |= bit[n, name]
-    names = {}
+    names: dict[tuple[int, str], str] = {}
     for name in several:
         roots = [webs.root(bit[n, name].bit_length() - 1) for n in writes[name]]
         own = {root: f"{name}@w{k}" if k else name for k, root in enumerate(dict.fromkeys(roots))}

@@ -119,8 +119,8 @@ class Predicates:
                 self.values = {name: value for name, value in self.values.items() if not name.startswith(prefix)}
         compared = _comparison(one) if runs else None
         if compared is not None:
-            value = self.values.get(compared[0]) or self._new(compared[0], place)
-            self.values |= {name: value.turned(turned) for name, turned in compared[1]}
+            asked = self.values.get(compared[0]) or self._new(compared[0], place)
+            self.values |= {name: asked.turned(turned) for name, turned in compared[1]}
             return
         results = dict(self._results(one, place))
         for name, value in results.items():

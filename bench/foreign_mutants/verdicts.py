@@ -1,6 +1,6 @@
 """What the PTX check says of each fault in other people's kernels, beside what a GPU or a reader says of it.
 
-    python -m bench.foreign_mutants.verdicts FOLDER [PART] [--processes N] [--seconds S] [--out FOLDER]
+    python -m bench.foreign_mutants.verdicts FOLDER [PART] [--processes N] [--seconds S] [--whole S] [--out FOLDER]
 
 PART: of names of kernels; others keep their rows.
 A fault of a kernel for sm_90a harms if it did on the H200 (`device.json`), and if its class does by reading; one of a
@@ -133,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 faults.append({"number": number, "kind": fault.kind, "line": fault.line, "outcome": outcome})
         kernels[source.name] = {"right": "", "target": source.target, "faults": faults}
     pieces.sort(key=lambda piece: -len(piece[2]))
-    found_of = {piece[:2]: found for piece, found in pool.done(judged, pieces, options.processes, options.seconds)}
+    found_of = {piece[:2]: found for piece, found in pool.done(judged, pieces, pool.limits_of(options))}
     for name in {name for name, _ in found_of}:
         right = found_of[name, -1]
         kernels[name]["right"] = verdict_of(right, None)
