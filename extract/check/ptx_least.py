@@ -64,6 +64,15 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     Returns:
         The sweep to go by, and what it takes for granted.
     """
+    try:
+        return _from_least(first)
+    except Undecided:
+        if first.late:
+            _leave_open_what_is_small(first, known=False)
+        raise
+
+
+def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     boxes, fixed, multiples = dict(first.boxes), dict(first.fixed), first.program.roles.multiples
     before = dict(multiples)
     _sweep(first)
