@@ -47,6 +47,7 @@ _MOST_BITS = 41  # of values that are tried
 _POWERS = tuple(sorted({max(0, (1 << k) + d) for k in range(31) for d in (-1, 0, 1)}))
 _SMALL = (0, 1, 2, 3, 5, 8)
 ADDRESS = re.compile(r"\[\s*([%\w$@]+)\s*(?:\+\s*(-?\d+))?\s*\]")
+_Ints = Mapping[str, int]
 BLOCKS = 1024  # for which a condition on the block's number is computed
 
 
@@ -236,7 +237,7 @@ class Conditions:
         self._given = self._left = min(BUDGET, self._budget)
         rooms = [{key: base[key] for key in listed if key in base} for base in bases[1:]]
         roomy = [self._fewest(condition, bases[0], room, wanted) for room in rooms]
-        for base, values in ((base, one) for base in bases for one in self._simplest(listed, base, steps)):
+        for base, values in ((b, values) for b in bases for values in self._simplest(listed, b, steps)):
             if self._left < 0:
                 break
             outcome = self._gives(condition, {**base, **values}, wanted)
@@ -252,9 +253,7 @@ class Conditions:
                 for c in constants:
                     yield from ({key: max(0, c + d) * steps.get(key, 1)} for d in (0, 1, -1))
 
-    def _fewest(
-        self, condition: Condition, base: Mapping[str, int], values: dict[str, int], wanted: int
-    ) -> dict[str, int]:
+    def _fewest(self, condition: Condition, base: _Ints, values: dict[str, int], wanted: int) -> dict[str, int]:
         """Return as few of some values as give a condition the wanted outcome; none where all together do not."""
         if not self._gives(condition, {**base, **values}, wanted):
             return {}
@@ -274,15 +273,12 @@ class Conditions:
             self._last, self._left = False, left
         return None if outcome is None else bool(outcome & wanted)
 
-    def _simplest(
-        self, listed: Mapping[str, list[int]], base: Mapping[str, int], steps: Mapping[str, int]
-    ) -> list[dict[str, int]]:
+    def _simplest(self, listed: Mapping[str, list[int]], base: _Ints, steps: _Ints) -> list[dict[str, int]]:
         """Return what is tried: each parameter alone, and small values of up to three, those of small numbers first."""
         held = {key: base.get(key, self.program.pointer(key)) for key in listed}
         tried: list[dict[str, int]] = [{key: v} for key, vs in listed.items() for v in vs if v != held[key]]
         if len(listed) > 1:
-            first = [*listed][:3]
-            small = [listed[k] if k in self.switches else [v * steps.get(k, 1) for v in _SMALL] for k in first]
+            small = [listed[k] if k in self.switches else [v * steps.get(k, 1) for v in _SMALL] for k in [*listed][:3]]
             tried += [dict(zip(listed, values, strict=False)) for values in product(*small)]
         return sorted(tried, key=lambda v: (min(v.values()) < 0, sum(map(abs, v.values()))))
 
