@@ -1,11 +1,12 @@
 """Are faults in the protocol of clusters told? Those of kernels of products, before they are printed.
 
-    python -m bench.cluster_mutants [--processes N] [--json FILE]
+    python -m bench.cluster_mutants [--every N] [--processes N] [--seconds S] [--whole S] [--out FOLDER] [--json FILE]
 
 Programs of kernels whose CTAs multicast, split k or take turns get one fault each: a remote arrival that is missing or
 goes elsewhere, a mask with a wrong bit, a CTA that ends before its peers are done, bytes of peers that nobody expects.
 The contract judges them as it judges every plan. What it passes is run in all orders by the model checker, for each
-small number of tiles and k-tiles; exit code 1 if that finds harm in one of them, or knows no answer.
+small number of tiles and k-tiles; exit code 1 if that finds harm in one of them, or knows no answer. Each mutant has a
+process of its own, and so many seconds.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from bench import pool
 from bench.conformance import classes
 from bench.machine import write
 from bench.pipeline_mutants import Mutant, mutants
@@ -78,34 +79,52 @@ def chosen() -> list[str]:
     return [name for name in classes() if any(word in name for word in ("cluster", "split 2", "split 3"))]
 
 
-def judged(name: str) -> tuple[Counter[tuple[str, str]], list[str]]:
-    """Return how many mutants of a class came out how, by kind, and those that pass though they do harm."""
-    gemm, kernel = classes()[name]
+def programs() -> dict[str, Pipeline]:
+    """Return the programs of the classes, by name."""
+    listed = classes()
+    return {name: kernel_program(listed[name][1], listed[name][0].out_dtype.bytes) for name in chosen()}
+
+
+def answer(mutant: Mutant) -> str:
+    """Return "flagged", "harmless", or what harm it does though it passes."""
+    if checked(mutant.pipeline).diagnostics:
+        return "flagged"
+    found = harm(mutant.pipeline)
+    return {"none": "harmless"}.get(found, found)
+
+
+def judged(
+    listed: Sequence[tuple[str, Mutant]], limits: pool.Limits = pool.ALONE
+) -> tuple[Counter[tuple[str, str]], list[str]]:
+    """Return how many mutants came out how, by kind, and those that pass though they do harm, or get no answer."""
     counts: Counter[tuple[str, str]] = Counter()
     missed: list[str] = []
-    for mutant in of_clusters(kernel_program(kernel, gemm.out_dtype.bytes)):
-        if checked(mutant.pipeline).diagnostics:
-            counts[mutant.kind, "flagged"] += 1
-            continue
-        found = harm(mutant.pipeline)
-        counts[mutant.kind, {"none": "harmless"}.get(found, found)] += 1
-        if found != "none":
+    for (name, mutant), found in pool.done(_answer, listed, limits):
+        said = found if isinstance(found, str) else "no answer"
+        counts[mutant.kind, said] += 1
+        if said not in {"flagged", "harmless"}:
             missed.append(f"{name}: {mutant.kind}, {mutant.where}: {found}")
+            print(missed[-1], flush=True)
     return counts, missed
+
+
+def _answer(one: tuple[str, Mutant]) -> str:
+    return answer(one[1])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Judge all, print, and write if asked to."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--every", type=int, default=1, help="of so many mutants of a class one is judged")
+    pool.options_of(parser)
     options = parser.parse_args(arguments)
-    names, counts, missed = chosen(), Counter[tuple[str, str]](), list[str]()
-    with ProcessPoolExecutor(options.processes) as pool:
-        for name, (some, harmful) in zip(names, pool.map(judged, names), strict=True):
-            counts += some
-            missed += harmful
-            print(f"{name}: {sum(some.values())} mutants, {len(harmful)} missed", flush=True)
+    planted = {name: [*of_clusters(program)][:: options.every] for name, program in programs().items()}
+    listed = [(name, mutant) for name, mutants_ in planted.items() for mutant in mutants_]
+    # Those whose CTAs take turns have by far the most states, and what passes is run in all orders.
+    listed.sort(key=lambda one: ("ping-pong" not in one[0], "overlapped" not in one[0], one[0]))
+    counts, missed = judged(listed, pool.limits_of(options))
+    names = {name for name, _ in listed}
     found: dict[str, Any] = {
         "classes": len(names),
         "kinds": len({kind for kind, _ in counts}),
@@ -119,8 +138,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     print(", ".join(f"{key} {value}" for key, value in found.items() if key not in {"missed", "by kind"}))
     print("\n".join(missed))
-    if options.json:
-        write(options.json, found)
+    for file in filter(None, (options.json, options.out and options.out / "cluster_mutants.json")):
+        write(file, found)
     return int(bool(missed))
 
 

@@ -1,23 +1,28 @@
-"""What the PTX check says of faults that a GPU has judged. Run `python -m bench.ptx_judged`; no GPU is needed.
+"""What the PTX check says of faults that a GPU has judged; no GPU is needed.
+
+    python -m bench.ptx_judged [--processes N] [--seconds S] [--whole S] [--out FOLDER]
 
 `bench.gpu.pipelines` planted faults in three kernels and ran each of them on an H200, in a process of its own. The
 kernels lie in `gpu/results/judged` as they ran; here the same faults are planted again, and each text is checked twice:
-told how many bytes a box of each tensor map has, and told nothing but the text. Writes results/ptx_judged.json.
+told how many bytes a box of each tensor map has, and told nothing but the text. Writes ptx_judged.json into a folder,
+results/ when left out.
 
 Exit status 1 if a fault that did harm there is called proven, or is not flagged although the boxes are told.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import pool
 from bench.machine import write
 from bench.ptx_mutants import mutants
 from legalsat.dtypes import dtype
@@ -27,10 +32,11 @@ from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
 HERE = Path(__file__).parent
 VERDICTS = HERE / "gpu" / "results" / "pipelines.json"
 KERNELS = HERE / "gpu" / "results" / "judged"
-RESULT = HERE / "results" / "ptx_judged.json"
+RESULTS, FILE = HERE / "results", "ptx_judged.json"
 _MAP = re.compile(r"^// (\w+): tiled (\w+) map of [^\n]*, box ([\dx ]+),", re.M)
 _BITS = {"u8": 8, "f16": 16, "bf16": 16}
 TOLD, ALONE = "told the boxes", "told nothing"
+LATE = "no answer"
 
 
 def box_bytes(text: str) -> dict[str, int]:
@@ -64,23 +70,29 @@ def answer(found: PtxCheck) -> str:
     return "flagged" if found.findings else "proven" if found.proven else "not proven"
 
 
-def compared() -> dict[str, Any]:
+def judged(fault: tuple[dict[str, Any], str, dict[str, int]]) -> dict[str, Any]:
+    """Check one fault, told the boxes and told nothing."""
+    row, text, boxes = fault
+    told, alone = check_ptx(text, box_bytes=boxes), check_ptx(text)
+    return {
+        "kernel": row["kernel"],
+        "kind": row["kind"],
+        "line": row["line"],
+        "outcome": row["outcome"],
+        TOLD: answer(told),
+        ALONE: answer(alone),
+        "codes": sorted({code_of(f) for f in told.findings}),
+    }
+
+
+def compared(limits: pool.Limits = pool.ALONE) -> dict[str, Any]:
     """Check all, and count the answers."""
     begin = time.perf_counter()
     entries = []
-    for row, text, boxes in faults():
-        told, alone = check_ptx(text, box_bytes=boxes), check_ptx(text)
-        entries.append(
-            {
-                "kernel": row["kernel"],
-                "kind": row["kind"],
-                "line": row["line"],
-                "outcome": row["outcome"],
-                TOLD: answer(told),
-                ALONE: answer(alone),
-                "codes": sorted({code_of(f) for f in told.findings}),
-            }
-        )
+    for (row, *_), entry in pool.done(judged, list(faults()), limits):
+        late = {name: row[name] for name in ("kernel", "kind", "line", "outcome")} | dict.fromkeys((TOLD, ALONE), LATE)
+        entries.append(entry if isinstance(entry, dict) else {**late, "codes": [], "says": str(entry)})
+    entries.sort(key=lambda e: (e["kernel"], e["line"], e["kind"]))
     harmful = [e for e in entries if e["outcome"] != "right"]
     harmless = [e for e in entries if e["outcome"] == "right"]
     return {
@@ -95,10 +107,13 @@ def compared() -> dict[str, Any]:
     }
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Compare, print the counts, and write all."""
-    found = compared()
-    write(RESULT, found)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    pool.options_of(parser)
+    options = parser.parse_args(arguments)
+    found = compared(pool.limits_of(options))
+    write((options.out or RESULTS) / FILE, found)
     print(json.dumps({name: value for name, value in found.items() if name != "entries"}, indent=1))
     missed = found[f"harmful, {TOLD}"] != {"flagged": found["harmful"]} or "proven" in found[f"harmful, {ALONE}"]
     return int(missed)

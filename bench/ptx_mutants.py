@@ -1,15 +1,31 @@
 """Plants faults in PTX by editing its text: `mutants(ptx)` yields each with its kind and line.
 
+    python -m bench.ptx_mutants [FOLDER...] [--processes N] [--seconds S] [--whole S] [--out FOLDER]
+
+Checks every fault of the PTX below folders, those of the tests when left out, told nothing but the text, and counts by
+kind what is flagged, not proven and proven. Exit status 1 if one has no answer.
+
 Whether a mutant is harmful depends on the kernel: a fence between barriers that also wait for it is redundant. So the
 kinds say what was edited, not what follows.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from bench import pool
+from bench.machine import write
+from legalsat.extract.check.check_ptx import check_ptx
+
+KERNELS = Path(__file__).parent.parent / "tests" / "data" / "ptx"
 STAGE_BYTES = 8  # from a barrier to that of the next stage
 
 Edit = Callable[[str], str | None]
@@ -163,3 +179,60 @@ def _released_early(lines: list[str], body: list[int]) -> Iterator[tuple[str, in
                     "\n".join([*lines[:n], *lines[n + 1 : arrive + 1], lines[n], *lines[arrive + 1 :], ""]),
                 )
                 return
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A fault of a kernel: its kind and line, "" and 0 for the kernel itself, and the text."""
+
+    kernel: str
+    kind: str
+    line: int
+    text: str
+
+
+def planted(folders: Sequence[Path]) -> Iterator[Planted]:
+    """Yield the kernels below folders, and each fault of theirs."""
+    for folder in folders:
+        for file in sorted(folder.rglob("*.ptx")):
+            name, text = str(file.relative_to(folder)), file.read_text()
+            yield Planted(name, "", 0, text)
+            yield from (Planted(name, kind, line, edited) for kind, line, edited in mutants(text))
+
+
+def judged(one: Planted) -> dict[str, Any]:
+    """Return what the check says of a text."""
+    found = check_ptx(one.text)
+    answer = "flagged" if found.findings else "proven" if found.proven else "not proven"
+    return {"answer": answer, "says": [f.message for f in found.findings] + [u.reason for u in found.unproven]}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check all, print counts, and write if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=Path)
+    pool.options_of(parser)
+    options = parser.parse_args(arguments)
+    listed = sorted(planted(options.folders or [KERNELS]), key=lambda one: -len(one.text))
+    rows = []
+    for one, row in pool.done(judged, listed, pool.limits_of(options)):
+        said = row if isinstance(row, dict) else {"answer": "no answer", "says": [str(row)]}
+        rows.append({"kernel": one.kernel, "kind": one.kind, "line": one.line, **said})
+    rows.sort(key=lambda row: (row["kernel"], row["line"], row["kind"]))
+    kinds: dict[str, Counter[str]] = {}
+    for row in rows:
+        kinds.setdefault(row["kind"] or "none", Counter())[row["answer"]] += 1
+    found: dict[str, Any] = {
+        "question": "what does the check of PTX say of planted faults, told nothing but the text",
+        "kernels": sum(not row["kind"] for row in rows),
+        "faults": dict(Counter(row["answer"] for row in rows if row["kind"])),
+        "by kind": {kind: dict(count) for kind, count in sorted(kinds.items())},
+    }
+    print(json.dumps(found, indent=1))
+    if options.out:
+        write(options.out / "ptx_mutants.json", {**found, "rows": rows})
+    return int(any(row["answer"] == "no answer" for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,30 +3,35 @@
 Compiles kernels with Triton for sm_90 and sm_100, which needs no GPU: pipelined, persistent and warp-specialised
 products by pointers, by tensor maps and by maps made on the device, attention, reductions, and Gluon kernels that
 drive barriers by hand; prints products and copies that this library plans; and checks them all, with nothing given
-but the text. Writes bench/results/ptx_check_triton_3.9.json, or another number as Triton is. Exit status 1 if an error
-is reported: these kernels are all right.
+but the text. Writes ptx_check_triton_3.9.json, or another number as Triton is, into a folder, bench/results when left
+out. Exit status 1 if an error is reported: these kernels are all right.
 
-    python -m bench.triton_corpus FOLDER     also writes the texts to FOLDER
+    python -m bench.triton_corpus [FOLDER] [--made] [--processes N] [--seconds S] [--whole S] [--out FOLDER]
+
+also writes the texts to FOLDER, with their names and the Triton that made them; `--made` checks those that lie there.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from bench import pool
 from bench.machine import write
 from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
 
 RESULTS = Path(__file__).parent / "results"
+CORPUS = "corpus.json"
 CAPABILITIES = (90, 100)
 COPIES = 12
 SEED = 20261121
@@ -240,31 +245,70 @@ def copies() -> Iterator[tuple[str, Callable[[], str]]]:
         yield f"transpose, {name}", partial(_copied, kernel_of(in_a_ring(large, **changes)))
 
 
-def main(arguments: list[str]) -> int:
-    """Check all; return 1 if an error is reported."""
-    folder = Path(arguments[0]) if arguments else Path(tempfile.mkdtemp())
-    folder.mkdir(parents=True, exist_ok=True)
+def texts() -> dict[str, dict[str, Any]]:
+    """Return what makes each text, by source and name."""
     sources = {TRITON: triton_kernels(), GLUON: gluon_kernels(), PRODUCT: products(), COPY: copies()}
-    entries: list[dict[str, Any]] = []
+    return {f"{source}: {name}": {"source": source, "name": name, "make": make}
+            for source, listed in sources.items() for name, make in listed}  # fmt: skip
+
+
+def written(folder: Path, limits: pool.Limits) -> dict[str, Any]:
+    """Compile all, and write the texts and what they are to a folder."""
+    listed = texts()
     refused: dict[str, str] = {}
-    for source, listed in sources.items():
-        for name, make in listed:
-            begin = time.perf_counter()
-            try:
-                text = make()
-            except Exception as error:  # whatever a compiler raises
-                refused[name] = f"{type(error).__name__}: {str(error)[-200:]}"
-                print(f"REFUSED {name}: {refused[name]}", flush=True)
-                continue
-            made = time.perf_counter() - begin
-            (folder / f"{len(entries):03}.ptx").write_text(text)
-            entries.append({"source": source, "name": name, **_entry(check_ptx(text), text), "made_s": round(made, 2)})
-            print(f"{entries[-1]['result']:10} {entries[-1]['check_s']:6.2f} s  {source}: {name}", flush=True)
-    found = _summary(entries, refused)
-    release = ".".join(version("triton").split(".")[:2])
-    write(RESULTS / f"ptx_check_triton_{release}.json", {**found, "kernels": entries})
+    kernels: dict[str, dict[str, Any]] = {}
+    (folder / "texts").mkdir(parents=True, exist_ok=True)
+    numbers = {key: number for number, key in enumerate(listed)}
+
+    def made(key: str) -> float:
+        begin = time.perf_counter()
+        (folder / "texts" / f"{numbers[key]:03}.ptx").write_text(listed[key]["make"]())
+        return time.perf_counter() - begin
+
+    for key, took in pool.done(made, list(listed), limits):
+        if isinstance(took, Exception):
+            refused[listed[key]["name"]] = str(took)[-300:]
+            print(f"REFUSED {listed[key]['name']}: {refused[listed[key]['name']]}", flush=True)
+        else:
+            one = {"source": listed[key]["source"], "name": listed[key]["name"], "made_s": round(took, 2)}
+            kernels[f"{numbers[key]:03}"] = one
+    found = {"triton": version("triton"), "refused": refused, "kernels": dict(sorted(kernels.items()))}
+    (folder / CORPUS).write_text(json.dumps(found, indent=1))
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check all; return 1 if an error is reported."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--made", action="store_true")
+    pool.options_of(parser)
+    options = parser.parse_args(arguments)
+    folder = options.folder or Path(tempfile.mkdtemp())
+    read = options.made and (folder / CORPUS).exists()
+    corpus = json.loads((folder / CORPUS).read_text()) if read else written(folder, pool.limits_of(options))
+    held = {number: (folder / "texts" / f"{number}.ptx").read_text() for number in corpus["kernels"]}
+    longest = sorted(held.items(), key=lambda one: -len(one[1]))
+    found_of: dict[str, dict[str, Any]] = {}
+    for (number, _), entry in pool.done(_checked, longest, pool.limits_of(options)):
+        found_of[number] = entry if isinstance(entry, dict) else {**_NO_ANSWER, "not_proven": [f"line 0: {entry}"]}
+        one = {**corpus["kernels"][number], **found_of[number]}
+        print(f"{one['result']:10} {one['check_s']:6.2f} s  {one['source']}: {one['name']}", flush=True)
+    entries = [{**one, **found_of[number]} for number, one in corpus["kernels"].items()]
+    found = {**_summary(entries, corpus["refused"]), "compiler": f"Triton {corpus['triton']}"}
+    release = ".".join(corpus["triton"].split(".")[:2])
+    write((options.out or RESULTS) / f"ptx_check_triton_{release}.json", {**found, "kernels": entries})
     print(json.dumps(found, indent=1))
     return 1 if found["errors"] else 0
+
+
+_NO_ANSWER: dict[str, Any] = {
+    "result": "no answer", "errors": [], "warnings": [], "assumed_boxes": 0, "runs": 0, "check_s": 0.0,
+}  # fmt: skip
+
+
+def _checked(one: tuple[str, str]) -> dict[str, Any]:
+    return _entry(check_ptx(one[1]), one[1])
 
 
 def _entry(check: PtxCheck, text: str) -> dict[str, Any]:
@@ -292,7 +336,6 @@ def _summary(entries: list[dict[str, Any]], refused: dict[str, str]) -> dict[str
     seconds = sorted(e["check_s"] for e in entries)
     return {
         "question": "does the check of real PTX raise a false alarm, and how much does it prove",
-        "compiler": f"Triton {version('triton')}",
         "count": len(entries),
         "errors": sum(e["result"] == "error" for e in entries),
         "proven": sum(e["result"] == "proven" for e in entries),
@@ -311,4 +354,4 @@ def _class(reason: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

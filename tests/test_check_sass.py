@@ -7,7 +7,7 @@ import random
 import re
 import shutil
 import subprocess
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -302,10 +302,56 @@ def test_ways_that_predicates_rule_out_are_no_breaks() -> None:
     assert not found.findings and "predicates rule out" in found.unjudged[0][1]
     for wrong in ("@P0 BRA `(.L_2)", "@!P1 BRA `(.L_2)", "BRA `(.L_2)"):
         assert kinds_of(*lines[:5], wrong, *lines[6:]) == ["sums_not_ready", "not_drained"]
-    again = (*lines[:5], ask, *lines[5:])  # the predicate is another one by then
+    again = (*lines[:5], "MOV R5, R6", ask, *lines[5:])  # the predicate is another one by then
     assert kinds_of(*again) == ["sums_not_ready", "not_drained"]
+    assert kinds_of(*lines[:5], "MOV R6, R5", ask, *lines[5:]) == []  # the same comparison of the same register
     leaves = (ask, ARRIVE, "@!P0 BRA `(.L_1)", PRODUCT, ".L_1:", "@P0 EXIT", "MOV R3, R24", "EXIT")
     assert kinds_of(*leaves) == ["not_drained"]
+
+
+ELECTED = "ISETP.NE.AND P0, PT, R5, RZ, PT"  # all lanes but one
+
+
+@pytest.mark.parametrize(
+    ("copied", "guard", "jump", "right"),
+    [
+        ((), "@!P0", "@P0", True),
+        ((), "@!P0", "@!P0", False),
+        ((), "@!P0", "@P1", False),
+        (("PLOP3.LUT P1, PT, P0, PT, PT, 0x80, 0x0",), "@!P0", "@P1", True),
+        (("PLOP3.LUT P1, PT, P0, PT, PT, 0x8, 0x0",), "@!P0", "@P1", False),  # its negation
+        (("PLOP3.LUT P1, PT, P0, PT, PT, 0x8, 0x0",), "@!P0", "@!P1", True),
+        (("PLOP3.LUT P2, P1, P0, P0, PT, 0x80, 0x3f",), "@!P2", "@!P1", True),  # both at once
+        (("PLOP3.LUT P1, PT, P0, P3, PT, 0xfc, 0x0",), "@!P0", "@P1", False),  # P0 or P3
+        (("@P3 PLOP3.LUT P1, PT, P0, PT, PT, 0x80, 0x0",), "@!P0", "@P1", False),
+        (("PLOP3.LUT P1, PT, P0, PT, PT, 0x80, 0x0", "R2P PR, R8, 0x7f"), "@!P0", "@P1", False),
+        (("ISETP.EQ.AND P1, PT, R5, RZ, PT",), "@P1", "@P0", True),
+        (("ISETP.NE.AND P2, P1, R5, RZ, PT",), "@P1", "@P2", True),
+        (("ISETP.NE.AND P1, PT, R5, RZ, P3",), "@!P0", "@P1", False),
+        (("ISETP.NE.AND P1, PT, R6, RZ, PT",), "@!P0", "@P1", False),
+        (("MOV R5, R6", "ISETP.NE.AND P1, PT, R5, RZ, PT"), "@!P0", "@P1", False),
+        (("VOTEU.ALL UP0, P0",), "@!UP0", "@P0", True),  # of the lanes, one for which the vote has failed
+        (("VOTEU.ALL UP0, P0",), "@UP0", "@!P0", True),
+        (("VOTEU.ALL UP0, P0",), "@UP0", "@P0", False),
+        (("VOTEU.ANY UP0, P0",), "@UP0", "@!P0", True),
+        (("VOTEU.ANY UP0, P0",), "@UP0", "@P0", False),
+        (("VOTEU.ALL UP0, P0", "ISETP.NE.AND P0, PT, R6, RZ, PT"), "@!UP0", "@P0", False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("looped", [(), ("@P4 BRA.U.ANY `(.L_0)",)])
+def test_a_store_and_its_commit_stand_under_predicates_that_are_one(
+    copied: tuple[str, ...], guard: str, jump: str, right: bool, looped: tuple[str, ...]
+) -> None:
+    store = (".L_0:", f"{guard} {STORE}", *looped, f"{jump} BRA `(.L_1)", FLUSH, ".L_1:")
+    found = kinds_of(WRITE, FENCE, MEET, ELECTED, *copied, *store, STORED, "EXIT")
+    assert found == ([] if right else ["group_not_committed"])
+
+
+def test_a_commit_under_a_predicate_is_one_where_it_is_that_of_the_store() -> None:
+    lines = (WRITE, FENCE, MEET, ELECTED, f"@!P0 {STORE}")
+    for guard, kinds, left in (("@!P0", [], 0), ("@P0", ["group_not_committed"], 0), ("@P1", [], 1)):
+        found = judge(kernel_of(*lines, f"{guard} {FLUSH}", STORED, "EXIT"))
+        assert ([one.kind for one in found.findings], len(found.unjudged)) == (kinds, left)
 
 
 def test_accumulators_are_followed_round_a_loop() -> None:
@@ -368,13 +414,21 @@ def test_computed_jumps_lead_where_nvdisasm_says() -> None:
 
 
 def texts() -> list[tuple[str, partial[str]]]:
-    # Not those of kernels' programs yet: ptxas parts a store of theirs from its commit by two predicates that are one.
-    fp8 = ls.Gemm(512, 512, 512, "e4m3", out_dtype="e4m3")
-    problems = {"product": ls.Gemm(512, 512, 256, "i8"), "e4m3": fp8}
     given = [(name, partial(Path.read_text, PTX / f"{name}.ptx")) for name in HOPPER]
-    return given + [(name, partial(printed, gemm)) for name, gemm in problems.items()]
+    return given + [(str(gemm), partial(printed, gemm)) for gemm in PRODUCTS]
 
 
+PRODUCTS = (
+    ls.Gemm(512, 512, 256, "i8"),
+    ls.Gemm(512, 512, 512, "e4m3", out_dtype="e4m3"),
+    ls.Gemm(8192, 8192, 8192, "bf16"),
+    ls.Gemm(512, 512, 8192, "bf16"),
+    ls.Gemm(4096, 4096, 4095, "bf16"),
+    ls.Gemm(777, 4096, 4096, "bf16"),
+)
+
+
+@cache
 def printed(gemm: ls.Gemm) -> str:
     return ls.synthesize(gemm, "h200").emit("ptx")
 
@@ -384,6 +438,17 @@ def printed(gemm: ls.Gemm) -> str:
 def test_real_kernels_are_right(text: partial[str]) -> None:
     for kernel in check_sass(disassemble(assemble(text(), "sm_90a")), "h200").kernels:
         assert not kernel.findings and kernel.covered
+
+
+@needs_tools
+def test_each_commit_of_a_kernels_stores_is_needed() -> None:
+    """ptxas parts a store from its commit: a vote guards the one, a jump leads round the other."""
+    right = disassemble(assemble(printed(PRODUCTS[2]), "sm_90a"))
+    commits = [*re.finditer(r"\*/ +(UTMACMDFLUSH) ;", right)]
+    assert len(commits) > 1
+    for commit in commits:
+        wrong = right[: commit.start(1)] + "NOP" + right[commit.end(1) :]
+        assert "group_not_committed" in [finding.kind for finding in check_sass(wrong).findings]
 
 
 @needs_tools

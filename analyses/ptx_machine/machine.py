@@ -27,7 +27,7 @@ POINTER, POINTED, MAP_BASE, PARAMETER = 1 << 40, 1 << 24, 1 << 50, 1 << 16
 TENSOR_COLUMNS = 512
 TENSOR_STRIPS = 8  # of 16 lanes, which is what the narrow shapes of tcgen05.ld and st reach
 JUMP, BLOCK, PARK, EXIT, PASS, APART = 1, 2, 3, 4, 5, 6
-TURN = 64  # rounds of a loop without end that a warp makes at a time
+TURN = 64  # rounds of loops that a warp makes at a time, where nothing that it waits for stops it
 _OF_TENSOR_MEMORY = ("tcgen05", "ld.tensor", "st.tensor")  # lines of work that fences of tcgen05 order
 _CLUSTER = -1  # instead of a CTA's rank: where all CTAs of a cluster meet
 Operation: TypeAlias = Callable[["Run", "Warp", "Part"], int | None]
@@ -196,7 +196,7 @@ class Run:
         self.cases: set[tuple[int, int]] = set()
         self.reached: set[int] = set()
         self.ways: set[tuple[int, int]] = set()
-        self.first = 0
+        self.first = self.at_once = 0
         self.used: set[str] = set()
         self.visits: dict[tuple[int, int], int] = {}
         self.flying: dict[tuple[str, int, int], None] = {}  # loads under way, in order
@@ -256,7 +256,8 @@ class Run:
         key = (warp.index, at)
         self.visits[key] = self.visits.get(key, 0) + 1
         if self.periods is not None:
-            self.tired = not self.visits[key] % TURN  # who waits for nobody lets others go on
+            self.at_once += 1
+            self.tired = self.at_once == TURN  # who waits for nobody lets others go on
             if self.tired:
                 done = warp.worker.turn, warp.worker.trail
                 if done == warp.rested:  # who does nothing either goes on where all others wait
@@ -330,6 +331,7 @@ class Run:
 
     def _advance(self, warp: Warp) -> bool:
         code, moved, ways = self.code, False, self.ways
+        self.at_once = 0
         while True:
             part = self.current = self._pick(warp)
             if part is None:

@@ -22,6 +22,7 @@ from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, 
 from legalsat.analyses.ptx.parameters import with_direct_parameters
 from legalsat.analyses.ptx.spaces import with_global_loads
 from legalsat.analyses.ptx.text import Kernel, PtxText
+from legalsat.analyses.ptx.webs import with_own_registers
 from legalsat.analyses.ptx_machine import branches, registers, units
 from legalsat.analyses.ptx_machine.alu import (
     FULL,
@@ -444,6 +445,7 @@ def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None, 
     x, y, z = kernel.threads
     shared = {symbol.name for symbol in (*text.shared, *kernel.shared)}
     bounds, kernel = bounds or Bounds(), with_global_loads(with_direct_parameters(with_direct_halves(kernel)), shared)
+    kernel = with_own_registers(kernel, bounds)
     program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds, traced=traced)
     if not program.ranks:
         raise Undecided(kernel.line, "the launch decides how many CTAs a cluster has")

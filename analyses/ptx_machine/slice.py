@@ -138,10 +138,13 @@ class _Slicer:
         return kept, seen
 
     def deciding(self) -> dict[int, tuple[str, ...]]:
-        """Return of instructions the registers that decide the branches on which they depend."""
-        found = {}
+        """Return of instructions the registers that decide the branches on which they depend.
+
+        Left out are those whose result one block alone writes: no branch decides which of its values it has.
+        """
+        found, begins = {}, self.control.begins
         for i, branches in zip(self.instructions, self.control.branches, strict=True):
-            if branches:
+            if branches and any(len({begins[n] for n in self.definitions[name]}) > 1 for name in results_of(i)):
                 listed = [self.instructions[b] for b in branches]
                 found[id(i)] = tuple(one.guard or one.operands[0] for one in listed)
         return found

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from legalsat.analyses.ptx.contract import Finding
-from legalsat.analyses.sass.dataflow import STORES, WRITERS, is_bulk_store, run
+from legalsat.analyses.sass.dataflow import STORES, WRITERS, is_bulk_store, is_group_store, run
 from legalsat.analyses.sass.flow import Block, Unknown, blocks_of, reached
 from legalsat.analyses.sass.registers import MATRIX, matrix_of
 from legalsat.analyses.sass.text import Instruction, Kernel
-from legalsat.analyses.sass.ways import can_be_taken
+from legalsat.analyses.sass.ways import Ways
 
 _SOURCE = "PTX ISA 9.0, 9.7.15.7: {}"
 _COPIES = "PTX ISA 9.0, 9.7.9.25: {}"
@@ -141,9 +141,11 @@ def judge(kernel: Kernel) -> Judged:
     found.covered = _covered(code)
     found.findings += _missing(code) + _never_waiting(kernel, blocks, alive)
     loads = any(_is_load(one) for one in code)
+    ways = Ways(kernel, blocks)
     for kind, gathered in reports.items():
         for one in gathered:
-            _tell(kernel, blocks, kind, one, found, loads=loads)
+            _tell(kernel, ways, kind, one, found, loads=loads)
+    _commits(kernel, blocks, alive, ways, found)
     found.findings.sort(key=lambda f: (f.line, f.kind))
     found.unjudged.sort()
     return found
@@ -193,20 +195,20 @@ def _same_shape(one: Instruction, other: Instruction) -> bool:
     return (first.shape, first.accumulators) == (second.shape, second.accumulators)
 
 
-def _taken(kernel: Kernel, blocks: list[Block], kind: str, gathered: _Gathered) -> tuple[int, int, int] | None:
+def _taken(ways: Ways, kind: str, gathered: _Gathered) -> tuple[int, int, int] | None:
     """Return the first pair between which a way can be taken, None if there is none among those that are tried."""
     if kind not in _BY_WAIT and kind != "not_arrived":
         return gathered.pairs[0]
     distinct = {(place, other): register for place, other, register in reversed(gathered.pairs)}
     for (place, other), register in list(reversed(distinct.items()))[:_MOST_TRIED]:
-        if can_be_taken(kernel, blocks, other, place, arrival=kind == "not_arrived"):
+        if ways.can_be_taken(other, place, arrival=kind == "not_arrived"):
             return place, other, register
     return None
 
 
-def _tell(kernel: Kernel, blocks: list[Block], kind: str, gathered: _Gathered, found: Judged, *, loads: bool) -> None:
+def _tell(kernel: Kernel, ways: Ways, kind: str, gathered: _Gathered, found: Judged, *, loads: bool) -> None:
     place, other, register = gathered.pairs[0]
-    taken = _taken(kernel, blocks, kind, gathered)
+    taken = _taken(ways, kind, gathered)
     if taken is not None:
         place, other, register = taken
     it = kernel.instructions[place]
@@ -221,15 +223,38 @@ def _tell(kernel: Kernel, blocks: list[Block], kind: str, gathered: _Gathered, f
     elif kind in _OPEN:
         found.unjudged.append((it.line, _OPEN[kind].format(**words)))
     elif kind in _KINDS:
-        told = _KINDS[kind]
         more = len(gathered.places) - 1
         tail = f"; so {'do' if more > 1 else 'does'} {more} more up to {_at(kernel, max(gathered.places))}" * bool(more)
-        found.findings.append(Finding(told.rule, it.line, told.says.format(**words) + tail, told.note, told.help))
+        found.findings.append(_finding(kind, it, words, tail))
     elif kind == "multiply_unwaited" and loads:
         says = f"{_named(it)} is reached without a wait for a barrier on any way, and the copy engine brings operands"
         note = _COPIES.format("writes of bulk copies are seen by those who have waited for their mbarrier")
         help_ = "wait for the barrier of the load (SYNCS.PHASECHK) before"
         found.findings.append(Finding("read_before_full", it.line, says, note, help_))
+
+
+def _finding(kind: str, it: Instruction, words: dict[str, str], tail: str = "") -> Finding:
+    told = _KINDS[kind]
+    return Finding(told.rule, it.line, told.says.format(**words) + tail, told.note, told.help)
+
+
+def _commits(kernel: Kernel, blocks: list[Block], alive: set[int], ways: Ways, found: Judged) -> None:
+    """Judge whether each bulk store is committed before it is waited for, or the lane ends."""
+    for store in (place for n in sorted(alive) for place in range(blocks[n].start, blocks[n].end)):
+        other = kernel.instructions[store]
+        if other.never or not is_group_store(other):
+            continue
+        surely = ways.uncommitted(store, surely=True)
+        place = surely if surely is not None else ways.uncommitted(store, surely=False)
+        if place is None:
+            continue
+        it = kernel.instructions[place]
+        words = {"it": _named(it), "other": _named(other)}
+        if surely not in {None, store}:
+            found.findings.append(_finding("store_uncommitted", it, words))
+        else:
+            said = _KINDS["store_uncommitted"].says.format(**words)
+            found.unjudged.append((it.line, f"whether {said}: predicates decide it that are not followed"))
 
 
 def _named(one: Instruction) -> str:

@@ -23,15 +23,13 @@ NOTHING = 1 << 60
 _AGE = 1 << 24  # a fact is a group's age times this, and the place of the instruction that began it
 _OLDEST = 30  # groups; older ones are no longer told apart
 _SUMS, _SOURCES, _TOUCHED = (slice(n * REGISTERS, (n + 1) * REGISTERS) for n in range(3))
-# On some way: ordinary writes that are not fenced; the fence, or the start, after which none came; stores that are not
-# committed; waits for a barrier; cp.async; waits of a thread for its own cp.async; the meeting of threads, or the
-# start, after which no such wait came.
-_SHARED, _FENCED, _STORES, _WAITED, _COPIED, _OWN, _MET = (3 * REGISTERS + n for n in range(7))
-_SIZE = 3 * REGISTERS + 7
+# On some way: ordinary writes that are not fenced; the fence, or the start, after which none came; waits for a barrier;
+# cp.async; waits of a thread for its own cp.async; the meeting of threads, or the start, after which no such wait came.
+_SHARED, _FENCED, _WAITED, _COPIED, _OWN, _MET = (3 * REGISTERS + n for n in range(6))
+_SIZE = 3 * REGISTERS + 6
 WRITERS = frozenset({"STS", "STSM", "ATOMS", "LDGSTS"})  # to shared memory as threads do; LDGSTS is cp.async
 STORES = frozenset({"UTMASTG", "UTMAREDG"})
-_ENDS = {"UTMACMDFLUSH", "DEPBAR", "EXIT", "BAR"}
-_ACTIVE = MATRIX | WRITERS | STORES | _ENDS | {"WARPGROUP", "FENCE", "UBLKCP", "UBLKRED"}
+_ACTIVE = MATRIX | WRITERS | STORES | {"WARPGROUP", "FENCE", "UBLKCP", "UBLKRED", "DEPBAR", "BAR"}
 
 Report = Callable[[str, int, int, int], None]
 
@@ -86,6 +84,11 @@ def is_bulk_store(one: Instruction) -> bool:
     return one.base in STORES or (one.base in {"UBLKCP", "UBLKRED"} and one.parts[1:3] in {("G", "S"), ("S", "S")})
 
 
+def is_group_store(one: Instruction) -> bool:
+    """Whether the thread waits for it by groups; copies to another block are counted by its barrier."""
+    return is_bulk_store(one) and (one.base in STORES or one.parts[1] == "G")
+
+
 def _check(facts: Facts, place: int, one: Instruction, report: Report) -> None:
     """Report what an instruction must not touch: kind, its place, that of the other one, the register (-1 for none)."""
     access = touched(one)
@@ -119,29 +122,15 @@ def _memory(facts: Facts, place: int, one: Instruction, report: Report) -> None:
         facts.at[_FENCED] = place
         if not one.conditional:
             facts.at[_SHARED] = NOTHING
-    elif is_bulk_store(one) or one.base in _ENDS:
-        _store(facts, place, one, report)
+    elif is_bulk_store(one) and facts.at[_SHARED] < NOTHING:
+        sure = facts.at[_FENCED] == NOTHING
+        report("store_unfenced" if sure else "store_unfenced_somewhere", place, int(facts.at[_SHARED]), -1)
+    elif one.base == "DEPBAR" and facts.at[_COPIED] < NOTHING:
+        facts.at[_OWN], facts.at[_MET] = min(facts.at[_OWN], place), NOTHING
     if "PHASECHK" in one.parts or (one.base == "BAR" and "ARV" not in one.parts):
         facts.at[_OWN], facts.at[_MET] = NOTHING, place
         if one.base == "SYNCS":
             facts.at[_WAITED] = min(facts.at[_WAITED], place)
-
-
-def _store(facts: Facts, place: int, one: Instruction, report: Report) -> None:
-    """Judge a bulk store, its commit, a wait for it, and the end."""
-    if is_bulk_store(one):
-        if facts.at[_SHARED] < NOTHING:
-            sure = facts.at[_FENCED] == NOTHING
-            report("store_unfenced" if sure else "store_unfenced_somewhere", place, int(facts.at[_SHARED]), -1)
-        if one.base in STORES or one.parts[1] == "G":  # copies to another block are counted by its barrier
-            facts.at[_STORES] = place
-    elif one.base == "UTMACMDFLUSH":
-        facts.at[_STORES] = NOTHING
-    elif one.base in {"EXIT", "DEPBAR"}:
-        if facts.at[_STORES] < NOTHING:
-            report("store_uncommitted", place, int(facts.at[_STORES]), -1)
-        if one.base == "DEPBAR" and facts.at[_COPIED] < NOTHING:
-            facts.at[_OWN], facts.at[_MET] = min(facts.at[_OWN], place), NOTHING
 
 
 def _multiply(facts: Facts, place: int, one: Instruction, report: Report) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from legalsat.analyses.ptx.contract import Undecided
 from legalsat.analyses.ptx_machine.program import Seen
 from legalsat.extract.check.ptx_failure import Failure, Values
 from legalsat.extract.check.ptx_sweep import Sweep
@@ -63,9 +64,18 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     Returns:
         The sweep to go by, and what it takes for granted.
     """
+    try:
+        return _from_least(first)
+    except Undecided:
+        if first.late:
+            _leave_open_what_is_small(first, known=False)
+        raise
+
+
+def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     boxes, fixed, multiples = dict(first.boxes), dict(first.fixed), first.program.roles.multiples
     before = dict(multiples)
-    sweep_all(first)
+    _sweep(first)
     sweep, work, runs = first, first.work, first.runs
     found: dict[str, Precondition] = {}
     shared: dict[str, Precondition] = {}
@@ -91,7 +101,7 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
         least = {name: round_up(one.least, whole.get(name, 1)) for name, one in found.items()}
         sweep = Sweep(first.program, fixed, dict(boxes), first.most - work, least=least, whole=whole, known=first.known)
         sweep.excused, sweep.earlier, sweep.number = seen, earlier, number + 1
-        sweep_all(sweep)
+        _sweep(sweep)
         work, runs = work + sweep.work, runs + sweep.runs
         if any(one.least > most_of(sweep, name) for name, one in found.items()):
             break
@@ -107,6 +117,15 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     if first.late or work > first.most:
         _leave_open_what_is_small(first, known=bool(found or shared))
     return first, ()
+
+
+def _sweep(sweep: Sweep) -> None:
+    """Run a kernel for all values that tell, and note what keeps it from that: what an earlier sweep says stays."""
+    try:
+        sweep_all(sweep)
+    except Undecided as stop:
+        late = stop.reason == sweep.program.bounds.reason
+        sweep.unproven[0 if late else stop.line or sweep.program.kernel.line, stop.reason] = None
 
 
 def _leave_open_what_is_small(sweep: Sweep, *, known: bool) -> None:

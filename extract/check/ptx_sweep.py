@@ -453,7 +453,7 @@ class Sweep:
                 far.update(apart * number for number in range(1, count + 1))
             else:
                 needed = max(needed, math.ceil(count * spread / growth) if growth > 0 else count * UNROLLED)
-        if needed > MOST_ROUNDS:
+        if needed > MOST_ROUNDS and not self.late:  # else runs were stopped, and tell nothing of rounds
             line = min((self.program.lines[head] for head in self.periods), default=0)
             self.unproven[line, f"only {MOST_ROUNDS} of the {needed} counts of rounds that differ are tried"] = None
         return sorted({*range(min(needed, MOST_ROUNDS) + 1), *far})
@@ -491,7 +491,7 @@ class Sweep:
         return min(max((period.before + period.rounds + 1 for period in found), default=0), MOST_ROUNDS)
 
     def _say_what_does_not_repeat(self, run: Known | None, few: Shown | None, more: Shown | None) -> None:
-        if run is None or run.periods is None:
+        if run is None or run.periods is None or self.late:
             return
         for place in _growing(run, few, more):
             count, head = run.visits[place], place[1]

@@ -42,7 +42,7 @@ def _settled(sweep: Sweep) -> set[str]:
 
     Such are comparisons of which the registers keep off each other, and what follows from these alone.
     """
-    half = [(n, w) for n, w in enumerate(sweep.program.watches) if not w.condition.used and _half_seen(w)]
+    half = [(n, w) for n, w in enumerate(sweep.program.watches) if not w.condition.used and w.seen in {TRUE, FALSE}]
     found = {w.condition.name for _, w in half} - {w.condition.name for n, w in half if not _keeps_off(sweep, n)}
     ways = {w.condition.name: w.seen for _, w in half}
     moved = True
@@ -186,7 +186,7 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
     roomy = with_room(sweep, bases[0], frozenset())
     several = [bases[0], roomy, with_room(sweep, bases[0], frozenset(), ROOM)]
     alike: list[Shown] = []
-    flips = conditions.flips(watch.condition, free, wanted, [*bases, roomy], steps)
+    flips = conditions.flips(watch.condition, free, wanted, [*bases, *several[1:]], steps)
     for values, first in _in_reach_first(sweep, watch, flips, several):
         if tried == MOST_TURNED or dropped == MOST_PAST or sweep.late or not _half_seen(watch):
             break

@@ -19,8 +19,8 @@ from legalsat.analyses.ptx.contract import Undecided
 from legalsat.analyses.ptx.instruction import Instruction, names_in, results_of
 from legalsat.analyses.ptx_machine import copies, units
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, DividesByZero, Value
-from legalsat.analyses.ptx_machine.launches.conditions import keys_of_load
 from legalsat.analyses.ptx_machine.launches.data import CANCELLED, name_of
+from legalsat.analyses.ptx_machine.launches.loads import keys_of_load
 from legalsat.analyses.ptx_machine.machine import Operation, Part
 from legalsat.analyses.ptx_machine.order import BRANCHES
 from legalsat.analyses.ptx_machine.slice import LANE_OPERATIONS, touches

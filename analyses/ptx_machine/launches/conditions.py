@@ -29,11 +29,11 @@ from legalsat.analyses.ptx_machine.alu import (
     compare,
 )
 from legalsat.analyses.ptx_machine.launches import data
+from legalsat.analyses.ptx_machine.launches.loads import keys_of_load, parameter_of
 
 TRUE, FALSE = 1, 2  # outcomes of a condition, as bits
 LANES_DECIDE = frozenset({"elect", "activemask", "mbarrier"})  # their results depend on no launch
-_GRID = ("%ctaid.", "%nctaid.")
-_THREAD = ("%tid.", "%laneid", "%warpid")
+_GRID, _THREAD = ("%ctaid.", "%nctaid."), ("%tid.", "%laneid", "%warpid")
 _SUMS = {"add", "sub", "mov", "mad", "mul", "shl", "cvt", "neg"}
 BUDGET = 20_000  # instructions computed in search of values for one condition
 SEARCHES = 12  # such searches for a kernel
@@ -46,7 +46,8 @@ _MOST_STAGES = 32
 _MOST_BITS = 41  # of values that are tried
 _POWERS = tuple(sorted({max(0, (1 << k) + d) for k in range(31) for d in (-1, 0, 1)}))
 _SMALL = (0, 1, 2, 3, 5, 8)
-ADDRESS = re.compile(r"\[\s*([%\w$]+)\s*(?:\+\s*(-?\d+))?\s*\]")
+ADDRESS = re.compile(r"\[\s*([%\w$@]+)\s*(?:\+\s*(-?\d+))?\s*\]")
+_Ints = Mapping[str, int]
 BLOCKS = 1024  # for which a condition on the block's number is computed
 
 
@@ -86,6 +87,7 @@ class Conditions:
         self._budget = SEARCHES * BUDGET  # of all searches; of one, what is given and left
         self._loops: set[str] | None = None
         self._firmly = False  # of registers that loops carry nothing is known, instead of what they begin with
+        self._last = self._several = False  # of several places that write a register the last is taken; there were such
         self._worked: dict[int, tuple[Work | None, list[tuple[Value, str, bool]] | None]] = {}
         self.definitions: dict[str, list[Instruction]] = {}
         for i in program.chosen:
@@ -231,27 +233,54 @@ class Conditions:
         constants = self._constants(condition.name)
         listed = {key: self._candidates(key, constants, steps.get(key, 1)) for key in sorted(free)}
         self._budget -= self._given - max(self._left, 0)
-        known, self._left = False, min(BUDGET, self._budget)
-        self._given = self._left
-        for base in bases:
-            held = {key: base.get(key, self.program.pointer(key)) for key in listed}
-            tried: list[dict[str, int]] = [{key: v} for key, vs in listed.items() for v in vs if v != held[key]]
-            if len(listed) > 1:
-                first = [*listed][:3]
-                small = [listed[k] if k in self.switches else [v * steps.get(k, 1) for v in _SMALL] for k in first]
-                tried += [dict(zip(listed, values, strict=False)) for values in product(*small)]
-            for values in sorted(tried, key=lambda v: (min(v.values()) < 0, sum(map(abs, v.values())))):
-                if self._left < 0:
-                    return
-                outcome = self.outcome(condition, {**base, **values})
-                known |= outcome is not None
-                if outcome is not None and outcome & wanted:
-                    yield values
-        if not known:
+        known = found = False
+        self._given = self._left = min(BUDGET, self._budget)
+        rooms = [{key: base[key] for key in listed if key in base} for base in bases[1:]]
+        roomy = [self._fewest(condition, bases[0], room, wanted) for room in rooms]
+        for base, values in ((b, values) for b in bases for values in self._simplest(listed, b, steps)):
+            if self._left < 0:
+                break
+            outcome = self._gives(condition, {**base, **values}, wanted)
+            known |= outcome is not None
+            if outcome:
+                found = True
+                yield values
+        if not found:
+            yield from filter(None, roomy)
+        if not known and self._left >= 0:
             # It depends on what only a run knows: the constants that it is compared with are all there is to go by.
             for key in listed:
                 for c in constants:
                     yield from ({key: max(0, c + d) * steps.get(key, 1)} for d in (0, 1, -1))
+
+    def _fewest(self, condition: Condition, base: _Ints, values: dict[str, int], wanted: int) -> dict[str, int]:
+        """Return as few of some values as give a condition the wanted outcome; none where all together do not."""
+        if not self._gives(condition, {**base, **values}, wanted):
+            return {}
+        for key in list(values):
+            fewer = {other: value for other, value in values.items() if other != key}
+            values = fewer if self._gives(condition, {**base, **fewer}, wanted) else values
+        return values
+
+    def _gives(self, condition: Condition, values: Mapping[str, int], wanted: int) -> bool | None:
+        """Has a condition the wanted outcome, with what registers begin with, or else with what loops give them?"""
+        self._several = False
+        outcome, left = self.outcome(condition, values), self._left
+        if self._several and not (outcome or 0) & wanted:
+            self._last = True
+            later = self.outcome(condition, values)
+            outcome = later if outcome is None or (later or 0) & wanted else outcome
+            self._last, self._left = False, left
+        return None if outcome is None else bool(outcome & wanted)
+
+    def _simplest(self, listed: Mapping[str, list[int]], base: _Ints, steps: _Ints) -> list[dict[str, int]]:
+        """Return what is tried: each parameter alone, and small values of up to three, those of small numbers first."""
+        held = {key: base.get(key, self.program.pointer(key)) for key in listed}
+        tried: list[dict[str, int]] = [{key: v} for key, vs in listed.items() for v in vs if v != held[key]]
+        if len(listed) > 1:
+            small = [listed[k] if k in self.switches else [v * steps.get(k, 1) for v in _SMALL] for k in [*listed][:3]]
+            tried += [dict(zip(listed, values, strict=False)) for values in product(*small)]
+        return sorted(tried, key=lambda v: (min(v.values()) < 0, sum(map(abs, v.values()))))
 
     @cached_property
     def switches(self) -> frozenset[str]:
@@ -364,9 +393,8 @@ class Conditions:
 
     def out_of_reach(self, condition: Condition, values: Mapping[str, int]) -> bool:
         """Does a branch on the only way to a condition go another way for these values?"""
-        here = [
-            i for i in self.program.chosen if i.line == condition.line and condition.name in (*results_of(i), i.guard)
-        ]
+        here = [i for i in self.program.chosen if i.line == condition.line]
+        here = [i for i in here if condition.name in (*results_of(i), i.guard)]
         at: Instruction | None = here[0] if len(here) == 1 else None
         for _ in range(_MOST_DEPTH):
             found = self.program.only_after.get(id(at))
@@ -477,7 +505,9 @@ class Conditions:
             else:
                 held[name] = program.symbols.get(name)
         elif depth < _MOST_DEPTH and not (self._firmly and len(self.definitions[name]) > 1):
-            for i in self.definitions[name]:
+            listed = self.definitions[name]
+            self._several |= len(listed) > 1
+            for i in reversed(listed) if self._last else listed:
                 value = self._computed(i, name, values, warp, held, depth + 1)
                 if value is not None:
                     held[name] = value
@@ -568,17 +598,3 @@ def _work(i: Instruction) -> tuple[Work | None, list[tuple[Value, str, bool]] | 
 def _bits(i: Instruction) -> int:
     found = re.search(r"(\d+)$", i.parts[-1])
     return int(found[1]) if found else 64
-
-
-def parameter_of(i: Instruction, at: int) -> tuple[str, int, int]:
-    """Return the parameter, the byte in it and the bits that a load of parameters takes for its n-th result."""
-    found = re.fullmatch(r"([\w$]+)\s*(?:\+\s*(\d+))?", i.operands[1].strip("[] "))
-    names = vector(i.operands[0])
-    each = units.width_of(i) // len(names)
-    return (found[1], int(found[2] or 0) + each * at, 8 * each) if found else ("", 0, 8 * each)
-
-
-def keys_of_load(i: Instruction) -> list[str]:
-    """Return what a load of parameters takes, by name, and from the second byte on by name and byte."""
-    found = [parameter_of(i, at) for at in range(len(vector(i.operands[0])))]
-    return [f"{name}+{offset}" if offset else name for name, offset, _ in found]

@@ -13,8 +13,8 @@ from legalsat.analyses.ptx.bounds import Bounds
 from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of
 from legalsat.analyses.ptx.text import Kernel
 from legalsat.analyses.ptx_machine import units
-from legalsat.analyses.ptx_machine.launches.conditions import keys_of_load
 from legalsat.analyses.ptx_machine.launches.data import name_of, widths_of, words_of
+from legalsat.analyses.ptx_machine.launches.loads import keys_of_load
 
 _DIRECT = {"mov", "cvta", "add", "sub", "selp", "or", "cvt", "shfl"}
 WARP = 32  # threads, of which barriers of the block take multiples
