@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from legalsat.checks import one_of
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.gemm_plan import GemmPlan, InFront
 from legalsat.plans.plan import Plan
 
 if TYPE_CHECKING:
@@ -147,13 +146,11 @@ def program(plan: Plan | GemmPlan, backend: str | None = None) -> Program:
 
 def _relaid(plan: Plan, backend: str) -> Program:
     """Return the program of a movement that begins with a relayout, which runs in front and writes its source."""
-    from legalsat.runtime.program import Relayout, with_operand  # noqa: PLC0415 - the runtime needs plans
+    from legalsat.backends.relayouts import with_relayouts  # noqa: PLC0415 - it prints them by what is here
 
-    first = program(plan.before[0], backend)
     then = program(plan.alone, backend)
-    constant = getattr(plan.operator, "constant", False)
-    relayout = Relayout("source", first, constant)
-    return replace(with_operand(then, "source", first.operands[0].tensor), before=(relayout,))
+    before = (InFront("source", first, plan.operator.constant) for first in plan.before)
+    return with_relayouts(then, before, backend)
 
 
 def compiled(plan: Plan | GemmPlan, backend: str | None = None) -> Kernel:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterator
 
 from legalsat.backends.host.maps import map_lines
+from legalsat.backends.relayouts import with_relayouts
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.product_maps import (
     Placed,
@@ -17,6 +17,7 @@ from legalsat.extract.kernels.product_maps import (
     sides,
     source_maps,
 )
+from legalsat.extract.moved.relayouts import relayouts_of
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.runtime.program import (
@@ -28,7 +29,6 @@ from legalsat.runtime.program import (
     Operand,
     Program,
     Recipe,
-    Relayout,
     needed,
 )
 from legalsat.targets import GRANULE_BYTES, Target
@@ -37,7 +37,6 @@ from legalsat.tensor import Tensor
 SCALES = ("scale_a", "scale_b")
 SCALE = Tensor((), "fp32", align=4)
 ENTRY = "product"
-Relaid: TypeAlias = Callable[[Tensor, str], Program]
 
 
 def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
@@ -46,7 +45,7 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
     target: Target,
     text: str,
     builder: str,
-    relayout: Relaid,
+    relayouts: tuple[str, tuple[str, ...]],
     recipe: Recipe | None = None,
     signature: tuple[str, ...] = (),
 ) -> Program:
@@ -58,7 +57,7 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
         target: the GPU.
         text: of the kernel.
         builder: the module that makes an image of it.
-        relayout: returns what lays an operand out anew, given what to do to it, "pad" or "transpose".
+        relayouts: the backend that prints what runs in front, and the means that it prints.
         recipe: how the kernel is launched, where its parameters are others than those of backends cute and ptx.
         signature: types of its parameters, where what makes the image asks for them.
 
@@ -72,13 +71,8 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
             f"{kernel} takes tiles of {least} stages along k at least, which {gemm} has not; take one of "
             "the kernels that legalsat.synthesize finds for it"
         )
-    before = tuple(
-        Relayout(name, relayout(tensor, first), constant=name == "b" and gemm.constant_b)
-        for name, tensor, first in zip(reads(kernel), sides(gemm, kernel), kernel.relayouts, strict=True)
-        if first != "none"
-    )
     c_by_map = kernel.store == "tma"
-    return Program(
+    made = Program(
         subject=str(gemm),
         architecture=target.architecture,
         text=text,
@@ -90,9 +84,10 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
         ),
         recipes=(recipe or _recipe(gemm, kernel, target),),
         signature=signature,
-        before=before,
         builder=builder,
     )
+    backend, means = relayouts
+    return with_relayouts(made, relayouts_of(gemm, kernel, target, means), backend)
 
 
 def reads(kernel: ProductKernel) -> tuple[str, str]:

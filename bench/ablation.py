@@ -33,7 +33,7 @@ from bench.saturation import (
 from legalsat.api import synthesize
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost.cost import order
-from legalsat.extract.search.planner import BOXES, EVERY_MEANS, RELAYOUT, Limits, NoLegalLayout, plan
+from legalsat.extract.search.planner import BOXES, RELAYOUT, USUAL_MEANS, Limits, NoLegalLayout, plan
 from legalsat.operators import Copy, Im2col, Move, Transpose
 from legalsat.plans.plan import Cost, Plan
 from legalsat.rules.rewrites import LAWS
@@ -73,7 +73,7 @@ class Problem:
     name: str
     operator: Move
     off: tuple[str, ...]
-    means: tuple[str, ...] = EVERY_MEANS
+    means: tuple[str, ...] = USUAL_MEANS
 
 
 PROBLEMS = (
@@ -141,7 +141,7 @@ class Row:
     loses: bool
 
 
-def without(off: Sequence[str], means: Sequence[str] = EVERY_MEANS) -> Limits:
+def without(off: Sequence[str], means: Sequence[str] = USUAL_MEANS) -> Limits:
     """Return limits that leave a family out of all laws and of the given means.
 
     Raises:

@@ -54,7 +54,7 @@ def chosen(r: Random) -> ls.Plan | None:
 
 def kind_of(plan: ls.Plan, backend: str) -> str:
     """Return what a plan is in words."""
-    turns = ", in turns" if plan.launch.programs else ""
+    turns = ", in turns" if plan.launch.programs and plan.granules is None else ""
     return f"{backend} by {plan.access.by}, stored by {plan.store}{turns}"
 
 

@@ -19,13 +19,15 @@ from legalsat.backends import program
 from legalsat.extract.check.recheck import recheck
 from legalsat.operators import Move
 from legalsat.operators.access import MEANS
-from legalsat.plans.plan import View
+from legalsat.plans.plan import Granules, View
+from legalsat.program.leaves import GRANULE, Leaf, ShiftRows
 from legalsat.program.pipeline import (
     Advance,
     Commit,
     CopyIn,
     Expect,
     Fence,
+    LaunchDependents,
     Load,
     Loop,
     Operation,
@@ -38,7 +40,7 @@ from legalsat.program.pipeline import (
     WaitGroup,
     Write,
 )
-from legalsat.runtime.program import MapArgument, Program
+from legalsat.runtime.program import MapArgument, NumberArgument, Program
 from legalsat.units.windows import Window
 from legalsat.view.show import duration
 
@@ -79,6 +81,8 @@ def compared(plan: ls.Plan) -> Iterator[Compared]:
     copied = {copy.side: copy.bytes for copy in plan.copies}
     ops = list(_flat(role.body))
     vectors = {op.side: op.bytes for op in ops if isinstance(op, Vectors)}
+    if plan.granules is not None:  # whose leaf moves them on both sides, or from where copies have brought them
+        vectors = dict.fromkeys(copied, GRANULE)
     each = {op.each for op in ops if isinstance(op, Load | CopyIn)} - {0}
     yield "vectors, program", copied, {**vectors, **({"source": each.pop()} if each else {})} if copied else {}
     yield "proof", True, ls.check_pipeline(plan).proven
@@ -107,6 +111,9 @@ def _flat(body: Iterable[Operation]) -> Iterator[Operation]:
 
 def compared_text(plan: ls.Plan, made: Program, backend: str) -> Iterator[Compared]:
     """Yield the same of what a backend prints: its text and its launch."""
+    if plan.granules is not None:
+        yield from compared_granules(plan, plan.granules, made)
+        return
     launch, text = made.recipes[0], made.text
     yield "grid, launch", plan.launch.programs or _tiles(plan), launch.grid[0]
     yield "warps, launch", plan.launch.warps, launch.threads // 32
@@ -132,6 +139,58 @@ def compared_text(plan: ls.Plan, made: Program, backend: str) -> Iterator[Compar
     else:
         hints = {side: int(n) for side, n in re.findall(r"multiple_of\((source|target) \+ offset, \[.*?(\d+)\]", text)}
         yield "vectors, text", {copy.side: copy.bytes for copy in plan.copies}, hints
+
+
+def compared_granules(plan: ls.Plan, granules: Granules, made: Program) -> Iterator[Compared]:
+    """Yield the same of a kernel that moves granules: its class is literal in a text, the rest is given."""
+    launch, kernel = made.recipes[0], granules.kernel
+    text = made.text.partition('extern "C"')[2]
+    yield "grid, launch", plan.launch.programs, launch.grid[0]
+    yield "blocks, launch", granules.blocks, launch.grid[0]
+    yield "warps, launch", plan.launch.warps, launch.threads // 32
+    yield "threads, text", str(32 * plan.launch.warps), re.findall(r"constexpr int threads = (\d+);", made.text)[0]
+    yield "relayouts, launch", 0, len(made.before)
+    yield "entry, text", kernel.entry, re.findall(r"(\w+)\(", text)[1]
+    yield "entry, launch", kernel.entry, launch.entry
+    yield "shared bytes, launch", plan.cost.shared_bytes, launch.shared
+    yield "shared bytes, program", launch.shared, sum(ring.bytes for ring in plan.pipeline.buffers)
+    given = [(one.type, one.value) for one in launch.arguments if isinstance(one, NumberArgument)]
+    asked = [(kind, number) for (kind, _), number in zip(kernel.parameters[2:], granules.numbers, strict=True)]
+    yield "numbers, launch", asked, given
+    signature = text[text.index(f"{kernel.entry}(") :].partition("{")[0]
+    yield "parameters, text", [name for _, name in kernel.parameters], re.findall(r"(\w+)(?=[,)])", signature)
+    found = re.findall(r"relayout::(move_rows|move_joined|turn_tile)<(.*?)>\(", text)
+    yield "class, text", [_class_of(kernel)], [(name, *literals.split(", ")) for name, literals in found]
+    said = re.findall(r"relayout::(launch_dependents|commit_copies|wait_copies|barrier)(?:<(\d+)>)?\(", text)
+    yield "operations, text", list(_beside(plan)), [tuple(filter(None, one)) for one in said]
+    aligned = [(one.name, one.tensor.align) for one in made.operands]
+    yield "alignment, launch", [("source", granules.source_align), ("target", granules.target_align)], aligned
+
+
+def _class_of(kernel: Leaf) -> tuple[str, ...]:
+    """Return the function of a leaf and its literals, as a text must have them."""
+    if isinstance(kernel, ShiftRows):
+        name = "move_joined" if kernel.joins else "move_rows"
+        flags: tuple[bool, ...] = (kernel.alone,) if kernel.joins else (kernel.alone, kernel.fills)
+        numbers: tuple[int, ...] = (kernel.element, kernel.axes)
+    else:
+        name, flags = "turn_tile", (kernel.straddles, kernel.skewed, kernel.joins, kernel.turns)
+        numbers = (kernel.element, kernel.granules, kernel.tile_j, kernel.axes_i, kernel.axes_j, kernel.axes)
+    return name, *map(str, numbers), *(str(flag).lower() for flag in flags)
+
+
+def _beside(plan: ls.Plan) -> Iterator[Done]:
+    """Yield what a text does beside its leaf."""
+    for op in plan.pipeline.roles[0].body:
+        match op:
+            case LaunchDependents():
+                yield ("launch_dependents",)
+            case Commit():
+                yield ("commit_copies",)
+            case WaitGroup():
+                yield "wait_copies", str(op.pending)
+            case Sync():
+                yield ("barrier",)
 
 
 def _tiles(plan: ls.Plan) -> int:

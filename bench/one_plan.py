@@ -4,7 +4,8 @@
 
 Of each product the plan, the text that it prints, the launch that it makes and the program that is proven are read
 separately and compared field by field: tile, stages, cluster, split, consumers, registers, grid, shared memory,
-tensor maps, arrivals and bytes of barriers, k-tiles, predicted time. Writes bench/results/one_plan.json.
+tensor maps, arrivals and bytes of barriers, k-tiles, predicted time; of relayouts in front, which are movements, all
+that is compared of these. Writes bench/results/one_plan.json.
 Movements, with every means and every backend that prints them, are compared by `bench.one_movement`.
 """
 
@@ -23,8 +24,12 @@ from typing import Any
 import legalsat as ls
 from bench import one_movement
 from legalsat.backends import program
+from legalsat.extract.cost.cost import among_others
+from legalsat.extract.kernels.product_maps import source_maps
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.pipeline import Expect, Load, Multiply, Registers, walk
-from legalsat.runtime.program import MapsArgument, NumberArgument
+from legalsat.runtime.program import MapsArgument, NumberArgument, Program
+from legalsat.tensor import plain
 from legalsat.view.show import duration
 
 TARGET, PRODUCTS, SEED = "h200", 200, 7
@@ -73,7 +78,7 @@ def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
     yield "tensor maps, launch", list(plan.tensor_maps), maps[: len(plan.tensor_maps)]
     numbers = [given.value for given in launch.arguments if isinstance(given, NumberArgument)]
     yield "extents, launch", [m, n, asked.k], numbers[:3]
-    yield "relayouts, launch", sum(one != "none" for one in kernel.relayouts), len(made.before)
+    yield from compared_relayouts(plan, kernel, made)
 
     pipeline = plan.pipeline
     rings = {ring.name: ring for ring in pipeline.barriers}
@@ -106,6 +111,25 @@ def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
     yield "tile, print", True, " x ".join(map(str, plan.tile)) in said
     yield "time, candidates", cost.nanoseconds, plan.candidates[0].cost.nanoseconds
     yield "kernel, candidates", kernel, plan.candidates[0].kernel
+
+
+def compared_relayouts(plan: ls.GemmPlan, kernel: ProductKernel, made: Program) -> Iterator[Compared]:
+    """Yield the same of what runs in front: each is a plan, of which all is compared that is of movements."""
+    asked = [name.lower() for name, one in zip(kernel.operands, kernel.relayouts, strict=True) if one != "none"]
+    yield "operands, relayouts", asked, [one.operand for one in plan.before]
+    yield "operands, launch", asked, [one.operand for one in made.before]
+    now = [one.plan.cost.nanoseconds for one in plan.before if not one.constant]
+    near = math.isclose(sum(map(among_others, now)), plan.cost.relayouts, abs_tol=0.1 * len(now) + 0.01)
+    yield "time, relayouts", True, near
+    maps = dict(zip(map(str.lower, kernel.operands), source_maps(plan.operator, kernel), strict=True))
+    for one, launched in zip(plan.before, made.before, strict=True):
+        yield "constant, relayouts", one.constant, launched.constant
+        yield "program, relayouts", program(one.plan, "cute"), launched.program
+        lies = launched.program.result.tensor
+        pitch = max(plain(lies.strides)) * lies.dtype.bytes
+        yield "pitch, relayouts", [placed.map.global_stride for placed in maps[one.operand]], [(pitch,)]
+        for name, ours, theirs in one_movement.compared(one.plan):
+            yield f"{name}, relayouts", ours, theirs
 
 
 def movements(count: int, seed: int) -> dict[str, Any]:
@@ -156,6 +180,7 @@ def main(count: int = PRODUCTS, seed: int = SEED) -> int:
         ] += 1
         classes[f"realign {plan.kernel.realign}"] += 1
         classes[f"C by {plan.kernel.store}"] += 1
+        classes["behind relayouts"] += bool(plan.before)
         classes["split" if plan.kernel.split > 1 else "cluster" if plan.kernel.cluster_blocks > 1 else "one CTA"] += 1
     for one in differ:
         print(f"{one['product']}: {one['field']}: plan {one['plan']}, else {one['other']}")

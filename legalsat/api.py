@@ -13,7 +13,7 @@ from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain.explain import explain_tensor
-from legalsat.extract.search.planner import BOXES, EVERY_MEANS, Limits, cached_plan, plan
+from legalsat.extract.search.planner import BOXES, EVERY_MEANS, USUAL_MEANS, Limits, cached_plan, plan
 from legalsat.extract.search.reader_tiles import with_tile
 from legalsat.operators import PRODUCT, PROGRAM, Copy, Move, Operator, as_tensor
 from legalsat.operators.gemm import Gemm
@@ -89,7 +89,7 @@ def synthesize(
         into: "shared" for tiles that are loaded, for a kernel of your own to read, and stored by nobody: the plan has
             the load's map or vectors alone, and only the rules of these. Left out, or "global", they are stored again.
         means: how tiles may travel, some of `legalsat.operators.access.MEANS`, such as ("tma",) for boxes of a tensor
-            map alone; every means when left out.
+            map alone; every means but granules when left out.
         seconds: time after which the best plan found so far is returned. When left out, work is limited and time is
             not, so that the same question has the same answer everywhere.
         backend: "cute", "ptx" or "triton", for products only: the cheapest kernel whose program it prints is taken; the
@@ -124,7 +124,7 @@ def synthesize(
         if means is not None and BOXES[0] not in _means(means):
             raise InvalidInput("tensors with dims travel by tma alone; bind the dims, or leave out means")
         return symbolic_plan(operator, gpu)
-    allowed = EVERY_MEANS if means is None else _means(means)
+    allowed = USUAL_MEANS if means is None else _means(means)
     if seconds is None:
         return cached_plan(operator, gpu, allowed)
     return plan(operator, gpu, Limits(means=allowed, deadline=time.monotonic() + number(seconds, "seconds")))

@@ -9,7 +9,9 @@ Consumer: TypeAlias = Literal["threads", "wgmma.a", "wgmma.b", "tcgen05.a", "tcg
 # Where a movement ends: in the target's memory, or in shared memory, where somebody else's kernel reads the tiles.
 Into: TypeAlias = Literal["global", "shared"]
 # How tiles travel: `legalsat.operators.access` says what each is.
-Means: TypeAlias = Literal["tma", "tma.phases", "im2col", "bulk", "cp.async", "threads", "fragments", "relayout"]
+Means: TypeAlias = Literal[
+    "tma", "tma.phases", "im2col", "bulk", "cp.async", "threads", "fragments", "granules", "relayout"
+]
 # What prints, and what runs, the plan of a movement or of a product.
 Backend: TypeAlias = Literal["triton", "cute", "host", "host-python"]
 RunBackend: TypeAlias = Literal["triton", "cute"]

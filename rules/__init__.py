@@ -6,6 +6,7 @@ from typing import Any
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.rule import Rule, rules_in
 from legalsat.rules import (
+    granules,
     lenient,
     map_edits,
     matrix,
@@ -48,6 +49,7 @@ RULES = rules_in(
     tensor_memory,
     windows,
     padding,
+    granules,
     matrix,
     wgmma_shapes,
     products,
@@ -63,6 +65,7 @@ COPY_RULES = tuple(rule for rule in RULES if rule.site == "TmaCopy")
 SHARED_RULES = tuple(rule for rule in RULES if rule.site == "SharedStages")
 MOVEMENT_RULES = tuple(rule for rule in RULES if rule.site == "Movement")
 VECTOR_RULES = tuple(rule for rule in RULES if rule.site == "VectorAccess")
+GRANULE_RULES = tuple(rule for rule in RULES if rule.site == "GranuleMove")
 REGISTER_RULES = tuple(rule for rule in RULES if rule.site == "RegisterTile")
 MATRIX_RULES = tuple(rule for rule in RULES if rule.site == "MatrixRead")
 PRODUCT_RULES = tuple(rule for rule in RULES if rule.site == "ProductTypes")

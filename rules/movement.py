@@ -10,6 +10,7 @@ from legalsat.units.sites import Movement, SharedStages, TmaCopy
 
 SHARED = Unit("shared memory", lambda target: target)
 CHIP = Unit("chip", lambda target: target)
+ASYNCHRONOUS = ("cp.async", "granules")
 COPY_ENGINE = ("tma", "tma.phases", "im2col", "bulk")  # the means that need it
 
 
@@ -183,7 +184,7 @@ def no_tensor_memory_accelerator(movement: Movement, target: Target) -> Requirem
 def no_asynchronous_copies(movement: Movement, target: Target) -> Requirements:
     """Threads can ask for asynchronous copies: NVIDIA's from compute capability 8.0 on."""
     yield require(
-        target.cp_async or movement.by != "cp.async",
+        target.cp_async or movement.by not in ASYNCHRONOUS,
         "{target} has no cp.async",
         help="plan for an NVIDIA GPU from sm_80 on, or copy with plain loads and stores",
         target=target,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from legalsat.logic import multiple_of
 from legalsat.rule import Requirements, Source, require
+from legalsat.rules.granules import GRANULES
 from legalsat.rules.movement import CHIP
 from legalsat.rules.tma import TMA
 from legalsat.targets import Target, TmaLimits
 from legalsat.units.sites import Movement, TmaCopy
 
-FILLS_ZEROS, FILLS = "tma", "threads"  # means: of zeros, and of any value
+FILLS_ZEROS, FILLS = "tma", ("threads", GRANULES)  # means: of zeros, and of any value
 _OUTSIDE = Source("measured on an H200, FACTS M-10", "padding")
 
 
@@ -25,12 +26,12 @@ def padding_read_from_memory(movement: Movement, target: Target) -> Requirements
     memory of the tensor at all.
     """
     yield require(
-        not movement.padding or movement.by in (FILLS_ZEROS, FILLS),
+        not movement.padding or movement.by in (FILLS_ZEROS, *FILLS),
         "padding is no memory of the source, and {means} reads what lies there",
         help="deliver by {zeros} or {fills}",
         means=movement.by,
         zeros=FILLS_ZEROS,
-        fills=FILLS,
+        fills=" or ".join(FILLS),
     )
 
 

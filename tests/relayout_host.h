@@ -55,6 +55,7 @@ struct Fiber {
     std::vector<char> stack = std::vector<char>(stack_bytes);
     bool entered = false, done = false;
     std::vector<Copy> copies;
+    std::size_t committed = 0;
 };
 
 struct Host {
@@ -109,6 +110,7 @@ inline void run_block(u32 number, std::size_t shared_bytes) {
         makecontext(&fiber.begin, enter, 0);
         fiber.entered = fiber.done = false;
         fiber.copies.clear();
+        fiber.committed = 0;
     }
     bool left = true;
     for (volatile u32 round = 0; left; ++round) {
@@ -204,10 +206,20 @@ inline void copy_async(u32 offset, u64 from) {
     host.fibers[host.thread].copies.push_back({to, from});
 }
 
+inline void commit_copies() {
+    Fiber &fiber = host.fibers[host.thread];
+    fiber.committed = fiber.copies.size();
+}
+
+template <int pending>
 inline void wait_copies() {
-    auto &copies = host.fibers[host.thread].copies;
-    for (Copy const &one : copies) std::memcpy(one.to, reinterpret_cast<void const *>(one.from), granule);
-    copies.clear();
+    static_assert(pending == 0);
+    Fiber &fiber = host.fibers[host.thread];
+    for (std::size_t i = 0; i < fiber.committed; ++i) {
+        std::memcpy(fiber.copies[i].to, reinterpret_cast<void const *>(fiber.copies[i].from), granule);
+    }
+    fiber.copies.erase(fiber.copies.begin(), fiber.copies.begin() + static_cast<std::ptrdiff_t>(fiber.committed));
+    fiber.committed = 0;
 }
 
 }  // namespace relayout

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.backends.cute.relayout import Launch
-from legalsat.backends.cute.relayout_kernels import TYPES, RelayoutKernel, emit
+from legalsat.backends.cute.granules import TYPES, emit
+from legalsat.extract.kernels.movement_pipeline import granules_pipeline
+from legalsat.plans.plan import Granules
+from legalsat.program.leaves import Leaf
 
 GUARD = 64
 UNTOUCHED = 0xA5
@@ -22,14 +24,14 @@ HOST = Path(__file__).with_name("relayout_host.h")
 Bytes = NDArray[np.uint8]
 
 
-def compiled(kernels: Iterable[RelayoutKernel], folder: Path) -> ctypes.CDLL:
+def compiled(kernels: Iterable[Leaf], folder: Path) -> ctypes.CDLL:
     """Return a library in which each kernel has a function that runs its whole grid."""
     texts = [f'#include "{HOST}"']
     for kernel in dict.fromkeys(kernels):
         names = ", ".join(name for _, name in kernel.parameters)
         parameters = ", ".join(f"{TYPES[kind]} {name}" for kind, name in kernel.parameters)
         texts += [
-            emit(kernel),
+            emit(granules_pipeline(kernel), kernel),
             f'extern "C" unsigned long long run_{kernel.entry}(unsigned blocks, unsigned shared, {parameters}) {{\n'
             f"    return run_kernel(blocks, shared, {kernel.entry}, {names});\n}}",
         ]
@@ -77,7 +79,7 @@ class Side:
         library.watch(which, ctypes.c_uint64(self.memory.ctypes.data), size, *pointers)
 
 
-def faults(library: ctypes.CDLL, launch: Launch, source: Side, target: Side, expected: Any) -> str:
+def faults(library: ctypes.CDLL, launch: Granules, source: Side, target: Side, expected: Any) -> str:
     """Run a launch; return what is wrong, "" if the target holds what is expected and all accesses were lawful.
 
     Args:
@@ -96,7 +98,7 @@ def faults(library: ctypes.CDLL, launch: Launch, source: Side, target: Side, exp
     run.restype = ctypes.c_uint64
     values = (source.address, target.address, *launch.numbers)
     arguments = (C_TYPES[kind](value) for (kind, _), value in zip(launch.kernel.parameters, values, strict=True))
-    strays = run(ctypes.c_uint32(launch.blocks), ctypes.c_uint32(launch.shared), *arguments)
+    strays = run(ctypes.c_uint32(launch.blocks), ctypes.c_uint32(sum(launch.kernel.buffers)), *arguments)
     if strays:
         return f"{strays} accesses that belong nowhere"
     if not np.array_equal(target.memory, whole):

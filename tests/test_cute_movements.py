@@ -78,8 +78,9 @@ def plans() -> list[ls.Plan]:
 @needs_gcc
 def test_what_is_printed_moves_every_byte_to_its_place(tmp_path: Path) -> None:
     """Copies land as late as the program's waits allow; nothing is read or written outside, nothing twice."""
-    library = compiled(plans(), tmp_path)
-    for number, plan in enumerate(plans()):
+    tiled = [plan for plan in plans() if plan.granules is None]  # others have a host of their own (test_granules.py)
+    library = compiled(tiled, tmp_path)
+    for number, plan in enumerate(tiled):
         operator = plan.operator
         source, target = memory_of(operator.source, 1), memory_of(operator.target)
         by_definition = windows_by_definition if isinstance(operator, ls.Im2col) else moved

@@ -16,17 +16,12 @@ from relayout_on_host import Side, compiled, faults
 
 import legalsat as ls
 from legalsat.backends.cute import compile as cute_compile
-from legalsat.backends.cute import relayout_kernels
-from legalsat.backends.cute.relayout import Axis, Launch, Movement, Tuning, launch_of, matrix_relayout, movement
-from legalsat.backends.cute.relayout_kernels import (
-    RelayoutKernel,
-    RowsKernel,
-    TransposeKernel,
-    divisor,
-    turned_apart,
-)
-from legalsat.backends.cute.relayout_kernels import emit as text_of
-from legalsat.runtime.program import NumberArgument
+from legalsat.backends.cute import granules as printer
+from legalsat.extract.kernels.movement_pipeline import granules_pipeline
+from legalsat.extract.kernels.product_maps import laid_out
+from legalsat.extract.search.by_granules import Axis, Moved, Tuning, divisor, turned_apart, way_of
+from legalsat.plans.plan import Granules
+from legalsat.program.leaves import Leaf, ShiftRows, TurnTile
 from legalsat.tensor import plain
 
 needs_gcc = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
@@ -60,7 +55,7 @@ PROBLEMS: list[Problem] = [
 ]
 
 
-def cases() -> Iterator[tuple[Launch, Side, Side, Any]]:
+def cases() -> Iterator[tuple[Granules, Side, Side, Any]]:
     """Yield launches with both sides in memory and what the target must hold."""
     rng = np.random.default_rng(6)
     problems = [*PROBLEMS, *(random_problem(rng) for _ in range(20))]
@@ -71,7 +66,7 @@ def cases() -> Iterator[tuple[Launch, Side, Side, Any]]:
         moved = movement(element, shape, strides, steps, source_align=source_align, target_align=target_align)
         tile = None if usual else (LONG if number % 3 == 0 else SMALL)[element]
         tuning = Tuning(tile, joins=(None, None, True, False)[number % 4])
-        launch = launch_of(moved, tuning)
+        launch = way_of(moved, tuning).granules
         late = int(rng.integers(0, 256 // launch.target_align)) if number % 2 else 0  # at any address that it takes
         to = Side(element, shape, steps, shift + late * launch.target_align, None)
         yield launch, source, to, source.bytes_of(source.memory).copy()
@@ -96,7 +91,7 @@ def random_problem(rng: np.random.Generator) -> Problem:
     return element, tuple(shape), sides[0], offsets[0], sides[1], offsets[1], bool(rng.integers(0, 2))
 
 
-def paddings() -> Iterator[tuple[Launch, Side, Side, Any]]:
+def paddings() -> Iterator[tuple[Granules, Side, Side, Any]]:
     """Yield launches that pad, as `cases`."""
     rng = np.random.default_rng(7)
     for dtype, element, shape, strides, padding, value, bits in (
@@ -117,7 +112,7 @@ def paddings() -> Iterator[tuple[Launch, Side, Side, Any]]:
         result = plain(operator.target.shape)
         steps = zip(shape, strides, plain(operator.target.strides), padding, strict=True)
         axes = (Axis(b + n + a, s * element, t * element, b, n) for n, s, t, (b, a) in steps)
-        launch = launch_of(Movement(element, tuple(axes), 256, 256, pattern=bits))
+        launch = way_of(Moved(element, tuple(axes), 256, 256, pattern=bits)).granules
         shift = int(rng.integers(0, 256 // launch.target_align)) * launch.target_align  # any address that it takes
         to = Side(element, result, plain(operator.target.strides), shift, None)
         expected = np.empty((*result, element), np.uint8)
@@ -127,8 +122,8 @@ def paddings() -> Iterator[tuple[Launch, Side, Side, Any]]:
         yield launch, source, to, expected
 
 
-def relaid_matrices() -> Iterator[tuple[Launch, Side, Side, Any]]:
-    """Yield what a product's kernel has in front, by the arguments that the recipe names."""
+def relaid_matrices() -> Iterator[tuple[Granules, Side, Side, Any]]:
+    """Yield what a product's kernel has in front, by the plan that says it."""
     rng = np.random.default_rng(8)
     for element, shape, strides, offset, first in (
         (2, (70, 131), (131, 1), 2, "pad"),
@@ -141,20 +136,34 @@ def relaid_matrices() -> Iterator[tuple[Launch, Side, Side, Any]]:
         lines, length = shape if by_rows else shape[::-1]
         pitch = -(-length * element // 16) * 16
         steps = (pitch // element, 1) if by_rows else (1, pitch // element)
-        _, recipe = matrix_relayout(tensor, first, "a", "a_relaid", pitch)
+        after = laid_out(tensor, first)
+        assert after.strides == steps and lines * pitch >= -(-after.span_bits // 8)
+        launch = ls.synthesize(ls.Copy(tensor, after), "h200", means=("granules",)).granules
+        assert launch is not None
         source, to = Side(element, shape, strides, offset, rng), Side(element, shape, steps, 0, None)
-        assert lines * pitch >= sum((n - 1) * s for n, s in zip(shape, steps, strict=True)) * element
-        numbers = [int(one.value) for one in recipe.arguments if isinstance(one, NumberArgument)]
-        align = math.gcd(256, offset or 256)
-        moved = movement(element, shape, strides, steps, source_align=align, target_align=min(256, pitch & -pitch))
-        launch = launch_of(moved)
-        assert (recipe.entry, recipe.grid[0], recipe.shared) == (launch.kernel.entry, launch.blocks, launch.shared)
-        assert numbers == list(launch.numbers)
         yield launch, source, to, source.bytes_of(source.memory).copy()
 
 
+def movement(
+    element: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    steps: tuple[int, ...],
+    *,
+    source_align: int = 0,
+    target_align: int = 0,
+) -> Moved:
+    """Return a movement whose strides are in elements, at addresses that are multiples of these, or of an element."""
+    axes = (Axis(n, s * element, t * element) for n, s, t in zip(shape, strides, steps, strict=True))
+    return Moved(element, tuple(axes), source_align or element, target_align or element)
+
+
+def text_of(kernel: Leaf) -> str:
+    return printer.emit(granules_pipeline(kernel), kernel)
+
+
 @pytest.fixture(scope="module")
-def everything() -> list[tuple[Launch, Side, Side, Any]]:
+def everything() -> list[tuple[Granules, Side, Side, Any]]:
     return [*cases(), *paddings(), *relaid_matrices()]
 
 
@@ -173,7 +182,8 @@ def test_every_byte_is_moved_once_and_nothing_else_is_touched(everything: Any, l
 @pytest.mark.parametrize(
     ("kind", "text", "broken"),
     [
-        ("transpose.*straddling", "barrier();", ""),
+        ("transpose.*straddling", "relayout::barrier();", ""),
+        ("transpose.*straddling", "relayout::commit_copies();", ""),
         ("transpose.*straddling_skewed", "end + shift > 0", "end > 0"),
         ("transpose.*skewed", ">= along_j ? Shape::more_steps : 0", ">= along_j ? 0 : 0"),
         ("transpose.*turning", "turned(found, turn * element / 4)", "found"),
@@ -187,10 +197,10 @@ def test_every_byte_is_moved_once_and_nothing_else_is_touched(everything: Any, l
 def test_the_host_sees_races_and_lost_bytes(
     everything: Any, *, kind: str, text: str, broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = relayout_kernels.part
+    whole = printer.emit
     concerned = [one for one in everything if re.search(kind, one[0].kernel.entry)]
-    assert any(text in whole(name) for name in concerned[0][0].kernel.parts)
-    monkeypatch.setattr(relayout_kernels, "part", lambda name: whole(name).replace(text, broken))
+    assert text in text_of(concerned[0][0].kernel)
+    monkeypatch.setattr("relayout_on_host.emit", lambda *given: whole(*given).replace(text, broken))
     library = compiled((launch.kernel for launch, *_ in concerned), tmp_path)
     assert any(faults(library, *one) for one in concerned)
 
@@ -235,32 +245,28 @@ def test_division_by_a_product_is_exact() -> None:
         assert (found == values // np.uint64(number)).all()
 
 
-@pytest.mark.parametrize("kernel", [RowsKernel(1, 1), RowsKernel(2, 3, True), TransposeKernel(2, 1, 16, 64)])
-def test_a_text_serves_all_extents(kernel: RowsKernel | TransposeKernel) -> None:
-    launches = [launch_of(movement(2, (n, 97), (97, 1), (1, n))) for n in (3001, 4001, 16381)]
+@pytest.mark.parametrize("kernel", [ShiftRows(1, 1), ShiftRows(2, 3, True), TurnTile(2, 1, 16, 64)])
+def test_a_text_serves_all_extents(kernel: Leaf) -> None:
+    launches = [way_of(movement(2, (n, 97), (97, 1), (1, n))).granules for n in (3001, 4001, 16381)]
     assert len({text_of(launch.kernel) for launch in launches}) == 1
     assert kernel.entry in text_of(kernel)
 
 
 def test_axes_merge_and_elements_widen() -> None:
-    assert launch_of(movement(2, (4, 5, 6), (30, 6, 1), (30, 6, 1))).kernel.axes == 0
-    pairs = launch_of(movement(2, (65, 33, 2), (66, 2, 1), (2, 130, 1), source_align=256, target_align=256))
-    assert isinstance(pairs.kernel, TransposeKernel)
+    assert way_of(movement(2, (4, 5, 6), (30, 6, 1), (30, 6, 1))).granules.kernel.axes == 0
+    pairs = way_of(movement(2, (65, 33, 2), (66, 2, 1), (2, 130, 1), source_align=256, target_align=256)).granules
+    assert isinstance(pairs.kernel, TurnTile)
     assert pairs.kernel.element == 4
-    aligned = launch_of(movement(1, (64, 128), (256, 1), (512, 1), source_align=256, target_align=256))
-    assert isinstance(aligned.kernel, RowsKernel)
+    aligned = way_of(movement(1, (64, 128), (256, 1), (512, 1), source_align=256, target_align=256)).granules
+    assert isinstance(aligned.kernel, ShiftRows)
     assert aligned.kernel.element == 16
     six = (1, 1, 1, 1, 1, 1)
-    with pytest.raises(ls.LegalSatError, match="at most 5"):
-        launch_of(
-            movement(1, (3,) * 7, (*(4**i + 7 for i in range(6, 0, -1)), 1), (*(5**i for i in range(6, 0, -1)), 1))
-        )
-    assert launch_of(movement(1, six, six, six)).blocks == 1
+    assert way_of(movement(1, six, six, six)).granules.blocks == 1
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")
 def test_nvcc_takes_every_kind() -> None:
-    kernels: list[RelayoutKernel] = [RowsKernel(2, 3, joins=True), TransposeKernel(2, 1, 16, 64)]
+    kernels: list[Leaf] = [ShiftRows(2, 3, joins=True), TurnTile(2, 1, 16, 64)]
     text = "\n".join(map(text_of, kernels))
     cubin = cute_compile._compiled(text, "sm_90a")
     assert all(kernel.entry.encode() in cubin for kernel in kernels)

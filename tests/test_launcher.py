@@ -17,7 +17,6 @@ import legalsat as ls
 from legalsat.backends import program
 from legalsat.backends.cute.compile import CompilationFailed, headers, nvcc
 from legalsat.backends.host.launcher import Launcher, parameter_names
-from legalsat.backends.host.product import in_cuda
 from legalsat.runtime.loaded import Loaded
 from legalsat.runtime.program import Image, Program, span_bytes
 from legalsat.runtime.schedule import schedule_of
@@ -105,13 +104,19 @@ def test_a_host_file_asks_what_the_kernel_in_ptx_asks(tmp_path: Path) -> None:
     built(text, tmp_path, which=1)
 
 
-def test_relayouts_by_triton_stand_in_a_host_file_as_cuda() -> None:
-    made = program(planned("relaid"), "triton")
-    (before,) = made.before
-    ours = in_cuda(before)
-    assert ours.operands == before.program.operands
-    assert f"{ours.recipes[0].entry}(" in ours.text
-    assert [one.operand for one in ours.recipes[0].arguments[:2]] == ["source", "target"]  # type: ignore[union-attr]
+@pytest.mark.parametrize("target", ["h200", "b200"])
+def test_a_host_file_lays_operands_out_as_the_plan_says(target: str) -> None:
+    """In CUDA C++, whichever backend prints them in front of a kernel in PTX: granules, or what else the plan has."""
+    plan = ls.synthesize(PRODUCTS["odd k"], target)
+    text = plan.emit("host")
+    assert plan.before and {one.plan.access.by for one in plan.before} == {
+        "granules" if target == "h200" else "threads"
+    }
+    for one in plan.before:
+        made = program(one.plan, "cute")
+        kernel = made.text.partition('extern "C"')[2]
+        assert kernel in text
+        assert {"source", "target"} == {given.operand for given in made.recipes[0].arguments[:2]}  # type: ignore[union-attr]
 
 
 def by_hand(made: Program, driver: Any, at: dict[str, int], workspace: int) -> list[dict[str, Any]]:

@@ -36,6 +36,9 @@ PLANS: dict[str, tuple[Move, str]] = {
         "threads",
     ),
     "windows": (ls.Im2col(ls.Tensor((1, 8, 9, 16), "bf16"), 3, padding=1), "cp.async"),
+    "granules of rows": (ls.Copy(ls.Tensor((30, 75), "bf16"), ls.Tensor((30, 75), "bf16", (80, 1))), "granules"),
+    "granules that are turned": (ls.Transpose(ls.Tensor((300, 131), "bf16")), "granules"),
+    "granules by a table": (ls.Transpose(ls.Tensor((3, 20, 65), "bf16"), (2, 1, 0)), "granules"),
     "a padding": (ls.Pad(ls.Tensor((30, 75), "bf16"), ((1, 2), (0, 5))), "threads"),
 }
 
@@ -167,6 +170,7 @@ class Fault:
 
 
 RING, TURNED, VECTORS, RUNS = "a ring of boxes", "boxes that are turned", "a ring of vectors", "runs"
+GRANULES = "granules that are turned"
 WAIT, TO_MAP = "movement::wait(full + done % 4, done / 4 & 1);\n", "&map1, c0 + box / 1 % 2 * 32"
 BRINGS, ADDRESS = "if (bytes) movement::load_run(", "source + plan::source_byte(g), bytes"
 TEXTS = {
@@ -203,6 +207,13 @@ TEXTS = {
     "the wrong phase": Fault("phases", "&map1", "&map2", "by map 2 at"),
     "the wrong tap": Fault("columns", "1 * (c1 + ", "1 * (1 + c1 + ", "by map 0 at"),
     "the wrong pixel": Fault("columns", "* 1 - 1;", "* 1;", "by map 0 at"),
+    "no meeting of granules": Fault(GRANULES, "relayout::barrier();", "", "the program says meet"),
+    "granules not committed": Fault(GRANULES, "relayout::commit_copies();", "", "the program says commit"),
+    "granules not waited for": Fault(GRANULES, "wait_copies<0>", "wait_copies<1>", "the program says wait group"),
+    "granules of the wrong row": Fault(GRANULES, "u64 next = source +", "u64 next = source + 16 +", "copies too many"),
+    "granules stored elsewhere": Fault(GRANULES, "to += (column", "to += 2 + (column", "bytes written too many"),
+    "a table that is not read": Fault("granules by a table", "exists ? read_place", "false ? read_place", "written"),
+    "rows read too far": Fault("granules of rows", "begin < last, address", "true, address", "granules read too many"),
     "the wrong side of a padding": Fault("a padding", "g.at[1] >= 1", "g.at[1] >= 2", "global read"),
     "Gluon's wait dropped": Fault(
         RING, "mbarrier.wait(full.index(done_of_4), done_phase)", "pass", "says wait", "triton"
@@ -218,7 +229,14 @@ TEXTS = {
         TURNED, "targets.store(words)\n    fence_async_shared()", "targets.store(words)", "says meet", "triton"
     ),
 }
-QUICK = ("a wait dropped", "the wrong parity", "the wrong coordinate", "nothing counted down", "Gluon's wrong bytes")
+QUICK = (
+    "a wait dropped",
+    "the wrong parity",
+    "the wrong coordinate",
+    "nothing counted down",
+    "no meeting of granules",
+    "Gluon's wrong bytes",
+)
 
 
 def told(fault: str) -> None:

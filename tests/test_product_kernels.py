@@ -183,6 +183,18 @@ def test_types_that_these_kernels_do_not_multiply_have_none(dtype: str) -> None:
     assert product_kernels(Gemm(64, 64, 64, dtype), H200) == []
 
 
+@pytest.mark.parametrize("side", ["a", "b", "c"])
+def test_elements_that_begin_inside_others_have_no_kernel(side: str) -> None:
+    """Nothing loads or stores them, and no relayout does: what a plan of movements refuses, kernels do not assume."""
+    shape = {"a": (512, 4095), "b": (640, 4095), "c": (512, 640)}[side]
+    torn, whole = (ls.Tensor(shape, "bf16", align=2, offset=offset) for offset in (1, 0))
+    product = Gemm(512, 640, 4095, "bf16")
+    assert product_kernels(product.but(**{side: whole}), H200, 1)
+    assert not product_kernels(product.but(**{side: torn}), H200, 1)
+    with pytest.raises(ls.NoLegalLayout):
+        ls.synthesize(product.but(**{side: torn}), "h200")
+
+
 def test_a_target_without_wgmma_has_no_kernel() -> None:
     assert product_kernels(Gemm(64, 64, 64, "bf16"), target("sm_100a")) == []
 

@@ -12,6 +12,7 @@ from legalsat.rule import Source, Unit, require, rules_in
 from legalsat.rules import (
     RULES,
     TENSOR_MAP_RULES,
+    granules,
     judge,
     lenient,
     map_edits,
@@ -161,6 +162,7 @@ def test_rules_of_movements_are_no_tensor_map_rules() -> None:
             map_edits,
             lenient,
             tensor_copy,
+            granules,
         )
     }
     assert not codes & extra

@@ -9,6 +9,7 @@ from legalsat.analyses.protocol import typestate_barriers, typestate_stages, typ
 from legalsat.analyses.protocol.typestate_program import Actor, meeting
 from legalsat.analyses.protocol.typestate_run import Run
 from legalsat.analyses.protocol.typestate_state import Arrived, Process
+from legalsat.program.leaves import ShiftRows, TurnTile
 from legalsat.program.pipeline import (
     MEETINGS,
     Advance,
@@ -21,6 +22,7 @@ from legalsat.program.pipeline import (
     Expect,
     Fence,
     Free,
+    LaunchDependents,
     Load,
     Multiply,
     Read,
@@ -175,6 +177,9 @@ DOES: dict[type, Callable[[Run, Actor, Process, Any], bool]] = {
     Sync: sync,
     Registers: nothing,
     Vectors: nothing,
+    LaunchDependents: nothing,
+    ShiftRows: nothing,
+    TurnTile: nothing,
     Allocate: typestate_sums.allocate,
     Relinquish: typestate_sums.relinquish,
     Free: typestate_sums.free,

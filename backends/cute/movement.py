@@ -33,6 +33,7 @@ from legalsat.program.pipeline import (
     Write,
     walk,
 )
+from legalsat.runtime.program import AddressArgument, Argument, MapArgument
 from legalsat.targets import GRANULE_BYTES
 
 ENTRY = "move_tiles"
@@ -80,6 +81,20 @@ class MovementText:
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block."""
         return max((first + pitch * self.stages[name] for name, (first, pitch) in self.places.items()), default=0)
+
+    entry = ENTRY
+
+    def arguments(self) -> Iterator[Argument]:
+        """Yield what the kernel is launched with: tensor maps, then the addresses."""
+        offsets = [phase.offset for phase in self.plan.phases] or [0] * len(self.plan.tensor_maps)
+        loads = len(self.plan.phases) or 1
+        for number, (tm, offset) in enumerate(zip(self.plan.tensor_maps, offsets, strict=True)):
+            yield MapArgument("source" if number < loads else "target", tm, offset)
+        yield from (AddressArgument("source"), AddressArgument("target"))
+
+    def aligned(self, side: str) -> int:
+        """Return the bytes that a side's address must be a multiple of."""
+        return next((min(copy.bytes, GRANULE_BYTES) for copy in self.plan.copies if copy.side == side), GRANULE_BYTES)
 
     @property
     def operations(self) -> list[Operation]:

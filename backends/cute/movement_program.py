@@ -5,12 +5,12 @@ from __future__ import annotations
 from legalsat.backends import program
 from legalsat.backends.cute.compile import image_of, tools_of
 from legalsat.backends.cute.cuda_file import cuda_file
-from legalsat.backends.cute.movement import ENTRY, MovementText
+from legalsat.backends.cute.granules import GranulesText
+from legalsat.backends.cute.movement import MovementText
 from legalsat.errors import LegalSatError
 from legalsat.extract.moved.issued import issued_lines
 from legalsat.plans.plan import Plan
-from legalsat.runtime.program import AddressArgument, Argument, MapArgument, Operand, Program, Recipe, needed
-from legalsat.targets import GRANULE_BYTES
+from legalsat.runtime.program import Operand, Program, Recipe, needed
 
 __all__ = ["emit_cute", "image_of", "program_of", "tools_of"]
 
@@ -22,21 +22,13 @@ def program_of(plan: Plan) -> Program:
         LegalSatError: the plan begins with a relayout, or an operation of its program has no row in this backend.
     """
     text = _text(plan)
-    offsets = [phase.offset for phase in plan.phases] or [0] * len(plan.tensor_maps)
-    loads = len(plan.phases) or 1
-    arguments: list[Argument] = [
-        MapArgument("source" if number < loads else "target", tm, offset)
-        for number, (tm, offset) in enumerate(zip(plan.tensor_maps, offsets, strict=True))
-    ]
-    arguments += [AddressArgument("source"), AddressArgument("target")]
-    aligned = {copy.side: min(copy.bytes, GRANULE_BYTES) for copy in plan.copies}
     ends = {"source": plan.operator.source, "target": plan.operator.target}
     return Program(
         subject=str(plan.operator),
         architecture=plan.target.architecture,
         text=text.text(),
-        operands=tuple(Operand(side, needed(end, aligned.get(side, GRANULE_BYTES))) for side, end in ends.items()),
-        recipes=(Recipe(ENTRY, (text.blocks, 1, 1), text.threads, text.shared_bytes, tuple(arguments)),),
+        operands=tuple(Operand(side, needed(end, text.aligned(side))) for side, end in ends.items()),
+        recipes=(Recipe(text.entry, (text.blocks, 1, 1), text.threads, text.shared_bytes, tuple(text.arguments())),),
         builder=__name__,
     )
 
@@ -51,7 +43,7 @@ def emit_cute(plan: Plan) -> str:
     return cuda_file(program(plan, "cute"), title, "movement", notes=issued_lines(plan))
 
 
-def _text(plan: Plan) -> MovementText:
+def _text(plan: Plan) -> MovementText | GranulesText:
     if plan.before:
         raise LegalSatError(
             "plan begins with a relayout of its source, and a kernel is one movement; emit plan.before[0], then what "
@@ -59,4 +51,4 @@ def _text(plan: Plan) -> MovementText:
         )
     if plan.target.vendor != "nvidia":
         raise LegalSatError(f"cute prints kernels for NVIDIA GPUs, not for {plan.target}")
-    return MovementText(plan)
+    return MovementText(plan) if plan.granules is None else GranulesText(plan, plan.granules)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from legalsat.backends.cute.compile import image_of, tools_of
 from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.cute.product import emit
-from legalsat.backends.cute.relayout import matrix_relayout
 from legalsat.backends.cute.self_test import self_test
 from legalsat.backends.kernel_launch import launched
 from legalsat.errors import LegalSatError
-from legalsat.extract.kernels.product_maps import laid, laid_out
+from legalsat.extract.moved.relayouts import MEANS
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
-from legalsat.runtime.program import Operand, Program, needed
-from legalsat.targets import GRANULE_BYTES, Target
-from legalsat.tensor import Tensor
+from legalsat.runtime.program import Program
+from legalsat.targets import Target
 
 __all__ = ["emit_product", "image_of", "program_for", "program_of", "tools_of"]
 
@@ -42,7 +38,7 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     Raises:
         LegalSatError: as `launched`.
     """
-    return launched(gemm, kernel, target, emit(gemm, kernel), __name__, partial(_relayout, target))
+    return launched(gemm, kernel, target, emit(gemm, kernel), __name__, ("cute", MEANS))
 
 
 def emit_product(plan: GemmPlan) -> str:
@@ -55,16 +51,3 @@ def emit_product(plan: GemmPlan) -> str:
     prepares = any(one.constant for one in program.before)
     test = self_test(plan.operator, program, prepares=prepares)
     return cuda_file(program, f"{program.subject}, on {plan.target}: {plan.kernel}", "product", test)
-
-
-def _relayout(target: Target, tensor: Tensor, first: str) -> Program:
-    """Return the program that lays a matrix out with lines in a pitch of whole granules."""
-    text, recipe = matrix_relayout(tensor, first, "source", "target", laid(tensor, first).pitch)
-    return Program(
-        subject=f"{first} of {tensor}",
-        architecture=target.architecture,
-        text=text,
-        operands=(Operand("source", needed(tensor, GRANULE_BYTES)), Operand("target", laid_out(tensor, first))),
-        recipes=(recipe,),
-        builder=__name__,
-    )

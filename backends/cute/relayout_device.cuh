@@ -111,8 +111,14 @@ __device__ inline void copy_async(u32 to, u64 from) {
     asm volatile("cp.async.cg.shared.global" LEGALSAT_RELAYOUT_LINE " [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-// Waits until what this thread copies is there.
-__device__ inline void wait_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+// Closes a group of what this thread copies.
+__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until at most so many groups of this thread are under way.
+template <int pending>
+__device__ inline void wait_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
 
 }  // namespace relayout
 #undef LEGALSAT_RELAYOUT_LINE

@@ -128,7 +128,6 @@ __device__ inline void store_of_row(u64 to, Granule const &value, Span at, Span 
 
 template <int element, int axes, bool alone, bool fills>
 __device__ inline void move_rows(Rows<axes> const &rows, Filling<axes> const &filling) {
-    launch_dependents();
     Part const part = part_of<alone, fills>(rows, filling);
     if (!part.exists) return;
     u64 const target = part.line.target;
@@ -159,7 +158,6 @@ __device__ inline void move_rows(Rows<axes> const &rows, Filling<axes> const &fi
 // the gap. Runs are shorter than 2^31 bytes, and span less of the source.
 template <int element, int axes, bool alone>
 __device__ inline void move_joined(Rows<axes> const &rows, Joining const &joining) {
-    launch_dependents();
     int const bytes = static_cast<int>(rows.bytes), length = static_cast<int>(joining.bytes.number);
     Part const part = part_of<alone, false>(rows, Filling<axes>{});
     if (!part.exists) return;

@@ -70,13 +70,13 @@ struct Tile {
     __device__ static int row(int r) { return r * pitch + r / per_granule * (spread * granule); }
 };
 
+// Once the copies are issued, `arrive` waits for those of all threads: the program's operations, not the leaf's.
 template <int element, int row_granules, int tile_j, int axes_i, int axes_j, int axes, bool straddles, bool skewed,
-          bool joins, bool turns>
-__device__ inline void move_transposed(Transpose<axes_i, axes_j, axes> const &problem) {
+          bool joins, bool turns, typename Arrive>
+__device__ inline void turn_tile(Transpose<axes_i, axes_j, axes> const &problem, Arrive const &arrive) {
     using Shape = Tile<element, row_granules, tile_j, straddles, skewed>;
     constexpr int per_granule = Shape::per_granule;
     constexpr bool tabled = axes_j > 1 || axes_i > 1 || joins;  // where rows begin in a granule is no pattern then
-    launch_dependents();
     u32 const by_j = problem.tiles_j.quotient(block()), j_tile = block() - by_j * problem.tiles_j.number;
     u32 const batch = problem.tiles_i.quotient(by_j), i_tile = by_j - batch * problem.tiles_i.number;
     Offsets const at = offsets_of<axes>(batch, problem.axis);
@@ -131,8 +131,7 @@ __device__ inline void move_transposed(Transpose<axes_i, axes_j, axes> const &pr
         int const length = lines * along_j, back = static_cast<u32>(run) % (columns * granule) / element;
         int const windows = (length + back) / Shape::column_step + 1;  // lines of the cache
         int const apart = (windows + of_warp - 1) / of_warp;
-        wait_copies();
-        barrier();
+        arrive();
         for (int w = thread() / warp; w < apart; w += at_once) {
             int const window = w + thread() % warp / columns * apart;
             int const from = (window * columns + static_cast<int>(thread()) % columns) * per_granule - back;
@@ -202,8 +201,7 @@ __device__ inline void move_transposed(Transpose<axes_i, axes_j, axes> const &pr
 
     u64 const line_step = Shape::lines * problem.i[0].target;
     int const steps = Shape::column_steps + (first_j + tile_j >= along_j ? Shape::more_steps : 0);
-    wait_copies();
-    barrier();
+    arrive();
     // Lines of one axis begin alike modulo a sector, and are taken together; others one by one.
 #pragma unroll 1
     for (int m = 0; m < (axes_i == 1 ? 1 : Shape::line_steps) && line + m * Shape::lines < lines; ++m) {

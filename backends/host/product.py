@@ -6,11 +6,8 @@ from dataclasses import replace
 
 from legalsat.backends import program
 from legalsat.backends.cute.cuda_file import cuda_file
-from legalsat.backends.cute.relayout import launch_of, movement
-from legalsat.backends.cute.relayout_kernels import emit
+from legalsat.backends.relayouts import with_relayouts
 from legalsat.plans.gemm_plan import GemmPlan
-from legalsat.runtime.program import Program, Relayout
-from legalsat.tensor import plain
 
 _LITERAL = 16_000  # characters of one string that compilers take; several follow each other
 
@@ -22,28 +19,10 @@ def emit_product(plan: GemmPlan) -> str:
         LegalSatError: backend "ptx" does not print this plan.
     """
     made = program(plan, "ptx")
-    made = replace(made, before=tuple(replace(one, program=in_cuda(one)) for one in made.before))
+    made = with_relayouts(replace(made, before=()), plan.before, "cute")
     kernels = {(made.text, one.entry): f'loaded("{one.entry}")' for one in made.recipes}
     title = f"{made.subject}, on {plan.target}: a kernel in PTX, assembled by the driver at the first call"
     return cuda_file(made, title, "product", kernels=kernels, in_place_of={made.text: _loading(made.text)})
-
-
-def in_cuda(relayout: Relayout) -> Program:
-    """Return a relayout as CUDA C++: another kernel between the same places."""
-    given = relayout.program
-    source, target = given.operands[0].tensor, given.result.tensor
-    launch = launch_of(
-        movement(
-            source.dtype.bits // 8,
-            plain(source.shape),
-            plain(source.strides),
-            plain(target.strides),
-            source_align=source.align if not source.offset else source.dtype.bits // 8,
-            target_align=target.align if not target.offset else target.dtype.bits // 8,
-        )
-    )
-    names = (given.operands[0].name, given.result.name)
-    return replace(given, text=emit(launch.kernel), recipes=(launch.recipe(*names),), workspaces=(), before=())
 
 
 def _loading(text: str) -> str:

@@ -7,13 +7,15 @@ operands out anew; where there is none, the plan of a block of C is printed.
 from __future__ import annotations
 
 import subprocess
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from legalsat.backends.kernel_launch import launch_lines, launched
 from legalsat.backends.ptx.adapter import emit_ptx, launch_of
 from legalsat.backends.ptx.assemble import AssemblyFailed, assemble, tool_for
 from legalsat.backends.ptx.persistent import emit
-from legalsat.backends.relayouts import relaid, with_relayouts
+from legalsat.backends.relayouts import with_relayouts
+from legalsat.backends.triton.program import PRINTED_MEANS
+from legalsat.extract.moved.relayouts import relayouts_of_block
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.block_plan import BlockPlan
 from legalsat.plans.gemm_plan import GemmPlan
@@ -50,7 +52,7 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     Raises:
         LegalSatError: as `launched`, or an operation of its program has no row.
     """
-    return launched(gemm, kernel, target, emit(gemm, kernel), __name__, partial(relaid, target))
+    return launched(gemm, kernel, target, emit(gemm, kernel), __name__, ("triton", PRINTED_MEANS))
 
 
 def emit_product(plan: GemmPlan) -> str:
@@ -96,7 +98,7 @@ def program_of_block(plan: BlockPlan) -> Program:
         recipes=(Recipe(launch.entry, (launch.grid, 1, 1), launch.threads, launch.shared, tuple(arguments)),),
         builder=__name__,
     )
-    return with_relayouts(kernel, plan)
+    return with_relayouts(kernel, relayouts_of_block(plan))
 
 
 def tools_of(program: Program) -> str:

@@ -10,6 +10,7 @@ from legalsat.backends.relayouts import with_relayouts
 from legalsat.backends.triton.block import LANES, ProductKernel, product_kernel_of
 from legalsat.backends.triton.block_text import KERNEL, emit
 from legalsat.backends.triton.types import TYPES
+from legalsat.extract.moved.relayouts import relayouts_of_block
 from legalsat.plans.block_plan import BlockPlan
 from legalsat.runtime.program import (
     AddressArgument,
@@ -56,7 +57,7 @@ def block_program(plan: BlockPlan, builder: str) -> Program:
         signature=_signature(kernel),
         builder=builder,
     )
-    return with_relayouts(made, plan)
+    return with_relayouts(made, relayouts_of_block(plan))
 
 
 def described(operand: str, tm: TensorMap, size: int) -> list[Argument]:

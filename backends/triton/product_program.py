@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import re
 import tempfile
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from legalsat.backends.kernel_launch import SCALES, dependent, launched, reads
-from legalsat.backends.relayouts import relaid
 from legalsat.backends.triton.block_program import block_program, described
 from legalsat.backends.triton.compile import load_module
 from legalsat.backends.triton.joined import joined
 from legalsat.backends.triton.product import KERNEL, LANES, emit, operand_block, result_block
+from legalsat.backends.triton.program import PRINTED_MEANS, tools_of
 from legalsat.backends.triton.program import launched as as_compiled
-from legalsat.backends.triton.program import tools_of
 from legalsat.backends.triton.types import TYPES
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.product_maps import (
@@ -95,7 +94,7 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     grid, threads = (grid_of(gemm, kernel, target), 1, 1), LANES * WARPS
     recipe = Recipe(KERNEL, grid, threads, 0, tuple(arguments), dependent=dependent(kernel))
     signature = _signature(gemm, kernel)
-    return launched(gemm, kernel, target, text, __name__, partial(relaid, target), recipe, signature)
+    return launched(gemm, kernel, target, text, __name__, ("triton", PRINTED_MEANS), recipe, signature)
 
 
 def _signature(gemm: Gemm, kernel: ProductKernel) -> tuple[str, ...]:

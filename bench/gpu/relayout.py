@@ -120,7 +120,7 @@ def random_case(rng: Any) -> dict[str, Any]:
 
 def launched(case: dict[str, Any], **choices: Any) -> tuple[Any, dict[str, Any]]:
     """Return the kernel of a case, and its launch as plain values."""
-    from legalsat.backends.cute.relayout import Axis, Movement, Tuning, launch_of  # noqa: PLC0415
+    from legalsat.extract.search.by_granules import Axis, Moved, Tuning, way_of  # noqa: PLC0415
 
     size = case["element"]
     rows = zip(case["shape"], case["source_strides"], case["target_strides"], strict=True)
@@ -128,12 +128,12 @@ def launched(case: dict[str, Any], **choices: Any) -> tuple[Any, dict[str, Any]]
     if case["zeros_to"]:
         axes[-1] = Axis(case["zeros_to"], size, size, 0, axes[-1].extent)
     aligns = (math.gcd(256, case[side] or 256) for side in ("source_offset", "target_offset"))
-    launch = launch_of(Movement(size, tuple(axes), *aligns), Tuning(**choices))
+    launch = way_of(Moved(size, tuple(axes), *aligns), Tuning(**choices)).granules
     kinds = [kind for kind, _ in launch.kernel.parameters[2:]]
     return launch.kernel, {
         "entry": launch.kernel.entry,
         "blocks": launch.blocks,
-        "shared": launch.shared,
+        "shared": sum(launch.kernel.buffers),
         "numbers": list(zip(kinds, launch.numbers, strict=True)),
         "choices": choices,
     }
@@ -153,7 +153,8 @@ def prepare(folder: Path) -> None:
     import random  # noqa: PLC0415
 
     from legalsat.backends.cute.compile import cubin_of  # noqa: PLC0415
-    from legalsat.backends.cute.relayout_kernels import emit  # noqa: PLC0415
+    from legalsat.backends.cute.granules import emit  # noqa: PLC0415
+    from legalsat.extract.kernels.movement_pipeline import granules_pipeline  # noqa: PLC0415
 
     rng = random.Random(SEED)
     folder.mkdir(parents=True, exist_ok=True)
@@ -173,7 +174,7 @@ def prepare(folder: Path) -> None:
             launches.append(launch)
         timed.append({**case, "name": name, "launches": launches})
     for which, needed in kernels.items():
-        text = "\n".join(emit(kernel) for kernel in sorted(needed, key=lambda kernel: kernel.entry))
+        text = "\n".join(emit(granules_pipeline(one), one) for one in sorted(needed, key=lambda one: one.entry))
         (folder / f"{which}.cubin").write_bytes(cubin_of(text, ARCHITECTURE))
     (folder / "launches.json").write_text(json.dumps({"checked": checked, "timed": timed}))
     counts = ", ".join(f"{len(needed)} kernels {which}" for which, needed in kernels.items())

@@ -9,8 +9,9 @@ from typing import Any
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.kernels.contract import require_contract
-from legalsat.extract.kernels.movement_pipeline import movement_pipeline
+from legalsat.extract.kernels.movement_pipeline import granules_pipeline, movement_pipeline
 from legalsat.extract.moved.tile_operand import operand_of, row_axes
+from legalsat.extract.search import by_granules
 from legalsat.extract.search.by_phases import phase_maps, phase_tile, phase_view, split_of
 from legalsat.extract.search.by_vectors import (
     IN_REGISTERS,
@@ -25,13 +26,15 @@ from legalsat.extract.search.by_vectors import (
 )
 from legalsat.extract.search.columns import column_of
 from legalsat.extract.search.delivery import Question
-from legalsat.extract.search.schedule import box_tiles, launch, row_tile, span_of
+from legalsat.extract.search.schedule import box_tiles, granules_launch, launch, row_tile, span_of
 from legalsat.extract.search.search import EQUAL_AS_FUNCTIONS, function_form
 from legalsat.extract.search.views import box_of, map_type, storable, turned
+from legalsat.extract.solve.fields import Conflict
 from legalsat.operators import MATRIX_CONSUMERS, Copy, access_of, atom_bytes
 from legalsat.plans.plan import InvalidPlan, Plan, SharedTile, VectorCopy, View
 from legalsat.rule import Rule
 from legalsat.rules import COPY_RULES, REGISTER_RULES, SHARED_RULES, VECTOR_RULES
+from legalsat.rules.granules import GRANULES
 from legalsat.rules.vectors import BULK
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import GRANULE_BYTES
@@ -65,10 +68,15 @@ def recheck(plan: Plan) -> None:
     asked = replace(question, seen=question.sights.index(plan.views))
     if plan.store not in {asked.stores_by(maps) for maps in asked.ways}:
         raise InvalidPlan(f"store {plan.store!r} is none of the access; synthesise the plan again")
+    if plan.access.by == GRANULES:
+        _check_granules(plan, question)
+        return
     check = {"tma": _check_boxes, "im2col": _check_boxes, "tma.phases": _check_phases}.get(
         plan.access.by, _check_vectors
     )
     check(plan, load, store)
+    if plan.granules is not None:
+        raise InvalidPlan(f"plan by {plan.access.by} has a kernel for granules; synthesise it again")
     _check_reader(plan)
     _check_budget(plan)
     stages = plan.pipeline.stages
@@ -78,6 +86,24 @@ def recheck(plan: Plan) -> None:
         plan.access, plan.views, plan.shared, plan.copies, plan.phases, store=plan.store, launch=plan.launch
     ):
         raise InvalidPlan("steps or barriers are not those of the plan's buffers and maps; synthesise the plan again")
+    require_contract(plan.pipeline, plan.target)
+
+
+def _check_granules(plan: Plan, question: Question) -> None:
+    """Choose the kernel of a movement by granules again, and bind it: nothing about it is solved."""
+    found = by_granules.solve(question)
+    if isinstance(found, Conflict):
+        _refuse(found.diagnostics)
+    elif found.granules is None or (found.granules, found.copies, found.shared, found.tensor_maps, found.phases) != (
+        plan.granules,
+        plan.copies,
+        plan.shared,
+        plan.tensor_maps,
+        plan.phases,
+    ):
+        raise InvalidPlan("kernel or its numbers are not those of the movement; synthesise the plan again")
+    elif plan.launch != granules_launch(found.granules) or plan.pipeline != granules_pipeline(found.granules.kernel):
+        raise InvalidPlan("launch or steps are not those of the kernel; synthesise the plan again")
     require_contract(plan.pipeline, plan.target)
 
 

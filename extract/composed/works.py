@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, TypeAlias
 
-from legalsat.extract.cost.cost import LAUNCH_NANOSECONDS, NOMINAL
-from legalsat.extract.cost.kernel_cost import RELAYOUT_LAUNCH, RELAYOUT_SHARE, Products, crossed, least_times
+from legalsat.extract.cost.cost import NOMINAL, among_others, relayout_nanoseconds
+from legalsat.extract.cost.kernel_cost import Products, crossed, least_times
 from legalsat.extract.cost.product_cost import LAUNCH_NANOSECONDS as TILED_LAUNCH
 from legalsat.extract.cost.product_cost import rates
 from legalsat.extract.kernels.joint import cached_gemm_plan
@@ -34,11 +34,6 @@ def planned(work: Work, target: Target) -> StepPlan:
 def nanoseconds_of(plan: StepPlan) -> float:
     """Return what a step is predicted to take among others."""
     return plan.cost.nanoseconds if isinstance(plan, GemmPlan) else among_others(plan.cost.nanoseconds)
-
-
-def among_others(nanoseconds: float) -> float:
-    """Return what a pass takes between products, of what it takes alone."""
-    return round((nanoseconds - LAUNCH_NANOSECONDS) / RELAYOUT_SHARE + RELAYOUT_LAUNCH, 1)
 
 
 _COSTS: Recent[float | None] = Recent(16384)
@@ -80,5 +75,4 @@ def least_of(work: Work, target: Target) -> float:
         own = rates(work, target)
         seconds: float = max(work.flops / own.flops / own.processors, moved / own.memory)
         return TILED_LAUNCH + 1e9 * seconds - 1.0
-    bandwidth = (target.device or NOMINAL).memory_bandwidth / 1e9
-    return RELAYOUT_LAUNCH + moved / bandwidth / RELAYOUT_SHARE - 1.0
+    return float(relayout_nanoseconds(moved, (target.device or NOMINAL).memory_bandwidth / 1e9)) - 1.0

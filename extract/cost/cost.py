@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from legalsat.operators.access import Access
 from legalsat.plans.plan import Cost, View
-from legalsat.targets import MIB, Device, Target
+from legalsat.targets import GRANULE_BYTES, MIB, Device, Target
 
 # A chip without a product name is taken for a middling one; only ratios between candidates matter.
 NOMINAL = Device(processors=132, memory_bandwidth=3e12, l2_bytes=50 * MIB, bf16_flops=500e12)
@@ -24,6 +25,9 @@ WAITING_STORE = 1.15
 SECTOR_BYTES = 32
 DRAM_BYTES = 64  # DRAM is read in units of this; shorter runs waste the rest
 L2_FACTOR = 2.0  # how much faster L2 is than DRAM
+# Of a movement in front of a product, or between two: fitted to times of both together (kernel_cost.py).
+RELAYOUT_SHARE = 0.942  # of DRAM's bandwidth
+RELAYOUT_LAUNCH = 3174.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,50 @@ def cost_of(access: Access, views: tuple[View, View], work: Work, target: Target
         stages=work.stages,
         shared_bytes=work.shared_bytes,
         blocks=max(1, target.shared_bytes_per_processor // max(1, work.shared_bytes)),
+    )
+
+
+def relayout_nanoseconds(moved: Any, bandwidth: float) -> Any:
+    """Return what a movement takes among other kernels that reads and writes bytes once, a number or an array.
+
+    Args:
+        moved: bytes read and bytes written, together.
+        bandwidth: of DRAM, in bytes a nanosecond.
+    """
+    return moved / (bandwidth * RELAYOUT_SHARE) + RELAYOUT_LAUNCH
+
+
+def among_others(nanoseconds: float) -> float:
+    """Return what a movement takes among other kernels, of what it takes alone, as its plan's cost says."""
+    return round((nanoseconds - LAUNCH_NANOSECONDS) / RELAYOUT_SHARE + RELAYOUT_LAUNCH, 1)
+
+
+def granules_cost(access: Access, load: View, buffers: tuple[int, ...], target: Target) -> Cost:
+    """Return the predicted cost of a movement by granules, which reads and writes every byte once.
+
+    Args:
+        access: the movement.
+        load: how the source sees it.
+        buffers: bytes of the buffers of a block.
+        target: the GPU.
+    """
+    payload = math.prod(mode.extent for mode in access.modes) * access.word // 8
+    moved = payload + math.prod(load.extent) * access.word // 8
+    shared = sum(buffers)
+    return Cost(
+        nanoseconds=round(LAUNCH_NANOSECONDS + moved / (target.device or NOMINAL).memory_bandwidth * 1e9, 1),
+        global_bytes=moved,
+        transactions=-(-moved // SECTOR_BYTES),
+        boxes=0,
+        instructions=-(-moved // (GRANULE_BYTES * target.lanes)),
+        wavefronts=-(-2 * payload // SHARED_BYTES_PER_WAVEFRONT) if buffers else 0,
+        overhang_bytes=0,
+        padding_bytes=0,
+        launches=1,
+        conflicts=1,
+        stages=1,
+        shared_bytes=shared,
+        blocks=max(1, target.shared_bytes_per_processor // max(1, shared)),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.extract.cost.cost import NOMINAL
+from legalsat.extract.cost.cost import NOMINAL, relayout_nanoseconds
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_maps import laid, sides
 from legalsat.operators.gemm import Gemm
@@ -43,8 +43,6 @@ STORED_BY_THREADS = 3.03  # times as long, without boxes
 DRAM_SHARE = 0.903  # of the datasheet's bandwidth
 WRITTEN_SHARE = 4.36  # of that, since what is written waits in L2
 KEPT_SHARE = 0.76  # of L2 that keeps an operand for the next wave of tiles
-RELAYOUT_SHARE = 0.942  # of the datasheet's bandwidth
-RELAYOUT_LAUNCH = 3174.0
 SPLIT = 901.0  # nanoseconds in which a cluster meets twice
 SPLIT_BYTES = 0.0528  # nanoseconds a byte of sums, to write them and to add up what others wrote
 TURN, OVERLAP = 9.34, 2.49  # the norms in which what happens at once adds up: in a turn along k, and in all
@@ -141,7 +139,7 @@ def least_times(products: Products, passes: tuple[bool, bool], target: Target) -
     written = m * n * products.result_size / WRITTEN_SHARE  # wherever lines begin
     moved = ((m + n) * k * size + written) / (bandwidth * DRAM_SHARE)
     relayouts = sum(
-        2 * extent * k * size / (bandwidth * RELAYOUT_SHARE) + RELAYOUT_LAUNCH
+        relayout_nanoseconds(2 * extent * k * size, bandwidth)
         for extent, one, spared in ((m, passes[0], False), (n, passes[1], products.constant_b))
         if one and not spared
     )
@@ -210,7 +208,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
         # A weight is B, which a kernel that computes C^T takes for its A.
         spared = (swapped if side == 0 else ~swapped) & products.constant_b
         passes = (kernels.relaid_b if side else kernels.relaid_a) & ~spared
-        relayouts = relayouts + passes * (2 * extent * k * size / (bandwidth * RELAYOUT_SHARE) + RELAYOUT_LAUNCH)
+        relayouts = relayouts + passes * relayout_nanoseconds(2 * extent * k * size, bandwidth)
     return Parts(
         total + joined + relayouts,
         rounds * steps * turn / CLOCK,

@@ -23,7 +23,7 @@ from legalsat.extract.kernels.epilogue import Staged, epilogue_of
 from legalsat.extract.kernels.multiply import Multiplied, multiplied, registers
 from legalsat.extract.kernels.pipelines import has_pipeline
 from legalsat.extract.kernels.product_kernels import best_kernel, each_kernel
-from legalsat.extract.search.planner import EVERY_MEANS, NoLegalLayout, cached_plan, plan_swizzled
+from legalsat.extract.search.planner import USUAL_MEANS, NoLegalLayout, cached_plan, plan_swizzled
 from legalsat.operators import Copy
 from legalsat.operators.gemm import ROW_BITS, Gemm, matrix_unit, readers_on, sums_of
 from legalsat.plans.block_plan import BlockPlan, TileCandidate
@@ -46,7 +46,7 @@ MOST_STAGES = 8
 MOST_BLOCKS = 2  # on a processor; more of them leave each too few stages
 BLOCK_BYTES = KIB  # of shared memory that the system keeps for each block (FACTS HW-01)
 RESULT_MEANS = ("tma", "threads")
-OPERAND_MEANS = tuple(means for means in EVERY_MEANS if means != "fragments")  # which share no ring
+OPERAND_MEANS = tuple(means for means in USUAL_MEANS if means != "fragments")  # which share no ring
 WARPS = 4  # of a warpgroup
 LOADERS = {"wgmma": 1, "tcgen05": 2}  # warps besides those that keep sums
 NANOSECONDS_PER_WAVEFRONT = 0.57  # one a clock

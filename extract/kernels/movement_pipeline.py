@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from legalsat.extract.search.views import turned
 from legalsat.operators.access import Access
 from legalsat.plans.plan import Launch, Phase, SharedTile, VectorCopy, View
+from legalsat.program.leaves import GRANULE, THREADS, Leaf
 from legalsat.program.pipeline import (
     FIRST,
     Advance,
@@ -20,6 +21,7 @@ from legalsat.program.pipeline import (
     Corner,
     Expect,
     Fence,
+    LaunchDependents,
     Load,
     Loop,
     Operation,
@@ -42,6 +44,7 @@ from legalsat.targets import GRANULE_BYTES
 LANES = 32
 FULL, TILES, MEET = "full", "tiles", Sync("block")
 LOADED, DONE = "loaded", "done"
+PLACES = "places"
 SOURCE, TARGET = "source", "target"
 _GRANULE = 8 * GRANULE_BYTES
 
@@ -70,6 +73,18 @@ def movement_pipeline(
         launch: of the kernel.
     """
     return _Program(access, views, store, shared, copies, phases, launch).pipeline()
+
+
+def granules_pipeline(kernel: Leaf) -> Pipeline:
+    """Return what a block does around a leaf: a tile in where one is turned, then the leaf."""
+    names = (SOURCE, PLACES)[: len(kernel.buffers)]
+    comes: Body = ()
+    if names:
+        table, size = names[1:], kernel.buffers[0]
+        comes = (CopyIn(SOURCE, FIRST, size, GRANULE), *map(Write, table), Commit("cp.async"))
+        comes += (WaitGroup("cp.async", 0), MEET, *map(Read, reversed(names)))
+    buffers = tuple(BufferRing(name, 1, size) for name, size in zip(names, kernel.buffers, strict=True))
+    return Pipeline((), buffers, (Role("block", THREADS // LANES, (LaunchDependents(), *comes, kernel)),))
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,13 @@ class ProductClass:
 
 
 def class_of(gemm: Gemm) -> ProductClass | None:
-    """Return the class of a product; None where C or an operand has no axis along which elements lie side by side."""
+    """Return the class of a product.
+
+    None where C or an operand has no axis along which elements lie side by side, or elements at no multiple of their
+    size.
+    """
+    if any(end.address % end.dtype.bytes for end in (gemm.a, gemm.b, gemm.c)):
+        return None
     a, b, down, across = side_of(gemm.a), side_of(gemm.b), _lines(gemm, swapped=True), _lines(gemm, swapped=False)
     if a is None or b is None or not (down or across):
         return None

@@ -12,6 +12,7 @@ from legalsat.analyses.ptx_machine.alu import LANES
 from legalsat.analyses.ptx_machine.events import Event, Recorder
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.program import compile_kernel
+from legalsat.extract.moved.granules_conformance import granules_conformance
 from legalsat.extract.moved.movement_conformance import ADDRESSES, movement_conformance, trips
 from legalsat.plans.plan import Plan
 from legalsat.program.pipeline import Pipeline
@@ -92,6 +93,8 @@ class PrintedMovement:
 
     def differences(self, moved: Moved, program: Pipeline | None = None) -> list[str]:
         """Return in words where what was recorded is not what the plan's program, or another one, says."""
+        if self.plan.granules is not None:
+            return granules_conformance(self.plan, self.plan.granules, moved.block, moved.streams, program)
         return movement_conformance(
             self.plan, moved.block, moved.streams, self._maps, printer=self.printer, program=program
         )
@@ -104,6 +107,8 @@ def blocks_of(plan: Plan, *, few: bool = False) -> Iterator[int]:
     their end has few, also where no launch has so many blocks: 0, 1, and as many as take its ring round once or twice.
     """
     tiles, programs = plan.launch.tiles, plan.launch.programs
+    if plan.granules is not None:
+        tiles, programs = plan.granules.blocks, 0
     if not programs:
         yield from sorted({0, tiles - 1} if few else {0, tiles // 2, tiles - 1})
         return

@@ -16,6 +16,7 @@ from legalsat.logic import ceil_div, round_up
 from legalsat.operators import Move, window_modes
 from legalsat.operators.access import Access, Mode
 from legalsat.plans.plan import View
+from legalsat.rules.granules import GRANULES
 from legalsat.rules.padding import FILLS, FILLS_ZEROS
 from legalsat.rules.windows import COLUMNS, FILLING
 from legalsat.targets import GRANULE_BYTES
@@ -39,14 +40,18 @@ def suits(means: str, operator: Move) -> bool:
     """Whether a means can be right for an operator: columns for windows alone, and only fillers where those are.
 
     Fragments end in registers, and rows that arrive shifted are put right by threads that store them: where nothing is
-    stored, neither is what the reader wants.
+    stored, neither is what the reader wants. Granules leave no tile for a reader.
     """
+    if means == GRANULES and (
+        operator.tile is not None or operator.reader is not None or operator.sweeps or operator.loads_only
+    ):
+        return False
     if operator.loads_only and means in ("fragments", "tma.phases"):
         return False
     if operator.sweeps:
         return means in FILLING or not operator.fills
     if operator.fills:
-        return means == FILLS or (means == FILLS_ZEROS and operator.pattern == 0)
+        return means in FILLS or (means == FILLS_ZEROS and operator.pattern == 0)
     return means != COLUMNS
 
 

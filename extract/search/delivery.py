@@ -12,7 +12,7 @@ from legalsat.extract.search.schedule import MAX_STAGES
 from legalsat.extract.search.views import turned, view_of, views_of
 from legalsat.operators import MATRIX_CONSUMERS, Move, k_major
 from legalsat.operators.access import Access
-from legalsat.plans.plan import Cost, Phase, SharedTile, VectorCopy, View
+from legalsat.plans.plan import Cost, Granules, Phase, SharedTile, VectorCopy, View
 from legalsat.rules import MOVEMENT_RULES
 from legalsat.targets import Target
 from legalsat.units.sites import Movement
@@ -140,6 +140,7 @@ class Question:
             padding=operator.fills and not operator.sweeps,
             zeros=operator.pattern == 0,
             scattered=scattered,
+            read=operator.reader is not None,
         )
         return tuple(diagnostic for rule in MOVEMENT_RULES for diagnostic in rule.check(movement, self.target))
 
@@ -157,3 +158,4 @@ class Delivered:
     shared: tuple[SharedTile, ...]
     stages: int
     cost: Cost
+    granules: Granules | None = None

@@ -12,13 +12,13 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.errors import LegalSatError, SolverGaveUp
 from legalsat.extract.check.recheck import CHOSEN_TILE, RELAID, recheck
 from legalsat.extract.cost.cost import dominates, in_a_row, order
-from legalsat.extract.kernels.movement_pipeline import movement_pipeline
+from legalsat.extract.kernels.movement_pipeline import granules_pipeline, movement_pipeline
 from legalsat.extract.moved.tile_operand import row_axes, tile_operand
-from legalsat.extract.search import by_boxes, by_phases, by_vectors, search
+from legalsat.extract.search import by_boxes, by_granules, by_phases, by_vectors, search
 from legalsat.extract.search.columns import column_of, suits, window_of
 from legalsat.extract.search.delivery import Delivered, Question
 from legalsat.extract.search.facts import barred
-from legalsat.extract.search.schedule import launch
+from legalsat.extract.search.schedule import granules_launch, launch
 from legalsat.extract.search.tiles import proposals, window_proposals
 from legalsat.extract.search.views import map_type
 from legalsat.extract.solve.fields import Conflict
@@ -26,6 +26,7 @@ from legalsat.law import Law
 from legalsat.operators import MATRIX_CONSUMERS, Copy, Move, access_of, padded
 from legalsat.operators.access import ANY, MEANS, Access
 from legalsat.plans.plan import Candidate, Cost, Plan, Step
+from legalsat.rules.granules import GRANULES
 from legalsat.rules.rewrites.words import recast_to_wider_words
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import Target
@@ -38,6 +39,8 @@ BYTE = 8
 COMMON_WORDS = (8, 16, 32)  # Triton's copies take no 64-bit words (FACTS, triton_tensor_descriptor), and none smaller
 RELAYOUT = "relayout"
 EVERY_MEANS = (*MEANS[1:], RELAYOUT)
+# Those that are considered where none are named. Granules are what lies in front of products: one backend prints them.
+USUAL_MEANS = tuple(means for means in EVERY_MEANS if means != GRANULES)
 BOXES = ("tma",)
 _HOW = {
     "tma": by_boxes,
@@ -47,6 +50,7 @@ _HOW = {
     "cp.async": by_vectors,
     "threads": by_vectors,
     "fragments": by_vectors,
+    GRANULES: by_granules,
 }
 
 
@@ -100,7 +104,7 @@ class Limits:
         swizzles: of boxes, by name; any when empty.
     """
 
-    means: tuple[str, ...] = EVERY_MEANS
+    means: tuple[str, ...] = USUAL_MEANS
     laws: tuple[Law, ...] | None = None
     rewrite: bool = True
     deadline: float | None = None
@@ -253,14 +257,16 @@ def _candidates(operator: Move, target: Target, limits: Limits, *, rewrite: bool
     if limits.rewrite:
         reached = {equation.means[1] for law in laws for equation in law.equations if equation.means}
         means = tuple(m for m in means if m in reached)
-    if operator.fills:
+    tiled = tuple(m for m in means if m != GRANULES)
+    laws = tuple(law for law in laws if _allowed(law, tiled))
+    if operator.fills or not tiled:
         starts, found = [], []
     elif rewrite:
         starts = _starts(operator, rewrite=True)
         found = search.candidates([start.access for start in starts], laws)
     else:
         starts = _starts(operator, rewrite=False)
-        found = [[search.Found(replace(s.access, by=m), {}) for m in means] for s in starts]
+        found = [[search.Found(replace(s.access, by=m), {}) for m in tiled] for s in starts]
     for start, access in _as_it_is(operator, means):
         starts.append(start)
         found.append([search.Found(access, {})])
@@ -288,9 +294,13 @@ def _laws(operator: Move, limits: Limits) -> tuple[Law, ...]:
 def _as_it_is(operator: Move, means: Iterable[str]) -> Iterator[tuple[_Start, Access]]:
     """Yield tiles by the means that take the operator's modes as they are, and the starts that they equal.
 
-    Those are columns of windows; and every means where something is filled in.
+    Those are columns of windows; granules; and every means where something is filled in.
     """
-    if not operator.fills and not operator.sweeps:
+    if GRANULES in means:  # which know no tile but their own
+        whole = access_of(operator, operator.tile)
+        yield _Start(whole, ()), replace(whole, by=GRANULES)
+    tiled = [name for name in means if name != GRANULES]
+    if not tiled or (not operator.fills and not operator.sweeps):
         return
     if operator.tile is not None:
         starts = [_Start(access_of(operator, operator.tile), ())]
@@ -298,7 +308,7 @@ def _as_it_is(operator: Move, means: Iterable[str]) -> Iterator[tuple[_Start, Ac
         tiles = window_proposals(operator) if operator.sweeps else proposals(access_of(operator))
         starts = [_Start(tiled, (Step(CHOSEN_TILE, tiled),)) for tiled in tiles]
     for start in starts:
-        for name in means if operator.fills else (COLUMNS,) if COLUMNS in means else ():
+        for name in tiled if operator.fills else (COLUMNS,) if COLUMNS in tiled else ():
             access = replace(start.access, by=name)
             if name != COLUMNS or not operator.sweeps or column_of(operator, access) is not None:
                 yield start, access
@@ -350,7 +360,20 @@ def _derived(solved: list[_Solved], laws: tuple[Law, ...]) -> list[tuple[_Solved
 def _finished(operator: Move, target: Target, best: list[tuple[_Solved, tuple[Step, ...]]]) -> Plan:
     winner, derivation = best[0][0].fields, best[0][1]
     window = window_of(operator, winner.access)
-    how = launch(winner.access, winner.views, winner.store, winner.stages, target)
+    if winner.granules is not None:
+        how = granules_launch(winner.granules)
+        program = granules_pipeline(winner.granules.kernel)
+    else:
+        how = launch(winner.access, winner.views, winner.store, winner.stages, target)
+        program = movement_pipeline(
+            winner.access,
+            winner.views,
+            winner.shared,
+            winner.copies,
+            winner.phases,
+            store=winner.store,
+            launch=how,
+        )
     return Plan(
         operator=operator,
         target=target,
@@ -360,20 +383,13 @@ def _finished(operator: Move, target: Target, best: list[tuple[_Solved, tuple[St
         tensor_maps=winner.tensor_maps,
         store=winner.store,
         shared=winner.shared,
-        pipeline=movement_pipeline(
-            winner.access,
-            winner.views,
-            winner.shared,
-            winner.copies,
-            winner.phases,
-            store=winner.store,
-            launch=how,
-        ),
+        pipeline=program,
         launch=how,
         cost=winner.cost,
         candidates=tuple(Candidate(one.fields.access, steps, one.fields.cost, one.fields.store) for one, steps in best),
         copies=winner.copies,
         phases=winner.phases,
+        granules=winner.granules,
         window=window,
     )
 
@@ -394,6 +410,6 @@ def plan_swizzled(operator: Move, target: Target, swizzle: str) -> Plan:
 
 
 @lru_cache(maxsize=1024)
-def cached_plan(operator: Move, target: Target, means: tuple[str, ...] = EVERY_MEANS) -> Plan:
+def cached_plan(operator: Move, target: Target, means: tuple[str, ...] = USUAL_MEANS) -> Plan:
     """Return `plan(operator, target)` with every law and no deadline, remembered."""
     return plan(operator, target, Limits(means=means))

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from legalsat.extract.cost.cost import NOMINAL
 from legalsat.extract.search.views import box_of, turned
 from legalsat.operators.access import Access
-from legalsat.plans.plan import Launch, SharedTile, View
+from legalsat.plans.plan import Granules, Launch, SharedTile, View
+from legalsat.program.leaves import THREADS
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import Target
 from legalsat.units.sites import SWIZZLE_SPANS
@@ -91,6 +92,11 @@ def launch(access: Access, views: tuple[View, View], store: str, stages: int, ta
     words = math.prod(views[0].tile)
     warps = max(1, min(MAX_WARPS, words // WORDS_PER_WARP)) if through_registers(views, store) else 1
     return Launch(1 << (warps.bit_length() - 1), min(processors, tiles) if stages > 1 else 0, grid)
+
+
+def granules_launch(granules: Granules) -> Launch:
+    """Return the launch of a kernel that moves granules, whose blocks take what they number."""
+    return Launch(THREADS // 32, granules.blocks)
 
 
 def _grid(access: Access, view: View) -> Iterator[tuple[int, int]]:

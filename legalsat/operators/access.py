@@ -16,8 +16,9 @@ from typing import NamedTuple
 ANY = "any"
 # Boxes of one tensor map; boxes of one map for each phase of the rows; columns of pixels that a convolution's windows
 # see; bulk copies of contiguous runs; asynchronous copies by threads; loads by threads, through registers; loads of a
-# matrix operand's fragments, which stay there.
-MEANS = (ANY, "tma", "tma.phases", "im2col", "bulk", "cp.async", "threads", "fragments")
+# matrix operand's fragments, which stay there; granules of 16 bytes by threads, wherever in
+# them rows begin, of the whole movement at once.
+MEANS = (ANY, "tma", "tma.phases", "im2col", "bulk", "cp.async", "threads", "fragments", "granules")
 
 
 class Mode(NamedTuple):

@@ -17,6 +17,7 @@ from legalsat.plans.plan import (
     PLAN_VERSION,
     InvalidPlan,
     Launch,
+    Plan,
     operator_of,
     plain_value,
     read_plan,
@@ -54,6 +55,21 @@ class GemmCandidate:
     blocks: int
     kernel: ProductKernel | None
     cost: ProductCost
+
+
+@dataclass(frozen=True, slots=True)
+class InFront:
+    """A movement that runs in front of a kernel, which then reads what it wrote.
+
+    Attributes:
+        operand: whose memory is laid out anew: "a" or "b" of a product, "source" of a movement.
+        plan: the movement's.
+        constant: whether the operand never changes, so that it runs once for all.
+    """
+
+    operand: str
+    plan: Plan
+    constant: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +155,18 @@ class GemmPlan:
         from legalsat.extract.kernels.product_maps import maps_of  # noqa: PLC0415 - needs plans
 
         return tuple(one.map for maps in maps_of(self.operator, self.kernel).values() for one in maps)
+
+    @property
+    def before(self) -> tuple[InFront, ...]:
+        """What lays operands out anew in front of the kernel; planned, and proven, when it is asked for.
+
+        Backends ptx and triton have no rows for granules, and print the cheapest plan by other means instead.
+        """
+        from legalsat.extract.moved import relayouts  # noqa: PLC0415 - the planner makes plans
+
+        if self.kernel is None:
+            return tuple(relayouts.relayouts_of_block(self.block))
+        return tuple(relayouts.relayouts_of(self.operator, self.kernel, self.target))
 
     @property
     def derivation(self) -> tuple[TermStep, ...]:
@@ -269,7 +297,7 @@ class GemmPlan:
         return plan_html(self)
 
 
-FOLLOWS = ("tile", "stages", "blocks", "launch", "registers", "cost")
+FOLLOWS = ("tile", "stages", "blocks", "launch", "registers", "cost", "before")
 
 
 def from_json(data: Any) -> GemmPlan:

@@ -19,6 +19,7 @@ from legalsat.operators import MOVES, Move, Operator
 from legalsat.operators.access import MEANS, Access, Mode
 from legalsat.options import Backend, RunBackend
 from legalsat.printable import printable, shown
+from legalsat.program.leaves import Leaf
 from legalsat.program.pipeline import Operation, Pipeline
 from legalsat.targets import TARGETS, Target, target
 from legalsat.tensor import Tensor
@@ -80,7 +81,7 @@ class Launch:
 
     Attributes:
         warps: warps of a block.
-        programs: blocks of a persistent grid, 0 for one a tile.
+        programs: blocks of a grid that has not one a tile, as a persistent one; 0 for one a tile.
         grid: modes of which there are several tiles, and how many, in the order in which tiles are counted, fastest
             first. By im2col the first mode of pixels stands for all.
     """
@@ -143,6 +144,24 @@ class VectorCopy:
     side: str
     instruction: str
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Granules:
+    """A kernel that moves granules, and what it is bound to.
+
+    Attributes:
+        kernel: the leaf of its program, which makes its class.
+        blocks: of the grid.
+        numbers: the kernel's parameters behind the two addresses.
+        source_align, target_align: bytes that the addresses must be multiples of.
+    """
+
+    kernel: Leaf
+    blocks: int
+    numbers: tuple[int, ...]
+    source_align: int
+    target_align: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +233,7 @@ class Plan:
             Addresses are representative: the real one must share their alignment.
         copies: what is moved without tensor maps: the load where there are none, and the store by threads.
         phases: where a load takes several maps, which rows each of them brings.
+        granules: the kernel where granules are moved, and its parameters; its blocks are then the launch's programs.
         store: "tma", or "threads" where no tensor map can describe the target.
         shared: buffers in shared memory.
         pipeline: what a block does, in order: barriers, buffers, roles.
@@ -240,6 +260,7 @@ class Plan:
     candidates: tuple[Candidate, ...]
     copies: tuple[VectorCopy, ...] = ()
     phases: tuple[Phase, ...] = ()
+    granules: Granules | None = None
     window: Window | None = None
     before: tuple[Plan, ...] = ()
     guard: str = ""
@@ -425,6 +446,7 @@ def from_json(data: Any, operators: tuple[type[Operator], ...] = MOVES) -> Plan:
             cost=value_of(Cost, data["cost"], "cost"),
             copies=tuple(value_of(VectorCopy, c, "copies") for c in data["copies"]),
             phases=tuple(value_of(Phase, p, "phases") for p in data["phases"]),
+            granules=None if data["granules"] is None else value_of(Granules, data["granules"], "granules"),
             window=None if data["window"] is None else value_of(Window, data["window"], "window"),
             before=tuple(from_json({"version": PLAN_VERSION, **p}, operators) for p in data["before"]),
             candidates=tuple(
@@ -449,7 +471,7 @@ def value_of(kind: Any, data: Any, what: str) -> Any:
     """
     if get_origin(kind) is UnionType:
         kinds = get_args(kind)
-        if kind == Operation:
+        if kind in {Leaf, Operation}:
             kinds = ({one.__name__: one for one in kinds}[data["op"]],)
         return None if data is None else value_of(kinds[0], data, what)
     if get_origin(kind) is Literal:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from legalsat.checks import instance, integer, sequence
+from legalsat.program.leaves import ShiftRows, TurnTile
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +329,11 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchDependents:
+    """Let a kernel behind this one that waits by itself be brought in from here on (programmatic dependent launch)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Registers:
     """Set the registers of each thread (setmaxnreg)."""
 
@@ -399,6 +405,9 @@ Operation: TypeAlias = (
     | UseSums
     | Fence
     | Sync
+    | LaunchDependents
+    | ShiftRows
+    | TurnTile
     | Registers
     | Allocate
     | Relinquish

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from legalsat.program.leaves import ShiftRows, TurnTile
 from legalsat.program.pipeline import (
     Advance,
     Allocate,
@@ -18,6 +19,7 @@ from legalsat.program.pipeline import (
     Fence,
     Free,
     Guard,
+    LaunchDependents,
     Load,
     Loop,
     Multiply,
@@ -83,6 +85,16 @@ def _guard(op: Guard) -> str:
     return f"if {op.trips.name} is {1 - op.trips.plus} or more:" if op.trips.name else f"if {op.trips} is 1 or more:"
 
 
+def _shift_rows(op: ShiftRows) -> str:
+    how = " joined to longer ones" * op.joins + ", filling in what the source has not" * op.fills
+    return f"store granules of rows{how}, each out of two of the source, by elements of {op.element} bytes"
+
+
+def _turn_tile(op: TurnTile) -> str:
+    tile = f"{op.tile_i} x {op.tile_j} elements of {op.element} bytes"
+    return f"store granules of the target, picked out of a tile of {tile}"
+
+
 _MOVES = {"source": "load the source", "target": "store the target"}
 _WORDS: dict[type, Callable[[Any], str]] = {
     Start: lambda op: f"start {op.barrier}",
@@ -114,6 +126,9 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     UseSums: lambda op: f"take {op.sums}",
     Fence: lambda op: f"fence {op.kind}",
     Sync: lambda op: f"{'meet' if op.waits else 'arrive'} at {op.name}" + f" with {op.cursor}" * bool(op.cursor),
+    LaunchDependents: lambda op: "let kernels behind this one be brought in",
+    ShiftRows: _shift_rows,
+    TurnTile: _turn_tile,
     Registers: lambda op: f"{'take up to' if op.more else 'give registers back down to'} {op.count} registers a thread",
     Allocate: lambda op: f"allocate {op.columns} columns of tensor memory for {', '.join(op.holds)}",
     Relinquish: lambda op: "promise to allocate no more tensor memory",

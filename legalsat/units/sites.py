@@ -201,6 +201,18 @@ class RegisterTile:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class GranuleMove:
+    """A movement by granules: axes besides those that run fastest, and the largest number that its kernel counts to."""
+
+    axes: Value
+    units: Value
+    turned_padding: bool = False
+
+    def __str__(self) -> str:
+        return "movement by granules"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Movement:
     """A movement as a whole.
 
@@ -209,7 +221,7 @@ class Movement:
     `legalsat.operators.access.MEANS`; bytes of a row of the tile in shared memory, 0 where it is not known yet;
     whether rows begin at different offsets there; whether it runs over windows, and whether these leave their
     images; whether it pads, and whether with zeros; along how many axes its rows run where no matrix descriptor reads
-    them as they arrive, else 0.
+    them as they arrive, else 0; whether others than the movement's own threads read the tile.
     """
 
     word: Value
@@ -225,6 +237,7 @@ class Movement:
     padding: bool = False
     zeros: bool = True
     scattered: int = 0
+    read: bool = False
 
     @property
     def feeds_wgmma(self) -> bool:

@@ -144,6 +144,7 @@ def show_plan(plan: Plan, look: Look = PLAIN) -> str:
         ("derivation", _derivation(plan, look)),
         ("tensor maps", _maps(plan)),
         ("copies", _copies(plan)),
+        ("kernel", granules_lines(plan, "  ")),
         ("coordinates", [look.wrap(line, "  ", "    ") for line in issued_lines(plan)]),
         ("shared memory", _shared(plan)),
         ("pipeline", _pipeline(plan, look)),
@@ -248,6 +249,15 @@ def _copies(plan: Plan) -> list[str]:
     return [f"  {copy.side}: {copy.instruction}, {copy.bytes} bytes each" for copy in plan.copies]
 
 
+def granules_lines(plan: Plan, indent: str) -> list[str]:
+    """Return the kernel of a plan by granules, and what it is bound to; nothing of other plans."""
+    found = plan.granules
+    if found is None:
+        return []
+    aligned = f"addresses at multiples of {found.source_align} and {found.target_align} bytes"
+    return [f"{indent}{found.kernel.entry}: {found.blocks} blocks, {len(found.numbers)} numbers, {aligned}"]
+
+
 def _field(tm: TensorMap, field: str) -> str:
     value = getattr(tm, field)
     if field in {"channels", "pixels"} and tm.mode == "tiled":
@@ -291,7 +301,9 @@ def _pipeline(plan: Plan, look: Look) -> list[str]:
 
 def _launch(plan: Plan) -> list[str]:
     launch = plan.launch
-    blocks = f"{launch.programs} block{'s' * (launch.programs != 1)} for all tiles"
+    blocks = (
+        f"{launch.programs} block{'s' * (launch.programs != 1)} for {'all tiles' if plan.granules is None else 'all'}"
+    )
     warps = f"{launch.warps} warp{'s' * (launch.warps != 1)} a block"
     return [f"  {blocks if launch.programs else 'one block a tile'}; {warps}"]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from legalsat.extract.cost.cost import among_others
 from legalsat.extract.kernels.product_maps import maps_of
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.kernel_text import program_lines
+from legalsat.program.pipeline_text import role_lines
 from legalsat.terms.products import words
-from legalsat.view.show import PLAIN, Look, byte_count, duration, table
+from legalsat.view.show import PLAIN, Look, byte_count, duration, granules_lines, table
 from legalsat.view.show_block import by, cost_lines, mma_lines, show_block_plan
 
 SHOWN = 4  # kernels of those considered
@@ -22,6 +24,7 @@ def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
     sections = [
         ("derivation", _derivation(plan)),
         ("kernel", _kernel(plan, plan.kernel)),
+        ("in front", _in_front(plan)),
         ("operands", _operands(plan, plan.kernel)),
         ("matrix unit", mma_lines(plan.mma, plan.kernel.operands)),
         (
@@ -33,7 +36,7 @@ def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
     ]
     lines = [look.paint(f"{plan.operator} on {plan.target}", "title")]
     for title, body in sections:
-        lines += ["", look.paint(title, "title"), *body]
+        lines += ["", look.paint(title, "title"), *body] if body else []
     return "\n".join(lines)
 
 
@@ -57,6 +60,17 @@ def _kernel(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
     if kernel.split > 1:
         rows.append(("split-K", f"{kernel.split} ways", "among the CTAs of a cluster, which add up in shared memory"))
     return table(rows)
+
+
+def _in_front(plan: GemmPlan) -> list[str]:
+    """What lays operands out anew: the movement, by which means, what it takes among others, and its program."""
+    lines = []
+    for one in plan.before:
+        when = "once for all" if one.constant else f"{duration(among_others(one.plan.cost.nanoseconds))}, at each call"
+        lines.append(f"  {one.operand.upper()}: {one.plan.operator} by {one.plan.access.by}, {when}")
+        lines += granules_lines(one.plan, "    ")
+        lines += [f"    {step}" for _, steps in role_lines(one.plan.pipeline) for step in steps]
+    return lines
 
 
 def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:

@@ -23,6 +23,7 @@ FAMILIES = {
     "COPY": "Executions of copies with a tensor map",
     "BULK": "Executions of copies without a tensor map",
     "VEC": "Vectors moved by threads",
+    "GRAN": "Granules moved by threads",
     "WORD": "Words that can be moved",
     "UNIT": "Units that a chip lacks",
     "PAD": "Padding",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from legalsat.rules.examples.example import Example
-from legalsat.units.sites import Movement, RegisterTile, SharedStages, UnitAxes, VectorAccess
+from legalsat.units.sites import GranuleMove, Movement, RegisterTile, SharedStages, UnitAxes, VectorAccess
 
 
 def vector(**fields: Any) -> VectorAccess:
@@ -26,6 +26,8 @@ def vector(**fields: Any) -> VectorAccess:
 
 
 EXAMPLES = (
+    Example("GRAN001", Movement(16, by="granules", tile=(128, 64)), Movement(16, by="granules")),
+    Example("GRAN002", GranuleMove(axes=6, units=4096), GranuleMove(axes=5, units=4096)),
     Example("PAD001", Movement(16, by="bulk", padding=True), Movement(16, by="tma", padding=True)),
     Example(
         "PAD002",

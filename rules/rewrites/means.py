@@ -40,6 +40,12 @@ def deliver_by_loads() -> Equations:
 
 
 @law
+def deliver_by_granules() -> Equations:
+    """A by any means  =  A by granules: threads move 16 bytes each, wherever in them rows begin, the whole A at once"""
+    yield rewrite(means=("any", "granules")).to()
+
+
+@law
 def deliver_in_fragments() -> Equations:
     """A by any means  =  A by fragments: threads load what the matrix unit wants in registers"""
     yield rewrite(means=("any", "fragments")).to()

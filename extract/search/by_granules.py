@@ -1,33 +1,29 @@
-"""Which kernel carries a relayout out, and with what arguments: any permutation of axes with any strides, and padding.
+"""Delivery by granules: kernels that move any permutation of axes with any strides, and paddings, wherever rows begin.
 
 Axes that are contiguous on both sides become one; what is left says which kernel it takes: rows where the same axis
-runs fastest on both sides, tiles where not.
+runs fastest on both sides, tiles where not. Nothing but this is solved: tiles are those that measured best.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from legalsat.backends.cute.relayout_kernels import (
-    GRANULE,
-    LINE,
-    SECTOR,
-    SPAN_LIMIT,
-    THREADS,
-    RelayoutKernel,
-    RowsKernel,
-    TransposeKernel,
-    divisor,
-    emit,
-    turned_apart,
-)
-from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.runtime.program import AddressArgument, Argument, NumberArgument, Recipe
-from legalsat.tensor import Tensor, plain
+from legalsat.diagnostics import Diagnostic
+from legalsat.extract.cost.cost import granules_cost
+from legalsat.extract.search.by_vectors import STORE, access_site, load_site
+from legalsat.extract.search.delivery import Delivered, Question
+from legalsat.extract.solve.fields import Conflict
+from legalsat.plans.plan import Cost, Granules, SharedTile, VectorCopy
+from legalsat.program.leaves import ENTRY_BYTES, GRANULE, LINE, SECTOR, THREADS, ShiftRows, TurnTile
+from legalsat.rule import Rule
+from legalsat.rules import GRANULE_RULES, SHARED_RULES, VECTOR_RULES
+from legalsat.rules.granules import SPAN_LIMIT
+from legalsat.targets import Target
+from legalsat.units.sites import GranuleMove, SharedStages
 
-MAX_AXES = 5  # besides those that run fastest
 # Tiles by bytes of an element, best first: granules of a row, elements along j. Rows that begin inside granules want
 # long ones, as each costs a little at its ends; the last ones are for relayouts of few blocks.
 ODD_TILES = {
@@ -49,7 +45,7 @@ MAX_RUN_AXES = 3
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis of a relayout.
+    """An axis of a movement.
 
     Attributes:
         extent: elements of the target along it.
@@ -70,8 +66,8 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Movement:
-    """A relayout in bytes.
+class Moved:
+    """A movement in bytes.
 
     Attributes:
         element: bytes of an element: 1, 2, 4, 8 or 16.
@@ -102,77 +98,89 @@ class Tuning:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
-    """A kernel and what it is launched with.
+class Way:
+    """How a movement is carried out, legal or not.
 
     Attributes:
-        kernel: which.
-        blocks: of the grid. shared: bytes of shared memory of each.
-        numbers: the arguments behind the two addresses.
-        source_align, target_align: bytes that the addresses must be multiples of.
+        granules: the kernel and what it is bound to.
+        units: the largest number that it counts to. turns_padding: whether it turns what is padded, which none can.
     """
 
-    kernel: RelayoutKernel
-    blocks: int
-    shared: int
-    numbers: tuple[int, ...]
-    source_align: int
-    target_align: int
-
-    def recipe(self, source: str = "source", target: str = "target") -> Recipe:
-        """Return how it is launched on operands of these names."""
-        named = zip(self.kernel.parameters[2:], self.numbers, strict=True)
-        arguments: list[Argument] = [AddressArgument(source), AddressArgument(target)]
-        arguments += [NumberArgument(value, kind) for (kind, _), value in named]
-        return Recipe(self.kernel.entry, (self.blocks, 1, 1), 256, self.shared, tuple(arguments))
+    granules: Granules
+    units: int
+    turns_padding: bool = False
 
 
-def movement(
-    element: int,
-    extents: Sequence[int],
-    source_strides: Sequence[int],
-    target_strides: Sequence[int],
-    *,
-    source_align: int = 0,
-    target_align: int = 0,
-) -> Movement:
-    """Return a relayout whose two sides have the same axes.
-
-    Args:
-        element: bytes of an element.
-        extents: elements along each axis.
-        source_strides: elements between neighbours in the source.
-        target_strides: the same in the target.
-        source_align: bytes that the source's address is a multiple of; an element's when left out.
-        target_align: the same of the target's.
-
-    Raises:
-        InvalidInput: elements are of a size that no kernel moves.
-    """
-    if element not in EVEN_TILES:
-        raise InvalidInput(f"element has {element} bytes; give one of 1, 2, 4, 8 or 16")
-    axes = [Axis(n, s * element, t * element) for n, s, t in zip(extents, source_strides, target_strides, strict=True)]
-    return Movement(element, tuple(axes), source_align or element, target_align or element)
+def bound(question: Question) -> Cost:
+    """Return the cost of a solution, which hangs on the bytes alone but for what breaks ties."""
+    return granules_cost(question.access, question.views[0], (), question.target)
 
 
-def launch_of(moved: Movement, tuning: Tuning | None = None) -> Launch:
-    """Return the kernel of a relayout and its arguments.
+def solve(question: Question) -> Delivered | Conflict:
+    """Return the kernel and its numbers, and what they cost."""
+    access, target, operator = question.access, question.target, question.operator
+    if broken := question.judged():
+        return Conflict(broken)
+    load, store = question.views
+    size = access.word // 8
+    sites = (
+        load_site(load, access.word, "threads", size, operator),
+        access_site(store, access.word, STORE, size, operator.target.address),
+    )
+    if broken := tuple(_judged(VECTOR_RULES, sites, target)):
+        return Conflict(broken)
+    way = way_of(_moved(question))
+    granules, kernel = way.granules, way.granules.kernel
+    shared = tuple(_shared(kernel))
+    site = GranuleMove(kernel.axes, way.units, turned_padding=way.turns_padding)
+    room = SharedStages(1, sum(tile.bytes for tile in shared), 0)
+    if broken := (*_judged(GRANULE_RULES, (site,), target), *_judged(SHARED_RULES, (room,), target)):
+        return Conflict(broken)
+    copies = (
+        VectorCopy("source", "cp.async" if shared else "ld.global", GRANULE),
+        VectorCopy("target", STORE, GRANULE),
+    )
+    cost = granules_cost(access, load, kernel.buffers, target)
+    return Delivered(access, question.views, (), copies, (), "threads", shared, 1, cost, granules)
 
-    Raises:
-        LegalSatError: it has more axes, or longer ones, than the kernels count.
-    """
+
+def _judged(rules: Iterable[Rule], sites: Iterable[Any], target: Target) -> Iterator[Diagnostic]:
+    return (found for site in sites for rule in rules for found in rule.check(site, target) if found.level == "error")
+
+
+def _shared(kernel: ShiftRows | TurnTile) -> Iterator[SharedTile]:
+    """Yield the buffers of a block: a tile, and a table of where its rows begin."""
+    if isinstance(kernel, TurnTile):
+        words = (8 * kernel.element, 8 * ENTRY_BYTES)
+        shapes = ((kernel.rows, kernel.granules * GRANULE // kernel.element), (kernel.buffers[-1] // ENTRY_BYTES,))
+        for name, word, shape, size in zip(("source", "places"), words, shapes, kernel.buffers, strict=False):
+            yield SharedTile(name, word, shape, "none", 0, size, LINE if name == "source" else GRANULE, 1, False)
+
+
+def _moved(question: Question) -> Moved:
+    """Return what a question asks for, in bytes."""
+    operator, access = question.operator, question.access
+    held = question.margins or ((0, mode.extent) for mode in access.modes)
+    axes = tuple(
+        Axis(mode.extent, mode.source // 8, mode.target // 8, *held_)
+        for mode, held_ in zip(access.modes, held, strict=True)
+    )
+    source, target = (math.gcd(end.align, end.offset) for end in (operator.source, operator.target))
+    return Moved(access.word // 8, axes, source, target, operator.pattern if operator.fills else 0)
+
+
+def way_of(moved: Moved, tuning: Tuning | None = None) -> Way:
+    """Return the kernel of a movement and its numbers."""
     tuning = tuning or Tuning()
     moved = _widened(_merged(moved))
     fast = [_fastest(moved, side) for side in ("source", "target")]
     if fast[0] is None or fast[1] is None or fast[0] == fast[1]:
         return _rows(moved, fast[1] if fast[0] == fast[1] else None, tuning)
-    if any(axis.pads for axis in moved.axes):
-        raise LegalSatError("cute pads where the same axis runs fastest on both sides; transpose first, then pad")
     return _tiles(moved, fast[0], fast[1], tuning)
 
 
-def _merged(moved: Movement) -> Movement:
-    """Return a relayout without axes of one element and with those merged that are contiguous on both sides."""
+def _merged(moved: Moved) -> Moved:
+    """Return a movement without axes of one element and with those merged that are contiguous on both sides."""
     axes: list[Axis] = []
     for axis in sorted((one for one in moved.axes if one.extent > 1), key=lambda one: (one.target, one.source)):
         last = axes[-1] if axes else None
@@ -189,8 +197,8 @@ def _merged(moved: Movement) -> Movement:
     return replace(moved, axes=tuple(axes))
 
 
-def _widened(moved: Movement) -> Movement:
-    """Return a relayout of larger elements if a few contiguous ones on both sides make one."""
+def _widened(moved: Moved) -> Moved:
+    """Return a movement of larger elements if a few contiguous ones on both sides make one."""
     axes = list(moved.axes)
     if not axes or axes[0].source != moved.element or axes[0].target != moved.element or axes[0].pads:
         return moved
@@ -202,20 +210,13 @@ def _widened(moved: Movement) -> Movement:
     return replace(moved, element=size, axes=tuple(axes[1:]), pattern=pattern)
 
 
-def _fastest(moved: Movement, side: str) -> Axis | None:
+def _fastest(moved: Moved, side: str) -> Axis | None:
     return next((axis for axis in moved.axes if getattr(axis, side) == moved.element), None)
 
 
-def _outer(moved: Movement, inner: Sequence[Axis | None]) -> list[Axis]:
-    axes = [axis for axis in moved.axes if axis not in inner]
-    if len(axes) > MAX_AXES:
-        raise LegalSatError(f"relayout has {len(axes)} axes besides the fastest; give at most {MAX_AXES}")
-    return axes
-
-
-def _rows(moved: Movement, fast: Axis | None, tuning: Tuning) -> Launch:
+def _rows(moved: Moved, fast: Axis | None, tuning: Tuning) -> Way:
     inner = fast or Axis(1, moved.element, moved.element)
-    outer = _outer(moved, (fast,))
+    outer = [axis for axis in moved.axes if axis != fast]
     length = inner.extent * moved.element
     source_length = (inner.count or inner.extent) * moved.element
     head = inner.first * moved.element
@@ -234,13 +235,13 @@ def _rows(moved: Movement, fast: Axis | None, tuning: Tuning) -> Launch:
     beside = 0 if targets % GRANULE == 0 else GRANULE - math.gcd(GRANULE, targets)
     granules = -(-(bytes_ + beside) // GRANULE)
     units = granules * math.prod(axis.extent for axis in outer)
-    kernel = RowsKernel(element, len(outer), fills, joined is not None)
+    kernel = ShiftRows(element, len(outer), fills, joined is not None)
     blocks, parts = -(-units // THREADS), granules
     of_row = -(-granules // THREADS)
     if of_row * THREADS <= ALONE * granules:
         kernel, blocks = replace(kernel, alone=True), of_row * (units // granules)
         units, parts = granules, of_row
-    _require_countable(max(units, blocks) + THREADS)
+    counted = max(units, blocks) + THREADS
     numbers = [bytes_, units, *divisor(parts), *_axis_numbers(outer)]
     if fills:
         # As the kernel has it, 8 bytes long; elements of 16 are 8 bytes twice, since no type is wider.
@@ -251,10 +252,10 @@ def _rows(moved: Movement, fast: Axis | None, tuning: Tuning) -> Launch:
     if joined:
         numbers += [*divisor(length), (joined.source - length) % 2**32]
     aligned = math.gcd(GRANULE, targets)  # granules are counted for rows that start so
-    return Launch(kernel, blocks, 0, tuple(numbers), element, max(element, aligned))
+    return Way(Granules(kernel, blocks, tuple(numbers), element, max(element, aligned)), counted)
 
 
-def _runs(moved: Movement, i: Axis, j: Axis) -> tuple[list[Axis], list[Axis]]:
+def _runs(moved: Moved, i: Axis, j: Axis) -> tuple[list[Axis], list[Axis]]:
     """Return the axes that a tile's rows and lines run along, fastest first.
 
     A short run takes the axis that goes on where it ends.
@@ -290,9 +291,9 @@ def _tiles_of_lines(element: int, along_j: int) -> list[tuple[int, int]]:
     return [(granules, tile_j) for granules in (32, 16) if granules * GRANULE * tile_j <= JOINED_BYTES][:1]
 
 
-def _tiles(moved: Movement, i: Axis, j: Axis, tuning: Tuning) -> Launch:
+def _tiles(moved: Moved, i: Axis, j: Axis, tuning: Tuning) -> Way:
     run_i, run_j = _runs(moved, i, j)
-    outer = _outer(moved, (*run_i, *run_j))
+    outer = [axis for axis in moved.axes if axis not in {*run_i, *run_j}]
     along_i, along_j = (math.prod(axis.extent for axis in run) for run in (run_i, run_j))
     sources = math.gcd(moved.source_align, *(axis.source for axis in (*run_j, *outer)))
     targets = math.gcd(moved.target_align, *(axis.target for axis in (*run_i, *outer)))
@@ -304,15 +305,15 @@ def _tiles(moved: Movement, i: Axis, j: Axis, tuning: Tuning) -> Launch:
     if joins:
         usual = tuple(_tiles_of_lines(moved.element, along_j)) or usual
 
-    def kernel_of(tile: tuple[int, int]) -> TransposeKernel:
+    def kernel_of(tile: tuple[int, int]) -> TurnTile:
         if joins and tile[1] >= along_j:
-            return TransposeKernel(moved.element, len(outer), *tile, straddles, skewed=False, joins=True)
-        return TransposeKernel(moved.element, len(outer), *tile, straddles, skewed, len(run_i), len(run_j), turns)
+            return TurnTile(moved.element, len(outer), *tile, straddles, skewed=False, joins=True)
+        return TurnTile(moved.element, len(outer), *tile, straddles, skewed, len(run_i), len(run_j), turns)
 
-    def tiles_of(kernel: TransposeKernel) -> tuple[int, int]:
+    def tiles_of(kernel: TurnTile) -> tuple[int, int]:
         return -(-along_i // kernel.tile_i), -(-along_j // kernel.tile_j)
 
-    def idle(kernel: TransposeKernel) -> int:
+    def idle(kernel: TurnTile) -> int:
         return math.prod(tiles_of(kernel)) * kernel.tile_i * kernel.tile_j
 
     batches = math.prod(axis.extent for axis in outer)
@@ -322,42 +323,50 @@ def _tiles(moved: Movement, i: Axis, j: Axis, tuning: Tuning) -> Launch:
     kernel = next((one for one in fitting if math.prod(tiles_of(one)) * batches >= MANY), fitting[-1])
     tiles_i, tiles_j = tiles_of(kernel)
     blocks = tiles_i * tiles_j * batches
-    _require_countable(max(blocks, along_i + kernel.tile_i, along_j + 2 * kernel.tile_j))
+    counted = max(blocks, along_i + kernel.tile_i, along_j + 2 * kernel.tile_j)
     numbers = [along_i, along_j, *divisor(tiles_j), *divisor(tiles_i)]
     numbers += _axis_numbers((*run_i, *run_j, *outer))
     source_align = moved.element if straddles else GRANULE
     target_align = moved.element if skewed else SECTOR
-    return Launch(kernel, blocks, kernel.shared_bytes, tuple(numbers), source_align, target_align)
+    granules = Granules(kernel, blocks, tuple(numbers), source_align, target_align)
+    return Way(granules, counted, turns_padding=any(axis.pads for axis in moved.axes))
 
 
 def _axis_numbers(axes: Sequence[Axis]) -> list[int]:
     return [number for axis in axes for number in (*divisor(axis.extent), axis.source, axis.target)]
 
 
-def _require_countable(count: int) -> None:
-    if count >= SPAN_LIMIT:
-        raise LegalSatError(f"relayout has {count} units of work, and the kernel counts to 2^31; split it in two")
+def divisor(number: int) -> tuple[int, int, int]:
+    """Return what the kernels divide by `number` with: the number, a multiplier and a shift.
+
+    For 0 <= x < 2^31, x // number is the high half of x * multiplier, shifted right; a multiplier of 0 stands for 1.
+    The product's error is below x / 2^(31 + s), less than what would carry it over a whole number.
+    """
+    if number == 1:
+        return 1, 0, 0
+    bits = (number - 1).bit_length()
+    return number, -(-(1 << 31 + bits) // number), bits - 1
 
 
-def matrix_relayout(tensor: Tensor, first: str, source: str, target: str, pitch: int) -> tuple[str, Recipe]:
-    """Return the text of a kernel that lays a matrix out anew, and how it is launched.
+def turned_apart(element: int, source_pitch: int, target_pitch: int) -> bool:
+    """Return whether lines of a tile hit fewer banks at once if each begins at another element of a granule.
+
+    The four lines that a warp reads one element of each lie `1 - source_pitch * target_pitch` elements further from
+    line to line, modulo a granule, where windows reach back by what a line begins behind a sector.
 
     Args:
-        tensor: of two axes, one of which is contiguous.
-        first: "pad", which keeps the axis that runs fastest, or "transpose", which makes it the other.
-        source: the operand's name.
-        target: the name of what is written.
-        pitch: bytes from line to line of what is written, whose address is a multiple of 256; what lies between a
-            line's end and the next one's start is not written.
-
-    Raises:
-        LegalSatError: as `launch_of`.
+        element: bytes.
+        source_pitch: bytes from row to row.
+        target_pitch: bytes from line to line.
     """
-    size = tensor.dtype.bits // 8
-    (rows, columns), strides = plain(tensor.shape), plain(tensor.strides)
-    by_rows = strides[1] == 1 or columns == 1
-    steps = (pitch // size, 1) if by_rows == (first == "pad") else (1, pitch // size)
-    align = math.gcd(tensor.align, tensor.offset or tensor.align)
-    moved = movement(size, (rows, columns), strides, steps, source_align=align, target_align=min(256, pitch & -pitch))
-    launch = launch_of(moved)
-    return emit(launch.kernel), launch.recipe(source, target)
+    per_granule, rows = GRANULE // element, source_pitch // element
+    if per_granule == 1:
+        return False
+    step = 1 - rows * (target_pitch // element)
+    lines, turn = (2, 1) if element == 8 else (4, max(1, 4 // element))
+
+    def hits(step: int) -> int:
+        words = [line * step % per_granule * element // 4 for line in range(lines)]
+        return max(map(words.count, words))
+
+    return hits(step + turn * rows) < hits(step)
