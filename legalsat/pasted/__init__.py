@@ -66,6 +66,10 @@ _FAILED_CALL = re.compile(
 # What is seen of a failure, and says little of its cause: results, and that a kernel never ends.
 _EFFECTS = OF_ILLEGAL_MAPS | {"PIPE007", "TOOL008"}
 _TEXT = "the pasted text"
+# Where a cause is named by what a line of prose seems to say, and not by what a program printed.
+_BY_PROSE = re.compile(
+    r"line \"(?![^\n]*(?:\b\w*(?:[Ee]rror|Exception)\b|[Aa]ssert|\bmust\b|\bexpect|\brequire|\bneeds?\b))"
+)
 _MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
 
 
@@ -106,15 +110,20 @@ def explain_pasted(text: str, target: Target, uses: int = USES, beside: str = ""
 
 def with_likely(known: Explanation | None, whole: str, target: Target) -> Explanation | None:
     """Return what is known of a report with the causes that its words make likely, where no cause is known."""
-    if known is not None and (known.subject != _TEXT or {one.code for one in known.diagnostics} - _EFFECTS):
+    told = () if known is None else known.diagnostics
+    sure = [one for one in told if one.code not in _EFFECTS and not _BY_PROSE.match(one.where)]
+    if known is not None and (known.subject != _TEXT or sure):
         return known
-    failed = known is not None and bool(known.diagnostics)
-    codes = {one.code for one in known.diagnostics} if known is not None else set()
+    codes = {one.code for one in told}
+    failed = not codes.isdisjoint(OF_ILLEGAL_MAPS) and codes <= _EFFECTS
     likely = tuple(one for one in likely_causes(whole, target, failed=failed) if one.code not in codes)
+    likely = likely if codes <= _EFFECTS else likely[:1]
     if not likely:
         return known
-    if known is not None:
-        return replace(known, diagnostics=(*known.diagnostics, *likely))
+    if known is not None:  # what is named, what is likely, and last what is only seen, unless that is all
+        named = tuple(one for one in told if one.code not in _EFFECTS)
+        seen = tuple(one for one in told if one.code in _EFFECTS)
+        return replace(known, diagnostics=(*named, *likely, *seen) if named else (*seen, *likely))
     says = "what is likely is told from words alone, and is not proven"
     return Explanation(_TEXT, str(target), False, likely, undecided=says)
 

@@ -80,7 +80,7 @@ _ASKING = re.compile(
     r"assert|fail|error|refuse|limit|\bno\b|mismatch|differ|not a|"
     r"conflict|capacity|dead-?lock|\bice\b|unreachable|noconfig|rejected|time|hang|stuck|contiguous|cannot|"
     r"only|unknown|unexpected|overflow|maxim|constraint|apply|unavailable|"
-    r"not available|not defined|attribute|import|does not|lack|missing|without|\brac(?:e|es|ing)\b|violat|"
+    r"not available|not defined|is offset|attribute|import|does not|lack|missing|without|\brac(?:e|es|ing)\b|violat|"
     r"sleep|printf|stale|garbage|"
     r"reject|refus|remote|in[- ]?flight|corrupt|wrong|incorrect|not present|exited|reissu|reus|compiled (?:with|for)|"
     r"restrict|\bis 0\b|unable|n't\b|except|inval|hazard|subscri|zero|same|needs?\b|but got|request|fit|require",

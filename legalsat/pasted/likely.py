@@ -25,6 +25,7 @@ from legalsat.pasted.tables.evidence import CONCEPTS, TOLD
 from legalsat.rule import require
 from legalsat.targets import Target
 
+WHERE = "the words of the text"
 MOST, _CONSIDERED = 2, 6  # causes that are told, of those for which the words speak most
 COUNTS = Path(__file__).parent / "evidence.json"
 _MOST_READ = 8_000  # characters of each end of a long text
@@ -36,7 +37,7 @@ _PARTS = frozenset(
     {
         *("fence", "barrier", "phase", "arrive", "bytes", "tma", "map", "cluster", "multicast", "regs", "smem"),
         *("swizzle", "mdesc", "wgmma", "commit", "tcgen", "tmem", "cpasync", "sync", "vector", "sanitizer", "box"),
-        *("int32", "stride", "warps", "stage", "view", "scale", "layout"),
+        *("int32", "stride", "warps", "stage", "view", "scale", "layout", "product"),
     }
 )
 _ALSO_PARTS = frozenset({"address", "store", "align", "large", "limit"})  # where a call returned that it failed
@@ -55,16 +56,18 @@ _OF_SYSTEMS = re.compile(
 # What a program returned, and what it has no kernel for, its own sentences tell.
 _TOLD_ELSEWHERE = re.compile(r"CUDA\d|TOOL010|PROD|UNIT")
 # What numbers decide is judged where they are; that a call failed says too little to guess it where they are not.
-_DECIDED_BY_NUMBERS = re.compile(r"TMA(?!037)|BULK|VEC|WGMMA|TCGEN|SMEM|MDESC|COPY0(?!1[02])|TOOL0(?!03|13)")
+_DECIDED_BY_NUMBERS = re.compile(r"TMA(?!037)|BULK|VEC|WGMMA|TCGEN|MDESC|COPY0(?!1[02])|TOOL0(?!03|13)")
 _OFTEN_BESIDE = frozenset({"flaky", "fails", "race"})
 _ANY = re.compile("")
 # What alone can show itself so, where nothing else is seen of a failure.
 _SHOWN_AS = {
     "misaddr": re.compile(r"VEC|BULK|MDESC|COPY00[145]|TMA0(?:04|05|19|27|37)|SMEM002"),
     "invalid": re.compile(r"TMA|SMEM|TOOL0(?:08|11)"),
+    "wrong": (_AFTER_A_LAUNCH := re.compile(r"(?!TMA0(?:0|1|24|3)|BULK|TOOL0(?:04|08|11))")),
+    "illegal": _AFTER_A_LAUNCH,
     "hang": re.compile(r"PIPE|TMEM|COPY0(?:06|12)|TMA0(?:03|19)|TOOL0(?:03|08)"),
 }
-_LEAST_WORDS = (10, 5)  # of those that are known, in all and outside of code: fewer say too little
+_LEAST_WORDS = (8, 4)  # of those that are known, in all and outside of code: fewer say too little
 _CLAUSE = re.compile(r"[.;:,]\s|\n")
 _CODE = re.compile(r"[{}]|\w ?=[^=]|^\s*(?:def|for|if|else|import|from|@\w+)\b|\w\([^ )]")
 _MOST_REPEATS = 3  # of a line: what a log repeats says nothing
@@ -198,18 +201,19 @@ def _telling(evidence: Evidence, code: str, words: Iterable[str]) -> list[str]:
     """Return the words that speak most for a cause."""
     known = (word for word in words if evidence.overall[word])
     by_weight = sorted(known, key=lambda word: _weight(evidence, code, word), reverse=True)
-    return [word for word in by_weight[:_SHOWN] if _weight(evidence, code, word) > 0]
+    return [word for word in by_weight[: 2 * _SHOWN] if _weight(evidence, code, word) > 0]
 
 
 def _likely(code: str, words: list[str]) -> Diagnostic:
     rule = RULE_OF[code]
-    shown = ", ".join(f'"{word}"' for word in dict.fromkeys(words)).replace("{", "(").replace("}", ")")
+    apart = [one for at, one in enumerate(words) if not any(one.lower() in two.lower() for two in words[:at])]
+    shown = ", ".join(f'"{word}"' for word in apart[:_SHOWN]).replace("{", "(").replace("}", ")")
     found = rule.diagnostic(
         require(
             False,
             f"likely from words alone, and not proven: {rule.name.replace('_', ' ')}; the text says {shown}",
             help=f"read `legalsat rule {code}`, and paste the numbers, the code or the PTX that could prove it",
         ),
-        "the words of the text",
+        WHERE,
     )
     return replace(found, level="warning")

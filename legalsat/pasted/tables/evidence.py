@@ -9,8 +9,12 @@ from __future__ import annotations
 # Names of what many words say. The patterns are searched without regard to case, between characters that are no
 # letters and no digits, in a text whose camel case is taken apart.
 CONCEPTS = {
+    "product": r"\w*(?:pid|program_id|ind(?:ex|ices)|offs?(?:et)?s?|idx|row|_id)\w*(?:\[[^\]\n]{0,20}\])? ?\* ?"
+    r"\w*(?:stride|cols?|columns|dim|size|numel|width)\w*|stride\w* ?\* ?\w*(?:pid|ind(?:ex|ices)|offs?(?:et)?s?|idx)"
+    r"\w*",
     "fails": r"fail\w*|crash\w*|errors?|broken|breaks|does not work",
-    "hang": r"hang\w*|hung|dead-?lock\w*|stuck|never (?:ends?|returns?|complet\w+|finish\w*|flips?|signals?)|"
+    "hang": r"hang\w*|hung|(?:dead|endless|infinite) loops?|dead-?lock\w*|stuck|never (?:ends?|returns?|complet\w+|"
+    r"finish\w*|flips?|signals?)|"
     r"parked|starv\w+|blocks? forever|spins?|time[sd]? ?out|does not return|livelock",
     "wrong": r"wrong|incorrect\w*|corrupt\w*|garbage|\bnans?\b|\binf\b|inaccura\w+|mismatch\w*|not close|silent\w*|"
     r"diverge\w*|miscomput\w+|miscompil\w+|bad results?|precision issues?|garbled|error of 0\.\d+|"
@@ -22,7 +26,7 @@ CONCEPTS = {
     "before": r"before|too early|early|not yet|ahead|prior to|while (?:\w+ ){0,4}still|in[- ]flight|still (?:reads?|"
     r"reading|in use|uses)",
     "again": r"re-?us\w+|overwrit\w+|again|alias\w*|stale|same (?:buffer|stage|slot|tile)|re-?issu\w+|recycl\w+",
-    "barrier": r"m?barriers?|mbar\w*|\bbars?\b|semaphores?|full_bar\w*|empty_bar\w*",
+    "barrier": r"m?barriers?|mbar\w*|\bbars?\b|bar_\w+|try_wait\w*|semaphores?|full_bar\w*|empty_bar\w*",
     "phase": r"phases?|parit(?:y|ies)|\w*_phase\b|flip\w*|toggl\w+|phasechk\w*",
     "arrive": r"arriv\w+|arrive_\w+|arrivals?",
     "count": r"counts?|number of (?:arrivals|threads)|\w+_count",
@@ -261,7 +265,8 @@ TOLD = {
     "TOOL008": "cluster size or shape invalid, cluster launch fails, cluster larger than 8, grid not divisible by "
     "cluster",
     "TOOL011": "too many threads in a block, grid dimension above 65535",
-    "TOOL013": "int32 overflow of offsets or indices: program_id times stride, row index times columns, batch times "
+    "TOOL013": "int32 overflow of offsets or indices: program_id * stride, offset * num_cols, row index times "
+    "columns, batch times "
     "stride, tensors above 2^31 elements, long context, large batch or many tokens, cast to int64; "
     "illegal memory access, nan or wrong results only for large inputs, small inputs work",
     "SMEM001": "shared memory of a block exceeded: cudaFuncSetAttribute MaxDynamicSharedMemorySize invalid "
