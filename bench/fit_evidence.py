@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from legalsat.pasted import likely
+from legalsat.pasted.tables.evidence import TOLD
 from legalsat.targets import target_of_text
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
@@ -32,8 +33,8 @@ def labelled(names: Sequence[str] = SETS) -> list[dict[str, Any]]:
 
 def counted(reports: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Return how often reports of each cause have each word; a report of several causes counts for each in part."""
-    by_cause: dict[str, Counter[str]] = defaultdict(Counter)
-    number: Counter[str] = Counter()
+    by_cause: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    number: defaultdict[str, float] = defaultdict(float)
     overall: Counter[str] = Counter()
     for report in reports:
         cause = report.get("cause") or report.get("why", "")
@@ -43,7 +44,7 @@ def counted(reports: Iterable[dict[str, Any]]) -> dict[str, Any]:
             number[code] += 1 / len(report["codes"])
             for word in words:
                 by_cause[code][word] += 1 / len(report["codes"])
-    known = {word for told in likely.TOLD.values() for word in likely.features(told)}
+    known = {word for told in TOLD.values() for word in likely.features(told)}
     kept = {word for word, count in overall.items() if count >= LEAST_OVERALL or word in known}
     return {
         "reports": _rounded(number),
@@ -55,7 +56,7 @@ def counted(reports: Iterable[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _rounded(counts: dict[str, float]) -> dict[str, float]:
+def _rounded(counts: Mapping[str, float]) -> dict[str, float]:
     return {name: int(count) if count == int(count) else round(count, 2) for name, count in sorted(counts.items())}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -32,7 +32,9 @@ _MOST_READ = 8_000  # characters of each end of a long text
 _TOLD_AS, _SMOOTHING, _SPREAD = 4.0, 4.0, 2.0  # reports that what is told of a cause counts like; pseudo-counts
 _SHOWN = 4  # words by which a cause is found
 # Without what is seen nothing failed, and without parts of a GPU's kernel the text is about something else.
-_SEEN = frozenset({"hang", "wrong", "flaky", "race", "illegal", "illinst", "misaddr", "launchfail", "invalid", "fails"})
+_SEEN = frozenset(
+    {"hang", "wrong", "flaky", "race", "illegal", "illinst", "misaddr", "launchfail", "invalid", "fails", "compile"}
+)
 _PARTS = frozenset(
     {
         *("fence", "barrier", "phase", "arrive", "bytes", "tma", "map", "cluster", "multicast", "regs", "smem"),
@@ -65,6 +67,7 @@ _SHOWN_AS = {
     "invalid": re.compile(r"TMA|SMEM|TOOL0(?:08|11)"),
     "wrong": (_AFTER_A_LAUNCH := re.compile(r"(?!TMA0(?:0|1|24|3)|BULK|TOOL0(?:04|08|11))")),
     "illegal": _AFTER_A_LAUNCH,
+    "compile": re.compile(r"TOOL|WGMMA|TCGEN|TMEM00|SMEM|MDESC|TILE|VEC|COPY0(?:07|12)|TMA0(?:0|10|24)"),
     "hang": re.compile(r"PIPE|TMEM|COPY0(?:06|12)|TMA0(?:03|19)|TOOL0(?:03|08)"),
 }
 _LEAST_WORDS = (8, 4)  # of those that are known, in all and outside of code: fewer say too little
@@ -78,7 +81,7 @@ _ENDINGS = re.compile(
     r"(?<=[a-z]{4})(?:ization|isation|ations?|ments?|ings?|ers?|ed|ies|es|ly|al|s)$",
 )
 _COMMON = re.compile(
-    r"(?:the|and|for|with|that|this|but|not|from|are|was|has|have|which|its|than|only|when|what|into|all|any|can|may|"
+    r"(?:at|of|to|in|on|is|it|as|an|be|or|so|we|the|and|for|with|that|this|but|not|from|are|was|has|have|which|its|than|only|when|what|into|all|any|can|may|"
     r"will|does|did|get|got|use|used|using|our|your|they|them|there|here|been|being|were|would|should|could|also|just|"
     r"same|some|more|most)"
 )
@@ -90,9 +93,9 @@ _PATTERNS = {
 class Evidence(NamedTuple):
     """How often reports with a cause have each word, how many there are, how often a word is at all, and their sum."""
 
-    by_cause: dict[str, Counter[str]]
-    reports: Counter[str]
-    overall: Counter[str]
+    by_cause: Mapping[str, Mapping[str, float]]
+    reports: Mapping[str, float]
+    overall: Mapping[str, float]
     total: float
 
 
@@ -118,7 +121,7 @@ def likely_causes(text: str, target: Target, *, failed: bool) -> Iterator[Diagno
     if not (failed or seen) or len(told) < (1 if failed else _LEAST_PARTS) or not _says_enough(bare):
         return
     said, seen = features(text), seen - _OFTEN_BESIDE
-    possible = _SHOWN_AS.get(*seen, _ANY) if len(seen) == 1 else _ANY
+    possible = _SHOWN_AS.get(next(iter(seen)), _ANY) if len(seen) == 1 else _ANY
     first = [code for code in ranked(said, _evidence(), target)[:_CONSIDERED] if possible.match(code)]
     for code in [one for one in first if not (failed and _DECIDED_BY_NUMBERS.match(one))][:MOST]:
         yield _likely(code, [said[word] for word in _telling(_evidence(), code, said)])
@@ -126,7 +129,7 @@ def likely_causes(text: str, target: Target, *, failed: bool) -> Iterator[Diagno
 
 def ranked(words: Iterable[str], evidence: Evidence, target: Target) -> list[str]:
     """Return the causes that there may be on a target, the one first for which a text's features speak most."""
-    known = [word for word in words if evidence.overall[word]]
+    known = [word for word in words if word in evidence.overall]
     scores = {code: _score(evidence, code, known) for code in evidence.reports if may_be(code, target)}
     return sorted(scores, key=scores.__getitem__, reverse=True)
 
@@ -143,7 +146,7 @@ def _ends(text: str) -> str:
 def _says_enough(text: str) -> bool:
     """Whether a text has words that are known, in all and outside of its code."""
     prose = "\n".join(clause for clause in _CLAUSE.split(text) if not _CODE.search(clause))
-    known = (sum(_evidence().overall[word] > 0 for word in _words(part)) for part in (text, prose))
+    known = (sum(word in _evidence().overall for word in _words(part)) for part in (text, prose))
     return all(number >= least for number, least in zip(known, _LEAST_WORDS, strict=True))
 
 
@@ -168,16 +171,18 @@ def _evidence() -> Evidence:
 
 def evidence_of(known: Mapping[str, Any]) -> Evidence:
     """Return the counts of known reports, as `bench/fit_evidence.py` makes them, with what is told of each cause."""
-    reports = Counter({code: number + _SMOOTHING for code, number in known["reports"].items()})
-    by_cause = {code: Counter(words) for code, words in known["words"].items()}
-    overall = Counter(known["overall"])
+    reports: defaultdict[str, float] = defaultdict(lambda: _SMOOTHING)
+    for code, number in known["reports"].items():
+        reports[code] += number
+    by_cause = {code: defaultdict(float, words) for code, words in known["words"].items()}
+    overall: defaultdict[str, float] = defaultdict(float, known["overall"])
     for code, told in TOLD.items():
-        reports[code] += _TOLD_AS + (0 if code in known["reports"] else _SMOOTHING)
-        words = by_cause.setdefault(code, Counter())
+        reports[code] += _TOLD_AS
+        words = by_cause.setdefault(code, defaultdict(float))
         for word in features(told):
             words[word] += _TOLD_AS
             overall[word] += _TOLD_AS
-    return Evidence(by_cause, reports, overall, reports.total())
+    return Evidence(by_cause, dict(reports), dict(overall), sum(reports.values()))
 
 
 def may_be(code: str, target: Target) -> bool:
@@ -193,13 +198,13 @@ def _score(evidence: Evidence, code: str, words: list[str]) -> float:
 def _weight(evidence: Evidence, code: str, word: str) -> float:
     """Return by how much a word speaks for a cause, as a logarithm; negative where it speaks against it."""
     common = evidence.overall[word] / evidence.total
-    count = evidence.by_cause.get(code, Counter())[word]
+    count = evidence.by_cause.get(code, {}).get(word, 0)
     return math.log((count + _SPREAD * common) / ((evidence.reports[code] + _SPREAD) * common))
 
 
 def _telling(evidence: Evidence, code: str, words: Iterable[str]) -> list[str]:
     """Return the words that speak most for a cause."""
-    known = (word for word in words if evidence.overall[word])
+    known = (word for word in words if word in evidence.overall)
     by_weight = sorted(known, key=lambda word: _weight(evidence, code, word), reverse=True)
     return [word for word in by_weight[: 2 * _SHOWN] if _weight(evidence, code, word) > 0]
 

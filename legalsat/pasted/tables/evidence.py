@@ -12,6 +12,8 @@ CONCEPTS = {
     "product": r"\w*(?:pid|program_id|ind(?:ex|ices)|offs?(?:et)?s?|idx|row|_id)\w*(?:\[[^\]\n]{0,20}\])? ?\* ?"
     r"\w*(?:stride|cols?|columns|dim|size|numel|width)\w*|stride\w* ?\* ?\w*(?:pid|ind(?:ex|ices)|offs?(?:et)?s?|idx)"
     r"\w*",
+    "compile": r"compil\w+ (?:fail|error|crash|abort)\w*|compiler (?:crash|abort)\w*|fails? to compile|"
+    r"static[_ ]assert\w*|ptxas (?:error|fatal)|legalize operation",
     "fails": r"fail\w*|crash\w*|errors?|broken|breaks|does not work",
     "hang": r"hang\w*|hung|(?:dead|endless|infinite) loops?|dead-?lock\w*|stuck|never (?:ends?|returns?|complet\w+|"
     r"finish\w*|flips?|signals?)|"
