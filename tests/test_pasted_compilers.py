@@ -27,6 +27,24 @@ COMPILED = [
     ("Trying to use tma without CUTE_ARCH_TMA_SM90_ENABLED.", "TOOL004", "tma"),
     ("out of resource: registers, Required: 80000, Hardware limit: 65536", "TOOL003", "80000 registers"),
     ("CUDA error: too many resources requested for launch", "TOOL003", "registers"),
+    (
+        "ptxas info    : (C7519) warpgroup.arrive is injected in around line 31 by compiler in function 'f'",
+        "PIPE020",
+        "near line 31",
+    ),
+    ("ptxas fatal: PTX with .target 'sm_100a' cannot be compiled for architecture 'sm_100'", "TOOL004", "sm_100a"),
+    (
+        "========= Invalid __global__ write of size 16 bytes\n=========     at f(float4 *)+0x90\n"
+        "=========     by thread (3,0,0) in block (1,0,0)\n=========     Address 0x7f0000000308 is misaligned",
+        "VEC002",
+        f"a write of 16 bytes of global memory begins at byte {0x7F0000000308}, which is no multiple of 16",
+    ),
+    (
+        "CUDA error: invalid argument\n  current device: 0, in function launch at f.cu:9\n"
+        "  cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)",
+        "SMEM001",
+        "refused its shared memory",
+    ),
     ("cudaFuncSetAttribute() returned error: invalid argument", "SMEM001", "shared memory"),
     ("error : Unexpected instruction types specified for 'wgmma.mma_async'", "WGMMA009", "wgmma"),
     ("error : Arguments mismatch for instruction 'tcgen05.mma'", "TCGEN001", "tcgen05.mma"),

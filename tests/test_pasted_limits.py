@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from contextlib import suppress
 
 import pytest
 
@@ -97,6 +98,23 @@ def test_a_need_is_explained_by_the_tile_and_the_rest_is_told() -> None:
 def test_bytes_beside_a_limit_are_compared(text: str, target: str, says: str) -> None:
     told = first(text, target)
     assert told.code == "SMEM001" and says in told.message
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "code", "says"),
+    [
+        ("the kernel fails, MAX_SMEM_SIZE = 160 KB", "rtx4090", "SMEM001", "163840 bytes"),
+        ("cuTensorMapEncodeTiled: invalid value; uint64_t strides[2] = {24, 480};", "h200", "TMA005", "with 24"),
+        ("make_tma_copy(SM90_TMA_LOAD_MULTICAST{}, g, (_4,_2), Int<16>{}) fails", "h200", "TOOL008", "16 CTAs"),
+    ],
+)
+def test_constants_of_programs_are_compared_with_the_hardware(text: str, target: str, code: str, says: str) -> None:
+    told = first(text, target)
+    assert told.code == code and says in told.message
+    legal = text.replace("160", "64").replace("{24,", "{32,").replace("_4,_2", "_4,_4")
+    with suppress(ls.InvalidInput):
+        compared = told.message.partition(says)[2]
+        assert all(compared not in one.message for one in ls.explain(legal, target).diagnostics)
 
 
 @pytest.mark.parametrize(

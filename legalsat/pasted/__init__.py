@@ -20,6 +20,7 @@ from legalsat.pasted.code.fragments import without_asides
 from legalsat.pasted.code.host_code import encoded_maps
 from legalsat.pasted.code.python import follow
 from legalsat.pasted.grammar import even, plain
+from legalsat.pasted.likely import likely_causes
 from legalsat.pasted.limits import explain_limits
 from legalsat.pasted.maps import PrintedMap, printed_maps
 from legalsat.pasted.multiplies import explain_multiplies, legal_multiplies
@@ -64,6 +65,11 @@ _FAILED_CALL = re.compile(
 )
 # What is seen of a failure, and says little of its cause: results, and that a kernel never ends.
 _EFFECTS = OF_ILLEGAL_MAPS | {"PIPE007", "TOOL008"}
+_TEXT = "the pasted text"
+# Where a cause is named by what a line of prose seems to say, and not by what a program printed.
+_BY_PROSE = re.compile(
+    r"line \"(?![^\n]*(?:\b\w*(?:[Ee]rror|Exception)\b|[Aa]ssert|\bmust\b|\bexpect|\brequire|\bneeds?\b))"
+)
 _MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
 
 
@@ -91,12 +97,38 @@ def explain_pasted(text: str, target: Target, uses: int = USES, beside: str = ""
         of_a_word = _explain_word(readable, target)
         if of_a_word is not None:
             return of_a_word
-    if not rest.strip():
-        return _explain(readable, readable, target, uses)
-    return _with_the_rest(readable, f"{readable}\n\n{rest}", target, uses)
+    whole = f"{readable}\n\n{rest}" if rest.strip() else readable
+    if rest.strip():
+        known = _with_the_rest(readable, whole, target, uses)
+    else:
+        known = _explain(readable, readable, target, uses)
+    found = with_likely(known, whole, target)
+    if found is None:
+        raise InvalidInput(f"nothing in the text is understood; paste {'; or '.join(FORMS)}")
+    return found
 
 
-def _with_the_rest(readable: str, whole: str, target: Target, uses: int) -> Explanation:
+def with_likely(known: Explanation | None, whole: str, target: Target) -> Explanation | None:
+    """Return what is known of a report with the causes that its words make likely, where no cause is known."""
+    told = () if known is None else known.diagnostics
+    sure = [one for one in told if one.code not in _EFFECTS and not _BY_PROSE.match(one.where)]
+    if known is not None and (known.subject != _TEXT or sure):
+        return known
+    codes = {one.code for one in told}
+    failed = not codes.isdisjoint(OF_ILLEGAL_MAPS) and codes <= _EFFECTS
+    likely = tuple(one for one in likely_causes(whole, target, failed=failed) if one.code not in codes)
+    likely = likely if codes <= _EFFECTS else likely[:1]
+    if not likely:
+        return known
+    if known is not None:  # what is named, what is likely, and last what is only seen, unless that is all
+        named = tuple(one for one in told if one.code not in _EFFECTS)
+        seen = tuple(one for one in told if one.code in _EFFECTS)
+        return replace(known, diagnostics=(*named, *likely, *seen) if named else (*seen, *likely))
+    says = "what is likely is told from words alone, and is not proven"
+    return Explanation(_TEXT, str(target), False, likely, undecided=says)
+
+
+def _with_the_rest(readable: str, whole: str, target: Target, uses: int) -> Explanation | None:
     """Explain a text by its sentences and the whole report's numbers; by all sentences where it names no cause."""
     own: Explanation | None = None
     more: Explanation | None = None
@@ -107,7 +139,7 @@ def _with_the_rest(readable: str, whole: str, target: Target, uses: int) -> Expl
             more = _explain(whole, whole, target, uses)
     found = more if more is not None and (own is None or len(more.diagnostics) > len(own.diagnostics)) else own
     if found is None:
-        return _explain(readable, readable, target, uses)  # which says what is not understood
+        return _explain(readable, readable, target, uses)  # which says what is garbled
     if found is own or own is None:
         return found
     # What only the rest of a report says is likely, and not what the program printed.
@@ -118,8 +150,12 @@ def _with_the_rest(readable: str, whole: str, target: Target, uses: int) -> Expl
     return replace(found, diagnostics=tuple(likely))
 
 
-def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanation:
-    """Explain by the sentences of a text, and by the numbers and the code of the whole report that it is part of."""
+def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanation | None:
+    """Explain by the sentences of a text, and by the numbers and the code of the whole report that it is part of.
+
+    Returns:
+        None if nothing of it is understood.
+    """
     results, evened, spoken = returned_results(readable), even(readable), even(without_asides(readable))
     shared = list(explain_shared(evened, target, even(whole)))
     sentences = _without(
@@ -159,12 +195,10 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
     return found or _of_what_fits([*fits, *shared_memory_told(evened, target)], target)
 
 
-def _of_what_fits(fits: list[str], target: Target) -> Explanation:
+def _of_what_fits(fits: list[str], target: Target) -> Explanation | None:
     """Return what of a text is in order that says nothing else, in words."""
-    if fits:
-        says = "whether the rest of the kernel is legal the text does not say"
-        return Explanation("the pasted text", str(target), False, (), values=tuple(fits), undecided=says)
-    raise InvalidInput(f"nothing in the text is understood; paste {'; or '.join(FORMS)}")
+    says = "whether the rest of the kernel is legal the text does not say"
+    return Explanation(_TEXT, str(target), False, (), values=tuple(fits), undecided=says) if fits else None
 
 
 def _without(told: list[Diagnostic], more: list[Diagnostic]) -> list[Diagnostic]:
@@ -177,9 +211,9 @@ def _of_text(named: list[Diagnostic], failures: list[Diagnostic], target: Target
     """Return what sentences name, and after it what the program returned; advice alone decides nothing."""
     told = (*worst_first(named), *failures)
     if any(diagnostic.level == "error" for diagnostic in told):
-        return Explanation("the pasted text", str(target), False, told)
+        return Explanation(_TEXT, str(target), False, told)
     says = "the text advises; whether what it is about is legal it does not say"
-    return Explanation("the pasted text", str(target), False, told, undecided=says)
+    return Explanation(_TEXT, str(target), False, told, undecided=says)
 
 
 def _explanation(subject: str, target: Target, found: Iterable[Diagnostic]) -> Explanation:

@@ -18,13 +18,21 @@ from legalsat.pasted.grammar import Cause, without_layouts
 from legalsat.pasted.results import RESULTS
 from legalsat.pasted.tables.cause_table import CAUSES
 from legalsat.pasted.tables.operand_causes import OPERAND_CAUSES
-from legalsat.pasted.tables.program_causes import ASKED, EXTENTS, LAST_CAUSES, NO_CHECK, OWN_CHECKS, PROGRAM_CAUSES
+from legalsat.pasted.tables.program_causes import (
+    ASKED,
+    EXTENTS,
+    LAST_CAUSES,
+    MACROS,
+    NO_CHECK,
+    OWN_CHECKS,
+    PROGRAM_CAUSES,
+)
 from legalsat.pasted.tables.protocol_causes import PROTOCOL_CAUSES
 
 LONGEST_LINE, MOST_LINES = 400, 400
 ROWS = (*PROGRAM_CAUSES, *OPERAND_CAUSES, *PROTOCOL_CAUSES, *CAUSES, *LAST_CAUSES)
 # What names nothing by itself: results, which are told apart, and files.
-_A_RESULT = re.compile(
+A_RESULT = re.compile(
     "|".join(
         [
             *(one for result in RESULTS for one in (result.text, result.tools_say) if one),
@@ -72,7 +80,7 @@ _ASKING = re.compile(
     r"assert|fail|error|refuse|limit|\bno\b|mismatch|differ|not a|"
     r"conflict|capacity|dead-?lock|\bice\b|unreachable|noconfig|rejected|time|hang|stuck|contiguous|cannot|"
     r"only|unknown|unexpected|overflow|maxim|constraint|apply|unavailable|"
-    r"not available|attribute|import|does not|lack|missing|without|\brac(?:e|es|ing)\b|violat|"
+    r"not available|not defined|is offset|attribute|import|does not|lack|missing|without|\brac(?:e|es|ing)\b|violat|"
     r"sleep|printf|stale|garbage|"
     r"reject|refus|remote|in[- ]?flight|corrupt|wrong|incorrect|not present|exited|reissu|reus|compiled (?:with|for)|"
     r"restrict|\bis 0\b|unable|n't\b|except|inval|hazard|subscri|zero|same|needs?\b|but got|request|fit|require",
@@ -112,7 +120,7 @@ def failed_check(text: str) -> Named | None:
     """Return the line of an even text that tells of a program's own check; None if it is about other things."""
     lines = text.split("\n")
     clauses = _clauses([*lines, *map(" ".join, pairwise(lines))])
-    bare = [(line, _A_RESULT.sub(" ", _A_PATH.sub(_bare_path, line))) for line in clauses]
+    bare = [(line, A_RESULT.sub(" ", _A_PATH.sub(_bare_path, line))) for line in clauses]
     asking = next((Named(line, asks) for line, words in bare if (asks := _asks(words))), None)
     if asking is not None or not _speaks_of_kernels(text):
         return asking
@@ -139,17 +147,21 @@ def _speaks_of_kernels(text: str) -> bool:
 def _named(lines: list[str]) -> Iterator[Named]:
     found: dict[str, Named] = {}
     for line in _clauses(lines):
-        bare = _PERCENT.sub(" ", SHORTENED.sub("", _A_RESULT.sub(" ", _A_PATH.sub(_bare_path, without_layouts(line)))))
+        bare = _PERCENT.sub(" ", SHORTENED.sub("", A_RESULT.sub(" ", _A_PATH.sub(_bare_path, without_layouts(line)))))
         sentences = _SENTENCE_END.split(bare)
         # A line that names none by one of its sentences may do so by all of them.
         for clause in sentences if any(map(_cause, sentences)) else [bare]:
             # No rule of a quantity is one of what two of them give.
             cause = ASKED if " // " in condition(line).quantity else _cause(clause)
-            # Of lines that name one rule the first one with a number that was given tells it.
+            # Of lines that name one rule a macro tells it, else the first one with a number that was given.
             told = None if cause is None else found.get(cause.code)
-            if cause is not None and (told is None or (condition(clause).given and not condition(told.line).given)):
+            if cause is not None and (told is None or _tells_more(clause, cause, told)):
                 found[cause.code] = Named(line, cause)
     yield from found.values()
+
+
+def _tells_more(clause: str, cause: Cause, told: Named) -> bool:
+    return cause is MACROS or bool(condition(clause).given and not condition(told.line).given)
 
 
 def _bare_path(match: re.Match[str]) -> str:

@@ -21,7 +21,8 @@ MOST_THREADS, MOST_BLOCKS, MOST_REGISTERS, MOST_CLUSTER, MOST_FOUND = 1024, 6553
 _FAILS = re.compile(
     r"invalid|exceed|more than|greater|larger|too (?:many|large)|fail|error|assert|refus|limit|maxim|cannot|can't|"
     r"reject|"
-    r"illegal|unwritten|stale|not support|unsupport|wrong|garbage|corrupt|hang|crash",
+    r"illegal|segv|segfault|not (?:generat|produc)|no output|"
+    r"unwritten|stale|not support|unsupport|wrong|garbage|corrupt|hang|crash",
     re.I,
 )
 _TRIPLE = r"[({\[]\s?(?:x:? ?)?(\d{1,9}),\s?(?:y:? ?)?(\d{1,9})(?:,\s?(?:z:? ?)?(\d{1,9}))?\s?[)}\]]"
@@ -52,6 +53,16 @@ _THREADS = "{number} threads are more than the 1024 that a block has on any GPU"
 _FEWER = "take fewer threads: fewer warps, warpgroups or threads of a tile for each block, and more blocks"
 _GRID = "{number} blocks along y or z of the grid are more than the 65535 that a launch takes there"
 _ALONG_X = "put the long axis first, along x, which takes 2147483647 blocks, or loop in the kernel"
+
+
+def _kib(match: re.Match[str], target: Target) -> int:
+    return int(match[1]) * 1024
+
+
+def _shared_out(match: re.Match[str], target: Target) -> int:
+    """Return the CTAs of a multicast if they are more than the elements of the box that each loads a part of."""
+    box, ctas = prod(int(one) for one in re.findall(r"\d+", match["box"])), int(match["ctas"] or match["named"])
+    return ctas if ctas > box else 0
 
 
 def _many_threads(number: int, target: Target) -> bool:
@@ -146,6 +157,34 @@ _LIMITS = (
         "TMA005",
         "a stride of {number} bytes is no multiple of 16",
         "pad the tensor so that every stride but the innermost is a multiple of 16 bytes",
+    ),
+    _Limit(
+        r"\buint64_t \w{0,40}(?:gs|strides?)\[\d?\] ?= ?\{ ?(\d{1,9}) ?[,}]",
+        _only,
+        lambda number, target: target.tma is not None and number % GRANULE_BYTES != 0,
+        "TMA005",
+        "the array of strides begins with {number}, and a tensor map's are counted in bytes, multiples of 16",
+        "give the strides of all axes but the innermost, in bytes",
+    ),
+    _Limit(
+        r"(?:smem|share?d?_?mem)(?!\w{0,20}(?:per|total))\w{0,40}\b\W{0,4}(?:(?:was|is|of|to)\b)?\W{0,4}"
+        r"(\d{2,4}) ?ki?b\b",
+        _kib,
+        lambda number, target: number > target.shared_bytes_per_block,
+        "SMEM001",
+        "{number} bytes of shared memory are more than a block of this GPU has",
+        "take a smaller tile or fewer stages on this GPU, and ask for its own limit "
+        "(cudaDevAttrMaxSharedMemoryPerBlockOptin)",
+    ),
+    _Limit(
+        r"make_tma_(?:atom|copy)\w{0,20}\([^\n]{0,120}multicast[^\n]{0,120}?\((?P<box>_?\d{1,4}(?:, ?_?\d{1,4}){0,4})\)"
+        r"[^\n]{0,80}?Int<(?:(?P<ctas>\d{1,4})>|(?P<name>\w{1,40})>[\s\S]{0,400}?\b(?P=name) ?= ?(?P<named>\d{1,4})\b"
+        r"\W{0,4}(?=segv|fail|crash|error|hang))",
+        _shared_out,
+        lambda number, target: target.tma is not None and number > 0,
+        "TOOL008",
+        "a multicast to {number} CTAs has more of them than the box has elements, of which each CTA loads a part",
+        "multicast to no more CTAs than divide the box, or take a larger box",
     ),
     _Limit(
         r"\bwgmma\b[^\n]{0,40}?\bn\s?=\s?(\d{1,4})\b",

@@ -12,6 +12,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 
 from legalsat.diagnostics import Diagnostic
@@ -28,6 +29,12 @@ _WAIT = re.compile(
     rf"|\b\w{{0,40}}wait\w{{0,40}}\(\s?&?(?P<bar1>\w{{0,40}}bar\w{{0,40}}|full\w{{0,40}}|empty\w{{0,40}}){_INDEX.format('index1')}\s?,\s?"
     r"(?P<parity1>[^;\n,]{1,60}?)\)(?=\s*(?:;|\n|$|//))"
 )
+# CuTe's pipelines count as many arrivals as their groups have threads, one if nobody says how many.
+_GROUP_OF_ONE = re.compile(
+    r"\b(?P<role>consumer|producer)\w{0,20} ?= ?[\w.]{0,40}CooperativeGroup\( ?[\w.]{0,40}Agent\.Thread ?\)"
+)
+_WAITED_ASYNC = re.compile(r"Pipeline\w{0,20}\.create\(|\bPipeline(?:Tma|Umma|Async)\w{0,20}\(")
+_HANGS = re.compile(r"hang|hung|dead-?lock|stuck", re.IGNORECASE)
 _FAILS = re.compile(
     r"corrupt|wrong|incorrect|garbage|\bnan\b|hang|hung|dead-?lock|stuck|\brac(?:e|y)\b|mismatch|fail|stale",
     re.IGNORECASE,
@@ -35,7 +42,13 @@ _FAILS = re.compile(
 
 
 def explain_waits(text: str) -> Iterator[Diagnostic]:
-    """Yield the first wait of a text's loops whose parity is not its barrier's phase, where the text says it fails."""
+    """Yield what a text's code does wrong at its barriers, where the text says that it fails: counts, then parities."""
+    if _HANGS.search(text) and _WAITED_ASYNC.search(text):
+        for match in islice((one for one in _GROUP_OF_ONE.finditer(text) if one["role"] == "consumer"), 1):
+            message = "the consumers' group has one thread, so the barrier of a free stage counts one arrival"
+            help_ = "give CooperativeGroup the number of those that arrive: a warp's or a thread's arrival each"
+            found = require(False, message, help=help_)
+            yield replace(RULE_OF["PIPE005"].diagnostic(found, f'text "{match[0][:97]}"'), level="warning")
     if not _FAILS.search(text) or not _WAIT.search(text):
         return
     names = constants(text)

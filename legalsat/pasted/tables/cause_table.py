@@ -279,6 +279,14 @@ CAUSES = (
         unless=r"stride|shared|smem|swizzl|leading dim|\bld[abcd]\b|shape\[|ptr_?array|array_?ptr",
     ),
     Cause(
+        "TMA004",
+        r"(?:data|base|tensor|global|gmem)[ _](?:\w+ ){0,2}(?:pointer|ptr|address)|data_ptr",
+        r"\b(?:is|lies at an|has an|begins at an|plus an?) offset\b|offset by",
+        "the global address begins at an offset, which may be no multiple of 16 bytes",
+        ADDRESS.format(granule=16),
+        unless=r"shared|smem|int32|overflow|bounds",
+    ),
+    Cause(
         "TMA005",
         r"stride|pitch|leading[ _]dim|\bld[abcdm]?\b|row[ _]?(?:size|bytes|length)",
         rf"(?:{_ASKS}|must be).{{0,60}}(?:{_SIXTEEN})|(?:{_SIXTEEN}).{{0,40}}(?:{_ASKS})|\b16B\b",

@@ -262,7 +262,7 @@ HOST_CHECKS = (
     ),
     Sentence(
         "compute-sanitizer",
-        r"Invalid __global__ (?P<access>read|write) of size (?P<bytes>\d+)",
+        r"Invalid __global__ (?P<access>read|write) of size (?P<bytes>\d+)(?![\s\S]{0,600}?\bis misaligned)",
         "CUDA700",
         "threads of this kernel {access} {bytes} bytes where no allocation is; what they access does not end where its "
         "array does, as boxes of a tensor map would",

@@ -71,15 +71,17 @@ def _of_scales(target: Target, line: str) -> str:
     return "tcgen05 itself has scales of 16 or 32 elements alone (TCGEN010), threads apply others"
 
 
+# Names what keeps the instructions out, which a refusal for want of an architecture does not.
+MACROS = Cause(
+    "TOOL004",
+    r"(?:cutlass|cute)_arch_\w+_enabled",
+    r"not defined|undefined|#if|missing|unset",
+    "the macro is defined in device code of its architecture alone: not in host code, nor where the text was "
+    "compiled without the suffix of that architecture",
+    "compile with the suffix (sm_90a, sm_100a, sm_120a), and ask host code for the macro that ends in _SUPPORTED",
+)
 PROGRAM_CAUSES = (
-    Cause(
-        "TOOL004",
-        r"(?:cutlass|cute)_arch_\w+_enabled",
-        r"not defined|undefined|#if|missing|unset",
-        "the macro is defined in device code of its architecture alone: not in host code, nor where the text was "
-        "compiled without the suffix of that architecture",
-        "compile with the suffix (sm_90a, sm_100a, sm_120a), and ask host code for the macro that ends in _SUPPORTED",
-    ),
+    MACROS,
     Cause(
         "TOOL004",
         r"\bsm_?\d\d|\barch",

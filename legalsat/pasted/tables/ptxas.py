@@ -57,6 +57,15 @@ PTXAS = (
     ),
     Sentence(
         "ptxas",
+        r"warpgroup\.(?P<what>arrive|wait) is injected in around (?P<reason>line \d+)",
+        "PIPE020",
+        "the compiler puts a warpgroup {what} near {reason}: registers of wgmma are touched there without one",
+        "execute wgmma.fence (warpgroup_arrive) after the last write of accumulators and of A in registers, right "
+        "before the first wgmma that reads them, and wait_group before they are read",
+        "warning",
+    ),
+    Sentence(
+        "ptxas",
         r"'setmaxnreg' ignored (?P<reason>to maintain compatibility[^\n.]{0,80})",
         "TOOL002",
         "the change of registers is ignored {reason}: other units may call the kernel's functions",
@@ -162,7 +171,9 @@ PTXAS = (
     ),
     Sentence(
         "the runtime",
-        r"cudaFuncSetAttribute[^\n]{0,120}(?:error|fail|invalid)",
+        r"cudaFuncSetAttribute[^\n]{0,120}(?:error|fail|invalid)"
+        r"|invalid argument[^\n]{0,120}\n(?:[^\n]{0,300}\n){0,2}[^\n]{0,40}cudaFuncSetAttribute\([^\n]{0,160}"
+        r"MaxDynamicSharedMemorySize",
         "SMEM001",
         "the kernel was refused its shared memory: more than a block of this GPU has, or a kernel of another GPU",
         "compare what it asks for with the GPU's limit (99 KB on sm_120, 227 KB on sm_90 and sm_100), and build it "
@@ -175,6 +186,22 @@ PTXAS = (
         "TOOL004",
         "the toolkit does not know {what}: it is older than that GPU, or has dropped it",
         "build for the GPU that is there, with a toolkit that lists it (nvcc --list-gpu-arch)",
+    ),
+    Sentence(
+        "ptxas",
+        r"PTX with \.target '(?P<what>sm_\w+)' cannot be compiled for architecture '(?P<target>sm_\w+)'",
+        "TOOL004",
+        "the text is for {what}, and ptxas is asked for {target}, which has not all of its instructions",
+        "ask ptxas and the loader for the target that the text names, with its suffix (-arch={what})",
+    ),
+    Sentence(
+        "compute-sanitizer",
+        r"Invalid __(?P<what>\w+)__ (?P<kind>read|write|atomic) of size (?P<given>\d+)[\s\S]{0,600}?"
+        r"(?:Address|Access to) (?P<address>0x[0-9a-f]+) is misaligned",
+        "VEC002",
+        "a {kind} of {given} bytes of {what} memory begins at byte {address}, which is no multiple of {given}",
+        "begin the vector at a multiple of its size: an even start, rows of whole vectors, an aligned array, or "
+        "narrower accesses",
     ),
     Sentence(
         "ptxas",

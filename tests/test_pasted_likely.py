@@ -1,0 +1,127 @@
+"""Causes that words make likely: never proven, never legal, and only of failures of a GPU's kernels."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from itertools import islice
+
+import pytest
+
+import legalsat as ls
+from bench.fit_evidence import counted, labelled, named
+from legalsat.pasted import likely
+from legalsat.pasted.sentences import RULE_OF
+from legalsat.pasted.tables.evidence import TOLD
+from legalsat.targets import target
+
+# What is seen and what the kernel does, in words of no report, and what is likely.
+LIKELY = [
+    (
+        "The epilogue writes its tile into shared memory with st.shared, and after a __syncthreads one thread issues a "
+        "TMA store of it. Some rows of the output are stale now and then.",
+        "PIPE010",
+    ),
+    (
+        "The kernel hangs in the second tile of the persistent loop. Every warp resets its phase to 0 for each tile, "
+        "and the parity of the wait no longer agrees with the mbarrier.",
+        "PIPE007",
+    ),
+    (
+        "Consumers deadlock at the full barrier: expect_tx is told the bytes of A alone, but both A and B are loaded "
+        "by TMA to that mbarrier.",
+        "PIPE006",
+    ),
+    (
+        "CUDA error: unspecified launch failure, at the end of a kernel with clusters: one CTA returns while another "
+        "reads its shared memory through mapa, and no barrier.cluster stands before the exit.",
+        "PIPE015",
+    ),
+    (
+        "The result is wrong if the input is a slice of a larger tensor: the TMA descriptor takes its strides from the "
+        "sizes, as if the view were packed. After .contiguous() it is right.",
+        "COPY010",
+    ),
+    (
+        "CUDA error: an illegal memory access was encountered, for very large batches only; the Triton kernel computes "
+        "x_ptr + row_idx * stride_row + cols, and small inputs work.",
+        "TOOL013",
+    ),
+]
+# Nothing of a kernel on a GPU failed, or nothing says how.
+ELSEWHERE = (
+    "igb 0000:02:00.0: Detected Tx Unit Hang, Tx Queue <2>, desc.status <148000>, next_to_use <d>, ring of 256 slots",
+    "The barrier of the parking lot is stuck, its phase is wrong again, and the peer cluster of cars cannot leave",
+    "training hangs at epoch 3 on 8 H100: ranks wait in a barrier of NCCL while the pipeline stage is not filled",
+    "RuntimeError: DataLoader workers hang on a barrier, the pipeline stalls and its stages are stale",
+    "The kernel has 4 stages of TMA loads, an mbarrier for each, and consumer warps that arrive at empty barriers",
+    "loss is NaN after 200 steps with bf16 and flash attention",
+    "CUDA error: an illegal memory access was encountered",
+)
+
+
+def likely_ones(text: str, name: str = "h200") -> list[ls.Diagnostic]:
+    try:
+        found = ls.explain(text, name)
+    except ls.InvalidInput:
+        return []
+    assert not found.legal
+    return [one for one in found.diagnostics if one.where == likely.WHERE]
+
+
+@pytest.mark.parametrize(("text", "code"), LIKELY)
+def test_what_words_make_likely_is_told_as_no_more_than_that(text: str, code: str) -> None:
+    found = likely_ones(text)
+    assert code in [one.code for one in ls.explain(text, "h200").diagnostics[:2]] and 1 <= len(found) <= likely.MOST
+    for one in found:
+        assert one.level == "warning" and "words alone" in one.message and "not proven" in one.message
+        for word in re.findall(r'"([^"]+)"', one.message):
+            assert re.sub(r"\s", "", word.lower()) in re.sub(r"\s", "", text.lower())
+    assert ls.explain(text, "h200").repairs == ()
+
+
+@pytest.mark.parametrize("text", ELSEWHERE)
+def test_nothing_is_likely_where_no_kernel_is_said_to_fail(text: str) -> None:
+    assert likely_ones(text) == []
+
+
+def test_what_cannot_show_itself_so_is_not_likely() -> None:
+    hang, wrong = LIKELY[2][0], LIKELY[0][0]
+    assert not any(re.match("TMA005|VEC|TOOL013", one.code) for one in likely_ones(hang))
+    misaligned = f"{wrong.rpartition('Some rows')[0]} CUDA error: misaligned address"
+    assert not any(one.code.startswith("PIPE") for one in likely_ones(misaligned))
+
+
+def test_rules_of_units_that_a_gpu_lacks_are_not_likely() -> None:
+    evidence = likely.evidence_of(counted(islice(labelled(), 40)))
+    for name in ("h200", "a100", "sm_120"):
+        gpu = target(name)
+        assert all(RULE_OF[code].unit.limits(gpu) is not None for code in likely.ranked(["tma"], evidence, gpu))
+
+
+def test_a_cause_that_a_sentence_or_a_number_names_is_not_guessed_beside() -> None:
+    text = f"{LIKELY[0][0]}\nptxas error   : Entry function 'f' uses too much shared data (0x12000 bytes, 0xc000 max)"
+    assert [one.code for one in ls.explain(text, "h200").diagnostics] == ["SMEM001"]
+
+
+def test_what_a_log_repeats_changes_nothing() -> None:
+    text = LIKELY[0][0]
+    assert likely_ones("step 4 of 9 of the pipeline is done, its stores are drained\n" * 500 + text) == likely_ones(
+        text
+    )
+
+
+def test_the_counts_are_those_of_the_reports_whose_cause_is_known() -> None:
+    assert json.loads(likely.COUNTS.read_text(encoding="utf-8")) == counted(labelled())
+    assert set(TOLD) <= set(RULE_OF)
+
+
+def test_the_words_of_other_reports_name_a_reports_cause_first_or_second() -> None:
+    asked = [r for r in labelled() if any(likely.may_be(code, target("b200")) for code in r["codes"])]
+    known = Counter(code for report in asked for code in report["codes"])
+    often = sum(number for _, number in known.most_common(likely.MOST)) / len(asked)
+    share = named([r for r in asked if r["target"] in {"h100", "h200", "b200"}], 5) / sum(
+        r["target"] in {"h100", "h200", "b200"} for r in asked
+    )
+    assert share >= 0.7 > often, "which guessing the causes that are most frequent does not reach"
