@@ -27,13 +27,15 @@ def derived(options: Options, chosen: dict[State, Option]) -> tuple[Derived, ...
     terms = _Terms(options, chosen)
     found: list[Derived] = []
     laws = options.program.laws()
+    met: dict[Term, None] = {}  # what values before were on their way, and are asked for to be
     for number in range(len(options.program.inputs), len(options.matrices.values)):
         for goal in dict.fromkeys(terms.computed(number)):
             start = terms.asked(number, goal)
             if _bare(start) == goal:
                 continue
             try:
-                steps = derivation(start, goal, laws, MOST_TERMS, tuple(terms.beside(number)))
+                steps = derivation(start, goal, laws, MOST_TERMS, (*terms.beside(number), *met))
+                met |= dict.fromkeys(part for one in steps for part in subterms(one.term) if part.name == "asked")
                 found += [
                     Derived(options.program.called(number), one.law, words(one.term))
                     for one in steps
