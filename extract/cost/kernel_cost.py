@@ -23,29 +23,30 @@ from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
 
-LAUNCH = 4100.0  # nanoseconds of a launch, its first loads and its last stores
+LAUNCH = 4088.0  # nanoseconds of a launch, its first loads and its last stores
 CLOCK = 1.747  # cycles a nanosecond under load
-WARM = 0.123  # of the time, for each e-fold of work beyond that much: clocks fall as the power limit is met
+WARM = 0.125  # of the time, for each e-fold of work beyond that much: clocks fall as the power limit is met
 WARM_FLOPS = 1.5e12
 FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rates were fitted on
-REALIGNED_COLUMNS = 200.0  # A through registers: shared memory is busier, the more so the narrower the tile
+REALIGNED = 0.78  # A through registers: shared memory is busier, the more so the narrower the tile
+REALIGNED_COLUMNS = 108.7
 LINE = 128  # bytes, of L2 and of a box's row
-CROSSED = 0.566  # of a row's requests, for one that lies in two lines
-CROSSED_SECTOR = 0.582  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
-STORED_CROSSED = 6.65  # of C's bytes, likewise: lines that are written in parts are read first
-LOAD_BYTES = 74.3  # a cycle and processor, from L2, while all load
-ALONE = 0.51  # of what a load takes then, while few do
-CACHE_BYTES = 15900.0  # a nanosecond from L2, of all processors
-LATENCY, REMOTE = 1020.0, 397.0  # nanoseconds from a stage's release until it is full; more where a cluster shares it
-SHARED_CYCLES = 24.0  # a turn along k, of CTAs that share loads
-STORED_BYTES = {"once": 36.6, "overlapped": 31.9, "in turns": 36.8, "apart": 28.0}  # of C a cycle and processor
-STORED_BY_THREADS = 3.03  # times as long, without boxes
-DRAM_SHARE = 0.903  # of the datasheet's bandwidth
-WRITTEN_SHARE = 4.36  # of that, since what is written waits in L2
+CROSSED = 0.565  # of a row's requests, for one that lies in two lines
+CROSSED_SECTOR = 0.581  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
+STORED_CROSSED = 1.16  # of C's bytes, likewise: lines that are written in parts are read first
+LOAD_BYTES = 73.2  # a cycle and processor, from L2, while all load
+ALONE = 0.494  # of what a load takes then, while few do
+CACHE_BYTES = 16280.0  # a nanosecond from L2, of all processors
+LATENCY, REMOTE = 1014.0, 405.0  # nanoseconds from a stage's release until it is full; more where a cluster shares it
+SHARED_CYCLES = 25.0  # a turn along k, of CTAs that share loads
+STORED_BYTES = {"once": 47.3, "overlapped": 34.3, "in turns": 38.0, "apart": 31.0}  # of C a cycle and processor
+STORED_BY_THREADS = 3.11  # times as long, without boxes
+DRAM_SHARE = 0.915  # of the datasheet's bandwidth
+WRITTEN_SHARE = 1.235  # of that, since what is written waits in L2
 KEPT_SHARE = 0.76  # of L2 that keeps an operand for the next wave of tiles
-SPLIT = 901.0  # nanoseconds in which a cluster meets twice
-SPLIT_BYTES = 0.0528  # nanoseconds a byte of sums, to write them and to add up what others wrote
-TURN, OVERLAP = 9.34, 2.49  # the norms in which what happens at once adds up: in a turn along k, and in all
+SPLIT = 1032.0  # nanoseconds in which a cluster meets twice
+SPLIT_BYTES = 0.0516  # nanoseconds a byte of sums, to write them and to add up what others wrote
+TURN, OVERLAP = 9.35, 2.44  # the norms in which what happens at once adds up: in a turn along k, and in all
 ROUNDING = 0.1  # of predicted nanoseconds
 
 
@@ -174,7 +175,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     busy = np.minimum(tiles, processors) / processors
 
     cycles = rows * columns * depth * size / 4096 * _slower(target)
-    cycles = cycles * np.where(in_registers, REALIGNED_COLUMNS / columns, 1.0)
+    cycles = cycles * np.where(in_registers, REALIGNED + REALIGNED_COLUMNS / columns, 1.0)
     requested = rows / across * (1 + first * ~kernels.relaid_a) + columns / down * (1 + second * ~kernels.relaid_b)
     requested = requested * depth * size  # bytes of a CTA and turn
     load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy)
