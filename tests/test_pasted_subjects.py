@@ -296,7 +296,7 @@ def test_what_is_no_subject_is_told_what_is(subject: object) -> None:
 
 @pytest.mark.parametrize("subject", [b"", 715, EXAMPLES["simple wgmma"], HANGS, MAP])
 def test_tiles_belong_to_tensors(subject: Any) -> None:
-    with pytest.raises(ls.InvalidInput, match="tile and consumer"):
+    with pytest.raises(ls.InvalidInput, match="tile, consumer and into"):
         ls.explain(subject, "h200", tile=(64, 64))
 
 

@@ -25,6 +25,11 @@ _SIXTEEN = r"\b(?:8|16|32|64|128|0[bx]?(?:1111|f))\b|16 ?_?b(?:yte)?s?\b|kgmma|t
 _LIMIT = (
     r"<=|<|>|exceed|at most|more than|less than|greater|larg|maxim|\bmax\b|up to|between|limit|too |within|outside|only"
 )
+# Somewhere in the line: whoever tells of a tile of 256 columns that hangs says nothing against 256.
+_DEMANDS = (
+    r"^(?=.*(?:must|should|expect|only|support|requir|between|multiple|invalid|illegal|unsupported|allowed|valid|"
+    r"cannot|can't|limit|at most|at least|exceed|%|<=|>=|==|!=|\bin \()).*?"
+)
 _SCALED_TYPES = "pad the dimension that is contiguous to a multiple of 16 bytes: 16 elements of 8 bits, 8 of 16 bits"
 
 
@@ -434,8 +439,8 @@ CAUSES = (
     Cause(
         "TCGEN003",
         r"\bm\b|block_?m|tile_?m|m-mode|rows|blockm",
-        r"(?:tcgen|umma|mma|sm_?100).{0,80}\b(?:64|128|256)\b|"
-        r"\b(?:64|128|256)\b.{0,80}(?:tcgen|umma|mma|sm_?100)",
+        rf"{_DEMANDS}(?:(?:tcgen|umma|mma|sm_?100).{{0,80}}\b(?:64|128|256)\b|"
+        r"\b(?:64|128|256)\b.{0,80}(?:tcgen|umma|mma|sm_?100))",
         "the tile's rows are none that tcgen05 has",
         "take 64 or 128 rows for one CTA, 128 or 256 for a pair",
         unless=r"wgmma|gmma|%",
@@ -443,8 +448,8 @@ CAUSES = (
     Cause(
         "TCGEN004",
         r"\bn\b|block_?n|tile_?n|n-mode|columns",
-        r"(?:tcgen|umma|mma|sm_?100).{0,80}\b(?:8|16|32|256)\b|"
-        r"\b(?:8|16|32|256)\b.{0,80}(?:tcgen|umma|mma|sm_?100)",
+        rf"{_DEMANDS}(?:(?:tcgen|umma|mma|sm_?100).{{0,80}}\b(?:8|16|32|256)\b|"
+        r"\b(?:8|16|32|256)\b.{0,80}(?:tcgen|umma|mma|sm_?100))",
         "the tile's columns are none that tcgen05 has",
         "take a multiple of 8 or 16 columns up to 256, of 32 for a pair with 8-bit integers",
         unless=r"wgmma|gmma",
