@@ -63,7 +63,7 @@ def test_products_keep_the_contract(m: int, n: int, k: int, dtype: str, name: st
 
 @pytest.mark.parametrize("name", ["h200", "b200"])
 def test_barriers_say_the_bytes_that_their_loads_bring(name: str) -> None:
-    pipeline = ls.synthesize(ls.Gemm(300, 136, 1000, "bf16"), name).pipeline
+    pipeline = ls.synthesize(ls.Gemm(128, 128, 1000, "bf16"), name).pipeline
     loads = [op for role in pipeline.roles for op in walk(role.body) if isinstance(op, Load)]
     brought = {ring.name: sum(load.bytes for load in loads if load.barrier == ring.name) for ring in pipeline.barriers}
     assert {ring.name: ring.transaction_bytes for ring in pipeline.barriers} == brought
@@ -87,7 +87,7 @@ def test_the_printed_kernel_keeps_it_too() -> None:
 
 
 def test_a_broken_program_is_said_to_be() -> None:
-    good = ls.synthesize(ls.Gemm(300, 136, 1000, "bf16"), "h200").pipeline
+    good = ls.synthesize(ls.Gemm(128, 128, 1000, "bf16"), "h200").pipeline
 
     def spoilt(op: Any) -> Any:
         if isinstance(op, Expect):
@@ -116,7 +116,7 @@ def test_what_is_no_pipeline_is_refused() -> None:
 
 
 def test_no_plan_leaves_with_a_pipeline_that_breaks_its_contract() -> None:
-    good = ls.synthesize(ls.Gemm(300, 136, 1000, "bf16"), "h200").pipeline
+    good = ls.synthesize(ls.Gemm(128, 128, 1000, "bf16"), "h200").pipeline
     require_contract(good, target("h200"))
     empty = tuple(BarrierRing(b.name, b.stages, b.arrivals + 1) for b in good.barriers)
     with pytest.raises(ls.InvalidPlan, match="PIPE004"):

@@ -343,7 +343,7 @@ def test_a_layout_belongs_to_a_matrix_descriptor() -> None:
             ls.explain(subject, "b200", layout="64x64 bf16 128B")
     with pytest.raises(ls.InvalidInput, match=r"wgmma\.a or wgmma\.b"):
         ls.explain(K_WORD, "h200", layout="64x64 bf16 128B", consumer="tcgen05.a")
-    with pytest.raises(ls.InvalidInput, match="tile belongs"):
+    with pytest.raises(ls.InvalidInput, match="tile and into belong"):
         ls.explain(K_WORD, "h200", layout="64x64 bf16 128B", tile=(64, 64))
 
 

@@ -66,6 +66,13 @@ def plans() -> Iterator[Row]:
     yield Row("synthesize", ls.synthesize, (several, GPU), weight=0.2, **planned)
     yield Row("ProgramPlan.run", _ran, (of_pool("program plan"),), weight=0.05, changed=False)
     yield Row("ProgramPlan.buffer", _buffer, (of_pool("program plan"), one("a", "x", "t1", "", 8)), weight=0.1)
+    yield Row(
+        "ProgramPlan.emit", ls.ProgramPlan.emit, (of_pool("program plan"), one("cute", "triton", "ptx", 8)), weight=0.05
+    )
+    yield Row(
+        "ProgramPlan.compile", ls.ProgramPlan.compile, (of_pool("program plan"), one("nobody", "", 8)),
+        weight=0.01, changed=False,
+    )  # fmt: skip
     yield Row("legal_region", ls.legal_region, (open_tensor, GPU), family="plan", judge=judges.region, weight=2)
     yield Row("LegalRegion.prove", _proved, (of_pool("region"), of(1, 9)), family="plan", weight=0.05, changed=False)
     yield Row("Plan.bind", _bound, (of_pool("open plan"), _values), family="plan", weight=4, changed=False)
