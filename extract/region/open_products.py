@@ -215,8 +215,7 @@ def _taken(gemm: Gemm, bound: Gemm, target: Target) -> Iterator[tuple[float, Pro
 
 def _times(gemm: Gemm, samples: list[Values], choices: list[_Choice], target: Target) -> NDArray[np.float64]:
     """Return predicted nanoseconds, a row for each sample; infinite where a kernel is not legal."""
-    bound = [gemm.bind(values) for values in samples]
-    products = Products.like(bound[0], *([getattr(one, axis) for one in bound] for axis in "mnk"))
+    products = Products.of([gemm.bind(values) for values in samples])
     times = times_of(KernelColumns.of(tuple(one.kernel for one in choices)), products, target)
     return np.where(np.array([one.there for one in choices]).T, times, np.inf)
 
