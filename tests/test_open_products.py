@@ -18,6 +18,7 @@ from test_launcher import ASKED, addresses, by_hand
 import legalsat as ls
 from bench.interpreted import drawn_numbers, exact
 from legalsat.backends import program
+from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.dims import at, in_cpp
 from legalsat.extract.cost.kernel_cost import kernel_cost
 from legalsat.extract.kernels.interpreter import interpret
@@ -228,3 +229,14 @@ def test_formulas_are_the_same_in_both_languages() -> None:
         values = {"M": rng.randrange(1, 5000), "N": rng.randrange(1, 5000)}
         printed = in_cpp(formula).replace("/", "//").replace("ll", "")
         assert eval(printed, dict(values)) == at(formula, values) == eval(str(formula), dict(values))
+
+
+def test_headers_are_told_first_what_any_text_tells_them() -> None:
+    """Where kernels share a file, what one defines for CuTe's headers stands in front of all includes."""
+    told = "#define CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED\n#include <cute/arch/mma_sm90_gmma.hpp>\n"
+    made = program(planned("m"), "cute")
+    assert len(made.choices) > 1
+    *first, last = made.choices
+    wide = replace(last, program=replace(last.program, text=told + last.program.text))
+    text = cuda_file(replace(made, choices=(*first, wide)), "title", "product")
+    assert text.index("#define CUTE_SM90") < text.index("#include <cu")
