@@ -19,6 +19,7 @@ import legalsat as ls
 from bench.interpreted import drawn_numbers, exact
 from legalsat.backends import program
 from legalsat.backends.cute.cuda_file import cuda_file
+from legalsat.backends.host.launcher import Launcher
 from legalsat.dims import at, in_cpp
 from legalsat.extract.cost.kernel_cost import kernel_cost
 from legalsat.extract.kernels.interpreter import interpret
@@ -35,6 +36,7 @@ OPEN: dict[str, ls.Gemm] = {
     "n of c^t": Gemm(512, N, Dim("K", multiple_of=16, typical=512), "e4m3", out_dtype="fp32", scaled=True),
     "a along m": Gemm(M, 256, K, "bf16", a=T((M, K), "bf16", (1, M))),
     "a wider pitch": Gemm(M, 256, 512, "bf16", a=T((M, 512), "bf16", (Dim("P"), 1)), constant_b=True),
+    "a constant odd b": Gemm(M, 384, 1023, "bf16", constant_b=True),
     "few": Gemm(Dim("M", max=64), 4096, 4096, "bf16"),
 }
 EXTENTS = (1, 2, 7, 8, 16, 24, 33, 64, 65, 100, 128, 200, 256, 257, 513, 1000, 1024, 1111, 4096, 5000, 2**31, 2**33)
@@ -229,6 +231,19 @@ def test_formulas_are_the_same_in_both_languages() -> None:
         values = {"M": rng.randrange(1, 5000), "N": rng.randrange(1, 5000)}
         printed = in_cpp(formula).replace("/", "//").replace("ll", "")
         assert eval(printed, dict(values)) == at(formula, values) == eval(str(formula), dict(values))
+
+
+def test_what_kernels_lay_out_otherwise_is_no_preparation() -> None:
+    """One memory serves all extents: what is made once is what every kernel of the file reads."""
+    made = program(planned("a constant odd b"), "cute")
+    *first, last = made.choices
+    (laid,) = last.program.before
+    assert first and Launcher(made).prepares
+    other = replace(laid, program=replace(laid.program, text=f"{laid.program.text}// another\n"))
+    apart = replace(made, choices=(*first, replace(last, program=replace(last.program, before=(other,)))))
+    launcher = Launcher(apart)
+    assert not launcher.prepares
+    assert len(launcher.launches) == 2 * len(made.choices)
 
 
 def test_headers_are_told_first_what_any_text_tells_them() -> None:
