@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legalsat.checks import INT64_MAX, integer, integers
+from legalsat.dims import Open
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
 from legalsat.printable import shown
@@ -94,7 +95,8 @@ def _shape(tm: TensorMap) -> _Shape:
     least = 3 if slice_bytes or tm.mode == "im2col" else 1
     if not least <= tm.rank <= 5:
         raise InvalidInput(f"rank is {tm.rank}, outside {least} to 5; fold or add dimensions")
-    integers(tm.global_dim, "global_dim", low=1, high=_LARGEST_EXTENT)
+    known = [one for one in tm.global_dim if not isinstance(one, Open)]  # a box takes its bytes whatever the others are
+    integers(known, "global_dim", low=1, high=_LARGEST_EXTENT)
     integers(tm.element_stride, "element_stride", low=1, high=8)
     unit_bytes = slice_bytes or tm.map_type.bits // 8
     if tm.mode == "im2col":

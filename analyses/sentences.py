@@ -10,11 +10,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from legalsat.analyses.sets.isl_logic import parameters
-from legalsat.analyses.sets.regions import IslSet, Linear, domain, modulus, one_dim, parts_of, pieces, set_where, span
+from legalsat.analyses.sets.regions import (
+    IslSet,
+    Linear,
+    domain,
+    modulus,
+    one_dim,
+    parts_of,
+    pieces,
+    read,
+    set_where,
+    span,
+)
 from legalsat.dims import Dim
 from legalsat.logic import Condition, any_of
 
 MAX_PIECES = 12
+USUAL_MOST = 2**32  # of dims that declare nothing
 MAX_MODULUS = 512
 MAX_LISTED = 4
 NAMED_POWER = 13  # 2^13 and more are written as powers
@@ -49,6 +61,12 @@ def sentence(region: IslSet, dims: Sequence[Dim]) -> str:
         if found is not None:
             return _said(found)
     return _spoken(_needed(_clauses(region, whole, dims), region, whole), "; ")
+
+
+def whole_guard(text: str, dims: Sequence[Dim]) -> str:
+    """Return what values in a set, given in isl's notation, must be, with what the dims declare."""
+    region = read(text)
+    return sentence(region, [Dim(dim.name, max=max(dim.max, USUAL_MOST)) for dim in dims])
 
 
 def condition_of(region: IslSet) -> str:

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from legalsat.checks import one_of
 from legalsat.errors import InvalidInput, LegalSatError
@@ -16,7 +16,8 @@ from legalsat.plans.plan import Plan
 if TYPE_CHECKING:
     from legalsat.operators.gemm import Gemm
     from legalsat.plans.product_kernel import ProductKernel
-    from legalsat.runtime import Kernel, Program
+    from legalsat.runtime import Program
+    from legalsat.runtime.open_program import OpenProgram
 
 # Name -> module and function, which takes a plan and returns text; imported on use, since backends may be heavy.
 BACKENDS = {
@@ -53,6 +54,12 @@ PRODUCT_PROGRAMS = {
 }
 
 
+OPEN_FILES = ("cute", "host")  # which hold what launches the kernel
+OPEN_MOVEMENTS = ("cute",)
+# Of the modules of programs, those that print kernels whose launches may be formulas of dims.
+OPEN_PROGRAMS = {PRODUCT_PROGRAMS["cute"], PRODUCT_PROGRAMS["ptx"], PROGRAMS["cute"]}
+
+
 def emit(plan: Plan | GemmPlan, backend: str) -> str:
     """Return source text that carries the plan out and needs LegalSAT no more.
 
@@ -70,10 +77,19 @@ def emit(plan: Plan | GemmPlan, backend: str) -> str:
     """
     backends = PRODUCT_BACKENDS if isinstance(plan, GemmPlan) else BACKENDS
     module, function = backends[one_of(backend, "backend", backends)].split(":")
-    if not isinstance(plan, GemmPlan):
-        require_bound(plan)
+    if not isinstance(plan, GemmPlan | Plan):
+        raise InvalidInput(f"plan is {type(plan).__name__}; give what legalsat.synthesize returns")
+    if isinstance(plan, Plan):
+        if backend not in OPEN_MOVEMENTS:
+            require_bound(plan)
         if backend in PROGRAMS:
             _require_stores(plan)
+    elif plan.guard and backend not in OPEN_FILES:
+        names = ", ".join(dim.name for dim in plan.operator.dims)
+        files = " or ".join(OPEN_FILES)
+        raise LegalSatError(
+            f"{backend} prints one launch, and plan is open in {names}; bind its dims, or ask for {files}"
+        )
     text: str = getattr(importlib.import_module(module), function)(plan)
     return text
 
@@ -120,17 +136,19 @@ def _require_stores(plan: Plan) -> None:
         )
 
 
-def program(plan: Plan | GemmPlan, backend: str | None = None) -> Program:
+def program(plan: Plan | GemmPlan, backend: str | None = None) -> Any:
     """Return a plan's kernel as text with how it is launched, relayouts of operands included.
 
+    It is a `Program`, or an `OpenProgram` where the plan's dims are open.
+
     Args:
-        plan: a plan without open dims.
+        plan: a plan; its dims may be open.
         backend: of a movement "triton" or "cute", of a product "cute", "ptx" or "triton"; the first that prints the
             plan when left out.
 
     Raises:
         InvalidInput: no such backend for such a plan, or `plan` is no plan.
-        LegalSatError: the plan's dims are not bound, or no backend prints such a plan.
+        LegalSatError: the backend prints no open plan, or no backend prints such a plan.
     """
     table = _programs(plan)
     if backend is None:
@@ -138,10 +156,30 @@ def program(plan: Plan | GemmPlan, backend: str | None = None) -> Program:
     module = importlib.import_module(table[one_of(backend, "backend", table)])
     if isinstance(plan, Plan):
         _require_stores(plan)
+    if plan.guard:
+        return _open_program(plan, module)
     if isinstance(plan, Plan) and plan.before:
         return _relaid(plan, backend)
-    found: Program = module.program_of(plan)
-    return found
+    return module.program_of(plan)
+
+
+def _open_program(plan: Plan | GemmPlan, module: ModuleType) -> OpenProgram:
+    """Return the program of a plan whose dims are open: of a product a text for each of its kernels."""
+    from legalsat.analyses.sentences import whole_guard  # noqa: PLC0415 - closed plans need no isl
+    from legalsat.extract.search.structure import open_dims, require_counted  # noqa: PLC0415
+    from legalsat.runtime.open_program import OpenChoice, OpenProgram  # noqa: PLC0415 - the runtime needs plans
+
+    dims = plan.operator.dims if isinstance(plan, GemmPlan) else open_dims(plan.operator)
+    if module.__name__ not in OPEN_PROGRAMS:
+        names = " or ".join(name for name, one in _programs(plan).items() if one in OPEN_PROGRAMS)
+        raise LegalSatError(f"plan is open in {', '.join(dim.name for dim in dims)}; bind its dims, or ask for {names}")
+    if isinstance(plan, Plan):
+        require_counted(plan)
+        choices = [OpenChoice(plan.guard, module.program_of(plan))]
+    else:
+        ways = ((one.set, module.program_for(plan.operator, one.kernel, plan.target)) for one in plan.choices)
+        choices = [OpenChoice(where, made) for where, made in ways]
+    return OpenProgram(dims, whole_guard(plan.guard, dims), tuple(choices))
 
 
 def _relaid(plan: Plan, backend: str) -> Program:
@@ -153,21 +191,25 @@ def _relaid(plan: Plan, backend: str) -> Program:
     return with_relayouts(then, before, backend)
 
 
-def compiled(plan: Plan | GemmPlan, backend: str | None = None) -> Kernel:
+def compiled(plan: Plan | GemmPlan, backend: str | None = None) -> Any:
     """Return a plan's kernel, to be called with arrays; what its text becomes is kept on disk.
 
+    It is a `Kernel`, or an `OpenKernel` where the plan's dims are open.
+
     Args:
-        plan: a plan without open dims.
+        plan: a plan; its dims may be open.
         backend: as of `program`; the first that prints the plan and whose compiler is there when left out.
 
     Raises:
         LegalSatError: as `program`, or the tool that compiles the text is missing, or refuses it.
     """
-    from legalsat.runtime import Kernel  # noqa: PLC0415 - the runtime needs plans
+    from legalsat.runtime import Kernel, OpenKernel  # noqa: PLC0415 - the runtime needs plans
+    from legalsat.runtime.open_program import OpenProgram  # noqa: PLC0415
 
     if backend is None:
         return first_of(_programs(plan), lambda name: compiled(plan, name), "runs")[0]
-    return Kernel(program(plan, backend)).build()
+    made = program(plan, backend)
+    return OpenKernel(made).build() if isinstance(made, OpenProgram) else Kernel(made).build()
 
 
 def first_of(backends: Iterable[str], make: Callable[[str], Made], verb: str) -> tuple[Made, str]:
@@ -197,10 +239,11 @@ def _said(refusals: dict[str, list[str]]) -> str:
 
 
 def _programs(plan: Plan | GemmPlan) -> dict[str, str]:
-    """Return the table of a plan's backends; raises unless the plan's every number is known."""
+    """Return the table of a plan's backends; raises unless it is a plan."""
     if isinstance(plan, GemmPlan):
         return PRODUCT_PROGRAMS
-    require_bound(plan)
+    if not isinstance(plan, Plan):
+        raise InvalidInput(f"plan is {type(plan).__name__}; give what legalsat.synthesize returns")
     return PROGRAMS
 
 

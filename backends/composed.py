@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from legalsat.backends import first_of, program
+from legalsat.backends.host.launcher import KEYWORDS, TAKEN
 from legalsat.checks import one_of
 from legalsat.errors import LegalSatError
 from legalsat.plans.program_plan import Buffer, ProgramPlan
@@ -15,11 +16,6 @@ from legalsat.runtime.program_kernel import ProgramKernel
 from legalsat.runtime.schedule import Schedule, Turn, turns_of
 
 BACKENDS = ("cute", "triton")  # that print movements as well as products, best first
-_TAKEN = """alignas alignof and and_eq asm at auto bitand bitor bool break case catch char class compl concept const
-    constexpr continue decltype default delete do double else enum error explicit export extern false float for friend
-    goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public
-    register requires return short signed sizeof static stream struct switch template this throw true try typedef typeid
-    typename union unsigned using virtual void volatile wchar_t while workspace xor xor_eq"""
 
 
 def schedule(plan: ProgramPlan, backend: str) -> Schedule:
@@ -114,4 +110,4 @@ def _in_c(made: Schedule) -> Schedule:
 
 def _renamed(names: list[str], free: Callable[[], str]) -> Iterator[tuple[str, str]]:
     for name in names:
-        yield name, name if re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) and name not in _TAKEN.split() else free()
+        yield name, name if re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) and name not in KEYWORDS | TAKEN else free()

@@ -133,6 +133,14 @@ def synthesize(
 def _product(problem: Any, gpu: Target, backend: ProductBackend | None) -> GemmPlan:
     from legalsat.extract.kernels.joint import cached_gemm_plan  # noqa: PLC0415 - movements need no products
 
+    if problem.dims:
+        from legalsat.extract.region.open_products import open_gemm_plan  # noqa: PLC0415 - isl is not needed without dims
+
+        if backend is None:
+            return open_gemm_plan(problem, gpu)
+        from legalsat.backends import refusal_of  # noqa: PLC0415 - many plan without them
+
+        return open_gemm_plan(problem, gpu, refusal_of(backend))
     if backend is None:
         return cached_gemm_plan(problem, gpu)
     from legalsat.backends import emit, refusal_of  # noqa: PLC0415 - many plan without them
@@ -177,6 +185,10 @@ def legal_region(
         SolverGaveUp: the solver ran out of time.
     """
     gpu = as_target(target)
+    if isinstance(problem, Gemm) and problem.dims:
+        from legalsat.extract.region.open_products import product_region  # noqa: PLC0415 - isl is not needed without dims
+
+        return product_region(problem, gpu)
     operator = with_tile(_operator(problem, tile, consumer, into), gpu)
     if not (operator.source.dims or operator.target.dims):
         raise InvalidInput("problem has no dims, so no region; use synthesize or explain, or give extents as Dim")
@@ -235,6 +247,9 @@ def violations(
 
 def _copied(subject: TensorMap | TensorCopy | BulkCopy, gpu: Target) -> list[Diagnostic]:
     """Return what a tensor map or an execution violates."""
+    for tm in (subject, getattr(subject, "tensor_map", None)):
+        if isinstance(tm, TensorMap) and tm.dims:
+            raise InvalidInput(f"tensor map is open in {', '.join(dim.name for dim in tm.dims)}; bind its dims first")
     if gpu.tma is None:
         return list(no_tensor_memory_accelerator.check(Movement(8, by="tma"), gpu))
     if isinstance(subject, BulkCopy):

@@ -147,7 +147,7 @@ class Explanation(Generic[After_co]):
     legal: bool
     diagnostics: tuple[Diagnostic, ...]
     repairs: tuple[Repair[After_co], ...] = ()
-    plan: Plan | None = None
+    plan: Any = None
     obligations: tuple[Obligation, ...] = ()
     values: tuple[str, ...] = ()
     of: Any = None
@@ -162,7 +162,7 @@ class Explanation(Generic[After_co]):
         """Return the verdict in words: of what boxes do not bring as it is also how it is done all the same."""
         if self.legal or self.undecided:
             return "legal" if self.legal else "undecided"
-        if self.plan is not None:
+        if isinstance(self.plan, Plan):
             if self.plan.before:
                 return "no TMA path as it lies; laid out anew each time"
             if self.plan.access.by in BOXED:

@@ -59,7 +59,8 @@ def past_the_end(tm: TensorMap, tma: TmaLimits) -> int:
     """Return how many elements a store that reaches the inner extent's end writes past it."""
     if not tm.global_dim or tm.interleave != "none":
         return 0
-    return -tm.global_dim[0] * bits_of(tm) % (8 * tma.store_granule) // bits_of(tm)
+    extent: int = tm.global_dim[0]
+    return -extent * bits_of(tm) % (8 * tma.store_granule) // bits_of(tm)
 
 
 @TMA.rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from legalsat.backends.cute.movement import ENTRY, MovementText
 from legalsat.backends.cute.movement_program import program_of
 from legalsat.extract.search.schedule import span_of
 from legalsat.plans.plan import Plan
-from legalsat.runtime.program import MapArgument
+from legalsat.runtime.open_program import bound
+from legalsat.runtime.program import MapArgument, NumberArgument
 from legalsat.units.tensor_map import TensorMap
 
 HOST = Path(__file__).with_name("movement_host.h")
@@ -60,12 +61,13 @@ def compiled(plans: Sequence[Plan], folder: Path) -> ctypes.CDLL:
         text = MovementText(plan)
         kernel = text.kernel().replace('extern "C" ', "")
         maps = [f"maps[{n}]" for n, _ in enumerate(plan.tensor_maps)]
-        given = ", ".join((*maps, "source", "target"))
+        numbers = (f"numbers[{n}]" for n, _ in enumerate(text.words.parameters))
+        given = ", ".join((*maps, "source", "target", *numbers))
         texts.append(
             f"namespace k{number} {{\n{kernel}}}\n"
             f'extern "C" long long run{number}(CUtensorMap const *maps, movement::Memory const *memory, '
-            "unsigned long long source, unsigned long long target) {\n"
-            f"    return movement::run_kernel({text.blocks}, {text.threads}, [=] {{ k{number}::{ENTRY}({given}); }}, "
+            "unsigned long long source, unsigned long long target, int blocks, long long const *numbers) {\n"
+            f"    return movement::run_kernel(blocks, {text.threads}, [=] {{ k{number}::{ENTRY}({given}); }}, "
             "memory[0], memory[1]);\n}\n"
         )
     source, library = folder / "kernels.cpp", folder / "kernels.so"
@@ -89,12 +91,21 @@ def placed(size: int, offset: int) -> tuple[Bytes, int]:
     return memory, -memory.ctypes.data % 256 + CONTROL + offset
 
 
-def run(library: ctypes.CDLL, number: int, plan: Plan, source: Bytes, target: Bytes) -> Bytes:
+def run(  # noqa: PLR0917 - what is run, on what
+    library: ctypes.CDLL,
+    number: int,
+    plan: Plan,
+    source: Bytes,
+    target: Bytes,
+    values: Mapping[str, int] | None = None,
+) -> Bytes:
     """Return the target's bytes after a plan's kernel has run; every access outside, or misaligned, is an error.
 
-    Of boxes that begin in the granule in which the tensor does, that granule may be read.
+    Of boxes that begin in the granule in which the tensor does, that granule may be read. `values` are of open dims.
     """
-    ends = (plan.operator.source, plan.operator.target)
+    operator = plan.operator if values is None else plan.operator.bind(values)
+    made = program_of(plan) if values is None else bound(program_of(plan), values)
+    ends = (operator.source, operator.target)
     inner, outer = (placed(given.size, end.address % 256) for given, end in zip((source, target), ends, strict=True))
     for (memory, at), given in ((inner, source), (outer, target)):
         memory[at : at + given.size] = given
@@ -105,13 +116,16 @@ def run(library: ctypes.CDLL, number: int, plan: Plan, source: Bytes, target: By
     spans = (_Memory * 2)(
         _Memory(addresses[0] - lead, source.size + lead, 0), _Memory(addresses[1], target.size, written.ctypes.data)
     )
-    arguments = [one for one in program_of(plan).recipes[0].arguments if isinstance(one, MapArgument)]
+    (recipe,) = made.recipes
+    arguments = [one for one in recipe.arguments if isinstance(one, MapArgument)]
+    numbers = [one.value for one in recipe.arguments if isinstance(one, NumberArgument)]
     maps = (HostMap * max(1, len(arguments)))(
         *(host_map(one.map, addresses[one.operand == "target"] + one.offset) for one in arguments)
     )
     function = getattr(library, f"run{number}")
     function.restype = ctypes.c_longlong
-    faults = function(maps, spans, *map(ctypes.c_ulonglong, addresses))
+    numbers_of = (ctypes.c_longlong * max(1, len(numbers)))(*numbers)
+    faults = function(maps, spans, *map(ctypes.c_ulonglong, addresses), recipe.grid[0], numbers_of)
     assert faults == 0, f"{faults} faults"
     moved = math.prod(n for n in ends[1].shape if isinstance(n, int)) * ends[1].dtype.bits
     assert written.max(initial=0) == 1, "a byte is written twice"

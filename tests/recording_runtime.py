@@ -11,8 +11,9 @@ from recording_driver import RecordingDriver
 
 from legalsat.backends.cute.compile import CompilationFailed, nvcc
 from legalsat.backends.host.launcher import Launcher
+from legalsat.runtime.open_program import OpenProgram
 from legalsat.runtime.program import MapArgument, MapsArgument, NumberArgument, Program
-from legalsat.runtime.schedule import Schedule, schedule_of
+from legalsat.runtime.schedule import Schedule
 
 RUNTIME = r"""
 #include <cuda.h>
@@ -65,39 +66,35 @@ cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const *given, void const *fun
 """
 
 
-def learn(driver: RecordingDriver, *programs: Program) -> None:
+def learn(driver: RecordingDriver, *programs: Program | OpenProgram) -> None:
     """Tell the driver how long each kernel's parameters are."""
-    for one in (*programs, *(before.program for program in programs for before in program.before)):
-        for recipe in one.recipes:
-            sizes = [
-                128 * len(argument.maps)
-                if isinstance(argument, MapsArgument)
-                else 128
-                if isinstance(argument, MapArgument)
-                else int(argument.type.strip("uifp")) // 8
-                if isinstance(argument, NumberArgument)
-                else 8
-                for argument in recipe.arguments
-            ]
-            text = ", ".join(f".param .b8 p{n}[{size}]" for n, size in enumerate(sizes))
-            driver.layout(f".entry {recipe.entry}({text})")
+    # Of kernels with one name the driver knows one; what runs in front takes the fewest parameters.
+    for _, recipe in (launch for one in programs for launch in reversed(Launcher(one).launches)):
+        sizes = [
+            128 * len(argument.maps)
+            if isinstance(argument, MapsArgument)
+            else 128
+            if isinstance(argument, MapArgument)
+            else int(argument.type.strip("uifp")) // 8
+            if isinstance(argument, NumberArgument)
+            else 8
+            for argument in recipe.arguments
+        ]
+        text = ", ".join(f".param .b8 p{n}[{size}]" for n, size in enumerate(sizes))
+        driver.layout(f".entry {recipe.entry}({text})")
 
 
-def build(program: Program | Schedule, folder: Path) -> ctypes.CDLL:
+def build(program: Program | Schedule | OpenProgram, folder: Path) -> ctypes.CDLL:
     """Compile what launches programs with every warning an error, and load it; the recording driver is loaded."""
     try:
         compiler = nvcc()
     except CompilationFailed as error:
         pytest.skip(str(error))
-    made = schedule_of(program) if isinstance(program, Program) else program
-    kernels = {
-        (turn.program.text, recipe.entry): f'kernel_named("{recipe.entry}")'
-        for turn in made.turns
-        for recipe in turn.program.recipes
-    }
+    made = Launcher(program)
+    kernels = {(turn.program.text, recipe.entry): f'kernel_named("{recipe.entry}")' for turn, recipe in made.launches}
     number = len(list(folder.glob("*.so")))
     source, library = folder / f"run{number}.cpp", folder / f"librun{number}.so"
-    source.write_text(RUNTIME + Launcher(made).text(kernels))
+    source.write_text(RUNTIME + made.text(kernels))
     strict = ["-std=c++17", "-cudart=none", "-shared", "-Xcompiler=-Wall,-Wextra,-Werror,-fPIC"]
     done = subprocess.run(
         [compiler, *strict, str(source), str(folder / "librecording.so"), "-Xlinker=-Bsymbolic", "-o", str(library)],

@@ -116,7 +116,7 @@ def test_a_host_file_lays_operands_out_as_the_plan_says(target: str) -> None:
         made = program(one.plan, "cute")
         kernel = made.text.partition('extern "C"')[2]
         assert kernel in text
-        assert {"source", "target"} == {given.operand for given in made.recipes[0].arguments[:2]}  # type: ignore[union-attr]
+        assert {"source", "target"} == {given.operand for given in made.recipes[0].arguments[:2]}
 
 
 def by_hand(made: Program, driver: Any, at: dict[str, int], workspace: int) -> list[dict[str, Any]]:

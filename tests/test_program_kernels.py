@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,6 +21,7 @@ import legalsat as ls
 from bench.program_exhaustive import cheapest
 from bench.programs import given, numbers, programs, small
 from legalsat.backends.composed import schedule
+from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.host.launcher import Launcher
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.composed.run import offsets, rounded
@@ -29,7 +29,7 @@ from legalsat.extract.kernels.interpreted_memory import decoded, encoded
 from legalsat.operators import PRODUCT
 from legalsat.plans.program_plan import ProgramPlan
 from legalsat.runtime import ProgramKernel
-from legalsat.runtime.program import Image, Workspace, span_bytes
+from legalsat.runtime.program import AddressArgument, Image, Operand, Program, Recipe, Workspace, span_bytes
 from legalsat.runtime.schedule import Schedule, Turn
 from legalsat.runtime.views import Mismatch
 from legalsat.tensor import Tensor, plain
@@ -159,7 +159,7 @@ def test_a_file_asks_the_driver_what_a_call_asks_it(
     code = library.run(*map(ctypes.c_void_p, addresses), pointer, stream)
     assert code == 0, library.message(code)
     launcher = Launcher(made)
-    ours = recorded(driver, {name: workspace + place for name, place in launcher.places.items()}, made)
+    ours = recorded(driver, {name: workspace + place for name, place in launcher.ways[0].places.items()}, made)
 
     monkeypatch.setattr("legalsat.runtime.kernel.image_of", lambda program, _: Image(b"\x7fELF", program.recipes))
     begins, end = dict[str, int](), 0x310000000000
@@ -259,15 +259,45 @@ def of_two_relayouts() -> ProgramPlan:
     return ls.synthesize(ls.Program(r=x.T @ (v @ v.T)), "h200")
 
 
-def test_macros_of_a_text_end_with_it() -> None:
-    text = of_two_relayouts().emit("cute")
-    parts = re.split(r"^namespace text_\d+ {$", text, flags=re.MULTILINE)[1:]
-    macros = [
-        set(re.findall(r"^#define (\w+)", part.partition("}  // namespace text_")[0], re.MULTILINE)) for part in parts
+def halves(number: int) -> Program:
+    """A program whose text has names in common with those of other numbers, and a part that is guarded by a macro."""
+    text = f"""\
+#include <cuda_fp16.h>
+#ifndef PART
+#define PART
+#define TERM(i) (i + {number})
+__device__ int part(int i) {{ return TERM(i) * {number}; }}
+#endif
+
+namespace plan {{
+constexpr int term = {number};
+}}
+
+extern "C" __global__ void add(int const *x, int *y) {{
+    static_assert(plan::term == {number} && TERM(0) == {number});
+    y[threadIdx.x] = part(x[threadIdx.x]);
+}}
+"""
+    end = Tensor((32,), "i32")
+    arguments = (AddressArgument("x"), AddressArgument("y"))
+    recipe = Recipe("add", (1, 1, 1), 32, 0, arguments)
+    return Program(f"i + {number}", "sm_90a", text, (Operand("x", end), Operand("y", end)), (recipe,))
+
+
+def test_texts_with_the_same_names_share_a_file(tmp_path: Path) -> None:
+    """Each has its own kernel, constants, functions and macros, whatever the one before it calls by these names."""
+    turns = tuple(
+        Turn(halves(number), {"x": AddressArgument(x), "y": AddressArgument(y)}, False, f"turn {number}")
+        for number, x, y in ((3, "x", "between"), (5, "between", "y"))
+    )
+    operands = turns[0].program.operands
+    made = Schedule("two sums", "sm_90a", operands, 1, (Workspace("between", 128),), turns)
+    text = cuda_file(made, "two texts", "sums")
+    built(text, tmp_path, which=0)
+    ctypes.CDLL(str(tmp_path / "libsums.so"))
+    assert re.findall(r"return launch\((.*),$", text, re.MULTILINE) == [
+        f"reinterpret_cast<void const *>(text_{number}::add_{number})" for number in (0, 1)
     ]
-    assert any(one & other for one, other in itertools.combinations(macros, 2))
-    for part, defined in zip(parts, macros, strict=True):
-        assert defined <= set(re.findall(r"^#undef (\w+)", part, re.MULTILINE))
 
 
 def test_a_file_of_a_program_compiles(tmp_path: Path) -> None:

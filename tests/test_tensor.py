@@ -228,8 +228,8 @@ BAD_DIMS: dict[str, tuple[Any, str]] = {
     "backwards": (lambda: ls.Dim("M", min=9, max=3), "has no value"),
     "zero": (lambda: ls.Dim("M", min=0), "at least 1"),
     "fraction": (lambda: ls.Dim("M", max=2.5), "give an integer"),  # type: ignore[arg-type]
-    "times text": (lambda: M * "x", "factor"),  # type: ignore[operator]
-    "times a fraction": (lambda: M * 1.5, "factor"),  # type: ignore[operator]
+    "times text": (lambda: M * "x", "factor"),
+    "times a fraction": (lambda: M * 1.5, "factor"),
     "times a negative": (lambda: -2 * M, "factor"),
     "times truth": (lambda: M * True, "factor"),
     "bound too far": (lambda: bind(times(M, times(M, M)), {"M": 2**32}), "beyond"),

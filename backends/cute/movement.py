@@ -8,7 +8,8 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Any
 
-from legalsat.backends.cute.movement_words import MovedWords, indented
+from legalsat.backends.cute.movement_words import C_TYPES, MovedWords, indented, type_of
+from legalsat.dims import Extent
 from legalsat.errors import LegalSatError
 from legalsat.logic import round_up
 from legalsat.plans.plan import Plan
@@ -33,7 +34,7 @@ from legalsat.program.pipeline import (
     Write,
     walk,
 )
-from legalsat.runtime.program import AddressArgument, Argument, MapArgument
+from legalsat.runtime.program import AddressArgument, Argument, MapArgument, NumberArgument
 from legalsat.targets import GRANULE_BYTES
 
 ENTRY = "move_tiles"
@@ -49,7 +50,7 @@ class MovementText:
         self.words = MovedWords(plan)
         self.stages = {ring.name: ring.stages for ring in self.program.barriers}
         self.stages |= {ring.name: ring.stages for ring in self.program.buffers}
-        if self.launch.tiles >= INDEX_LIMIT:
+        if isinstance(self.launch.tiles, int) and self.launch.tiles >= INDEX_LIMIT:
             raise LegalSatError(f"{self.launch.tiles} tiles are more than cute counts; widen the tile")
 
     @property
@@ -58,9 +59,10 @@ class MovementText:
         return 32 * self.launch.warps
 
     @property
-    def blocks(self) -> int:
-        """Blocks of the grid."""
-        return self.launch.programs or self.launch.tiles
+    def blocks(self) -> Extent:
+        """Blocks of the grid; a formula of open dims."""
+        blocks: Extent = self.launch.programs or self.launch.tiles
+        return blocks
 
     @cached_property
     def places(self) -> dict[str, tuple[int, int]]:
@@ -85,12 +87,13 @@ class MovementText:
     entry = ENTRY
 
     def arguments(self) -> Iterator[Argument]:
-        """Yield what the kernel is launched with: tensor maps, then the addresses."""
+        """Yield what the kernel is launched with: tensor maps, the addresses, and numbers that hang on dims."""
         offsets = [phase.offset for phase in self.plan.phases] or [0] * len(self.plan.tensor_maps)
         loads = len(self.plan.phases) or 1
         for number, (tm, offset) in enumerate(zip(self.plan.tensor_maps, offsets, strict=True)):
             yield MapArgument("source" if number < loads else "target", tm, offset)
         yield from (AddressArgument("source"), AddressArgument("target"))
+        yield from (NumberArgument(number, type_of(name)) for name, number in self.words.parameters.items())
 
     def aligned(self, side: str) -> int:
         """Return the bytes that a side's address must be a multiple of."""
@@ -135,10 +138,12 @@ class MovementText:
         )
         parameters = [f"const __grid_constant__ CUtensorMap map{n}" for n, _ in enumerate(self.plan.tensor_maps)]
         parameters += ["unsigned long long source", "unsigned long long target"]
-        body = "".join((*self.head(), *map(self.row, self.program.roles[0].body)))
+        parameters += [f"{C_TYPES[type_of(name)]} {name}" for name in self.words.parameters]
+        body = "".join((*self.head(), *map(self.row, self.program.roles[0].body))).replace("GIVEN", self.words.given)
         tile = f"constexpr int threads = {self.threads}, tile_words = {math.prod(self.words.tile)};\n"
+        sizes = "".join(f"{line}\n" for line in self.words.sizes())
         return (
-            f"namespace plan {{\n{tile}{self.words.functions() if threads else ''}}}\n\n"
+            f"namespace plan {{\n{tile}{self.words.functions() if threads else sizes}}}\n\n"
             f'extern "C" __global__ void __launch_bounds__({self.threads}) {ENTRY}(\n'
             f"{indented(f',{chr(10)}'.join(parameters))}) {{\n{indented(body)}}}\n"
         )
@@ -155,6 +160,8 @@ class MovementText:
 
     def head(self) -> Iterator[str]:
         """Yield lines that declare rings, cursors, and what threads hold."""
+        if self.plan.guard:
+            yield f"plan::Sizes const at{{{', '.join(self.words.parameters)}}};\n"
         if self.places:
             yield "char *const memory = movement::shared_memory();\n"
         for barrier in self.program.barriers:
@@ -187,16 +194,21 @@ class MovementText:
 
     def numbers(self, at: At) -> str:
         """The line that says which tile an item holds, along the modes."""
-        step = f" + {at.cursor} * {self.launch.programs}" if at.cursor else ""
+        step = f" + {at.cursor} * {self.words.number('programs', self.launch.programs)}" if at.cursor else ""
         return f"int tile = movement::block(){step};\n"
 
     def corner(self, at: At, corner: Corner) -> str:
         """Lines that say where a tile begins in a tensor map, along each dimension."""
         grid = dict(self.launch.grid)
-        found, before = self.numbers(at), 1
+        found, known, before = self.numbers(at), 1, list[str]()
         for mode, count in grid.items():
-            found += f"int const n{mode} = tile / {before} % {count};\n"
-            before *= count
+            said = self.words.count(mode, count)
+            behind = " * ".join([*before, *([str(known)] if known > 1 or not before else [])])
+            found += f"int const n{mode} = tile / {f'({behind})' if before else behind} % {said};\n"
+            if isinstance(count, int):
+                known *= count
+            else:
+                before.append(said)
         for dimension, along in enumerate(corner):
             terms = [f"n{mode} * {factor}" for mode, factor in along.terms]
             found += f"int const c{dimension} = {' + '.join((*terms, str(along.plus)))};\n"
@@ -205,7 +217,7 @@ class MovementText:
     def each(self, words: int, side: str, body: str, at: At) -> str:
         """Lines that do something with each chunk of a tile that a thread holds."""
         return _block(
-            f"{self.numbers(at)}plan::Modes const n = plan::numbers(tile);\n#pragma unroll\n"
+            f"{self.numbers(at)}plan::Modes const n = plan::numbers(GIVENtile);\n#pragma unroll\n"
             f"for (int i = 0; i < {self.chunks(words)}; ++i) {{\n"
             f"    int const first = (movement::thread() + i * plan::threads) * {words};\n"
             "    if (first >= plan::tile_words) break;\n" + indented(body.replace("WORD", f"plan::in_{side}")) + "}\n"
@@ -283,17 +295,17 @@ def _load(text: MovementText, op: Load) -> str:
 def _runs(text: MovementText, op: Load, barrier: str, buffer: str) -> str:
     """Lines that load a tile's rows; what of them lies outside the tensor counts as brought."""
     load, word = text.words.load, text.words.word
-    to = f"{buffer} + plan::source_place(w), source + plan::source_byte(g)"
+    to = f"{buffer} + plan::source_place(w), source + plan::source_byte(GIVENg)"
     lines = [f"plan::Modes const w = plan::in_source(row * {load.tile[0]}), g = plan::whole(n, w);"]
     if not text.words.overhangs:
         lines.append(f"movement::load_run({to}, {op.each}, {barrier});")
     else:
-        lines += [f"int const left = plan::lies(g) ? ({load.extent[0]} - c0) * {word} : 0;"]
+        lines += [f"int const left = plan::lies(GIVENg) ? ({load.extent[0]} - c0) * {word} : 0;"]
         lines += [f"int const bytes = left < {op.each} ? left : {op.each};"]
         lines += [f"if (bytes) movement::load_run({to}, bytes, {barrier});"]
         lines += [f"if (bytes < {op.each}) movement::complete({barrier}, {op.each} - bytes);"]
     each = indented("\n".join(lines))
-    numbers = f"{text.corner(op.at, op.corner)}plan::Modes const n = plan::numbers(tile);\n"
+    numbers = f"{text.corner(op.at, op.corner)}plan::Modes const n = plan::numbers(GIVENtile);\n"
     return f"{numbers}for (int row = 0; row < {op.bytes // op.each}; ++row) {{\n{each}\n}}\n"
 
 
@@ -310,9 +322,9 @@ def _copy_in(text: MovementText, op: CopyIn) -> str:
     words = op.each // text.words.word
     body = (
         "plan::Modes const w = WORD(first), g = plan::whole(n, w);\n"
-        "bool const there = plan::lies(g) && plan::seen(g);\n"
+        "bool const there = plan::lies(GIVENg) && plan::seen(GIVENg);\n"
         f"movement::copy_in<{op.each}>({text.buffer(op.buffer, op.at)} + plan::source_place(w), "
-        "there ? source + plan::source_byte(g) : source, there);\n"
+        "there ? source + plan::source_byte(GIVENg) : source, there);\n"
     )
     return text.each(words, "source", body, op.at)
 
@@ -320,18 +332,18 @@ def _copy_in(text: MovementText, op: CopyIn) -> str:
 def _vectors(text: MovementText, op: Vectors) -> str:
     words, wide = text.held[op.side], op.bytes // text.words.word
     counts = op.side if text.program.buffers else "source"
-    do = f"movement::store<{op.bytes}>(words + i * {words} + v, target + plan::target_byte(g));"
+    do = f"movement::store<{op.bytes}>(words + i * {words} + v, target + plan::target_byte(GIVENg));"
     if op.side == "source":
         operator = text.plan.operator
         fill = operator.pattern
         do = (
-            f"{{\n    if (plan::seen(g)) {{\n        movement::load<{op.bytes}>(words + i * {words} + v, source + "
-            f"plan::source_byte(g));\n    }} else {{\n        for (int k = 0; k < {wide}; ++k) "
+            f"{{\n    if (plan::seen(GIVENg)) {{\n        movement::load<{op.bytes}>(words + i * {words} + v, source + "
+            f"plan::source_byte(GIVENg));\n    }} else {{\n        for (int k = 0; k < {wide}; ++k) "
             f"words[i * {words} + v + k] = static_cast<plan::Word>({fill}ull);\n    }}\n}}"
         )
     body = (
         f"#pragma unroll\nfor (int v = 0; v < {words}; v += {wide}) {{\n"
-        f"    plan::Modes const g = plan::whole(n, WORD(first + v));\n    if (plan::lies(g)) {do}\n}}\n"
+        f"    plan::Modes const g = plan::whole(n, WORD(first + v));\n    if (plan::lies(GIVENg)) {do}\n}}\n"
     )
     return text.each(words, counts, body, op.at)
 
@@ -364,9 +376,14 @@ def _wait_group(text: MovementText, op: WaitGroup) -> str:
 
 
 def _loop(text: MovementText, op: Loop) -> str:
-    count, block = text.launch.programs, "movement::block()"
-    trips = f"tile < {text.launch.tiles + op.trips.plus * count}"
-    trips += f" && tile < {block} + {op.trips.most * count}" if op.trips.most else ""
+    block, launch = "movement::block()", text.launch
+    count, tiles = text.words.number("programs", launch.programs), text.words.number("tiles", launch.tiles)
+    known = isinstance(launch.tiles, int) and isinstance(launch.programs, int)
+    last = str(launch.tiles + op.trips.plus * launch.programs) if known else f"{tiles} + {op.trips.plus} * {count}"
+    trips = f"tile < {last}"
+    if op.trips.most:
+        most = str(op.trips.most * launch.programs) if known else f"{op.trips.most} * {count}"
+        trips += f" && tile < {block} + {most}"
     return f"for (int tile = {block}; {trips}; tile += {count}) {_block(''.join(map(text.row, op.body)))}"
 
 

@@ -40,7 +40,7 @@ def emit_cute(plan: Plan) -> str:
         LegalSatError: as `program_of`; a relayout in front has a kernel of its own there.
     """
     title = f"{plan.operator}, on {plan.target}: by {plan.access.by}"
-    return cuda_file(program(plan, "cute"), title, "movement", notes=issued_lines(plan))
+    return cuda_file(program(plan, "cute"), title, "movement", notes=[] if plan.guard else issued_lines(plan))
 
 
 def _text(plan: Plan) -> MovementText | GranulesText:

@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import indent
+from typing import Any
 
 from legalsat.analyses.copy_engine import smem_bytes
+from legalsat.dims import Extent
 from legalsat.errors import LegalSatError
 from legalsat.extract.moved.movement_tiles import MovedTiles
 from legalsat.extract.search.schedule import span_of
@@ -16,6 +18,7 @@ from legalsat.plans.plan import Plan, SharedTile, View
 from legalsat.targets import GRANULE_BYTES
 from legalsat.units.tensor_map import TensorMap
 
+C_TYPES = {"i32": "int", "i64": "long long"}
 WORDS = {8: "uint8_t", 16: "uint16_t", 32: "uint32_t", 64: "unsigned long long"}
 
 
@@ -66,6 +69,22 @@ class MovedWords:
         self.columns, self.margins, self.tile = self.tiles.columns, self.tiles.margins, self.tiles.tile
         self.order = self.tiles.order
         self.maps = bool(plan.tensor_maps)
+        self.parameters = dict(self._open_numbers())
+        """Numbers that hang on dims, by the names under which the kernel takes them, and its functions in `at`."""
+        self.given, self.parameter = ("at, ", "Sizes const &at, ") if plan.guard else ("", "")
+
+    def _open_numbers(self) -> Iterator[tuple[str, Extent]]:
+        launch, found = self.plan.launch, list[tuple[str, Extent]]()
+        if self.plan.guard:
+            found += [("tiles", launch.tiles), ("programs", launch.programs)]
+            found += [(f"count{mode}", count) for mode, count in launch.grid]
+            for mode, (extent, source, target) in enumerate(self.plan.opened):
+                found += [(f"extent{mode}", extent), (f"source{mode}", source // 8), (f"target{mode}", target // 8)]
+        yield from ((name, number) for name, number in found if not isinstance(number, int))
+
+    def number(self, name: str, otherwise: int) -> str:
+        """Return a number in the text: what the kernel takes under a name, or the plan's own."""
+        return f"at.{name}" if name in self.parameters else str(otherwise)
 
     @property
     def word(self) -> int:
@@ -103,12 +122,18 @@ class MovedWords:
     def functions(self) -> str:
         """Return the functions, and the types that they take."""
         word = WORDS[8 * self.word]
-        lines = [f"using Word = {word};", f"struct Modes {{ int at[{len(self.access.modes)}]; }};"]
+        lines = [*self.sizes(), f"using Word = {word};", f"struct Modes {{ int at[{len(self.access.modes)}]; }};"]
         lines += [*self._numbers(), *self._counted("source"), *self._counted("target"), *self._whole()]
-        lines += self._function("bool lies(Modes const &g)", [f"return {' && '.join(self._lies()) or 'true'};"])
-        lines += self._function("bool seen(Modes const &g)", [f"return {' && '.join(self._seen()) or 'true'};"])
+        lines += self._function(
+            f"bool lies({self.parameter}Modes const &g)", [f"return {' && '.join(self._lies()) or 'true'};"]
+        )
+        lines += self._function(
+            f"bool seen({self.parameter}Modes const &g)", [f"return {' && '.join(self._seen()) or 'true'};"]
+        )
         for side in ("source", "target"):
-            lines += self._function(f"long long {side}_byte(Modes const &g)", [f"return {self._byte(side)};"])
+            lines += self._function(
+                f"long long {side}_byte({self.parameter}Modes const &g)", [f"return {self._byte(side)};"]
+            )
         if self.plan.shared:
             lines += self._function("int source_place(Modes const &w)", self._placed(self._source_place()))
         if len(self.plan.shared) > 1:
@@ -118,18 +143,27 @@ class MovedWords:
             lines += self._function("int target_place(Modes const &w)", self._placed(places))
         return "\n".join(lines) + "\n"
 
+    def sizes(self) -> list[str]:
+        """Return the type in which the text hands numbers on that hang on dims; nothing without."""
+        named = [f"{C_TYPES[type_of(name)]} {name};" for name in self.parameters]
+        return [f"struct Sizes {{ {' '.join(named)} }};"] if self.plan.guard else []
+
     def _function(self, head: str, body: Sequence[str]) -> list[str]:
         return [f"MOVEMENT_DEVICE {head} {{", *(f"    {line}" for line in body), "}"]
 
     def _placed(self, lines: Iterator[str]) -> list[str]:
         return ["int at = 0;", *lines, "return at;"]
 
+    def count(self, mode: int, count: Any) -> str:
+        """Return how many tiles there are along a mode."""
+        return self.number(f"count{mode}", count)
+
     def _numbers(self) -> list[str]:
         lines, grid = ["Modes n{};"], self.plan.launch.grid
         for mode, count in grid[:-1]:
-            lines += [f"n.at[{mode}] = tile % {count};", f"tile /= {count};"]
+            lines += [f"n.at[{mode}] = tile % {self.count(mode, count)};", f"tile /= {self.count(mode, count)};"]
         lines += [f"n.at[{mode}] = tile;" for mode, _ in grid[-1:]]
-        return self._function("Modes numbers(int tile)", [*lines, "return n;"])
+        return self._function(f"Modes numbers({self.parameter}int tile)", [*lines, "return n;"])
 
     def _counted(self, side: str) -> list[str]:
         lines, order = ["Modes w{};"], self.order(side)
@@ -153,8 +187,9 @@ class MovedWords:
     def _lies(self) -> Iterator[str]:
         pixels = self.load.groups[-1] if self.columns else ()
         for m, (mode, tile) in enumerate(zip(self.access.modes, self.tile, strict=True)):
-            if mode.extent % tile or m in pixels:
-                yield f"g.at[{m}] < {mode.extent}"
+            extent = self.number(f"extent{m}", mode.extent)
+            if extent != str(mode.extent) or mode.extent % tile or m in pixels:
+                yield f"g.at[{m}] < {extent}"
 
     def _seen(self) -> Iterator[str]:
         for m, margin in enumerate(self.margins):
@@ -170,7 +205,9 @@ class MovedWords:
             yield f"static_cast<unsigned>({met}) < {sweep.extent}u"
 
     def _byte(self, side: str) -> str:
-        terms = [f"{getattr(mode, side) // 8}ll * g.at[{m}]" for m, mode in enumerate(self.access.modes)]
+        strides = [f"{getattr(mode, side) // 8}ll" for mode in self.access.modes]
+        strides = [f"at.{side}{m}" if f"{side}{m}" in self.parameters else one for m, one in enumerate(strides)]
+        terms = [f"{stride} * g.at[{m}]" for m, stride in enumerate(strides)]
         lead = 0
         if side == "source":
             lead += sum(
@@ -223,6 +260,11 @@ class MovedWords:
         yield f"int const row = byte / {row}, column = byte % {row};"
         yield f"at = column / {span} * {span * rows} + row * {span} + column % {span};"
         yield from _swizzled(span)
+
+
+def type_of(name: str) -> str:
+    """Return the type of a number that a kernel takes: strides have 64 bits."""
+    return "i64" if name.startswith(("source", "target")) else "i32"
 
 
 def indented(text: str) -> str:

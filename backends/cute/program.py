@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from legalsat.backends import program
 from legalsat.backends.cute.compile import image_of, tools_of
 from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.cute.product import emit
@@ -47,7 +48,6 @@ def emit_product(plan: GemmPlan) -> str:
     Raises:
         LegalSatError: the plan has none.
     """
-    program = program_of(plan)
-    prepares = any(one.constant for one in program.before)
-    test = self_test(plan.operator, program, prepares=prepares)
-    return cuda_file(program, f"{program.subject}, on {plan.target}: {plan.kernel}", "product", test)
+    made = program(plan, "cute")
+    test = self_test(plan.operator, made)
+    return cuda_file(made, f"{made.subject}, on {plan.target}: {plan.kernel}", "product", test)

@@ -6,9 +6,14 @@ what every element must be; a tile, a box or a row in another's place shows all 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from legalsat.backends.host.launcher import Launcher
+from legalsat.dims import Extent, in_cpp, least_of
 from legalsat.operators.gemm import Gemm
+from legalsat.runtime.open_program import OpenProgram
 from legalsat.runtime.program import Program
-from legalsat.tensor import Tensor, plain
+from legalsat.tensor import Tensor
 
 TYPES = {
     "bf16": "__nv_bfloat16",
@@ -21,33 +26,57 @@ TYPES = {
     "i32": "std::int32_t",
 }
 PERIODS = 251, 241
+GIVEN = "given_"  # in front of dims, so that one may be called m or rows
 
 
-def self_test(gemm: Gemm, program: Program, *, prepares: bool) -> str:
-    """Return the text of a main that runs the file's product."""
+def self_test(gemm: Gemm, program: Program | OpenProgram) -> str:
+    """Return the text of a main that runs the file's product; of dims, for the extents that it is given."""
     offsets = {one.name: one.tensor.offset for one in program.operands}
-    numbers = {"m": gemm.m, "n": gemm.n, "k": gemm.k}
+    numbers: dict[str, Extent] = {"m": gemm.m, "n": gemm.n, "k": gemm.k}
     for name, tensor in (("a", gemm.a), ("b", gemm.b), ("c", gemm.c)):
-        numbers |= {f"{name}_{axis}": step for axis, step in zip("yx", plain(tensor.strides), strict=True)}
+        numbers |= {f"{name}_{axis}": step for axis, step in zip("yx", tensor.strides, strict=True)}
         numbers |= {f"{name}_elements": _elements(tensor), f"{name}_behind": offsets[name]}
-    numbers |= {"rows": min(gemm.m, PERIODS[0]), "columns": min(gemm.n, PERIODS[1]), "guard": 4096}
+    numbers |= {"rows": least_of(gemm.m, PERIODS[0]), "columns": least_of(gemm.n, PERIODS[1]), "guard": 4096}
     scales = ["scale_a", "scale_b"] if gemm.scaled else []
-    given = ", ".join(["a", "b", *scales, "c"])
-    prepared = "            if (int code = prepare(b, workspace, nullptr)) return check::failed(code);\n" * prepares
-    constants = "".join(f"constexpr long long {name} = {value};\n" for name, value in numbers.items())
-    return (
-        f"{_INCLUDES}\nnamespace check {{\nusing Element = {TYPES[gemm.dtype.name]};\n"
-        f"using Result = {TYPES[gemm.out_dtype.name]};\n{constants}{_BODY}"
-        f"{_SCALED if gemm.scaled else _UNSCALED}{_MAIN.replace('GIVEN', given).replace('PREPARED', prepared)}"
-    )
+    sizes = [f"{GIVEN}{dim.name}" for dim in gemm.dims]
+    given = ", ".join(["b", "workspace", *sizes, "nullptr"])
+    prepares = Launcher(program).prepares
+    prepared = f"    if (int code = prepare({given})) return check::failed(code);\n" * prepares
+    texts = {"GIVEN": ", ".join(["a", "b", *scales, "c", "workspace", *sizes, "nullptr"]), "PREPARED": prepared}
+    texts |= {"SIZES": ", ".join(sizes)}
+    main = "".join((_BODY, _SCALED if gemm.scaled else _UNSCALED, _MAIN))
+    texts |= {"PARAMETERS": "int count, char **given" if sizes else "", "EXTENTS": _extents(sizes, numbers)}
+    for name, text in texts.items():
+        main = main.replace(name, text)
+    constants = [f"constexpr long long {name} = {value};" for name, value in numbers.items()]
+    if sizes:
+        constants = [f"long long {', '.join([*sizes, *numbers])};"]
+    head = [f"using Element = {TYPES[gemm.dtype.name]};", f"using Result = {TYPES[gemm.out_dtype.name]};", *constants]
+    return "\n".join([_INCLUDES, "namespace check {", *head, main])
 
 
-def _elements(tensor: Tensor) -> int:
-    return -(-tensor.span_bits // tensor.dtype.bits)
+def _extents(sizes: list[str], numbers: Mapping[str, Extent]) -> str:
+    """Return the lines in which a main works its numbers out of the extents that it is given."""
+    if not sizes:
+        return ""
+    lines = [f"if (count != {len(sizes) + 1}) {{"]
+    lines += [
+        f'    std::printf("usage: %s {" ".join(one.removeprefix(GIVEN) for one in sizes)}\\n", given[0]);',
+        "    return 2;",
+        "}",
+    ]
+    lines += [f"{name} = std::atoll(given[{place}]);" for place, name in enumerate(sizes, start=1)]
+    lines += [f"{name} = {in_cpp(value, GIVEN)};" for name, value in numbers.items()]
+    return "".join(f"    {line}\n" for line in lines)
+
+
+def _elements(tensor: Tensor) -> Extent:
+    return sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True)) + 1
 
 
 _INCLUDES = "".join(
-    f"#include <{name}>\n" for name in ("cuda_bf16.h", "cuda_fp16.h", "cuda_fp8.h", "cstdio", "cstring", "vector")
+    f"#include <{name}>\n"
+    for name in ("cuda_bf16.h", "cuda_fp16.h", "cuda_fp8.h", "cstdio", "cstdlib", "cstring", "vector")
 )
 _BODY = """\
 
@@ -90,9 +119,9 @@ cudaError_t placed(void **address, void const *bytes, std::size_t size, std::siz
 }
 }  // namespace check
 
-int main() {
+int main(PARAMETERS) {
     using namespace check;
-    std::vector<signed char> const drawn_a = drawn(rows, 1), drawn_b = drawn(columns, 2);
+EXTENTS    std::vector<signed char> const drawn_a = drawn(rows, 1), drawn_b = drawn(columns, 2);
     std::vector<unsigned char> const of_a = operand(drawn_a, rows, m, a_elements, a_y, a_x);
     std::vector<unsigned char> const of_b = operand(drawn_b, columns, n, b_elements, b_y, b_x);
     std::vector<Result> sums(rows * columns);
@@ -127,10 +156,10 @@ _MAIN = """\
     if (int code = placed(&all_of_c, nullptr, 0, before.size() + c_behind)) return failed(code);
     all_of_c = static_cast<char *>(all_of_c) - before.size();
     void *const c = static_cast<char *>(all_of_c) + guard;
-    if (int code = cudaMalloc(&workspace, workspace_bytes() + 256)) return failed(code);
+    if (int code = cudaMalloc(&workspace, workspace_bytes(SIZES) + 256)) return failed(code);
 PREPARED    for (int turn = 0; turn < 3; ++turn) {
         if (int code = cudaMemcpy(all_of_c, before.data(), before.size(), cudaMemcpyHostToDevice)) return failed(code);
-        if (int code = run(GIVEN, workspace, nullptr)) return failed(code);
+        if (int code = run(GIVEN)) return failed(code);
         if (int code = cudaDeviceSynchronize()) return failed(code);
         if (int code = cudaMemcpy(found.data(), all_of_c, found.size(), cudaMemcpyDeviceToHost)) return failed(code);
         for (std::size_t i = 0; i < found.size(); ++i) {

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from legalsat.backends import require_bound
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.moved.issued import issued_lines
+from legalsat.logic import ceil_div
 from legalsat.plans.plan import Plan
 from legalsat.printable import shown
 from legalsat.units.driver_arguments import ENUMERATORS
@@ -37,12 +39,12 @@ def alignment(tm: TensorMap) -> int:
     return 32 if wide else 16
 
 
-def span_bytes(tm: TensorMap) -> int:
-    """Return the bytes from the tensor's first to its last, both included."""
+def span_bytes(tm: TensorMap) -> Any:
+    """Return the bytes from the tensor's first to its last, both included; a formula in a map of an open plan."""
     # With interleave, dimension 0 counts slices (measured; see legalsat.analyses.copy_engine).
     bits = 8 * _SLICE_BYTES[str(tm.interleave)] if tm.interleave in _SLICE_BYTES else tm.map_type.bits
     last = sum((n - 1) * 8 * s for n, s in zip(tm.global_dim[1:], tm.global_stride, strict=True))
-    return -(-(tm.global_dim[0] * bits + last) // 8)
+    return ceil_div(tm.global_dim[0] * bits + last, 8)
 
 
 def require_encodable(tm: TensorMap, name: str) -> None:

@@ -7,7 +7,11 @@ from dataclasses import replace
 from legalsat.backends import program
 from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.relayouts import with_relayouts
+from legalsat.extract.moved.relayouts import relayouts_of
 from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.product_kernel import ProductKernel
+from legalsat.runtime.open_program import OpenProgram
+from legalsat.runtime.program import Program
 
 _LITERAL = 16_000  # characters of one string that compilers take; several follow each other
 
@@ -19,10 +23,26 @@ def emit_product(plan: GemmPlan) -> str:
         LegalSatError: backend "ptx" does not print this plan.
     """
     made = program(plan, "ptx")
-    made = with_relayouts(replace(made, before=()), plan.before, "cute")
-    kernels = {(made.text, one.entry): f'loaded("{one.entry}")' for one in made.recipes}
+    if isinstance(made, OpenProgram):
+        ways = [
+            replace(one, program=_in_file(one.program, plan, where.kernel))
+            for one, where in zip(made.choices, plan.choices, strict=True)
+        ]
+        made = replace(made, choices=tuple(ways))
+        found = [one.program for one in ways]
+    else:
+        made = _in_file(made, plan, plan.kernel)
+        found = [made]
+    kernels = {(one.text, recipe.entry): f'loaded("{recipe.entry}")' for one in found for recipe in one.recipes}
     title = f"{made.subject}, on {plan.target}: a kernel in PTX, assembled by the driver at the first call"
-    return cuda_file(made, title, "product", kernels=kernels, in_place_of={made.text: _loading(made.text)})
+    texts = {one.text: _loading(one.text) for one in found}
+    return cuda_file(made, title, "product", kernels=kernels, in_place_of=texts)
+
+
+def _in_file(made: Program, plan: GemmPlan, kernel: ProductKernel | None) -> Program:
+    """Return a program whose relayouts are in CUDA C++, as the plan with that kernel has them."""
+    before = plan.before if kernel is None else relayouts_of(plan.operator, kernel, plan.target)
+    return with_relayouts(replace(made, before=()), before, "cute")
 
 
 def _loading(text: str) -> str:

@@ -135,7 +135,8 @@ class CopyKernel(Tiled):
     @property
     def programs(self) -> int:
         """CTAs of a persistent grid; 0 for one CTA per tile."""
-        return self.launch.programs
+        programs: int = self.launch.programs
+        return programs
 
     @property
     def grid(self) -> tuple[tuple[int, int], ...]:

@@ -86,8 +86,9 @@ def least(operator: Gemm, tile: tuple[int, int, int], target: Target) -> float:
 
 def _memory(operator: Gemm, target: Target) -> float:
     """Return nanoseconds of DRAM: every operand once."""
-    size = (operator.m + operator.n) * operator.k * operator.dtype.bits / 8
-    return (size + operator.m * operator.n * operator.out_dtype.bits / 8) / rates(operator, target).memory * 1e9
+    size: float = (operator.m + operator.n) * operator.k * operator.dtype.bits / 8
+    stored: float = operator.m * operator.n * operator.out_dtype.bits / 8
+    return (size + stored) / rates(operator, target).memory * 1e9
 
 
 def _together(*times: float) -> float:

@@ -178,8 +178,9 @@ def kind_of(found: MapRepair) -> str:
 
 def _payload(tm: TensorMap) -> int:
     """Return the bytes that the tensor has in memory."""
-    stored = (n for n, stride in zip(tm.global_dim[1:], tm.global_stride, strict=True) if stride)
-    return math.prod(stored) * tm.global_dim[0] * _choice(tm).bits // BYTE
+    stored: list[int] = [n for n, stride in zip(tm.global_dim[1:], tm.global_stride, strict=True) if stride]
+    inner: int = tm.global_dim[0]
+    return math.prod(stored) * inner * _choice(tm).bits // BYTE
 
 
 def _choice(tm: TensorMap) -> Choice:

@@ -147,8 +147,8 @@ def candidates_of(plan: GemmPlan) -> Iterator[GemmCandidate]:
             name = f"{'x'.join(map(str, one.tile))}, {one.stages} stages"
             yield GemmCandidate(name, one.tile, one.stages, one.blocks, None, one.cost)
     else:
-        for _, kernel in each_kernel(plan.operator, plan.target):
-            cost = kernel_cost(plan.operator, kernel, plan.target)
+        for _, kernel in each_kernel(plan.typical, plan.target):
+            cost = kernel_cost(plan.typical, kernel, plan.target)
             yield GemmCandidate(str(kernel), kernel.tile, kernel.stages, kernel.blocks, kernel, cost)
 
 

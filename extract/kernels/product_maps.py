@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
+from legalsat.dims import least_of
 from legalsat.extract.cost.cost import NOMINAL
-from legalsat.logic import round_up
+from legalsat.logic import ceil_div, round_up
 from legalsat.operators.gemm import Gemm
 from legalsat.options import SwizzleName
 from legalsat.plans.product_kernel import ProductKernel
@@ -30,7 +31,7 @@ class Placed:
     """A tensor map, and the bytes from its tensor's address to its own."""
 
     map: TensorMap
-    offset: int = 0
+    offset: Any = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +43,24 @@ class Laid:
     """
 
     address: int
-    lines: int
-    length: int
-    pitch: int
+    lines: Any
+    length: Any
+    pitch: Any
 
 
 def by_rows(tensor: Tensor) -> bool:
     """Return whether an operand (rows, k) has lines along k."""
-    return plain(tensor.strides)[1] == 1 or plain(tensor.shape)[1] == 1
+    return tensor.strides[1] == 1 or tensor.shape[1] == 1
 
 
 def laid(tensor: Tensor, first: str) -> Laid:
     """Return how a matrix lies after `first`, which is "none", "pad" or "transpose"."""
     size = tensor.dtype.bits // 8
-    (rows, depth), (across, along) = plain(tensor.shape), plain(tensor.strides)
+    (rows, depth), (across, along) = tensor.shape, tensor.strides
     rows_run = by_rows(tensor)
     if first == "none":
         lines, length, step = (rows, depth, across) if rows_run else (depth, rows, along)
-        pitch = step * size if lines > 1 else round_up(length * size, GRANULE_BYTES)
+        pitch = step * size if lines != 1 else round_up(length * size, GRANULE_BYTES)
         return Laid(tensor.address, lines, length, pitch)
     lines, length = (rows, depth) if rows_run == (first == "pad") else (depth, rows)
     return Laid(256, lines, length, round_up(length * size, GRANULE_BYTES))
@@ -77,7 +78,7 @@ def sides(gemm: Gemm, kernel: ProductKernel) -> tuple[Tensor, Tensor]:
     return (gemm.b, gemm.a) if kernel.swapped else (gemm.a, gemm.b)
 
 
-def extents(gemm: Gemm, kernel: ProductKernel) -> tuple[int, int]:
+def extents(gemm: Gemm, kernel: ProductKernel) -> tuple[Any, Any]:
     """Return the rows and columns of what the kernel computes."""
     return (gemm.n, gemm.m) if kernel.swapped else (gemm.m, gemm.n)
 
@@ -96,9 +97,9 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
     return of_a, [_map(name, b, b_box)]
 
 
-def result_lies(gemm: Gemm, kernel: ProductKernel) -> tuple[bool, int]:
+def result_lies(gemm: Gemm, kernel: ProductKernel) -> tuple[bool, Any]:
     """Return whether C's neighbours in memory lie along the tile's rows, and how far lines of them are apart."""
-    strides = plain(gemm.c.strides)
+    strides = gemm.c.strides
     down, across = reversed(strides) if kernel.swapped else strides
     return (False, down) if across == 1 else (True, across)
 
@@ -111,18 +112,18 @@ def box_columns(kernel: ProductKernel, size: int) -> int:
 def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
     """Return the maps of C: one, or one for each phase of rows."""
     size = gemm.out_dtype.bits // 8
-    (m, n), strides = extents(gemm, kernel), plain(gemm.c.strides)
+    (m, n), strides = extents(gemm, kernel), gemm.c.strides
     if kernel.swapped:
         strides = (strides[1], strides[0])
     box = (box_columns(kernel, size), STORE_ROWS)
-    pitch = strides[0] * size if m > 1 else round_up(n * size, GRANULE_BYTES)
+    pitch = strides[0] * size if m != 1 else round_up(n * size, GRANULE_BYTES)
     name, phases = RESULT_TYPES[gemm.out_dtype.name], kernel.phases if kernel.realign == "tiles" else 1
     return [
         Placed(
             TensorMap(
                 dtype=name,
                 address=gemm.c.address + number * pitch,
-                global_dim=(n, -(-(m - number) // phases)),
+                global_dim=(n, ceil_div(m - number, phases)),
                 global_stride=(phases * pitch,),
                 box=box,
                 element_stride=(1, 1),
@@ -141,13 +142,13 @@ def maps_of(gemm: Gemm, kernel: ProductKernel) -> dict[str, list[Placed]]:
     return {"A": of_a, "B": of_b, "C": result_map(gemm, kernel) if kernel.store == "tma" else []}
 
 
-def grid_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> int:
+def grid_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> Any:
     """Return how many blocks are launched: as many clusters as fit at once, or one for each of its tiles."""
-    clusters = math.prod(kernel.clusters(*extents(gemm, kernel)))
+    clusters: Any = math.prod(kernel.clusters(*extents(gemm, kernel)))
     if kernel.store != "sums":  # whose blocks compute one tile each
         # One more than fit at once would begin its share when the others are done with theirs.
         at_once = (target.device or NOMINAL).clusters_at_once(kernel.cluster_blocks)
-        clusters = min(clusters, at_once * kernel.blocks)
+        clusters = least_of(clusters, at_once * kernel.blocks)
     return clusters * kernel.cluster_blocks
 
 
@@ -168,7 +169,8 @@ def _map(name: str, matrix: Laid, box: tuple[int, int]) -> Placed:
 
 def _phase(name: str, matrix: Laid, box: tuple[int, int], phases: int, number: int) -> Placed:
     """Return the map of every `phases`-th row, begun at the granule in which the first of them starts."""
-    number = number if number < matrix.lines else 0  # of rows that do not exist, whose sums nobody stores
+    if isinstance(matrix.lines, int) and number >= matrix.lines:
+        number = 0  # of rows that do not exist, whose sums nobody stores
     size = ROW_BYTES // box[0]
     start = matrix.address + number * matrix.pitch
     early = start % GRANULE_BYTES
@@ -176,7 +178,7 @@ def _phase(name: str, matrix: Laid, box: tuple[int, int], phases: int, number: i
         TensorMap(
             dtype=MAP_TYPES[name],
             address=start - early,
-            global_dim=(matrix.length + early // size, -(-(matrix.lines - number) // phases)),
+            global_dim=(matrix.length + early // size, ceil_div(matrix.lines - number, phases)),
             global_stride=(phases * matrix.pitch,),
             box=box,
             element_stride=(1, 1),

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from legalsat.analyses.sets.regions import Span, corners, declared, domain, holds, pieces_of, read, spans
 from legalsat.dims import Dim
 from legalsat.errors import InvalidInput, SolverGaveUp
+from legalsat.extract.region import open_products
 from legalsat.extract.region.region import LegalRegion
 from legalsat.extract.search.planner import AS_IT_IS, ONE_AT_A_TIME, NoLegalLayout, plan
 from legalsat.extract.search.structure import Structure, name_of, products_of, requirements
 from legalsat.logic import Condition, Value, all_of, any_of, implies, multiple_of, within
+from legalsat.operators import Move
+from legalsat.plans.gemm_plan import GemmPlan
 
 TIMEOUT_MS = 10_000
 MAX_REFUSALS = 16  # samples of an empty region: each takes a whole search for a plan
@@ -71,7 +74,7 @@ def prove(region: LegalRegion, *, samples: int = 200, seed: int = 0) -> Proof:
     """Return what checking a region shows; see `LegalRegion.prove`."""
     with ONE_AT_A_TIME:
         structure = region.structure
-        drawn = _draw(region, samples if structure else min(samples, MAX_REFUSALS), random.Random(seed))
+        drawn = _draw(region, samples if region.plan else min(samples, MAX_REFUSALS), random.Random(seed))
         pieces = pieces_of(region.set)
         inside = outside = 0
         wrong = []
@@ -94,6 +97,9 @@ def _broken(region: LegalRegion, values: dict[str, int]) -> tuple[str, ...]:
     if region.structure is not None:
         found = requirements(region.structure, values, region.target)
         return tuple(dict.fromkeys(code for code, condition in found if not condition))
+    if isinstance(region.plan, GemmPlan):
+        return _broken_product(region.plan, values)
+    assert isinstance(region.operator, Move)
     try:
         plan(region.operator.bind(values), region.target, AS_IT_IS)
     except NoLegalLayout as refusal:
@@ -101,6 +107,18 @@ def _broken(region: LegalRegion, values: dict[str, int]) -> tuple[str, ...]:
     except InvalidInput:
         return (TOO_LARGE,)
     return ()
+
+
+def _broken_product(plan: GemmPlan, values: dict[str, int]) -> tuple[str, ...]:
+    """Return what the kernels of a product ask for that does not hold; nothing where one of them computes it."""
+    first: tuple[str, ...] = ()
+    for one in plan.choices:
+        asked = open_products.requirements(plan.operator, one.kernel, values, plan.target)
+        broken = tuple(dict.fromkeys(code for code, condition in asked if not condition))
+        if not broken:
+            return ()
+        first = first or broken
+    return first
 
 
 def _draw(region: LegalRegion, samples: int, rng: random.Random) -> list[dict[str, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,13 @@ from legalsat.dims import Dim
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.search.planner import ONE_AT_A_TIME, Limits, NoLegalLayout
 from legalsat.extract.search.planner import plan as plan_at
-from legalsat.extract.search.structure import Structure, legal_values, open_dims, structure_of
+from legalsat.extract.search.structure import Structure, legal_values, open_dims, opened, structure_of
 from legalsat.extract.solve.symbolic import structured_plan
 from legalsat.operators import Move
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.plan import Plan
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import Target
 
 if TYPE_CHECKING:
@@ -36,17 +39,25 @@ class Specialisation:
         set: the values, in isl's notation.
         sentence: the same in words.
         plan: the plan for them, open in its dims; None where there is none.
+        kernel: of a product the one of the plan's kernels that is for them.
     """
 
     set: str
     sentence: str
-    plan: Plan | None
+    plan: Any
+    kernel: ProductKernel | None = None
 
     def __str__(self) -> str:
         if self.plan is None:
             return f"no plan: {self.sentence}"
-        vectors = "".join(f" in {copy.bytes} bytes" for copy in self.plan.copies[:1])
-        return f"by {self.plan.access.by}{vectors}: {self.sentence}"
+        return f"by {self.means}: {self.sentence}"
+
+    @property
+    def means(self) -> str:
+        """By what the values are served."""
+        if isinstance(self.plan, Plan):
+            return f"{self.plan.access.by}{''.join(f' in {copy.bytes} bytes' for copy in self.plan.copies[:1])}"
+        return str(self.kernel or "no plan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +72,7 @@ class LegalRegion:
         set: exactly those values that the dims declare for which the plan's tensor maps, load and store, break no
             rule, in isl's notation.
         sentence: the same in words, without what the dims declare: "K must be a multiple of 8".
-        plan: the plan; None where no value is legal.
+        plan: the plan, a `Plan` or of a product a `GemmPlan`; None where no value is legal.
         family: this region and what is left of the values that the dims declare, each with its plan; no value is in
             two of them.
         diagnostics: where no value is legal, what the rules say of a sample.
@@ -71,10 +82,10 @@ class LegalRegion:
     dims: tuple[Dim, ...]
     set: str
     sentence: str
-    plan: Plan | None
+    plan: Any
     family: tuple[Specialisation, ...]
     diagnostics: tuple[Diagnostic, ...]
-    operator: Move
+    operator: Move | Gemm
     target: Target
     structure: Structure | None = field(repr=False)
 
@@ -111,7 +122,7 @@ class LegalRegion:
     def __str__(self) -> str:
         lines = [f"{self.operator} on {self.target}: {self.sentence}", *map(str, self.diagnostics)]
         if self.plan is not None:
-            lines += [f"  {one}" for one in self.family if one.plan is not self.plan]
+            lines += [f"  {one}" for one in self.family if one.plan is not self.plan or one.kernel is not None]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -182,7 +193,7 @@ def _offers(operator: Move, target: Target, rest: IslSet) -> list[tuple[str, Pla
             break
         if rest.is_disjoint(guard):
             break
-        found.append((str(guard), replace(made, operator=operator, guard=str(guard))))
+        found.append((str(guard), opened(made, structure, str(guard), target)))
         rest = rest.subtract(guard).coalesce()
     return found
 
@@ -204,8 +215,9 @@ def family(dims: Sequence[Dim], offers: Sequence[tuple[str, Plan]]) -> tuple[Spe
     )
 
 
-def guard_in_words(plan: Plan) -> tuple[str, str]:
+def guard_in_words(plan: Plan | GemmPlan) -> tuple[str, str]:
     """Return where a plan with dims is legal: in words, and as a condition in isl's notation."""
     with ONE_AT_A_TIME:
         region = read(plan.guard)
-        return sentence(region, open_dims(plan.operator)), condition_of(region)
+        dims = open_dims(plan.operator) if isinstance(plan, Plan) else plan.operator.dims
+        return sentence(region, dims), condition_of(region)

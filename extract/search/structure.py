@@ -7,16 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
+from typing import Any
 
 from legalsat.analyses.sets.isl_logic import IslNumber, parameters
 from legalsat.analyses.sets.isl_products import IslProduct
 from legalsat.analyses.sets.regions import IslSet, declared, set_where
-from legalsat.dims import Dim, Extent, bind, dims_of, times
+from legalsat.dims import Dim, Extent, at, bind, dims_of, least_of, times
 from legalsat.errors import InvalidInput
+from legalsat.extract.cost.cost import NOMINAL
 from legalsat.logic import Condition, Truth, Value, all_of, any_of, ceil_div, choose, multiple_of
 from legalsat.operators import Move, atom_bytes, back, dense_like, distance
 from legalsat.operators.access import Access
-from legalsat.plans.plan import VectorCopy, View
+from legalsat.plans.plan import Launch, Plan, VectorCopy, View
 from legalsat.rules import COPY_RULES, VECTOR_RULES
 from legalsat.rules.movement import store_overlaps
 from legalsat.rules.vectors import BULK
@@ -47,6 +49,7 @@ class Structure:
         tensor_maps: the maps at a sample; their boxes, swizzles and the like stay.
         stored: how threads store the target where no map does.
         copies: the vectors in which a plan without maps loads and stores.
+        modes: of the access: the extent, and the strides in bits on both sides.
     """
 
     operator: Move
@@ -54,6 +57,7 @@ class Structure:
     tensor_maps: tuple[TensorMap, ...]
     stored: OpenView | None
     copies: tuple[VectorCopy, ...] = ()
+    modes: tuple[tuple[Extent, Extent, Extent], ...] = ()
 
     @property
     def dims(self) -> tuple[Dim, ...]:
@@ -113,11 +117,41 @@ def structure_of(
         return OpenView(view, extents, tuple(times(strides[axes[0]], bits) for axes in groups))
 
     load, target = map(opened, views)
+    modes = tuple((shape[a], times(ends[0][a], bits), times(ends[1][a], bits)) for a in axis_of)
     if copies:
-        return Structure(operator, (load, target)[: len(copies)], (), None, copies)
+        return Structure(operator, (load, target)[: len(copies)], (), None, copies, modes)
     if store != "tma":
-        return Structure(operator, (load,), tuple(maps), target if store == "threads" else None)
-    return Structure(operator, (load, target), tuple(maps), None)
+        return Structure(operator, (load,), tuple(maps), target if store == "threads" else None, modes=modes)
+    return Structure(operator, (load, target), tuple(maps), None, modes=modes)
+
+
+def opened(plan: Plan, structure: Structure, guard: str, target: Target) -> Plan:
+    """Return a plan at a sample as the plan of all values in a set: its maps and its launch hold the dims."""
+    maps = tuple(
+        replace(tm, global_dim=view.extents, global_stride=tuple(one // 8 for one in view.strides[1:]))
+        for tm, view in zip(plan.tensor_maps, structure.views, strict=False)
+    )
+    tiles = [mode.tile for mode in plan.access.modes]
+    grid: Any = tuple((mode, ceil_div(structure.modes[mode][0], tiles[mode])) for mode, _ in plan.launch.grid)
+    launch = Launch(plan.launch.warps, 0, grid)
+    if plan.launch.programs:
+        programs: Any = least_of((target.device or NOMINAL).processors, launch.tiles)
+        launch = replace(launch, programs=programs)
+    return replace(
+        plan, operator=structure.operator, guard=guard, tensor_maps=maps, launch=launch, opened=structure.modes
+    )
+
+
+def require_counted(plan: Plan) -> None:
+    """Raise `InvalidInput` where the program of an open plan counts one tile along an axis that may have more."""
+    counted = dict(plan.launch.grid)
+    for number, (mode, (extent, _, _)) in enumerate(zip(plan.access.modes, plan.opened, strict=True)):
+        most: int = at(extent, {dim.name: dim.max for dim in dims_of(extent)})
+        if number not in counted and most > mode.tile:
+            raise InvalidInput(
+                f"axis of {extent} is one tile of {mode.tile} at the sample that was planned, and may have {most} "
+                "elements; give a smaller tile, or a range that ends at a multiple of 128"
+            )
 
 
 def _key(extent: int, strides: Iterable[int]) -> tuple[int, ...]:

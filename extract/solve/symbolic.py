@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import lru_cache
 
 from legalsat.analyses.sets.regions import check_names, corners
-from legalsat.dims import Dim
+from legalsat.dims import Dim, bind
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.search.planner import AS_IT_IS, ONE_AT_A_TIME, NoLegalLayout, plan
-from legalsat.extract.search.structure import Structure, legal_values, open_dims, structure_of
+from legalsat.extract.search.structure import Structure, legal_values, open_dims, opened, structure_of
 from legalsat.extract.search.views import map_type, views_of
 from legalsat.operators import Move, access_of
 from legalsat.operators.access import Access
@@ -54,7 +54,7 @@ def structured_plan(operator: Move, target: Target) -> tuple[Plan, Structure]:
                     operator, values, found.access, found.tensor_maps, found.store, views=found.views
                 )
                 guard = str(legal_values(structure, target))
-                return replace(found, operator=operator, guard=guard), structure
+                return opened(found, structure, guard, target), structure
         except LegalSatError as error:
             if refusal is None:
                 raise
@@ -74,7 +74,10 @@ def sample_of(plan: Plan) -> Plan:
     for values in _samples(operator, plan.target):
         bound = operator.bind(values)
         if [mode[:3] for mode in access_of(bound).modes] == [mode[:3] for mode in plan.access.modes]:
-            return replace(plan, operator=bound, guard="")
+            maps = tuple(tm.bind(values) for tm in plan.tensor_maps)
+            grid = tuple((mode, bind(count, values)) for mode, count in plan.launch.grid)
+            launch = replace(plan.launch, programs=bind(plan.launch.programs, values), grid=grid)
+            return replace(plan, operator=bound, guard="", opened=(), tensor_maps=maps, launch=launch)
     raise InvalidInput("plan has numbers of no sample; synthesise it again")
 
 

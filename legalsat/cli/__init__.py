@@ -347,7 +347,8 @@ def _add_synthesize(commands: Any) -> None:
         epilog=_EXIT_CODES,
     )
     for extent in "mnk":
-        gemm.add_argument(f"--{extent}", required=True, metavar=extent.upper(), help="elements")
+        what = "elements, or a dim whose value the call brings: M, M%%8, M:64..8192, M~4096 (typical)"
+        gemm.add_argument(f"--{extent}", required=True, metavar=extent.upper(), help=what)
     gemm.add_argument("--dtype", required=True, help="element type of A and B: bf16, fp16, e4m3, ...")
     gemm.add_argument("--out-dtype", help="element type of C; that of A and B when left out, but of 8 bits bf16 or i32")
     for name, rows in (("a", "M"), ("b", "N")):

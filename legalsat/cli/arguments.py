@@ -19,7 +19,11 @@ from legalsat.units.tensor_map import TensorMap
 
 _NUMBER = re.compile(r"[0-9]{1,30}")
 _SIGNED = re.compile(r"-?[0-9]{1,30}|0[xX][0-9a-fA-F]{1,30}")
-_DIM = re.compile(r"(?P<name>[A-Za-z_]\w*)(%(?P<multiple>\d{1,30}))?(:(?P<low>\d{0,30})\.\.(?P<high>\d{0,30}))?", re.A)
+_DIM = re.compile(
+    r"(?P<name>[A-Za-z_]\w*)(%(?P<multiple>\d{1,30}))?(:(?P<low>\d{0,30})\.\.(?P<high>\d{0,30}))?"
+    r"(~(?P<typical>\d{1,30}))?",
+    re.A,
+)
 _TUPLES = ("global_dim", "global_stride", "box", "element_stride", "lower_corner", "upper_corner", "coordinate")
 _NUMBERS = (
     *("address", "channels", "pixels", "map_offset"),
@@ -47,7 +51,7 @@ def uses_of(args: Namespace) -> int:
 
 def shape(text: str) -> tuple[Extent, ...]:
     """Return extents such as 4096x4095, or with dims MxK%8 (a multiple of 8) and M,K%8:64..8192 (in a range)."""
-    return tuple(_extent(part) for part in _parts(text, "--shape"))
+    return tuple(extent(part, "--shape") for part in _parts(text, "--shape"))
 
 
 def strides(text: str, extents: tuple[Extent, ...]) -> tuple[Extent, ...]:
@@ -169,15 +173,16 @@ def _parts(text: str, option: str) -> list[str]:
     return parts
 
 
-def _extent(text: str) -> Extent:
+def extent(text: str, option: str) -> int | Dim:
+    """Return an extent: a number, or a dim such as M, M%8 (a multiple of 8), M:64..8192 (a range), M~16 (typical)."""
     if _NUMBER.fullmatch(text):
         return int(text)
     found = _DIM.fullmatch(text)
     if found is None:
         raise InvalidInput(
-            f"--shape has {text!r}; give a whole number, or a name with what is known of it: K, K%8, K%8:64..8192"
+            f"{option} has {text!r}; give a whole number, or a name with what is known of it: K, K%8, K%8:64..8192"
         )
-    facts = {"multiple_of": found["multiple"], "min": found["low"], "max": found["high"]}
+    facts = {"multiple_of": found["multiple"], "min": found["low"], "max": found["high"], "typical": found["typical"]}
     return Dim(found["name"], **{fact: int(value) for fact, value in facts.items() if value})
 
 

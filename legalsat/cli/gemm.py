@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from legalsat import api, files
 from legalsat.cli import REFUSED, Answer
-from legalsat.cli.arguments import uses_of, whole, wholes
+from legalsat.cli.arguments import extent, uses_of, wholes
 from legalsat.cli.explanation import explained
 from legalsat.errors import InvalidInput
 from legalsat.extract.search.planner import NoLegalLayout
@@ -24,7 +24,7 @@ MOST_TURNS = 12  # of the loop along K that a chart shows
 
 def synthesize(args: Namespace) -> Answer:
     """Plan a product; print the plan, or the source text of a backend."""
-    m, n, k = (whole(getattr(args, extent), f"--{extent}") for extent in "mnk")
+    m, n, k = (extent(getattr(args, name), f"--{name}") for name in "mnk")
     target = as_target(args.target)
     # What is not K-major is stored as its transpose would be.
     a = None if args.a_major == "K" else Tensor((m, k), args.dtype, (1, m))
@@ -59,7 +59,7 @@ def _note(plan: GemmPlan, backend: str) -> str:
 
 def _draw(plan: GemmPlan, file: str) -> None:
     """Write the chart of a CTA's program for one tile, or two of consumers in turn, of a dozen k-tiles at most."""
-    pipeline, turns = plan.pipeline, min(-(-plan.operator.k // plan.tile[2]), MOST_TURNS)
+    pipeline, turns = plan.pipeline, min(-(-plan.typical.k // plan.tile[2]), MOST_TURNS)
     chart = gantt(pipeline, {name: 1 if "tile" in name.split()[0] else turns - 1 for name in pipeline.symbols})
     files.write(file, chart)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from legalsat.checks import flag, integer, integers
+from legalsat.dims import Dim, Extent, bind, dims_of
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
@@ -14,13 +15,14 @@ from legalsat.operators import PRODUCT, TCGEN05_CONSUMERS, WGMMA_CONSUMERS, Copy
 from legalsat.options import Consumer
 from legalsat.targets import Target
 from legalsat.targets import target as as_target
-from legalsat.tensor import Tensor
+from legalsat.tensor import Tensor, plain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from legalsat.terms.trees import TermLaw
 
+MOST_EXTENT = 2**31 - 1  # coordinates have 32 bits and a sign
 TILE_ROWS = 128
 ROW_BITS = 1024  # a row that fills the widest swizzle
 SCALED = ("e4m3", "e5m2")  # whose range needs it
@@ -31,7 +33,7 @@ class Gemm(Operator):
     """C[m,n] = A[m,k] B[n,k]^T, or scale_a scale_b A B^T.
 
     Attributes:
-        m, n, k: extents in elements.
+        m, n, k: extents in elements; ints or `Dim`s.
         dtype: element type of A and B. NVIDIA's matrix units multiply fp32 as tf32, of whose mantissa ten bits count.
         out_dtype: element type of C; that of A and B when left out, but of 8 bits and fewer bf16, or i32 of integers.
             Sums are fp32, or i32 of integers; what does not fit a narrower C is rounded, and saturates at e4m3, e5m2
@@ -45,9 +47,9 @@ class Gemm(Operator):
         InvalidInput: an extent has no meaning, a tensor has another shape or type, or such a type is not scaled.
     """
 
-    m: int
-    n: int
-    k: int
+    m: Any
+    n: Any
+    k: Any
     dtype: DType
     out_dtype: DType
     a: Tensor
@@ -59,9 +61,9 @@ class Gemm(Operator):
 
     def __init__(
         self,
-        m: int,
-        n: int,
-        k: int,
+        m: Extent,
+        n: Extent,
+        k: Extent,
         dtype: Any,
         *,
         out_dtype: Any = None,
@@ -73,7 +75,7 @@ class Gemm(Operator):
     ) -> None:
         put = object.__setattr__
         for name, extent in (("m", m), ("n", n), ("k", k)):
-            put(self, name, integer(extent, name, low=1, high=2**31 - 1))
+            put(self, name, extent if isinstance(extent, Dim) else integer(extent, name, low=1, high=MOST_EXTENT))
         put(self, "dtype", as_dtype(dtype))
         put(self, "out_dtype", result_of(self.dtype) if out_dtype is None else as_dtype(out_dtype))
         shapes = {"a": (self.m, self.k), "b": (self.n, self.k), "c": (self.m, self.n)}
@@ -93,9 +95,22 @@ class Gemm(Operator):
         return f"{'scaled ' if self.scaled else ''}gemm of {self.dtype}{wider}, {self.m} x {self.n} x {self.k}"
 
     @property
+    def dims(self) -> tuple[Dim, ...]:
+        """The dims of its extents and strides, by name."""
+        return dims_of(*(one for tensor in (self.a, self.b, self.c) for one in (*tensor.shape, *tensor.strides)))
+
+    def bind(self, values: Mapping[str, int]) -> Gemm:
+        """Return the product with every dim replaced by its value."""
+        a, b, c = (tensor.bind(values) for tensor in (self.a, self.b, self.c))
+        m, n, k = (bind(extent, values) for extent in (self.m, self.n, self.k))
+        fixed = {"constant_b": self.constant_b, "scaled": self.scaled}
+        return Gemm(m, n, k, self.dtype, out_dtype=self.out_dtype, a=a, b=b, c=c, **fixed)
+
+    @property
     def flops(self) -> float:
         """Operations of the product."""
-        return 2.0 * self.m * self.n * self.k
+        m, n, k = plain((self.m, self.n, self.k))
+        return 2.0 * m * n * k
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:

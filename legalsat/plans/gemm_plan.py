@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from legalsat.errors import LegalSatError
+from legalsat.dims import typical_of
+from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.lazily import Lazily
 from legalsat.operators.gemm import Gemm
 from legalsat.options import ProductBackend, RunProductBackend
@@ -36,7 +37,6 @@ from legalsat.units.mma import Mma
 from legalsat.units.tensor_map import TensorMap
 
 if TYPE_CHECKING:
-    from legalsat.runtime import Kernel
     from legalsat.terms.trees import TermStep
 
 
@@ -73,6 +73,21 @@ class InFront:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenKernel:
+    """A kernel of a product with dims, and the extents that it is for.
+
+    Attributes:
+        kernel: how it is computed.
+        set: the values of the dims, in isl's notation; no value is in the sets of two.
+        sentence: the same in words, without what the dims declare.
+    """
+
+    kernel: ProductKernel
+    set: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class GemmPlan:
     """A product with every field solved: what is printed, costed, proven and launched.
 
@@ -80,16 +95,45 @@ class GemmPlan:
         operator: what was asked. target: the GPU.
         kernel: the persistent kernel that `compile` launches; None where wgmma does not multiply such operands.
         tiled: where there is no such kernel, the product planned operand by operand.
+        guard: with dims, the exact set of their values that `choices` compute, in isl's notation; empty without dims.
+        guard_sentence: the same in words.
+        choices: with dims, kernels by ranges, at most four, `kernel` among them: the one for typical values.
     """
 
     operator: Gemm
     target: Target
     kernel: ProductKernel | None
     tiled: BlockPlan | None = None
+    guard: str = ""
+    guard_sentence: str = ""
+    choices: tuple[OpenKernel, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.kernel is None) == (self.tiled is None):
             raise InvalidPlan("plan has a kernel and tiles, or neither; synthesise it again")
+
+    @property
+    def typical(self) -> Gemm:
+        """The product for typical values of its dims, which the kernel was chosen for and costs are of; else itself."""
+        return self.operator.bind(typical_of(self.operator.dims)) if self.guard else self.operator
+
+    def bind(self, **values: int) -> GemmPlan:
+        """Return the plan for these values of the dims.
+
+        The product is planned anew with its numbers, so a bound plan may be better than this one, and may exist outside
+        the guard.
+
+        Raises:
+            InvalidInput: a dim has no value or one outside its range, or a value names no dim.
+            NoLegalLayout: nothing is legal for these values.
+        """
+        from legalsat.extract.kernels.joint import cached_gemm_plan  # noqa: PLC0415 - the planner makes plans
+
+        known = [dim.name for dim in self.operator.dims]
+        for name in values:
+            if name not in known:
+                raise InvalidInput(f"plan has no dim {name}; bind {', '.join(known) or 'nothing'}")
+        return cached_gemm_plan(self.operator.bind(values), self.target)
 
     @property
     def block(self) -> BlockPlan:
@@ -100,7 +144,7 @@ class GemmPlan:
         """
         from legalsat.extract.kernels.joint import cached_block_plan  # noqa: PLC0415 - the planner makes plans
 
-        return self.tiled or cached_block_plan(self.operator, self.target)
+        return self.tiled or cached_block_plan(self.typical, self.target)
 
     @property
     def _shape(self) -> ProductKernel | BlockPlan:
@@ -128,12 +172,13 @@ class GemmPlan:
 
     @property
     def launch(self) -> Launch:
-        """Warps of a block, and blocks of the grid where they are persistent."""
+        """Warps of a block, and blocks of the grid where they are persistent; with dims for typical values."""
         if self.kernel is None:
             return self.block.launch
         from legalsat.extract.kernels.product_maps import grid_of  # noqa: PLC0415 - needs plans
 
-        grid = grid_of(self.operator, self.kernel, self.target)
+        grid = grid_of(self.typical, self.kernel, self.target)
+        assert isinstance(grid, int)
         return Launch(self.kernel.threads // 32, 0 if self.kernel.store == "sums" else grid)
 
     @property
@@ -175,17 +220,17 @@ class GemmPlan:
             return ()
         from legalsat.extract.kernels.product_kernels import derivation_of  # noqa: PLC0415 - the planner makes plans
 
-        return derivation_of(self.operator, self.kernel, self.target)
+        return derivation_of(self.typical, self.kernel, self.target)
 
     @property
     def cost(self) -> ProductCost:
-        """What the kernel that `compile` launches is predicted to take."""
+        """What the kernel that `compile` launches is predicted to take; with dims for typical values."""
         if self.tiled is not None:
             return self.tiled.cost
         from legalsat.extract.cost.kernel_cost import kernel_cost  # noqa: PLC0415 - needs plans
 
         assert self.kernel is not None
-        return kernel_cost(self.operator, self.kernel, self.target)
+        return kernel_cost(self.typical, self.kernel, self.target)
 
     @property
     def candidates(self) -> Sequence[GemmCandidate]:
@@ -227,11 +272,12 @@ class GemmPlan:
 
         return emit(self, backend)
 
-    def compile(self, backend: RunProductBackend | None = None) -> Kernel:
+    def compile(self, backend: RunProductBackend | None = None) -> Any:
         """Return a kernel: `c = kernel(a, b)`, `kernel(a, b, out=c)`, with torch tensors or any DLPack arrays.
 
         A has shape (m, k) and B (n, k), each with the strides that were planned for; what the plan lays out anew is
-        laid out by the call, once for all if B is constant.
+        laid out by the call, once for all if B is constant. With dims it is an `OpenKernel`, which takes every extent
+        that the guard holds for, and compiles nothing at a call.
 
         Args:
             backend: "cute", "ptx" or "triton"; the first that prints this plan and is installed when left out.
@@ -255,6 +301,8 @@ class GemmPlan:
             "kernel": plain_value(self.kernel),
             "tiled": None if self.tiled is None else self.tiled.to_json(),
             "derivation": self._steps(),
+            "guard": self.guard,
+            "choices": [{"kernel": str(one.kernel), "set": one.set, "sentence": one.sentence} for one in self.choices],
             **follows,
         }
 
@@ -265,8 +313,11 @@ class GemmPlan:
         """Write the plan as JSON.
 
         Raises:
-            LegalSatError: the target is no named one, so that another reader could not tell what was planned for.
+            LegalSatError: the plan's dims are open, or the target is no named one, so that another reader could not
+                tell what was planned for.
         """
+        if self.guard:
+            raise LegalSatError("plan is open in its dims; bind them, then save that")
         write_plan(self.to_json(), self.target, path)
 
     @staticmethod
@@ -280,6 +331,8 @@ class GemmPlan:
 
         data = read_plan(path, "GemmPlan.save")
         with reading(data):
+            if data["guard"] or data["choices"]:
+                raise InvalidPlan("plan has symbolic extents; bind its dims before saving, then load that")
             plan = from_json(data)
             recheck_gemm(plan)  # ahead of what follows of the kernel, which may be any numbers
             _require_what_follows(plan, data)

@@ -27,7 +27,6 @@ from legalsat.units.tensor_map import TensorMap
 from legalsat.units.windows import Window
 
 if TYPE_CHECKING:
-    from legalsat.runtime import Kernel
     from legalsat.units.mma import Mma
 
 PLAN_VERSION = 7
@@ -84,6 +83,8 @@ class Launch:
         programs: blocks of a grid that has not one a tile, as a persistent one; 0 for one a tile.
         grid: modes of which there are several tiles, and how many, in the order in which tiles are counted, fastest
             first. By im2col the first mode of pixels stands for all.
+
+    In a plan with open dims, blocks and tiles are formulas of these.
     """
 
     warps: int
@@ -91,8 +92,8 @@ class Launch:
     grid: tuple[tuple[int, int], ...] = ()
 
     @property
-    def tiles(self) -> int:
-        """Tiles that there are."""
+    def tiles(self) -> Any:
+        """Tiles that there are; a formula where extents are open."""
         return math.prod(count for _, count in self.grid)
 
 
@@ -243,7 +244,9 @@ class Plan:
             leaves its image.
         before: a relayout of the source that must run first; this plan's maps then read what it wrote.
         guard: with dims, the exact set of their values for which every map of this plan, load and store, obeys every
-            rule, in isl's notation; empty without dims.
+            rule, in isl's notation; empty without dims. Then numbers of `tensor_maps` and `launch` that hang on dims
+            are formulas of them, those of other fields are of one sample.
+        opened: with dims, for each mode of the access its extent in words and its strides in bits on both sides.
     """
 
     operator: Move
@@ -264,6 +267,7 @@ class Plan:
     window: Window | None = None
     before: tuple[Plan, ...] = ()
     guard: str = ""
+    opened: tuple[tuple[Any, Any, Any], ...] = ()
 
     def __str__(self) -> str:
         from legalsat.view.show import show_plan  # noqa: PLC0415 - showing needs plans
@@ -303,8 +307,11 @@ class Plan:
 
         return emit(self, backend)
 
-    def compile(self, backend: RunBackend | None = None) -> Kernel:
+    def compile(self, backend: RunBackend | None = None) -> Any:
         """Return a kernel: `y = kernel(x)`, `kernel(x, out=y)`, with torch tensors or any DLPack arrays.
+
+        With dims it is an `OpenKernel`, which takes every extent that the guard holds for, and compiles nothing at a
+        call.
 
         Args:
             backend: "triton" or "cute"; the first that prints this plan when left out.
@@ -340,7 +347,8 @@ class Plan:
         from legalsat.extract.moved.issued import issued  # noqa: PLC0415 - what programs issue needs plans
 
         follows = {"mma": plain_value(self.mma), "issued": [one.to_json() for one in issued(self)]}
-        return {"version": PLAN_VERSION, **plain_value(self), **follows}
+        fields = {name: value for name, value in plain_value(self).items() if name != "opened"}
+        return {"version": PLAN_VERSION, **fields, **follows}
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from legalsat.dims import Extent
+from legalsat.logic import ceil_div
 from legalsat.options import Major
 from legalsat.units.matrix_descriptor import MatrixOperand
 
@@ -86,11 +89,12 @@ class ProductKernel:
         b = self.cluster[0] if self.majors[1] == "K" else columns // WIDE_BOX
         return self.phases if self.realign == "registers" else a, b
 
-    def clusters(self, m: int, n: int) -> tuple[int, int]:
+    def clusters(self, m: Extent, n: Extent) -> tuple[Any, Any]:
         """Return how many clusters' tiles cover m rows and n columns; tiles of one phase have its rows alone."""
         phases = self.phases if self.realign == "tiles" else 1
-        of_phase = -(-m // phases)  # rows
-        return phases * -(-of_phase // (self.tile[0] * self.cluster[0])), -(-n // (self.tile[1] * self.cluster[1]))
+        of_phase = ceil_div(m, phases)  # rows
+        rows, columns = self.tile[0] * self.cluster[0], self.tile[1] * self.cluster[1]
+        return phases * ceil_div(of_phase, rows), ceil_div(n, columns)
 
     def __str__(self) -> str:
         words = ["x".join(map(str, self.tile)), f"{self.stages} stages"]

@@ -97,19 +97,33 @@ class Kernel:
         program: what is launched, and how.
     """
 
-    def __init__(self, program: Program, *, driver: Driver | None = None, cache: Cache | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        *,
+        driver: Driver | None = None,
+        cache: Cache | None = None,
+        like: Kernel | None = None,
+    ) -> None:
         """Take a program; nothing is built yet.
 
         Args:
             program: what to run.
+            like: a kernel of the same texts, whose images it shares.
             driver: libcuda; the process's one when left out, loaded at the first call.
             cache: of images; the environment's when left out.
         """
-        self.program, self._driver, self._cache = program, driver, cache
+        self.program, self._driver, self._cache, self._like = program, driver, cache, like
         self._names = (*(one.name for one in program.operands), *(one.name for one in program.workspaces))
         self._inputs = program.operands[:-1]
         self._simple = not program.before and not program.workspaces
-        self._before = [Kernel(one.program, driver=driver, cache=cache) for one in program.before]
+        others: list[Kernel | None] = [None] * len(program.before)
+        if like is not None:
+            others = [*like._before]
+        self._before: list[Kernel] = [
+            Kernel(one.program, driver=driver, cache=cache, like=other)
+            for one, other in zip(program.before, others, strict=True)
+        ]
         self._position = {name: i for i, name in enumerate(self._names)}
         self._image: Image | None = None
         self._interpreter: Callable[..., None] | None = None
@@ -141,6 +155,10 @@ class Kernel:
             builder = _builder(self.program)
             if os.environ.get(INTERPRET) == "1" and hasattr(builder, "interpreter_of"):
                 self._interpreter = self._interpreter or builder.interpreter_of(self.program)
+            elif self._image is None and self._like is not None:
+                made = self._like.build()._image
+                assert made is not None
+                self._image = Image(made.code, self.program.recipes)
             elif self._image is None:
                 self._image = image_of(self.program, self._cache or Cache.default())
         return self
@@ -290,7 +308,10 @@ class Kernel:
                 self.build()
                 if self._image is None:
                     raise LegalSatError(f"{INTERPRET} is 1, so nothing was compiled for a GPU; unset it")
-                self._loaded[index] = Loaded(device, self._image, self.program.architecture)
+                if self._like is not None:
+                    self._loaded[index] = self._like._load(index).again(self._image)
+                else:
+                    self._loaded[index] = Loaded(device, self._image, self.program.architecture)
             return self._loaded[index]
 
     def _run(self, loaded: Loaded, call: _Call) -> None:

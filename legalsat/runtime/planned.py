@@ -68,7 +68,7 @@ def program_for(product: Gemm, target: Target, cache: Cache, backend: str) -> Pr
         from legalsat.api import synthesize  # noqa: PLC0415 - what plans stands above, and needs the solvers
     except ImportError as error:
         raise LegalSatError(f"no plan of {product} is kept, and planning needs {error.name}; install it") from None
-    planned = program(synthesize(product, target, backend=cast("ProductBackend", backend)), backend)
+    planned: Program = program(synthesize(product, target, backend=cast("ProductBackend", backend)), backend)
     write_program(cache, key, planned)
     return planned
 

@@ -1,4 +1,7 @@
-"""`Program`: a kernel's text and how it is launched, as plain values that need neither the plan nor a GPU."""
+"""`Program`: a kernel's text and how it is launched, as plain values that need neither the plan nor a GPU.
+
+Numbers of a program in an `OpenProgram` may be formulas of dims, which `Program.to_json` does not take.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ from typing import Any
 
 from legalsat import files
 from legalsat.checks import integer, one_of
+from legalsat.dims import Extent
 from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.logic import ceil_div
 from legalsat.plans.plan import plain_value
 from legalsat.printable import shown
 from legalsat.runtime.cache import Cache
@@ -31,7 +36,7 @@ class MapArgument:
 
     operand: str
     map: TensorMap
-    offset: int = 0
+    offset: Any = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +44,14 @@ class AddressArgument:
     """The address of an operand or a workspace, and `offset` bytes."""
 
     operand: str
-    offset: int = 0
+    offset: Any = 0
 
 
 @dataclass(frozen=True, slots=True)
 class NumberArgument:
     """A number of one of `NUMBER_TYPES`."""
 
-    value: int | float
+    value: Any
     type: str
 
     def __post_init__(self) -> None:
@@ -85,7 +90,7 @@ class Recipe:
     """
 
     entry: str
-    grid: tuple[int, int, int]
+    grid: tuple[Any, Any, Any]
     threads: int
     shared: int
     arguments: tuple[Argument, ...]
@@ -117,7 +122,7 @@ class Workspace:
     """
 
     name: str
-    bytes: int
+    bytes: Any
     zeroed: bool = False
     kept: bool = False
 
@@ -245,9 +250,12 @@ def with_operand(program: Program, name: str, tensor: Tensor) -> Program:
     return replace(program, operands=operands)
 
 
-def span_bytes(tensor: Tensor) -> int:
-    """Return the bytes from a tensor's first to its last, rounded up."""
-    return -(-tensor.span_bits // 8)
+def span_bytes(tensor: Tensor) -> Any:
+    """Return the bytes from a tensor's first to its last, rounded up; a formula where its extents are open."""
+    last: Extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
+    bits = tensor.dtype.bits
+    found: Extent = (last + 1) * (bits // 8) if bits % 8 == 0 else ceil_div((last + 1) * bits, 8)
+    return found
 
 
 def program_from_json(data: Any) -> Program:

@@ -65,7 +65,10 @@ class TmaCopy:
 
     @staticmethod
     def of(tm: TensorMap, *, stores: bool = False) -> TmaCopy:
-        """Return the site of a tensor map; `stores` if it writes global memory."""
+        """Return the site of a tensor map; `stores` if it writes global memory.
+
+        Rules judge no open dims: where the map has some, a number takes the place of each first.
+        """
         return TmaCopy(
             stores=stores,
             tiled=tm.mode == "tiled",

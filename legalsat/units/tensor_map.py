@@ -6,12 +6,14 @@ rules' work (`legalsat.violations`). Names are ours, their order is the driver's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from legalsat.checks import integer, integers, one_of
+from legalsat.dims import Dim, Open, bind, dims_of
 from legalsat.dtypes import dtype as element_type
 from legalsat.errors import InvalidInput
 from legalsat.options import Interleave, L2Promotion, Mode, OobFill, SwizzleName
@@ -90,6 +92,14 @@ def _map_type(value: Any) -> str | int:
     return element_type(value).map_type
 
 
+def _extents(values: Any, name: str, length: int | None = None) -> tuple[Any, ...]:
+    """Return extents, of which some may be open."""
+    if isinstance(values, tuple | list) and any(isinstance(one, Open) for one in values):
+        known = integers([0 if isinstance(one, Open) else one for one in values], name, high=UINT64_MAX, length=length)
+        return tuple(given if isinstance(given, Open) else one for given, one in zip(values, known, strict=True))
+    return integers(values, name, low=0, high=UINT64_MAX, length=length)
+
+
 @dataclass(frozen=True, slots=True)
 class TensorMap:
     """A tensor map as the driver is asked for it.
@@ -98,7 +108,7 @@ class TensorMap:
 
     Attributes:
         dtype: map type by name ("bf16", "u8"), element type or driver enum value.
-        global_dim: elements per dimension, rank entries.
+        global_dim: elements per dimension, rank entries; extents of open dims in a map of an open plan.
         global_stride: bytes between neighbours in dimensions 1 to rank-1, so rank-1 entries.
         box: tiled only: elements per dimension that one copy spans, rank entries.
         element_stride: step in elements per dimension, rank entries; all 1 when left out.
@@ -113,11 +123,11 @@ class TensorMap:
     """
 
     dtype: str | int
-    global_dim: tuple[int, ...]
-    global_stride: tuple[int, ...] = ()
+    global_dim: tuple[Any, ...]
+    global_stride: tuple[Any, ...] = ()
     box: tuple[int, ...] = ()
     element_stride: tuple[int, ...] = ()
-    address: int = 0
+    address: Any = 0
     interleave: Interleave | int = "none"
     swizzle: SwizzleName | int = "none"
     l2_promotion: L2Promotion | int = "none"
@@ -131,7 +141,7 @@ class TensorMap:
 
     def __post_init__(self) -> None:
         """Canonicalise names and check that every number fits its C type."""
-        rank = len(integers(self.global_dim, "global_dim", low=0, high=UINT64_MAX))
+        rank = len(_extents(self.global_dim, "global_dim"))
         tiled = enum_name("mode", self.mode) == "tiled"
         corners = 0 if tiled else max(rank - 2, 0)
         canonical: dict[str, Any] = {
@@ -140,8 +150,6 @@ class TensorMap:
             **{f: enum_name(f, getattr(self, f)) for f in ("interleave", "swizzle", "l2_promotion", "oob_fill")},
         }
         for name, length, low, high in (
-            ("global_dim", rank, 0, UINT64_MAX),
-            ("global_stride", max(rank - 1, 0), 0, UINT64_MAX),
             ("box", rank if tiled else 0, 0, UINT32_MAX),
             ("element_stride", rank, 0, UINT32_MAX),
             ("lower_corner", corners, INT32_MIN, INT32_MAX),
@@ -151,17 +159,34 @@ class TensorMap:
             if name == "element_stride" and isinstance(value, list | tuple) and not value:
                 value = (1,) * rank
             canonical[name] = integers(value, name, low=low, high=high, length=length)
+        for name, length in (("global_dim", rank), ("global_stride", max(rank - 1, 0))):
+            canonical[name] = _extents(getattr(self, name), name, length)
         for name, high in (
-            ("address", UINT64_MAX),
             ("map_offset", 127),
             ("channels", UINT32_MAX),
             ("pixels", UINT32_MAX),
         ):
             canonical[name] = integer(getattr(self, name), name, low=0, high=high)
+        if not isinstance(self.address, Open):
+            canonical["address"] = integer(self.address, "address", low=0, high=UINT64_MAX)
         if tiled and (canonical["channels"] or canonical["pixels"]):
             raise InvalidInput('channels and pixels belong to im2col; pass mode="im2col" or leave them out')
         for name, value in canonical.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """The dims that are open in it, by name; none in a map that the driver can be asked for."""
+        return dims_of(*(one for one in (*self.global_dim, *self.global_stride, self.address) if isinstance(one, Open)))
+
+    def bind(self, values: Mapping[str, int]) -> TensorMap:
+        """Return the map with every dim replaced by its value."""
+        return replace(
+            self,
+            global_dim=tuple(bind(one, values) for one in self.global_dim),
+            global_stride=tuple(bind(one, values) for one in self.global_stride),
+            address=bind(self.address, values),
+        )
 
     @property
     def rank(self) -> int:

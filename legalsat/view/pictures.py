@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from legalsat.dims import typical_of
 from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
 from legalsat.layout import Layout
@@ -58,7 +59,7 @@ def _of_explanation(found: Explanation, gpu: Target) -> list[Picture]:
         named = [(part.subject.partition(":")[0], _of_part(part, gpu)) for part in found.parts]
         return _alike((name, picture) for name, drawn in named for picture in drawn)
     if found.plan is not None and found.plan.tensor_maps and found.legal:
-        return _of_plan(found.plan, gpu)
+        return (_of_product if isinstance(found.plan, GemmPlan) else _of_plan)(found.plan, gpu)
     drawn = pictures_of(found.of, gpu)
     before = _map_of(found.of)
     if before is None or not drawn or drawn[0].caption != _ROWS:
@@ -99,7 +100,7 @@ def _of_product(plan: GemmPlan, gpu: Target) -> list[Picture]:
     if plan.kernel is not None:
         from legalsat.extract.kernels.product_maps import maps_of  # noqa: PLC0415 - needs plans
 
-        return _of_maps([(n, one.map) for n, some in maps_of(plan.operator, plan.kernel).items() for one in some], gpu)
+        return _of_maps([(n, one.map) for n, some in maps_of(plan.typical, plan.kernel).items() for one in some], gpu)
     block = plan.block
     used = {"A": ("source", block.a), "B": ("source", block.b), "C": ("target", block.c)}
     maps = [(name, tm) for name, (used_side, part) in used.items() for side, tm in map_sides(part) if side == used_side]
@@ -108,7 +109,8 @@ def _of_product(plan: GemmPlan, gpu: Target) -> list[Picture]:
 
 def _of_maps(maps: list[tuple[str, TensorMap]], gpu: Target) -> list[Picture]:
     """Return the pictures of named maps, those that look alike once."""
-    return _alike((name, picture) for name, tm in maps for picture in _of_map(tm, None, gpu, compared=False))
+    known = ((name, tm.bind(typical_of(tm.dims)) if tm.dims else tm) for name, tm in maps)
+    return _alike((name, picture) for name, tm in known for picture in _of_map(tm, None, gpu, compared=False))
 
 
 def _of_part(part: Explanation, gpu: Target) -> list[Picture]:

@@ -11,6 +11,7 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.extract.moved.issued import issued_lines
 from legalsat.extract.search.columns import walked
 from legalsat.operators.access import ANY, Access, Mode
+from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.plan import Candidate, Plan
 from legalsat.printable import printable
 from legalsat.program.pipeline_text import role_lines
@@ -170,13 +171,15 @@ def _movement(plan: Plan) -> list[str]:
     unit, bits = ("bytes", 8) if whole else ("bits", 1)
     sides = ("source",) if plan.operator.loads_only else ("source", "target")
     rows = [("mode", "extent", "tile", *(f"{side} stride" for side in sides))]
+    sizes = plan.opened or tuple(mode[:3] for mode in access.modes)
     rows += [
-        (str(i), str(m.extent), str(m.tile), *(str(getattr(m, side) // bits) for side in sides))
-        for i, m in enumerate(access.modes)
+        (str(i), str(extent), str(mode.tile), *(str(one // bits) for one in strides[: len(sides)]))
+        for i, (mode, (extent, *strides)) in enumerate(zip(access.modes, sizes, strict=True))
     ]
     tiles = 1
     for mode in walked(access, plan.window).modes:
         tiles *= -(-mode.extent // mode.tile)
+    tiles = plan.launch.tiles if plan.opened else tiles
     head = f"  {tiles} tile{'s' * (tiles != 1)} of {access.word}-bit words; strides in {unit}"
     return [head, *table(rows)]
 
@@ -358,7 +361,7 @@ def _tile(modes: Sequence[Mode]) -> str:
     return " x ".join(str(mode.tile) for mode in modes)
 
 
-def region_lines(plan: Plan) -> list[str]:
+def region_lines(plan: Plan | GemmPlan) -> list[str]:
     """Return for which values of its dims a plan is legal, in words and in isl's notation."""
     if not plan.guard:
         return []

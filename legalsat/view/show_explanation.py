@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from legalsat.explanation import BOXED, Explanation, Repair
+from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.plan import Plan
 from legalsat.view.show import PLAIN, Look, duration, map_sides, phases_line, region_lines, show_diagnostic, table
 
@@ -100,8 +101,13 @@ def _repair(repair: Repair, among: Sequence[Repair], first: str, look: Look, *, 
     return lines
 
 
-def in_short(plan: Plan, look: Look = PLAIN) -> list[str]:
+def in_short(plan: Plan | GemmPlan, look: Look = PLAIN) -> list[str]:
     """Return how a plan does it, line by line: its maps or what moves without them, and its predicted time."""
+    if isinstance(plan, GemmPlan):
+        lines = [
+            look.wrap(line, first) for line, first in zip(region_lines(plan), ("legal region: ", "  "), strict=True)
+        ]
+        return [*lines, *(look.wrap(f"{one.kernel}: {one.sentence}", "  ", "    ") for one in plan.choices)]
     lines = [] if plan.access.by in BOXED else [f"as it is, without a tensor map for its rows: by {plan.access.by}"]
     lines += [look.wrap(line, first) for line, first in zip(region_lines(plan), ("legal region: ", "  "), strict=False)]
     laws = ", ".join(step.law for step in plan.derivation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from legalsat.dims import typical_of
 from legalsat.extract.cost.cost import among_others
 from legalsat.extract.kernels.product_maps import maps_of
 from legalsat.plans.gemm_plan import GemmPlan
@@ -24,6 +25,7 @@ def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
     sections = [
         ("derivation", _derivation(plan)),
         ("kernel", _kernel(plan, plan.kernel)),
+        *([("extents", _extents(plan))] if plan.guard else []),
         ("in front", _in_front(plan)),
         ("operands", _operands(plan, plan.kernel)),
         ("matrix unit", mma_lines(plan.mma, plan.kernel.operands)),
@@ -71,6 +73,12 @@ def _in_front(plan: GemmPlan) -> list[str]:
         lines += granules_lines(one.plan, "    ")
         lines += [f"    {step}" for _, steps in role_lines(one.plan.pipeline) for step in steps]
     return lines
+
+
+def _extents(plan: GemmPlan) -> list[str]:
+    typical = ", ".join(f"{name} = {value}" for name, value in typical_of(plan.operator.dims).items())
+    ways = [(str(one.kernel), one.sentence) for one in plan.choices]
+    return [f"  {plan.guard_sentence}; costs are for {typical}", *(table(ways) if len(ways) > 1 else [])]
 
 
 def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:

@@ -101,7 +101,7 @@ def plan_html(plan: Plan | GemmPlan) -> str:
 
 def region_html(found: LegalRegion) -> str:
     """Return a region as a fragment of HTML: for which values, what they are planned as, and the set in isl's words."""
-    family = ((one.sentence, one.plan.access.by if one.plan else "no plan") for one in found.family)
+    family = ((one.sentence, one.means) for one in found.family)
     rows = (f"<tr><td>{escape(said)}</td><td class=means>{escape(by)}</td></tr>" for said, by in family)
     return _fragment(
         [
