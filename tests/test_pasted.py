@@ -495,7 +495,7 @@ def test_text_without_a_target_is_told_apart_from_a_broken_plan(
 
 
 def test_tiles_belong_to_tensors() -> None:
-    with pytest.raises(ls.InvalidInput, match="tile and consumer"):
+    with pytest.raises(ls.InvalidInput, match="tile, consumer and into"):
         ls.explain("700", "h200", tile=(64, 64))
 
 

@@ -96,9 +96,9 @@ def element_places(
     counts = [-(-n // b) for n, b in zip(tile, box, strict=True)]
     place: Places = np.zeros(at[0].shape, np.int64)
     inside, beside = 1, math.prod(box)
-    for along, wide, count in zip(at, box, counts, strict=True):
-        place += along % wide * inside + along // wide * beside
-        inside, beside = inside * wide, beside * count
+    for along, length, count in zip(at, box, counts, strict=True):
+        place += along % length * inside + along // length * beside
+        inside, beside = inside * length, beside * count
     found = place * access.word
     return None if (found % operator.source.dtype.bits).any() else found // operator.source.dtype.bits
 

@@ -200,5 +200,5 @@ def solve(question: Question) -> Delivered | Conflict:
         stages=count,
         shared_bytes=block_bytes(shared),
     )
-    views, store = question.views, question.stores_by((load,))
-    return Delivered(access, views, (), copies, (), store, shared, count, cost_of(access, views, work, target))
+    views, stored = question.views, question.stores_by((load,))
+    return Delivered(access, views, (), copies, (), stored, shared, count, cost_of(access, views, work, target))

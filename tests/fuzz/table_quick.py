@@ -347,6 +347,7 @@ def nouns() -> Iterator[Row]:
     yield Row("Tensor", ls.Tensor, (one((64, 64), (4096, 4095), (8,), [1, 2, 3]), dtype), _TENSOR, weight=2)
     yield Row("Tensor.from_array", ls.Tensor.from_array, (array,), weight=2)
     yield Row("Tensor.transposed", ls.Tensor.transposed, (tensor, one((1, 0), (0, 1, 2), (0,), (2, 0, 1))))
+    yield Row("TensorMap.bind", ls.TensorMap.bind, (tensor_map, one({"M": 64}, {}, {"K": 8, "N": 1})))
     yield Row("Tensor.bind", ls.Tensor.bind, (tensor, one({"M": 64}, {}, {"K": 8, "N": 1})))
     yield from of_noun("Tensor", ls.Tensor, tensor)
     yield Row("Dim", ls.Dim, (one("M", "K tiles", "n"),), {"multiple_of": of(1, 16), "min": of(1, 9), "max": of(9, 99)})
@@ -371,6 +372,7 @@ def nouns() -> Iterator[Row]:
     for name, many, drawn in (("Gemm", ls.Gemm, gemm), ("Attention", ls.Attention, attention)):
         yield Row(f"{name}.travels", many.travels, (drawn, GPU))
         yield Row(f"{name}.meaning", many.meaning, together=partial(_operands, drawn))
+    yield Row("Gemm.bind", ls.Gemm.bind, (gemm, one({}, {"M": 4}, {"K": 8})))
     yield Row("Gemm.operands", ls.Gemm.operands, (gemm, one((128, 128, 64), (64, 8, 16)), one(("wgmma.a", "wgmma.b"))))
     yield from of_noun("Gemm", ls.Gemm, gemm)
     heads = {"kv_heads": of(1, 4), "v_head": of(1, 64), "layout": one("bshd", "bhsd"), "causal": one(True), "q": tensor}

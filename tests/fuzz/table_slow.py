@@ -89,6 +89,7 @@ def plans() -> Iterator[Row]:
         family="plan",
         weight=0.3,
     )
+    yield Row("GemmPlan.bind", _bound, (of_pool("gemm plan"), _values), family="plan", weight=0.3, changed=False)
     compiled = one("nobody", "", 8, None.__class__)
     yield Row("GemmPlan.compile", ls.GemmPlan.compile, (of_pool("gemm plan"), compiled), weight=0.01, changed=False)
     problems = some(one({"m": 64, "n": 64, "k": 65}, {"shape": "64x65"}, ls.Gemm(64, 64, 64, "bf16")), 0, 2)
