@@ -267,7 +267,7 @@ def main() -> int:
     two = commands.add_parser("run")
     two.add_argument("folder", type=Path)
     two.add_argument("--seconds", type=float, default=400.0, help="after which none is begun")
-    results = Path(__file__).parent / "results" / "dense.json"
+    results = Path(__file__).parent / "results" / "dense" / "random.json"
     commands.add_parser("judge").add_argument("file", type=Path, nargs="?", default=results)
     asked = parser.parse_args()
     if asked.command == "prepare":
