@@ -223,5 +223,5 @@ def test_a_cluster_too_many_takes_another_round() -> None:
 def test_clusters_of_gpus_that_nobody_asked_stay_within_gpcs() -> None:
     h100 = target("h100").device
     assert h100 is not None and not h100.clusters
-    assert [h100.clusters_at_once(blocks) for blocks in (1, 2, 3, 4, 8)] == [132, 66, 40, 32, 16]
+    assert [h100.clusters_at_once(blocks) for blocks in (1, 2, 3, 4, 8)] == [132, 66, 37, 30, 15]
     assert replace(h100, processors=3).clusters_at_once(8) == 1
