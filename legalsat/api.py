@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from legalsat.checks import integer, number, one_of, sequence
 from legalsat.diagnostics import Diagnostic, worst_first
@@ -185,10 +185,11 @@ def legal_region(
         SolverGaveUp: the solver ran out of time.
     """
     gpu = as_target(target)
-    if isinstance(problem, Gemm) and problem.dims:
+    product = cast("Gemm", problem) if isinstance(problem, Operator) and problem.term == PRODUCT else None
+    if product is not None and product.dims:
         from legalsat.extract.region.open_products import product_region  # noqa: PLC0415 - isl is not needed without dims
 
-        return product_region(problem, gpu)
+        return product_region(product, gpu)
     operator = with_tile(_operator(problem, tile, consumer, into), gpu)
     if not (operator.source.dims or operator.target.dims):
         raise InvalidInput("problem has no dims, so no region; use synthesize or explain, or give extents as Dim")
