@@ -152,8 +152,9 @@ def work(pipe: Any) -> None:
         pipe.send(("row", {name: one[name] for name in ("quick_us", "final_us")} | {"failed": {}}))
 
 
-def work_in(folder: Path, pipe: Any) -> None:
+def work_in(folder: Path, measured: Any, pipe: Any) -> None:
     assert folder.is_dir()
+    assert measured is search.measure
     work(pipe)
 
 

@@ -14,12 +14,10 @@ holds. Writes dense.json into $OUT, else into FOLDER.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import math
 import os
 import random
-import shutil
 import statistics
 import sys
 import time
@@ -30,9 +28,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.gemm import KINDS, LEAST_MICROSECONDS, TARGET, TOLERANCE, Product, loader, shape_of, steps_of
+from bench.gpu.gemm import KINDS, LEAST_MICROSECONDS, TARGET, TOLERANCE, Product, shape_of, steps_of
 from bench.gpu.gemm_shapes import Shape, product_of
-from bench.gpu.search import Watched, compile_all, headers_of, read
+from bench.gpu.search import Watched, compile_all, read, refused_of, work, write
 
 LEAST, MOST = 64, 24576  # of an extent
 MOST_FLOPS = 3e12  # of a product, a few milliseconds
@@ -61,8 +59,7 @@ def drawn(seed: int, count: int, dtype: str) -> list[Shape]:
 
 def prepare(asked: argparse.Namespace) -> None:
     """Write the texts of every shape's kernels."""
-    from legalsat.backends.cute.compile import headers  # noqa: PLC0415 - the GPU's machine has no LegalSAT
-    from legalsat.backends.cute.program import program_for  # noqa: PLC0415
+    from legalsat.backends.cute.program import program_for  # noqa: PLC0415 - the GPU's machine has no LegalSAT
     from legalsat.extract.kernels.product_kernels import each_kernel  # noqa: PLC0415
     from legalsat.targets import target  # noqa: PLC0415
 
@@ -86,14 +83,7 @@ def prepare(asked: argparse.Namespace) -> None:
             for ns, one in listed[: asked.kernels] + others
         ]
         products.append({"kind": "legal", "shape": shape.plain(), "candidates": candidates})
-    asked.folder.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(asked.folder / "include", ignore_errors=True)
-    for header in headers_of(texts.values()):
-        (asked.folder / "include" / header).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(headers() / header, asked.folder / "include" / header)
-    with gzip.open(asked.folder / "search.json.gz", "wt", encoding="utf-8") as file:
-        json.dump({"products": products, "texts": texts, "seed": asked.seed}, file)
-    print(f"{len(products)} products, {sum(len(p['candidates']) for p in products)} kernels, {len(texts)} texts")
+    write(asked.folder, {"products": products, "texts": texts, "seed": asked.seed})
 
 
 def numbers_of(kernel: Any) -> dict[str, int]:
@@ -102,7 +92,7 @@ def numbers_of(kernel: Any) -> dict[str, int]:
 
     columns = KernelColumns.of((kernel,))
     found = {one.name: int(getattr(columns, one.name)[0]) for one in fields(columns)}
-    return {**found, "group": kernel.group, "warpgroups": kernel.warpgroups, "threads_stored": kernel.store == "rows"}
+    return {**found, "warpgroups": kernel.warpgroups}
 
 
 def graphed(ways: dict[str, list[Callable[[], None]]], stream: Any) -> dict[str, float]:
@@ -171,60 +161,28 @@ def measure(
     return {"cublas_us": round(us.pop("cublas"), 3), "us": {n: round(one, 3) for n, one in us.items()}, "wrong": wrong}
 
 
-def work(folder: Path, pipe: Any) -> None:
-    """Time products that are asked for through a pipe, whose other end is a `Watched`."""
-    import torch  # noqa: PLC0415
-
-    from bench.gpu.machine import machine  # noqa: PLC0415
-
-    load, prepared = loader(folder), read(folder)
-    pipe.send(("ready", machine()))
-    while True:
-        try:
-            number, failed = pipe.recv()
-        except EOFError:
-            return
-        try:
-            row = measure(prepared["products"][number], load, failed, lambda name: pipe.send(("trying", name)))
-        except Exception as error:
-            pipe.send(("failed", f"{type(error).__name__}: {error}".splitlines()[0]))
-            return
-        torch.cuda.empty_cache()
-        pipe.send(("row", row))
-
-
 def run(folder: Path, seconds: float) -> int:
     """Compile, check and time all kernels; return 1 where one is wrong."""
     started, prepared = time.monotonic(), read(folder)
     refused = compile_all(folder, prepared)
     print(f"compiled in {time.monotonic() - started:.0f} s; nvcc refuses {len(refused)} texts", flush=True)
     rows, left_out = list[dict[str, Any]](), list[str]()
-    watched = Watched(partial(work, folder), SILENT_SECONDS)
+    watched = Watched(partial(work, folder, measure), SILENT_SECONDS)
     out = Path(os.environ.get("OUT", folder), "dense.json")
     for number, entry in enumerate(prepared["products"]):
-        failed = {
-            str(i): refused[step["cubin"]]
-            for i, candidate in enumerate(entry["candidates"])
-            for step in candidate["steps"]
-            if step["cubin"] in refused
-        }
+        failed = refused_of(entry, refused)
         found = watched.row(number, failed, started + seconds)
         if isinstance(found, str):
             left_out.append(f"{shape_of(entry['shape'])}: {found}")
             continue
-        predicted = {str(i): round(one["predicted_us"], 3) for i, one in enumerate(entry["candidates"])}
-        kernels = {str(i): one["kernel"] for i, one in enumerate(entry["candidates"])}
-        numbers = {str(i): one["numbers"] for i, one in enumerate(entry["candidates"])}
-        rows.append(
-            {
-                **entry["shape"],
-                "predicted_us": predicted,
-                "kernels": kernels,
-                "numbers": numbers,
-                **found,
-                "failed": failed,
-            }
-        )
+        candidates = {str(i): one for i, one in enumerate(entry["candidates"])}
+        row = {
+            **entry["shape"],
+            "predicted_us": {i: round(one["predicted_us"], 3) for i, one in candidates.items()},
+            "kernels": {i: one["kernel"] for i, one in candidates.items()},
+            "numbers": {i: one["numbers"] for i, one in candidates.items()},
+        }
+        rows.append({**row, **found, "failed": failed})
         report = {"machine": watched.machine, "seed": prepared["seed"], "left_out": left_out, "rows": rows}
         out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     watched.end()

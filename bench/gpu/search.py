@@ -63,8 +63,7 @@ def drawn() -> list[tuple[str, Shape]]:
 
 def prepare(folder: Path, count: int | None) -> None:
     """Write every kernel of the first `count` products, all if None, and the headers of CuTe that they include."""
-    from legalsat.backends.cute.compile import headers  # noqa: PLC0415 - the GPU's machine has no LegalSAT
-    from legalsat.backends.cute.program import program_for  # noqa: PLC0415
+    from legalsat.backends.cute.program import program_for  # noqa: PLC0415 - the GPU's machine has no LegalSAT
     from legalsat.extract.kernels.product_kernels import product_kernels  # noqa: PLC0415
     from legalsat.targets import target  # noqa: PLC0415
 
@@ -83,6 +82,14 @@ def prepare(folder: Path, count: int | None) -> None:
         print(
             f"{shape!s:38} {kind:8} {len(candidates):4} kernels, {len(texts) - before:4} texts not among those before"
         )
+    write(folder, {"products": products, "texts": texts})
+
+
+def write(folder: Path, prepared: Mapping[str, Any]) -> None:
+    """Write what `read` returns, and the headers that its texts include."""
+    from legalsat.backends.cute.compile import headers  # noqa: PLC0415
+
+    products, texts = prepared["products"], prepared["texts"]
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.glob("*.cubin"):
         if path.stem not in texts:
@@ -93,7 +100,7 @@ def prepare(folder: Path, count: int | None) -> None:
         (folder / "include" / header).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(headers() / header, folder / "include" / header)
     with gzip.open(folder / "search.json.gz", "wt", encoding="utf-8") as file:
-        json.dump({"products": products, "texts": texts}, file)
+        json.dump(prepared, file)
     kernels = sum(len(one["candidates"]) for one in products)
     print(f"{len(products)} products, {kernels} kernels, {len(texts)} texts, {len(included)} headers")
 
@@ -161,6 +168,16 @@ def _names(product: Mapping[str, Any]) -> Iterable[str]:
     return (step["cubin"] for candidate in product["candidates"] for step in candidate["steps"])
 
 
+def refused_of(product: Mapping[str, Any], refused: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a product's kernels of which nvcc refuses a text, with what it said."""
+    return {
+        str(i): refused[step["cubin"]]
+        for i, candidate in enumerate(product["candidates"])
+        for step in candidate["steps"]
+        if step["cubin"] in refused
+    }
+
+
 def measure(
     entry: Mapping[str, Any], load: Callable[[Any], Any], failed: Mapping[str, str], say: Any
 ) -> dict[str, Any]:
@@ -217,8 +234,14 @@ def finalists(quick: Mapping[str, float]) -> list[str]:
     return list(dict.fromkeys([*best, *(name for most in MEASURED for name in first(quick, most))]))
 
 
-def work(folder: Path, pipe: Any) -> None:
-    """Time the products that are asked for through a pipe, whose other end is a `Watched`."""
+def work(folder: Path, measured: Callable[..., dict[str, Any]], pipe: Any) -> None:
+    """Time the products that are asked for through a pipe, whose other end is a `Watched`.
+
+    Args:
+        folder: where they were prepared.
+        measured: times one, as `measure` does.
+        pipe: the pipe.
+    """
     import torch  # noqa: PLC0415
 
     from bench.gpu.machine import machine  # noqa: PLC0415
@@ -231,7 +254,7 @@ def work(folder: Path, pipe: Any) -> None:
         except EOFError:
             return
         try:
-            row = measure(prepared["products"][number], load, failed, lambda name: pipe.send(("trying", name)))
+            row = measured(prepared["products"][number], load, failed, lambda name: pipe.send(("trying", name)))
         except Exception as error:  # after which the GPU's context may be of no use
             traceback.print_exc()
             pipe.send(("failed", f"{type(error).__name__}: {error}".splitlines()[0]))
@@ -318,16 +341,11 @@ def run(folder: Path, seconds: float) -> int:
     refused = compile_all(folder, prepared, started + COMPILING_SHARE * seconds)
     compiled = time.monotonic() - started
     print(f"compiled in {compiled:.0f} s; nvcc refuses {len(refused)} texts", flush=True)
-    out, watched = Path(os.environ.get("OUT", folder), "search.json"), Watched(partial(work, folder))
+    out, watched = Path(os.environ.get("OUT", folder), "search.json"), Watched(partial(work, folder, measure))
     rows, left_out = list[dict[str, Any]](), list[dict[str, Any]]()
     for number, entry in enumerate(prepared["products"]):
         shape, kernels = str(shape_of(entry["shape"])), entry["candidates"]
-        failed = {
-            str(i): refused[step["cubin"]]
-            for i, candidate in enumerate(kernels)
-            for step in candidate["steps"]
-            if step["cubin"] in refused
-        }
+        failed = refused_of(entry, refused)
         found: dict[str, Any] | str = "not all of its kernels were compiled in time"
         if all(name in refused or (folder / f"{name}.cubin").exists() for name in _names(entry)):
             found = watched.row(number, failed, started + seconds)
