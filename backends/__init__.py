@@ -77,8 +77,7 @@ def emit(plan: Plan | GemmPlan, backend: str) -> str:
     """
     backends = PRODUCT_BACKENDS if isinstance(plan, GemmPlan) else BACKENDS
     module, function = backends[one_of(backend, "backend", backends)].split(":")
-    if not isinstance(plan, GemmPlan | Plan):
-        raise InvalidInput(f"plan is {type(plan).__name__}; give what legalsat.synthesize returns")
+    _require_plan(plan, GemmPlan, Plan)
     if isinstance(plan, Plan):
         if backend not in OPEN_MOVEMENTS:
             require_bound(plan)
@@ -119,12 +118,17 @@ def refusal_of(backend: str) -> Refusal | None:
 
 def require_bound(plan: Plan) -> None:
     """Raise unless `plan` is a plan whose every number is known; a symbolic one holds representative numbers."""
-    if not isinstance(plan, Plan):
-        raise InvalidInput(f"plan is {type(plan).__name__}; give what legalsat.synthesize returns")
+    _require_plan(plan, Plan)
     if plan.guard:
         names = sorted({dim.name for end in (plan.operator.source, plan.operator.target) for dim in end.dims})
         values = ", ".join(f"{name}=..." for name in names)
         raise LegalSatError(f"plan is open in {', '.join(names)}; bind its dims first, with plan.bind({values})")
+
+
+def _require_plan(plan: Any, *kinds: type) -> None:
+    """Raise unless `plan` is one of these."""
+    if not isinstance(plan, kinds):
+        raise InvalidInput(f"plan is {type(plan).__name__}; give what legalsat.synthesize returns")
 
 
 def _require_stores(plan: Plan) -> None:
@@ -242,8 +246,7 @@ def _programs(plan: Plan | GemmPlan) -> dict[str, str]:
     """Return the table of a plan's backends; raises unless it is a plan."""
     if isinstance(plan, GemmPlan):
         return PRODUCT_PROGRAMS
-    if not isinstance(plan, Plan):
-        raise InvalidInput(f"plan is {type(plan).__name__}; give what legalsat.synthesize returns")
+    _require_plan(plan, Plan)
     return PROGRAMS
 
 

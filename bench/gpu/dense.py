@@ -1,14 +1,16 @@
 """How fast are first choices for shapes that nobody chose, beside cuBLAS?
 
-    python -m bench.gpu.dense prepare FOLDER SEED N [--dtype e4m3] [--kernels 1] [--spread 0]  # where LegalSAT is
-    python -m bench.gpu.dense run FOLDER [--seconds 400]         # where the GPU, nvcc and torch are
+    python -m bench.gpu.dense prepare FOLDER SEED N [--dtype e4m3] [--illegal] [--target h100] [--kernels 1]
+    python -m bench.gpu.dense run FOLDER [--seconds 400] [--compiled 0]    # where the GPU, nvcc and torch are
     python -m bench.gpu.dense judge [FILE]
 
-Shapes are drawn by the seed: m, n and k log-uniform, n and k whole granules, every form that torch calls, and those
-that cuBLAS takes less than 12 us for are left out. Of each, as many kernels as asked of those predicted to be fastest
-are compiled, and others at random among those predicted within a half of the best, for fitting. Each is checked
-against float64, then timed in turns with cuBLAS: CUDA graphs whose launches rotate through more operands than L2
-holds. Writes dense.json into $OUT, else into FOLDER.
+Shapes are drawn by the seed: m, n and k log-uniform, n and k whole granules, every form that torch calls; illegal ones
+have some rows that are no whole granules. Those that cuBLAS takes less than 12 us for are left out, an illegal one's
+time being that of the nearest legal shape. Of each, as many kernels as asked of those predicted to be fastest are
+compiled, and others at random among those predicted within a half of the best, for fitting. Each is checked against
+float64, then timed in turns with cuBLAS: CUDA graphs whose launches rotate through more operands than L2 holds; beside
+the illegal ones also operands padded first, and for as many as asked what torch.compile makes of them. Writes
+dense.json into $OUT, else into FOLDER.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu.gemm import KINDS, LEAST_MICROSECONDS, TARGET, TOLERANCE, Product, shape_of, steps_of
-from bench.gpu.gemm_shapes import Shape, product_of
+from bench.gpu.gemm_shapes import Shape, product_of, storage
 from bench.gpu.search import Watched, compile_all, read, refused_of, work, write
 
 LEAST, MOST = 64, 24576  # of an extent
@@ -41,19 +43,23 @@ WITHIN = (1.4, 3.0)  # of the best prediction: kernels for fitting, half of them
 GROUPS = (1, 2, 4, 8, 16, 32)
 ROUNDS = 7
 SILENT_SECONDS = 25.0
+SILENT_COMPILING = 120.0
 
 
-def drawn(seed: int, count: int, dtype: str) -> list[Shape]:
-    """Return random products."""
+def drawn(seed: int, count: int, dtype: str, *, illegal: bool = False) -> list[Shape]:
+    """Return random products, such as some rows are no whole granules of if asked."""
     rng, found = random.Random(seed), list[Shape]()
     unit = 16 if dtype == "e4m3" else 8
     while len(found) < count:
         m, n, k = (round(math.exp(rng.uniform(math.log(LEAST), math.log(MOST)))) for _ in range(3))
-        n, k = (max(unit, one // unit * unit) for one in (n, k))
         form = "NT" if dtype == "e4m3" else rng.choice(FORMS)
-        m = m // unit * unit or unit if form == "TN" else m
-        if LEAST_FLOPS <= 2 * m * n * k <= MOST_FLOPS:
-            found.append(Shape(m, n, k, form, dtype))
+        if not illegal:
+            n, k = (max(unit, one // unit * unit) for one in (n, k))
+            m = m // unit * unit or unit if form == "TN" else m
+        shape = Shape(m, n, k, form, dtype)
+        rows = [n, *(columns for (_, columns), _, _ in storage(shape).values())]
+        if LEAST_FLOPS <= 2 * m * n * k <= MOST_FLOPS and any(one % unit for one in rows) == illegal:
+            found.append(shape)
     return found
 
 
@@ -63,9 +69,14 @@ def prepare(asked: argparse.Namespace) -> None:
     from legalsat.extract.kernels.product_kernels import each_kernel  # noqa: PLC0415
     from legalsat.targets import target  # noqa: PLC0415
 
-    gpu, products, texts = target(TARGET), list[dict[str, Any]](), dict[str, str]()
+    gpu, products, texts = target(asked.target), list[dict[str, Any]](), dict[str, str]()
     rng = random.Random(asked.seed)
-    shapes = KINDS[asked.of]()[: asked.count] if asked.of else drawn(asked.seed, asked.count, asked.dtype)
+    shapes = (
+        KINDS[asked.of]()[: asked.count]
+        if asked.of
+        else drawn(asked.seed, asked.count, asked.dtype, illegal=asked.illegal)
+    )
+    kind = "illegal" if asked.illegal or asked.of == "illegal" else "legal"
     for shape in shapes:
         gemm = product_of(shape)
         listed = list(islice(each_kernel(gemm, gpu), 3000))
@@ -82,8 +93,8 @@ def prepare(asked: argparse.Namespace) -> None:
             }
             for ns, one in listed[: asked.kernels] + others
         ]
-        products.append({"kind": "legal", "shape": shape.plain(), "candidates": candidates})
-    write(asked.folder, {"products": products, "texts": texts, "seed": asked.seed})
+        products.append({"kind": kind, "shape": shape.plain(), "candidates": candidates})
+    write(asked.folder, {"products": products, "texts": texts, "seed": asked.seed, "target": asked.target})
 
 
 def numbers_of(kernel: Any) -> dict[str, int]:
@@ -134,16 +145,27 @@ def graphed(ways: dict[str, list[Callable[[], None]]], stream: Any) -> dict[str,
 
 
 def measure(
-    entry: dict[str, Any], load: Callable[[Any], Any], failed: dict[str, str], say: Callable[[str], None]
+    compiled: bool,
+    entry: dict[str, Any],
+    load: Callable[[Any], Any],
+    failed: dict[str, str],
+    say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Check and time a product's kernels; arguments as of `bench.gpu.search.measure`."""
+    """Check and time a product's kernels, beside torch.compile's if asked; else as `bench.gpu.search.measure`."""
     import torch  # noqa: PLC0415
 
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         product = Product(shape_of(entry["shape"]))
         exact, wrong = product.exact(), dict[str, str]()
-        ways = {"cublas": product.cublas(fast=True)}
+        rivals = {"cublas": product.cublas(fast=True)}
+        if entry["kind"] == "illegal":
+            rivals |= {"nearest": product.nearest(fast=True), "padded": product.padded()}
+            if compiled:
+                say("compiled")
+                rivals["compiled"] = product.compiled()
+        rivals = {name: calls for name, calls in rivals.items() if calls}
+        ways = dict(rivals)
         for number, candidate in enumerate(entry["candidates"]):
             name = str(number)
             if name in failed:
@@ -158,18 +180,27 @@ def measure(
         say("")
         torch.cuda.synchronize()
     us = graphed(ways, stream)
-    return {"cublas_us": round(us.pop("cublas"), 3), "us": {n: round(one, 3) for n, one in us.items()}, "wrong": wrong}
+    rounded = {name: round(one, 3) for name, one in us.items()}
+    return {
+        **{f"{name}_us": rounded.pop(name) for name in rivals},
+        "us": rounded,
+        "wrong": wrong,
+    }
 
 
-def run(folder: Path, seconds: float) -> int:
+def run(folder: Path, seconds: float, compiled: int) -> int:
     """Compile, check and time all kernels; return 1 where one is wrong."""
     started, prepared = time.monotonic(), read(folder)
     refused = compile_all(folder, prepared)
     print(f"compiled in {time.monotonic() - started:.0f} s; nvcc refuses {len(refused)} texts", flush=True)
     rows, left_out = list[dict[str, Any]](), list[str]()
-    watched = Watched(partial(work, folder, measure), SILENT_SECONDS)
+    # those that torch.compile takes part in come first, in a process of their own: it may be silent for long
+    watched = Watched(partial(work, folder, partial(measure, True)), SILENT_COMPILING)
     out = Path(os.environ.get("OUT", folder), "dense.json")
     for number, entry in enumerate(prepared["products"]):
+        if number == compiled:
+            watched.end()
+            watched = Watched(partial(work, folder, partial(measure, False)), SILENT_SECONDS)
         failed = refused_of(entry, refused)
         found = watched.row(number, failed, started + seconds)
         if isinstance(found, str):
@@ -183,7 +214,13 @@ def run(folder: Path, seconds: float) -> int:
             "numbers": {i: one["numbers"] for i, one in candidates.items()},
         }
         rows.append({**row, **found, "failed": failed})
-        report = {"machine": watched.machine, "seed": prepared["seed"], "left_out": left_out, "rows": rows}
+        report = {
+            "machine": watched.machine,
+            "seed": prepared["seed"],
+            "target": prepared["target"],
+            "left_out": left_out,
+            "rows": rows,
+        }
         out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     watched.end()
     judge(out)
@@ -191,20 +228,27 @@ def run(folder: Path, seconds: float) -> int:
 
 
 def judge(file: Path) -> None:
-    """Print how fast first choices are beside cuBLAS, and how far predictions are off."""
+    """Print how fast first choices are beside what a user would take instead, and how far predictions are off."""
     report = json.loads(file.read_text(encoding="utf-8"))
-    rows = [row for row in report["rows"] if row["cublas_us"] >= LEAST_US and "0" in row["us"]]
-    firsts = sorted(row["cublas_us"] / row["us"]["0"] for row in rows)
-    bests = sorted(row["cublas_us"] / min(row["us"].values()) for row in rows)
+    beside = {"cublas": "cuBLAS", "nearest": "cuBLAS with the nearest legal shape", "padded": "torch with padding"}
+    beside["compiled"] = "torch.compile"
+    rows = [
+        row for row in report["rows"] if row.get("nearest_us", row.get("cublas_us", 0)) >= LEAST_US and "0" in row["us"]
+    ]
     off = [max(row["predicted_us"][n] / us, us / row["predicted_us"][n]) for row in rows for n, us in row["us"].items()]
     wrong = sum(len(row["wrong"]) + len(row["failed"]) for row in report["rows"])
     print(f"{len(report['rows'])} products, {len(report['left_out'])} left out, {wrong} kernels wrong or not launched")
-    for name, found in (("first choice", firsts), ("best timed", bests)):
-        mean = statistics.geometric_mean(found)
-        print(
-            f"{name}: {mean:.3f} of cuBLAS's speed, tenth percentile {found[len(found) // 10]:.3f}, "
-            f"worst {found[0]:.3f}, {len(found)} products of {LEAST_US:.0f} us and more"
-        )
+    print(f"{len(rows)} products of {LEAST_US:.0f} us and more")
+    for rival, words in beside.items():
+        with_it = [row for row in rows if f"{rival}_us" in row]
+        for name in ("first choice", "best timed"):
+            ours = (row["us"]["0"] if name == "first choice" else min(row["us"].values()) for row in with_it)
+            found = sorted(row[f"{rival}_us"] / us for row, us in zip(with_it, ours, strict=True))
+            if found and (name == "first choice" or any(len(row["us"]) > 1 for row in rows)):
+                print(
+                    f"{name}: {statistics.geometric_mean(found):.3f} of the speed of {words}, tenth percentile "
+                    f"{found[len(found) // 10]:.3f}, worst {found[0]:.3f}, {len(found)} products"
+                )
     print(f"predictions off by {statistics.geometric_mean(off):.3f}, {len(off)} kernels")
 
 
@@ -220,18 +264,21 @@ def main() -> int:
     one.add_argument(
         "--of", choices=KINDS, help="the first so many of these products of bench.gpu.gemm, not random ones"
     )
+    one.add_argument("--illegal", action="store_true", help="some rows are no whole granules")
+    one.add_argument("--target", default=TARGET, help="the GPU that kernels are chosen for")
     one.add_argument("--kernels", type=int, default=1, help="of those predicted to be fastest")
     one.add_argument("--spread", type=int, default=0, help="further ones at random, for fitting")
     two = commands.add_parser("run")
     two.add_argument("folder", type=Path)
     two.add_argument("--seconds", type=float, default=400.0, help="after which none is begun")
+    two.add_argument("--compiled", type=int, default=0, help="so many beside torch.compile, if illegal")
     results = Path(__file__).parent / "results" / "dense" / "random.json"
     commands.add_parser("judge").add_argument("file", type=Path, nargs="?", default=results)
     asked = parser.parse_args()
     if asked.command == "prepare":
         prepare(asked)
     elif asked.command == "run":
-        return run(asked.folder, asked.seconds)
+        return run(asked.folder, asked.seconds, asked.compiled)
     else:
         judge(asked.file)
     return 0

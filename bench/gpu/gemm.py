@@ -219,14 +219,14 @@ class Product:
             found.append(call)
         return found
 
-    def nearest(self) -> list[Callable[[], None]]:
-        """Return calls of torch for the nearest shape whose rows all are whole granules."""
+    def nearest(self, *, fast: bool = False) -> list[Callable[[], None]]:
+        """Return calls of torch for the nearest shape whose rows all are whole granules; `fast` as of `cublas`."""
         unit = 16 if self.shape.dtype == "e4m3" else 8
         m, n, k = (-(-e // unit) * unit for e in (self.shape.m, self.shape.n, self.shape.k))
         if self.shape.form != "TN":
             m = self.shape.m
         legal = Product(Shape(m, n, k, self.shape.form, self.shape.dtype), len(self.sets))
-        return legal.cublas()
+        return legal.cublas(fast=fast)
 
     def compiled(self) -> list[Callable[[], None]]:
         """Return calls of what torch.compile makes of the product after it has tried its kernels."""
