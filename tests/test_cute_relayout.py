@@ -122,6 +122,12 @@ def paddings() -> Iterator[tuple[Granules, Side, Side, Any]]:
         yield launch, source, to, expected
 
 
+def within_lines(span: int, pitch: int) -> bool:
+    """Return whether boxes of 128 bytes of lines so far apart have no row in two lines of the cache."""
+    rows = ((i * pitch + first, i * pitch + min(span, first + 128)) for i in range(8) for first in range(0, span, 128))
+    return all(begin // 128 == (end - 1) // 128 for begin, end in rows)
+
+
 def relaid_matrices() -> Iterator[tuple[Granules, Side, Side, Any]]:
     """Yield what a product's kernel has in front, by the plan that says it."""
     rng = np.random.default_rng(8)
@@ -134,7 +140,8 @@ def relaid_matrices() -> Iterator[tuple[Granules, Side, Side, Any]]:
         tensor = ls.Tensor(shape, DTYPES[element], strides, offset=offset)
         by_rows = (strides[1] == 1) == (first == "pad")
         lines, length = shape if by_rows else shape[::-1]
-        pitch = -(-length * element // 16) * 16
+        span = length * element
+        pitch = next(pitch for pitch in range(-(-span // 16) * 16, 4096, 16) if within_lines(span, pitch))
         steps = (pitch // element, 1) if by_rows else (1, pitch // element)
         after = laid_out(tensor, first)
         assert after.strides == steps and lines * pitch >= -(-after.span_bits // 8)

@@ -1,6 +1,6 @@
 """The tensor maps of a product's kernel: A's, one or one for each phase of rows, B's, and C's.
 
-Where an operand is laid out anew first, its map describes the copy: rows in a pitch of whole granules.
+Where an operand is laid out anew first, its map describes the copy, whose pitch is whole lines of the cache.
 """
 
 from __future__ import annotations
@@ -63,7 +63,15 @@ def laid(tensor: Tensor, first: str) -> Laid:
         pitch = step * size if lines != 1 else round_up(length * size, GRANULE_BYTES)
         return Laid(tensor.address, lines, length, pitch)
     lines, length = (rows, depth) if rows_run == (first == "pad") else (depth, rows)
-    return Laid(256, lines, length, round_up(length * size, GRANULE_BYTES))
+    return Laid(256, lines, length, _pitch(length * size))
+
+
+def _pitch(span: int) -> int:
+    """Return how far apart lines of so many bytes lie that no box's row lies in two of the cache's lines.
+
+    Such a row would be requested twice (`bench.gpu.dense`), and nobody reads or writes what is between lines.
+    """
+    return round_up(span, min(ROW_BYTES, max(GRANULE_BYTES, 1 << (span - 1).bit_length())))
 
 
 def laid_out(tensor: Tensor, first: str) -> Tensor:
