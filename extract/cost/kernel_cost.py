@@ -1,6 +1,6 @@
 """What persistent kernels of products are predicted to take, relayouts in front included.
 
-Rates were fitted to 4,900 times of 530 products on an H200, two thirds of them random shapes by random kernels
+Rates were fitted to 5,600 times of 586 products on an H200, most of them random shapes by random kernels
 (`bench.gpu.dense`, `bench.gpu.gemm`). How far predictions are off: the judgements of these two.
 """
 
@@ -23,30 +23,32 @@ from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
 
-LAUNCH = 4088.0  # nanoseconds of a launch, its first loads and its last stores
+LAUNCH = 3989.0  # nanoseconds of a launch, its first loads and its last stores
 CLOCK = 1.747  # cycles a nanosecond under load
-WARM = 0.125  # of the time, for each e-fold of work beyond that much: clocks fall as the power limit is met
+WARM = 0.127  # of the time, for each e-fold of work beyond that much: clocks fall as the power limit is met
 WARM_FLOPS = 1.5e12
 FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rates were fitted on
 REALIGNED = 0.78  # A through registers: shared memory is busier, the more so the narrower the tile
 REALIGNED_COLUMNS = 108.7
 LINE = 128  # bytes, of L2 and of a box's row
-CROSSED = 0.565  # of a row's requests, for one that lies in two lines
-CROSSED_SECTOR = 0.581  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
-STORED_CROSSED = 1.16  # of C's bytes, likewise: lines that are written in parts are read first
-LOAD_BYTES = 73.2  # a cycle and processor, from L2, while all load
-ALONE = 0.494  # of what a load takes then, while few do
-CACHE_BYTES = 16280.0  # a nanosecond from L2, of all processors
-LATENCY, REMOTE = 1014.0, 405.0  # nanoseconds from a stage's release until it is full; more where a cluster shares it
-SHARED_CYCLES = 25.0  # a turn along k, of CTAs that share loads
-STORED_BYTES = {"once": 47.3, "overlapped": 34.3, "in turns": 38.0, "apart": 31.0}  # of C a cycle and processor
-STORED_BY_THREADS = 3.11  # times as long, without boxes
-DRAM_SHARE = 0.915  # of the datasheet's bandwidth
-WRITTEN_SHARE = 1.235  # of that, since what is written waits in L2
+CROSSED = 0.636  # of a row's requests, for one that lies in two lines
+CROSSED_SECTOR = 0.546  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
+STORED_CROSSED = 1.14  # of C's bytes, likewise: lines that are written in parts are read first
+LOAD_BYTES = 73.7  # a cycle and processor, from L2, while all load
+ALONE = 0.486  # of what a load takes then, while few do
+CACHE_BYTES = 16529.0  # a nanosecond from L2, of all processors
+LATENCY, REMOTE = 1023.0, 406.0  # nanoseconds from a stage's release until it is full; more where a cluster shares it
+SHARED_CYCLES = 23.8  # a turn along k, of CTAs that share loads
+STORED_BYTES = {"once": 39.0, "overlapped": 33.4, "in turns": 37.0, "apart": 32.7}  # of C a cycle and processor
+STORED_BY_THREADS = 3.02  # times as long, without boxes
+STORED_AS_SUMS = 2.85  # times as long, through all accumulators where C has whole granules
+STORED_ALONE = 18.7  # likewise where it has none: element by element
+DRAM_SHARE = 0.912  # of the datasheet's bandwidth
+WRITTEN_SHARE = 1.202  # of that, since what is written waits in L2
 KEPT_SHARE = 0.76  # of L2 that keeps an operand for the next wave of tiles
-SPLIT = 1032.0  # nanoseconds in which a cluster meets twice
-SPLIT_BYTES = 0.0516  # nanoseconds a byte of sums, to write them and to add up what others wrote
-TURN, OVERLAP = 9.35, 2.44  # the norms in which what happens at once adds up: in a turn along k, and in all
+SPLIT = 1128.0  # nanoseconds in which a cluster meets twice
+SPLIT_BYTES = 0.0509  # nanoseconds a byte of sums, to write them and to add up what others wrote
+TURN, OVERLAP = 8.97, 2.46  # the norms in which what happens at once adds up: in a turn along k, and in all
 ROUNDING = 0.1  # of predicted nanoseconds
 
 
@@ -57,6 +59,7 @@ class Products:
     Attributes:
         m, n, k: extents.
         crossed: what is requested of A, of B and of C beyond their bytes, of those, since rows of boxes cross lines.
+        granular: whether rows of C begin at whole granules.
         size, result_size: bytes of elements. constant_b: whether B is.
     """
 
@@ -64,6 +67,7 @@ class Products:
     n: Numbers
     k: Numbers
     crossed: tuple[Numbers, Numbers, Numbers]
+    granular: Numbers
     size: int
     result_size: int
     constant_b: bool
@@ -74,13 +78,15 @@ class Products:
         m, n, k = (np.array([getattr(gemm, axis) for gemm in gemms], np.float64) for axis in "mnk")
         a, b, c = (np.array([crossed(gemm.tensors[name]) for gemm in gemms], np.float64).T for name in "ABC")
         loaded = (CROSSED * a[0] + CROSSED_SECTOR * a[1], CROSSED * b[0] + CROSSED_SECTOR * b[1])
-        one = gemms[0]
-        return Products(m, n, k, (*loaded, STORED_CROSSED * c[0]), one.dtype.bytes, one.out_dtype.bytes, one.constant_b)
+        one, granular = gemms[0], np.array([_granular(gemm.tensors["C"]) for gemm in gemms])
+        shared = (one.dtype.bytes, one.out_dtype.bytes, one.constant_b)
+        return Products(m, n, k, (*loaded, STORED_CROSSED * c[0]), granular, *shared)
 
     def taken(self, some: list[int]) -> Products:
         """Return some of the products."""
         a, b, c = (one[some] for one in self.crossed)
-        return replace(self, m=self.m[some], n=self.n[some], k=self.k[some], crossed=(a, b, c))
+        taken = {name: getattr(self, name)[some] for name in ("m", "n", "k", "granular")}
+        return replace(self, **taken, crossed=(a, b, c))
 
 
 def crossed(tensor: Tensor) -> tuple[float, float]:
@@ -90,6 +96,13 @@ def crossed(tensor: Tensor) -> tuple[float, float]:
     common = math.gcd(strides[lines] * tensor.dtype.bytes, LINE) if shape[lines] > 1 else LINE
     common = max(common, GRANULE_BYTES)
     return 1 - common / LINE, float(common == GRANULE_BYTES)
+
+
+def _granular(tensor: Tensor) -> bool:
+    """Return whether rows of a matrix begin at whole granules."""
+    steps = [step for step, extent in zip(plain(tensor.strides), plain(tensor.shape), strict=True) if extent > 1]
+    starts = (tensor.address, *(step * tensor.dtype.bytes for step in steps if step != 1))
+    return all(start % GRANULE_BYTES == 0 for start in starts)
 
 
 def kernel_cost(gemm: Gemm, kernel: ProductKernel, target: Target) -> ProductCost:
@@ -186,6 +199,8 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     rate = np.where(kernels.ping_pong, STORED_BYTES["in turns"], rate)
     store = rows * columns * result_size / np.where(rounds == 1, STORED_BYTES["once"], rate)
     store = store * np.where(kernels.by_rows, STORED_BY_THREADS, 1.0)
+    as_sums = np.where(products.granular[:, None], STORED_AS_SUMS, STORED_ALONE)
+    store = store * np.where(kernels.by_sums & (split == 1), as_sums, 1.0)
     compute = rounds * (steps * turn + store * resident) / CLOCK
     from_cache = tiles * steps * requested / CACHE_BYTES
 
