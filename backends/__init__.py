@@ -35,7 +35,10 @@ PRODUCT_BACKENDS = {
 }
 # Of these, those that print programs of some kernels alone: module and function of a product and a kernel, which raises
 # LegalSatError where an operation of its program has no row.
-PRODUCT_ROWS = {"triton": "legalsat.backends.triton.product:require_rows"}
+PRODUCT_ROWS = {
+    "triton": "legalsat.backends.triton.product:require_rows",
+    "ptx": "legalsat.backends.ptx.persistent:require_rows",
+}
 
 Made = TypeVar("Made")
 Refusal: TypeAlias = "Callable[[Gemm, ProductKernel], str]"

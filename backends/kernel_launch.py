@@ -17,9 +17,11 @@ from legalsat.extract.kernels.product_maps import (
     sides,
     source_maps,
 )
+from legalsat.extract.kernels.slices import WORKSPACE, Added, added_of
 from legalsat.extract.moved.relayouts import relayouts_of
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
+from legalsat.program.leaves import THREADS
 from legalsat.runtime.program import (
     AddressArgument,
     Argument,
@@ -29,6 +31,7 @@ from legalsat.runtime.program import (
     Operand,
     Program,
     Recipe,
+    Workspace,
     needed,
 )
 from legalsat.targets import GRANULE_BYTES, Target
@@ -55,7 +58,7 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
         gemm: the product.
         kernel: how it is computed.
         target: the GPU.
-        text: of the kernel.
+        text: of the kernel, and of the one behind that adds slices up where it has any.
         builder: the module that makes an image of it.
         relayouts: the backend that prints what runs in front, and the means that it prints.
         recipe: how the kernel is launched, where its parameters are others than those of backends cute and ptx.
@@ -71,7 +74,8 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
             f"{kernel} takes tiles of {least} stages along k at least, which {gemm} has not; take one of "
             "the kernels that legalsat.synthesize finds for it"
         )
-    c_by_map = kernel.store == "tma"
+    added = added_of(gemm, kernel)
+    c_by_map = kernel.store == "tma" and added is None
     made = Program(
         subject=str(gemm),
         architecture=target.architecture,
@@ -82,7 +86,8 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
             *(Operand(name, SCALE) for name in (SCALES if gemm.scaled else ())),
             Operand("c", needed(gemm.c, GRANULE_BYTES if c_by_map else gemm.c.dtype.bytes)),
         ),
-        recipes=(recipe or _recipe(gemm, kernel, target),),
+        recipes=(recipe or _recipe(gemm, kernel, target), *([_behind(added)] if added else [])),
+        workspaces=(Workspace(WORKSPACE, added.bytes),) if added else (),
         signature=signature,
         builder=builder,
     )
@@ -135,12 +140,13 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
         of_c = of_b[:1] * kernel.phases
     first = laid(sides(gemm, kernel)[0], kernel.relayouts[0])
     _, c_pitch = result_lies(gemm, kernel)
+    result = "c" if kernel.slices == 1 else WORKSPACE
     arguments: tuple[Argument, ...] = (
-        MapsArgument((*_maps(a, of_a), *_maps(b, of_b), *_maps("c" if kernel.store == "tma" else b, of_c))),
+        MapsArgument((*_maps(a, of_a), *_maps(b, of_b), *_maps(result if kernel.store == "tma" else b, of_c))),
         *(NumberArgument(number, "i32") for number in (m, n, gemm.k, tiles_m, tiles_n, kernel.group)),
         AddressArgument(a),
         NumberArgument(first.pitch, "i64"),
-        AddressArgument("c"),
+        AddressArgument(result),
         NumberArgument(c_pitch, "i64"),
         *(AddressArgument(name) if gemm.scaled else NumberArgument(0, "u64") for name in SCALES),
     )
@@ -152,6 +158,22 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
         arguments,
         cluster=(kernel.cluster_blocks, 1, 1),
         dependent=dependent(kernel),
+    )
+
+
+def _behind(added: Added) -> Recipe:
+    """Return how the kernel is launched that adds slices up."""
+    numbers = zip(added.kernel.parameters[2:], added.numbers, strict=True)
+    arguments = (NumberArgument(number, kind) for (kind, _), number in numbers)
+    addresses = (AddressArgument(WORKSPACE), AddressArgument("c"))
+    return Recipe(
+        added.kernel.entry,
+        (added.blocks, 1, 1),
+        THREADS,
+        0,
+        (*addresses, *arguments),
+        cluster=(1, 1, 1),
+        dependent=True,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program, parts_across, printed_program
-from legalsat.extract.kernels.product_maps import ROW_BYTES, box_columns, result_lies
+from legalsat.extract.kernels.product_maps import ROW_BYTES, box_columns, result_lies, stored_type
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import BLOCK_ROWS, ProductKernel
 from legalsat.program.kernel import ReadRows, every
@@ -28,7 +28,8 @@ class KernelNumbers:
         store_columns: elements across a box of C. parts: in which 64 rows leave.
         buffers, buffer_bytes, result_at: through which they do. barriers_at: where the barriers begin.
         fragment_steps: whose fragments are read at a time.
-        ping_pong: whether consumers take turns with tiles. phase_tiles: whether a tile has rows of one phase.
+        ping_pong: whether consumers take turns with tiles. sliced: whether a tile is of one slice of k.
+        phase_tiles: whether a tile has rows of one phase.
         realign: whether A is shifted in registers. scaled: whether C is. a_k_major, b_k_major: whether operands are.
         c_along_rows: whether neighbours in C are neighbours in a column of the tile.
         a_word, b_word: matrix descriptors of tiles at address 0.
@@ -68,6 +69,7 @@ class KernelNumbers:
     barriers_at: int
     fragment_steps: int
     ping_pong: bool
+    sliced: bool
     phase_tiles: bool
     realign: bool
     scaled: bool
@@ -87,13 +89,14 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         gemm: the product, of which the types alone matter, and which way C lies.
         kernel: how it is computed.
     """
-    program, size = printed_program(kernel, gemm.out_dtype.bytes), gemm.dtype.bits // 8
+    result_bytes = stored_type(gemm, kernel).bytes
+    program, size = printed_program(kernel, result_bytes), gemm.dtype.bits // 8
     rows, columns, depth = kernel.tile
     a_boxes, b_boxes = kernel.boxes
     atoms = rows // BLOCK_ROWS // (1 if kernel.ping_pong else kernel.warpgroups)
     a, b = kernel.a, kernel.b
     along_rows, _ = result_lies(gemm, kernel)
-    memory = KernelMemory(kernel_program(kernel, gemm.out_dtype.bytes), kernel, along_rows)
+    memory = KernelMemory(kernel_program(kernel, result_bytes), kernel, along_rows)
     result = program.buffers[-1]
     return KernelNumbers(
         tile_m=rows,
@@ -108,7 +111,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         atoms=atoms,
         phases=kernel.phases if kernel.realign != "none" else 0,
         element_bytes=size,
-        result_bytes=gemm.out_dtype.bytes,
+        result_bytes=result_bytes,
         a_boxes=a_boxes,
         a_box_rows=rows // a_boxes,
         a_box_bytes=rows * ROW_BYTES // a_boxes,
@@ -121,14 +124,15 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         stage_bytes=(rows + columns) * ROW_BYTES,
         steps=len(b.offsets[0]),
         a_atom_bytes=a.offsets[1][0] - a.offsets[0][0] if a is not None and len(a.offsets) > 1 else 0,
-        store_columns=box_columns(kernel, gemm.out_dtype.bytes),
-        parts=parts_across(kernel, gemm.out_dtype.bytes),
+        store_columns=box_columns(kernel, result_bytes),
+        parts=parts_across(kernel, result_bytes),
         buffers=result.stages,
         buffer_bytes=memory.part_bytes(result) if kernel.store != "sums" else memory.sums_bytes,
         result_at=kernel.stages * memory.stage_bytes,
         barriers_at=memory.barriers_at,
         fragment_steps=next((len(op.steps) for op in every(program.roles[0].body) if isinstance(op, ReadRows)), 0),
         ping_pong=kernel.ping_pong,
+        sliced=kernel.slices > 1,
         phase_tiles=kernel.realign == "tiles",
         realign=kernel.realign == "registers",
         scaled=gemm.scaled,

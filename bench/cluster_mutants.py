@@ -24,6 +24,7 @@ from bench.machine import write
 from bench.pipeline_mutants import Mutant, mutants
 from bench.typestate_agreement import checked, harm
 from legalsat.extract.kernels.kernel_program import kernel_program
+from legalsat.extract.kernels.product_maps import stored_type
 from legalsat.program.pipeline import Pipeline
 
 # Kinds of faults in how CTAs of a cluster work together.
@@ -82,7 +83,7 @@ def chosen() -> list[str]:
 def programs() -> dict[str, Pipeline]:
     """Return the programs of the classes, by name."""
     listed = classes()
-    return {name: kernel_program(listed[name][1], listed[name][0].out_dtype.bytes) for name in chosen()}
+    return {name: kernel_program(listed[name][1], stored_type(*listed[name]).bytes) for name in chosen()}
 
 
 def answer(mutant: Mutant) -> str:

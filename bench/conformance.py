@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ PRODUCTS = (
     Gemm(300, 1000, 4090, "e4m3"),
 )
 Classes = dict[str, tuple[Gemm, ProductKernel]]
+SLICES = 3  # of k, at most: what a class's kernels do is the same whatever their number
 BACKENDS = ("cute", "ptx", "triton")
 
 
@@ -58,7 +60,7 @@ def classes(products: Sequence[Gemm] = PRODUCTS, backend: str = "cute") -> Class
     for gemm in products:
         for _, kernel in product_kernels(gemm, target("h200")):
             if name_of(kernel) not in found and (refusal is None or not refusal(gemm, kernel)):
-                found[name_of(kernel)] = gemm, kernel
+                found[name_of(kernel)] = gemm, replace(kernel, slices=min(kernel.slices, SLICES))
     return found
 
 
@@ -83,6 +85,7 @@ def name_of(kernel: ProductKernel) -> str:
     words += ["overlapped epilogue"] if kernel.overlapped else []
     words += ["cluster {}x{}".format(*kernel.cluster)] if kernel.cluster != (1, 1) else []
     words += [f"split {kernel.split}"] if kernel.split > 1 else []
+    words += ["slices of k"] if kernel.slices > 1 else []
     words += [f"A realigned in {kernel.realign}"] if kernel.realign != "none" else []
     return ", ".join(words)
 

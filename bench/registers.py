@@ -29,6 +29,7 @@ from legalsat.backends.cute.compile import cubin_of, nvcc_version
 from legalsat.backends.cute.product import emit
 from legalsat.backends.ptx.disassemble import disassemble
 from legalsat.extract.kernels.product_kernels import product_kernels
+from legalsat.extract.kernels.product_maps import stored_type
 from legalsat.extract.kernels.registers import BESIDE, SPREAD, Beside, predicted
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
@@ -63,7 +64,7 @@ class Compared:
 
     def off(self, beside: Beside = BESIDE) -> tuple[int, int]:
         """Return how far predictions lie above what is used."""
-        consumer, producer = predicted(self.kernel, self.gemm.out_dtype.bytes, beside)
+        consumer, producer = predicted(self.kernel, stored_type(self.gemm, self.kernel).bytes, beside)
         return consumer - self.used[0], producer - self.used[1]
 
     def within(self, beside: Beside = BESIDE) -> bool:
@@ -131,7 +132,13 @@ def summary(found: Sequence[Compared]) -> dict[str, Any]:
 
 
 def _row(one: Compared) -> str:
-    roles = zip(predicted(one.kernel, one.gemm.out_dtype.bytes), one.used, one.off(), one.kernel.registers, strict=True)
+    roles = zip(
+        predicted(one.kernel, stored_type(one.gemm, one.kernel).bytes),
+        one.used,
+        one.off(),
+        one.kernel.registers,
+        strict=True,
+    )
     shown = "   ".join(f"{guess:4} {real:4} {off:+4} {given:4}" for guess, real, off, given in roles)
     return f"{shown}   {one.spills:4} {'fitted' if one.fitted else 'judged'}  {one.name}"
 

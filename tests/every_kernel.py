@@ -89,7 +89,7 @@ def every(gemm: ls.Gemm, target: Target) -> Iterator[ProductKernel]:
                         yield found
 
 
-STORES = ("tma", "rows", "sums")
+STORES = ("tma", "rows", "sums", "slices")
 
 
 def possible(gemm: ls.Gemm, form: Any) -> bool:
@@ -103,15 +103,35 @@ def possible(gemm: ls.Gemm, form: Any) -> bool:
         forbidden += [before == "transpose" and readable and not (side is sides[1] and realign != "none")]
     forbidden += [realign != "none" and (first != "none" or sides[0][2] or majors[0] != "K")]
     forbidden += [realign == "tiles" and (majors[1] != "MN" or store == "sums")]
+    if store == "slices":  # by boxes of memory of their own, added up behind, wherever C lies
+        return not any([*forbidden, realign == "registers"])
     forbidden += [store != "sums" and not in_rows]
     forbidden += [store != "sums" and (whole and realign != "registers") != (store == "tma")]
     return not any(forbidden)
+
+
+def sliced(gemm: ls.Gemm) -> Iterator[tuple[Shape, int]]:
+    """Yield shapes of tiles and numbers of slices of k, each of 8 k-tiles and more, for products of few tiles."""
+    turns = -(-gemm.k * gemm.dtype.bytes // 128)
+    if -(-gemm.m // 128) * -(-gemm.n // 128) > 264:
+        return
+    for rows, columns, cluster, slices in product(
+        (64, 128, 192, 256), range(32, 257, 32), ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4)), SLICES
+    ):
+        if turns >= 8 * slices:
+            yield (rows, columns, min(3, rows // 64) if rows < 256 else 2, False, cluster), slices
+
+
+SLICES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
 
 
 def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple[Shape, int, int]]:
     """Yield shapes of tiles, slices of k, and CTAs of an SM that are worth listing."""
     *_, realign, store, _, _, in_rows, _ = form
     cooperative = [one for one in COOPERATIVE if realign != "registers" or one[1] >= 192]
+    if store == "slices":
+        yield from ((shape, -slices, 1) for shape, slices in sliced(gemm))
+        return
     if store != "sums":
         for shape in cooperative if realign == "registers" else PERSISTENT:
             yield shape, 1, 1
@@ -134,7 +154,8 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
     """Return the kernel with as many stages as fit, None where too few do or a number does not suit."""
     swapped, first, second, realign, store, majors, sides, *_ = form
     (rows, columns, warpgroups, ping_pong, cluster), split, blocks = chosen
-    size, result, alike = gemm.dtype.bytes, gemm.out_dtype.bytes, sides[0][1]
+    store, split, slices = ("tma", 1, -split) if store == "slices" else (store, split, 1)
+    size, result, alike = gemm.dtype.bytes, 4 if slices > 1 else gemm.out_dtype.bytes, sides[0][1]
     turns = -(-gemm.k // (128 // size))
     phases = {"none": 1, "registers": max(8, alike), "tiles": alike}[realign]
     uneven = [
@@ -158,7 +179,7 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
         return None
     apart = ping_pong or store == "sums" or realign == "registers" or turns <= 4
     alone = ProductKernel(
-        swapped, (rows, columns, 128 // size), stages, cluster, split, warpgroups, ping_pong, blocks, 8,
+        swapped, (rows, columns, 128 // size), stages, cluster, split, slices, warpgroups, ping_pong, blocks, 8,
         (majors[0], majors[1]), (first, second), realign, phases, store, 0, (0, 0), None, None, 0,  # type: ignore[arg-type]
     )  # fmt: skip
     overlapped = replace(alone, overlapped=4)

@@ -128,7 +128,7 @@ class Meaning:
             return Stored(self.product(inner).ravel().tolist(), True if term.name == "boxes" else None)
         down, across = numbers[:2]
         assert isinstance(down, int) and isinstance(across, int)
-        ways = self.open_numbers[str(numbers[2])] if term.name == "joined" else 1
+        ways = self.open_numbers[str(numbers[2])] if term.name in ("joined", "sliced") else 1
         found = sum((self.product(inner, part, ways) for part in range(ways)), np.zeros((), int))
         if down and across:  # a single row or column, which lies either way
             return Stored(found.ravel().tolist(), None)

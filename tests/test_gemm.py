@@ -105,7 +105,7 @@ def test_a_plan_speaks_of_the_kernel_that_is_launched(extent: tuple[int, int, in
     """Its maps, grid and costs are the launch's and the search's, and its program has the kernel's stages and bytes."""
     product = ls.Gemm(*extent, "bf16")
     plan = ls.synthesize(product, "h200")
-    (time, kernel), launched = product_kernels(product, target("h200"), 1)[0], program(plan).recipes[-1]
+    (time, kernel), launched = product_kernels(product, target("h200"), 1)[0], program(plan).recipes[0]
     assert plan.kernel == kernel and plan.cost.nanoseconds == time == plan.candidates[0].cost.nanoseconds
     assert plan.launch.warps * 32 == launched.threads and plan.launch.programs in {0, launched.grid[0]}
     maps = [one.map for argument in launched.arguments if isinstance(argument, MapsArgument) for one in argument.maps]
@@ -137,7 +137,8 @@ def test_a_plan_speaks_of_the_kernel_that_is_launched(extent: tuple[int, int, in
             "transpose(B)",
         ),
         (ls.Gemm(4096, 4096, 4095, "bf16"), "shift_k", "boxes(shift(A, transpose(B)))"),
-        (ls.Gemm(64, 64, 8192, "bf16"), "store_by_accumulators split_k", "joined(ways, multiply("),
+        (ls.Gemm(64, 64, 4096, "bf16"), "store_by_accumulators split_k", "joined(ways, multiply("),
+        (ls.Gemm(512, 512, 16384, "bf16"), "slice_k multiply_whole", "sliced(ways, multiply("),
     ],
     ids=str,
 )
@@ -154,6 +155,7 @@ def test_the_derivation_of_a_product_leads_to_its_kernel(product: ls.Gemm, laws:
     kernel = plan.kernel
     assert kernel is not None
     assert ("transpose_product" in said) == kernel.swapped and ("split_k" in said) == (kernel.split > 1)
+    assert ("slice_k" in said) == (kernel.slices > 1)
     assert said.count("pad_first") + said.count("transpose_first") == sum(one != "none" for one in kernel.relayouts)
 
 

@@ -70,7 +70,7 @@ def leaves(term: Part) -> Iterator[Term]:
 
 def lines_of(term: Term) -> tuple[int, int]:
     """Return how C's columns and rows lie, as a term says that."""
-    down, across = term.parts[:2] if term.name in ("store", "accumulators", "joined") else (0, 1)
+    down, across = term.parts[:2] if term.name in ("store", "accumulators", "joined", "sliced") else (0, 1)
     assert isinstance(down, int) and isinstance(across, int)
     return down, across
 

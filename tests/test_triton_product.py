@@ -239,12 +239,18 @@ LACKING = {
     "split": "Sync of a cluster",
     "realigned in tiles": "IfLate",
     "realigned in registers": "FindRows",
+    "slices of k": "AddSlices",
 }
 
 
 def printable(kernel: ProductKernel) -> bool:
     """Whether Gluon of Triton 3.6 can say a kernel, told by its numbers."""
-    plain = kernel.cluster == (1, 1) and kernel.split == 1 and not kernel.ping_pong and kernel.realign == "none"
+    plain = (
+        kernel.cluster == (1, 1)
+        and kernel.split == kernel.slices == 1
+        and not kernel.ping_pong
+        and kernel.realign == "none"
+    )
     squares = all(bin(extent).count("1") == 1 for extent in kernel.tile)
     alone = kernel.store != "sums" or kernel.warpgroups == 1
     return plain and squares and alone and kernel.blocks == 1

@@ -9,12 +9,13 @@ from legalsat.analyses.protocol import typestate_barriers, typestate_stages, typ
 from legalsat.analyses.protocol.typestate_program import Actor, meeting
 from legalsat.analyses.protocol.typestate_run import Run
 from legalsat.analyses.protocol.typestate_state import Arrived, Process
-from legalsat.program.leaves import ShiftRows, TurnTile
+from legalsat.program.leaves import AddSlices, ShiftRows, TurnTile
 from legalsat.program.pipeline import (
     MEETINGS,
     Advance,
     Allocate,
     Arrive,
+    AwaitGrid,
     Commit,
     CommitTo,
     CopyArrive,
@@ -178,6 +179,8 @@ DOES: dict[type, Callable[[Run, Actor, Process, Any], bool]] = {
     Registers: nothing,
     Vectors: nothing,
     LaunchDependents: nothing,
+    AwaitGrid: nothing,
+    AddSlices: nothing,
     ShiftRows: nothing,
     TurnTile: nothing,
     Allocate: typestate_sums.allocate,

@@ -12,11 +12,12 @@ struct Cta {
     uint64_t *full, *empty;
     int rank, rank_m, rank_n;  // in the cluster
     int first_tile, tile_step, tiles;
+    int slice_tiles;  // along m, of a slice of k and a phase
 
     CUTLASS_DEVICE char *stage(int number) const { return memory + number * plan::stage_bytes; }
 
     CUTLASS_DEVICE Tile tile(int number) const {
-        Tile found{0, 0, 0, 0, 0, 0, plan::steps};
+        Tile found{0, 0, 0, 0, 0, 0, 0, plan::steps};
         int along_m, along_n;
         place_of(number, sizes, along_m, along_n);
         if constexpr (plan::phase_tiles) {
@@ -24,7 +25,7 @@ struct Cta {
             along_m /= a_maps;
             found.shift = (sizes.a + found.phase * sizes.a_pitch) % granule / plan::element_bytes;
         }
-        found.m = (along_m * plan::cluster_m + rank_m) * plan::tile_m;
+        found.m = found.a_m = (along_m * plan::cluster_m + rank_m) * plan::tile_m;
         found.n = (along_n * plan::cluster_n + rank_n) * plan::tile_n;
         int const elements = sizes.k + found.shift, all = (elements + plan::tile_k - 1) / plan::tile_k;
         found.k_tiles = all;
@@ -32,6 +33,13 @@ struct Cta {
             int const left_over = all % plan::split;  // of which the first CTAs have one each
             found.first_k = all / plan::split * rank + min(rank, left_over);
             found.k_tiles = all / plan::split + (rank < left_over);
+        }
+        if constexpr (plan::sliced) {  // slices lie one below the other in C, and side by side in A and B
+            int const slices = sizes.tiles_m / (slice_tiles * (plan::phase_tiles ? a_maps : 1));
+            int const slice = along_m / slice_tiles, left_over = all % slices;
+            found.a_m = ((along_m - slice * slice_tiles) * plan::cluster_m + rank_m) * plan::tile_m;
+            found.first_k = all / slices * slice + min(slice, left_over);
+            found.k_tiles = all / slices + (slice < left_over);
         }
         if (found.first_k + found.k_tiles == all) {
             constexpr int step = plan::tile_k / plan::steps;
@@ -48,6 +56,7 @@ struct Cta {
 
 CUTLASS_DEVICE Cta cta_of(Maps const &maps, Sizes const &sizes, char *memory) {
     int const rank = cluster_ctas > 1 ? cute::block_rank_in_cluster() : 0;
+    constexpr int of_slice = plan::tile_m * plan::cluster_m * (plan::phase_tiles ? a_maps : 1);  // rows
     uint64_t *full = reinterpret_cast<uint64_t *>(memory + plan::barriers_at);
     return {maps,
             sizes,
@@ -59,7 +68,8 @@ CUTLASS_DEVICE Cta cta_of(Maps const &maps, Sizes const &sizes, char *memory) {
             rank / plan::cluster_m % plan::cluster_n,
             int(blockIdx.x) / cluster_ctas,
             int(gridDim.x) / cluster_ctas,
-            sizes.tiles_m * sizes.tiles_n};
+            sizes.tiles_m * sizes.tiles_n,
+            (sizes.m + of_slice - 1) / of_slice};
 }
 
 // A CTA's share of what its cluster shares, sent to all of them.
@@ -72,13 +82,13 @@ CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Til
     for (int i = 0; i < share; ++i) {
         int const box = cta.rank_n * share + i;
         char *to = cta.stage(ring.stage) + box * plan::a_box_bytes;
-        int first = k, second = tile.m + box * plan::a_box_rows;
+        int first = k, second = tile.a_m + box * plan::a_box_rows;
         void const *map = &cta.maps.a[tile.phase];
         if constexpr (plan::realign) {
             map = &cta.maps.a[box];
             second = tile.m / a_maps;
         } else if constexpr (!plan::a_k_major) {
-            first = tile.m + box * plan::a_box_rows;
+            first = tile.a_m + box * plan::a_box_rows;
             second = k;
         }
         if constexpr (plan::cluster_n > 1) {

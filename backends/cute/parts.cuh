@@ -68,10 +68,12 @@ CUTLASS_DEVICE uint32_t shared_address(void const *pointer) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// A tile of C: its first row (of its phase) and column, what lies before A's row in its granule, in elements, its stages
+// A tile of C: its first row (of its phase), in C and in A, and its first column, what lies before A's row in its granule, in elements, its stages
 // along k: how many, and the first, and the last one's steps that hold elements.
 struct Tile {
-    int m, n, phase, shift, k_tiles, first_k, last_steps;
+    int m, a_m, n, phase, shift, k_tiles, first_k, last_steps;
+    // Whether something lies before the rows in what is loaded first, which a slice of k behind the first does not have.
+    CUTLASS_DEVICE bool starts_late() const { return shift && first_k == 0; }
 };
 
 // Where the tile of a number lies: `group` tiles along m, then along n, so that neighbours in time share operands.

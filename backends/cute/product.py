@@ -12,6 +12,7 @@ from importlib.resources import files
 from legalsat.backends.cute.rows import functions
 from legalsat.backends.kernel_numbers import kernel_numbers
 from legalsat.extract.kernels.kernel_program import printed_program
+from legalsat.extract.kernels.product_maps import stored_type
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
 
@@ -29,7 +30,7 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
         gemm: the product, of which the types alone matter here.
         kernel: how it is computed.
     """
-    program = printed_program(kernel, gemm.out_dtype.bytes)
+    program = printed_program(kernel, stored_type(gemm, kernel).bytes)
     multiply = "realign" if kernel.realign == "registers" else "multiply"
     parts = ["parts", "cta", multiply, *STORES[kernel.store]]
     return "\n".join([*_head(gemm, kernel), *(part(name) for name in parts), functions(program)])
@@ -55,7 +56,7 @@ def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
     numbers = {name: one for name, one in found.items() if isinstance(one, int) and name not in flags}
     wide = columns not in USUAL_COLUMNS
     return [
-        f"// Products of {gemm.dtype} to {gemm.out_dtype} in tiles of {rows} x {columns}.",
+        f"// Products of {gemm.dtype} to {stored_type(gemm, kernel)} in tiles of {rows} x {columns}.",
         "// Written by LegalSAT, which it needs no more. Compile for sm_90a with CuTe's headers.",
         *(["#define CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED"] if wide else []),
         "#include <cuda_bf16.h>",
@@ -69,7 +70,7 @@ def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
         f"__device__ constexpr int a_offsets[{plan.atoms}][steps] = {{{', '.join(map(_list, plan.a_offsets))}}};",
         f"__device__ constexpr int b_offsets[steps] = {_list(plan.b_offsets)};",
         f"using Multiply = {_atom(gemm, kernel)};",
-        f"using Result = {RESULTS[gemm.out_dtype.name]};",
+        f"using Result = {RESULTS[stored_type(gemm, kernel).name]};",
         "}  // namespace plan",
         "",
     ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from legalsat.backends import program
+from legalsat.backends.cute.added import emit as emit_added
 from legalsat.backends.cute.compile import image_of, tools_of
 from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.cute.product import emit
 from legalsat.backends.cute.self_test import self_test
 from legalsat.backends.kernel_launch import launched
 from legalsat.errors import LegalSatError
+from legalsat.extract.kernels.slices import added_of
 from legalsat.extract.moved.relayouts import MEANS
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import GemmPlan
@@ -39,7 +41,9 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     Raises:
         LegalSatError: as `launched`.
     """
-    return launched(gemm, kernel, target, emit(gemm, kernel), __name__, ("cute", MEANS))
+    added = added_of(gemm, kernel)
+    text = emit(gemm, kernel) + ("" if added is None else emit_added(added))
+    return launched(gemm, kernel, target, text, __name__, ("cute", MEANS))
 
 
 def emit_product(plan: GemmPlan) -> str:

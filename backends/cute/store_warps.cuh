@@ -4,7 +4,7 @@
 struct Held {
     Kept kept[atoms] = {};
     Tile tile;
-    CUTLASS_DEVICE Held(Sizes const &sizes) : tile{sizes.m, 0, 0, 0, 0, 0, 0} {}
+    CUTLASS_DEVICE Held(Sizes const &sizes) : tile{plan::sliced ? 1 << 30 : sizes.m, 0, 0, 0, 0, 0, 0, 0} {}
 };
 
 CUTLASS_DEVICE void take(Held &held, Accumulator const (&accumulators)[atoms], Tile const &tile) {

@@ -10,11 +10,22 @@ from legalsat.backends.ptx.cta import MAP_ALIGNMENT, MAP_BYTES, PARAMETERS, Cta
 from legalsat.backends.ptx.kernel import ENTRY, VERSION
 from legalsat.backends.ptx.rows import entry
 from legalsat.backends.ptx.text import INDENT, Text
+from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_program import printed_program
+from legalsat.extract.kernels.slices import added_of
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
 
 ALIGNMENT = 1024  # of shared memory: where swizzles' patterns begin
+
+
+def require_rows(gemm: Gemm, kernel: ProductKernel) -> None:
+    """Raise `LegalSatError` if an operation of a kernel, or of the one behind, has no row."""
+    if (added := added_of(gemm, kernel)) is not None:
+        raise LegalSatError(
+            f"ptx has no row for {type(added.kernel).__name__}, which runs behind {kernel}, and cute has one; ask "
+            'synthesize for backend="ptx", which takes a kernel that ptx prints, or emit "cute"'
+        )
 
 
 def emit(gemm: Gemm, kernel: ProductKernel) -> str:
@@ -27,6 +38,7 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
     Raises:
         LegalSatError: an operation of its program has no row.
     """
+    require_rows(gemm, kernel)
     text, plan, program = Text(), kernel_numbers(gemm, kernel), printed_program(kernel, gemm.out_dtype.bytes)
     cta = Cta(text, plan, program)
     entry(cta, kernel, gemm)

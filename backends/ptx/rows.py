@@ -372,7 +372,7 @@ ROWS: dict[type, Callable[[Any, Scope], None]] = {
     k.Only: lambda op, scope: scope.only(scope.text.when("eq.s32", scope.own.group, op.consumer), op.body),
     p.Loop: _loop,
     k.MeetSetup: lambda op, scope: _meet(scope, ".relaxed"),
-    k.AwaitGrid: lambda op, scope: scope.text.do("griddepcontrol.wait"),
+    p.AwaitGrid: lambda op, scope: scope.text.do("griddepcontrol.wait"),
     k.Clear: lambda op, scope: scope.mine.clear(),
     k.FindRows: _find_rows,
     k.ReadRows: _read_rows,

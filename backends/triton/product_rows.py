@@ -14,12 +14,14 @@ from typing import Any
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_program import parts_across, printed_program
 from legalsat.extract.kernels.product_maps import box_columns
+from legalsat.extract.kernels.slices import added_of
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
 from legalsat.program import kernel as k
 from legalsat.program.pipeline import (
     Advance,
     At,
+    AwaitGrid,
     Commit,
     Expect,
     Fence,
@@ -120,6 +122,8 @@ def refused(kernel: ProductKernel, lacking: str) -> str:
 
 def lacking_in(gemm: Gemm, kernel: ProductKernel) -> str:
     """Return in words the first operation of a kernel's program that has no row here; "" if all have one."""
+    if (added := added_of(gemm, kernel)) is not None:
+        return type(added.kernel).__name__
     program = printed_program(kernel, gemm.out_dtype.bytes)
     bodies = [(None, program.setup + program.everybody), *((role, role.body) for role in program.roles)]
     for role, body in bodies:
@@ -304,7 +308,7 @@ ROWS: dict[type, Callable[[Any, Scope], Lines]] = {
     k.Only: lambda op, scope: scope.nested(op.body, f"if which == {op.consumer}:"),
     Loop: lambda op, scope: scope.nested(op.body, f"for turn in range({op.trips.value({})}):"),
     k.MeetSetup: lambda op, scope: iter(()),  # all warps meet as `warp_specialize` begins
-    k.AwaitGrid: lambda op, scope: iter(["await_grid()"]),
+    AwaitGrid: lambda op, scope: iter(["await_grid()"]),
     k.Clear: lambda op, scope: iter(
         ["accumulators = warpgroup_mma_init(gl.zeros([ROWS, TILE_N], gl.float32, ACCUMULATORS))"]
     ),

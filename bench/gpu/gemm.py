@@ -102,7 +102,8 @@ def steps_of(program: Any, texts: dict[str, str]) -> list[dict[str, Any]]:
         name = key_of("bench", one.text)[:16]
         texts[name] = one.text
         recipes = Image(b"", one.recipes).to_bytes().decode().rstrip("\n")
-        steps.append({"cubin": name, "recipes": recipes, "result": result, "bytes": span_bytes(one.result.tensor)})
+        step = {"cubin": name, "recipes": recipes, "result": result, "bytes": span_bytes(one.result.tensor)}
+        steps.append({**step, "workspaces": {space.name: space.bytes for space in one.workspaces}})
     return steps
 
 
@@ -193,7 +194,8 @@ class Product:
         """Return launches of a kernel and what runs before it, one for each set; B's relayout once for all if asked."""
         import torch  # noqa: PLC0415
 
-        spaces = {one["result"]: torch.empty(one["bytes"], dtype=torch.uint8, device="cuda") for one in steps[:-1]}
+        sizes = {one["result"]: one["bytes"] for one in steps[:-1]} | steps[-1]["workspaces"]
+        spaces = {name: torch.empty(size, dtype=torch.uint8, device="cuda") for name, size in sizes.items()}
         loaded = [load(one) for one in steps]
         stream = torch.cuda.current_stream().cuda_stream
         found: list[Callable[[], None]] = []

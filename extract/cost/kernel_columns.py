@@ -19,7 +19,7 @@ class KernelColumns:
     """Numbers of many kernels, as `ProductKernel` has them, one entry for each.
 
     Attributes:
-        swapped: as there, and so are stages, split, blocks, ping_pong.
+        swapped: as there, and so are stages, split, slices, blocks, ping_pong.
         rows, columns, depth: of a tile. down, across: CTAs of a cluster along m and n.
         group: tiles along m that neighbours in time share.
         phases: rows after which starts lie alike, of tiles that have one phase; else 1.
@@ -36,6 +36,7 @@ class KernelColumns:
     down: Numbers
     across: Numbers
     split: Numbers
+    slices: Numbers
     blocks: Numbers
     ping_pong: Numbers
     group: Numbers
@@ -57,6 +58,7 @@ class KernelColumns:
                 one.stages,
                 *one.cluster,
                 one.split,
+                one.slices,
                 one.blocks,
                 one.ping_pong,
                 one.group,

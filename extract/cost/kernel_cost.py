@@ -48,6 +48,9 @@ WRITTEN_SHARE = 1.202  # of that, since what is written waits in L2
 KEPT_SHARE = 0.76  # of L2 that keeps an operand for the next wave of tiles
 SPLIT = 1128.0  # nanoseconds in which a cluster meets twice
 SPLIT_BYTES = 0.0509  # nanoseconds a byte of sums, to write them and to add up what others wrote
+SUMMED_LAUNCH = 2500.0  # of the kernel behind that adds slices up
+SUMMED_SHARE = 0.9  # of the datasheet's bandwidth, for what it reads and writes
+SUM_BYTES = 4  # of an element of what a slice gives
 TURN, OVERLAP = 8.97, 2.46  # the norms in which what happens at once adds up: in a turn along k, and in all
 ROUNDING = 0.1  # of predicted nanoseconds
 
@@ -169,7 +172,8 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     """Return nanoseconds, rows for products and columns for kernels."""
     device = target.device or NOMINAL
     processors, bandwidth = device.processors, device.memory_bandwidth / 1e9
-    size, result_size, swapped = products.size, products.result_size, kernels.swapped
+    size, swapped, slices = products.size, kernels.swapped, kernels.slices
+    result_size = np.where(slices > 1, SUM_BYTES, products.result_size)
     m, n, k, *crossed = (one[:, None] for one in (products.m, products.n, products.k, *products.crossed))
     m, n = np.where(swapped, n, m), np.where(swapped, m, n)
     first, second = np.where(swapped, crossed[1], crossed[0]), np.where(swapped, crossed[0], crossed[1])
@@ -179,10 +183,11 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     fitting = np.array([0, *(device.clusters_at_once(count) for count in range(1, together.max() + 1))])
     at_once = fitting[together] * own
 
-    along = phases * _ceil(_ceil(m, phases), rows * down), _ceil(n, columns * across)  # clusters' tiles
+    # Clusters' tiles: those of slices of k lie one below the other.
+    along = slices * phases * _ceil(_ceil(m, phases), rows * down), _ceil(n, columns * across)
     clusters = along[0] * along[1]
     tiles = clusters * together
-    steps = _ceil(k, depth * split) + in_registers
+    steps = _ceil(k, depth * split * slices) + in_registers
     rounds = _ceil(clusters, at_once)
     resident = np.minimum(own, _ceil(tiles, processors))
     busy = np.minimum(tiles, processors) / processors
@@ -195,30 +200,21 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     shared = down * across > 1
     latency = (LATENCY + REMOTE * shared) * CLOCK / kernels.stages
     turn = _norm(TURN, cycles * resident, load, latency) + SHARED_CYCLES * shared
-    rate = np.where(kernels.overlapped, STORED_BYTES["overlapped"], STORED_BYTES["apart"])
-    rate = np.where(kernels.ping_pong, STORED_BYTES["in turns"], rate)
-    store = rows * columns * result_size / np.where(rounds == 1, STORED_BYTES["once"], rate)
-    store = store * np.where(kernels.by_rows, STORED_BY_THREADS, 1.0)
-    as_sums = np.where(products.granular[:, None], STORED_AS_SUMS, STORED_ALONE)
-    store = store * np.where(kernels.by_sums & (split == 1), as_sums, 1.0)
+    store = _stored(products, kernels, result_size, rounds)
     compute = rounds * (steps * turn + store * resident) / CLOCK
     from_cache = tiles * steps * requested / CACHE_BYTES
 
-    # Clusters that run at once go over some rows and some columns; what L2 does not keep is read once for each wave.
-    active, waves = np.minimum(clusters, at_once), np.maximum(1.0, clusters / at_once)
-    strip = np.minimum(kernels.group, along[0])
-    strips = np.maximum(1.0, active / (strip * along[1]))
     read = np.zeros_like(compute)
-    for extent, many in (
-        (m, np.minimum(m, strips * strip * rows * down)),
-        (n, np.minimum(n, np.minimum(along[1], _ceil(active, strip)) * columns * across)),
-    ):
+    for extent, many in zip((m, n), _waves((m, n), kernels, along, at_once), strict=True):
         whole = extent * k * size
-        lost = 1 / (1 + (KEPT_SHARE * device.l2_bytes / whole) ** 2)
-        read = read + whole + np.maximum(0.0, waves * many * k * size - whole) * lost
-    moved = (read + m * n * result_size * (1 + crossed[2]) / WRITTEN_SHARE) / (bandwidth * DRAM_SHARE)
+        lost = 1 / (1 + (KEPT_SHARE * device.l2_bytes / whole) ** 2)  # what L2 does not keep is read for each wave
+        read = read + whole + np.maximum(0.0, many * k * size - whole) * lost
+    written = slices * m * n * result_size * (1 + np.where(slices > 1, 0.0, crossed[2]))
+    moved = (read + written / WRITTEN_SHARE) / (bandwidth * DRAM_SHARE)
     total = _norm(OVERLAP, compute, moved, from_cache) * (1 + WARM * np.log1p(2 * m * n * k / WARM_FLOPS)) + LAUNCH
     joined = np.where(split > 1, rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES), 0.0)
+    again = m * n * (slices * SUM_BYTES + products.result_size) / (bandwidth * SUMMED_SHARE)
+    joined = joined + np.where(slices > 1, SUMMED_LAUNCH + again, 0.0)
     relayouts = np.zeros_like(total)
     for side, extent in enumerate((m, n)):
         # A weight is B, which a kernel that computes C^T takes for its A.
@@ -235,6 +231,37 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
         rounds * store * resident / CLOCK + joined,
         relayouts,
     )
+
+
+def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, rounds: Numbers) -> Numbers:
+    """Return the cycles in which a tile leaves, beyond what is hidden behind the next one."""
+    rate = np.where(kernels.overlapped, STORED_BYTES["overlapped"], STORED_BYTES["apart"])
+    rate = np.where(kernels.ping_pong, STORED_BYTES["in turns"], rate)
+    store = kernels.rows * kernels.columns * result_size / np.where(rounds == 1, STORED_BYTES["once"], rate)
+    store = store * np.where(kernels.by_rows, STORED_BY_THREADS, 1.0)
+    as_sums = np.where(products.granular[:, None], STORED_AS_SUMS, STORED_ALONE)
+    return np.asarray(store * np.where(kernels.by_sums & (kernels.split == 1), as_sums, 1.0), np.float64)
+
+
+def _waves(
+    extents: tuple[Numbers, Numbers], kernels: KernelColumns, along: tuple[Numbers, Numbers], at_once: Numbers
+) -> tuple[Numbers, Numbers]:
+    """Return of how many rows of A and of B tiles are, wave after wave: clusters that run at once share some.
+
+    Args:
+        extents: of what is computed.
+        kernels: of one class.
+        along: clusters' tiles.
+        at_once: clusters.
+    """
+    clusters, slices = along[0] * along[1], kernels.slices
+    active, waves = np.minimum(clusters, at_once), np.maximum(1.0, clusters / at_once)
+    strip = np.minimum(kernels.group, along[0])
+    strips = np.maximum(1.0, active / (strip * along[1]))
+    rows = np.minimum(slices * extents[0], strips * strip * kernels.rows * kernels.down)
+    columns = np.minimum(along[1], _ceil(active, strip)) * kernels.columns * kernels.across
+    of_slices = np.clip(strips * strip / (along[0] / slices), 1, slices)  # whose columns are read at once
+    return waves * rows / slices, waves * np.minimum(extents[1], columns) * of_slices / slices
 
 
 def _norm(power: float, *parts: Numbers) -> Numbers:

@@ -26,11 +26,15 @@ from legalsat.extract.kernels.product_maps import (
     maps_of,
     result_lies,
     sides,
+    stored,
+    stored_type,
 )
+from legalsat.extract.kernels.slices import added_of, added_up
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPGROUP, WARPS, ProductKernel
 from legalsat.program.kernel import KernelProgram
 from legalsat.targets import GRANULE_BYTES
+from legalsat.tensor import plain
 from legalsat.units.matrix_descriptor import MatrixOperand
 
 Bytes = NDArray[np.uint8]
@@ -106,11 +110,22 @@ class Launched:
         ]
         self.first = laid(sides(gemm, kernel)[0], kernel.relayouts[0])
         self.scheduler = TileScheduler(
-            kernel, gemm.k, self.size, along_m, along_n, kernel.group, self.first.address, self.first.pitch
+            kernel,
+            gemm.k,
+            self.size,
+            along_m,
+            along_n,
+            kernel.group,
+            self.first.address,
+            self.first.pitch,
+            kernel.slices,
         )
         self.along_rows, self.pitch = result_lies(gemm, kernel)
-        lines, length = (self.n, self.m) if self.along_rows else (self.m, self.n)
-        span = ((lines - 1) * self.pitch + length) * gemm.out_dtype.bytes
+        self.result_type = stored_type(gemm, kernel)
+        self.rows, _ = plain(stored(gemm, kernel).shape)  # of what is stored
+        lines, length = (self.n, self.rows) if self.along_rows else (self.rows, self.n)
+        last = self.pitch if kernel.slices > 1 else length  # a workspace's lines are whole
+        span = ((lines - 1) * self.pitch + last) * self.result_type.bytes
         self.c = np.full(2 * GUARD + span, JUNK, np.uint8)
         self.written = np.zeros(len(self.c), bool)
 
@@ -136,19 +151,24 @@ class Launched:
         Raises:
             LegalSatError: bytes beside C were written, or bytes of C were not.
         """
-        size, kernel = self.gemm.out_dtype.bytes, self.kernel
-        rows, columns = np.arange(self.m)[:, None], np.arange(self.n)[None, :]
+        size, kernel = self.result_type.bytes, self.kernel
+        rows, columns = np.arange(self.rows)[:, None], np.arange(self.n)[None, :]
         elements = columns * self.pitch + rows if self.along_rows else rows * self.pitch + columns
         places = GUARD + elements[..., None] * size + np.arange(size)
         own = np.zeros(len(self.c), bool)
         own[places] = True
+        if kernel.slices > 1:  # whose memory is the kernel's own, between its rows too
+            own[GUARD:-GUARD] = True
         # A box may write on to the end of a row's last granule (FACTS M-13), which is the row's own.
         beside = np.flatnonzero(self.written & ~own & (self.c != JUNK))
         if len(beside) or not self.written[places].all():
             raise LegalSatError(
                 f"{len(beside)} bytes beside C are written; {int((~self.written[places]).sum())} are not"
             )
-        found = decoded(self.c[places], self.gemm.out_dtype.name)
+        found = decoded(self.c[places], self.result_type.name)
+        if (added := added_of(self.gemm, kernel)) is not None:
+            name = self.gemm.out_dtype.name
+            found = decoded(encoded(added_up(added, found), name), name)
         return found.T if kernel.swapped else found
 
 
@@ -174,7 +194,7 @@ class Cta:
     def __init__(self, launched: Launched, program: KernelProgram, rank: int) -> None:
         kernel = launched.kernel
         self.launched, self.kernel, self.rank = launched, kernel, rank
-        self.memory = KernelMemory(kernel_program(kernel, launched.gemm.out_dtype.bytes), kernel, launched.along_rows)
+        self.memory = KernelMemory(kernel_program(kernel, launched.result_type.bytes), kernel, launched.along_rows)
         self.shared = np.full(kernel.shared_bytes, JUNK, np.uint8)
         self.a_maps = launched.scheduler.a_maps
         readers = 1 if kernel.ping_pong else kernel.warpgroups
@@ -184,7 +204,7 @@ class Cta:
         self.sums = {i: np.zeros((self.own, BLOCK_ROWS, columns)) for i in range(kernel.warpgroups)}
         self.taken: dict[int, tuple[Tile, Numbers] | None] = dict.fromkeys(range(kernel.warpgroups))
         self.fragments: dict[int, Numbers] = {}
-        self.parts = parts_across(kernel, launched.gemm.out_dtype.bytes)
+        self.parts = parts_across(kernel, launched.result_type.bytes)
         self.result_at = kernel.stages * self.memory.stage_bytes
         self.peers = dict(zip("AB", program.sharing(rank), strict=True))  # to whom what it loads goes
         self.sharing = sorted({*self.peers["A"], *self.peers["B"]})
@@ -305,7 +325,7 @@ class Cta:
         held = self.taken[consumer]
         if held is None:
             return  # no tile was multiplied before: what is laid down lies outside of C
-        name = self.launched.gemm.out_dtype.name
+        name = self.launched.result_type.name
         for warp in range(WARPS):
             block, first, columns = self.part(consumer, part, warp)
             at, length = self.buffer(consumer, warp, stage)
@@ -338,7 +358,7 @@ class Cta:
         held, of = self.taken[consumer], self.launched
         if held is None:
             return
-        tile, size = held[0], of.gemm.out_dtype.bytes
+        tile, size = held[0], of.result_type.bytes
         for warp in range(WARPS):
             block, first, _ = self.part(consumer, part, warp)
             at, length = self.buffer(consumer, warp, stage)
@@ -364,7 +384,7 @@ class Cta:
         held = self.taken[consumer]
         if held is None:
             raise LegalSatError("C is written before its accumulators are taken")
-        tile, size = held[0], of.gemm.out_dtype.bytes
+        tile, size = held[0], of.result_type.bytes
         inner, outer = kernel.tile[:2] if of.along_rows else kernel.tile[1::-1]
         inners, outers = (of.m - tile.m, of.n - tile.n) if of.along_rows else (of.n - tile.n, of.m - tile.m)
         vector = GRANULE_BYTES // size
@@ -383,4 +403,4 @@ class Cta:
             down = down % self.a_maps * (kernel.tile[0] // self.a_maps) + down // self.a_maps
         places = self.result_at + 4 * self.sums_place(down, over)
         whole = sum(decoded(one.shared[places[:, None] + np.arange(4)], "fp32") for one in ctas)
-        of.put(elements[:, None] * size + np.arange(size), encoded(whole, of.gemm.out_dtype.name))
+        of.put(elements[:, None] * size + np.arange(size), encoded(whole, of.result_type.name))

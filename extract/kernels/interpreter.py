@@ -23,6 +23,7 @@ from legalsat.program.kernel import KernelProgram
 from legalsat.program.pipeline import (
     Advance,
     At,
+    AwaitGrid,
     Commit,
     Expect,
     Fence,
@@ -207,7 +208,7 @@ class _Cluster:
 
     def if_late(self, warps: _Warps, op: k.IfLate) -> Running:
         assert warps.tile is not None
-        if warps.tile.shift:
+        if warps.tile.starts_late:
             yield from self.body(warps, op.body)
 
     def only(self, warps: _Warps, op: k.Only) -> Running:
@@ -334,5 +335,5 @@ ROWS: dict[type, Callable[[_Cluster, _Warps, Any], Running | None]] = {
     Write: _Cluster.write,
     Store: _Cluster.store,
     Read: _Cluster.read,
-    **dict.fromkeys((k.FindRows, k.AwaitGrid, k.MeetSetup, Start, Fence, Registers), _nothing),
+    **dict.fromkeys((k.FindRows, AwaitGrid, k.MeetSetup, Start, Fence, Registers), _nothing),
 }

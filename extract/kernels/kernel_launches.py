@@ -19,6 +19,8 @@ RESULT, RESULT_PITCH = 1 << 41, 1 << 20  # address of C, and elements from line 
 class Launch:
     """What a launch decides, as one of its clusters sees it; clusters' tiles lie one below the other.
 
+    Of a kernel of slices of k each tile is one, or those of all phases are.
+
     Attributes:
         kernel: that is launched. size: bytes of an element of A.
         tiles: of all clusters. k: elements along k. first, pitch: bytes at which A, and each row of it, starts later.
@@ -44,24 +46,33 @@ class Launch:
         """Numbers of the cluster's tiles."""
         return range(self.cluster, self.tiles, self.clusters)
 
-    @property
-    def _phases(self) -> int:
-        return self.kernel.phases if self.kernel.realign == "tiles" else 1
-
     def shift(self, tile: int) -> int:
         """Return the elements in front of a tile's rows that share a granule with their beginning."""
         if self.kernel.realign != "tiles":
             return 0
-        return (self.first + tile % self._phases * self.pitch) % GRANULE_BYTES // self.size
+        return (self.first + tile % self.kernel.tile_phases * self.pitch) % GRANULE_BYTES // self.size
+
+    def starts_late(self, tile: int) -> bool:
+        """Return whether a tile's rows start late in what is loaded first, which a first slice of k alone has."""
+        return self.shift(tile) > 0 and (self.kernel.slices == 1 or tile < self.kernel.tile_phases)
 
     def k_tiles(self, tile: int) -> int:
         """Return the k-tiles of a tile, of all CTAs that share its k together."""
-        return -(-(self.k + self.shift(tile)) // self.kernel.tile[2])
+        every = -(-(self.k + self.shift(tile)) // self.kernel.tile[2])
+        if self.kernel.slices == 1:
+            return every
+        count, left = divmod(every, self.slices)
+        return count + (tile // self.kernel.tile_phases < left)
+
+    @property
+    def slices(self) -> int:
+        """Of k."""
+        return self.tiles // self.kernel.tile_phases if self.kernel.slices > 1 else 1
 
     @property
     def legal(self) -> bool:
         """Whether each CTA has as many k-tiles as the kernel takes at least, and no more tiles than it takes."""
-        least = self.kernel.least_k_tiles
+        least = max(self.kernel.split, 1 + self.kernel.overlapped)
         return all(self.k_tiles(tile) >= least for tile in self.own) and (
             self.kernel.store != "sums" or len(self.own) == 1
         )
@@ -70,7 +81,8 @@ class Launch:
     def numbers(self) -> tuple[int, ...]:
         """The parameters behind the tensor maps, in their order; scales are none."""
         kernel = self.kernel
-        m = self.tiles * kernel.tile[0] * kernel.cluster[0] * self._phases
+        along_m = 1 if kernel.slices > 1 else self.tiles  # of a slice
+        m = along_m * kernel.tile[0] * kernel.cluster[0] * kernel.tile_phases
         n = kernel.tile[1] * kernel.cluster[1]
         tiles = (self.tiles, 1, self.tiles)  # along m, along n, and those that neighbours in time share
         return (m, n, self.k, *tiles, self.first, PITCH + self.pitch, RESULT, RESULT_PITCH, 0, 0)
@@ -79,7 +91,9 @@ class Launch:
     def scheduler(self) -> TileScheduler:
         """How it gives tiles out."""
         tiles = self.tiles
-        return TileScheduler(self.kernel, self.k, self.size, tiles, 1, tiles, self.first, PITCH + self.pitch)
+        return TileScheduler(
+            self.kernel, self.k, self.size, tiles, 1, tiles, self.first, PITCH + self.pitch, self.slices
+        )
 
     @property
     def blocks(self) -> dict[str, int]:
@@ -100,7 +114,7 @@ class Launch:
             found, of_each = {"tiles": len(own)}, {OF_PAIR[0]: own}
         for of, tiles in of_each.items():
             counts = tuple(self.k_tiles(tile) // kernel.split - 1 - kernel.overlapped for tile in tiles)
-            late = tuple(int(self.shift(tile) > 0) for tile in tiles)
+            late = tuple(int(self.starts_late(tile)) for tile in tiles)
             found[f"further k-tiles{of}"] = _one_or_all(counts)
             found[f"rows that start late{of}"] = _one_or_all(late)
         found["k-tiles left over"] = self.k_tiles(own[0]) % kernel.split if own else 0
@@ -123,25 +137,28 @@ def launches(kernel: ProductKernel, size: int, *, few: bool = False) -> Iterator
         size: bytes of an element of A.
         few: whether one of a kind is enough.
     """
-    depth, least, split, stages = kernel.tile[2], 1 + kernel.overlapped, kernel.split, kernel.stages
+    depth, least, stages = kernel.tile[2], 1 + kernel.overlapped, kernel.stages
 
-    def of_all(count: int) -> int:
-        """Return k-tiles of the CTAs of a split together, of which each has so many, and some one more."""
-        return split * count + count % split
+    def of_all(count: int, tiles: int) -> int:
+        """Return k-tiles of a split's CTAs, or of all slices, together: each has so many, and some one more."""
+        parts = tiles if kernel.slices > 1 else kernel.split
+        return parts * count + count % parts
 
     most, round_ = 2 * stages + 1, max(least, stages + 1)
     counts = sorted({least, round_}) if few else [*range(least, max(most, least) + 1)]
     tried = [(1, 1, 0, count) for count in counts]
     if kernel.store != "sums":
         some = sorted({max(least, one) for one in ([round_] if few else [least, stages, round_, most])})
-        tried += [(tiles, 1, 0, count) for tiles in (2, 3) for count in some]
+        many = (2,) if kernel.slices > 1 and kernel.tile_phases > 1 else (2, 3)  # each is as many as there are phases
+        tried += [(tiles, 1, 0, count) for tiles in many for count in some]
         tried += [] if few else [(1, 2, 1, least), (3, 2, 0, round_), (3, 2, 1, round_)]  # no tile, two, and one
     starts = _starts(kernel, size)
     cuts = depth // 2, 2 if kernel.realign == "tiles" else 0  # by which the last k-tile is short
     for number, (tiles, clusters, cluster, count) in enumerate(tried):
         for first, pitch in starts[-1:] if few else starts:
-            k = of_all(count) * depth - cuts[number % 2]
-            one = Launch(kernel, size, tiles, k, first, pitch, clusters, cluster)
+            k = of_all(count, tiles) * depth - cuts[number % 2]
+            of_phases = kernel.tile_phases if kernel.slices > 1 else 1
+            one = Launch(kernel, size, tiles * of_phases, k, first, pitch, clusters, cluster)
             if one.legal:
                 yield one
 

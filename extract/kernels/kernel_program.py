@@ -13,7 +13,6 @@ from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, box_col
 from legalsat.extract.kernels.unfolded import unfolded
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
 from legalsat.program.kernel import (
-    AwaitGrid,
     Body,
     Clear,
     FindRows,
@@ -34,6 +33,7 @@ from legalsat.program.kernel import (
 from legalsat.program.pipeline import (
     Advance,
     At,
+    AwaitGrid,
     BarrierRing,
     BufferRing,
     Commit,

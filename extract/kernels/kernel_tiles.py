@@ -12,15 +12,21 @@ from legalsat.targets import GRANULE_BYTES
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of C of a CTA: as the scheduler of the kernel says it."""
+    """A tile of C of a CTA, as the scheduler of the kernel says it; `a_m` is its first row in A, of any slice of k."""
 
     m: int
+    a_m: int
     n: int
     phase: int
     shift: int
     k_tiles: int
     first_k: int
     last_steps: int
+
+    @property
+    def starts_late(self) -> bool:
+        """Whether something lies before the rows in what is loaded first: of slices of k in the first one alone."""
+        return self.shift > 0 and self.first_k == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +48,9 @@ class TileScheduler:
 
     Attributes:
         kernel: that is launched. k: elements along k. size: bytes of one of A.
-        tiles_m, tiles_n: tiles of clusters along m and n. group: along m that neighbours in time share.
-        address, pitch: of A, in bytes.
+        tiles_m, tiles_n: tiles of clusters along m, of all slices of k, and along n.
+        group: along m that neighbours in time share.
+        address, pitch: of A, in bytes. slices: of k, one below the other along m.
     """
 
     kernel: ProductKernel
@@ -54,6 +61,7 @@ class TileScheduler:
     group: int
     address: int
     pitch: int
+    slices: int
 
     @property
     def a_maps(self) -> int:
@@ -78,15 +86,21 @@ class TileScheduler:
             shift = (self.address + phase * self.pitch) % GRANULE_BYTES // self.size
         elements, depth = self.k + shift, kernel.tile[2]
         every = -(-elements // depth)
-        count, left = divmod(every, kernel.split)
-        first_k = count * rank + min(rank, left) if kernel.split > 1 else 0
-        k_tiles = count + (rank < left)
+        part, parts, of_a = 0, 1, along_m
+        if kernel.split > 1:
+            part, parts = rank, kernel.split
+        elif kernel.slices > 1:
+            part, of_a = divmod(along_m, self.tiles_m // self.slices // kernel.tile_phases)
+            parts = self.slices
+        count, left = divmod(every, parts)
+        first_k = count * part + min(part, left)
+        k_tiles = count + (part < left)
         steps = len(kernel.b.offsets[0])
         step = depth // steps
         last = -(-(elements - (every - 1) * depth) // step) if first_k + k_tiles == every else steps
-        m = (along_m * kernel.cluster[0] + rank_m) * kernel.tile[0]
+        m, a_m = ((along * kernel.cluster[0] + rank_m) * kernel.tile[0] for along in (along_m, of_a))
         n = (along_n * kernel.cluster[1] + rank_n) * kernel.tile[1]
-        return Tile(m, n, phase, shift, k_tiles, first_k, last)
+        return Tile(m, a_m, n, phase, shift, k_tiles, first_k, last)
 
     def shares(self, operand: str, tile: Tile, k_tile: int, rank: int) -> Iterator[Share]:
         """Yield the boxes of a CTA's share of a tile of A or B."""
@@ -99,7 +113,7 @@ class TileScheduler:
         mine = rank_n if operand == "A" else rank_m
         for box in range(mine * share, (mine + 1) * share):
             rows = extent // count
-            at = (tile.m if operand == "A" else tile.n) + box * rows
+            at = (tile.a_m if operand == "A" else tile.n) + box * rows
             map_, along = 0, k if operand == "A" else k - tile.shift
             if operand == "A" and kernel.realign == "registers":
                 map_, at = box, tile.m // self.a_maps

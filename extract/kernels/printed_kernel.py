@@ -19,7 +19,7 @@ from legalsat.extract.kernels.kernel_launches import Launch
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program
 from legalsat.extract.kernels.kernel_tiles import Share, Tile
-from legalsat.extract.kernels.product_maps import Placed, maps_of, result_lies
+from legalsat.extract.kernels.product_maps import Placed, maps_of, result_lies, stored_type
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.pipeline import Pipeline
@@ -70,7 +70,7 @@ class PrintedKernel:
         module = parse(ptx)
         (entry,) = module.kernels
         self.gemm, self.kernel = gemm, kernel
-        self.program = kernel_program(kernel, gemm.out_dtype.bytes)
+        self.program = kernel_program(kernel, stored_type(gemm, kernel).bytes)
         shape = replace(entry, cluster=(kernel.cluster_blocks, 1, 1), threads=(kernel.threads, 1, 1))
         self._machine = compile_kernel(module, shape, traced=self.traced)
         self._recorder = Recorder(self._machine)

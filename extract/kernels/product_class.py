@@ -15,6 +15,7 @@ from legalsat.terms.trees import TermLaw
 
 MOST_STAGES = 16
 NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
+MOST_SLICED_TILES, LEAST_SLICED_TURNS = 264, 16  # likewise; shorter slices lose more than they win
 MOST_NARROW_TILES = 512  # of 128 x 128: what is larger has work for all without
 
 
@@ -43,6 +44,7 @@ class ProductClass:
         m, n: the narrowest tile that spans an extent, or one more than the widest of them.
         turns: k-tiles, as far as they limit stages.
         much: whether there are so many tiles that accumulators, which no other tile overlaps, are not worth a thought.
+        few: whether there are so few tiles, and so many k-tiles, that slices of k may be products of their own.
         laws: that say what else such a product equals.
     """
 
@@ -56,6 +58,7 @@ class ProductClass:
     n: int
     turns: int
     much: bool
+    few: bool
     laws: tuple[TermLaw, ...]
 
 
@@ -70,6 +73,7 @@ def class_of(gemm: Gemm) -> ProductClass | None:
     a, b, down, across = side_of(gemm.a), side_of(gemm.b), _lines(gemm, swapped=True), _lines(gemm, swapped=False)
     if a is None or b is None or not (down or across):
         return None
+    turns, tiles = -(-gemm.k // (ROW_BYTES // gemm.dtype.bytes)), -(-gemm.m // 128) * -(-gemm.n // 128)
     return ProductClass(
         gemm.dtype,
         gemm.out_dtype,
@@ -79,8 +83,9 @@ def class_of(gemm: Gemm) -> ProductClass | None:
         across,
         _narrow(gemm.m),
         _narrow(gemm.n),
-        min(-(-gemm.k // (ROW_BYTES // gemm.dtype.bytes)), MOST_STAGES),
-        -(-gemm.m // 128) * -(-gemm.n // 128) > MOST_NARROW_TILES and min(gemm.m, gemm.n) > 256,
+        min(turns, MOST_STAGES),
+        tiles > MOST_NARROW_TILES and min(gemm.m, gemm.n) > 256,
+        tiles <= MOST_SLICED_TILES and turns >= LEAST_SLICED_TURNS,
         gemm.laws(),
     )
 

@@ -14,7 +14,7 @@ from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, TermStep, derivation
 
 REALIGN = {"multiply": "none", "realign": "registers", "shift": "tiles"}
-STORES = {"boxes": "tma", "rows": "rows", "accumulators": "sums", "joined": "sums"}
+STORES = {"boxes": "tma", "rows": "rows", "accumulators": "sums", "joined": "sums", "sliced": "tma"}
 BEFORE = ("none", "transpose", "pad")  # what a kernel in front may do to an operand
 
 
@@ -52,7 +52,8 @@ class Form:
 
     Attributes:
         term: what the laws made of the product.
-        splits: whether it has an open number of slices of k.
+        splits: whether CTAs of a cluster have an open number of slices of k.
+        slices: whether products of their own have.
     """
 
     term: Term
@@ -62,6 +63,7 @@ class Form:
     realign: str
     store: str
     splits: bool
+    slices: bool
 
     @staticmethod
     def of(term: Term) -> Form:
@@ -76,6 +78,7 @@ class Form:
             REALIGN[multiplied.name],
             STORES[term.name],
             term.name == "joined",
+            term.name == "sliced",
         )
 
     @property
@@ -88,7 +91,14 @@ class Form:
     def order(self) -> tuple[object, ...]:
         """Where it stands among forms that take as long."""
         before = (BEFORE.index(one) for one in self.relayouts)
-        return (self.swapped, *before, list(REALIGN.values()).index(self.realign), self.store == "sums", self.splits)
+        return (
+            self.swapped,
+            *before,
+            list(REALIGN.values()).index(self.realign),
+            self.store == "sums",
+            self.splits,
+            self.slices,
+        )
 
 
 def _operand(side: Any) -> tuple[str, Major, str]:
@@ -106,6 +116,8 @@ def exists(form: Form, facts: Facts) -> bool:
     realigned = form.realign == "registers"
     whole = (facts.down if form.swapped else facts.across) == 2
     by_boxes = whole and not realigned  # which can do what threads do
+    if form.slices:  # boxes of their own memory, which they fit in
+        return not realigned and not _idle(form, facts)
     stored = {"sums": form.realign != "tiles", "tma": by_boxes, "rows": not by_boxes}
     return stored[form.store] and not _idle(form, facts)
 

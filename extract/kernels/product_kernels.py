@@ -19,7 +19,7 @@ from legalsat.extract.cost.kernel_cost import Products, kernel_times, least_time
 from legalsat.extract.kernels.product_class import ProductClass, class_of
 from legalsat.extract.kernels.product_forms import Facts, Form, forms_of, steps_to
 from legalsat.extract.kernels.product_maps import result_map, source_maps
-from legalsat.extract.kernels.product_numbers import Table, table_of
+from legalsat.extract.kernels.product_numbers import SLICE_TURNS, Table, table_of
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.recent import Recent
@@ -168,7 +168,8 @@ def form_of(one: ProductClass, kernel: ProductKernel) -> Form | None:
     found = (
         form
         for form in forms_of(Facts.of(one), one.laws)
-        if form.splits == (kernel.split > 1) and all(getattr(form, name) == getattr(kernel, name) for name in names)
+        if (form.splits, form.slices) == (kernel.split > 1, kernel.slices > 1)
+        and all(getattr(form, name) == getattr(kernel, name) for name in names)
     )
     return next(found, None)
 
@@ -193,7 +194,9 @@ def times_of(kernels: KernelColumns, products: Products, target: Target) -> NDAr
     m, n = np.where(kernels.swapped, n, m), np.where(kernels.swapped, m, n)
     blocks = np.ceil(m / kernels.rows) * np.ceil(n / kernels.columns) * kernels.split
     crowded = (kernels.split > 1) & (blocks > MOST_SPLIT_TILES)
-    times[crowded | (m < kernels.phases)] = np.inf  # each phase's map needs a row
+    turns = np.ceil(products.k[:, None] / kernels.depth)
+    short = (kernels.slices > 1) & (turns < SLICE_TURNS * kernels.slices)
+    times[crowded | short | (m < kernels.phases)] = np.inf  # each phase's map needs a row
     return times
 
 
@@ -211,7 +214,7 @@ def table_with(one: ProductClass, passes: tuple[bool, bool], target: Target) -> 
 
 def _legal_in(one: ProductClass, member: Gemm, kernel: ProductKernel, target: Target) -> bool:
     """Return whether a kernel's maps are legal for products of a class, of which `member` is one; not by extents."""
-    key = (replace(one, m=0, n=0, turns=0, much=False), kernel, target)
+    key = (replace(one, m=0, n=0, turns=0, much=False, few=False), kernel, target)
     return _LEGAL.answer(key, lambda: _legal(member, kernel, target))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from legalsat.dims import least_of
+from legalsat.dtypes import DType, dtype
 from legalsat.extract.cost.cost import NOMINAL
 from legalsat.logic import ceil_div, round_up
 from legalsat.operators.gemm import Gemm
@@ -24,6 +25,7 @@ SPANS = (128, 64, 32)  # bytes of a box's rows, by swizzle
 STORE_ROWS = 16  # of C that one warp stores
 MAP_TYPES = {"bf16": "bf16", "fp16": "f16", "fp32": "tf32", "e4m3": "u8", "e5m2": "u8"}
 RESULT_TYPES = {**MAP_TYPES, "fp32": "f32"}
+SLICES_DTYPE = "fp32"  # of what slices of k give
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def _pitch(span: int) -> int:
 
     Such a row would be requested twice (`bench.gpu.dense`), and nobody reads or writes what is between lines.
     """
-    return round_up(span, min(ROW_BYTES, max(GRANULE_BYTES, 1 << (span - 1).bit_length())))
+    return int(round_up(span, min(ROW_BYTES, max(GRANULE_BYTES, 1 << (span - 1).bit_length()))))
 
 
 def laid_out(tensor: Tensor, first: str) -> Tensor:
@@ -105,8 +107,23 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
     return of_a, [_map(name, b, b_box)]
 
 
+def stored(gemm: Gemm, kernel: ProductKernel) -> Tensor:
+    """Return the matrix that the kernel stores: C or C^T, or what slices of k give, one below the other."""
+    m, n = extents(gemm, kernel)
+    if kernel.slices > 1:
+        return Tensor((kernel.slices * kernel.slice_rows(m), n), SLICES_DTYPE, (_pitch(4 * n) // 4, 1), align=256)
+    return gemm.c.transposed((1, 0)) if kernel.swapped else gemm.c
+
+
+def stored_type(gemm: Gemm, kernel: ProductKernel) -> DType:
+    """Return the type of what the kernel stores."""
+    return dtype(SLICES_DTYPE) if kernel.slices > 1 else gemm.out_dtype
+
+
 def result_lies(gemm: Gemm, kernel: ProductKernel) -> tuple[bool, Any]:
     """Return whether C's neighbours in memory lie along the tile's rows, and how far lines of them are apart."""
+    if kernel.slices > 1:  # whose pitch is no kernel's class's
+        return False, _pitch(4 * extents(gemm, kernel)[1]) // 4
     strides = gemm.c.strides
     down, across = reversed(strides) if kernel.swapped else strides
     return (False, down) if across == 1 else (True, across)
@@ -119,18 +136,15 @@ def box_columns(kernel: ProductKernel, size: int) -> int:
 
 def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
     """Return the maps of C: one, or one for each phase of rows."""
-    size = gemm.out_dtype.bits // 8
-    (m, n), strides = extents(gemm, kernel), gemm.c.strides
-    if kernel.swapped:
-        strides = (strides[1], strides[0])
+    c, phases = stored(gemm, kernel), kernel.tile_phases
+    size, (m, n) = c.dtype.bytes, c.shape
     box = (box_columns(kernel, size), STORE_ROWS)
-    pitch = strides[0] * size if m != 1 else round_up(n * size, GRANULE_BYTES)
-    name, phases = RESULT_TYPES[gemm.out_dtype.name], kernel.phases if kernel.realign == "tiles" else 1
+    pitch = c.strides[0] * size if m != 1 else round_up(n * size, GRANULE_BYTES)
     return [
         Placed(
             TensorMap(
-                dtype=name,
-                address=gemm.c.address + number * pitch,
+                dtype=RESULT_TYPES[c.dtype.name],
+                address=c.address + number * pitch,
                 global_dim=(n, ceil_div(m - number, phases)),
                 global_stride=(phases * pitch,),
                 box=box,

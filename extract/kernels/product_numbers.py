@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legalsat.analyses.matrix_layout import matrix_operand, tile_layout
+from legalsat.dtypes import dtype
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_class import MOST_STAGES, NARROW, ProductClass
 from legalsat.extract.kernels.product_forms import Form
-from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS
+from legalsat.extract.kernels.product_maps import ROW_BYTES, SLICES_DTYPE, STORE_ROWS
 from legalsat.extract.kernels.registers import (
     INSTRUCTION,
     SPREAD,
@@ -38,6 +39,8 @@ SYSTEM_BYTES = KIB  # of shared memory that the system keeps for each block (FAC
 OVERLAPPED_STAGES = 4
 GROUP = 8
 SPLITS = (1, 2, 3, 4, 5, 6, 8)
+SLICES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
+SLICE_TURNS = 8  # k-tiles of a slice at least: a tile is stored during the first of the next one's
 MOST_CUTS = 10000  # of a form
 
 
@@ -51,6 +54,7 @@ class Cut:
     ping_pong: bool = False
     cluster: tuple[int, int] = (1, 1)
     split: int = 1
+    slices: int = 1
     blocks: int = 1
 
 
@@ -70,12 +74,20 @@ PLAIN_CUTS = (
 WIDE_CUTS = (*(Cut(128, columns) for columns in WIDTHS[2:]), *(Cut(256, columns) for columns in (64, 96, 112, 128)))
 # Of C^T through accumulators in shared memory; narrower ones lost to other kernels where they were predicted to win.
 TURNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 96)
+SLICED_CUTS = tuple(
+    Cut(rows, columns, warpgroups, cluster=cluster, slices=slices)
+    for (rows, warpgroups), columns, cluster, slices in product(
+        ((64, 1), (128, 2), (192, 3), (256, 2)), range(32, 257, 32), ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4)), SLICES
+    )
+)
 # What shared memory pays for, the less the wider the tile.
 REALIGNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 192)
 
 
 def cuts_of(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts that are open to a form."""
+    if form.slices:
+        return SLICED_CUTS if one.few else ()
     if form.store != "sums":
         return REALIGNED_CUTS if form.realign == "registers" else PLAIN_CUTS
     if one.much:
@@ -137,6 +149,7 @@ class Table:
             stages=int(columns.stages[row]),
             cluster=(int(columns.down[row]), int(columns.across[row])),
             split=int(columns.split[row]),
+            slices=int(columns.slices[row]),
             warpgroups=warpgroups,
             ping_pong=bool(columns.ping_pong[row]),
             blocks=int(columns.blocks[row]),
@@ -173,10 +186,11 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     if not cuts:
         return None
     of, order, *numbers = np.array(cuts).T
-    rows, columns, warpgroups, ping_pong, down, across, split, blocks = numbers
+    rows, columns, warpgroups, ping_pong, down, across, split, slices, blocks = numbers
     told = np.array([_facts(form, one) for _, form in forms])[of].T
     swapped, registers, tiles, sums, boxed, mn_a, mn_b, alike, relaid_a, relaid_b = told
-    size, result_size, turns = one.dtype.bytes, one.result.bytes, one.turns
+    size, turns = one.dtype.bytes, one.turns
+    result_size = np.where(slices > 1, dtype(SLICES_DTYPE).bytes, one.result.bytes)
 
     phases = np.where(registers, np.maximum(8, alike), np.where(tiles, alike, 1))
     starts = np.where(registers, starts_of_rows(rows, phases), 0)
@@ -207,7 +221,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     depth = np.full_like(rows, ROW_BYTES // size)
     group = np.full_like(rows, GROUP)
     found = KernelColumns(
-        *(swapped > 0, rows, columns, depth, stages, down, across, split, blocks, ping_pong > 0, group),
+        *(swapped > 0, rows, columns, depth, stages, down, across, split, slices, blocks, ping_pong > 0, group),
         *(
             np.where(tiles, alike, 1),
             registers > 0,
@@ -229,7 +243,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
 
 @lru_cache
 def _numbers(cut: Cut) -> tuple[int, ...]:
-    return (cut.rows, cut.columns, cut.warpgroups, int(cut.ping_pong), *cut.cluster, cut.split, cut.blocks)
+    return (cut.rows, cut.columns, cut.warpgroups, int(cut.ping_pong), *cut.cluster, cut.split, cut.slices, cut.blocks)
 
 
 def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
@@ -246,7 +260,7 @@ def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
 
 
 def _output_bytes(
-    rows: Numbers, columns: Numbers, warpgroups: Numbers, result_size: int, *, boxed: Numbers, sums: Numbers
+    rows: Numbers, columns: Numbers, warpgroups: Numbers, result_size: Numbers, *, boxed: Numbers, sums: Numbers
 ) -> Numbers:
     """Return the bytes of shared memory through which C leaves, in whole words of 8 bytes."""
     # Sums lie along either axis, in a pitch that spreads them over the banks.

@@ -117,7 +117,7 @@ def predicted(kernel: ProductKernel, result_bytes: int, beside: Beside = BESIDE)
     return int(consumer), int(of_producer(work, beside))
 
 
-def of_consumers(work: Work, result_bytes: int, overlapped: Any, beside: Beside = BESIDE) -> Numbers:
+def of_consumers(work: Work, result_bytes: Any, overlapped: Any, beside: Beside = BESIDE) -> Numbers:
     """Return the registers a thread that consumers are predicted to use, in the mainloop or in the epilogue.
 
     Args:

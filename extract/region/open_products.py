@@ -36,7 +36,7 @@ from legalsat.extract.kernels.contract import require_contract
 from legalsat.extract.kernels.joint import Refusal
 from legalsat.extract.kernels.kernel_program import kernel_program
 from legalsat.extract.kernels.product_kernels import each_kernel, times_of
-from legalsat.extract.kernels.product_maps import extents, maps_of, sides
+from legalsat.extract.kernels.product_maps import extents, maps_of, sides, stored_type
 from legalsat.extract.region.region import LegalRegion, Specialisation
 from legalsat.extract.search.planner import ONE_AT_A_TIME, NoLegalLayout
 from legalsat.logic import Condition, Value, all_of, within
@@ -100,7 +100,7 @@ def open_gemm_plan(gemm: Gemm, target: Target, refusal: Refusal | None = None) -
         guard = whole.coalesce()
         said = sentence(guard, gemm.dims)
     for one in found:
-        require_contract(kernel_program(one.kernel, gemm.out_dtype.bytes), target)
+        require_contract(kernel_program(one.kernel, stored_type(gemm, one.kernel).bytes), target)
     first = next((one for one in found if bool(holds(pieces_of(one.set), list(samples[0].values())))), found[-1])
     return GemmPlan(gemm, target, first.kernel, guard=str(guard), guard_sentence=said, choices=found)
 
@@ -205,9 +205,9 @@ def _choices(gemm: Gemm, samples: list[Values], target: Target, refusal: Refusal
 
 
 def _taken(gemm: Gemm, bound: Gemm, target: Target) -> Iterator[tuple[float, ProductKernel]]:
-    """Yield kernels that lay no operand out anew whose extents are open."""
+    """Yield kernels that lay no operand out anew whose extents are open, and take k as it is."""
     for time, kernel in each_kernel(bound, target):
-        if not any(
+        if kernel.slices == 1 and not any(
             first != "none" and one.dims for one, first in zip(sides(gemm, kernel), kernel.relayouts, strict=True)
         ):
             yield time, kernel

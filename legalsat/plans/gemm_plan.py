@@ -37,6 +37,7 @@ from legalsat.units.mma import Mma
 from legalsat.units.tensor_map import TensorMap
 
 if TYPE_CHECKING:
+    from legalsat.extract.kernels.slices import Added
     from legalsat.terms.trees import TermStep
 
 
@@ -214,6 +215,15 @@ class GemmPlan:
         return tuple(relayouts.relayouts_of(self.operator, self.kernel, self.target))
 
     @property
+    def behind(self) -> Added | None:
+        """What adds slices of k up behind the kernel, and writes C; None where the kernel writes it."""
+        if self.kernel is None:
+            return None
+        from legalsat.extract.kernels.slices import added_of  # noqa: PLC0415 - needs plans
+
+        return added_of(self.operator, self.kernel)
+
+    @property
     def derivation(self) -> tuple[TermStep, ...]:
         """The laws that lead from the product to the kernel, in order; none where operands have plans of their own."""
         if self.kernel is None:
@@ -247,10 +257,11 @@ class GemmPlan:
             LegalSatError: there is no kernel.
         """
         from legalsat.extract.kernels.kernel_program import printed_program  # noqa: PLC0415 - what builds programs needs plans
+        from legalsat.extract.kernels.product_maps import stored_type  # noqa: PLC0415 - likewise
 
         if self.kernel is None:
             raise LegalSatError(f"{self.operator} on {self.target} has no kernel with a program; read plan.pipeline")
-        return printed_program(self.kernel, self.operator.out_dtype.bytes)
+        return printed_program(self.kernel, stored_type(self.operator, self.kernel).bytes)
 
     @property
     def pipeline(self) -> Pipeline:
@@ -262,9 +273,10 @@ class GemmPlan:
         if self.tiled is not None:
             return self.tiled.pipeline
         from legalsat.extract.kernels.kernel_program import kernel_program  # noqa: PLC0415 - what builds pipelines needs plans
+        from legalsat.extract.kernels.product_maps import stored_type  # noqa: PLC0415 - likewise
 
         assert self.kernel is not None
-        return kernel_program(self.kernel, self.operator.out_dtype.bytes)
+        return kernel_program(self.kernel, stored_type(self.operator, self.kernel).bytes)
 
     def emit(self, backend: ProductBackend) -> str:
         """Return source text that needs LegalSAT no more: "cute", "ptx", "triton" or "host"."""
@@ -350,7 +362,7 @@ class GemmPlan:
         return plan_html(self)
 
 
-FOLLOWS = ("tile", "stages", "blocks", "launch", "registers", "cost", "before")
+FOLLOWS = ("tile", "stages", "blocks", "launch", "registers", "cost", "before", "behind")
 
 
 def from_json(data: Any) -> GemmPlan:

@@ -24,6 +24,7 @@ class ProductKernel:
         tile: elements along m, n and k. stages: of the ring.
         cluster: blocks along m and along n that share loads: those along m share B, those along n share A.
         split: blocks of a cluster that share a tile's k and add their sums up.
+        slices: of k, each a product of its own, whose C lies in memory of its own; a kernel behind adds them up.
         warpgroups: that multiply; one more loads. ping_pong: whether they take turns with whole tiles.
         blocks: that fit on a processor. group: tiles along m that neighbours in time share.
         majors: "K" or "MN", of A and of B as they are multiplied.
@@ -46,6 +47,7 @@ class ProductKernel:
     stages: int
     cluster: tuple[int, int]
     split: int
+    slices: int
     warpgroups: int
     ping_pong: bool
     blocks: int
@@ -78,8 +80,8 @@ class ProductKernel:
 
     @property
     def least_k_tiles(self) -> int:
-        """K-tiles that a tile needs: one for each block that splits k, one for each stage of an overlapped epilogue."""
-        return max(self.split, 1 + self.overlapped)
+        """K-tiles that a product needs: for each slice, each block that splits k, and an overlapped epilogue."""
+        return max(self.split, self.slices * (1 + self.overlapped))
 
     @property
     def boxes(self) -> tuple[int, int]:
@@ -89,12 +91,20 @@ class ProductKernel:
         b = self.cluster[0] if self.majors[1] == "K" else columns // WIDE_BOX
         return self.phases if self.realign == "registers" else a, b
 
+    @property
+    def tile_phases(self) -> int:
+        """Phases of rows that tiles are of one of; 1 where they have rows of all."""
+        return self.phases if self.realign == "tiles" else 1
+
     def clusters(self, m: Extent, n: Extent) -> tuple[Any, Any]:
-        """Return how many clusters' tiles cover m rows and n columns; tiles of one phase have its rows alone."""
-        phases = self.phases if self.realign == "tiles" else 1
-        of_phase = ceil_div(m, phases)  # rows
+        """Return how many clusters' tiles cover m rows of each slice, and n columns; those of a phase, its rows."""
+        of_phase = ceil_div(m, self.tile_phases)  # rows
         rows, columns = self.tile[0] * self.cluster[0], self.tile[1] * self.cluster[1]
-        return phases * ceil_div(of_phase, rows), ceil_div(n, columns)
+        return self.slices * self.tile_phases * ceil_div(of_phase, rows), ceil_div(n, columns)
+
+    def slice_rows(self, m: int) -> int:
+        """Return the rows of C that tiles of one slice cover."""
+        return int(self.clusters(m, 1)[0]) // self.slices * self.tile[0] * self.cluster[0]
 
     def __str__(self) -> str:
         words = ["x".join(map(str, self.tile)), f"{self.stages} stages"]
@@ -102,6 +112,8 @@ class ProductKernel:
             words.append("cluster {}x{}".format(*self.cluster))
         if self.split > 1:
             words.append(f"k split {self.split} ways")
+        if self.slices > 1:
+            words.append(f"k in {self.slices} slices")
         if self.ping_pong:
             words.append("warpgroups in turns")
         if self.blocks > 1:

@@ -50,7 +50,7 @@ class KTiles:
 
 @dataclass(frozen=True, slots=True)
 class IfLate:
-    """Run the body if the rows of the tile of A start later than the granules of 16 bytes that they are loaded by."""
+    """Run the body if rows of A start in the tile, later than the granules of 16 bytes that they are loaded by."""
 
     body: tuple[KernelOperation, ...]
 
@@ -138,11 +138,6 @@ class MeetSetup:
     """Meet all of the CTA or the cluster behind the set-up, whose fence has released its barriers; no more is."""
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitGrid:
-    """Wait until what kernels in front have written is there (programmatic dependent launch)."""
-
-
 KernelOperation: TypeAlias = (
     Operation
     | Tiles
@@ -158,7 +153,6 @@ KernelOperation: TypeAlias = (
     | MultiplyRows
     | ReadPeers
     | MeetSetup
-    | AwaitGrid
 )
 Body: TypeAlias = tuple[KernelOperation, ...]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from legalsat.program.kernel import (
     NESTS,
-    AwaitGrid,
     Body,
     Clear,
     FindRows,
@@ -75,7 +74,6 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     MultiplyRows: lambda op: f"multiply them by {of_item('B', op.at)}, steps {_listed(op.steps)}, into accumulator i",
     ReadPeers: lambda op: f"add up {op.buffer} of all CTAs that split k, and write the CTA's share of C",
     MeetSetup: lambda op: "meet all behind the set-up",
-    AwaitGrid: lambda op: "wait for what kernels in front have written",
 }
 
 

@@ -1,4 +1,4 @@
-"""Leaves: operations whose row is hand-written device code. These move granules of 16 bytes, wherever rows begin.
+"""Leaves: operations whose row is hand-written device code. Most move granules of 16 bytes, wherever rows begin.
 
 A leaf's fields are literal in a text, so they make the class of a kernel. Its parameters are the kernel's: addresses of
 source and target, then numbers that a plan binds. A leaf neither waits nor meets others: programs say that.
@@ -139,8 +139,40 @@ class TurnTile:
         return (*names, *_axes("i", self.axes_i), *_axes("j", self.axes_j), *_axes("axis", self.axes))
 
 
+@dataclass(frozen=True, slots=True)
+class AddSlices:
+    """Store elements of C by each warp, each the sum of what slices of k gave of it, added in their order in fp32.
+
+    Slices lie one behind the other, in rows along the target's, or along its columns.
+
+    Attributes:
+        result: the target's type: "bf16", "fp16" or "fp32".
+        turned: whether rows of the slices run along columns of the target.
+    """
+
+    result: str
+    turned: bool
+
+    @property
+    def entry(self) -> str:
+        """The kernel's name."""
+        return f"add_slices_{self.result}{'_turned' * self.turned}"
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The kernel's parameters; rows and columns are the slices', pitches in elements."""
+        names: list[Parameter] = [("u64", "source"), ("u64", "target"), ("u32", "slices"), ("i64", "slice_pitch")]
+        names += [("i64", "source_pitch"), ("i64", "target_pitch"), ("u32", "rows"), ("u32", "columns")]
+        return tuple(names)
+
+    @property
+    def buffers(self) -> tuple[int, ...]:
+        """Bytes of the buffers in shared memory: there are none."""
+        return ()
+
+
 Leaf: TypeAlias = ShiftRows | TurnTile
-"""What a kernel of its own is made around."""
+"""What a movement's kernel is made around."""
 
 
 def named(kernel: Leaf, numbers: Sequence[int]) -> dict[str, int]:

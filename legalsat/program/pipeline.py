@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from legalsat.checks import instance, integer, sequence
-from legalsat.program.leaves import ShiftRows, TurnTile
+from legalsat.program.leaves import AddSlices, ShiftRows, TurnTile
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +334,11 @@ class LaunchDependents:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitGrid:
+    """Wait until what kernels in front have written is there (programmatic dependent launch)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Registers:
     """Set the registers of each thread (setmaxnreg)."""
 
@@ -406,8 +411,10 @@ Operation: TypeAlias = (
     | Fence
     | Sync
     | LaunchDependents
+    | AwaitGrid
     | ShiftRows
     | TurnTile
+    | AddSlices
     | Registers
     | Allocate
     | Relinquish

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from legalsat.program.leaves import ShiftRows, TurnTile
+from legalsat.program.leaves import AddSlices, ShiftRows, TurnTile
 from legalsat.program.pipeline import (
     Advance,
     Allocate,
     Arrive,
     At,
+    AwaitGrid,
     Commit,
     CommitTo,
     CopyArrive,
@@ -127,6 +128,8 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     Fence: lambda op: f"fence {op.kind}",
     Sync: lambda op: f"{'meet' if op.waits else 'arrive'} at {op.name}" + f" with {op.cursor}" * bool(op.cursor),
     LaunchDependents: lambda op: "let kernels behind this one be brought in",
+    AwaitGrid: lambda op: "wait for what kernels in front have written",
+    AddSlices: lambda op: f"add up what slices of k gave, and store {op.result}{', turned' * op.turned}",
     ShiftRows: _shift_rows,
     TurnTile: _turn_tile,
     Registers: lambda op: f"{'take up to' if op.more else 'give registers back down to'} {op.count} registers a thread",

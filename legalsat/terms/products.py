@@ -14,7 +14,8 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
   by side, 2 side by side in whole granules.
 - `boxes(c)`, `rows(c)`: C stored row by row by the copy engine, or by threads. `accumulators(down, across, c)`: by way
   of all accumulators of a tile in shared memory. `joined(down, across, ways, c)`: the same of the sum of products of
-  slices of k, as many as the open number `ways` will be.
+  slices of k, as many as the open number `ways` will be. `sliced(down, across, ways, c)`: that sum by a kernel behind,
+  which reads products that boxes store in memory of their own.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ store = Constructor("store", ("i64", "i64", "Term"), kernel=False)
 boxes = Constructor("boxes", ("Term",))
 rows = Constructor("rows", ("Term",))
 accumulators = Constructor("accumulators", ("i64", "i64", "Term"))
+sliced = Constructor("sliced", ("i64", "i64", "String", "Term"))
 joined = Constructor("joined", ("i64", "i64", "String", "Term"))
 
 CONSTRUCTORS = tuple(value for value in list(vars().values()) if isinstance(value, Constructor))

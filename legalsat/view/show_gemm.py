@@ -27,6 +27,7 @@ def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
         ("kernel", _kernel(plan, plan.kernel)),
         *([("extents", _extents(plan))] if plan.guard else []),
         ("in front", _in_front(plan)),
+        ("behind", _behind(plan)),
         ("operands", _operands(plan, plan.kernel)),
         ("matrix unit", mma_lines(plan.mma, plan.kernel.operands)),
         (
@@ -61,6 +62,8 @@ def _kernel(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
         rows.append(("clusters", by(kernel.cluster), "CTAs along m and n, which multicast what they share"))
     if kernel.split > 1:
         rows.append(("split-K", f"{kernel.split} ways", "among the CTAs of a cluster, which add up in shared memory"))
+    if kernel.slices > 1:
+        rows.append(("split-K", f"{kernel.slices} slices", "products of their own, which a kernel behind adds up"))
     return table(rows)
 
 
@@ -73,6 +76,19 @@ def _in_front(plan: GemmPlan) -> list[str]:
         lines += granules_lines(one.plan, "    ")
         lines += [f"    {step}" for _, steps in role_lines(one.plan.pipeline) for step in steps]
     return lines
+
+
+def _behind(plan: GemmPlan) -> list[str]:
+    """What adds slices of k up: its memory and its program."""
+    if (added := plan.behind) is None:
+        return []
+    numbers = added.named
+    many = f"{numbers['slices']} slices of {numbers['slice_pitch'] // numbers['source_pitch']} rows"
+    steps = [step for _, lines in role_lines(added.pipeline) for step in lines]
+    return [
+        f"  {many}, {byte_count(added.bytes)} of fp32 in a workspace, {added.blocks} blocks",
+        *map("    {}".format, steps),
+    ]
 
 
 def _extents(plan: GemmPlan) -> list[str]:
@@ -91,6 +107,7 @@ def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
         rows.append((name, f"loaded by boxes{before}{shifted}", str(len(maps[side])), by(one.box), str(one.swizzle)))
     stored = f"stored by {STORES[kernel.store]}{', overlapped' if kernel.overlapped else ''}"
     out = maps["C"]
+    stored += " into a workspace" * (kernel.slices > 1)
     rows.append(("C", stored, str(len(out)), by(out[0].map.box) if out else "", str(out[0].map.swizzle) if out else ""))
     return table(rows)
 

@@ -21,6 +21,7 @@ from legalsat.terms.products import (
     realign,
     rows,
     shift,
+    sliced,
     store,
     transpose,
 )
@@ -72,6 +73,12 @@ def store_by_accumulators(down: Variable, across: Variable, c: Variable) -> Equa
 def split_k(down: Variable, across: Variable, c: Variable) -> Equations:
     """A B^T by accumulators  =  the sum over s of A[:, s] B[:, s]^T by accumulators, for any number of slices s of k"""
     yield TermEquation(accumulators(down, across, c), joined(down, across, WAYS, c))
+
+
+@term_law
+def slice_k(down: Variable, across: Variable, c: Variable) -> Equations:
+    """A B^T stored  =  the sum over s of A[:, s] B[:, s]^T, by boxes, added up behind: s slices of k, any number"""
+    yield TermEquation(store(down, across, c), sliced(down, across, WAYS, c))
 
 
 @term_law

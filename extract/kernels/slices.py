@@ -1,0 +1,81 @@
+"""What runs behind a kernel of slices of k, products of their own: they are added up, and C is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legalsat.analyses.ptx_machine.alu import LANES
+from legalsat.extract.kernels.product_maps import extents, stored
+from legalsat.logic import ceil_div
+from legalsat.operators.gemm import Gemm
+from legalsat.plans.product_kernel import ProductKernel
+from legalsat.program.leaves import THREADS, AddSlices
+from legalsat.program.pipeline import AwaitGrid, Pipeline, Role
+from legalsat.tensor import plain
+
+WORKSPACE = "slices"  # where products of slices lie
+ROW = 128  # elements of a row that a warp stores
+TURNED = (16, 8)  # rows of the slices, and columns, of which a warp stores the elements where these are turned
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The kernel behind.
+
+    Attributes:
+        kernel: the leaf that it is made around. numbers: its parameters behind the addresses.
+        blocks: of the grid. bytes: of the workspace.
+    """
+
+    kernel: AddSlices
+    numbers: tuple[int, ...]
+    blocks: int
+    bytes: int
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What a block does."""
+        return Pipeline((), (), (Role("block", THREADS // LANES, (AwaitGrid(), self.kernel)),))
+
+    @property
+    def named(self) -> dict[str, int]:
+        """The numbers by the names of parameters."""
+        names = (name for _, name in self.kernel.parameters[2:])
+        return dict(zip(names, self.numbers, strict=True))
+
+
+def added_of(gemm: Gemm, kernel: ProductKernel) -> Added | None:
+    """Return what runs behind a kernel; None where it stores C itself."""
+    if kernel.slices == 1:
+        return None
+    (rows, columns), parts = extents(gemm, kernel), stored(gemm, kernel)
+    strides = plain(gemm.c.strides)
+    down, across = strides[::-1] if kernel.swapped else strides
+    turned = across != 1
+    slice_rows, (pitch, _) = kernel.slice_rows(rows), plain(parts.strides)
+    units = ceil_div(rows, TURNED[0]) * ceil_div(columns, TURNED[1]) if turned else rows * ceil_div(columns, ROW)
+    return Added(
+        AddSlices(gemm.out_dtype.name, turned),
+        (kernel.slices, slice_rows * pitch, pitch, across if turned else down, rows, columns),
+        ceil_div(units, THREADS // LANES),
+        kernel.slices * slice_rows * pitch * parts.dtype.bytes,
+    )
+
+
+def added_up(added: Added, parts: NDArray[Any]) -> NDArray[np.float64]:
+    """Return what the kernel behind makes of products of slices, one below the other: their sum in fp32, in order.
+
+    Args:
+        added: the kernel.
+        parts: what lies in the workspace, of shape (slices x rows of one, columns).
+    """
+    numbers = added.named
+    rows, columns = numbers["rows"], numbers["columns"]
+    found = np.zeros((rows, columns), np.float32)
+    for one in np.split(parts.astype(np.float32), numbers["slices"]):
+        found += one[:rows, :columns]
+    return found.astype(np.float64)

@@ -1,0 +1,117 @@
+"""Slices of k that are products of their own: what they give, and the kernel behind that adds it up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import legalsat as ls
+from bench.interpreted import drawn_numbers, exact
+from legalsat.backends import program
+from legalsat.extract.kernels.interpreter import interpret
+from legalsat.extract.kernels.kernel_launches import launches
+from legalsat.extract.kernels.product_kernels import each_kernel
+from legalsat.extract.kernels.slices import added_of, added_up
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.product_kernel import ProductKernel
+from legalsat.runtime.program import MapsArgument
+from legalsat.targets import target
+
+H200 = target("h200")
+LONG = ls.Gemm(512, 512, 16384, "bf16")
+
+
+def sliced(gemm: ls.Gemm) -> Iterator[ProductKernel]:
+    return (kernel for _, kernel in each_kernel(gemm, H200) if kernel.slices > 1)
+
+
+def odd(m: int, n: int, k: int) -> ls.Gemm:
+    """A product whose A and C have rows at any element, and whose B lies along n."""
+    b = ls.Tensor((n, k), "bf16", (1, -(-n // 8) * 8))
+    return ls.Gemm(m, n, k, "bf16", a=ls.Tensor((m, k), "bf16", (k | 1, 1)), b=b)
+
+
+@pytest.mark.parametrize(
+    ("gemm", "chosen"),
+    [
+        (ls.Gemm(133, 72, 1100, "bf16"), {"swapped": False, "realign": "none"}),
+        (ls.Gemm(133, 72, 1100, "bf16", c=ls.Tensor((133, 72), "bf16", (1, 137))), {"swapped": True}),
+        (ls.Gemm(70, 131, 1090, "fp16", out_dtype="fp32"), {"swapped": True}),
+        (ls.Gemm(96, 48, 2100, "e4m3", out_dtype="bf16"), {"swapped": False}),
+        (odd(90, 57, 1101), {"realign": "tiles"}),
+    ],
+    ids=["C in rows", "C in columns", "C^T turned", "8 bits", "rows that start anywhere"],
+)
+def test_slices_add_up_to_the_product(gemm: ls.Gemm, chosen: dict[str, object]) -> None:
+    """Wherever C lies; three slices do not share k-tiles out evenly."""
+    listed = (k for k in sliced(gemm) if all(getattr(k, name) == value for name, value in chosen.items()))
+    kernel = min(listed, key=lambda kernel: (kernel.tile[0] * kernel.tile[1], kernel.slices))
+    plan = GemmPlan(gemm, H200, replace(kernel, slices=3))
+    a, b = drawn_numbers(gemm, 1)
+    assert (interpret(plan, a, b, clusters=2, seed=1) == exact(gemm, a, b)).all()
+    assert ls.check_pipeline(plan).proven
+
+
+def test_what_lies_beside_a_slice_is_not_added() -> None:
+    kernel = next(k for k in sliced(LONG) if k.tile[0] == 128)
+    added = added_of(ls.Gemm(5, 3, 4096, "bf16"), replace(kernel, slices=2, swapped=False))
+    assert added is not None
+    parts = np.full((2 * 128 * kernel.cluster[0], 3), 7.0)
+    parts[:5], parts[128 * kernel.cluster[0] :][:5] = 2.0**-20, 1.0
+    assert (added_up(added, parts) == 1 + 2.0**-20).all()
+
+
+def test_a_plan_has_a_workspace_and_two_launches(tmp_path: Path) -> None:
+    plan = ls.synthesize(LONG, "h200")
+    assert plan.kernel is not None and plan.kernel.slices > 1 and plan.behind is not None
+    made = program(plan, "cute")
+    first, behind = made.recipes
+    (space,) = made.workspaces
+    # Each slice has rows for whole clusters' tiles.
+    assert space.bytes == plan.kernel.slices * 512 * 512 * 4 == plan.behind.bytes
+    (maps,) = (one for one in first.arguments if isinstance(one, MapsArgument))
+    assert [one.operand for one in maps.maps] == ["a", "b", space.name]
+    assert maps.maps[-1].map.dtype == "f32" and maps.maps[-1].map.global_dim == (512, plan.kernel.slices * 512)
+    assert (
+        behind.dependent
+        and behind.entry == "add_slices_bf16"
+        and f"void __launch_bounds__(256) {behind.entry}" in made.text
+    )
+    plan.save(tmp_path / "plan.json")
+    assert GemmPlan.load(tmp_path / "plan.json") == plan
+    text = str(plan)
+    assert "wait for what kernels in front have written" in text.split("behind", 1)[1].split("operands", 1)[0]
+    assert "workspace: " in plan.emit("cute") and "none; calls" not in plan.emit("cute")
+    assert ls.check_pipeline(plan).proven
+
+
+def test_backends_without_a_row_say_so() -> None:
+    plan = ls.synthesize(LONG, "h200")
+    for backend in ("ptx", "triton"):
+        with pytest.raises(ls.LegalSatError, match="has no row for AddSlices"):
+            plan.emit(backend)
+        other = ls.synthesize(LONG, "h200", backend=backend)
+        assert other.behind is None and "AddSlices" not in other.emit(backend)
+
+
+def test_open_products_are_not_sliced() -> None:
+    plan = ls.synthesize(ls.Gemm(ls.Dim("M", typical=512), 512, 16384, "bf16"), "h200")
+    assert all(one.kernel.slices == 1 for one in plan.choices)
+
+
+def test_launches_have_slices_of_unlike_lengths() -> None:
+    kernel = next(sliced(LONG))
+    tried = list(launches(kernel, 2))
+    lengths = [{one.k_tiles(tile) for tile in range(one.tiles)} for one in tried]
+    assert any(len(one) == 2 for one in lengths)
+    for launch in tried:
+        starts = [launch.scheduler.tile(number, 0) for number in range(launch.tiles)]
+        assert [tile.first_k for tile in starts] == [
+            sum(tile.k_tiles for tile in starts[:number]) for number in range(launch.tiles)
+        ]
+        assert sum(tile.k_tiles for tile in starts) == -(-launch.k // kernel.tile[2])
+        assert {tile.a_m for tile in starts} <= {0}
