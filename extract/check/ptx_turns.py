@@ -261,7 +261,8 @@ def _like_earlier(shown: Shown | None, earlier: list[Shown]) -> bool:
 def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
     """Try to let every condition that a launch decides turn out both ways; say where it does not.
 
-    Launches that break since they have nothing to do end it: a sweep without such follows, or there is an error.
+    Launches that break since they have nothing to do, or that are dropped and leave operations unreached, end it: a
+    sweep without such follows, or there is an error.
     """
     program = sweep.program
     if any(sweep.excused.outcomes.get(n, 0) & ~w.seen for n, w in enumerate(program.watches) if _half_seen(w)):
@@ -274,7 +275,8 @@ def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
     for number, watch in enumerate(program.watches):
         if not _half_seen(watch) or watch.condition.name in settled:
             continue
-        if program.bounds.reason or (sweep.findings and all(one.of_nothing for one in sweep.failing)):
+        small = sweep.findings or (sweep.missed and sweep.failing)
+        if program.bounds.reason or (small and all(one.of_nothing for one in sweep.failing)):
             return
         if not _turned(sweep, number, watch, bases, steps):
             open_.append(watch.condition)
