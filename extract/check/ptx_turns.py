@@ -28,7 +28,8 @@ LEAST_PAST, MOST_PAST = 6, 60  # values that lead past a condition, so that it n
 LATER = 2  # rounds before one that is not the first
 ROOM = 512  # of rows, columns and the like
 ROOM_ROUNDS = 8  # of a parameter's loop
-_MOST_WORK = RUN_WORK - 1  # of a run that is too long it is said that the condition was not turned
+_MOST_WORK = RUN_WORK // 5  # instructions of a run that tries to; of one that is too long nothing is said
+_TRIED_WORK = RUN_WORK // 2  # of all that try to turn one condition round
 MOST_SWITCHED = 48  # runs that do it
 
 
@@ -181,7 +182,7 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
     free = conditions.keys_now(watch.condition) - set(sweep.fixed)
     if not free:
         return True
-    wanted, tried, dropped = (TRUE | FALSE) ^ watch.seen, 0, 0
+    wanted, tried, dropped, before = (TRUE | FALSE) ^ watch.seen, 0, 0, sweep.work
     left_out = bool(sweep.excused.outcomes.get(number, 0) & wanted)
     roomy = with_room(sweep, bases[0], frozenset())
     several = [bases[0], roomy, with_room(sweep, bases[0], frozenset(), ROOM)]
@@ -189,6 +190,8 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
     flips = conditions.flips(watch.condition, free, wanted, [*bases, *several[1:]], steps)
     for values, first in _in_reach_first(sweep, watch, flips, several):
         if tried == MOST_TURNED or dropped == MOST_PAST or sweep.late or not _half_seen(watch):
+            break
+        if sweep.work - before > _TRIED_WORK:
             break
         if sweep.launch({**first, **values}) is None:
             left_out = True
