@@ -21,7 +21,8 @@ from legalsat.analyses.ptx_machine.program import Program, compile_kernel
 from legalsat.errors import InvalidInput
 from legalsat.extract.check.check_arguments import arguments
 from legalsat.extract.check.check_block import extents_of, take_block, words
-from legalsat.extract.check.ptx_clusters import clusters_of
+from legalsat.extract.check.ptx_clusters import Shape, asked_for, clusters_of, take_cluster
+from legalsat.extract.check.ptx_clusters import words as shape_of
 from legalsat.extract.check.ptx_least import Precondition, counts_of, sweep_from_least
 from legalsat.extract.check.ptx_names import one_a_cause, title_of, told
 from legalsat.extract.check.ptx_sweep import MISREAD, WORK, Sweep, not_understood
@@ -156,7 +157,7 @@ def check_ptx(
     if target is not None and target != module.target and as_target(target).architecture != module.target:
         raise InvalidInput(f"the text is for {module.target}, not {target}; leave the target out or give that one")
     fixed, boxes = arguments(module, parameters, box_bytes)
-    fixed = take_block(module, block, fixed) | _grid(grid, fixed)
+    fixed = take_block(module, block, take_cluster(module, fixed)) | _grid(grid, fixed)
     found = _in_time(module, fixed, boxes, seconds)
     units = [lacking(module.target, kernel) for kernel in module.kernels]
     return PtxCheck(
@@ -213,12 +214,23 @@ def _checked(
         if found.proven or left < 0 or late:
             break
     if best is not None:
-        return best
+        return _without_other_cluster(best, asked_for(kernel))
     least = min(wrong, key=lambda one: len(one.findings))
-    one, likeliest = least.findings[0], " x ".join(map(str, least.cluster or ()))
+    one, likeliest = least.findings[0], shape_of(least.cluster or ())
     reason = f"the launch decides the cluster, and in none of {len(wrong)} that were tried it is right"
     open_ = Unproven(kernel.line, f"{reason}; in one of {likeliest} CTAs {one.message}, at line {one.line}")
     return KernelCheck(kernel.name, kernel.line, (), (open_,), 0, {}, {}, 0.0)
+
+
+def _without_other_cluster(found: KernelCheck, asked: Shape | None) -> KernelCheck:
+    """Leave open what a kernel does in clusters that it asks about, of which no run in the assumed one tells."""
+    if asked is None or asked == found.cluster or not found.unreached or found.cluster is None:
+        return found
+    reached, there = found.reached
+    reason = f"{there - reached} of {there} barriers and asynchronous operations are reached by no run in clusters of"
+    reason += f" {shape_of(found.cluster)} CTAs, which are assumed; the text asks for {shape_of(asked)}"
+    open_ = Unproven(found.unreached[0], f"{reason} (--param %cluster_nctaid.x={asked[0]} and so on)")
+    return replace(found, unproven=(*found.unproven, open_))
 
 
 def _check(  # noqa: PLR0917
