@@ -3,37 +3,46 @@
     python -m bench.ptx_foreign FOLDER... [--processes N] [--json FILE]
 
 Each kernel that has barriers or asynchronous operations is checked alone, as `legalsat check` does it, in a process
-that checks nothing else at the same time. Prints one line a kernel, and the summary.
+that checks nothing else at the same time. Where its text leaves the threads of a block open, it is given those of its
+known launches (`bench.foreign_mutants.recipes`). Seconds are of processor time, which the check's own bound counts too:
+who else is at work changes little. Prints one line a kernel, and the summary.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import statistics
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from bench.foreign_mutants.recipes import RECIPES
 from bench.foreign_mutants.texts import Source, sources
 from bench.machine import write
 from legalsat.extract.check.check_ptx import check_ptx
 
+BLOCKS = {recipe.source: recipe.block for recipe in RECIPES if recipe.block}
 ASYNCHRONOUS = re.compile(r"\b(mbarrier|cp\.async|wgmma|tcgen05|barrier\.cluster)\b")
 
 
 def checked(source: Source) -> dict[str, Any]:
     """Return the answer about one kernel."""
-    (found,) = check_ptx(source.text).kernels
+    block, began = BLOCKS.get(source.name), time.process_time()
+    (found,) = check_ptx(source.text, block=block).kernels
+    seconds = time.process_time() - began
     reached, there = found.reached
     return {
         "kernel": source.name,
+        "block": block,
         "title": found.title,
         "answer": "flagged" if found.findings else "proven" if found.proven else "not proven",
-        "seconds": round(found.seconds, 2),
+        "cpu_s": round(seconds, 2),
         "runs": found.runs,
         "covered": f"{reached} of {there}",
         "findings": [f"line {one.line}: {one.message}" for one in found.findings],
@@ -49,15 +58,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     all_ = [one for folder in options.folders for one in sources(folder) if ASYNCHRONOUS.search(one.text)]
-    rows = []
+    rows, loads = [], [os.getloadavg()[0]]
     with ProcessPoolExecutor(options.processes) as pool:
         for row in pool.map(checked, all_):
             rows.append(row)
+            loads.append(os.getloadavg()[0])
             why = (*row["findings"], *row["reasons"], "")[0]
-            print(f"{row['answer']:10} {row['seconds']:6.2f} s  {row['kernel']}  {why[:160]}", flush=True)
+            print(f"{row['answer']:10} {row['cpu_s']:6.2f} s  {row['kernel']}  {why[:160]}", flush=True)
     counts = Counter(row["answer"] for row in rows)
-    seconds = [row["seconds"] for row in rows]
-    found = {"kernels": len(rows), **counts, "median_s": statistics.median(seconds), "most_s": max(seconds)}
+    seconds = [row["cpu_s"] for row in rows]
+    found = {
+        "kernels": len(rows),
+        **counts,
+        "median_cpu_s": round(statistics.median(seconds), 2),
+        "most_cpu_s": max(seconds),
+        "load": round(statistics.mean(loads), 1),
+    }
     print(", ".join(f"{key} {value}" for key, value in found.items()))
     if options.json:
         write(options.json, {**found, "rows": rows})
