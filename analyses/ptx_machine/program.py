@@ -19,6 +19,7 @@ from legalsat.analyses.ptx.bounds import Bounds
 from legalsat.analyses.ptx.contract import Undecided
 from legalsat.analyses.ptx.halves import with_direct_halves
 from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of
+from legalsat.analyses.ptx.local import with_local_registers
 from legalsat.analyses.ptx.parameters import with_direct_parameters
 from legalsat.analyses.ptx.spaces import with_global_loads
 from legalsat.analyses.ptx.text import Kernel, PtxText
@@ -444,7 +445,8 @@ def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None, 
     """
     x, y, z = kernel.threads
     shared = {symbol.name for symbol in (*text.shared, *kernel.shared)}
-    bounds, kernel = bounds or Bounds(), with_global_loads(with_direct_parameters(with_direct_halves(kernel)), shared)
+    bounds, kernel = bounds or Bounds(), with_direct_parameters(with_direct_halves(with_local_registers(kernel)))
+    kernel = with_global_loads(kernel, shared)
     kernel = with_own_registers(kernel, bounds)
     program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds, traced=traced)
     if not program.ranks:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from legalsat.analyses.ptx.bounds import SECONDS, Bounds
 from legalsat.analyses.ptx.contract import Finding, Undecided
 from legalsat.analyses.ptx.contract_units import lacking
+from legalsat.analyses.ptx.inlined import with_functions
 from legalsat.analyses.ptx.instruction import operation_of
 from legalsat.analyses.ptx.text import Kernel, PtxText, parse
 from legalsat.analyses.ptx_machine.program import Program, compile_kernel
@@ -153,7 +154,7 @@ def check_ptx(
             launched with such blocks.
         UnknownTarget: the target is none that is known.
     """
-    module = parse(text)
+    module = with_functions(parse(text))
     if target is not None and target != module.target and as_target(target).architecture != module.target:
         raise InvalidInput(f"the text is for {module.target}, not {target}; leave the target out or give that one")
     fixed, boxes = arguments(module, parameters, box_bytes)
