@@ -7,7 +7,7 @@ parameters of the call, which become registers. What a pointer calls, or recurs,
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from legalsat.analyses.ptx.instruction import Instruction, immediate, results_of, vector
@@ -17,6 +17,7 @@ from legalsat.analyses.ptx.text import Function, Kernel, PtxText
 MOST_CALLS = 16  # in each other
 MOST_MORE = 50_000  # instructions that take the place of calls
 _UNUSED = "_"
+_NOTHING: Mapping[str, str] = {}
 _TOKEN = re.compile(r"[%A-Za-z_$][\w$@]*", re.A)
 
 
@@ -53,7 +54,9 @@ class _Inliner:
             local=self.local,
         )
 
-    def _add(self, body: Kernel, names: dict[str, str], within: frozenset[str], passed: dict[str, str] | None = None) -> None:
+    def _add(
+        self, body: Kernel, names: dict[str, str], within: frozenset[str], passed: Mapping[str, str] = _NOTHING
+    ) -> None:
         """Add a body whose names are others; `passed`: what its parameters and results are called by the caller."""
         at: dict[int, list[str]] = {}
         for label, n in body.labels.items():
@@ -67,7 +70,7 @@ class _Inliner:
                 if function is not None:
                     self._call(i, function, within)
                 else:
-                    self.code += _moved(i, kept, passed or {})
+                    self.code += _moved(i, kept, passed)
 
     def _called(self, i: Instruction, within: Collection[str]) -> Function | None:
         if i.base != "call" or len(within) >= MOST_CALLS or len(self.code) > len(self.source.instructions) + MOST_MORE:
@@ -114,7 +117,7 @@ def _renamed(i: Instruction, names: dict[str, str]) -> Instruction:
     return replace(i, operands=operands, guard=names.get(i.guard, i.guard))
 
 
-def _moved(i: Instruction, kept: Collection[str], passed: dict[str, str]) -> list[Instruction]:
+def _moved(i: Instruction, kept: Collection[str], passed: Mapping[str, str]) -> list[Instruction]:
     """Return what an instruction is that moves parameters of calls, which are registers."""
     if i.base not in {"ld", "st"} or "param" not in i.parts:
         return [i]

@@ -67,9 +67,11 @@ class _Memory:
     def of_words(self) -> bool:
         """Whether all that is kept there are words, and no address in it is kept anywhere."""
         for i in self.code:
-            if i.base in _STORED and self.pointers.intersection(n for one in i.operands[1:] for n in names_in(one)):
-                if "param" not in i.parts:  # what functions that are not followed do is said where they are called
-                    return False
+            stored = (
+                i.operands[1:] if i.base in _STORED and "param" not in i.parts else ()
+            )  # calls are followed, or said
+            if not self.pointers.isdisjoint(name for one in stored for name in names_in(one)):
+                return False
             if self._local(i):
                 access = self._access(i)
                 if access is None or access.size not in {WORD, 2 * WORD} or access.base not in self.pointers:

@@ -239,7 +239,9 @@ def _functions(source: _Source) -> Iterator[tuple[str, Function]]:
         if begins is None or begins[0] == ";":
             continue
         body = Kernel(found[2], source.line(found.start()), (), (1, 1, 1), False, (1, 1, 1))
-        listed = [[one.split()[-1].partition("[")[0] for one in (found[n] or "").split(",") if one.strip()] for n in (1, 3)]
+        listed = [
+            [one.split()[-1].partition("[")[0] for one in (found[n] or "").split(",") if one.strip()] for n in (1, 3)
+        ]
         with suppress(NotPtx):
             _body(source, begins.end(), body)
             yield found[2], Function(tuple(listed[0]), tuple(listed[1]), body)
@@ -355,9 +357,8 @@ def _body(source: _Source, begin: int, kernel: Kernel) -> int:
         declared = _DECLARED.match(statement)
         if declared is not None:
             scope.declare(statement[declared.end() :], line)
-        elif statement.startswith(".shared"):
+        elif statement.startswith((".shared", ".local")):
             kernel.shared += _variables(_SHARED, statement + ";", line)
-        elif statement.startswith(".local"):
             kernel.local += _variables(_LOCAL, statement + ";", line)
         elif statement and not statement.startswith("."):
             found.append(("", statement, line, scope))

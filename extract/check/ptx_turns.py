@@ -189,9 +189,8 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
     alike: list[Shown] = []
     flips = conditions.flips(watch.condition, free, wanted, [*bases, *several[1:]], steps)
     for values, first in _in_reach_first(sweep, watch, flips, several):
-        if tried == MOST_TURNED or dropped == MOST_PAST or sweep.late or not _half_seen(watch):
-            break
-        if sweep.work - before > _TRIED_WORK:
+        ended = sweep.late or sweep.work - before > _TRIED_WORK
+        if tried == MOST_TURNED or dropped == MOST_PAST or ended or not _half_seen(watch):
             break
         if sweep.launch({**first, **values}) is None:
             left_out = True
