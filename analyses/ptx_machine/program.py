@@ -99,6 +99,7 @@ class Program:
         ways: of instructions, by identity, the outcomes of their predicates that must be seen, where not both.
         asserted: of branches, by identity, the outcome with which no assertion of the kernel fails.
         firm: registers that more than reads depend on.
+        summed, read_sums: first columns of tensor memory that any run has written and read, and how many.
         spread: parameters that stand for words of which more than the first has been read.
         filled: lines at which a run has read what was written. written: shared memory that any run has written.
         store_places: bytes of shared memory at which stores of the copy engine have begun in any run.
@@ -139,6 +140,8 @@ class Program:
     ways: dict[int, int] = field(default_factory=dict)
     asserted: dict[int, int] = field(default_factory=dict)
     firm: set[str] = field(default_factory=set)
+    summed: set[tuple[int, int]] = field(default_factory=set)
+    read_sums: set[tuple[int, int]] = field(default_factory=set)
     spread: set[str] = field(default_factory=set)
     tables: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
     _beginnings: dict[tuple[int, int], list[Value]] = field(default_factory=dict)

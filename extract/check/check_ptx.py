@@ -26,6 +26,7 @@ from legalsat.extract.check.ptx_clusters import Shape, asked_for, clusters_of, t
 from legalsat.extract.check.ptx_clusters import words as shape_of
 from legalsat.extract.check.ptx_least import Precondition, counts_of, sweep_from_least
 from legalsat.extract.check.ptx_names import one_a_cause, title_of, told
+from legalsat.extract.check.ptx_shapes import reads_its_sums, shapes_of
 from legalsat.extract.check.ptx_sweep import MISREAD, WORK, Sweep, not_understood
 from legalsat.targets import target as as_target
 
@@ -56,6 +57,7 @@ class KernelCheck:
         block: threads of a block that are assumed since the text names them as the most; "" where it fixes them.
         cluster: CTAs of a cluster along x, y and z, where the text does not say it and it is assumed.
         conditions: what a launch must keep to, since the kernel breaks for less.
+        sums_whole: multiplications have written all columns of tensor memory that were read.
         covered: by name of barriers and asynchronous operations: how many runs have come to, and how many there are.
         unreached: lines of the others.
     """
@@ -76,6 +78,7 @@ class KernelCheck:
     covered: dict[str, tuple[int, int]] = field(default_factory=dict)
     unreached: tuple[int, ...] = ()
     conditions: tuple[Precondition, ...] = ()
+    sums_whole: bool = True
 
     @property
     def title(self) -> str:
@@ -243,6 +246,9 @@ def _check(  # noqa: PLR0917
     conditions: tuple[Precondition, ...] = ()
     try:
         program = compile_kernel(module, kernel, bounds)
+        found = _of_shapes(module, kernel, program, fixed, boxes, bounds, work)
+        if found is not None:
+            return found
         sweep = Sweep(program, fixed, dict(boxes), most=work)
         sweep, conditions = sweep_from_least(sweep)
         conditions += counts_of(sweep)
@@ -289,7 +295,30 @@ def _check(  # noqa: PLR0917
         covered=_covered(program),
         unreached=tuple(sorted({line for at, line in program.covered.items() if at not in program.reached})),
         conditions=tuple(replace(one, name=told(kernel.name, one.name)) for one in conditions) if not findings else (),
+        sums_whole=reads_its_sums(program),
     )
+
+
+def _of_shapes(  # noqa: PLR0917
+    module: PtxText,
+    kernel: Kernel,
+    program: Program,
+    fixed: dict[str, int],
+    boxes: dict[str, int],
+    bounds: Bounds,
+    work: int,
+) -> KernelCheck | None:
+    """Prove a kernel with the first shape of multiplications that it is right for, where a parameter says which."""
+    key, line, shapes = shapes_of(program, fixed)
+    for value, shape in shapes.items() if kernel.threads_known or kernel.threads_at_most else ():
+        found = _check(module, kernel, {**fixed, key: value}, boxes, bounds, work)
+        if found.proven and found.sums_whole:
+            below = f"multiplications are not of {shape}"
+            said = Precondition(told(kernel.name, key), 0, line, below, exactly=value)
+            return replace(found, conditions=(*found.conditions, said))
+        if not bounds.left:
+            break
+    return None
 
 
 def _shares(module: PtxText, kernel: Kernel, program: Program) -> bool:
