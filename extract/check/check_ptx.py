@@ -308,8 +308,12 @@ def _of_shapes(  # noqa: PLR0917
     bounds: Bounds,
     work: int,
 ) -> KernelCheck | None:
-    """Prove a kernel with the first shape of multiplications that it is right for, where a parameter says which."""
+    """Prove a kernel with the first shape of multiplications that it is right for, where a parameter says which.
+
+    What is wrong with the likeliest of those that are tried is left open: it may be another one.
+    """
     key, line, shapes = shapes_of(program, fixed)
+    tried: list[tuple[str, KernelCheck]] = []
     for value, shape in shapes.items() if kernel.threads_known or kernel.threads_at_most else ():
         found = _check(module, kernel, {**fixed, key: value}, boxes, bounds, work)
         if found.proven and found.sums_whole:
@@ -318,7 +322,15 @@ def _of_shapes(  # noqa: PLR0917
             return replace(found, conditions=(*found.conditions, said))
         if not bounds.left:
             break
-    return None
+        tried.append((shape, found))
+    if not tried:
+        return None
+    shape, likeliest = min(tried, key=lambda one: len(one[1].findings) + len(one[1].unproven))
+    begin = f"{told(kernel.name, key)} decides the instruction descriptor, not given; with {shape}"
+    listed = [(f.line, f.message) for f in likeliest.findings] + [(u.line, u.reason) for u in likeliest.unproven]
+    listed = listed or [(line, "sums are read that nothing has written")]
+    open_ = tuple(Unproven(at, f"{begin}, {reason}") for at, reason in listed)
+    return replace(likeliest, findings=(), unproven=open_)
 
 
 def _shares(module: PtxText, kernel: Kernel, program: Program) -> bool:
