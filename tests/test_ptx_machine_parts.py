@@ -283,3 +283,13 @@ def test_halves_are_widened_as_their_formats_say(type_: str, bits: int, value: f
     assert widen(bits) == expected
     lanes = widen(np.full(32, bits, dtype=np.uint64))
     assert isinstance(lanes, np.ndarray) and (lanes == expected).all()
+
+
+def test_products_of_factors_are_those_of_floats() -> None:
+    product = arithmetic(("mul", "f32"), ("%f1", "%f2", "%f3"))
+    two, half, huge, minus = (struct.unpack("<I", struct.pack("<f", value))[0] for value in (2.0, 0.5, 3e38, -0.0))
+    assert product is not None and product(two, None) is None
+    assert product(two, half) == 0x3F800000 and product(two, minus) == minus and product(two, huge) == 0x7F800000
+    lanes = product(np.full(32, two, dtype=np.uint64), half)
+    assert isinstance(lanes, np.ndarray) and (lanes == 0x3F800000).all()
+    assert arithmetic(("mul", "ftz", "f32"), ("%f1", "%f2", "%f3")) is None

@@ -360,6 +360,8 @@ def arithmetic(parts: tuple[str, ...], operands: tuple[str, ...]) -> Work | None
     base, kind = parts[0], whole_type(parts)
     if parts in _WIDENED:
         return _widened(parts[2])
+    if base == "mul" and parts[-1] == "f32" and _PLAIN_PRODUCT.issuperset(parts):
+        return _float_product
     if kind is None:
         return None
     letter, bits = kind
@@ -401,6 +403,18 @@ def arithmetic(parts: tuple[str, ...], operands: tuple[str, ...]) -> Work | None
 
 
 _WIDENED = {("cvt", "f32", "f16"), ("cvt", "f32", "bf16")}
+
+_PLAIN_PRODUCT = frozenset({"mul", "rn", "f32"})
+
+
+def _float_product(a: Value, b: Value) -> Value:
+    """Return the product of two floats as bits: factors of sums are scaled before they are compared with zero."""
+    if a is None or b is None:
+        return None
+    with np.errstate(all="ignore"):
+        floats = [np.asarray(one, dtype=np.uint32).view(np.float32) for one in (a, b)]
+        found = (floats[0] * floats[1]).astype(np.float32).view(np.uint32).astype(np.uint64)
+    return found if found.ndim else int(found)
 
 
 def _widened(source: str) -> Work:
