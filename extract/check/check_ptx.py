@@ -174,15 +174,16 @@ def _in_time(module: PtxText, fixed: dict[str, int], boxes: dict[str, int], seco
     kernels = module.kernels
     large = sum(len(kernel.instructions) >= LARGE for kernel in kernels)
     bounds = Bounds(SECONDS * min(max(large, 1), MOST_LARGE) if seconds is None else seconds)
+    most = SECONDS if seconds is None else seconds
     found: list[KernelCheck] = []
     late: dict[int, float] = {}
     for n, kernel in enumerate(kernels):
-        part = bounds.part(len(kernels) - n)
+        part = bounds.part(len(kernels) - n, most)
         found.append(_checked(module, kernel, fixed, boxes, part))
         if not part.left:
             late[n] = part.seconds
     for count, n in enumerate(late):
-        part = bounds.part(len(late) - count)
+        part = bounds.part(len(late) - count, most)
         if part.seconds > MORE_TIME * late[n]:
             found[n] = _checked(module, kernels[n], fixed, boxes, part)
     return found
