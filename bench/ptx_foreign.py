@@ -1,39 +1,52 @@
 """What the PTX check says of other people's kernels, and how long it takes: PTX below folders.
 
-    python -m bench.ptx_foreign FOLDER... [--processes N] [--json FILE]
+    python -m bench.ptx_foreign FOLDER... [--seconds S] [--processes N] [--json FILE]
 
 Each kernel that has barriers or asynchronous operations is checked alone, as `legalsat check` does it, in a process
-that checks nothing else at the same time. Prints one line a kernel, and the summary.
+that checks nothing else at the same time. Where its text leaves the threads of a block open, it is given those of its
+known launches (`bench.foreign_mutants.recipes`). Seconds are of processor time, which the check's own bound counts too;
+on a busy machine, whose cores share their units, they are more, and `--seconds` gives a kernel as many more. Prints one
+line a kernel, and the summary.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import statistics
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench.foreign_mutants.recipes import RECIPES
 from bench.foreign_mutants.texts import Source, sources
 from bench.machine import write
+from legalsat.analyses.ptx.bounds import SECONDS
 from legalsat.extract.check.check_ptx import check_ptx
 
+BLOCKS = {recipe.source: recipe.block for recipe in RECIPES if recipe.block}
+BLOCKS["cutlass/tut_02_mma_tma.ptx#0"] = 128  # CUTLASS, examples/cute/tutorial/blackwell/02_mma_tma_sm100.cu
 ASYNCHRONOUS = re.compile(r"\b(mbarrier|cp\.async|wgmma|tcgen05|barrier\.cluster)\b")
 
 
-def checked(source: Source) -> dict[str, Any]:
+def checked(source: Source, bound: float = SECONDS) -> dict[str, Any]:
     """Return the answer about one kernel."""
-    (found,) = check_ptx(source.text).kernels
+    block, began = BLOCKS.get(source.name), time.process_time()
+    (found,) = check_ptx(source.text, block=block, seconds=bound).kernels
+    seconds = time.process_time() - began
     reached, there = found.reached
     return {
         "kernel": source.name,
+        "block": block,
         "title": found.title,
         "answer": "flagged" if found.findings else "proven" if found.proven else "not proven",
-        "seconds": round(found.seconds, 2),
+        "cpu_s": round(seconds, 2),
         "runs": found.runs,
         "covered": f"{reached} of {there}",
         "findings": [f"line {one.line}: {one.message}" for one in found.findings],
@@ -45,19 +58,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check all, print, and write if asked to."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="that a kernel may take")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     all_ = [one for folder in options.folders for one in sources(folder) if ASYNCHRONOUS.search(one.text)]
-    rows = []
+    rows, loads = [], [os.getloadavg()[0]]
     with ProcessPoolExecutor(options.processes) as pool:
-        for row in pool.map(checked, all_):
+        for row in pool.map(partial(checked, bound=options.seconds), all_):
             rows.append(row)
+            loads.append(os.getloadavg()[0])
             why = (*row["findings"], *row["reasons"], "")[0]
-            print(f"{row['answer']:10} {row['seconds']:6.2f} s  {row['kernel']}  {why[:160]}", flush=True)
+            print(f"{row['answer']:10} {row['cpu_s']:6.2f} s  {row['kernel']}  {why[:160]}", flush=True)
     counts = Counter(row["answer"] for row in rows)
-    seconds = [row["seconds"] for row in rows]
-    found = {"kernels": len(rows), **counts, "median_s": statistics.median(seconds), "most_s": max(seconds)}
+    seconds = [row["cpu_s"] for row in rows]
+    found = {
+        "kernels": len(rows),
+        **counts,
+        "median_cpu_s": round(statistics.median(seconds), 2),
+        "most_cpu_s": max(seconds),
+        "bound_s": options.seconds,
+        "load": round(statistics.mean(loads), 1),
+    }
     print(", ".join(f"{key} {value}" for key, value in found.items()))
     if options.json:
         write(options.json, {**found, "rows": rows})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from legalsat.analyses.ptx_machine.memory import MOST_RANKS, NOWHERE, SHARED_BASE, SHARED_BYTES, in_words, place_of
+from legalsat.errors import InvalidInput
 from legalsat.extract.check.check_pipeline import assumptions_of
 from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
 
@@ -207,6 +208,28 @@ def test_a_cluster_whose_size_the_launch_decides_is_tried_and_stated() -> None:
     (reason,) = [one.reason for one in wrong.unproven]
     assert not wrong.proven and not wrong.findings  # another launch may be right
     assert "in one of 2 x 1 x 1 CTAs" in reason and "at line" in reason
+
+
+def test_what_a_text_does_in_the_cluster_it_asks_for_is_not_proven_by_another_one() -> None:
+    """A kernel for clusters of four, which takes another way in smaller ones: only the launch says which is meant."""
+    asks = """
+mov.u32 %r30, %cluster_nctaid.x; setp.ne.u32 %p7, %r30, 4; @%p7 bra SMALL;
+bar.sync 1;
+SMALL:
+barrier.cluster.arrive.aligned;
+barrier.cluster.wait.aligned;"""
+    text = ring(2, cluster="", begin=asks)
+    (found,) = check(text).kernels
+    (open_,) = found.unproven
+    assert not found.proven and found.cluster == (2, 1, 1) and found.unreached == (open_.line,)
+    assert "1 of " in open_.reason and "in clusters of 2 x 1 x 1 CTAs" in open_.reason, open_.reason
+    assert "the text asks for 4 x 1 x 1" in open_.reason
+    (given,) = check_ptx(text, parameters={"%cluster_nctaid.x": 2}, box_bytes={"map": BOX}).kernels
+    assert given.proven and given.cluster is None and given.unreached  # the launch is said, and never comes there
+    with pytest.raises(InvalidInput, match="a cluster of 64 x 1 x 1 CTAs"):
+        check_ptx(text, parameters={"%cluster_nctaid.x": 64})
+    with pytest.raises(InvalidInput, match="the text fixes its clusters"):
+        check_ptx(ring(2), parameters={"%cluster_nctaid.x": 4})
 
 
 def test_a_drained_producer_needs_no_meeting_at_the_end() -> None:

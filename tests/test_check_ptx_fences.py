@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
+from legalsat.analyses.ptx_machine.program import Program
 from legalsat.extract.check.check_pipeline import assumptions_of
 from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
+from legalsat.extract.check.ptx_shapes import reads_its_sums
 
 BEFORE, AFTER = "tcgen05.fence::before_thread_sync;", "tcgen05.fence::after_thread_sync;"
 BLOCK = "bar.sync 0;"
@@ -99,6 +103,26 @@ def test_a_descriptor_that_the_launch_decides_is_asked_for() -> None:
     (found,) = check_ptx(text).kernels
     assert not found.proven and "word decides the instruction descriptor" in found.unproven[0].reason
     assert check_ptx(text, parameters={"word": IDESC}).proven
+
+
+def test_a_shape_that_the_launch_decides_is_found_and_is_a_condition() -> None:
+    """Of the usual shapes only one fits the columns that are allocated; all of these are read."""
+    fetched = ", ".join(f"%s{n}" for n in range(64))
+    fetch = f"tcgen05.ld.sync.aligned.32x32b.x64.b32 {{{fetched}}}, [%r9];\ntcgen05.wait::ld.sync.aligned;"
+    text = multiplying(MULTIPLY, COMMIT, wait(0), AFTER, fetch).replace(".reg .pred", ".reg .b32 %s<64>; .reg .pred", 1)
+    text = text.replace("k()", "k(.param .u32 word)").replace(f"mov.u32 %r8, {IDESC};", "ld.param.u32 %r8, [word];")
+    text = text.replace("[%r4], 32;", "[%r4], 64;").replace("%r9, 32;", "%r9, 64;")
+    (found,) = check_ptx(text).kernels
+    (said,) = found.conditions
+    assert found.proven and said.name == "word" and said.exactly == 8 << 24 | 64 // 8 << 17 | 1 << 4
+    assert "not of 128 x 64" in str(said)
+    assert not check_ptx(text.replace(wait(0), "")).proven
+
+
+@pytest.mark.parametrize(("read", "whole"), [({(0, 64)}, True), ({(0, 32), (32, 32)}, True), ({(32, 64)}, False)])
+def test_sums_that_are_read_are_those_that_are_written(read: set[tuple[int, int]], whole: bool) -> None:
+    program = Program(cast("Any", None), 128, 4, summed={(0, 32), (32, 32)}, read_sums=read)
+    assert reads_its_sums(program) == whole
 
 
 def test_loads_are_fenced_before_another_warp_frees_what_they_read() -> None:

@@ -149,7 +149,7 @@ def test_hostile_control_flow_takes_little_time_and_memory(name: str) -> None:
         (kernel("", "0"), "a block of 0 threads"),
         (kernel("", f"32\n.reqnctapercluster {'9' * 5000}"), "a number of 5000 digits"),
         (kernel("", "32\n.reqnctapercluster 0"), "a cluster of 0 blocks"),
-        (kernel("", before=f".shared .b8 s[{'9' * 19}];\n"), "the shared variable s has 9999999999999999999 bytes"),
+        (kernel("", before=f".shared .b8 s[{'9' * 19}];\n"), "the variable s has 9999999999999999999 bytes"),
         (kernel("", before=".shared .align 3 .b8 s[4];\n"), "aligned to 3"),
         (kernel("", parameters=".param .u32 n m"), "is not understood"),
         (HEAD + ".entry k(.param .u32 n {", "do not end"),

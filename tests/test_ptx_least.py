@@ -212,3 +212,4 @@ def test_the_kernels_of_a_text_share_its_seconds() -> None:
     first = whole.part(3)
     assert first.left <= 4.0 < whole.left <= 8.0  # what it leaves is for the other two
     assert 7.0 < whole.part(1).left <= 8.0 and Bounds(0.0).part(2).reason
+    assert Bounds(40.0).part(1, 40.0).left > 30.0  # a caller may give one kernel more

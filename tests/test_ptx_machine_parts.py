@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from types import SimpleNamespace
 from typing import Any
 
@@ -269,3 +270,26 @@ def test_bits_are_inserted_in_each_lane() -> None:
                 x, y = (int(v[lane]) if isinstance(v, np.ndarray) else v for v in (a, b))
                 expected = sum((x >> (bit - at) & 1) << bit if bit in taken else y & 1 << bit for bit in range(32))
                 assert (int(found[lane]) if isinstance(found, np.ndarray) else found) == expected
+
+
+@pytest.mark.parametrize(
+    ("type_", "bits", "value"), [("f16", 0x3C00, 1.0), ("f16", 1, 2.0**-24), ("bf16", 0x3F80, 1.0)]
+)
+def test_halves_are_widened_as_their_formats_say(type_: str, bits: int, value: float) -> None:
+    """IEEE 754 binary16, whose least number is 2**-24, and the upper half of binary32."""
+    widen = arithmetic(("cvt", "f32", type_), ("%f1", "%rs1"))
+    assert widen is not None and widen(None) is None
+    (expected,) = struct.unpack("<I", struct.pack("<f", value))
+    assert widen(bits) == expected
+    lanes = widen(np.full(32, bits, dtype=np.uint64))
+    assert isinstance(lanes, np.ndarray) and (lanes == expected).all()
+
+
+def test_products_of_factors_are_those_of_floats() -> None:
+    product = arithmetic(("mul", "f32"), ("%f1", "%f2", "%f3"))
+    two, half, huge, minus = (struct.unpack("<I", struct.pack("<f", value))[0] for value in (2.0, 0.5, 3e38, -0.0))
+    assert product is not None and product(two, None) is None
+    assert product(two, half) == 0x3F800000 and product(two, minus) == minus and product(two, huge) == 0x7F800000
+    lanes = product(np.full(32, two, dtype=np.uint64), half)
+    assert isinstance(lanes, np.ndarray) and (lanes == 0x3F800000).all()
+    assert arithmetic(("mul", "ftz", "f32"), ("%f1", "%f2", "%f3")) is None

@@ -41,9 +41,9 @@ class Bounds:
         """Seconds until nothing more is tried."""
         return max(0.0, self._end - time.thread_time())
 
-    def part(self, count: int) -> Bounds:
+    def part(self, count: int, most: float = SECONDS) -> Bounds:
         """Return the bounds of the next of so many parts: nearly twice its share, since most parts take little."""
-        return Bounds(min(self.left, SECONDS, max(2 * self.left / (count + 1), LEAST_SECONDS)), self)
+        return Bounds(min(self.left, most, max(2 * self.left / (count + 1), LEAST_SECONDS)), self)
 
     @property
     def reason(self) -> str:

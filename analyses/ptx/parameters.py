@@ -7,20 +7,21 @@ and conversions to generic addresses; a register has one if all that write it ag
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from legalsat.analyses.ptx.instruction import Instruction, immediate, results_of
 from legalsat.analyses.ptx.text import Kernel
 
-_ADDRESS = re.compile(r"\[\s*([%\w$@.]+)\s*(?:([+-])\s*(-?\s*\w+)\s*)?\]")
+ADDRESS = re.compile(r"\[\s*([%\w$@.]+)\s*(?:([+-])\s*(-?\s*\w+)\s*)?\]")
 _STEPS = {"mov", "cvta", "add", "sub"}
 
-Place = tuple[str, int]  # a parameter and a byte in it
+Place = tuple[str, int]  # a variable and a byte in it
 
 
 def with_direct_parameters(kernel: Kernel) -> Kernel:
     """Return a kernel whose loads of parameters name these, as far as their addresses are known."""
-    places = _places(kernel)
+    places = places_of(kernel.instructions, {parameter.name for parameter in kernel.parameters})
     if not places:
         return kernel
     return replace(kernel, instructions=[_direct(i, places) for i in kernel.instructions])
@@ -29,7 +30,7 @@ def with_direct_parameters(kernel: Kernel) -> Kernel:
 def _direct(i: Instruction, places: dict[str, Place]) -> Instruction:
     if i.base != "ld" or (not {"param", "param::entry"}.intersection(i.parts) and _other_space(i)):
         return i
-    found = _ADDRESS.fullmatch(i.operands[1])
+    found = ADDRESS.fullmatch(i.operands[1])
     place = places.get(found[1]) if found is not None else None
     step = immediate(found[3].replace(" ", "")) if found is not None and found[3] else 0
     if found is None or place is None or step is None:
@@ -47,13 +48,12 @@ def _other_space(i: Instruction) -> bool:
     return any(p.split("::")[0] in {"global", "shared", "const", "local"} for p in i.parts)
 
 
-def _places(kernel: Kernel) -> dict[str, Place]:
-    """Return the registers that hold addresses in parameters, with these."""
+def places_of(instructions: Sequence[Instruction], names: Set[str]) -> dict[str, Place]:
+    """Return the registers that hold addresses in variables of these names, with these."""
     definitions: dict[str, int] = {}
     readers: dict[str, list[Instruction]] = {}
     work: list[Instruction] = []
-    names = {parameter.name for parameter in kernel.parameters}
-    for i in kernel.instructions:
+    for i in instructions:
         for name in results_of(i):
             definitions[name] = definitions.get(name, 0) + 1
         if i.base in _STEPS and len(i.operands) > 1:
@@ -76,7 +76,7 @@ def _places(kernel: Kernel) -> dict[str, Place]:
     return found
 
 
-def _after(i: Instruction, found: dict[str, Place], names: set[str]) -> Place | None:
+def _after(i: Instruction, found: dict[str, Place], names: Set[str]) -> Place | None:
     """Return the address that an instruction makes of one."""
     source = i.operands[1]
     place = (source, 0) if source in names else found.get(source)

@@ -9,6 +9,7 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from legalsat.analyses.ptx.instruction import (
@@ -41,7 +42,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A variable in shared memory; `bytes` is 0 where the launch decides."""
+    """A variable in shared or local memory; `bytes` is 0 where the launch decides."""
 
     name: str
     bytes: int
@@ -58,8 +59,7 @@ class Kernel:
             or the caller says it, `threads_at_most` where `.maxntid` does.
         labels: index of the instruction that each label stands before.
         tables: branch targets of `brx.idx`, by the table's name.
-        shared: variables declared inside.
-        types: of registers, by name or, where they are numbered, by their prefix.
+        shared: variables declared inside. local: those of each thread.
     """
 
     name: str
@@ -72,8 +72,18 @@ class Kernel:
     labels: dict[str, int] = field(default_factory=dict)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     shared: list[Symbol] = field(default_factory=list)
+    local: list[Symbol] = field(default_factory=list)
     threads_at_most: bool = False
     cluster_known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function that kernels call: the names of what it returns and of what it takes, and its body."""
+
+    results: tuple[str, ...]
+    parameters: tuple[str, ...]
+    body: Kernel
 
 
 @dataclass(slots=True)
@@ -83,12 +93,14 @@ class PtxText:
     Attributes:
         target: such as "sm_90a". version: of PTX, such as "8.7".
         shared: variables in shared memory that all kernels see.
+        functions: with a body, by name.
     """
 
     target: str
     version: str
     kernels: list[Kernel]
     shared: list[Symbol]
+    functions: dict[str, Function] = field(default_factory=dict)
 
 
 MOST_CHARACTERS = 16 << 20  # of a text
@@ -101,8 +113,10 @@ MOST_SHARED = 1 << 32  # bytes of a variable
 _COMMENT = re.compile(r"//[^\n]*|/\*")
 _LINE_DIRECTIVE = re.compile(r"^[ \t]*\.(?:loc|file)\b[^\n]*$", re.M)
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*", re.A)
+_FUNCTION = re.compile(r"\.func\s*(?:\(([^()]*)\)\s*)?([\w$]+)\s*(?:\(([^()]*)\))?", re.A)
 _BRACE_OR_END = re.compile(r"[{;]")
-_SHARED = re.compile(r"\.shared\s+(?:\.align\s+([0-9]+)\s+)?\.(\w+)\s+([\w$]+)\s*((?:\[\s*[0-9]*\s*\]\s*)*)[=;]", re.A)
+_VARIABLE = r"\s+(?:\.align\s+([0-9]+)\s+)?\.(\w+)\s+([\w$]+)\s*((?:\[\s*[0-9]*\s*\]\s*)*)[=;]"
+_SHARED, _LOCAL = (re.compile(rf"\.{space}{_VARIABLE}", re.A) for space in ("shared", "local"))
 _PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+[0-9]+\s+)?\.(\w+)\s+(\.ptr\b[^,]*?\s)?([\w$%]+)(?:\[([0-9]+)\])?\s*", re.A
 )
@@ -158,7 +172,10 @@ def parse(text: str) -> PtxText:
     if not kernels:
         raise NotPtx("no .entry; give PTX with a kernel in it")
     outside.append(bare[end:])
-    return PtxText(target[1], version[1] if version else "", kernels, _shared("\n".join(outside), 0))
+    shared = _variables(_SHARED, "\n".join(outside), 0)
+    called = any(i.base == "call" for kernel in kernels for i in kernel.instructions)
+    functions = dict(_functions(source)) if called else {}
+    return PtxText(target[1], version[1] if version else "", kernels, shared, functions)
 
 
 class _Source:
@@ -201,18 +218,33 @@ def _entries(text: str) -> Iterator[re.Match[str]]:
             yield entry
 
 
-def _shared(text: str, line: int) -> list[Symbol]:
+def _variables(kind: re.Pattern[str], text: str, line: int) -> list[Symbol]:
     widths = {"b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "f16": 2, "b64": 8, "u64": 8, "s64": 8, "f64": 8}
     found = []
-    for align, kind, name, extents in _SHARED.findall(text):
-        size = width = widths.get(kind, 4)
+    for align, type_, name, extents in kind.findall(text):
+        size = width = widths.get(type_, 4)
         for extent in re.findall(r"\[\s*(\d*)", extents, re.A):
             size *= number_of(extent or "0", line)
         alignment = number_of(align or str(width), line)
         if size > MOST_SHARED or not 0 < alignment <= MOST_SHARED or alignment & alignment - 1:
-            raise NotPtx(f"the shared variable {name} has {size} bytes, aligned to {alignment}")
+            raise NotPtx(f"the variable {name} has {size} bytes, aligned to {alignment}")
         found.append(Symbol(name, size, alignment))
     return found
+
+
+def _functions(source: _Source) -> Iterator[tuple[str, Function]]:
+    """Yield functions with a body by their names; what is garbled in one that nobody may call is not said."""
+    for found in _FUNCTION.finditer(source.text):
+        begins = _BRACE_OR_END.search(source.text, found.end())
+        if begins is None or begins[0] == ";":
+            continue
+        body = Kernel(found[2], source.line(found.start()), (), (1, 1, 1), False, (1, 1, 1))
+        listed = [
+            [one.split()[-1].partition("[")[0] for one in (found[n] or "").split(",") if one.strip()] for n in (1, 3)
+        ]
+        with suppress(NotPtx):
+            _body(source, begins.end(), body)
+            yield found[2], Function(tuple(listed[0]), tuple(listed[1]), body)
 
 
 def _kernel(source: _Source, entry: re.Match[str]) -> tuple[Kernel, int]:
@@ -325,8 +357,9 @@ def _body(source: _Source, begin: int, kernel: Kernel) -> int:
         declared = _DECLARED.match(statement)
         if declared is not None:
             scope.declare(statement[declared.end() :], line)
-        elif statement.startswith(".shared"):
-            kernel.shared += _shared(statement + ";", line)
+        elif statement.startswith((".shared", ".local")):
+            kernel.shared += _variables(_SHARED, statement + ";", line)
+            kernel.local += _variables(_LOCAL, statement + ";", line)
         elif statement and not statement.startswith("."):
             found.append(("", statement, line, scope))
             if len(found) > 2 * MOST_INSTRUCTIONS:
@@ -386,7 +419,7 @@ def _statement(text: str, line: int, scope: _Scope) -> Instruction:
 
 def _operands(text: str) -> list[str]:
     """Split at commas that are not in brackets."""
-    if "[" not in text and "{" not in text:
+    if "[" not in text and "{" not in text and "(" not in text:
         return [one.strip() for one in text.split(",")] if text.strip() else []
     found, depth, begin = [], 0, 0
     for i, character in enumerate(text):

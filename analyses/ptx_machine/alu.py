@@ -358,6 +358,10 @@ def _logic_of_three(table: int) -> Work:
 def arithmetic(parts: tuple[str, ...], operands: tuple[str, ...]) -> Work | None:
     """Return what an instruction computes from its sources, or None where that is no whole-number arithmetic."""
     base, kind = parts[0], whole_type(parts)
+    if parts in _WIDENED:
+        return _widened(parts[2])
+    if base == "mul" and parts[-1] == "f32" and _PLAIN_PRODUCT.issuperset(parts):
+        return _float_product
     if kind is None:
         return None
     letter, bits = kind
@@ -396,6 +400,36 @@ def arithmetic(parts: tuple[str, ...], operands: tuple[str, ...]) -> Work | None
         "getctarank": lambda: lambda a: None if a is None else a >> _shift(a, RANK_BIT),
     }
     return others[base]() if base in others else None
+
+
+_WIDENED = {("cvt", "f32", "f16"), ("cvt", "f32", "bf16")}
+
+_PLAIN_PRODUCT = frozenset({"mul", "rn", "f32"})
+
+
+def _float_product(a: Value, b: Value) -> Value:
+    """Return the product of two floats as bits: factors of sums are scaled before they are compared with zero."""
+    if a is None or b is None:
+        return None
+    with np.errstate(all="ignore"):
+        floats = [np.asarray(one, dtype=np.uint32).view(np.float32) for one in (a, b)]
+        found = (floats[0] * floats[1]).astype(np.float32).view(np.uint32).astype(np.uint64)
+    return found if found.ndim else int(found)
+
+
+def _widened(source: str) -> Work:
+    """Return the conversion of a half, as bits, which factors of sums come as, to a float."""
+
+    def work(a: Value) -> Value:
+        if a is None:
+            return None
+        if source == "bf16":
+            return _wrapped(a, 16) << _shift(a, 16)
+        halves = np.asarray(_wrapped(a, 16), dtype=np.uint16).view(np.float16)
+        found = halves.astype(np.float32).view(np.uint32).astype(np.uint64)
+        return found if isinstance(a, np.ndarray) else int(found)
+
+    return work
 
 
 def _mapped(a: Value, rank: Value) -> Value:

@@ -8,6 +8,7 @@ from legalsat.analyses.ptx.contract import Undecided
 from legalsat.analyses.ptx.instruction import Instruction
 from legalsat.analyses.ptx_machine.alu import NoLaunch, Value
 from legalsat.analyses.ptx_machine.guards import active, guard_of
+from legalsat.analyses.ptx_machine.launches.conditions import TRUE
 from legalsat.analyses.ptx_machine.launches.fan import in_lane
 from legalsat.analyses.ptx_machine.machine import EXIT, JUMP, Operation, Part, Run, Warp
 
@@ -15,6 +16,11 @@ from legalsat.analyses.ptx_machine.machine import EXIT, JUMP, Operation, Part, R
 # and those after which no thread goes on.
 _HARMLESS = frozenset({"vprintf", "malloc", "free"})
 _FAILING = frozenset({"__assertfail", "__assert_fail"})
+
+
+def is_harmless(i: Instruction) -> bool:
+    """Does an instruction call what does nothing to shared memory or barriers?"""
+    return i.base == "call" and not _HARMLESS.isdisjoint(i.operands)
 
 
 def fails(i: Instruction) -> bool:
@@ -27,9 +33,14 @@ def make_branch(program: Any, i: Instruction, places: dict[str, int]) -> Operati
     if i.operands[0] not in places:
         raise Undecided(i.line, f"no label is called {i.operands[0]}")
     target, guard, line = places[i.operands[0]], guard_of(program, i), i.line
+    holds = program.asserted.get(id(i))  # the outcome for which no assertion fails: launches that fail one are left out
+    passes = holds is not None and (holds == TRUE) != i.negated
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        taken = part.mask if guard[0] < 0 else active(part, guard, line)
+        if holds is not None and part.registers[guard[0]] is None:
+            taken = part.mask if passes else 0
+        else:
+            taken = part.mask if guard[0] < 0 else active(part, guard, line)
         if not taken:
             return None
         if taken == part.mask:
@@ -93,7 +104,7 @@ def make_end(program: Any, i: Instruction) -> Operation:
 def make_stop(program: Any, i: Instruction) -> Operation:
     """Return what stops a run: a trap, a failed assertion, or a call of a function that is not known."""
     guard, line, failed = guard_of(program, i), i.line, fails(i)
-    harmless = i.base == "call" and not _HARMLESS.isdisjoint(i.operands)
+    harmless = is_harmless(i)
     reason = "the kernel stops itself here (trap)" if i.base == "trap" else "a call is not followed"
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:

@@ -358,6 +358,7 @@ def _issue(program: Any, i: Instruction) -> Operation:
             if not any(begin <= target and target + held <= end for begin, end in spans):
                 message = f"sums in columns {target} to {target + held - 1}, which are not allocated"
                 order.find("tensor_memory_misused", line, message)
+            program.summed.add((target, held))
             cells = _columns(target, held, rank)
             fences.check_fences(run, warp, cells, agent, "tcgen05", line)
             order.write(run.tensor, cells, worker, agent, time, "tcgen05", line)
@@ -492,8 +493,10 @@ def _use_tensor(  # noqa: PLR0917
     warp.counts[kind] = time + 1
     fences.check_fences(run, warp, cells, agent, kind, line)
     if kind == "ld.tensor":
+        run.program.read_sums.add((column, count))
         order.read(run.tensor, cells, worker, agent, time, kind, line)
     else:
+        run.program.summed.add((column, count))
         order.write(run.tensor, cells, worker, agent, time, kind, line)
     order.meet_lanes(worker)
 

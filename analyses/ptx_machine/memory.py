@@ -14,16 +14,23 @@ SHARED_BASE = 1024  # as on hardware, where the system keeps the first 1024 byte
 SHARED_BYTES = SHARED_BASE + 227 * 1024  # of a CTA
 RANK_BIT = 24
 MOST_RANKS = 16  # CTAs of a cluster
+_BITS = 32  # of an address
+_WRAPPED = 1 << _BITS
 NOWHERE = 1 << 40  # is added to addresses that lie in no CTA's shared memory
 
 
 def place_of(address: Any) -> Any:
-    """Return the place of an address, or of those of lanes; what lies in no CTA keeps its value, above `NOWHERE`."""
+    """Return the place of an address, or of those of lanes; what lies in no CTA keeps its value, above `NOWHERE`.
+
+    A register of 32 bits and an offset are added in 32 bits: compilers give negative ones that an offset makes up for.
+    """
     if isinstance(address, int):
         if 0 <= address < SHARED_BYTES:
             return address
+        address -= _WRAPPED if address >> _BITS == 1 else 0
         rank, offset = address >> RANK_BIT, address & (1 << RANK_BIT) - 1
         return rank * SHARED_BYTES + offset if offset < SHARED_BYTES and 0 <= rank < MOST_RANKS else NOWHERE + address
+    address = np.where(address >> _BITS == 1, address - _WRAPPED, address)
     ranks, offsets = address >> RANK_BIT, address & (1 << RANK_BIT) - 1
     good = (offsets < SHARED_BYTES) & (ranks >= 0) & (ranks < MOST_RANKS)
     return np.where(good, ranks * SHARED_BYTES + offsets, NOWHERE + address)

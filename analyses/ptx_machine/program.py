@@ -19,6 +19,7 @@ from legalsat.analyses.ptx.bounds import Bounds
 from legalsat.analyses.ptx.contract import Undecided
 from legalsat.analyses.ptx.halves import with_direct_halves
 from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of
+from legalsat.analyses.ptx.local import with_local_registers
 from legalsat.analyses.ptx.parameters import with_direct_parameters
 from legalsat.analyses.ptx.spaces import with_global_loads
 from legalsat.analyses.ptx.text import Kernel, PtxText
@@ -98,6 +99,7 @@ class Program:
         ways: of instructions, by identity, the outcomes of their predicates that must be seen, where not both.
         asserted: of branches, by identity, the outcome with which no assertion of the kernel fails.
         firm: registers that more than reads depend on.
+        summed, read_sums: first columns of tensor memory that any run has written and read, and how many.
         spread: parameters that stand for words of which more than the first has been read.
         filled: lines at which a run has read what was written. written: shared memory that any run has written.
         store_places: bytes of shared memory at which stores of the copy engine have begun in any run.
@@ -138,6 +140,8 @@ class Program:
     ways: dict[int, int] = field(default_factory=dict)
     asserted: dict[int, int] = field(default_factory=dict)
     firm: set[str] = field(default_factory=set)
+    summed: set[tuple[int, int]] = field(default_factory=set)
+    read_sums: set[tuple[int, int]] = field(default_factory=set)
     spread: set[str] = field(default_factory=set)
     tables: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
     _beginnings: dict[tuple[int, int], list[Value]] = field(default_factory=dict)
@@ -444,7 +448,8 @@ def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None, 
     """
     x, y, z = kernel.threads
     shared = {symbol.name for symbol in (*text.shared, *kernel.shared)}
-    bounds, kernel = bounds or Bounds(), with_global_loads(with_direct_parameters(with_direct_halves(kernel)), shared)
+    bounds, kernel = bounds or Bounds(), with_direct_parameters(with_direct_halves(with_local_registers(kernel)))
+    kernel = with_global_loads(kernel, shared)
     kernel = with_own_registers(kernel, bounds)
     program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds, traced=traced)
     if not program.ranks:

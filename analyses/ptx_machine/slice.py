@@ -12,13 +12,14 @@ from legalsat.analyses.ptx.contract_values import plain_numbers
 from legalsat.analyses.ptx.instruction import Instruction, names_in, results_of, vector
 from legalsat.analyses.ptx_machine import registers, units
 from legalsat.analyses.ptx_machine.alu import arithmetic, compare
-from legalsat.analyses.ptx_machine.branches import fails
+from legalsat.analyses.ptx_machine.branches import fails, is_harmless
 from legalsat.analyses.ptx_machine.flow import Control, is_choice
 from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE
 from legalsat.analyses.ptx_machine.order import BRANCHES
 
 LANE_OPERATIONS = {"shfl", "vote", "elect", "activemask", "redux", "match"}
 _ANY = {"selp", "and", "or", "shfl", "vote", "redux", "elect", "activemask", "mbarrier", "ld", "ldmatrix"}
+_ROOTS = {"bar", "barrier", "trap", "call"}
 # These may be known in spite of unknown sources.
 
 
@@ -51,7 +52,7 @@ def slice_of(program: Any, instructions: list[Instruction], control: Control) ->
     written = program.sums | program.fetched
     touching = [touches(i, written) for i in instructions]
     roots = [
-        i.base in {"bar", "barrier", "trap", "call"} or units.is_effect(i) or (i.base in BRANCHES and not is_choice(i))
+        (i.base in _ROOTS or units.is_effect(i) or (i.base in BRANCHES and not is_choice(i))) and not is_harmless(i)
         for i in instructions
     ]
     others = control.spins | program.roles.map_stores

@@ -9,7 +9,7 @@ from legalsat.analyses.ptx.text import PtxText
 from legalsat.errors import InvalidInput
 from legalsat.printable import shown
 
-_LAUNCH = tuple(f"%{name}.{axis}" for name in ("ctaid", "nctaid", "ntid") for axis in "xyz")
+_LAUNCH = tuple(f"%{name}.{axis}" for name in ("ctaid", "nctaid", "ntid", "cluster_nctaid") for axis in "xyz")
 BOX_GRANULE = 16  # bytes that every box is a multiple of (FACTS TM-10)
 
 

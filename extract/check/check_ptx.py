@@ -15,15 +15,18 @@ from dataclasses import dataclass, field, replace
 from legalsat.analyses.ptx.bounds import SECONDS, Bounds
 from legalsat.analyses.ptx.contract import Finding, Undecided
 from legalsat.analyses.ptx.contract_units import lacking
+from legalsat.analyses.ptx.inlined import with_functions
 from legalsat.analyses.ptx.instruction import operation_of
 from legalsat.analyses.ptx.text import Kernel, PtxText, parse
 from legalsat.analyses.ptx_machine.program import Program, compile_kernel
 from legalsat.errors import InvalidInput
 from legalsat.extract.check.check_arguments import arguments
 from legalsat.extract.check.check_block import extents_of, take_block, words
-from legalsat.extract.check.ptx_clusters import clusters_of
+from legalsat.extract.check.ptx_clusters import Shape, asked_for, clusters_of, take_cluster
+from legalsat.extract.check.ptx_clusters import words as shape_of
 from legalsat.extract.check.ptx_least import Precondition, counts_of, sweep_from_least
 from legalsat.extract.check.ptx_names import one_a_cause, title_of, told
+from legalsat.extract.check.ptx_shapes import reads_its_sums, shapes_of
 from legalsat.extract.check.ptx_sweep import MISREAD, WORK, Sweep, not_understood
 from legalsat.targets import target as as_target
 
@@ -54,6 +57,7 @@ class KernelCheck:
         block: threads of a block that are assumed since the text names them as the most; "" where it fixes them.
         cluster: CTAs of a cluster along x, y and z, where the text does not say it and it is assumed.
         conditions: what a launch must keep to, since the kernel breaks for less.
+        sums_whole: multiplications have written all columns of tensor memory that were read.
         covered: by name of barriers and asynchronous operations: how many runs have come to, and how many there are.
         unreached: lines of the others.
     """
@@ -74,6 +78,7 @@ class KernelCheck:
     covered: dict[str, tuple[int, int]] = field(default_factory=dict)
     unreached: tuple[int, ...] = ()
     conditions: tuple[Precondition, ...] = ()
+    sums_whole: bool = True
 
     @property
     def title(self) -> str:
@@ -152,11 +157,11 @@ def check_ptx(
             launched with such blocks.
         UnknownTarget: the target is none that is known.
     """
-    module = parse(text)
+    module = with_functions(parse(text))
     if target is not None and target != module.target and as_target(target).architecture != module.target:
         raise InvalidInput(f"the text is for {module.target}, not {target}; leave the target out or give that one")
     fixed, boxes = arguments(module, parameters, box_bytes)
-    fixed = take_block(module, block, fixed) | _grid(grid, fixed)
+    fixed = take_block(module, block, take_cluster(module, fixed)) | _grid(grid, fixed)
     found = _in_time(module, fixed, boxes, seconds)
     units = [lacking(module.target, kernel) for kernel in module.kernels]
     return PtxCheck(
@@ -169,15 +174,16 @@ def _in_time(module: PtxText, fixed: dict[str, int], boxes: dict[str, int], seco
     kernels = module.kernels
     large = sum(len(kernel.instructions) >= LARGE for kernel in kernels)
     bounds = Bounds(SECONDS * min(max(large, 1), MOST_LARGE) if seconds is None else seconds)
+    most = SECONDS if seconds is None else seconds
     found: list[KernelCheck] = []
     late: dict[int, float] = {}
     for n, kernel in enumerate(kernels):
-        part = bounds.part(len(kernels) - n)
+        part = bounds.part(len(kernels) - n, most)
         found.append(_checked(module, kernel, fixed, boxes, part))
         if not part.left:
             late[n] = part.seconds
     for count, n in enumerate(late):
-        part = bounds.part(len(late) - count)
+        part = bounds.part(len(late) - count, most)
         if part.seconds > MORE_TIME * late[n]:
             found[n] = _checked(module, kernels[n], fixed, boxes, part)
     return found
@@ -213,12 +219,23 @@ def _checked(
         if found.proven or left < 0 or late:
             break
     if best is not None:
-        return best
+        return _without_other_cluster(best, asked_for(kernel))
     least = min(wrong, key=lambda one: len(one.findings))
-    one, likeliest = least.findings[0], " x ".join(map(str, least.cluster or ()))
+    one, likeliest = least.findings[0], shape_of(least.cluster or ())
     reason = f"the launch decides the cluster, and in none of {len(wrong)} that were tried it is right"
     open_ = Unproven(kernel.line, f"{reason}; in one of {likeliest} CTAs {one.message}, at line {one.line}")
     return KernelCheck(kernel.name, kernel.line, (), (open_,), 0, {}, {}, 0.0)
+
+
+def _without_other_cluster(found: KernelCheck, asked: Shape | None) -> KernelCheck:
+    """Leave open what a kernel does in clusters that it asks about, of which no run in the assumed one tells."""
+    if asked is None or asked == found.cluster or not found.unreached or found.cluster is None:
+        return found
+    reached, there = found.reached
+    reason = f"{there - reached} of {there} barriers and asynchronous operations are reached by no run in clusters of"
+    reason += f" {shape_of(found.cluster)} CTAs, which are assumed; the text asks for {shape_of(asked)}"
+    open_ = Unproven(found.unreached[0], f"{reason} (--param %cluster_nctaid.x={asked[0]} and so on)")
+    return replace(found, unproven=(*found.unproven, open_))
 
 
 def _check(  # noqa: PLR0917
@@ -230,6 +247,9 @@ def _check(  # noqa: PLR0917
     conditions: tuple[Precondition, ...] = ()
     try:
         program = compile_kernel(module, kernel, bounds)
+        found = _of_shapes(module, kernel, program, fixed, boxes, bounds, work)
+        if found is not None:
+            return found
         sweep = Sweep(program, fixed, dict(boxes), most=work)
         sweep, conditions = sweep_from_least(sweep)
         conditions += counts_of(sweep)
@@ -276,7 +296,42 @@ def _check(  # noqa: PLR0917
         covered=_covered(program),
         unreached=tuple(sorted({line for at, line in program.covered.items() if at not in program.reached})),
         conditions=tuple(replace(one, name=told(kernel.name, one.name)) for one in conditions) if not findings else (),
+        sums_whole=reads_its_sums(program),
     )
+
+
+def _of_shapes(  # noqa: PLR0917
+    module: PtxText,
+    kernel: Kernel,
+    program: Program,
+    fixed: dict[str, int],
+    boxes: dict[str, int],
+    bounds: Bounds,
+    work: int,
+) -> KernelCheck | None:
+    """Prove a kernel with the first shape of multiplications that it is right for, where a parameter says which.
+
+    What is wrong with the likeliest of those that are tried is left open: it may be another one.
+    """
+    key, line, shapes = shapes_of(program, fixed)
+    tried: list[tuple[str, KernelCheck]] = []
+    for value, shape in shapes.items() if kernel.threads_known or kernel.threads_at_most else ():
+        found = _check(module, kernel, {**fixed, key: value}, boxes, bounds, work)
+        if found.proven and found.sums_whole:
+            below = f"multiplications are not of {shape}"
+            said = Precondition(told(kernel.name, key), 0, line, below, exactly=value)
+            return replace(found, conditions=(*found.conditions, said))
+        if not bounds.left:
+            break
+        tried.append((shape, found))
+    if not tried:
+        return None
+    shape, likeliest = min(tried, key=lambda one: len(one[1].findings) + len(one[1].unproven))
+    begin = f"{told(kernel.name, key)} decides the instruction descriptor, not given; with {shape}"
+    listed = [(f.line, f.message) for f in likeliest.findings] + [(u.line, u.reason) for u in likeliest.unproven]
+    listed = listed or [(line, "sums are read that nothing has written")]
+    open_ = tuple(Unproven(at, f"{begin}, {reason}") for at, reason in listed)
+    return replace(likeliest, findings=(), unproven=open_)
 
 
 def _shares(module: PtxText, kernel: Kernel, program: Program) -> bool:

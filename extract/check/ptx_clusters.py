@@ -1,19 +1,63 @@
 """Which clusters a kernel may be launched in, where its text leaves that to the launch.
 
 C++ sets the size of a cluster at the launch, so that PTX does not show it. What it does show are instructions that only
-make sense in a cluster, masks of CTAs, and pairs; the rest is tried, and said to be assumed.
+make sense in a cluster, masks of CTAs, and pairs; the rest is tried, and said to be assumed. Some kernels are compiled
+for two sizes, a preferred one and one for where that does not fit, and ask which they have got.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from legalsat.analyses.ptx.instruction import Instruction, immediate
-from legalsat.analyses.ptx.text import Kernel
+from legalsat.analyses.ptx.text import MOST_BLOCKS, Kernel, PtxText
+from legalsat.errors import InvalidInput
 
 Shape = tuple[int, int, int]
 TRIED: tuple[Shape, ...] = ((1, 1, 1), (2, 1, 1), (1, 2, 1), (4, 1, 1), (2, 2, 1), (1, 4, 1), (4, 2, 1), (2, 4, 1))
+
+_EXTENT = "%cluster_nctaid."
+
+
+def take_cluster(module: PtxText, parameters: Mapping[str, int]) -> dict[str, int]:
+    """Give each kernel whose text leaves it open the CTAs of a cluster; return the other parameters.
+
+    Args:
+        module: the text, whose kernels are changed.
+        parameters: values by name, of which `%cluster_nctaid.x` and the like say how many CTAs there are.
+
+    Raises:
+        InvalidInput: they are none that a cluster has, or no kernel of the text can be launched with them.
+    """
+    shape = tuple(parameters.get(f"{_EXTENT}{axis}", 1) for axis in "xyz")
+    if any(name.startswith(_EXTENT) for name in parameters):
+        if min(shape) < 1 or math.prod(shape) > MOST_BLOCKS:
+            raise InvalidInput(f"a cluster of {words(shape)} CTAs; give 1 to {MOST_BLOCKS} in all")
+        taking = [one for one in module.kernels if not one.cluster_known or one.cluster == shape]
+        if not taking:
+            raise InvalidInput(f"the text fixes its clusters, and not to {words(shape)} CTAs; leave them out")
+        for kernel in taking:
+            kernel.cluster, kernel.cluster_known = (shape[0], shape[1], shape[2]), True
+    return {name: value for name, value in parameters.items() if not name.startswith(_EXTENT)}
+
+
+def asked_for(kernel: Kernel) -> Shape | None:
+    """Return the cluster with whose extents a text compares those that it has got; None where it does not ask."""
+    extents, found = dict[str, int](), dict[int, int]()
+    for i in kernel.instructions:
+        if i.base == "mov" and i.operands[1].startswith(_EXTENT):
+            extents[i.operands[0]] = "xyz".index(i.operands[1][-1])
+        elif i.base == "setp" and not {"eq", "ne"}.isdisjoint(i.parts) and i.operands[1] in extents:
+            count = immediate(i.operands[2])
+            if count is not None:
+                found[extents[i.operands[1]]] = count
+    return (found.get(0, 1), found.get(1, 1), found.get(2, 1)) if found else None
+
+
+def words(shape: tuple[int, ...]) -> str:
+    """Return the CTAs of a cluster in words: 2 x 4 x 1."""
+    return " x ".join(map(str, shape))
 
 
 def clusters_of(kernel: Kernel) -> tuple[Shape, ...]:

@@ -42,6 +42,7 @@ WORK = 4_000_000  # instructions followed for one kernel, some seconds; what is 
 RUN_WORK = 500_000  # the same for one run
 ONE_RUN_WORK = WORK // 3  # the same for one run where all runs are alike: there are three of them
 MANY_WORK = 50_000  # the same for one of many tiles
+LONG_WORK = 100_000  # the same for one that is only to show how rounds grow
 MOST_FINDINGS = 20
 MAP_BYTES = 128  # of a tensor map among the parameters
 # What garbled text may end in; the message shows that something was garbled, and how.
@@ -442,11 +443,11 @@ class Sweep:
             if period is None:
                 continue
             spread, growth = SPREAD, more.visits.get(place, 0) - few.visits.get(place, 0)
-            if 0 < growth < SPREAD // 2:  # some rounds in one: so few of these tell little
-                longer = self.shown({**ones, name: self.more(name, step, LONG_SPREAD + 1)})
+            count = period.before + period.rounds + 1
+            if growth < SPREAD // 2 and growth < count:  # some rounds in one: so few of these tell little
+                longer = self.shown({**ones, name: self.more(name, step, LONG_SPREAD + 1)}, LONG_WORK)
                 if longer is not None:
                     spread, growth = LONG_SPREAD, longer.visits.get(place, 0) - few.visits.get(place, 0)
-            count = period.before + period.rounds + 1
             far_apart = growth <= 0 and count * UNROLLED > MOST_ROUNDS
             apart = self._far_apart(name, step, ones, place, few) if far_apart else 0
             if apart:

@@ -28,7 +28,8 @@ LEAST_PAST, MOST_PAST = 6, 60  # values that lead past a condition, so that it n
 LATER = 2  # rounds before one that is not the first
 ROOM = 512  # of rows, columns and the like
 ROOM_ROUNDS = 8  # of a parameter's loop
-_MOST_WORK = RUN_WORK - 1  # of a run that is too long it is said that the condition was not turned
+_MOST_WORK = RUN_WORK // 5  # instructions of a run that tries to; of one that is too long nothing is said
+_TRIED_WORK = RUN_WORK // 2  # of all that try to turn one condition round
 MOST_SWITCHED = 48  # runs that do it
 
 
@@ -181,14 +182,15 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
     free = conditions.keys_now(watch.condition) - set(sweep.fixed)
     if not free:
         return True
-    wanted, tried, dropped = (TRUE | FALSE) ^ watch.seen, 0, 0
+    wanted, tried, dropped, before = (TRUE | FALSE) ^ watch.seen, 0, 0, sweep.work
     left_out = bool(sweep.excused.outcomes.get(number, 0) & wanted)
     roomy = with_room(sweep, bases[0], frozenset())
     several = [bases[0], roomy, with_room(sweep, bases[0], frozenset(), ROOM)]
     alike: list[Shown] = []
     flips = conditions.flips(watch.condition, free, wanted, [*bases, *several[1:]], steps)
     for values, first in _in_reach_first(sweep, watch, flips, several):
-        if tried == MOST_TURNED or dropped == MOST_PAST or sweep.late or not _half_seen(watch):
+        ended = sweep.late or sweep.work - before > _TRIED_WORK
+        if tried == MOST_TURNED or dropped == MOST_PAST or ended or not _half_seen(watch):
             break
         if sweep.launch({**first, **values}) is None:
             left_out = True
@@ -261,7 +263,8 @@ def _like_earlier(shown: Shown | None, earlier: list[Shown]) -> bool:
 def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
     """Try to let every condition that a launch decides turn out both ways; say where it does not.
 
-    Launches that break since they have nothing to do end it: a sweep without such follows, or there is an error.
+    Launches that break since they have nothing to do, or that are dropped and leave operations unreached, end it: a
+    sweep without such follows, or there is an error.
     """
     program = sweep.program
     if any(sweep.excused.outcomes.get(n, 0) & ~w.seen for n, w in enumerate(program.watches) if _half_seen(w)):
@@ -274,7 +277,8 @@ def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
     for number, watch in enumerate(program.watches):
         if not _half_seen(watch) or watch.condition.name in settled:
             continue
-        if program.bounds.reason or (sweep.findings and all(one.of_nothing for one in sweep.failing)):
+        small = sweep.findings or (sweep.missed and sweep.failing)
+        if program.bounds.reason or (small and all(one.of_nothing for one in sweep.failing)):
             return
         if not _turned(sweep, number, watch, bases, steps):
             open_.append(watch.condition)

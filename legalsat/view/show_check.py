@@ -113,6 +113,8 @@ def _rests_on(kernel: KernelCheck) -> Iterator[str]:
     if kernel.covered and not kernel.findings:  # runs end where something breaks
         listed = ", ".join(f"{name} {_of(one, all_)}" for name, (one, all_) in kernel.covered.items())
         yield f"reached {_of(reached, count)} barriers and asynchronous operations: {listed}"
+        if kernel.unreached:
+            yield f"no launch that was tried reaches those at {lines_told(kernel.unreached)}"
     for name, values in kernel.parameters.items():
         yield f"tried {told(kernel.name, name)} = {_values(values)}"
     if known := _known(kernel.boxes, kernel.assumed):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses.ptx.instruction import Instruction, names_in
+from legalsat.analyses.ptx.local import CHOSEN
 from legalsat.analyses.ptx_machine.alu import LANES, lanes_of, signed, whole_type
 from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE, Condition
 from legalsat.analyses.ptx_machine.machine import APART, Operation, Part, Run, Warp
@@ -46,7 +47,7 @@ def watch_all(program: Any, chosen: list[tuple[str, Instruction | None]]) -> Non
             if keys:
                 program.tables[at] = len(program.kernel.tables[i.operands[1]]), keys
         for condition in (found.used(i), found.defined(i)):
-            if condition is not None and condition.name in program.slots:
+            if condition is not None and condition.name in program.slots and not condition.name.startswith(CHOSEN):
                 both = TRUE | FALSE
                 if condition.used:
                     needed = program.ways.get(id(i), both)
