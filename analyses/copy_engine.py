@@ -143,6 +143,9 @@ def tx_bytes(tm: TensorMap) -> int:
     They do not depend on the coordinate: filled bytes count. Sources: FACTS M-04, M-10, TM-13, IC-07; interleave
     measured.
 
+    Args:
+        tm: the map.
+
     Raises:
         InvalidInput: the engine has no meaning for `tm`; the message names the field.
     """
@@ -155,6 +158,9 @@ def smem_bytes(tm: TensorMap) -> int:
 
     More than `tx_bytes` where rows are shorter than the swizzle span (FACTS M-08), and where interleaved rows end
     inside a span, because the swizzle moves bytes within the whole span.
+
+    Args:
+        tm: the map.
 
     Raises:
         InvalidInput: as `tx_bytes`.

@@ -239,7 +239,8 @@ class Plan:
         shared: buffers in shared memory.
         pipeline: what a block does, in order: barriers, buffers, roles.
         launch: blocks and warps.
-        cost: what is predicted. candidates: the best few, this one first.
+        cost: what is predicted.
+        candidates: the best few, this one first.
         window: the window that the access runs over, where im2col loads walk it, or threads load nothing where it
             leaves its image.
         before: a relayout of the source that must run first; this plan's maps then read what it wrote.

@@ -68,7 +68,8 @@ class Sweep:
     Attributes:
         path: the Parquet file of its answers, None where none was asked for.
         target: the GPU, by name.
-        rows: answered, of which `reused` came from the store of a sweep before.
+        rows: how many were answered.
+        reused: of these, how many came from the store of a sweep before.
         verdicts: how many rows have which, those that fail first: "invalid", "refused", "repaired", "legal".
         invalid: the first of the invalid rows, each with its line, its name and why.
         seconds: that it took.
