@@ -6,6 +6,7 @@ Names load on first use, so that `import legalsat` and `legalsat --help` stay qu
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -186,7 +187,8 @@ __all__ = tuple(_HOME)
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module 'legalsat' has no attribute {name!r}")
+        # With these two, Python says which name may be meant.
+        raise AttributeError(f"module 'legalsat' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     home = _HOME[name]
     value = (
         importlib.import_module(f"{home}.{name}")

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO, get_args
@@ -170,7 +171,18 @@ class _Parser(argparse.ArgumentParser):
         return [word for action in self._actions for word in action.option_strings]
 
     def error(self, message: str) -> NoReturn:
-        raise _UsageError(f"{message}{self._meant(message)}; see `{self.prog} --help`")
+        """Say in words of our own what argparse says of a word that it does not know, or misses."""
+        wrong = re.match(r"argument (.*?): invalid choice: '?(.*?)'? \(choose from (.*)\)", message, re.DOTALL)
+        if wrong is not None:
+            of, word, known = wrong[1], wrong[2], wrong[3].replace("'", "")
+            said = f"{of} is {word!r}" if of.startswith("-") else f"{word!r} is no {of.partition(' ')[0].lower()}"
+            message = f"{said}; give one of {known}{self._meant(message)}"
+        elif message.startswith("the following arguments are required: "):
+            missing = [one.strip().partition(" ")[0] for one in message.partition(": ")[2].split(",")]
+            message = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        else:
+            message += self._meant(message)
+        raise _UsageError(f"{message}; see `{self.prog} --help`")
 
     def _meant(self, message: str) -> str:
         """Return which known word is near to the one that argparse does not know, "" where it names none."""
@@ -225,7 +237,7 @@ def _run(words: list[str]) -> int:
     except LegalSatError as error:
         answer = _failure(error, REFUSED)
     if answer.note and not as_json:
-        print(f"note: {answer.note}", file=sys.stderr)
+        print(_wrapped(f"note: {answer.note}", _MAX_WIDTH), file=sys.stderr)
     if output is not None and not answer.failed:
         from legalsat.view.show import PLAIN  # noqa: PLC0415 - it loads what plans are made of
 
@@ -246,7 +258,15 @@ def _failure(error: Exception, code: int) -> Answer:
 
 
 def _error_text(error: Exception, look: Look) -> str:
-    return f"{look.paint('error', 'error')}: {error}"
+    first, *more = (_wrapped(line, look.width) for line in f"error: {error}".splitlines())
+    return "\n".join([look.paint("error", "error") + first.removeprefix("error"), *more])
+
+
+def _wrapped(line: str, width: int) -> str:
+    """Return a line of a message on several that are no wider; words stay whole."""
+    if len(line) <= width:
+        return line
+    return textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _print(answer: Answer, *, as_json: bool) -> None:

@@ -392,7 +392,8 @@ def read_plan(path: str | Path, saver: str) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise InvalidPlan(f"{path} is no plan: {error}; save one with {saver}") from None
+        why = error.strerror or error if isinstance(error, OSError) else error
+        raise InvalidPlan(f"{path} is no plan: {str(why).lower()}; save one with {saver}") from None
 
 
 @contextmanager

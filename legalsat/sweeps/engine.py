@@ -15,7 +15,7 @@ from typing import Any
 
 import legalsat
 from legalsat import files
-from legalsat.checks import integer
+from legalsat.checks import integer, meant
 from legalsat.errors import InvalidInput
 from legalsat.sweeps.arrow import COMPRESSION, arrow, packed, parquet, reading_arrow, schema, unpacked
 from legalsat.sweeps.catalogues import CATALOGUES, catalogue
@@ -169,7 +169,11 @@ def rows_in(problems: str) -> int | None:
 
 def _rows(problems: Any) -> Iterator[Row | Problem | BadRow]:
     if isinstance(problems, str | Path):
-        yield from catalogue(str(problems)) if str(problems) in CATALOGUES else read(problems)
+        name = str(problems)
+        near = "" if name in CATALOGUES or Path(name).suffix else meant(name, CATALOGUES)
+        if near:
+            raise InvalidInput(f"{name} is neither a file nor a catalogue; give one of these{near}")
+        yield from catalogue(name) if name in CATALOGUES else read(problems)
         return
     try:
         given = iter(problems)
