@@ -355,7 +355,7 @@ def _add_synthesize(commands: Any) -> None:
         operator.add_argument(
             "--emit",
             choices=_BACKENDS,
-            help="print source text: a kernel, with cute also what launches it, or a host that encodes the maps",
+            help="print source text: a kernel, with cute also what launches it; or a host that encodes the maps",
         )
         operator.set_defaults(operator=name)
         _finish(operator, "legalsat.cli.plan", "synthesize", target=True, output=True)
@@ -367,19 +367,25 @@ def _add_synthesize(commands: Any) -> None:
         epilog=_EXIT_CODES,
     )
     for extent in "mnk":
-        what = "elements, or a dim whose value the call brings: M, M%%8, M:64..8192, M~4096 (typical)"
-        gemm.add_argument(f"--{extent}", required=True, metavar=extent.upper(), help=what)
+        name = extent.upper()
+        what = f"elements, or a dim whose value the call brings: {name}, {name}%%8, {name}:64..8192, {name}~4096"
+        gemm.add_argument(f"--{extent}", required=True, metavar=name, help=f"{what} (typical)")
     gemm.add_argument("--dtype", required=True, help="element type of A and B: bf16, fp16, e4m3, ...")
-    gemm.add_argument("--out-dtype", help="element type of C; that of A and B when left out, but of 8 bits bf16 or i32")
+    gemm.add_argument(
+        "--out-dtype", help="element type of C; that of A and B when left out, bf16 or i32 where these have 8 bits"
+    )
     for name, rows in (("a", "M"), ("b", "N")):
         gemm.add_argument(
-            f"--{name}-major", choices=("K", rows), default="K", help=f"axis along which {name.upper()} is stored; K"
+            f"--{name}-major",
+            choices=("K", rows),
+            default="K",
+            help=f"axis along which {name.upper()} lies in memory; K when left out",
         )
     gemm.add_argument("--chart", metavar="FILE", help="write a chart of the pipeline there, as SVG")
     gemm.add_argument(
         "--emit",
         choices=_PRODUCT_BACKENDS,
-        help="print source text: the cheapest kernel that it has, with cute and host a file that launches it, too",
+        help="print source text: the cheapest kernel of this backend; with cute and host a file that launches it, too",
     )
     _finish(gemm, "legalsat.cli.gemm", "synthesize", target=True, output=True)
 
@@ -501,7 +507,9 @@ def _add_tensor(parser: argparse.ArgumentParser, *, required: bool, tiled: bool 
     parser.add_argument("--shape", required=required, help="extents in elements, such as 4096x4095 or MxK%%8")
     parser.add_argument("--dtype", required=required, help="element type: bf16, fp16, fp32, e4m3, e2m1, i8, ...")
     parser.add_argument("--strides", help="in elements; row-major when left out")
-    parser.add_argument("--align", metavar="BYTES", help="what the address is a multiple of; 256 when left out")
+    parser.add_argument(
+        "--align", metavar="BYTES", help="what the address is a multiple of, in bytes; 256 when left out"
+    )
     if tiled:
         parser.add_argument("--tile", help="elements of a tile along each axis, such as 128x64; chosen when left out")
 
