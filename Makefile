@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint slow docs browser clean
+.PHONY: demo test lint slow docs browser newcomer clean
 
 demo: $(VENV)/.base
 	$(BIN)/python -m legalsat.demo
@@ -24,6 +24,9 @@ docs: $(VENV)/.docs
 
 browser: $(VENV)/.browser
 	$(BIN)/python -m pytest -q -m site tests/test_site.py tests/test_show_html.py tests/test_sweep_report.py
+
+newcomer:
+	$(PYTHON) -m bench.newcomer
 
 clean:
 	rm -rf $(VENV) build/site

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.checks import INT64_MAX, integer, integers
+from legalsat.checks import INT64_MAX, counted, integer, integers
 from legalsat.dims import Open
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
@@ -143,6 +143,9 @@ def tx_bytes(tm: TensorMap) -> int:
     They do not depend on the coordinate: filled bytes count. Sources: FACTS M-04, M-10, TM-13, IC-07; interleave
     measured.
 
+    Args:
+        tm: the map.
+
     Raises:
         InvalidInput: the engine has no meaning for `tm`; the message names the field.
     """
@@ -155,6 +158,9 @@ def smem_bytes(tm: TensorMap) -> int:
 
     More than `tx_bytes` where rows are shorter than the swizzle span (FACTS M-08), and where interleaved rows end
     inside a span, because the swizzle moves bytes within the whole span.
+
+    Args:
+        tm: the map.
 
     Raises:
         InvalidInput: as `tx_bytes`.
@@ -260,7 +266,7 @@ def _offsets(tm: TensorMap, offsets: Any) -> tuple[int, ...]:
         return integers(offsets, "offsets of a tiled copy", length=0)
     given = integers(offsets, "offsets", low=0, high=_LARGEST_OFFSET[tm.rank - 2])
     if len(given) not in (0, tm.rank - 2):
-        raise InvalidInput(f"offsets has {len(given)} entries; give {tm.rank - 2}")
+        raise InvalidInput(f"offsets has {counted(len(given))}; give {tm.rank - 2}")
     return given or (0,) * (tm.rank - 2)
 
 

@@ -18,7 +18,7 @@ _FROM_ROOT = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-_RULES = "rules"
+_RULES, _REFERENCE = "rules", "reference"
 _LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<to>[^)#:]+)(?P<anchor>#[^)]*)?\)")
 
 
@@ -31,7 +31,15 @@ def on_config(config: Any) -> Any:
     ]
     guides = sorted(path.name for path in Path(config.docs_dir).glob("*.md"))
     first, *rest = _FROM_ROOT.values()
-    config.nav = [first, {"Guides": guides}, {"Rules": rules}, {"Project": rest}]
+    index = (Path(config.docs_dir) / _REFERENCE / INDEX).read_text(encoding="utf-8")
+    reference = [INDEX, *re.findall(r"\((\w+\.md)\)", index)]
+    config.nav = [
+        first,
+        {"Guides": guides},
+        {"Reference": [f"{_REFERENCE}/{name}" for name in reference]},
+        {"Rules": rules},
+        {"Project": rest},
+    ]
     return config
 
 

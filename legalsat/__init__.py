@@ -6,6 +6,7 @@ Names load on first use, so that `import legalsat` and `legalsat --help` stay qu
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from legalsat.analyses.matrix_layout import matrix_operand as matrix_operand
     from legalsat.analyses.matrix_layout import read_addresses as read_addresses
     from legalsat.analyses.matrix_layout import tile_layout as tile_layout
+    from legalsat.analyses.sets.isl_logic import NotAffine as NotAffine
     from legalsat.api import explain as explain
     from legalsat.api import legal_region as legal_region
     from legalsat.api import synthesize as synthesize
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from legalsat.errors import InvalidInput as InvalidInput
     from legalsat.errors import LegalSatError as LegalSatError
     from legalsat.errors import MissingExtra as MissingExtra
+    from legalsat.errors import NoSuchLayout as NoSuchLayout
     from legalsat.errors import SolverGaveUp as SolverGaveUp
     from legalsat.explanation import Explanation as Explanation
     from legalsat.explanation import Obligation as Obligation
@@ -102,6 +105,7 @@ if TYPE_CHECKING:
     from legalsat.units import tensor_memory_layouts as tensor_memory_layouts
     from legalsat.units.matrix_descriptor import MatrixDescriptor as MatrixDescriptor
     from legalsat.units.matrix_descriptor import MatrixOperand as MatrixOperand
+    from legalsat.units.shared_access import UnknownPhases as UnknownPhases
     from legalsat.units.sites import WgmmaMultiply as WgmmaMultiply
     from legalsat.units.tcgen05 import InstructionDescriptor as InstructionDescriptor
     from legalsat.units.tensor_copy import BulkCopy as BulkCopy
@@ -130,13 +134,14 @@ _MODULES = {
     "legalsat.analyses.copy_engine": "smem_bytes smem_image store_footprint tx_bytes",
     "legalsat.analyses.banks.layout_banks": "LayoutWavefronts layout_wavefronts",
     "legalsat.analyses.matrix_layout": "NoSuchDescriptor matrix_operand read_addresses tile_layout",
+    "legalsat.analyses.sets.isl_logic": "NotAffine",
     "legalsat.api": "explain legal_region synthesize violations",
     "legalsat.operators.program": "Program Value",
     "legalsat.plans.program_plan": "ProgramPlan",
     "legalsat.diagnostics": "Diagnostic",
     "legalsat.dims": "Dim",
     "legalsat.dtypes": "DType",
-    "legalsat.errors": "InvalidInput LegalSatError MissingExtra SolverGaveUp",
+    "legalsat.errors": "InvalidInput LegalSatError MissingExtra NoSuchLayout SolverGaveUp",
     "legalsat.explanation": "Explanation Obligation Repair Snippet",
     "legalsat.extract.explain.bank_repair": "BankRepair repair_banks",
     "legalsat.extract.check.check_pipeline": "PipelineCheck check_pipeline",
@@ -162,6 +167,7 @@ _MODULES = {
     "legalsat.program.pipeline": "Pipeline",
     "legalsat.view.pipeline_chart": "gantt",
     "legalsat.plans.plan": "InvalidPlan Plan",
+    "legalsat.units.shared_access": "UnknownPhases",
     "legalsat.units.sites": "WgmmaMultiply",
     "legalsat.sweeps.engine": "Sweep sweep",
     "legalsat.view.svg": "Drawing",
@@ -176,11 +182,13 @@ _MODULES = {
     "legalsat.units.wgmma": "Wgmma",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
+__all__ = tuple(_HOME)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module 'legalsat' has no attribute {name!r}")
+        # With these two, Python says which name may be meant.
+        raise AttributeError(f"module 'legalsat' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     home = _HOME[name]
     value = (
         importlib.import_module(f"{home}.{name}")

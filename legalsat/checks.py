@@ -15,6 +15,21 @@ from legalsat.printable import shown
 
 INT64_MAX = 2**63 - 1
 Name = TypeVar("Name", bound=str)
+# What others call what is here.
+_OTHERWISE = {
+    **dict.fromkeys(("matmul", "mm", "product"), "gemm"),
+    **dict.fromkeys(("permute", "transposed"), "transpose"),
+    **dict.fromkeys(("cutlass", "cuda", "cu", "c++"), "cute"),
+    **dict.fromkeys(("gluon", "python"), "triton"),
+    **dict.fromkeys(("plan", "compile", "emit"), "synthesize"),
+    **dict.fromkeys(("verify", "lint"), "check"),
+    **dict.fromkeys(("why", "repair"), "explain"),
+    "gpus": "targets",
+    "rules": "rule",
+    "version": "--version",
+    "help": "--help",
+}
+MOST_MEANT = 4
 MOST_ENTRIES = 2**16  # of a sequence, which may not end
 
 
@@ -82,14 +97,19 @@ def sequence(values: Any, what: str, of: str) -> tuple[Any, ...]:
     return found
 
 
+def counted(entries: int) -> str:
+    """Return "1 entry", "2 entries" and so on."""
+    return f"{entries} {'entry' if entries == 1 else 'entries'}"
+
+
 def integers(
     values: Any, what: str, *, low: int | None = None, high: int | None = INT64_MAX, length: int | None = None
 ) -> tuple[int, ...]:
     """Return `values` as a tuple of ints, each checked by `integer`; a single int is not a sequence."""
-    given = sequence(values, what, "integers")
+    given = sequence(values, what, "integers, such as (128, 64)")
     numbers = tuple(integer(v, f"{what}[{i}]", low=low, high=high) for i, v in enumerate(given))
     if length is not None and len(numbers) != length:
-        raise InvalidInput(f"{what} has {len(numbers)} entries; give {length}")
+        raise InvalidInput(f"{what} has {counted(len(numbers))}; give {length}")
     return numbers
 
 
@@ -102,12 +122,22 @@ def one_of(value: Any, what: str, names: Iterable[Name]) -> Name:
 
 
 def meant(value: Any, names: Iterable[str]) -> str:
-    """Return "; did you mean ...?" with the name that is nearest to a wrong one, "" where none is near."""
+    """Return "; did you mean ...?" with the name that is nearest to a wrong one, "" where none is near.
+
+    Of how a few names begin, as wgmma.a does with wgmma, these are meant.
+    """
     if not isinstance(value, str) or len(value) > 100:
         return ""
     lower = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(value.lower(), lower, n=1)
-    return f"; did you mean {lower[near[0]]}?" if near else ""
+    word = value.lower()
+    same = [lower[one] for one in (word, _OTHERWISE.get(word, "")) if one in lower]
+    begun = [name for one, name in lower.items() if len(word) > 1 and one.startswith(word)]
+    near = (
+        same[:1]
+        or (begun if len(begun) <= MOST_MEANT else [])
+        or [lower[one] for one in difflib.get_close_matches(word, lower, n=1)]
+    )
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def instance(value: Any, what: str, kind: type[Any] | tuple[type[Any], ...]) -> Any:

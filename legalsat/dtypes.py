@@ -139,7 +139,8 @@ def dtype(name: Any) -> DType:
     if found is None:
         if key[:1] == ">":
             raise InvalidInput(f"dtype {shown(name)} is big-endian; convert the array to native byte order")
-        raise InvalidInput(f"dtype {shown(name)} is unknown; give one of {', '.join(DTYPES)}{meant(key, DTYPES)}")
+        near = meant(key, [*DTYPES, *_ALIASES])
+        raise InvalidInput(f"dtype {shown(name)} is unknown; give one of {', '.join(DTYPES)}{near}")
     return found
 
 

@@ -27,7 +27,12 @@ Consequence = Literal["fault", "wrong", "clobber", "conflict", "overflow", "hang
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """Source text that applies a repair: what it is written for ("torch", "cuda", "triton", "cute"), and the text."""
+    """Source text that applies a repair.
+
+    Attributes:
+        terms: what it is written for: "torch", "cuda", "triton" or "cute".
+        text: the source.
+    """
 
     terms: str
     text: str
@@ -109,7 +114,13 @@ def with_total(repair: Repair[After_co], uses: int, unchanged: float | None = No
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """What must hold besides, that no call checks beforehand: what happens else, the sentence, and who says so."""
+    """What must hold besides, that no call checks beforehand.
+
+    Attributes:
+        consequence: what happens else.
+        message: the sentence.
+        note: who says so.
+    """
 
     consequence: Consequence
     message: str
@@ -125,7 +136,8 @@ class Explanation(Generic[After_co]):
     """What is wrong with a subject on a target, who says so, and what to change.
 
     Attributes:
-        subject: what was explained, in words; `of` is the thing itself, None for a text.
+        subject: what was explained, in words.
+        of: the thing itself, None for a text.
         target: the GPU, by name.
         legal: whether no error was found; of a tensor, whether the copy engine takes boxes of it by its rows: of the
             map that keeps its axes and strides.

@@ -149,8 +149,11 @@ class Target:
         vendor: "nvidia" or "amd".
         lanes: threads of a warp (AMD: wave).
         shared_bytes_per_block, shared_bytes_per_processor: bytes of shared memory (AMD: LDS).
+        registers_per_processor: 32-bit registers of an SM (AMD: of a compute unit).
+        banks: how shared memory serves accesses.
         tma, wgmma, tcgen05: the unit's limits, None where the chip lacks the unit.
-        cp_async: whether cp.async exists. mbarrier: whether barriers count transaction bytes.
+        cp_async: whether cp.async exists.
+        mbarrier: whether barriers count transaction bytes.
         max_cluster: CTAs of a portable cluster, 1 where there are none.
         toolkit: CUDA version that the documents and the driver were read at.
         device: the product's speed, None for a bare architecture.

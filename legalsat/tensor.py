@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from legalsat.arrays import describe
-from legalsat.checks import INT64_MAX, integer, integers, sequence
+from legalsat.checks import INT64_MAX, counted, integer, integers, sequence
 from legalsat.dims import Dim, Extent, as_extent, bind, dims_of, times
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
@@ -63,7 +63,7 @@ class Tensor:
             raise InvalidInput(f"tensor has {len(extents)} axes; give at most {MAX_RANK}")
         steps = row_major(extents) if strides is None else _extents(strides, "strides", low=0)
         if len(steps) != len(extents):
-            raise InvalidInput(f"strides has {len(steps)} entries; give {len(extents)}, one for each axis")
+            raise InvalidInput(f"strides has {counted(len(steps))}; give {len(extents)}, one for each axis")
         alignment = integer(align, "align", low=1)
         if alignment & (alignment - 1):
             raise InvalidInput(f"align is {alignment}; give a power of two in bytes")
@@ -158,7 +158,7 @@ def plain(extents: Iterable[Extent]) -> tuple[int, ...]:
 
 
 def _extents(values: Any, what: str, *, low: int) -> tuple[Extent, ...]:
-    given = sequence(values, what, "integers or dims")
+    given = sequence(values, what, "integers or dims, such as (4096, 64)")
     if all(type(v) is int and low <= v <= INT64_MAX for v in given):  # as most are
         return given
     return tuple(as_extent(v, f"{what}[{i}]", low=low) for i, v in enumerate(given))

@@ -37,12 +37,13 @@ SAYS = {
     "product_for_triton": "product.py: ",
     "read_a_pasted_dump": "is 8190 bytes, no multiple of 16",
     "sweep_a_model": " operators: legal",
+    "symbolic_plan": "compiled; where a GPU is: ./symbolic_plan 1 77",
     "tensor_memory": "tcgen05, instructions of ",
     "use_the_map_in_your_kernel": "(row < 32, k < 64): box at {64 k, 128 row}, source + 0",
 }
 # What some need besides, and those that take long: nvcc works for seconds.
-NEEDS = {"matmul_in_torch": lambda: find_spec("torch"), "cute_kernel": compiler}
-SLOW = {"cute_kernel"}
+NEEDS = {"matmul_in_torch": lambda: find_spec("torch"), "cute_kernel": compiler, "symbolic_plan": compiler}
+SLOW = {"cute_kernel", "symbolic_plan"}
 
 
 def test_every_example_is_told_here() -> None:

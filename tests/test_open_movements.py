@@ -19,6 +19,7 @@ from test_launcher import ASKED, addresses, by_hand
 import legalsat as ls
 from bench.moved import memory_of, moved
 from legalsat.backends import program
+from legalsat.extract.moved.issued import issued
 from legalsat.runtime.views import Mismatch
 
 needs_gcc = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
@@ -114,3 +115,18 @@ def test_a_sample_of_one_tile_stands_for_no_more() -> None:
     plan = ls.synthesize(ls.Copy(T((Dim("M", max=130), 512), "bf16"), tile=(128, 64)), "h200")
     with pytest.raises(ls.LegalSatError, match="is one tile of 128"):
         plan.emit("cute")
+
+
+def test_coordinates_of_an_open_plan_count_tiles_by_its_dims() -> None:
+    """No number of the sample's, and for any values as many as the plan for them counts."""
+    dims = {"M": ls.Dim("M"), "K": ls.Dim("K", multiple_of=8)}
+    for tensor, tile in (((dims["M"], dims["K"]), (128, 64)), ((dims["M"], 128, dims["K"]), (1, 128, 64))):
+        plan = ls.synthesize(ls.Tensor(tensor, "bf16"), "h200", tile=tile)
+        load, *_ = issued(plan)
+        assert all(f"{name} < {count}" in " ".join(str(plan).split()) for name, count in load.tiles)
+        for values in ({"M": 300, "K": 200}, {"M": 129, "K": 72}):
+            extents = [values[one.name] if isinstance(one, ls.Dim) else one for one in tensor]
+            counts = [-(-extent // length) for extent, length in zip(extents, tile, strict=True)]
+            (bound, *_) = issued(plan.bind(**values))
+            assert [eval(str(count), dict(values)) for _, count in load.tiles] == [one for one in counts if one > 1]
+            assert [count for _, count in bound.tiles] == [one for one in counts if one > 1]

@@ -57,6 +57,12 @@ def test_types_and_targets_too(call: Callable[[], Any], right: str) -> None:
         call()
 
 
+def test_a_public_name_that_is_misspelled_is_told_by_python() -> None:
+    with pytest.raises(AttributeError) as caught:
+        ls.synthesise  # noqa: B018
+    assert caught.value.name == "synthesise" and "synthesize" in dir(caught.value.obj)
+
+
 def test_names_that_are_like_nothing_get_no_guess() -> None:
     with pytest.raises(ls.InvalidInput) as caught:
         ls.Copy(BF16, consumer="zzzzzz")  # type: ignore[arg-type]

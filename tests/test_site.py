@@ -58,8 +58,18 @@ def test_the_index_leads_to_a_rule(site: Path, open_page: Any) -> None:
     assert "phase missed" in page.locator("h1").inner_text()
 
 
+def test_the_reference_shows_a_call_with_its_arguments(site: Path, open_page: Any) -> None:
+    page = open_page()
+    page.goto((site / "reference/functions.html").as_uri())
+    shown = page.locator("article").inner_text()
+    assert all(word in shown for word in ("Parameters:", "consumer", "Raises:", "NoLegalLayout", "GemmPlan"))
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["rules/index.html", "rules/TMA017.html", "rules/CUDA716.html"])
+@pytest.mark.parametrize(
+    "name",
+    ["rules/index.html", "rules/TMA017.html", "rules/CUDA716.html", "reference/layouts.html", "reference/plans.html"],
+)
 def test_a_phone_shows_whole_lines(site: Path, open_page: Any, name: str, scheme: str) -> None:
     page = open_page(PHONE, scheme)
     page.goto((site / name).as_uri())

@@ -160,7 +160,7 @@ NOT_ARRAYS: dict[str, tuple[Any, str]] = {
     "no capsule": (Garbled(__dlpack__=lambda: 3), "does not describe itself"),
     "unwilling": (Garbled(__dlpack__=[].pop), "does not describe itself"),
     "like torch": (Garbled(data_ptr=None, stride=None), "does not describe itself"),
-    "strides of another rank": (OnGpu(strides=(2,)), "strides has 1 entries"),
+    "strides of another rank": (OnGpu(strides=(2,)), "strides has 1 entry"),
     "fractional shape": (OnGpu(shape=(4.5, 2)), "give an integer"),
     "unpacked four-bit elements": (Garbled(__array_interface__=WELL, dtype=Packed()), "pack the elements"),
 }
@@ -186,7 +186,7 @@ NO_TENSORS: dict[str, tuple[Any, str]] = {
     "no such type": (lambda: T((4,), "bf17"), "is unknown"),
     "no type": (lambda: T((4,), None), "is unknown"),
     "negative stride": (lambda: T((4, 4), "u8", (-4, 1)), r"strides\[0\] is -4"),
-    "too few strides": (lambda: T((4, 4), "u8", (4,)), "strides has 1 entries; give 2"),
+    "too few strides": (lambda: T((4, 4), "u8", (4,)), "strides has 1 entry; give 2"),
     "odd alignment": (lambda: T((4,), "u8", align=24), "power of two"),
     "no alignment": (lambda: T((4,), "u8", align=0), "at least 1"),
     "huge": (lambda: T((2**40, 2**40), "u8"), "beyond"),

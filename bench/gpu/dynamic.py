@@ -16,7 +16,6 @@ import json
 import os
 import random
 import re
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu.files import GUARD, KINDS, POISON, WORKERS, compile_all, python_of
+from bench.gpu.steps import Steps, answer_of
 
 TARGET = "h200"
 EXTENTS_EACH = 20
@@ -292,13 +292,8 @@ def _typed(operand: dict[str, Any], whole: Any) -> Any:
 
 def call_one(folder: Path, name: str) -> list[str]:
     """Call a file in a process of its own; return what is wrong."""
-    command = [sys.executable, "-m", "bench.gpu.dynamic", "call", str(folder.resolve()), name]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=CALL_SECONDS)
-    except subprocess.TimeoutExpired:
-        return [f"no answer within {CALL_SECONDS} s"]
-    lines = [line for line in done.stdout.splitlines() if line.startswith('{"wrong"')]
-    return list(json.loads(lines[-1])["wrong"]) if lines else [f"process died: {done.stderr[-400:]}"]
+    wrong, died = answer_of("bench.gpu.dynamic", folder, name, "wrong", CALL_SECONDS)
+    return [died] if died else list(wrong)
 
 
 def run(folder: Path, workers: int) -> int:
@@ -331,25 +326,7 @@ def run(folder: Path, workers: int) -> int:
     return 1 if report["wrong"] or refused else 0
 
 
-def main(arguments: list[str]) -> int:
-    """Run the step that the arguments name; see the module's docstring."""
-    match arguments:
-        case ["prepare", folder, count, *seed]:
-            prepare(Path(folder), int(count), int(seed[0]) if seed else 19)
-            return 0
-        case ["compile", folder, *workers]:
-            refused = compile_all(Path(folder), int(workers[0]) if workers else WORKERS)
-            print(json.dumps(refused, indent=1))
-            return 1 if refused else 0
-        case ["run", folder, *workers]:
-            return run(Path(folder), int(workers[0]) if workers else WORKERS)
-        case ["call", folder, name]:
-            call(Path(folder), name)
-            return 0
-        case _:
-            print(__doc__, file=sys.stderr)
-            return os.EX_USAGE
-
+STEPS = Steps(__doc__ or "", prepare, compile_all, run, call, WORKERS)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(STEPS.main(sys.argv[1:]))

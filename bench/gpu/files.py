@@ -22,6 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from bench.gpu.steps import Steps, answer_of
+
 TARGET = "h200"
 WORKERS = 15
 COMPILE_SECONDS, CALL_SECONDS = 600, 120
@@ -269,13 +271,8 @@ def _movement(entry: dict[str, Any], memory: dict[str, Any]) -> Any:
 
 def call_one(folder: Path, name: str) -> str:
     """Call a file in a process of its own; return what is wrong, "" if nothing is."""
-    command = [sys.executable, "-m", "bench.gpu.files", "call", str(folder.resolve()), name]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=CALL_SECONDS)
-    except subprocess.TimeoutExpired:
-        return f"no answer within {CALL_SECONDS} s"
-    lines = [line for line in done.stdout.splitlines() if line.startswith('{"wrong"')]
-    return str(json.loads(lines[-1])["wrong"]) if lines else f"process died: {done.stderr[-400:]}"
+    wrong, died = answer_of("bench.gpu.files", folder, name, "wrong", CALL_SECONDS)
+    return died or str(wrong)
 
 
 def run(folder: Path, workers: int) -> int:
@@ -307,25 +304,7 @@ def run(folder: Path, workers: int) -> int:
     return 1 if wrong or refused else 0
 
 
-def main(arguments: list[str]) -> int:
-    """Run the step that the arguments name; see the module's docstring."""
-    match arguments:
-        case ["prepare", folder, count, *seed]:
-            prepare(Path(folder), int(count), int(seed[0]) if seed else 19)
-            return 0
-        case ["compile", folder, *workers]:
-            refused = compile_all(Path(folder), int(workers[0]) if workers else WORKERS)
-            print(json.dumps(refused, indent=1))
-            return 1 if refused else 0
-        case ["run", folder, *workers]:
-            return run(Path(folder), int(workers[0]) if workers else WORKERS)
-        case ["call", folder, name]:
-            call(Path(folder), name)
-            return 0
-        case _:
-            print(__doc__, file=sys.stderr)
-            return os.EX_USAGE
-
+STEPS = Steps(__doc__ or "", prepare, compile_all, run, call, WORKERS)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(STEPS.main(sys.argv[1:]))

@@ -17,7 +17,6 @@ import json
 import os
 import random
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu.files import CALL_SECONDS, GUARD, KINDS, POISON, WORKERS, compile_all, python_of
+from bench.gpu.steps import Steps, answer_of
 
 TARGET = "h200"
 CALLS, ROUNDS, REPEATS = 3, 15, 20
@@ -299,14 +299,8 @@ def _times(ways: dict[str, Callable[[], Any]]) -> dict[str, float]:
 
 def call_one(folder: Path, name: str) -> dict[str, Any]:
     """Run a program in a process of its own."""
-    command = [sys.executable, "-m", "bench.gpu.programs", "call", str(folder.resolve()), name]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=CALL_SECONDS)
-    except subprocess.TimeoutExpired:
-        return {"file": f"no answer within {CALL_SECONDS} s", "kernel": "", "times_us": {}, "exact": True}
-    lines = [line for line in done.stdout.splitlines() if line.startswith('{"found"')]
-    died = {"file": f"process died: {done.stderr[-600:]}", "kernel": "", "times_us": {}, "exact": True}
-    return dict(json.loads(lines[-1])["found"]) if lines else died
+    found, died = answer_of("bench.gpu.programs", folder, name, "found", CALL_SECONDS)
+    return {"file": died, "kernel": "", "times_us": {}, "exact": True} if died else dict(found)
 
 
 def run(folder: Path, workers: int) -> int:
@@ -349,26 +343,7 @@ def run(folder: Path, workers: int) -> int:
     return 1 if wrong or refused else 0
 
 
-def main(arguments: list[str]) -> int:
-    """Run the step that the arguments name; see the module's docstring."""
-    match arguments:
-        case ["prepare", folder, *numbers]:
-            count, seed = (*map(int, numbers), *(RANDOM, 18)[len(numbers) :])
-            prepare(Path(folder), count, seed)
-            return 0
-        case ["compile", folder, *workers]:
-            refused = compile_all(Path(folder), int(workers[0]) if workers else WORKERS)
-            print(json.dumps(refused, indent=1))
-            return 1 if refused else 0
-        case ["run", folder, *workers]:
-            return run(Path(folder), int(workers[0]) if workers else WORKERS)
-        case ["call", folder, name]:
-            call(Path(folder), name)
-            return 0
-        case _:
-            print(__doc__, file=sys.stderr)
-            return os.EX_USAGE
-
+STEPS = Steps(__doc__ or "", prepare, compile_all, run, call, WORKERS, seed=18, count=RANDOM)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(STEPS.main(sys.argv[1:]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -70,7 +70,8 @@ class Issued:
         buffer: in shared memory. bytes: of a box.
         coordinates: where a box begins in the map, fastest dimension first.
         place: bytes from the item's start in the buffer to the box.
-        tiles: names of numbers of tiles, and how many there are. boxes: the same of boxes.
+        tiles: names of numbers of tiles, and how many there are, formulas of dims in an open plan.
+        boxes: the same of boxes.
         offsets: by im2col, what the instruction adds to spatial coordinates, fastest first.
         where: names that coordinates have besides, and what they are.
     """
@@ -81,7 +82,7 @@ class Issued:
     bytes: int
     coordinates: tuple[Sum, ...]
     place: Sum
-    tiles: tuple[tuple[str, int], ...]
+    tiles: tuple[tuple[str, Any], ...]
     boxes: tuple[tuple[str, int], ...]
     offsets: tuple[Sum, ...] = ()
     where: tuple[tuple[str, Digit], ...] = ()
@@ -111,7 +112,7 @@ class Issued:
             "offsets": [_plain(one) for one in self.offsets],
             "where": {name: {"of": _plain(d.of), "by": d.by, "modulus": d.modulus} for name, d in self.where},
             "place": _plain(self.place),
-            "tiles": dict(self.tiles),
+            "tiles": {name: count if isinstance(count, int) else str(count) for name, count in self.tiles},
             "boxes": dict(self.boxes),
         }
 
@@ -125,7 +126,7 @@ class Counted:
         modes: the number of a tile along each mode, as a sum of these.
     """
 
-    names: tuple[tuple[str, int], ...]
+    names: tuple[tuple[str, Any], ...]
     said: str
     modes: Mapping[int, Sum]
 
@@ -182,13 +183,27 @@ def _free(name: str, taken: set[str]) -> str:
 @lru_cache(maxsize=64)
 def issued(plan: Plan) -> tuple[Issued, ...]:
     """Return the copies that a plan's kernel issues, a load before the stores; none where no box travels."""
-    plan, found = plan.alone, dict[Issued, None]()
-    tiles = counted(plan) if plan.tensor_maps else None
+    given, plan, found = plan, plan.alone, dict[Issued, None]()
+    tiles = _opened(counted(plan), given) if plan.tensor_maps else None
     for role in plan.pipeline.roles:
         for op in walk(role.body):
             if tiles is not None and isinstance(op, Load | Store) and op.corner and not getattr(op, "each", 0):
                 found[_issued(plan, op, tiles)] = None
     return tuple(found)
+
+
+def _opened(tiles: Counted, plan: Plan) -> Counted:
+    """Return how tiles of an open plan are counted: as many as the grid says, a formula of dims; of no other a number.
+
+    Numbers of a closed plan stay.
+    """
+    if not plan.opened:
+        return tiles
+    grid, opened = dict(plan.launch.grid), dict[str, Any]()
+    for name, _ in tiles.names:
+        modes = [mode for mode, found in tiles.modes.items() if name in dict(found.terms)]
+        opened[name] = grid[modes[0]] if len(modes) == 1 and tiles.modes[modes[0]].terms == ((name, 1),) else "?"
+    return replace(tiles, names=tuple(opened.items()))
 
 
 def _issued(plan: Plan, op: Load | Store, tiles: Counted) -> Issued:

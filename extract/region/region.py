@@ -76,7 +76,9 @@ class LegalRegion:
         family: this region and what is left of the values that the dims declare, each with its plan; no value is in
             two of them.
         diagnostics: where no value is legal, what the rules say of a sample.
-        operator: what was asked. target: for which GPU.
+        operator: what was asked.
+        target: for which GPU.
+        structure: what the plan's maps, load and store keep whatever the dims.
     """
 
     dims: tuple[Dim, ...]

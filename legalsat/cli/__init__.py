@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO, get_args
@@ -170,7 +171,18 @@ class _Parser(argparse.ArgumentParser):
         return [word for action in self._actions for word in action.option_strings]
 
     def error(self, message: str) -> NoReturn:
-        raise _UsageError(f"{message}{self._meant(message)}; see `{self.prog} --help`")
+        """Say in words of our own what argparse says of a word that it does not know, or misses."""
+        wrong = re.match(r"argument (.*?): invalid choice: '?(.*?)'? \(choose from (.*)\)", message, re.DOTALL)
+        if wrong is not None:
+            of, word, known = wrong[1], wrong[2], wrong[3].replace("'", "")
+            said = f"{of} is {word!r}" if of.startswith("-") else f"{word!r} is no {of.partition(' ')[0].lower()}"
+            message = f"{said}; give one of {known}{self._meant(message)}"
+        elif message.startswith("the following arguments are required: "):
+            missing = [one.strip().partition(" ")[0] for one in message.partition(": ")[2].split(",")]
+            message = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        else:
+            message += self._meant(message)
+        raise _UsageError(f"{message}; see `{self.prog} --help`")
 
     def _meant(self, message: str) -> str:
         """Return which known word is near to the one that argparse does not know, "" where it names none."""
@@ -225,7 +237,7 @@ def _run(words: list[str]) -> int:
     except LegalSatError as error:
         answer = _failure(error, REFUSED)
     if answer.note and not as_json:
-        print(f"note: {answer.note}", file=sys.stderr)
+        print(_wrapped(f"note: {answer.note}", _MAX_WIDTH), file=sys.stderr)
     if output is not None and not answer.failed:
         from legalsat.view.show import PLAIN  # noqa: PLC0415 - it loads what plans are made of
 
@@ -246,7 +258,15 @@ def _failure(error: Exception, code: int) -> Answer:
 
 
 def _error_text(error: Exception, look: Look) -> str:
-    return f"{look.paint('error', 'error')}: {error}"
+    first, *more = (_wrapped(line, look.width) for line in f"error: {error}".splitlines())
+    return "\n".join([look.paint("error", "error") + first.removeprefix("error"), *more])
+
+
+def _wrapped(line: str, width: int) -> str:
+    """Return a line of a message on several that are no wider; words stay whole."""
+    if len(line) <= width:
+        return line
+    return textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _print(answer: Answer, *, as_json: bool) -> None:
@@ -335,7 +355,7 @@ def _add_synthesize(commands: Any) -> None:
         operator.add_argument(
             "--emit",
             choices=_BACKENDS,
-            help="print source text: a kernel, with cute also what launches it, or a host that encodes the maps",
+            help="print source text: a kernel, with cute also what launches it; or a host that encodes the maps",
         )
         operator.set_defaults(operator=name)
         _finish(operator, "legalsat.cli.plan", "synthesize", target=True, output=True)
@@ -347,19 +367,25 @@ def _add_synthesize(commands: Any) -> None:
         epilog=_EXIT_CODES,
     )
     for extent in "mnk":
-        what = "elements, or a dim whose value the call brings: M, M%%8, M:64..8192, M~4096 (typical)"
-        gemm.add_argument(f"--{extent}", required=True, metavar=extent.upper(), help=what)
+        name = extent.upper()
+        what = f"elements, or a dim whose value the call brings: {name}, {name}%%8, {name}:64..8192, {name}~4096"
+        gemm.add_argument(f"--{extent}", required=True, metavar=name, help=f"{what} (typical)")
     gemm.add_argument("--dtype", required=True, help="element type of A and B: bf16, fp16, e4m3, ...")
-    gemm.add_argument("--out-dtype", help="element type of C; that of A and B when left out, but of 8 bits bf16 or i32")
+    gemm.add_argument(
+        "--out-dtype", help="element type of C; that of A and B when left out, bf16 or i32 where these have 8 bits"
+    )
     for name, rows in (("a", "M"), ("b", "N")):
         gemm.add_argument(
-            f"--{name}-major", choices=("K", rows), default="K", help=f"axis along which {name.upper()} is stored; K"
+            f"--{name}-major",
+            choices=("K", rows),
+            default="K",
+            help=f"axis along which {name.upper()} lies in memory; K when left out",
         )
     gemm.add_argument("--chart", metavar="FILE", help="write a chart of the pipeline there, as SVG")
     gemm.add_argument(
         "--emit",
         choices=_PRODUCT_BACKENDS,
-        help="print source text: the cheapest kernel that it has, with cute and host a file that launches it, too",
+        help="print source text: the cheapest kernel of this backend; with cute and host a file that launches it, too",
     )
     _finish(gemm, "legalsat.cli.gemm", "synthesize", target=True, output=True)
 
@@ -481,7 +507,9 @@ def _add_tensor(parser: argparse.ArgumentParser, *, required: bool, tiled: bool 
     parser.add_argument("--shape", required=required, help="extents in elements, such as 4096x4095 or MxK%%8")
     parser.add_argument("--dtype", required=required, help="element type: bf16, fp16, fp32, e4m3, e2m1, i8, ...")
     parser.add_argument("--strides", help="in elements; row-major when left out")
-    parser.add_argument("--align", metavar="BYTES", help="what the address is a multiple of; 256 when left out")
+    parser.add_argument(
+        "--align", metavar="BYTES", help="what the address is a multiple of, in bytes; 256 when left out"
+    )
     if tiled:
         parser.add_argument("--tile", help="elements of a tile along each axis, such as 128x64; chosen when left out")
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from legalsat.checks import meant
 from legalsat.dims import Dim, Extent, times
 from legalsat.errors import InvalidInput
 from legalsat.explanation import USES
@@ -18,6 +19,7 @@ from legalsat.units.tensor_copy import BulkCopy, TensorCopy
 from legalsat.units.tensor_map import TensorMap
 
 _NUMBER = re.compile(r"[0-9]{1,30}")
+_PLAIN_SIZES = re.compile(r"\s*\d+(?:\s*(?:x|,)\s*\d+)*\s*")
 _SIGNED = re.compile(r"-?[0-9]{1,30}|0[xX][0-9a-fA-F]{1,30}")
 _DIM = re.compile(
     r"(?P<name>[A-Za-z_]\w*)(%(?P<multiple>\d{1,30}))?(:(?P<low>\d{0,30})\.\.(?P<high>\d{0,30}))?"
@@ -41,7 +43,12 @@ def whole(text: str, option: str) -> int:
 
 def wholes(text: str, option: str) -> tuple[int, ...]:
     """Return integers separated by x or commas, such as 128x64."""
-    return tuple(whole(part, option) for part in _parts(text, option))
+    parts = _parts(text, option)
+    if not all(map(_NUMBER.fullmatch, parts)):
+        raise InvalidInput(
+            f"{option} is {text!r}; give whole numbers with x between them, such as 128x64{_sizes(text)}"
+        )
+    return tuple(map(int, parts))
 
 
 def uses_of(args: Namespace) -> int:
@@ -51,6 +58,9 @@ def uses_of(args: Namespace) -> int:
 
 def shape(text: str) -> tuple[Extent, ...]:
     """Return extents such as 4096x4095, or with dims MxK%8 (a multiple of 8) and M,K%8:64..8192 (in a range)."""
+    near = _sizes(text)
+    if near:
+        raise InvalidInput(f"--shape is {text!r}; write x or commas between the extents{near}")
     return tuple(extent(part, "--shape") for part in _parts(text, "--shape"))
 
 
@@ -139,7 +149,8 @@ def _assigned(assignments: list[str], option: str, known: list[str], other: Mapp
         name, equals, text = assignment.partition("=")
         field = other.get(name, name)
         if not equals or field not in known:
-            raise InvalidInput(f"{option} has {assignment!r}; write FIELD=VALUE with FIELD one of {_list(known)}")
+            near = meant(name, known) or meant(name, other)
+            raise InvalidInput(f"{option} has {assignment!r}; write FIELD=VALUE with FIELD one of {_list(known)}{near}")
         if field in values:
             raise InvalidInput(f"{option} gives {field} twice; give it once")
         values[field] = _value(field, text)
@@ -168,7 +179,8 @@ def _parts(text: str, option: str) -> list[str]:
     parts = [part.strip() for part in text.split("," if "," in text else "x")]
     if not all(parts):
         raise InvalidInput(
-            f"{option} is {text!r}; separate numbers by x or commas (by commas where a name contains an x)"
+            f"{option} is {text!r}; write a number on both sides of each x or comma, such as 4096x64 (commas alone "
+            "where a name contains an x)"
         )
     return parts
 
@@ -184,6 +196,13 @@ def extent(text: str, option: str) -> int | Dim:
         )
     facts = {"multiple_of": found["multiple"], "min": found["low"], "max": found["high"], "typical": found["typical"]}
     return Dim(found["name"], **{fact: int(value) for fact, value in facts.items() if value})
+
+
+def _sizes(text: str) -> str:
+    """Return "; did you mean 4096x64?" of numbers that other signs part, as in 4096by64 or (4096, 64); else ""."""
+    other = re.fullmatch(r"[\[(]?\s*\d+(?:\s*(?:by|[Xx×*,;:/ ])\s*\d+)*\s*,?\s*[\])]?", text)
+    numbers = "x".join(re.findall(r"\d+", text))
+    return f"; did you mean {numbers}?" if other and not _PLAIN_SIZES.fullmatch(text) else ""
 
 
 def _list(names: list[str]) -> str:

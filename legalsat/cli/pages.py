@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, fields, is_dataclass
 from textwrap import indent
 from typing import Any
 
+from legalsat.checks import meant
 from legalsat.cli import Answer
 from legalsat.diagnostics import CONSEQUENCES
 from legalsat.errors import InvalidInput
@@ -51,9 +53,18 @@ def rule(args: Namespace) -> Answer:
     wanted = args.code.lower()
     found = next((one for one in rules_by_code().values() if wanted in (one.code.lower(), one.name)), None)
     if found is None:
-        raise InvalidInput(f"rule {args.code!r} is unknown; list the rules with `legalsat rule --all`")
+        near = _codes_meant(args.code)
+        raise InvalidInput(f"rule {args.code!r} is unknown; list the rules with `legalsat rule --all`{near}")
     examples = {case.heading: {"python": case.python, "printed": case.printed} for case in cases(found)}
     return Answer({**_rule_json(found), "examples": examples}, lambda look: _rule_page(found, look))
+
+
+def _codes_meant(word: str) -> str:
+    """Return which rule a wrong code or name may mean: the same letters and number, else what is spelled alike."""
+    rules = rules_by_code()
+    number = re.fullmatch(r"([A-Za-z]+)[-_ ]?0*(\d+)", word)
+    same = [code for code in rules if number and re.fullmatch(rf"{number[1]}0*{number[2]}", code, re.IGNORECASE)]
+    return f"; did you mean {same[0]}?" if same else meant(word, [*rules, *(one.name for one in rules.values())])
 
 
 def _rule_json(one: Rule) -> dict[str, Any]:

@@ -186,7 +186,14 @@ class Layout:
 
 
 def make_layout(*modes: Layout) -> Layout:
-    """Return the layout whose modes are `modes`; of one layout, the rank-1 tuple around it, as in CuTe."""
+    """Return the layout whose modes are `modes`; of one layout, the rank-1 tuple around it, as in CuTe.
+
+    Args:
+        *modes: layouts.
+
+    Raises:
+        InvalidInput: a mode is no layout.
+    """
     for mode in modes:
         if not isinstance(mode, Layout):
             raise InvalidInput(f"mode is {shown(mode)}; give layouts")

@@ -49,42 +49,94 @@ def on_domain(operation: Callable[Concatenate[Layout, _P], Layout]) -> OnLayouts
 
 
 def size(layout: AnyLayout | IntTuple) -> int:
-    """Return the number of coordinates of a layout or shape."""
+    """Return the number of coordinates of a layout or shape.
+
+    Args:
+        layout: a `Layout`, a `ComposedLayout`, or a shape: an integer or a nested tuple of them.
+
+    Raises:
+        InvalidInput: it is neither.
+    """
     if isinstance(layout, Layout | ComposedLayout):
         return layout.size
     return integer(product(as_shape(layout)), "size")
 
 
 def cosize(layout: AnyLayout) -> int:
-    """Return the number of offsets that a layout spans; see `Layout.cosize`."""
+    """Return the number of offsets that a layout spans; see `Layout.cosize`.
+
+    Args:
+        layout: a `Layout` or a `ComposedLayout`.
+
+    Raises:
+        InvalidInput: `layout` is no layout.
+    """
     return _any_layout(layout).cosize
 
 
 def rank(layout: AnyLayout) -> int:
-    """Return the number of modes at the top."""
+    """Return the number of modes at the top.
+
+    Args:
+        layout: a `Layout` or a `ComposedLayout`.
+
+    Raises:
+        InvalidInput: `layout` is no layout.
+    """
     return _any_layout(layout).rank
 
 
 def depth(layout: AnyLayout) -> int:
-    """Return how deep the shape is nested, 0 for an integer."""
+    """Return how deep the shape is nested, 0 for an integer.
+
+    Args:
+        layout: a `Layout` or a `ComposedLayout`.
+
+    Raises:
+        InvalidInput: `layout` is no layout.
+    """
     return _any_layout(layout).depth
 
 
 @on_domain
 def flatten(layout: Layout) -> Layout:
-    """Return the layout with all leaves as modes; an integral one stays integral."""
+    """Return the layout with all leaves as modes; an integral one stays integral.
+
+    Args:
+        layout: a `Layout`, or a `ComposedLayout`, which changes as its inner layout does.
+
+    Raises:
+        InvalidInput: `layout` is no layout.
+    """
     return make_layout(*(Layout(n, d) for n, d in flat_modes(layout))) if layout.depth else layout
 
 
 @on_domain
 def append(layout: Layout, mode: Layout) -> Layout:
-    """Return the layout with one more mode at the end."""
+    """Return the layout with one more mode at the end.
+
+    Args:
+        layout: a `Layout`, or a `ComposedLayout`, which changes as its inner layout does.
+        mode: the `Layout` to add.
+
+    Raises:
+        InvalidInput: one of them is no layout.
+    """
     return make_layout(*layout, checked_layout(mode, "mode"))
 
 
 @on_domain
 def group(layout: Layout, begin: int, end: int) -> Layout:
-    """Return the layout with modes begin to end-1 grouped into one."""
+    """Return the layout with modes begin to end-1 grouped into one.
+
+    Args:
+        layout: a `Layout`, or a `ComposedLayout`, which changes as its inner layout does.
+        begin: first mode of the group, from 0.
+        end: the mode behind the group.
+
+    Raises:
+        InvalidInput: `layout` is no layout, or has no such modes.
+    """
     begin = integer(begin, "begin", low=0, high=layout.rank - 1)
     end = integer(end, "end", low=begin + 1, high=layout.rank)
     modes = tuple(layout)
@@ -98,13 +150,23 @@ def coalesce(layout: Layout, profile: Profile = None) -> Layout:
     Args:
         layout: the layout.
         profile: nested tuple; the modes at its leaves are coalesced one by one and stay apart.
+
+    Raises:
+        InvalidInput: `layout` is no layout, or has no such profile.
     """
     return by_mode(layout, profile, lambda mode, _: from_modes(coalesced(flat_modes(mode))))
 
 
 @on_domain
 def filter_zeros(layout: Layout) -> Layout:
-    """Return the layout with extent 1 wherever the stride is 0."""
+    """Return the layout with extent 1 wherever the stride is 0.
+
+    Args:
+        layout: a `Layout`, or a `ComposedLayout`, which changes as its inner layout does.
+
+    Raises:
+        InvalidInput: `layout` is no layout.
+    """
 
     def filtered(shape: IntTuple, stride: Any) -> IntTuple:
         if isinstance(shape, tuple):
@@ -116,7 +178,15 @@ def filter_zeros(layout: Layout) -> Layout:
 
 @on_domain
 def filter(layout: Layout, profile: Profile = None) -> Layout:
-    """Return the layout without modes of stride 0 or extent 1, coalesced; `profile` as in `coalesce`."""
+    """Return the layout without modes of stride 0 or extent 1, coalesced.
+
+    Args:
+        layout: a `Layout`, or a `ComposedLayout`, which changes as its inner layout does.
+        profile: nested tuple; the modes at its leaves are filtered one by one and stay apart.
+
+    Raises:
+        InvalidInput: `layout` is no layout, or has no such profile.
+    """
     return by_mode(layout, profile, lambda mode, _: coalesce(filter_zeros(mode)))
 
 

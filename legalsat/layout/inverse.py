@@ -22,7 +22,14 @@ def right_inverse(layout: Swizzle) -> Swizzle: ...
 @overload
 def right_inverse(layout: AnyLayout) -> AnyLayout: ...
 def right_inverse(layout: Swizzle | AnyLayout) -> Swizzle | AnyLayout:
-    """Return R with `layout(R(i)) == i` for all i below R's size, as far as modes of the layout continue each other."""
+    """Return R with `layout(R(i)) == i` for all i below R's size, as far as modes of the layout continue each other.
+
+    Args:
+        layout: a `Layout`, a `ComposedLayout` or a `Swizzle`, which is its own inverse.
+
+    Raises:
+        InvalidInput: it is neither.
+    """
     if not isinstance(layout, Layout):
         return _inverse(layout, right_inverse)
     found, current = [(1, 0)], 1
@@ -43,6 +50,9 @@ def left_inverse(layout: Swizzle | AnyLayout) -> Swizzle | AnyLayout:
     """Return L with `L(layout(i)) == i` for all i below the size, if the layout is injective.
 
     Modes of stride 0 are taken at coordinate 0. Where other modes overlap, L is CuTe's quasi-inverse.
+
+    Args:
+        layout: a `Layout`, a `ComposedLayout` or a `Swizzle`, which is its own inverse.
 
     Raises:
         NoSuchLayout: a stride is negative or no multiple of the next smaller one.
@@ -79,7 +89,14 @@ def _inverse(layout: Swizzle | ComposedLayout, invert: Callable[[Any], Any]) -> 
 
 
 def nullspace(layout: Layout) -> Layout:
-    """Return the layout of the coordinates of all modes with stride 0, on which `layout` is 0."""
+    """Return the layout of the coordinates of all modes with stride 0, on which `layout` is 0.
+
+    Args:
+        layout: a `Layout`.
+
+    Raises:
+        InvalidInput: it is none.
+    """
     shape = tuple(extents(checked_layout(layout, "layout").shape))
     strides = as_tuple(compact_strides(shape))
     zero = [(n, step) for (n, d), step in zip(flat_modes(layout), strides, strict=True) if d == 0]
@@ -90,6 +107,14 @@ def max_common_layout(one: Layout, other: Layout) -> Layout:
     """Return the longest layout R with `one(R(i)) == i == other(R(i))`: elements that lie together in both.
 
     As in CuTe, `other` bounds R; where `one` has fewer elements it goes on along its last mode, as a call does.
+
+    Args:
+        one: a `Layout`.
+        other: a `Layout`, which bounds the result.
+
+    Raises:
+        InvalidInput: one of them is none.
+        NoSuchLayout: no layout says where their elements lie together.
     """
     inverse = right_inverse(checked_layout(other, "other"))
     extent, stride = flat_modes(coalesce(composition(checked_layout(one, "one"), inverse)))[0]
@@ -101,6 +126,14 @@ def max_common_vector(one: Layout, other: Layout) -> int:
 
     As in CuTe, `other` bounds it, since `one` goes on along its last mode: of 2:1 and 4:1 it is 4, exchanged 2. Give
     layouts of one size where the count is to be of elements of both.
+
+    Args:
+        one: a `Layout`.
+        other: a `Layout`, which bounds the result.
+
+    Raises:
+        InvalidInput: one of them is none.
+        NoSuchLayout: no layout says where their elements lie together.
     """
     inverse = right_inverse(checked_layout(other, "other"))
     extent, stride = flat_modes(coalesce(composition(checked_layout(one, "one"), inverse)))[0]

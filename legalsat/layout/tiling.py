@@ -21,6 +21,10 @@ def logical_divide(layout: Layout, tiler: Tiler) -> Layout:
 
     By a tuple, every mode becomes (tile, rest).
 
+    Args:
+        layout: a `Layout`, or a `ComposedLayout`, which changes as its inner layout does.
+        tiler: a `Layout`, an extent, or a tuple of these, one a mode.
+
     Raises:
         NoSuchLayout: the tiler does not divide the layout.
     """
@@ -29,20 +33,44 @@ def logical_divide(layout: Layout, tiler: Tiler) -> Layout:
 
 @on_domain
 def zipped_divide(layout: Layout, tiler: Tiler) -> Layout:
-    """Return `logical_divide` with all tiles in mode 0 and all rests in mode 1."""
+    """Return `logical_divide` with all tiles in mode 0 and all rests in mode 1.
+
+    Args:
+        layout: a `Layout`, or a `ComposedLayout`, which changes as its inner layout does.
+        tiler: a `Layout`, an extent, or a tuple of these, one a mode.
+
+    Raises:
+        NoSuchLayout: the tiler does not divide the layout.
+    """
     return make_layout(*_unzipped(logical_divide(layout, tiler), tiler))
 
 
 @on_domain
 def tiled_divide(layout: Layout, tiler: Tiler) -> Layout:
-    """Return `zipped_divide` with the rests as modes of their own: ((tiles), rest, rest, ...)."""
+    """Return `zipped_divide` with the rests as modes of their own: ((tiles), rest, rest, ...).
+
+    Args:
+        layout: a `Layout`, or a `ComposedLayout`, which changes as its inner layout does.
+        tiler: a `Layout`, an extent, or a tuple of these, one a mode.
+
+    Raises:
+        NoSuchLayout: the tiler does not divide the layout.
+    """
     tile, rest = _unzipped(logical_divide(layout, tiler), tiler)
     return make_layout(tile, *_unpacked(rest))
 
 
 @on_domain
 def flat_divide(layout: Layout, tiler: Tiler) -> Layout:
-    """Return `zipped_divide` with tiles and rests as modes of their own: (tile, tile, ..., rest, rest, ...)."""
+    """Return `zipped_divide` with tiles and rests as modes of their own: (tile, tile, ..., rest, rest, ...).
+
+    Args:
+        layout: a `Layout`, or a `ComposedLayout`, which changes as its inner layout does.
+        tiler: a `Layout`, an extent, or a tuple of these, one a mode.
+
+    Raises:
+        NoSuchLayout: the tiler does not divide the layout.
+    """
     tile, rest = _unzipped(logical_divide(layout, tiler), tiler)
     return make_layout(*_unpacked(tile), *_unpacked(rest))
 
@@ -53,6 +81,10 @@ def logical_product(block: Layout, tiler: Tiler) -> Layout:
 
     By a tuple, every mode becomes (block, repeats).
 
+    Args:
+        block: the `Layout` to repeat.
+        tiler: a `Layout`, an extent, or a tuple of these, one a mode.
+
     Raises:
         NoSuchLayout: the block has no complement, or the tiler does not compose with it.
     """
@@ -61,34 +93,74 @@ def logical_product(block: Layout, tiler: Tiler) -> Layout:
 
 @on_domain
 def zipped_product(block: Layout, tiler: Tiler) -> Layout:
-    """Return `logical_product` with all blocks in mode 0 and all repeats in mode 1."""
+    """Return `logical_product` with all blocks in mode 0 and all repeats in mode 1.
+
+    Args:
+        block: the `Layout` to repeat.
+        tiler: a `Layout`, an extent, or a tuple of these, one a mode.
+
+    Raises:
+        NoSuchLayout: the block has no complement, or the tiler does not compose with it.
+    """
     return make_layout(*_unzipped(logical_product(block, tiler), tiler))
 
 
 @on_domain
 def tiled_product(block: Layout, tiler: Tiler) -> Layout:
-    """Return `zipped_product` with the repeats as modes of their own: ((blocks), repeat, repeat, ...)."""
+    """Return `zipped_product` with the repeats as modes of their own: ((blocks), repeat, repeat, ...).
+
+    Args:
+        block: the `Layout` to repeat.
+        tiler: a `Layout`, an extent, or a tuple of these, one a mode.
+
+    Raises:
+        NoSuchLayout: the block has no complement, or the tiler does not compose with it.
+    """
     tile, rest = _unzipped(logical_product(block, tiler), tiler)
     return make_layout(tile, *_unpacked(rest))
 
 
 @on_domain
 def flat_product(block: Layout, tiler: Tiler) -> Layout:
-    """Return `zipped_product` with blocks and repeats as modes of their own."""
+    """Return `zipped_product` with blocks and repeats as modes of their own.
+
+    Args:
+        block: the `Layout` to repeat.
+        tiler: a `Layout`, an extent, or a tuple of these, one a mode.
+
+    Raises:
+        NoSuchLayout: the block has no complement, or the tiler does not compose with it.
+    """
     tile, rest = _unzipped(logical_product(block, tiler), tiler)
     return make_layout(*_unpacked(tile), *_unpacked(rest))
 
 
 @on_domain
 def blocked_product(block: Layout, tiler: Layout) -> Layout:
-    """Return the block repeated over the tiler, mode by mode: every mode is (within block, block)."""
+    """Return the block repeated over the tiler, mode by mode: every mode is (within block, block).
+
+    Args:
+        block: the `Layout` to repeat.
+        tiler: a `Layout` that says how often, and at which offsets in blocks.
+
+    Raises:
+        NoSuchLayout: the block has no complement, or the tiler does not compose with it.
+    """
     inner, outer = _padded_product(block, tiler)
     return make_layout(*map(make_layout, inner, outer))
 
 
 @on_domain
 def raked_product(block: Layout, tiler: Layout) -> Layout:
-    """Return the block repeated over the tiler with blocks interleaved: every mode is (block, within block)."""
+    """Return the block repeated over the tiler with blocks interleaved: every mode is (block, within block).
+
+    Args:
+        block: the `Layout` to repeat.
+        tiler: a `Layout` that says how often, and at which offsets in blocks.
+
+    Raises:
+        NoSuchLayout: the block has no complement, or the tiler does not compose with it.
+    """
     inner, outer = _padded_product(block, tiler)
     return make_layout(*map(make_layout, outer, inner))
 

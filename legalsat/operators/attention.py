@@ -34,6 +34,7 @@ class Attention(Operator):
         kv_heads: heads of K and V, which `heads` are a multiple of.
         v_head: what a head of V and of the result holds of each token; `head` when left out.
         q, k, v, out: tensors of shape (batch, heads, tokens, head), whatever the order in which axes are stored.
+        layout: the order in which axes of tensors that are left out are stored: "bshd" or "bhsd".
         causal: whether later tokens are left out.
 
     Raises:

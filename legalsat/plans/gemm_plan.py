@@ -93,7 +93,8 @@ class GemmPlan:
     """A product with every field solved: what is printed, costed, proven and launched.
 
     Attributes:
-        operator: what was asked. target: the GPU.
+        operator: what was asked.
+        target: the GPU.
         kernel: the persistent kernel that `compile` launches; None where wgmma does not multiply such operands.
         tiled: where there is no such kernel, the product planned operand by operand.
         guard: with dims, the exact set of their values that `choices` compute, in isl's notation; empty without dims.

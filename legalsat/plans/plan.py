@@ -239,7 +239,8 @@ class Plan:
         shared: buffers in shared memory.
         pipeline: what a block does, in order: barriers, buffers, roles.
         launch: blocks and warps.
-        cost: what is predicted. candidates: the best few, this one first.
+        cost: what is predicted.
+        candidates: the best few, this one first.
         window: the window that the access runs over, where im2col loads walk it, or threads load nothing where it
             leaves its image.
         before: a relayout of the source that must run first; this plan's maps then read what it wrote.
@@ -391,7 +392,8 @@ def read_plan(path: str | Path, saver: str) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise InvalidPlan(f"{path} is no plan: {error}; save one with {saver}") from None
+        why = error.strerror or error if isinstance(error, OSError) else error
+        raise InvalidPlan(f"{path} is no plan: {str(why).lower()}; save one with {saver}") from None
 
 
 @contextmanager

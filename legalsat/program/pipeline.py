@@ -451,7 +451,8 @@ class Pipeline:
     """What a block does, or each block of a cluster.
 
     Attributes:
-        barriers, buffers: the rings. roles: who does what.
+        barriers, buffers: the rings.
+        roles: who does what.
         sums: accumulators in registers or tensor memory: names, or rings of them.
         cluster: blocks of a cluster, 1 for none.
     """

@@ -15,7 +15,7 @@ from typing import Any
 
 import legalsat
 from legalsat import files
-from legalsat.checks import integer
+from legalsat.checks import integer, meant
 from legalsat.errors import InvalidInput
 from legalsat.sweeps.arrow import COMPRESSION, arrow, packed, parquet, reading_arrow, schema, unpacked
 from legalsat.sweeps.catalogues import CATALOGUES, catalogue
@@ -68,7 +68,8 @@ class Sweep:
     Attributes:
         path: the Parquet file of its answers, None where none was asked for.
         target: the GPU, by name.
-        rows: answered, of which `reused` came from the store of a sweep before.
+        rows: how many were answered.
+        reused: of these, how many came from the store of a sweep before.
         verdicts: how many rows have which, those that fail first: "invalid", "refused", "repaired", "legal".
         invalid: the first of the invalid rows, each with its line, its name and why.
         seconds: that it took.
@@ -168,7 +169,11 @@ def rows_in(problems: str) -> int | None:
 
 def _rows(problems: Any) -> Iterator[Row | Problem | BadRow]:
     if isinstance(problems, str | Path):
-        yield from catalogue(str(problems)) if str(problems) in CATALOGUES else read(problems)
+        name = str(problems)
+        near = "" if name in CATALOGUES or Path(name).suffix else meant(name, CATALOGUES)
+        if near:
+            raise InvalidInput(f"{name} is neither a file nor a catalogue; give one of these{near}")
+        yield from catalogue(name) if name in CATALOGUES else read(problems)
         return
     try:
         given = iter(problems)

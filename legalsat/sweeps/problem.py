@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from legalsat.checks import counted
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators import Copy, Im2col, Operator, Pad, Transpose
@@ -90,7 +91,7 @@ def _matrix(row: Mapping[str, Any], name: str, shape: tuple[int, ...], majors: s
 def _stored(shape: Any, dtype: Any, strides: Any, offset: int | None, named: str = "strides") -> Tensor:
     """Return a tensor; `offset` are bytes past a multiple of what an allocator aligns to."""
     if strides is not None and len(strides) != len(shape):
-        raise InvalidInput(f"{named} has {len(strides)} entries; give {len(shape)}, one for each axis")
+        raise InvalidInput(f"{named} has {counted(len(strides))}; give {len(shape)}, one for each axis")
     tensor = Tensor(shape, dtype, strides)
     return tensor if not offset else Tensor(shape, dtype, strides, offset=offset % tensor.align)
 

@@ -275,7 +275,14 @@ class ProductTypes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WgmmaMultiply:
-    """One wgmma instruction: elements of its shape, element types of A, B and the sums, majors, where A comes from."""
+    """One wgmma instruction.
+
+    Attributes:
+        m, n, k: elements of its shape.
+        a, b, sums: element types of A, B and the accumulator.
+        a_major, b_major: "K" or "MN", the axis whose elements lie side by side.
+        a_in_registers: whether A comes from registers rather than shared memory.
+    """
 
     m: Value
     n: Value

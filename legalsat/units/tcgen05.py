@@ -214,11 +214,13 @@ class InstructionDescriptor:
 
     Attributes:
         kind: name of the kind, a key of `KINDS`. The word does not hold it.
-        a, b: element types of A and B. d: that of the sums, the widest that the kind has when left out.
+        a, b: element types of A and B.
+        d: that of the accumulator, the widest that the kind has when left out.
         m, n: rows and columns of D: of both CTAs together where two multiply together.
         a_major, b_major: "K" or "MN", the axis whose elements lie side by side.
         negate_a, negate_b: whether to negate the elements.
-        sparse: whether A is; `selector` says which of its metadata apply.
+        sparse: whether A is.
+        selector: which of a sparse A's metadata apply.
         saturate: whether integer sums saturate.
         max_shift: columns that a weight-stationary multiply may shift: 0, 8, 16 or 32.
         scale: of block-scaled kinds, the scales' type; e4m3 where the kind takes it, else e8m0, when left out.

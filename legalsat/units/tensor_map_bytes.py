@@ -158,6 +158,9 @@ def encode_blob(tm: TensorMap) -> bytes:
 
     The map is not judged: `legalsat.violations` says whether the driver would have accepted it.
 
+    Args:
+        tm: a tiled map.
+
     Raises:
         InvalidInput: an argument does not fit its bits, or nobody measured how such a map is written: im2col, the
             packed data types and the 128-byte swizzles of compute capability 10.0.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from legalsat.checks import integers, sequence
+from legalsat.checks import counted, integers, sequence
 from legalsat.errors import InvalidInput
 
 MAX_PIXELS = 2**31 - 1  # along an axis, as coordinates of the copy engine
@@ -85,7 +85,7 @@ def paddings(value: Any, axes: int) -> tuple[tuple[int, int], ...]:
     """Return the padding before and after each of `axes` axes; one number stands for both sides, or for all."""
     each = sequence(value, "padding", "pairs") if isinstance(value, Iterable) else (value,) * axes
     if len(each) != axes:
-        raise InvalidInput(f"padding has {len(each)} entries; give {axes}, one for each axis")
+        raise InvalidInput(f"padding has {counted(len(each))}; give {axes}, one for each axis")
     found = []
     for axis, side in enumerate(each):
         pair = side if isinstance(side, Iterable) else (side, side)

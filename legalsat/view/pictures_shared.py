@@ -34,7 +34,8 @@ class ColumnRead:
     """One warp's access down a column of a box in shared memory.
 
     Attributes:
-        op: the instruction. column: its first byte within a row.
+        op: the instruction.
+        column: its first byte within a row.
         addresses: shared byte addresses, one a row, from row 0 on.
         bytes: of each.
         wavefronts: passes through the banks.

@@ -470,6 +470,9 @@ def _results() -> Iterator[Row]:
     for name in (
         "MissingExtra",
         "InvalidInput",
+        "NoSuchLayout",
+        "NotAffine",
+        "UnknownPhases",
         "InvalidPlan",
         "LegalSatError",
         "NoSuchDescriptor",
