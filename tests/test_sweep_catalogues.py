@@ -13,6 +13,7 @@ from legalsat.operators import Im2col, Operator
 from legalsat.operators.attention import Attention
 from legalsat.operators.gemm import Gemm
 from legalsat.sweeps.catalogues import CATALOGUES, DATA, MODELS, catalogue, entries
+from legalsat.sweeps.engine import _rows
 from legalsat.sweeps.problem import problem_of
 from legalsat.sweeps.products import Products
 from legalsat.tensor import plain
@@ -150,3 +151,10 @@ def test_all_models_are_one_set() -> None:
 def test_an_unknown_set_is_refused() -> None:
     with pytest.raises(ls.InvalidInput, match="catalogue 'none' is unknown; give one of attention"):
         list(catalogue("none"))
+
+
+def test_the_beginning_of_a_catalogue_s_name_is_told_which_are_meant() -> None:
+    with pytest.raises(
+        ls.InvalidInput, match=r"^lama-3-8b is neither a file nor a catalogue.*did you mean llama-3-8b\?"
+    ):
+        next(_rows("lama-3-8b"))
