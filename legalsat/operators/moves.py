@@ -215,11 +215,11 @@ def alike(source: Tensor, target: Any) -> Tensor:
 def axis_names(axes: Any, rank: int) -> tuple[str, ...]:
     """Return the names of all axes, or of none; raise `InvalidInput` unless they are different identifiers."""
     names = tuple(sequence(axes, "axes", "a name for each axis, such as ('batch', 'row', 'k')"))
-    if names and (len(names) != rank or len(set(names)) != rank):
-        raise InvalidInput(f"axes are {shown(axes)}; give {rank} different names, one for each axis")
     for name in names:
         if not isinstance(name, str) or not (name.isascii() and name.isidentifier()) or len(name) > _LONGEST_NAME:
             raise InvalidInput(f"axis is called {shown(name)}; give ASCII letters, digits and underscores")
+    if names and (len(names) != rank or len(set(names)) != rank):
+        raise InvalidInput(f"axes are {shown(axes)}; give {rank} different names, one for each axis")
     return names
 
 
