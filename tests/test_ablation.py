@@ -38,7 +38,7 @@ def test_programs_are_dearer_without_the_laws_that_they_are_derived_by() -> None
     names = ("two tensors, one after another", "zeros along k", "rows of two tensors")
     rows = {row.law: row.programs for row in needed_by_programs({name: programs()[name] for name in names})}
     for law, name in zip(("product_of_concat", "product_of_padded_k", "slice_of_concat"), names, strict=True):
-        assert rows[law][name] > 1.1
+        assert rows[law][name] > 1.05
     assert not rows["transpose_of_product"]
     both = compared_programs()
     assert both.found > 1000 and not both.saturated and not both.searched

@@ -430,7 +430,7 @@ PRODUCTS = (
 
 @cache
 def printed(gemm: ls.Gemm) -> str:
-    return ls.synthesize(gemm, "h200").emit("ptx")
+    return ls.synthesize(gemm, "h200", backend="ptx").emit("ptx")
 
 
 @needs_tools

@@ -282,7 +282,7 @@ IM2COL = TensorMap(
     ("tm", "arguments", "message"),
     [
         (PLAIN, {"coordinate": (2, 0)}, "illegal instruction"),
-        (PLAIN, {"coordinate": (0,)}, "1 entries"),
+        (PLAIN, {"coordinate": (0,)}, "1 entry"),
         (PLAIN, {"coordinate": (0, 2**31)}, "coordinate"),
         (PLAIN, {"coordinate": (0, True)}, "coordinate"),
         (PLAIN, {"coordinate": (0.0, 0)}, "coordinate"),

@@ -77,7 +77,8 @@ def test_one_text_serves_all_products_of_a_class() -> None:
 def test_recipes_name_every_block_and_map(name: str) -> None:
     gemm = PRODUCTS[name]
     for _, kernel in product_kernels(gemm, H200, 12):
-        recipe = program_for(gemm, kernel, H200).recipes[-1]
+        recipe, *behind = program_for(gemm, kernel, H200).recipes
+        assert len(behind) == (kernel.slices > 1)
         blocks = kernel.cluster[0] * kernel.cluster[1] * kernel.split
         assert recipe.cluster == (blocks, 1, 1)
         assert recipe.grid[0] % blocks == 0

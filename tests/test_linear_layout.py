@@ -304,7 +304,7 @@ def test_not_linear(make: Any, says: str) -> None:
         (lambda: IDENTITY.compose(LinearLayout.identity(2, "offset", "o")), "size 4, the input only 2"),
         (lambda: blocked([6], [1], [4], [1], [0]), r"shape\[0\] is 6"),
         (lambda: blocked([8, 8], [1, 1], [4, 8], [1, 1], [0, 0]), "name each of the 2 dimensions once"),
-        (lambda: blocked([8, 8], [1], [4, 8], [1, 1], [0, 1]), "register has 1 entries"),
+        (lambda: blocked([8, 8], [1], [4, 8], [1, 1], [0, 1]), "register has 1 entry"),
     ],
 )
 def test_refused(make: Any, says: str) -> None:

@@ -364,7 +364,7 @@ def test_a_chip_without_a_copy_engine_says_so_alone(subject: Any) -> None:
     ("fields", "says"),
     [
         ({"tensor_map": 3}, "give a TensorMap"),
-        ({"coordinate": (0,)}, "coordinate has 1 entries; give 2"),
+        ({"coordinate": (0,)}, "coordinate has 1 entry; give 2"),
         ({"coordinate": (0, 2**31)}, "give at most"),
         ({"shared_address": -1}, "shared_address is -1"),
         ({"copies": 0}, "copies is 0"),

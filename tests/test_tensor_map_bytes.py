@@ -415,7 +415,12 @@ def test_a_map_in_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path, mon
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["missing.bin"], "missing.bin is no file"), (["00" * 128], "all are zero"), (["zz"], "no hex"), ([], "required")],
+    [
+        (["missing.bin"], "missing.bin is no file"),
+        (["00" * 128], "all are zero"),
+        (["zz"], "no hex"),
+        ([], "is missing; see"),
+    ],
 )
 def test_wrong_use_is_told(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
     assert main(["decode", *words]) == 2

@@ -456,7 +456,7 @@ REFUSED = [
     (GOOD, {"word_bits": True}, "word_bits is True"),
     (GOOD, {"tile": (64, 48)}, r"tile\[1\] is 48; give a power of two"),
     (GOOD, {"tile": (64, 64.0)}, r"tile\[1\] is 64.0; give an integer"),
-    (GOOD, {"tile": (64,)}, "tile has 1 entries; give 2"),
+    (GOOD, {"tile": (64,)}, "tile has 1 entry; give 2"),
     (GOOD, {"extent": ()}, "extent is empty"),
     (GOOD, {"extent": (128, 0)}, r"extent\[1\] is 0"),
     (GOOD, {"extent": (128, 64)}, "the modes hold 16384 bytes over 16384, the target tensor 32768 over 32768"),

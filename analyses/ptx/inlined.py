@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from legalsat.analyses.ptx.instruction import Instruction, immediate, results_of, vector
 from legalsat.analyses.ptx.parameters import ADDRESS
@@ -17,7 +18,7 @@ from legalsat.analyses.ptx.text import Function, Kernel, PtxText
 MOST_CALLS = 16  # in each other
 MOST_MORE = 50_000  # instructions that take the place of calls
 _UNUSED = "_"
-_NOTHING: Mapping[str, str] = {}
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _TOKEN = re.compile(r"[%A-Za-z_$][\w$@]*", re.A)
 
 
