@@ -1,6 +1,6 @@
 """What persistent kernels of products are predicted to take, relayouts in front included.
 
-Rates were fitted to 5,600 times of 586 products on an H200, most of them random shapes by random kernels
+Rates were fitted to 6,700 times of 1,070 products on an H200, most of them random shapes by random kernels
 (`bench.gpu.dense`, `bench.gpu.gemm`). How far predictions are off: the judgements of these two.
 """
 
@@ -23,35 +23,37 @@ from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
 
-LAUNCH = 3989.0  # nanoseconds of a launch, its first loads and its last stores
+LAUNCH = 3774.0  # nanoseconds of a launch, its first loads and its last stores
 CLOCK = 1.747  # cycles a nanosecond under load
-WARM = 0.127  # of the time, for each e-fold of work beyond that much: clocks fall as the power limit is met
+WARM = 0.114  # of the time, for each e-fold of work beyond that much: clocks fall as the power limit is met
 WARM_FLOPS = 1.5e12
 FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rates were fitted on
 REALIGNED = 0.78  # A through registers: shared memory is busier, the more so the narrower the tile
 REALIGNED_COLUMNS = 108.7
 LINE = 128  # bytes, of L2 and of a box's row
-CROSSED = 0.636  # of a row's requests, for one that lies in two lines
-CROSSED_SECTOR = 0.546  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
-STORED_CROSSED = 1.14  # of C's bytes, likewise: lines that are written in parts are read first
-LOAD_BYTES = 73.7  # a cycle and processor, from L2, while all load
-ALONE = 0.486  # of what a load takes then, while few do
-CACHE_BYTES = 16529.0  # a nanosecond from L2, of all processors
-LATENCY, REMOTE = 1023.0, 406.0  # nanoseconds from a stage's release until it is full; more where a cluster shares it
-SHARED_CYCLES = 23.8  # a turn along k, of CTAs that share loads
-STORED_BYTES = {"once": 39.0, "overlapped": 33.4, "in turns": 37.0, "apart": 32.7}  # of C a cycle and processor
-STORED_BY_THREADS = 3.02  # times as long, without boxes
-STORED_AS_SUMS = 2.85  # times as long, through all accumulators where C has whole granules
-STORED_ALONE = 18.7  # likewise where it has none: element by element
-DRAM_SHARE = 0.912  # of the datasheet's bandwidth
-WRITTEN_SHARE = 1.202  # of that, since what is written waits in L2
+CROSSED = 0.628  # of a row's requests, for one that lies in two lines
+CROSSED_SECTOR = 0.531  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
+STORED_CROSSED = 4.05  # of C's bytes, likewise: lines that are written in parts are read first
+LOAD_BYTES = 72.4  # a cycle and processor, from L2, while all load
+ALONE = 0.487  # of what a load takes then, while few do
+CACHE_BYTES = 16312.0  # a nanosecond from L2, of all processors
+LATENCY, REMOTE = 1080.0, 339.0  # nanoseconds from a stage's release until it is full; more where a cluster shares it
+SHARED_CYCLES = 28.1  # a turn along k, of CTAs that share loads
+STORED_BYTES = {"once": 33.1, "overlapped": 35.1, "in turns": 36.8, "apart": 31.1}  # of C a cycle and processor
+STORED_BY_THREADS = 3.08  # times as long, without boxes
+STORED_AS_SUMS = 3.18  # times as long, through all accumulators where C has whole granules
+STORED_ALONE = 17.0  # likewise where it has none: element by element
+# Boxes of C whose rows are no whole lines, by bytes of a row: longer from shared memory, and more of C's bytes.
+NARROW_BOXES = {128: (0.0, 0.0), 64: (0.131, 0.87), 32: (0.919, 2.01)}
+DRAM_SHARE = 0.902  # of the datasheet's bandwidth
+WRITTEN_SHARE = 2.98  # of that, since what is written waits in L2
 KEPT_SHARE = 0.76  # of L2 that keeps an operand for the next wave of tiles
-SPLIT = 1128.0  # nanoseconds in which a cluster meets twice
-SPLIT_BYTES = 0.0509  # nanoseconds a byte of sums, to write them and to add up what others wrote
+SPLIT = 1204.0  # nanoseconds in which a cluster meets twice
+SPLIT_BYTES = 0.0531  # nanoseconds a byte of sums, to write them and to add up what others wrote
 SUMMED_LAUNCH = 2500.0  # of the kernel behind that adds slices up
 SUMMED_SHARE = 0.9  # of the datasheet's bandwidth, for what it reads and writes
 SUM_BYTES = 4  # of an element of what a slice gives
-TURN, OVERLAP = 8.97, 2.46  # the norms in which what happens at once adds up: in a turn along k, and in all
+TURN, OVERLAP = 9.83, 2.49  # the norms in which what happens at once adds up: in a turn along k, and in all
 ROUNDING = 0.1  # of predicted nanoseconds
 
 
@@ -200,7 +202,8 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     shared = down * across > 1
     latency = (LATENCY + REMOTE * shared) * CLOCK / kernels.stages
     turn = _norm(TURN, cycles * resident, load, latency) + SHARED_CYCLES * shared
-    store = _stored(products, kernels, result_size, rounds)
+    longer, more = _narrow_boxes(kernels, result_size)
+    store = _stored(products, kernels, result_size, rounds) * (1 + longer)
     compute = rounds * (steps * turn + store * resident) / CLOCK
     from_cache = tiles * steps * requested / CACHE_BYTES
 
@@ -209,7 +212,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
         whole = extent * k * size
         lost = 1 / (1 + (KEPT_SHARE * device.l2_bytes / whole) ** 2)  # what L2 does not keep is read for each wave
         read = read + whole + np.maximum(0.0, many * k * size - whole) * lost
-    written = slices * m * n * result_size * (1 + np.where(slices > 1, 0.0, crossed[2]))
+    written = slices * m * n * result_size * (1 + np.where(slices > 1, 0.0, crossed[2]) + more)
     moved = (read + written / WRITTEN_SHARE) / (bandwidth * DRAM_SHARE)
     total = _norm(OVERLAP, compute, moved, from_cache) * (1 + WARM * np.log1p(2 * m * n * k / WARM_FLOPS)) + LAUNCH
     joined = np.where(split > 1, rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES), 0.0)
@@ -241,6 +244,14 @@ def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, ro
     store = store * np.where(kernels.by_rows, STORED_BY_THREADS, 1.0)
     as_sums = np.where(products.granular[:, None], STORED_AS_SUMS, STORED_ALONE)
     return np.asarray(store * np.where(kernels.by_sums & (kernels.split == 1), as_sums, 1.0), np.float64)
+
+
+def _narrow_boxes(kernels: KernelColumns, result_size: Numbers) -> tuple[Numbers, Numbers]:
+    """Return how much longer boxes of C take than those of whole lines, and what is written more."""
+    row = np.gcd(kernels.columns * result_size, LINE)
+    by_boxes = ~(kernels.by_rows | kernels.by_sums)
+    longer, more = (sum(by_boxes * (row == span) * one[i] for span, one in NARROW_BOXES.items()) for i in range(2))
+    return np.asarray(longer, np.float64), np.asarray(more, np.float64)
 
 
 def _waves(
