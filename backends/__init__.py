@@ -38,6 +38,7 @@ PRODUCT_BACKENDS = {
 PRODUCT_ROWS = {
     "triton": "legalsat.backends.triton.product:require_rows",
     "ptx": "legalsat.backends.ptx.persistent:require_rows",
+    "host": "legalsat.backends.ptx.persistent:require_rows",  # whose kernels it holds
 }
 
 Made = TypeVar("Made")

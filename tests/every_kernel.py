@@ -166,6 +166,10 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
     uneven += [columns * result % 32] if store == "tma" else []
     if any(uneven) or split > turns or (realign == "tiles" and extent[0] < phases):
         return None
+    of_cluster, apart_rows = rows * cluster[0], phases if realign == "tiles" else 1
+    covered = apart_rows * -(-extent[0] // (apart_rows * of_cluster)) * of_cluster
+    if slices > 1 and slices * covered * -(-extent[1] * 4 // 128) * 128 > 64 << 20:
+        return None  # more memory than a call may need besides its arrays
     output = {
         "tma": 4 * warpgroups * 2 * 16 * 128,
         "rows": 4 * warpgroups * 8 * (columns * result + 16),

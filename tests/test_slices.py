@@ -14,7 +14,7 @@ from bench.interpreted import drawn_numbers, exact
 from legalsat.backends import program
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.kernel_launches import launches
-from legalsat.extract.kernels.product_kernels import each_kernel
+from legalsat.extract.kernels.product_kernels import each_kernel, is_kernel
 from legalsat.extract.kernels.slices import added_of, added_up
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
@@ -89,9 +89,22 @@ def test_a_plan_has_a_workspace_and_two_launches(tmp_path: Path) -> None:
     assert ls.check_pipeline(plan).proven
 
 
+@pytest.mark.parametrize("gemm", [ls.Gemm(16, 4096, 8192, "bf16"), odd(24, 1777, 8193)], ids=["legal", "odd"])
+def test_a_workspace_has_64_mib_at_most(gemm: ls.Gemm) -> None:
+    """Each slice has rows for whole clusters' tiles, so that many slices of few rows may take gigabytes."""
+    listed = set(sliced(gemm))
+    bytes_of = {one: GemmPlan(gemm, H200, one).behind.bytes for one in listed}  # type: ignore[union-attr]
+    assert 0 < min(bytes_of.values()) < max(bytes_of.values()) <= 64 << 20
+    # Those of the same tiles in 16 slices are listed too, but for what they take.
+    large = {replace(one, slices=16) for one, size in bytes_of.items() if size * 16 // one.slices > 64 << 20}
+    assert large and not large & listed
+    assert not is_kernel(gemm, min(large, key=str), H200)
+
+
 def test_backends_without_a_row_say_so() -> None:
+    """A host file holds a kernel in PTX."""
     plan = ls.synthesize(LONG, "h200")
-    for backend in ("ptx", "triton"):
+    for backend in ("ptx", "triton", "host"):
         with pytest.raises(ls.LegalSatError, match="has no row for AddSlices"):
             plan.emit(backend)
         other = ls.synthesize(LONG, "h200", backend=backend)

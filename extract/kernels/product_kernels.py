@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from heapq import heappop, heappush
 from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.extract.cost.kernel_columns import KernelColumns
-from legalsat.extract.cost.kernel_cost import Products, kernel_times, least_times
+from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
+from legalsat.extract.cost.kernel_cost import LINE, SUM_BYTES, Products, kernel_times, least_times
 from legalsat.extract.kernels.product_class import ProductClass, class_of
 from legalsat.extract.kernels.product_forms import Facts, Form, forms_of, steps_to
 from legalsat.extract.kernels.product_maps import result_map, source_maps
@@ -24,13 +26,17 @@ from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.recent import Recent
 from legalsat.rules import COPY_RULES
-from legalsat.targets import Target
+from legalsat.targets import MIB, Target
 from legalsat.terms.trees import TermStep
 from legalsat.units.sites import TmaCopy
 
 TYPES = ("bf16", "fp16", "e4m3", "e5m2", "fp32")
 RESULTS = ("bf16", "fp16", "fp32")
 MOST_SPLIT_TILES = 320  # blocks, with k split; more fill any GPU without
+MOST_WORKSPACE = 64 * MIB  # of what slices of k give: memory that a call needs besides its arrays
+
+Row: TypeAlias = tuple[float, int, Table, int]
+"""Nanoseconds, the place among equals, and a row of a table."""
 
 _LEGAL: Recent[bool] = Recent(8192)
 
@@ -52,30 +58,29 @@ def each_kernel(gemm: Gemm, target: Target) -> Iterator[tuple[float, ProductKern
     if one is None:
         return
     waiting = sorted((float(least_times(products, passes, target)[0]), passes) for passes in passes_of(one))
-    found: list[tuple[float, int, Table, int]] = []  # nanoseconds, place among equals, and the row of a table
+    found: list[tuple[float, int, Table, int, Iterator[Row]]] = []  # a heap: of each table its next row, and the rest
     while waiting or found:
         if waiting and (not found or waiting[0][0] <= found[0][0]):
-            found = sorted([*found, *_rows(one, waiting.pop(0)[1], products, target)], key=lambda row: row[:2])
-            continue
-        bound, ready = waiting[0][0] if waiting else np.inf, 0
-        for time, _, table, row in found:
-            if time >= bound:
-                break
-            ready += 1
+            rows = _rows(one, waiting.pop(0)[1], products, target)
+        else:
+            time, _, table, row, rows = heappop(found)
             kernel = table.kernel(row)
             if _legal(gemm, kernel, target):
                 yield time, kernel
-        found = found[ready:]
+        if (following := next(rows, None)) is not None:
+            heappush(found, (*following, rows))
 
 
-def _rows(
-    one: ProductClass, passes: tuple[bool, bool], products: Products, target: Target
-) -> Iterator[tuple[float, int, Table, int]]:
+def _rows(one: ProductClass, passes: tuple[bool, bool], products: Products, target: Target) -> Iterator[Row]:
+    """Yield the rows of a table that a product is open to, cheapest first: most of them nobody asks for."""
     table = table_with(one, passes, target)
-    if table is not None:
-        times = times_of(table.columns, products, target)[0]
-        for row in np.flatnonzero(times < np.inf).tolist():
-            yield float(times[row]), int(table.order[row]), table, row
+    if table is None:
+        return
+    times = times_of(table.columns, products, target)[0]
+    for row in np.lexsort((table.order, times)):
+        if times[row] == np.inf:
+            return
+        yield float(times[row]), int(table.order[row]), table, int(row)
 
 
 def multiplied(gemm: Gemm, target: Target) -> ProductClass | None:
@@ -182,7 +187,9 @@ def derivation_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> tuple[Te
 
 
 def times_of(kernels: KernelColumns, products: Products, target: Target) -> NDArray[np.float64]:
-    """Return predicted nanoseconds, a row for each product; infinite where its tiles need no split of k, or rows lack.
+    """Return predicted nanoseconds, a row for each product.
+
+    Infinite where its tiles need no split of k, slices are short or take more memory than they may, or rows lack.
 
     Args:
         kernels: of one class.
@@ -195,9 +202,18 @@ def times_of(kernels: KernelColumns, products: Products, target: Target) -> NDAr
     blocks = np.ceil(m / kernels.rows) * np.ceil(n / kernels.columns) * kernels.split
     crowded = (kernels.split > 1) & (blocks > MOST_SPLIT_TILES)
     turns = np.ceil(products.k[:, None] / kernels.depth)
-    short = (kernels.slices > 1) & (turns < SLICE_TURNS * kernels.slices)
-    times[crowded | short | (m < kernels.phases)] = np.inf  # each phase's map needs a row
+    short = turns < SLICE_TURNS * kernels.slices
+    large = _workspace_bytes(kernels, m, n) > MOST_WORKSPACE
+    # Each phase's map needs a row.
+    times[crowded | (kernels.slices > 1) & (short | large) | (m < kernels.phases)] = np.inf
     return times
+
+
+def _workspace_bytes(kernels: KernelColumns, m: Numbers, n: Numbers) -> Numbers:
+    """Return the bytes of what slices give, in whole lines of the cache: each has rows for whole clusters' tiles."""
+    rows = kernels.rows * kernels.down
+    covered = kernels.phases * np.ceil(np.ceil(m / kernels.phases) / rows) * rows
+    return np.asarray(kernels.slices * covered * np.ceil(n * SUM_BYTES / LINE) * LINE)
 
 
 def passes_of(one: ProductClass) -> tuple[tuple[bool, bool], ...]:
