@@ -121,7 +121,7 @@ def test_the_environment_names_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def programs() -> list[Program]:
-    product = ls.synthesize(ls.Gemm(64, 4096, 4095, "bf16", constant_b=True), "h200")
+    product = ls.synthesize(ls.Gemm(4096, 4096, 4095, "bf16", constant_b=True), "h200")
     plans: list[Any] = [
         ls.synthesize(ls.Transpose(ls.Tensor((256, 128), "bf16")), "h200", means=("tma",)),
         ls.synthesize(ls.Copy(ls.Tensor((30, 101), "u8", align=2, offset=1)), "h200"),
