@@ -84,6 +84,7 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
             Operand("a", needed(gemm.a, GRANULE_BYTES)),
             Operand("b", needed(gemm.b, GRANULE_BYTES)),
             *(Operand(name, SCALE) for name in (SCALES if gemm.scaled else ())),
+            *(Operand(name, tensor) for name, tensor in gemm.indices.items()),
             Operand("c", needed(gemm.c, GRANULE_BYTES if c_by_map else gemm.c.dtype.bytes)),
         ),
         recipes=(recipe or _recipe(gemm, kernel, target), *([_behind(added)] if added else [])),
@@ -149,6 +150,7 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
         AddressArgument(result),
         NumberArgument(c_pitch, "i64"),
         *(AddressArgument(name) if gemm.scaled else NumberArgument(0, "u64") for name in SCALES),
+        *_of_members(gemm),
     )
     return Recipe(
         ENTRY,
@@ -159,6 +161,16 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
         cluster=(kernel.cluster_blocks, 1, 1),
         dependent=dependent(kernel),
     )
+
+
+def _of_members(gemm: Gemm) -> Iterator[Argument]:
+    """Yield what a kernel is told of a batch, or of groups of rows."""
+    members = gemm.members
+    yield from (NumberArgument(extent, "i32") for extent in members.batch)
+    yield from (NumberArgument(step, "i64") for step in members.of("C")[: len(members.batch)])
+    if members.ragged:
+        yield from (AddressArgument(name) for name in gemm.indices)
+        yield NumberArgument(members.groups, "i32")
 
 
 def _behind(added: Added) -> Recipe:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program, parts_across, printed_program
-from legalsat.extract.kernels.product_maps import ROW_BYTES, box_columns, result_lies, stored_type
+from legalsat.extract.kernels.product_maps import ROW_BYTES, box_columns, result_lies, steps_of, stored_type
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import BLOCK_ROWS, ProductKernel
 from legalsat.program.kernel import ReadRows, every
@@ -28,6 +28,8 @@ class KernelNumbers:
         store_columns: elements across a box of C. parts: in which 64 rows leave.
         buffers, buffer_bytes, result_at: through which they do. barriers_at: where the barriers begin.
         fragment_steps: whose fragments are read at a time.
+        batch: axes of it. a_axes, b_axes, c_axes: of the maps, beyond a matrix's. groups: of rows that there is room for.
+        groups_at: where it is said which tiles are theirs.
         ping_pong: whether consumers take turns with tiles. sliced: whether a tile is of one slice of k.
         phase_tiles: whether a tile has rows of one phase.
         realign: whether A is shifted in registers. scaled: whether C is. a_k_major, b_k_major: whether operands are.
@@ -68,6 +70,12 @@ class KernelNumbers:
     result_at: int
     barriers_at: int
     fragment_steps: int
+    batch: int
+    a_axes: int
+    b_axes: int
+    c_axes: int
+    groups: int
+    groups_at: int
     ping_pong: bool
     sliced: bool
     phase_tiles: bool
@@ -98,6 +106,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
     along_rows, _ = result_lies(gemm, kernel)
     memory = KernelMemory(kernel_program(kernel, result_bytes), kernel, along_rows)
     result = program.buffers[-1]
+    a_axes, b_axes = (len(gemm.members.extents) if any(steps) else 0 for steps in steps_of(gemm, kernel))
     return KernelNumbers(
         tile_m=rows,
         tile_n=columns,
@@ -131,6 +140,12 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         result_at=kernel.stages * memory.stage_bytes,
         barriers_at=memory.barriers_at,
         fragment_steps=next((len(op.steps) for op in every(program.roles[0].body) if isinstance(op, ReadRows)), 0),
+        batch=kernel.batch,
+        a_axes=a_axes,
+        b_axes=b_axes,
+        c_axes=len(gemm.members.batch) if any(gemm.members.of("C")) else 0,
+        groups=kernel.groups,
+        groups_at=memory.barriers_at + 2 * 8 * kernel.stages,
         ping_pong=kernel.ping_pong,
         sliced=kernel.slices > 1,
         phase_tiles=kernel.realign == "tiles",

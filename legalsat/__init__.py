@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from legalsat.operators import Transpose as Transpose
     from legalsat.operators.attention import Attention as Attention
     from legalsat.operators.gemm import Gemm as Gemm
+    from legalsat.operators.grouped import GroupedGemm as GroupedGemm
     from legalsat.operators.program import Program as Program
     from legalsat.operators.program import Value as Value
     from legalsat.plans.gemm_plan import GemmPlan as GemmPlan
@@ -151,6 +152,7 @@ _MODULES = {
     "legalsat.extract.search.search": "SearchGaveUp",
     "legalsat.extract.kernels.tensor_memory": "tensor_memory_placement tensor_memory_violations",
     "legalsat.operators.gemm": "Gemm",
+    "legalsat.operators.grouped": "GroupedGemm",
     "legalsat.plans.gemm_plan": "GemmPlan",
     "legalsat.layout": "Layout make_layout",
     "legalsat.layout.algebra": "append coalesce complement composition cosize depth filter filter_zeros "

@@ -15,17 +15,49 @@ struct Cta {
     int slice_tiles;  // along m, of a slice of k and a phase
 
     CUTLASS_DEVICE char *stage(int number) const { return memory + number * plan::stage_bytes; }
+    CUTLASS_DEVICE Group *groups() const { return reinterpret_cast<Group *>(memory + plan::groups_at); }
+
+    // The bytes from C to its tile's member.
+    CUTLASS_DEVICE long long c_offset(Tile const &tile) const {
+        long long found = 0;
+#pragma unroll
+        for (int i = 0; i < plan::batch; ++i) found += tile.member[i] * sizes.c_steps[i];
+        return found * int(sizeof(plan::Result));
+    }
 
     CUTLASS_DEVICE Tile tile(int number) const {
         Tile found{0, 0, 0, 0, 0, 0, 0, plan::steps};
-        int along_m, along_n;
-        place_of(number, sizes, along_m, along_n);
+        int along_m, along_n, tiles_m = sizes.tiles_m, first_row = 0;
+        if constexpr (plan::batch > 0) {
+            int const each = sizes.tiles_m * sizes.tiles_n;
+            int member = number / each;
+            number -= member * each;
+#pragma unroll
+            for (int i = plan::batch - 1; i >= 0; --i) {
+                found.member[i] = member % sizes.batch[i];
+                member /= sizes.batch[i];
+            }
+        }
+        if constexpr (plan::groups > 0) {  // the last one that begins at the tile or before it has it
+            Group const *all = groups();
+            int low = 0, high = sizes.groups;
+            while (high - low > 1) {
+                int const middle = (low + high) / 2;
+                (all[middle].tile * sizes.tiles_n <= number ? low : high) = middle;
+            }
+            number -= all[low].tile * sizes.tiles_n;
+            tiles_m = all[low + 1].tile - all[low].tile;
+            first_row = all[low].row;
+            found.end = all[low + 1].row;
+            found.member[0] = low;
+        }
+        place_of(number, tiles_m, sizes, along_m, along_n);
         if constexpr (plan::phase_tiles) {
             found.phase = along_m % a_maps;
             along_m /= a_maps;
             found.shift = (sizes.a + found.phase * sizes.a_pitch) % granule / plan::element_bytes;
         }
-        found.m = found.a_m = (along_m * plan::cluster_m + rank_m) * plan::tile_m;
+        found.m = found.a_m = first_row + (along_m * plan::cluster_m + rank_m) * plan::tile_m;
         found.n = (along_n * plan::cluster_n + rank_n) * plan::tile_n;
         int const elements = sizes.k + found.shift, all = (elements + plan::tile_k - 1) / plan::tile_k;
         found.k_tiles = all;
@@ -58,6 +90,9 @@ CUTLASS_DEVICE Cta cta_of(Maps const &maps, Sizes const &sizes, char *memory) {
     int const rank = cluster_ctas > 1 ? cute::block_rank_in_cluster() : 0;
     constexpr int of_slice = plan::tile_m * plan::cluster_m * (plan::phase_tiles ? a_maps : 1);  // rows
     uint64_t *full = reinterpret_cast<uint64_t *>(memory + plan::barriers_at);
+    int tiles = sizes.tiles_m * sizes.tiles_n;
+#pragma unroll
+    for (int i = 0; i < plan::batch; ++i) tiles *= sizes.batch[i];
     return {maps,
             sizes,
             memory,
@@ -68,8 +103,32 @@ CUTLASS_DEVICE Cta cta_of(Maps const &maps, Sizes const &sizes, char *memory) {
             rank / plan::cluster_m % plan::cluster_n,
             int(blockIdx.x) / cluster_ctas,
             int(gridDim.x) / cluster_ctas,
-            sizes.tiles_m * sizes.tiles_n,
+            tiles,
             (sizes.m + of_slice - 1) / of_slice};
+}
+
+// Brings a box by a map with so many axes of members, to all CTAs of a mask where they share it.
+template <int axes, bool shared>
+CUTLASS_DEVICE void load(void const *map, uint64_t *full, uint16_t mask, uint64_t hint, void *to, int first, int second,
+                         Tile const &tile) {
+    int const *member = tile.member;
+    if constexpr (axes == 0 && shared) {
+        cute::SM90_TMA_LOAD_MULTICAST_2D::copy(map, full, mask, hint, to, first, second);
+    } else if constexpr (axes == 0) {
+        cute::SM90_TMA_LOAD_2D::copy(map, full, hint, to, first, second);
+    } else if constexpr (axes == 1 && shared) {
+        cute::SM90_TMA_LOAD_MULTICAST_3D::copy(map, full, mask, hint, to, first, second, member[0]);
+    } else if constexpr (axes == 1) {
+        cute::SM90_TMA_LOAD_3D::copy(map, full, hint, to, first, second, member[0]);
+    } else if constexpr (axes == 2 && shared) {
+        cute::SM90_TMA_LOAD_MULTICAST_4D::copy(map, full, mask, hint, to, first, second, member[1], member[0]);
+    } else if constexpr (axes == 2) {
+        cute::SM90_TMA_LOAD_4D::copy(map, full, hint, to, first, second, member[1], member[0]);
+    } else if constexpr (shared) {
+        cute::SM90_TMA_LOAD_MULTICAST_5D::copy(map, full, mask, hint, to, first, second, member[2], member[1], member[0]);
+    } else {
+        cute::SM90_TMA_LOAD_5D::copy(map, full, hint, to, first, second, member[2], member[1], member[0]);
+    }
 }
 
 // A CTA's share of what its cluster shares, sent to all of them.
@@ -91,11 +150,7 @@ CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Til
             first = tile.a_m + box * plan::a_box_rows;
             second = k;
         }
-        if constexpr (plan::cluster_n > 1) {
-            cute::SM90_TMA_LOAD_MULTICAST_2D::copy(map, full + ring.stage, mask, plan::a_hint, to, first, second);
-        } else {
-            cute::SM90_TMA_LOAD_2D::copy(map, full + ring.stage, plan::a_hint, to, first, second);
-        }
+        load<plan::a_axes, (plan::cluster_n > 1)>(map, full + ring.stage, mask, plan::a_hint, to, first, second, tile);
     }
 }
 
@@ -110,11 +165,8 @@ CUTLASS_DEVICE void load_b(Cta const &cta, Ring const &ring, uint64_t *full, Til
         int const at = tile.n + box * plan::b_box_rows;
         int const first = plan::b_k_major ? k : at, second = plan::b_k_major ? at : k;
         char *to = cta.stage(ring.stage) + plan::b_offset + box * plan::b_box_bytes;
-        if constexpr (plan::cluster_m > 1) {
-            cute::SM90_TMA_LOAD_MULTICAST_2D::copy(&cta.maps.b, full + ring.stage, mask, plan::b_hint, to, first, second);
-        } else {
-            cute::SM90_TMA_LOAD_2D::copy(&cta.maps.b, full + ring.stage, plan::b_hint, to, first, second);
-        }
+        load<plan::b_axes, (plan::cluster_m > 1)>(&cta.maps.b, full + ring.stage, mask, plan::b_hint, to, first, second,
+                                                  tile);
     }
 }
 

@@ -32,13 +32,22 @@ struct Maps {
 
 struct Sizes {
     int m, n, k;         // elements
-    int tiles_m, tiles_n;  // of clusters
+    int tiles_m, tiles_n;  // of clusters, of one product
     int group;           // tiles along m that neighbours in time share
     unsigned long long a;  // address, and bytes from row to row, of A, for its phases
     long long a_pitch;
     unsigned long long c;  // address, and elements from row to row (or column to column) of C
     long long c_pitch;
     float const *scale_a, *scale_b;  // that C is multiplied by, where plan::scaled
+    int batch[3];                    // extents of its axes, outermost first, where plan::batch says how many there are
+    long long c_steps[3];            // elements of C from member to member along each
+    int const *ends;                 // of groups of rows, where plan::groups, and how many there are
+    int groups;
+};
+
+// Where a group of rows begins, and the first of its clusters' tiles along m.
+struct Group {
+    int row, tile;
 };
 
 // An item of the ring: its stage, the parity of its barriers' phase, and the stage of the item before.
@@ -72,15 +81,17 @@ CUTLASS_DEVICE uint32_t shared_address(void const *pointer) {
 // along k: how many, and the first, and the last one's steps that hold elements.
 struct Tile {
     int m, a_m, n, phase, shift, k_tiles, first_k, last_steps;
+    int end = 0;          // of the rows of its group
+    int member[3] = {};  // of the batch, along each of its axes; or the group
     // Whether something lies before the rows in what is loaded first, which a slice of k behind the first does not have.
     CUTLASS_DEVICE bool starts_late() const { return shift && first_k == 0; }
 };
 
 // Where the tile of a number lies: `group` tiles along m, then along n, so that neighbours in time share operands.
-CUTLASS_DEVICE void place_of(int tile, Sizes const &sizes, int &along_m, int &along_n) {
+CUTLASS_DEVICE void place_of(int tile, int tiles_m, Sizes const &sizes, int &along_m, int &along_n) {
     int const strip = sizes.group * sizes.tiles_n;
     int const first = tile / strip * sizes.group;
-    int const rows = min(sizes.tiles_m - first, sizes.group);
+    int const rows = min(tiles_m - first, sizes.group);
     along_m = first + tile % strip % rows;
     along_n = tile % strip / rows;
 }

@@ -121,10 +121,16 @@ def _entry(scope: Scope) -> Lines:
     yield f'extern "C" __global__ void{shape} __launch_bounds__(threads, plan::ctas_per_sm)'
     yield "    product(__grid_constant__ Maps const maps, int m, int n, int k, int tiles_m, int tiles_n, int group,"
     yield "            unsigned long long a, long long a_pitch, unsigned long long c, long long c_pitch,"
-    yield "            float const *scale_a, float const *scale_b) {"
+    axes, grouped = program.batch, any(isinstance(op, k.FindGroups) for op in program.everybody)
+    more = [f", int batch{i}" for i in range(axes)] + [f", long long c_step{i}" for i in range(axes)]
+    more += [", int const *ends, int groups"] if grouped else []
+    yield f"            float const *scale_a, float const *scale_b{''.join(more)}) {{"
     yield "    extern __shared__ __align__(1024) char memory[];"
-    yield "    Sizes const sizes{m, n, k, tiles_m, tiles_n, group, a, a_pitch, c, c_pitch, scale_a, scale_b};"
-    yield "    Cta const cta = cta_of(maps, sizes, memory);"
+    listed = [f"{{{', '.join(f'{name}{i}' for i in range(axes))}}}" for name in ("batch", "c_step")]
+    listed += ["ends, groups"] if grouped else []
+    rest = f", {', '.join(listed)}" if axes or grouped else ""
+    yield f"    Sizes const sizes{{m, n, k, tiles_m, tiles_n, group, a, a_pitch, c, c_pitch, scale_a, scale_b{rest}}};"
+    yield "    Cta cta = cta_of(maps, sizes, memory);"
     yield from (INDENT + line for line in scope.nested(program.setup, "if (threadIdx.x == 0) {"))
     yield from (INDENT + line for line in scope.body(program.everybody))
     yield f"    int const number = cutlass::canonical_warp_group_idx(), thread = threadIdx.x % {WARPGROUP};"
@@ -288,6 +294,7 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
     k.Only: lambda op, scope: scope.nested(op.body, f"if (group == {op.consumer}) {{"),
     Loop: lambda op, scope: scope.nested(op.body, f"for (int turn = 0; turn < {op.trips.value({})}; ++turn) {{"),
     k.MeetSetup: _meet_setup,
+    k.FindGroups: lambda op, scope: "cta.tiles = find_groups(cta);",
     AwaitGrid: lambda op, scope: 'asm volatile("griddepcontrol.wait;" ::: "memory");',
     k.Clear: lambda op, scope: "clear(accumulators);",
     k.FindRows: _find_rows,

@@ -38,6 +38,16 @@ CUTLASS_DEVICE void write_c(Cta const &cta, Held const &held, Accumulator const 
 
 template <int part, int buffer>
 CUTLASS_DEVICE void store_c(Cta const &cta, Held const &held, int group, int warp) {
-    cute::SM90_TMA_STORE_2D::copy(&cta.maps.c[held.tile.phase], buffer_of(cta, group, warp, buffer),
-                                  held.tile.n + part % plan::parts * store_columns, held.tile.m + first_row<part>(group, warp));
+    void const *map = &cta.maps.c[held.tile.phase], *from = buffer_of(cta, group, warp, buffer);
+    int const first = held.tile.n + part % plan::parts * store_columns, second = held.tile.m + first_row<part>(group, warp);
+    int const *member = held.tile.member;
+    if constexpr (plan::c_axes == 0) {
+        cute::SM90_TMA_STORE_2D::copy(map, from, first, second);
+    } else if constexpr (plan::c_axes == 1) {
+        cute::SM90_TMA_STORE_3D::copy(map, from, first, second, member[0]);
+    } else if constexpr (plan::c_axes == 2) {
+        cute::SM90_TMA_STORE_4D::copy(map, from, first, second, member[1], member[0]);
+    } else {
+        cute::SM90_TMA_STORE_5D::copy(map, from, first, second, member[2], member[1], member[0]);
+    }
 }

@@ -15,8 +15,9 @@ struct Run {
 CUTLASS_DEVICE Run run_of(Cta const &cta, Tile const &tile, int row) {
     int const target = plan::phase_tiles ? (tile.m + row) * a_maps + tile.phase : tile.m + row_in_tile(row);
     int const count = min(plan::tile_n, cta.sizes.n - tile.n);
-    return {cta.sizes.c + (cta.sizes.c_pitch * target + tile.n) * result_bytes,
-            target < cta.sizes.m && count > 0 ? count * result_bytes : 0};
+    int const end = plan::groups ? tile.end : cta.sizes.m;
+    return {cta.sizes.c + cta.c_offset(tile) + (cta.sizes.c_pitch * target + tile.n) * result_bytes,
+            target < end && count > 0 ? count * result_bytes : 0};
 }
 
 // Lays 8 rows side by side in shared memory, each from the beginning of a granule.

@@ -120,7 +120,7 @@ CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp
     uint32_t const memory = shared_address(cta.memory + plan::result_at);
     int const outers = plan::c_along_rows ? cta.sizes.n - tile.n : cta.sizes.m - tile.m;
     int const inners = plan::c_along_rows ? cta.sizes.m - tile.m : cta.sizes.n - tile.n;
-    plan::Result *c = reinterpret_cast<plan::Result *>(cta.sizes.c);
+    plan::Result *c = reinterpret_cast<plan::Result *>(cta.sizes.c + cta.c_offset(tile));
     c += plan::c_along_rows ? tile.m + tile.n * cta.sizes.c_pitch : tile.n + tile.m * cta.sizes.c_pitch;
     bool const whole = reinterpret_cast<unsigned long long>(c) % granule == 0 &&
                        cta.sizes.c_pitch * sizeof(plan::Result) % granule == 0;

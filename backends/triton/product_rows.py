@@ -122,6 +122,8 @@ def refused(kernel: ProductKernel, lacking: str) -> str:
 
 def lacking_in(gemm: Gemm, kernel: ProductKernel) -> str:
     """Return in words the first operation of a kernel's program that has no row here; "" if all have one."""
+    if kernel.batch or kernel.groups:
+        return "tiles of members"
     if (added := added_of(gemm, kernel)) is not None:
         return type(added.kernel).__name__
     program = printed_program(kernel, gemm.out_dtype.bytes)

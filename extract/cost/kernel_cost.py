@@ -18,6 +18,7 @@ from legalsat.extract.cost.cost import NOMINAL, relayout_nanoseconds
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_maps import laid, sides
 from legalsat.operators.gemm import Gemm
+from legalsat.operators.members import OPERANDS, Members
 from legalsat.plans.product_cost import ProductCost
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
@@ -54,6 +55,7 @@ SUMMED_LAUNCH = 2500.0  # of the kernel behind that adds slices up
 SUMMED_SHARE = 0.9  # of the datasheet's bandwidth, for what it reads and writes
 SUM_BYTES = 4  # of an element of what a slice gives
 TURN, OVERLAP = 9.83, 2.49  # the norms in which what happens at once adds up: in a turn along k, and in all
+UNFILLED = 0.5  # of a tile, of each group of rows
 ROUNDING = 0.1  # of predicted nanoseconds
 
 
@@ -65,6 +67,8 @@ class Products:
         m, n, k: extents.
         crossed: what is requested of A, of B and of C beyond their bytes, of those, since rows of boxes cross lines.
         granular: whether rows of C begin at whole granules.
+        matrices: how many of A, of B and of C there are: members of a batch share what they read alike.
+        groups: of rows, each with a B of its own; 0 where rows are not grouped.
         size, result_size: bytes of elements. constant_b: whether B is.
     """
 
@@ -73,6 +77,8 @@ class Products:
     k: Numbers
     crossed: tuple[Numbers, Numbers, Numbers]
     granular: Numbers
+    matrices: tuple[Numbers, Numbers, Numbers]
+    groups: Numbers
     size: int
     result_size: int
     constant_b: bool
@@ -81,17 +87,26 @@ class Products:
     def of(gemms: Sequence[Gemm]) -> Products:
         """Return products of one class."""
         m, n, k = (np.array([getattr(gemm, axis) for gemm in gemms], np.float64) for axis in "mnk")
-        a, b, c = (np.array([crossed(gemm.tensors[name]) for gemm in gemms], np.float64).T for name in "ABC")
+        held = [(gemm.matrices, gemm.members) for gemm in gemms]
+        a, b, c = (np.array([crossed(one[name]) for one, _ in held], np.float64).T for name in "ABC")
         loaded = (CROSSED * a[0] + CROSSED_SECTOR * a[1], CROSSED * b[0] + CROSSED_SECTOR * b[1])
-        one, granular = gemms[0], np.array([_granular(gemm.tensors["C"]) for gemm in gemms])
+        one, granular = gemms[0], np.array([_granular(one["C"]) for one, _ in held])
         shared = (one.dtype.bytes, one.out_dtype.bytes, one.constant_b)
-        return Products(m, n, k, (*loaded, STORED_CROSSED * c[0]), granular, *shared)
+        counts = [[_different(members, name) for _, members in held] for name in OPERANDS]
+        of_a, of_b, of_c = np.array(counts, np.float64)
+        groups = np.array([members.groups for _, members in held], np.float64)
+        return Products(m, n, k, (*loaded, STORED_CROSSED * c[0]), granular, (of_a, of_b, of_c), groups, *shared)
 
     def taken(self, some: list[int]) -> Products:
         """Return some of the products."""
-        a, b, c = (one[some] for one in self.crossed)
-        taken = {name: getattr(self, name)[some] for name in ("m", "n", "k", "granular")}
-        return replace(self, **taken, crossed=(a, b, c))
+        taken = {name: getattr(self, name)[some] for name in ("m", "n", "k", "granular", "groups")}
+        (a, b, c), (of_a, of_b, of_c) = ([one[some] for one in many] for many in (self.crossed, self.matrices))
+        return replace(self, **taken, crossed=(a, b, c), matrices=(of_a, of_b, of_c))
+
+
+def _different(members: Members, operand: str) -> int:
+    """Return how many matrices of an operand there are."""
+    return math.prod(extent for extent, step in zip(members.extents, members.of(operand), strict=True) if step)
 
 
 def crossed(tensor: Tensor) -> tuple[float, float]:
@@ -121,7 +136,7 @@ def _relaid(gemm: Gemm, kernel: ProductKernel) -> int:
     """Return the bytes that operands take which are laid out anew."""
     pairs = zip(sides(gemm, kernel), kernel.relayouts, strict=True)
     copies = (laid(tensor, first) for tensor, first in pairs if first != "none")
-    return sum(one.lines * one.pitch for one in copies)
+    return gemm.members.count * sum(one.lines * one.pitch for one in copies)
 
 
 class Parts(NamedTuple):
@@ -154,12 +169,13 @@ def least_times(products: Products, passes: tuple[bool, bool], target: Target) -
     device = target.device or NOMINAL
     bandwidth, size = device.memory_bandwidth / 1e9, products.size
     m, n, k = products.m, products.n, products.k
-    compute = m * n * k * size / 4096 * _slower(target) / device.processors / CLOCK
-    written = m * n * products.result_size / WRITTEN_SHARE  # wherever lines begin
-    moved = ((m + n) * k * size + written) / (bandwidth * DRAM_SHARE)
+    of_a, of_b, of_c = products.matrices
+    compute = of_c * m * n * k * size / 4096 * _slower(target) / device.processors / CLOCK
+    written = of_c * m * n * products.result_size / WRITTEN_SHARE  # wherever lines begin
+    moved = ((of_a * m + of_b * n) * k * size + written) / (bandwidth * DRAM_SHARE)
     relayouts = sum(
         relayout_nanoseconds(2 * extent * k * size, bandwidth)
-        for extent, one, spared in ((m, passes[0], False), (n, passes[1], products.constant_b))
+        for extent, one, spared in ((of_a * m, passes[0], False), (of_b * n, passes[1], products.constant_b))
         if one and not spared
     )
     return np.asarray((compute**OVERLAP + moved**OVERLAP) ** (1 / OVERLAP) + LAUNCH + relayouts - ROUNDING, np.float64)
@@ -178,6 +194,10 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     result_size = np.where(slices > 1, SUM_BYTES, products.result_size)
     m, n, k, *crossed = (one[:, None] for one in (products.m, products.n, products.k, *products.crossed))
     m, n = np.where(swapped, n, m), np.where(swapped, m, n)
+    of_a, of_b, count = (one[:, None] for one in products.matrices)
+    of_a, of_b = np.where(swapped, of_b, of_a), np.where(swapped, of_a, of_b)
+    groups = products.groups[:, None]
+    of_b = np.where(groups > 0, np.minimum(of_b, m), of_b)  # as many have rows at most
     first, second = np.where(swapped, crossed[1], crossed[0]), np.where(swapped, crossed[0], crossed[1])
     rows, columns, depth, own, phases = kernels.rows, kernels.columns, kernels.depth, kernels.blocks, kernels.phases
     down, across, split, in_registers = kernels.down, kernels.across, kernels.split, kernels.in_registers
@@ -187,7 +207,9 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
 
     # Clusters' tiles: those of slices of k lie one below the other.
     along = slices * phases * _ceil(_ceil(m, phases), rows * down), _ceil(n, columns * across)
-    clusters = along[0] * along[1]
+    # Groups end anywhere: half of a tile of each that has rows is beyond its end.
+    along = np.where(groups > 0, m / (rows * down) + UNFILLED * np.minimum(groups, m), along[0]), along[1]
+    clusters = along[0] * along[1] * count
     tiles = clusters * together
     steps = _ceil(k, depth * split * slices) + in_registers
     rounds = _ceil(clusters, at_once)
@@ -208,18 +230,22 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     from_cache = tiles * steps * requested / CACHE_BYTES
 
     read = np.zeros_like(compute)
-    for extent, many in zip((m, n), _waves((m, n), kernels, along, at_once), strict=True):
+    for extent, many, different in zip(
+        (m, n), _waves((m, n), kernels, along, at_once), (of_a, of_b), strict=True
+    ):
         whole = extent * k * size
         lost = 1 / (1 + (KEPT_SHARE * device.l2_bytes / whole) ** 2)  # what L2 does not keep is read for each wave
-        read = read + whole + np.maximum(0.0, many * k * size - whole) * lost
-    written = slices * m * n * result_size * (1 + np.where(slices > 1, 0.0, crossed[2]) + more)
+        again = np.where(groups > 0, 0.0, np.maximum(0.0, many * k * size - whole) * lost)
+        read = read + different * (whole + again)
+    written = count * slices * m * n * result_size * (1 + np.where(slices > 1, 0.0, crossed[2]) + more)
     moved = (read + written / WRITTEN_SHARE) / (bandwidth * DRAM_SHARE)
-    total = _norm(OVERLAP, compute, moved, from_cache) * (1 + WARM * np.log1p(2 * m * n * k / WARM_FLOPS)) + LAUNCH
+    work = 2 * count * m * n * k
+    total = _norm(OVERLAP, compute, moved, from_cache) * (1 + WARM * np.log1p(work / WARM_FLOPS)) + LAUNCH
     joined = np.where(split > 1, rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES), 0.0)
     again = m * n * (slices * SUM_BYTES + products.result_size) / (bandwidth * SUMMED_SHARE)
     joined = joined + np.where(slices > 1, SUMMED_LAUNCH + again, 0.0)
     relayouts = np.zeros_like(total)
-    for side, extent in enumerate((m, n)):
+    for side, extent in enumerate((of_a * m, of_b * n)):
         # A weight is B, which a kernel that computes C^T takes for its A.
         spared = (swapped if side == 0 else ~swapped) & products.constant_b
         passes = (kernels.relaid_b if side else kernels.relaid_a) & ~spared

@@ -26,6 +26,7 @@ from legalsat.extract.kernels.product_maps import (
     maps_of,
     result_lies,
     sides,
+    steps_of,
     stored,
     stored_type,
 )
@@ -82,7 +83,7 @@ class Box:
 
     memory: Bytes
     placed: Placed
-    coordinate: tuple[int, int]
+    coordinate: tuple[int, ...]
     to: int
     ctas: tuple[int, ...]
 
@@ -95,18 +96,20 @@ class Box:
 class Launched:
     """A launch: what lies in global memory, and how tiles are given out."""
 
-    def __init__(self, gemm: Gemm, kernel: ProductKernel, a: Any, b: Any, clusters: int) -> None:
+    def __init__(
+        self, gemm: Gemm, kernel: ProductKernel, a: Any, b: Any, clusters: int, ends: tuple[int, ...] = ()
+    ) -> None:
         self.gemm, self.kernel = gemm, kernel
         self.maps = maps_of(gemm, kernel)
         self.m, self.n = extents(gemm, kernel)
         along_m, along_n = kernel.clusters(self.m, self.n)
-        self.tiles = along_m * along_n
-        self.clusters = clusters if clusters and kernel.store != "sums" else self.tiles
-        self.size = gemm.dtype.bits // 8
-        values = (b, a) if kernel.swapped else (a, b)
+        self.size, self.members = gemm.dtype.bits // 8, gemm.members
+        steps = steps_of(gemm, kernel)
         self.sources = [
-            self._source(tensor, first, one)
-            for tensor, first, one in zip(sides(gemm, kernel), kernel.relayouts, values, strict=True)
+            self._source(tensor, first, {"A": a, "B": b}[name], along)
+            for name, tensor, first, along in zip(
+                kernel.operands, sides(gemm, kernel), kernel.relayouts, steps, strict=True
+            )
         ]
         self.first = laid(sides(gemm, kernel)[0], kernel.relayouts[0])
         self.scheduler = TileScheduler(
@@ -119,26 +122,46 @@ class Launched:
             self.first.address,
             self.first.pitch,
             kernel.slices,
+            self.members.extents,
+            (any(steps[0]), any(steps[1])),
+            self.m,
+            ends,
         )
+        self.tiles = self.scheduler.tiles
+        self.clusters = clusters if clusters and kernel.store != "sums" else self.tiles
         self.along_rows, self.pitch = result_lies(gemm, kernel)
         self.result_type = stored_type(gemm, kernel)
         self.rows, _ = plain(stored(gemm, kernel).shape)  # of what is stored
         lines, length = (self.n, self.rows) if self.along_rows else (self.rows, self.n)
         last = self.pitch if kernel.slices > 1 else length  # a workspace's lines are whole
-        span = ((lines - 1) * self.pitch + last) * self.result_type.bytes
+        self.c_steps = self.members.of("C")
+        beyond = sum((n - 1) * step for n, step in zip(self.members.extents, self.c_steps, strict=True))
+        span = (beyond + (lines - 1) * self.pitch + last) * self.result_type.bytes
         self.c = np.full(2 * GUARD + span, JUNK, np.uint8)
         self.written = np.zeros(len(self.c), bool)
 
-    def _source(self, tensor: Any, first: str, values: Any) -> Bytes:
-        """Return an operand's memory, laid out anew where the kernel is behind a relayout; the rest is junk."""
-        matrix = laid(tensor, first)
+    def _source(self, tensor: Any, first: str, values: Any, steps: tuple[int, ...]) -> Bytes:
+        """Return an operand's memory, laid out anew where the kernel is behind a relayout; the rest is junk.
+
+        Args:
+            tensor: of the first member. first: what is done to it before. values: of all members.
+            steps: bytes from member to member.
+        """
+        matrix, extents, size = laid(tensor, first), self.members.extents, self.size
         along_k = by_rows(tensor) == (first != "transpose")
-        lines = np.asarray(values if along_k else np.asarray(values).T)
-        memory = np.full(2 * GUARD + matrix.lines * matrix.pitch + ROW_BYTES, JUNK, np.uint8)
-        size = self.size
+        several = np.asarray(values).reshape(*(extents if np.ndim(values) > 2 else ()), *plain(tensor.shape))
+        beyond = sum((n - 1) * step for n, step in zip(extents, steps, strict=True))
+        memory = np.full(2 * GUARD + beyond + matrix.lines * matrix.pitch + ROW_BYTES, JUNK, np.uint8)
         at = np.arange(matrix.lines)[:, None] * matrix.pitch + np.arange(matrix.length * size)
-        memory[GUARD + at] = encoded(lines, self.gemm.dtype.name).reshape(matrix.lines, -1)
+        for index in np.ndindex(*several.shape[:-2]):
+            lines = several[index] if along_k else several[index].T
+            begin = GUARD + sum(i * step for i, step in zip(index, steps, strict=True)) if index else GUARD
+            memory[begin + at] = encoded(lines, self.gemm.dtype.name).reshape(matrix.lines, -1)
         return memory
+
+    def c_offset(self, tile: Tile) -> int:
+        """Return the elements from C to its tile's member."""
+        return sum(i * step for i, step in zip(tile.member, self.c_steps, strict=True)) if tile.member else 0
 
     def put(self, places: Any, data: Bytes) -> None:
         """Write bytes of C."""
@@ -146,7 +169,7 @@ class Launched:
         self.written[GUARD + places] = True
 
     def result(self) -> Numbers:
-        """Return C, (m, n).
+        """Return C, (m, n), of all members.
 
         Raises:
             LegalSatError: bytes beside C were written, or bytes of C were not.
@@ -154,6 +177,11 @@ class Launched:
         size, kernel = self.result_type.bytes, self.kernel
         rows, columns = np.arange(self.rows)[:, None], np.arange(self.n)[None, :]
         elements = columns * self.pitch + rows if self.along_rows else rows * self.pitch + columns
+        if self.scheduler.ends:
+            elements = elements[: self.scheduler.groups[-1][0]]
+        for extent, step in reversed(list(zip(self.members.extents, self.c_steps, strict=True))):
+            if not self.members.ragged:
+                elements = np.arange(extent).reshape(-1, *(1,) * elements.ndim) * step + elements
         places = GUARD + elements[..., None] * size + np.arange(size)
         own = np.zeros(len(self.c), bool)
         own[places] = True
@@ -169,11 +197,12 @@ class Launched:
         if (added := added_of(self.gemm, kernel)) is not None:
             name = self.gemm.out_dtype.name
             found = decoded(encoded(added_up(added, found), name), name)
-        return found.T if kernel.swapped else found
+        found = found.swapaxes(-1, -2) if kernel.swapped else found
+        return found.reshape(*self.gemm.batch, *found.shape[-2:])
 
 
 @lru_cache(maxsize=256)
-def _image(placed: Placed, coordinate: tuple[int, int]) -> NDArray[np.int64]:
+def _image(placed: Placed, coordinate: tuple[int, ...]) -> NDArray[np.int64]:
     return smem_image(placed.map, coordinate)
 
 
@@ -228,6 +257,8 @@ class Cta:
 
     def put(self, box: Box, stage: int) -> None:
         """Let a box arrive in a stage."""
+        if box.coordinate[0] * self.launched.size % GRANULE_BYTES:
+            raise LegalSatError(f"a box begins at {box.coordinate}, inside a granule (M-12); take another map")
         image = _image(box.placed, box.coordinate)
         touched = np.flatnonzero(image != UNTOUCHED)
         source = image[touched]
@@ -336,7 +367,13 @@ class Cta:
                 self.shared[at + np.arange(count)[:, None] * (length // count) + np.arange(data.shape[1])] = data
             else:  # as the map's own image has it, for a box inside of C
                 (whole, *_) = self.launched.maps["C"]
-                wide = replace(whole.map, global_dim=whole.map.box, global_stride=(data.shape[1],))
+                wide = replace(
+                    whole.map,
+                    global_dim=whole.map.box[:2],
+                    global_stride=(data.shape[1],),
+                    box=whole.map.box[:2],
+                    element_stride=whole.map.element_stride[:2],
+                )
                 image = store_footprint(wide, (0, 0), at)
                 self.shared[image[:, 1]] = data.reshape(-1)[image[:, 0]]
 
@@ -350,7 +387,8 @@ class Cta:
             at, _ = self.buffer(consumer, warp, stage)
             row = (self.first_block(consumer) + block) * BLOCK_ROWS + first
             placed = self.launched.maps["C"][tile.phase]
-            footprint = store_footprint(placed.map, (tile.n + columns.start, tile.m + row), at)
+            member = tile.member[::-1] if any(self.launched.c_steps) else ()
+            footprint = store_footprint(placed.map, (tile.n + columns.start, tile.m + row, *member), at)
             self.launched.put(placed.offset + footprint[:, 0], self.shared[footprint[:, 1]])
 
     def read_c(self, consumer: int, part: int, stage: int) -> None:
@@ -368,9 +406,9 @@ class Cta:
                 if self.kernel.realign == "tiles":
                     target = (tile.m + within) * self.a_maps + tile.phase
                 count = min(self.kernel.tile[1], of.n - tile.n)
-                if target < of.m and count > 0:
+                if target < (tile.end if self.kernel.groups else of.m) and count > 0:
                     begin = at + row * (length // 8)
-                    places = (of.pitch * target + tile.n) * size + np.arange(count * size)
+                    places = (of.c_offset(tile) + of.pitch * target + tile.n) * size + np.arange(count * size)
                     of.put(places, self.shared[begin : begin + count * size])
 
     def sums_place(self, rows: Any, columns: Any) -> Any:
@@ -398,7 +436,7 @@ class Cta:
         along, across = along[chosen], across[chosen]
         down, over = (along, across) if of.along_rows else (across, along)
         m, n = tile.m + down, tile.n + over
-        elements = n * of.pitch + m if of.along_rows else m * of.pitch + n
+        elements = of.c_offset(tile) + (n * of.pitch + m if of.along_rows else m * of.pitch + n)
         if kernel.realign == "registers":  # rows of one phase lie side by side
             down = down % self.a_maps * (kernel.tile[0] // self.a_maps) + down // self.a_maps
         places = self.result_at + 4 * self.sums_place(down, over)

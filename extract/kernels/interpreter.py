@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,14 +48,24 @@ class Stuck(LegalSatError, RuntimeError):
 
 
 def interpret(
-    plan: GemmPlan, a: Any, b: Any, *, clusters: int = 0, seed: int = 0, program: KernelProgram | None = None
+    plan: GemmPlan,
+    a: Any,
+    b: Any,
+    *,
+    ends: Sequence[int] = (),
+    clusters: int = 0,
+    seed: int = 0,
+    program: KernelProgram | None = None,
 ) -> Any:
     """Return C = A B^T as a plan's kernel computes it: float64, shape (m, n), each element as C's type holds it.
+
+    Of a batch it is what all members are; of groups of rows, those up to the last one's end.
 
     Args:
         plan: of a product with a kernel.
         a: elements, shape (m, k): numbers that its type holds.
         b: the same, shape (n, k).
+        ends: of groups of rows, where the plan has them.
         clusters: that are launched, each of which takes its tiles in turn; as many as there are tiles when left out.
         seed: of the order in which roles go on, and memory changes.
         program: to run in place of the kernel's own.
@@ -64,9 +74,11 @@ def interpret(
         Stuck: a role waits for what never comes.
         LegalSatError: the plan has no kernel; or the program writes beside C, or not all of C.
     """
+    if len(ends) != plan.operator.members.groups:
+        raise LegalSatError(f"{len(ends)} groups end; give {plan.operator.members.groups} ends")
     own = plan.program
     assert plan.kernel is not None
-    launched = Launched(plan.operator, plan.kernel, a, b, clusters)
+    launched = Launched(plan.operator, plan.kernel, a, b, clusters, tuple(map(int, ends)))
     drawn = random.Random(seed)
     for number in range(launched.clusters):
         _Cluster(launched, program or own, number, drawn).run()
@@ -335,5 +347,5 @@ ROWS: dict[type, Callable[[_Cluster, _Warps, Any], Running | None]] = {
     Write: _Cluster.write,
     Store: _Cluster.store,
     Read: _Cluster.read,
-    **dict.fromkeys((k.FindRows, AwaitGrid, k.MeetSetup, Start, Fence, Registers), _nothing),
+    **dict.fromkeys((k.FindRows, k.FindGroups, AwaitGrid, k.MeetSetup, Start, Fence, Registers), _nothing),
 }

@@ -15,6 +15,7 @@ from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
 from legalsat.program.kernel import (
     Body,
     Clear,
+    FindGroups,
     FindRows,
     IfLate,
     KernelProgram,
@@ -109,13 +110,14 @@ class _Program:
                 *self.results(),
             ),
             setup=(Start("full"), Start("empty"), Fence("mbarrier_init")),
-            everybody=(MeetSetup(), AwaitGrid()),
+            everybody=(MeetSetup(), AwaitGrid(), *([FindGroups()] if kernel.groups else [])),
             roles=(
                 KernelRole("consumer", self.consumer(), kernel.warpgroups),
                 KernelRole("producer", self.producer(), one_thread=True),
             ),
             cluster=(*kernel.cluster, kernel.split),
             least_k_tiles=1 + kernel.overlapped,
+            batch=kernel.batch,
         )
 
     def results(self) -> list[BufferRing]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from legalsat.extract.kernels.product_maps import ROW_BYTES
 from legalsat.plans.product_kernel import ProductKernel
@@ -12,7 +15,10 @@ from legalsat.targets import GRANULE_BYTES
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of C of a CTA, as the scheduler of the kernel says it; `a_m` is its first row in A, of any slice of k."""
+    """A tile of C of a CTA, as the scheduler of the kernel says it; `a_m` is its first row in A, of any slice of k.
+
+    `member` says of which one of a batch it is, along each axis, or of which group of rows, which end at `end`.
+    """
 
     m: int
     a_m: int
@@ -22,6 +28,8 @@ class Tile:
     k_tiles: int
     first_k: int
     last_steps: int
+    member: tuple[int, ...] = ()
+    end: int = 0
 
     @property
     def starts_late(self) -> bool:
@@ -35,11 +43,11 @@ class Share:
 
     operand: str
     map: int
-    coordinate: tuple[int, int]
+    coordinate: tuple[int, ...]
     to: int
 
     def __str__(self) -> str:
-        return f"{self.operand} by map {self.map} at {self.coordinate[0]}, {self.coordinate[1]} to byte {self.to}"
+        return f"{self.operand} by map {self.map} at {', '.join(map(str, self.coordinate))} to byte {self.to}"
 
 
 @dataclass(frozen=True)
@@ -48,9 +56,11 @@ class TileScheduler:
 
     Attributes:
         kernel: that is launched. k: elements along k. size: bytes of one of A.
-        tiles_m, tiles_n: tiles of clusters along m, of all slices of k, and along n.
+        tiles_m, tiles_n: tiles of clusters along m, of all slices of k, and along n; of one member.
         group: along m that neighbours in time share.
         address, pitch: of A, in bytes. slices: of k, one below the other along m.
+        members: extents of a batch, or of groups of rows their number. axes: of the maps of A and B, one for each.
+        rows: that there are, and ends: where groups of them end, as the device is told; () where rows are not grouped.
     """
 
     kernel: ProductKernel
@@ -62,6 +72,26 @@ class TileScheduler:
     address: int
     pitch: int
     slices: int
+    members: tuple[int, ...] = ()
+    axes: tuple[bool, bool] = (False, False)
+    rows: int = 0
+    ends: tuple[int, ...] = ()
+
+    @cached_property
+    def groups(self) -> list[tuple[int, int]]:
+        """For each group its first row and its first tile, then where the last one ends: none begins before another ends."""
+        found, rows = [(0, 0)], self.kernel.tile[0] * self.kernel.cluster[0]
+        for said in self.ends:
+            row, tile = found[-1]
+            end = max(row, min(said, self.rows))
+            found.append((end, tile - (row - end) // rows))
+        return found
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of clusters in all."""
+        along_m = self.groups[-1][1] if self.ends else self.tiles_m * math.prod(self.members)
+        return along_m * self.tiles_n
 
     @property
     def a_maps(self) -> int:
@@ -76,9 +106,19 @@ class TileScheduler:
     def tile(self, number: int, rank: int) -> Tile:
         """Return a CTA's tile of a number: neighbours in time are along m, in strips, so that they share operands."""
         kernel, (rank_m, rank_n) = self.kernel, self.place(rank)
+        tiles_m, first_row, end, member = self.tiles_m, 0, 0, list[int]()
+        if self.ends:
+            group = bisect_right([tile * self.tiles_n for _, tile in self.groups], number) - 1
+            (first_row, first_tile), (end, last_tile) = self.groups[group : group + 2]
+            member, tiles_m, number = [group], last_tile - first_tile, number - first_tile * self.tiles_n
+        elif self.members:
+            index, number = divmod(number, tiles_m * self.tiles_n)
+            for extent in reversed(self.members):
+                index, along = divmod(index, extent)
+                member.insert(0, along)
         strip = self.group * self.tiles_n
         first = number // strip * self.group
-        rows = min(self.tiles_m - first, self.group)
+        rows = min(tiles_m - first, self.group)
         along_m, along_n = first + number % strip % rows, number % strip // rows
         phase = shift = 0
         if kernel.realign == "tiles":
@@ -98,9 +138,9 @@ class TileScheduler:
         steps = len(kernel.b.offsets[0])
         step = depth // steps
         last = -(-(elements - (every - 1) * depth) // step) if first_k + k_tiles == every else steps
-        m, a_m = ((along * kernel.cluster[0] + rank_m) * kernel.tile[0] for along in (along_m, of_a))
+        m, a_m = (first_row + (along * kernel.cluster[0] + rank_m) * kernel.tile[0] for along in (along_m, of_a))
         n = (along_n * kernel.cluster[1] + rank_n) * kernel.tile[1]
-        return Tile(m, a_m, n, phase, shift, k_tiles, first_k, last)
+        return Tile(m, a_m, n, phase, shift, k_tiles, first_k, last, tuple(member), end)
 
     def shares(self, operand: str, tile: Tile, k_tile: int, rank: int) -> Iterator[Share]:
         """Yield the boxes of a CTA's share of a tile of A or B."""
@@ -119,6 +159,7 @@ class TileScheduler:
                 map_, at = box, tile.m // self.a_maps
             elif operand == "A":
                 map_ = tile.phase
-            coordinate = (along, at) if major == "K" else (at, along)
+            matrix = (along, at) if major == "K" else (at, along)
+            coordinate = (*matrix, *(tile.member[::-1] if self.axes[number] else ()))
             to = (kernel.tile[0] * ROW_BYTES if operand == "B" else 0) + box * rows * ROW_BYTES
             yield Share(operand, map_, coordinate, to)

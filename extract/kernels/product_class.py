@@ -16,16 +16,21 @@ from legalsat.terms.trees import TermLaw
 MOST_STAGES = 16
 NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
 MOST_SLICED_TILES, LEAST_SLICED_TURNS = 264, 16  # likewise; shorter slices lose more than they win
+LEAST_GROUPS = 64  # that a text has room for; more come in powers of two
 MOST_NARROW_TILES = 512  # of 128 x 128: what is larger has work for all without
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """An operand's fast axis, "K" or "MN"; what divides bytes from line to line; whether a tensor map describes it."""
+    """An operand's fast axis, "K" or "MN"; what divides bytes from line to line; whether a tensor map describes it.
+
+    `whole` says whether members of a batch begin as many bytes behind whole granules as the first one does.
+    """
 
     major: Major
     pitch: int
     legal: bool
+    whole: bool = True
 
     @property
     def alike(self) -> int:
@@ -46,6 +51,7 @@ class ProductClass:
         much: whether there are so many tiles that accumulators, which no other tile overlaps, are not worth a thought.
         few: whether there are so few tiles, and so many k-tiles, that slices of k may be products of their own.
         laws: that say what else such a product equals.
+        batch, groups: as of `ProductKernel`.
     """
 
     dtype: DType
@@ -60,6 +66,8 @@ class ProductClass:
     much: bool
     few: bool
     laws: tuple[TermLaw, ...]
+    batch: int = 0
+    groups: int = 0
 
 
 def class_of(gemm: Gemm) -> ProductClass | None:
@@ -68,12 +76,15 @@ def class_of(gemm: Gemm) -> ProductClass | None:
     None where C or an operand has no axis along which elements lie side by side, or elements at no multiple of their
     size.
     """
-    if any(end.address % end.dtype.bytes for end in (gemm.a, gemm.b, gemm.c)):
+    matrices, members = gemm.matrices, gemm.members
+    if any(end.address % end.dtype.bytes for end in matrices.values()):
         return None
-    a, b, down, across = side_of(gemm.a), side_of(gemm.b), _lines(gemm, swapped=True), _lines(gemm, swapped=False)
+    a, b = (side_of(matrices[name], members.of(name)) for name in "AB")
+    down, across = _lines(gemm, swapped=True), _lines(gemm, swapped=False)
     if a is None or b is None or not (down or across):
         return None
-    turns, tiles = -(-gemm.k // (ROW_BYTES // gemm.dtype.bytes)), -(-gemm.m // 128) * -(-gemm.n // 128)
+    turns, tiles = -(-gemm.k // (ROW_BYTES // gemm.dtype.bytes)), -(-gemm.m // 128) * -(-gemm.n // 128) * members.count
+    groups = max(LEAST_GROUPS, 1 << (members.groups - 1).bit_length()) if members.ragged else 0
     return ProductClass(
         gemm.dtype,
         gemm.out_dtype,
@@ -85,8 +96,10 @@ def class_of(gemm: Gemm) -> ProductClass | None:
         _narrow(gemm.n),
         min(turns, MOST_STAGES),
         tiles > MOST_NARROW_TILES and min(gemm.m, gemm.n) > 256,
-        tiles <= MOST_SLICED_TILES and turns >= LEAST_SLICED_TURNS,
+        tiles <= MOST_SLICED_TILES and turns >= LEAST_SLICED_TURNS and not members.extents,
         gemm.laws(),
+        len(members.batch),
+        groups,
     )
 
 
@@ -96,15 +109,23 @@ def _narrow(extent: int) -> int:
 
 def _lines(gemm: Gemm, *, swapped: bool) -> int:
     """Return how rows of C lie, or of C^T: a store by boxes goes on to the end of its granule (M-13)."""
-    size, strides = gemm.out_dtype.bytes, plain(gemm.c.strides)
+    c, members = gemm.matrices["C"], gemm.members
+    size, strides = gemm.out_dtype.bytes, plain(c.strides)
     columns, (pitch, step) = (gemm.m, strides[::-1]) if swapped else (gemm.n, strides)
     if step != 1:
         return 0
-    return 1 + all(number % GRANULE_BYTES == 0 for number in (columns * size, pitch * size, gemm.c.address))
+    steps = (one * size for one in members.of("C"))
+    whole = all(number % GRANULE_BYTES == 0 for number in (columns * size, pitch * size, c.address, *steps))
+    return 1 + (whole and not members.ragged)  # a group's rows end within a box
 
 
-def side_of(tensor: Tensor) -> Side | None:
-    """Return what an operand (rows, k) is like; None where neither axis is contiguous."""
+def side_of(tensor: Tensor, steps: tuple[int, ...] = ()) -> Side | None:
+    """Return what an operand (rows, k) is like; None where neither axis is contiguous.
+
+    Args:
+        tensor: the operand, of the first member of a batch.
+        steps: elements from member to member.
+    """
     (rows, depth), (across, along) = plain(tensor.shape), plain(tensor.strides)
     major: Major
     if by_rows(tensor):
@@ -115,4 +136,5 @@ def side_of(tensor: Tensor) -> Side | None:
         return None
     pitch = math.gcd(pitch * tensor.dtype.bytes, GRANULE_BYTES)
     aligned = pitch == GRANULE_BYTES or lines == 1  # a single line may lie at any pitch
-    return Side(major, pitch, aligned and tensor.address % GRANULE_BYTES == 0)
+    whole = all(step * tensor.dtype.bytes % GRANULE_BYTES == 0 for step in steps)
+    return Side(major, pitch, aligned and whole and tensor.address % GRANULE_BYTES == 0, whole)

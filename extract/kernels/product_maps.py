@@ -6,18 +6,18 @@ Where an operand is laid out anew first, its map describes the copy, whose pitch
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from legalsat.dims import least_of
 from legalsat.dtypes import DType, dtype
 from legalsat.extract.cost.cost import NOMINAL
 from legalsat.logic import ceil_div, round_up
-from legalsat.operators.gemm import Gemm
+from legalsat.operators.gemm import Gemm, matrix_of
 from legalsat.options import SwizzleName
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
-from legalsat.tensor import Tensor, plain
+from legalsat.tensor import Tensor, plain, row_major
 from legalsat.units.tensor_map import TensorMap
 
 ROW_BYTES = 128  # of a box, as the widest swizzle has it
@@ -77,15 +77,33 @@ def _pitch(span: int) -> int:
 
 
 def laid_out(tensor: Tensor, first: str) -> Tensor:
-    """Return a matrix as a kernel that asks for `first`, "pad" or "transpose", reads it."""
-    pitch = laid(tensor, first).pitch // tensor.dtype.bytes
-    keeps_rows = by_rows(tensor) == (first == "pad")
-    return Tensor(plain(tensor.shape), tensor.dtype, (pitch, 1) if keeps_rows else (1, pitch))
+    """Return a matrix, or all of a batch, as a kernel that asks for `first`, "pad" or "transpose", reads it."""
+    one = matrix_of(tensor)
+    copy, keeps_rows = laid(one, first), by_rows(one) == (first == "pad")
+    pitch = copy.pitch // tensor.dtype.bytes
+    steps = (step * copy.lines * pitch for step in row_major(tensor.shape[:-2]))
+    return Tensor(plain(tensor.shape), tensor.dtype, (*steps, *((pitch, 1) if keeps_rows else (1, pitch))))
 
 
 def sides(gemm: Gemm, kernel: ProductKernel) -> tuple[Tensor, Tensor]:
-    """Return what the kernel takes for A and for B."""
-    return (gemm.b, gemm.a) if kernel.swapped else (gemm.a, gemm.b)
+    """Return what the kernel takes for A and for B, of the first member of a batch."""
+    first, second = (gemm.matrices[name] for name in kernel.operands)
+    return first, second
+
+
+def steps_of(gemm: Gemm, kernel: ProductKernel) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the bytes from member to member along each axis of a batch, of what the kernel reads for A and for B."""
+    members, found = gemm.members, list[tuple[int, ...]]()
+    for name, tensor, first in zip(kernel.operands, sides(gemm, kernel), kernel.relayouts, strict=True):
+        steps = tuple(step * tensor.dtype.bytes for step in members.of(name))
+        if first != "none" and members.batch:  # copies lie one behind the other
+            copy = laid(tensor, first)
+            steps = tuple(step * copy.lines * copy.pitch for step in plain(row_major(members.batch)))
+        elif first != "none" and any(steps):
+            copy = laid(tensor, first)
+            steps = (copy.lines * copy.pitch,)
+        found.append(steps)
+    return found[0], found[1]
 
 
 def extents(gemm: Gemm, kernel: ProductKernel) -> tuple[Any, Any]:
@@ -104,7 +122,29 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
     of_a = [_map(name, a, a_box)]
     if kernel.realign != "none":
         of_a = [_phase(name, a, a_box, kernel.phases, number) for number in range(kernel.phases)]
-    return of_a, [_map(name, b, b_box)]
+    a_steps, b_steps = steps_of(gemm, kernel)
+    extents = gemm.members.extents
+    return [of_members(one, extents, a_steps) for one in of_a], [of_members(_map(name, b, b_box), extents, b_steps)]
+
+
+def of_members(placed: Placed, extents: tuple[int, ...], steps: tuple[int, ...]) -> Placed:
+    """Return the map of all members of a batch, or of all groups, each axis of which is one more of the map.
+
+    Args:
+        placed: the map of the first member.
+        extents: of the axes, outermost first.
+        steps: bytes from member to member along each; where all are 0 every member reads the same, by the same map.
+    """
+    if not any(steps):
+        return placed
+    one = placed.map
+    more = {
+        "global_dim": (*one.global_dim, *extents[::-1]),
+        "global_stride": (*one.global_stride, *steps[::-1]),
+        "box": (*one.box, *(1 for _ in extents)),
+        "element_stride": (*one.element_stride, *(1 for _ in extents)),
+    }
+    return replace(placed, map=replace(one, **more))
 
 
 def stored(gemm: Gemm, kernel: ProductKernel) -> Tensor:
@@ -112,7 +152,8 @@ def stored(gemm: Gemm, kernel: ProductKernel) -> Tensor:
     m, n = extents(gemm, kernel)
     if kernel.slices > 1:
         return Tensor((kernel.slices * kernel.slice_rows(m), n), SLICES_DTYPE, (_pitch(4 * n) // 4, 1), align=256)
-    return gemm.c.transposed((1, 0)) if kernel.swapped else gemm.c
+    c = gemm.matrices["C"]
+    return c.transposed((1, 0)) if kernel.swapped else c
 
 
 def stored_type(gemm: Gemm, kernel: ProductKernel) -> DType:
@@ -124,7 +165,7 @@ def result_lies(gemm: Gemm, kernel: ProductKernel) -> tuple[bool, Any]:
     """Return whether C's neighbours in memory lie along the tile's rows, and how far lines of them are apart."""
     if kernel.slices > 1:  # whose pitch is no kernel's class's
         return False, _pitch(4 * extents(gemm, kernel)[1]) // 4
-    strides = gemm.c.strides
+    strides = gemm.matrices["C"].strides
     down, across = reversed(strides) if kernel.swapped else strides
     return (False, down) if across == 1 else (True, across)
 
@@ -140,7 +181,9 @@ def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
     size, (m, n) = c.dtype.bytes, c.shape
     box = (box_columns(kernel, size), STORE_ROWS)
     pitch = c.strides[0] * size if m != 1 else round_up(n * size, GRANULE_BYTES)
-    return [
+    members = gemm.members
+    steps = tuple(step * size for step in members.of("C"))
+    found = [
         Placed(
             TensorMap(
                 dtype=RESULT_TYPES[c.dtype.name],
@@ -156,6 +199,7 @@ def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
         )
         for number in range(phases)
     ]
+    return [of_members(one, members.extents, steps) for one in found]
 
 
 def maps_of(gemm: Gemm, kernel: ProductKernel) -> dict[str, list[Placed]]:
@@ -166,12 +210,20 @@ def maps_of(gemm: Gemm, kernel: ProductKernel) -> dict[str, list[Placed]]:
 
 def grid_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> Any:
     """Return how many blocks are launched: as many clusters as fit at once, or one for each of its tiles."""
-    clusters: Any = math.prod(kernel.clusters(*extents(gemm, kernel)))
+    clusters = most_clusters(gemm, kernel)
     if kernel.store != "sums":  # whose blocks compute one tile each
         # One more than fit at once would begin its share when the others are done with theirs.
         at_once = (target.device or NOMINAL).clusters_at_once(kernel.cluster_blocks)
         clusters = least_of(clusters, at_once * kernel.blocks)
     return clusters * kernel.cluster_blocks
+
+
+def most_clusters(gemm: Gemm, kernel: ProductKernel) -> Any:
+    """Return the clusters' tiles of a product, of all members of a batch, or of groups that end where most are needed."""
+    members, (along_m, along_n) = gemm.members, kernel.clusters(*extents(gemm, kernel))
+    if members.ragged:  # each group may have a tile that is not full
+        return (along_m + members.groups) * along_n
+    return along_m * along_n * members.count
 
 
 def _map(name: str, matrix: Laid, box: tuple[int, int]) -> Placed:

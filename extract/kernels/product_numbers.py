@@ -31,7 +31,7 @@ from legalsat.extract.kernels.registers import (
     starts_of_rows,
 )
 from legalsat.options import Major
-from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, WIDE_BOX, ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, GROUP_ENTRY_BYTES, WARPS, WIDE_BOX, ProductKernel
 from legalsat.targets import GRANULE_BYTES, KIB, Target
 from legalsat.units.matrix_descriptor import MatrixOperand
 
@@ -74,6 +74,19 @@ PLAIN_CUTS = (
 WIDE_CUTS = (*(Cut(128, columns) for columns in WIDTHS[2:]), *(Cut(256, columns) for columns in (64, 96, 112, 128)))
 # Of C^T through accumulators in shared memory; narrower ones lost to other kernels where they were predicted to win.
 TURNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 96)
+# Groups have few rows, so CTAs share those rather than columns, which they may not have in common.
+GROUPED_CUTS = (
+    *(
+        Cut(rows, columns, warpgroups, cluster=cluster)
+        for (rows, warpgroups), columns, cluster in product(
+            ((64, 1), (128, 2), (192, 3), (256, 2)), (64, 128, 192, 256), ((1, 1), (2, 1), (1, 2))
+        )
+    ),
+    *(
+        Cut(rows, columns, ping_pong=True, cluster=cluster)
+        for (rows, columns), cluster in product(((64, 128), (64, 256), (128, 128), (128, 192)), CLUSTERS[:3])
+    ),
+)
 SLICED_CUTS = tuple(
     Cut(rows, columns, warpgroups, cluster=cluster, slices=slices)
     for (rows, warpgroups), columns, cluster, slices in product(
@@ -86,6 +99,13 @@ REALIGNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 192)
 
 def cuts_of(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts that are open to a form."""
+    if form.realign != "none" and not (one.b if form.swapped else one.a).whole:
+        return ()  # whose rows start alike in no two members
+    if one.groups:  # of rows, which begin anywhere: along the fast axis a box begins at whole granules alone (TI-06)
+        by_rows = form.store == "rows" and form.realign == "none" and not form.swapped
+        return GROUPED_CUTS if by_rows and form.majors[0] == "K" else ()
+    if form.splits and one.batch:
+        return ()
     if form.slices:
         return SLICED_CUTS if one.few else ()
     if form.store != "sums":
@@ -120,6 +140,7 @@ class Table:
         columns: what decides how long a kernel takes.
         order: of rows among those that take as long.
         rest: warpgroups, overlapped stages, registers of consumers and of the producer, bytes of shared memory, phases.
+        batch, groups: as of `ProductKernel`.
     """
 
     forms: tuple[Form, ...]
@@ -127,6 +148,8 @@ class Table:
     columns: KernelColumns
     order: Numbers
     rest: Numbers
+    batch: int
+    groups: int
 
     def __len__(self) -> int:
         return len(self.of)
@@ -164,6 +187,8 @@ class Table:
             a=None if form.realign == "registers" else _operand(tile[0], tile[2], bits, form.majors[0], BLOCK_ROWS),
             b=_operand(tile[1], tile[2], bits, form.majors[1], tile[1]),
             shared_bytes=shared,
+            batch=self.batch,
+            groups=self.groups,
         )
 
 
@@ -210,6 +235,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     )
     stage = (rows + columns) * ROW_BYTES
     output = _output_bytes(rows, columns, warpgroups, result_size, boxed=boxed, sums=sums)
+    output = output + (GROUP_ENTRY_BYTES * (one.groups + 1) if one.groups else 0)
     room = np.minimum(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - SYSTEM_BYTES)
     stages = np.minimum(MOST_STAGES, (room - output) // (stage + 16))
     stages = np.where(sums, np.minimum(stages, max(3, turns + 1)), stages)
@@ -237,7 +263,13 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     if not kept_rows.size:
         return None
     return Table(
-        tuple(form for _, form in forms), of[kept_rows], found.taken(kept_rows), order[kept_rows], rest[:, kept_rows]
+        tuple(form for _, form in forms),
+        of[kept_rows],
+        found.taken(kept_rows),
+        order[kept_rows],
+        rest[:, kept_rows],
+        one.batch,
+        one.groups,
     )
 
 

@@ -53,7 +53,7 @@ def added_of(gemm: Gemm, kernel: ProductKernel) -> Added | None:
     if kernel.slices == 1:
         return None
     (rows, columns), parts = extents(gemm, kernel), stored(gemm, kernel)
-    strides = plain(gemm.c.strides)
+    strides = plain(gemm.matrices["C"].strides)
     down, across = strides[::-1] if kernel.swapped else strides
     turned = across != 1
     slice_rows, (pitch, _) = kernel.slice_rows(rows), plain(parts.strides)

@@ -200,6 +200,10 @@ class _Unfolding:
     def _(self, op: k.MeetSetup) -> Iterator[Operation]:
         yield Sync("cluster" if self.program.ctas > 1 else "block")
 
+    @each.register
+    def _(self, op: k.FindGroups) -> Iterator[Operation]:
+        yield Sync("block")
+
     @each.register(k.Clear)
     @each.register(k.FindRows)
     @each.register(AwaitGrid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from legalsat.extract.kernels.product_maps import laid_out, sides
+from legalsat.extract.kernels.product_maps import laid_out
 from legalsat.operators import Copy
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.block_plan import BlockPlan
@@ -32,8 +32,9 @@ def relayouts_of(
     """
     from legalsat.extract.search.planner import cached_plan  # noqa: PLC0415 - what runs where no solver is needs none
 
-    for name, tensor, first in zip(kernel.operands, sides(gemm, kernel), kernel.relayouts, strict=True):
+    for name, first in zip(kernel.operands, kernel.relayouts, strict=True):
         if first != "none":
+            tensor = gemm.tensors[name]
             plan = cached_plan(Copy(tensor, laid_out(tensor, first)), target, means)
             yield InFront(name.lower(), plan, constant=name == "B" and gemm.constant_b)
 

@@ -1,8 +1,9 @@
-"""A product of matrices, and its operands as movements: A and B to the matrix unit, C out of it."""
+"""A product of matrices, or a batch of them, and operands as movements: A and B to the matrix unit, C out of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.operators import PRODUCT, TCGEN05_CONSUMERS, WGMMA_CONSUMERS, Copy, Move, Operator, as_tensor
+from legalsat.operators.members import Members, members_of
 from legalsat.options import Consumer
 from legalsat.targets import Target
 from legalsat.targets import target as as_target
@@ -30,7 +32,7 @@ SCALED = ("e4m3", "e5m2")  # whose range needs it
 
 @dataclass(frozen=True, slots=True, init=False)
 class Gemm(Operator):
-    """C[m,n] = A[m,k] B[n,k]^T, or scale_a scale_b A B^T.
+    """C[m,n] = A[m,k] B[n,k]^T, or scale_a scale_b A B^T; with a batch one such product for each of its members.
 
     Attributes:
         m, n, k: extents in elements; ints or `Dim`s.
@@ -38,13 +40,16 @@ class Gemm(Operator):
         out_dtype: element type of C; that of A and B when left out, but of 8 bits and fewer bf16, or i32 of integers.
             Sums are fp32, or i32 of integers; what does not fit a narrower C is rounded, and saturates at e4m3, e5m2
             and i8.
-        a, b, c: the tensors, of shapes (m, k), (n, k) and (m, n), with any strides; dense and row-major when left out.
+        a, b, c: the tensors, of shapes (*batch, m, k), (*batch, n, k) and (*batch, m, n), with any strides, 0 where A
+            or B are the same for all members; dense and row-major when left out.
         constant_b: whether B never changes, as weights do not, so that a relayout of it runs once for all.
         scaled: whether sums are multiplied by two more operands, fp32 numbers in the GPU's memory that belong to A and
             to B as a whole; for operands in e4m3 and e5m2. They are multiplied with each other first.
+        batch: extents of axes in front of the two of a matrix, an int being one of them; () for one product.
 
     Raises:
-        InvalidInput: an extent has no meaning, a tensor has another shape or type, or such a type is not scaled.
+        InvalidInput: an extent has no meaning, a tensor has another shape or type, such a type is not scaled, or a
+            batch's extents or strides are open.
     """
 
     m: Any
@@ -57,6 +62,7 @@ class Gemm(Operator):
     c: Tensor
     constant_b: bool
     scaled: bool
+    batch: tuple[int, ...]
     term = PRODUCT
 
     def __init__(
@@ -72,19 +78,24 @@ class Gemm(Operator):
         c: Any = None,
         constant_b: bool = False,
         scaled: bool = False,
+        batch: int | Sequence[int] = (),
     ) -> None:
         put = object.__setattr__
         for name, extent in (("m", m), ("n", n), ("k", k)):
             put(self, name, extent if isinstance(extent, Dim) else integer(extent, name, low=1, high=MOST_EXTENT))
+        axes = (batch,) if isinstance(batch, int) else batch
+        put(self, "batch", integers(axes, "batch", low=1) if axes else ())
         put(self, "dtype", as_dtype(dtype))
         put(self, "out_dtype", result_of(self.dtype) if out_dtype is None else as_dtype(out_dtype))
-        shapes = {"a": (self.m, self.k), "b": (self.n, self.k), "c": (self.m, self.n)}
+        shapes = self._shapes()
         for name, given in (("a", a), ("b", b), ("c", c)):
             element = self.out_dtype if name == "c" else self.dtype
             tensor = Tensor(shapes[name], element) if given is None else as_tensor(given)
             if tensor.shape != shapes[name] or tensor.dtype != element:
                 raise InvalidInput(f"{name} is {tensor}; give a tensor of {element} {shapes[name]}")
             put(self, name, tensor)
+        if self.batch and self.dims:
+            raise InvalidInput(f"{self.dims[0]} is open in a batch; give numbers")
         put(self, "constant_b", flag(constant_b, "constant_b"))
         put(self, "scaled", flag(scaled, "scaled"))
         if self.scaled and self.dtype.name not in SCALED:
@@ -92,7 +103,32 @@ class Gemm(Operator):
 
     def __str__(self) -> str:
         wider = f" to {self.out_dtype}" if self.out_dtype != self.dtype else ""
-        return f"{'scaled ' if self.scaled else ''}gemm of {self.dtype}{wider}, {self.m} x {self.n} x {self.k}"
+        many = f"{' x '.join(map(str, self.batch))} times " if self.batch else ""
+        return f"{'scaled ' if self.scaled else ''}gemm of {self.dtype}{wider}, {many}{self.m} x {self.n} x {self.k}"
+
+    def _shapes(self) -> dict[str, tuple[Extent, ...]]:
+        """Return the shapes of its tensors."""
+        matrices = {"a": (self.m, self.k), "b": (self.n, self.k), "c": (self.m, self.n)}
+        return {name: (*self.batch, *shape) for name, shape in matrices.items()}
+
+    @property
+    def members(self) -> Members:
+        """The products of a batch, and what changes from one to the next.
+
+        Raises:
+            InvalidInput: the batch has more axes than tensor maps hold.
+        """
+        return members_of(self.batch, self.tensors)
+
+    @property
+    def indices(self) -> Mapping[str, Tensor]:
+        """Arrays of whole numbers that say which elements belong together; none of a batch."""
+        return {}
+
+    @property
+    def matrices(self) -> Mapping[str, Tensor]:
+        """A, B and C of the first member."""
+        return {name: matrix_of(tensor) for name, tensor in self.tensors.items()}
 
     @property
     def dims(self) -> tuple[Dim, ...]:
@@ -104,13 +140,13 @@ class Gemm(Operator):
         a, b, c = (tensor.bind(values) for tensor in (self.a, self.b, self.c))
         m, n, k = (bind(extent, values) for extent in (self.m, self.n, self.k))
         fixed = {"constant_b": self.constant_b, "scaled": self.scaled}
-        return Gemm(m, n, k, self.dtype, out_dtype=self.out_dtype, a=a, b=b, c=c, **fixed)
+        return Gemm(m, n, k, self.dtype, out_dtype=self.out_dtype, a=a, b=b, c=c, batch=self.batch, **fixed)
 
     @property
     def flops(self) -> float:
-        """Operations of the product."""
+        """Operations of the product, or of all of the batch."""
         m, n, k = plain((self.m, self.n, self.k))
-        return 2.0 * m * n * k
+        return 2.0 * m * n * k * math.prod(self.batch)
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
@@ -132,7 +168,7 @@ class Gemm(Operator):
         """Return the product, times the scales of A and of B if it has these."""
         a, b, *scales = operands
         wide = "i8" if self.dtype.kind != "float" else "f8"
-        product: NDArray[Any] = a.astype(wide) @ b.astype(wide).T
+        product: NDArray[Any] = a.astype(wide) @ b.astype(wide).swapaxes(-1, -2)
         for scale in scales:
             product = product * scale
         return product
@@ -141,10 +177,11 @@ class Gemm(Operator):
         """Return A, B and C in tiles of 128 rows, as wide as the widest swizzle."""
         width, across = ROW_BITS // self.dtype.bits, ROW_BITS // self.out_dtype.bits
         first, second = readers_on(as_target(target))
+        one = (1,) * len(self.batch)
         return {
-            "A": Copy(self.a, tile=(TILE_ROWS, width), consumer=first),
-            "B": Copy(self.b, tile=(TILE_ROWS, width), consumer=second, constant=self.constant_b),
-            "C": Copy(self.c, tile=(TILE_ROWS, across), consumer="threads"),
+            "A": Copy(self.a, tile=(*one, TILE_ROWS, width), consumer=first),
+            "B": Copy(self.b, tile=(*one, TILE_ROWS, width), consumer=second, constant=self.constant_b),
+            "C": Copy(self.c, tile=(*one, TILE_ROWS, across), consumer="threads"),
         }
 
     def operands(self, tile: tuple[int, int, int], readers: tuple[Consumer, Consumer]) -> dict[str, Copy]:
@@ -155,8 +192,10 @@ class Gemm(Operator):
             readers: who reads the tiles of A and of B in shared memory.
 
         Raises:
-            InvalidInput: a tile of other than three positive integers, or readers of other than two operands.
+            InvalidInput: a tile of other than three positive integers, readers of other than two operands, or a batch.
         """
+        if self.members.count > 1:
+            raise InvalidInput(f"{self} is many products; give one of them")
         rows, columns, depth = integers(tile, "tile", low=1, length=3)
         if not isinstance(readers, tuple | list) or len(readers) != 2:
             raise InvalidInput("readers are not two; give who reads A and who reads B, as in WGMMA_CONSUMERS")
@@ -164,16 +203,23 @@ class Gemm(Operator):
         pitch = -(-self.n // columns) * columns
         staged = Tensor((self.m, self.n), self.out_dtype, (pitch, 1))
         return {
-            "A": Copy(self.a, tile=(rows, depth), consumer=readers[0], passes=-(-self.n // columns)),
+            "A": Copy(matrix_of(self.a), tile=(rows, depth), consumer=readers[0], passes=-(-self.n // columns)),
             "B": Copy(
-                self.b,
+                matrix_of(self.b),
                 tile=(columns, depth),
                 consumer=readers[1],
                 passes=-(-self.m // rows),
                 constant=self.constant_b,
             ),
-            "C": Copy(staged, self.c, tile=(rows, columns), consumer="threads"),
+            "C": Copy(staged, matrix_of(self.c), tile=(rows, columns), consumer="threads"),
         }
+
+
+def matrix_of(tensor: Tensor) -> Tensor:
+    """Return the first matrix of a batch."""
+    if tensor.rank == 2:
+        return tensor
+    return Tensor(tensor.shape[-2:], tensor.dtype, tensor.strides[-2:], tensor.align, tensor.offset)
 
 
 def readers_on(target: Target) -> tuple[Consumer, Consumer]:

@@ -13,6 +13,7 @@ from legalsat.units.matrix_descriptor import MatrixOperand
 WARPS, WARPGROUP = 4, 128  # of a warpgroup: warps, and threads
 BLOCK_ROWS = 64  # of A, of one wgmma
 WIDE_BOX = 64  # elements side by side in a box of an operand that is not K-major
+GROUP_ENTRY_BYTES = 8  # a group's first row and its first tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class ProductKernel:
         registers: a thread of warpgroups that multiply, and of the one that loads.
         a, b: how the matrix unit reads the tiles; A None where it comes from registers.
         shared_bytes: of a block.
+        batch: axes of the batch whose members it computes, each at coordinates of its own in the maps; 0 of one product.
+        groups: of rows, at most, whose ends a block keeps in shared memory; 0 where rows are not grouped.
     """
 
     swapped: bool
@@ -62,6 +65,8 @@ class ProductKernel:
     a: MatrixOperand | None
     b: MatrixOperand
     shared_bytes: int
+    batch: int = 0
+    groups: int = 0
 
     @property
     def threads(self) -> int:
@@ -90,6 +95,11 @@ class ProductKernel:
         a = self.cluster[1] if self.majors[0] == "K" else rows // WIDE_BOX
         b = self.cluster[0] if self.majors[1] == "K" else columns // WIDE_BOX
         return self.phases if self.realign == "registers" else a, b
+
+    @property
+    def group_bytes(self) -> int:
+        """Bytes of shared memory that say where groups of rows begin, and which tiles are theirs."""
+        return GROUP_ENTRY_BYTES * (self.groups + 1) if self.groups else 0
 
     @property
     def tile_phases(self) -> int:
@@ -123,4 +133,6 @@ class ProductKernel:
             words.append(f"A realigned in {self.realign}")
         if self.swapped:
             words.append("as C^T")
+        if self.groups:
+            words.append(f"up to {self.groups} groups of rows")
         return ", ".join([*words, f"C by {self.store}{' meanwhile' if self.overlapped else ''}"])

@@ -134,6 +134,15 @@ class ReadPeers:
 
 
 @dataclass(frozen=True, slots=True)
+class FindGroups:
+    """Read where groups of rows end, and say in shared memory which tiles are theirs; all of the CTA meet behind it.
+
+    A group begins where the ones before it end, and is empty where its own end is not behind that. What is said beyond
+    the rows that there are counts as their end.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class MeetSetup:
     """Meet all of the CTA or the cluster behind the set-up, whose fence has released its barriers; no more is."""
 
@@ -152,6 +161,7 @@ KernelOperation: TypeAlias = (
     | ReadRows
     | MultiplyRows
     | ReadPeers
+    | FindGroups
     | MeetSetup
 )
 Body: TypeAlias = tuple[KernelOperation, ...]
@@ -180,6 +190,7 @@ class KernelProgram:
         barriers, buffers: rings in shared memory. setup: what one thread does first.
         everybody: what all roles do behind it. roles: what each does then.
         cluster: CTAs along m and along n, and those that split k. least_k_tiles: that every tile has for each CTA.
+        batch: axes of the batch whose members' tiles the scheduler gives.
     """
 
     barriers: tuple[BarrierRing, ...]
@@ -189,6 +200,7 @@ class KernelProgram:
     roles: tuple[KernelRole, ...]
     cluster: tuple[int, int, int]
     least_k_tiles: int
+    batch: int = 0
 
     @property
     def ctas(self) -> int:

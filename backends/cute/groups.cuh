@@ -1,0 +1,34 @@
+// Groups of rows, whose ends are known here alone. A warp finds where each begins, and which tiles are its own.
+CUTLASS_DEVICE int find_groups(Cta const &cta) {
+    constexpr int rows = plan::tile_m * plan::cluster_m;  // of a cluster's tile
+    Group *all = cta.groups();
+    if (threadIdx.x < warp_lanes) {
+        int const lane = threadIdx.x;
+        int row = 0, tile = 0;  // where the next group begins
+        if (lane == 0) all[0] = {0, 0};
+        for (int first = 0; first < cta.sizes.groups; first += warp_lanes) {
+            int const number = first + lane;
+            int end = number < cta.sizes.groups ? min(cta.sizes.ends[number], cta.sizes.m) : row;
+            end = max(end, row);
+#pragma unroll
+            for (int distance = 1; distance < warp_lanes; distance *= 2) {  // no group ends before the one in front of it
+                int const other = __shfl_up_sync(~0u, end, distance);
+                if (lane >= distance) end = max(end, other);
+            }
+            int begin = __shfl_up_sync(~0u, end, 1);
+            if (lane == 0) begin = row;
+            int tiles = (end - begin + rows - 1) / rows;
+#pragma unroll
+            for (int distance = 1; distance < warp_lanes; distance *= 2) {
+                int const other = __shfl_up_sync(~0u, tiles, distance);
+                if (lane >= distance) tiles += other;
+            }
+            tiles += tile;
+            if (number < cta.sizes.groups) all[number + 1] = {end, tiles};
+            row = __shfl_sync(~0u, end, warp_lanes - 1);
+            tile = __shfl_sync(~0u, tiles, warp_lanes - 1);
+        }
+    }
+    __syncthreads();
+    return all[cta.sizes.groups].tile * cta.sizes.tiles_n;
+}

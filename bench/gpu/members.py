@@ -1,0 +1,344 @@
+"""How fast are products of batches, and of groups of rows, beside torch's own?
+
+    python -m bench.gpu.members prepare FOLDER [--of bmm|grouped|random] [--kernels 1] [--seed 1]
+    python -m bench.gpu.members run FOLDER    # where the GPU, nvcc, CuTe's headers and torch are
+    python -m bench.gpu.members judge [FILE]
+
+Of each product as many kernels as asked of those predicted to be fastest are compiled. Small whole numbers, whose sums
+are exact, must come out right in every element, with guards around C; groups with routings of several kinds in turn, by
+the same kernel. Then kernels and torch's ways are timed in turns, in CUDA graphs that go through more memory than L2
+holds. `random` are many small products and routings, which are checked alone. Writes members.json into $OUT, else into
+FOLDER.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+GUARD = 512  # elements around C
+UNTOUCHED = -77.0
+ROTATING = 100 << 20  # bytes that a graph's calls go through at least
+WORKERS = 16
+ROUTINGS = ("uniform", "zipf", "sparse")
+BMM = (  # batch, m, n, k
+    (64, 1024, 1024, 128), (64, 1024, 1024, 127), (64, 1024, 1023, 128), (128, 577, 577, 64), (128, 577, 64, 577),
+    (256, 197, 197, 64), (256, 197, 64, 197), (16, 2048, 2047, 2048), (16, 2048, 2048, 2047), (16, 2047, 2048, 2048),
+    (16, 2048, 2048, 2048), (32, 512, 512, 512), (32, 511, 513, 515), (96, 384, 64, 384), (96, 384, 65, 384),
+    (8, 4096, 4096, 128), (8, 4095, 4097, 128), (12, 1500, 1500, 64), (12, 1500, 64, 1500), (48, 1024, 128, 1000),
+    (48, 1024, 128, 1001), (256, 128, 128, 128), (256, 129, 127, 128), (64, 257, 257, 88), (64, 257, 88, 257),
+    (4, 3000, 3000, 3000), (4, 3001, 2999, 3001), (200, 196, 320, 320), (200, 196, 321, 320), (32, 1370, 1370, 64),
+)  # fmt: skip
+GROUPED = (  # rows, groups, n, k, routing
+    (8192, 8, 4096, 4096, "uniform"), (8192, 64, 2048, 2048, "uniform"), (8192, 128, 1536, 2048, "uniform"),
+    (4096, 256, 2048, 7168, "uniform"), (16384, 32, 1408, 2048, "uniform"), (1024, 64, 2048, 2048, "uniform"),
+    (8192, 64, 2048, 2048, "zipf"), (8192, 128, 1536, 2048, "sparse"), (4096, 256, 7168, 2048, "zipf"),
+    (16384, 8, 14336, 4096, "zipf"), (16384, 8, 4096, 14336, "uniform"), (4096, 8, 14336, 4096, "uniform"),
+    (8192, 128, 2048, 768, "zipf"), (8192, 64, 2816, 2048, "sparse"), (8192, 64, 2047, 2048, "uniform"),
+    (8192, 64, 2048, 2047, "uniform"),
+)  # fmt: skip
+
+
+def ends_of(rows: int, groups: int, routing: str, seed: int) -> list[int]:
+    """Return where groups end, rows given to groups at random: alike, by Zipf's law, or to three in ten groups alone."""
+    rng = random.Random(f"{rows} {groups} {routing} {seed}")
+    weights = [1.0] * groups
+    if routing == "zipf":
+        weights = [1 / (1 + i) for i in range(groups)]
+        rng.shuffle(weights)
+    elif routing == "sparse":
+        weights = [float(rng.random() < 0.3) for _ in range(groups)]
+        weights[rng.randrange(groups)] = 1.0
+    sizes = [0] * groups
+    for group in rng.choices(range(groups), weights, k=rows):
+        sizes[group] += 1
+    found, end = list[int](), 0
+    for size in sizes:
+        end += size
+        found.append(end)
+    return found
+
+
+def cases(of: str, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield what is to be computed, as plain numbers."""
+    rng = random.Random(seed)
+    if of == "bmm":
+        for batch, m, n, k in BMM:
+            yield {"kind": "bmm", "batch": [batch], "m": m, "n": n, "k": k}
+    elif of == "grouped":
+        for m, groups, n, k, routing in GROUPED:
+            yield {"kind": "grouped", "groups": groups, "m": m, "n": n, "k": k, "routing": routing}
+    else:
+        for _ in range(16):
+            m, n, k = (rng.randrange(1, 400) for _ in range(3))
+            yield {"kind": "bmm", "batch": [rng.randrange(1, 9) for _ in range(rng.choice((1, 2)))], "m": m, "n": n, "k": k}
+            k = k if rng.random() < 0.5 else 8 * -(-k // 8)
+            yield {"kind": "grouped", "groups": rng.randrange(1, 40), "m": 5 * m, "n": n, "k": k, "routing": "zipf"}
+
+
+def operator_of(case: dict[str, Any]) -> Any:
+    """Return the operator of a case, B as torch's bmm has it, or as weights of experts lie: K-major."""
+    from legalsat import Gemm, GroupedGemm, Tensor  # noqa: PLC0415 - the GPU's machine has no solver
+
+    m, n, k = (case[name] for name in "mnk")
+    if case["kind"] == "grouped":
+        return GroupedGemm(m, n, k, "bf16", groups=case["groups"])
+    batch = tuple(case["batch"])
+    steps = [n * k * math.prod(batch[i + 1 :]) for i in range(len(batch))]
+    return Gemm(m, n, k, "bf16", batch=batch, b=Tensor((*batch, n, k), "bf16", (*steps, 1, n)))
+
+
+def prepare(asked: argparse.Namespace) -> None:
+    """Write every case's programs."""
+    from legalsat.backends.cute.program import program_for  # noqa: PLC0415
+    from legalsat.extract.kernels.product_kernels import each_kernel  # noqa: PLC0415
+    from legalsat.targets import target  # noqa: PLC0415
+
+    gpu, found = target("h200"), list[dict[str, Any]]()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(asked.seed)
+    for number, case in enumerate(cases(asked.of, asked.seed)):
+        operator = operator_of(case)
+        listed = list(islice(each_kernel(operator, gpu), asked.kernels if asked.of != "random" else 300))
+        if asked.of == "random":
+            listed = rng.sample(listed, min(asked.kernels, len(listed)))
+        candidates = []
+        for i, (ns, kernel) in enumerate(listed):
+            name = f"{number:03}_{i}.json"
+            program_for(operator, kernel, gpu).save(asked.folder / name)
+            candidates.append({"program": name, "kernel": str(kernel), "predicted_us": round(ns / 1000, 2)})
+        found.append({**case, "candidates": candidates})
+    (asked.folder / "cases.json").write_text(json.dumps({"of": asked.of, "cases": found}))
+    print(f"{len(found)} products, {sum(len(one['candidates']) for one in found)} kernels")
+
+
+class Arrays:
+    """Operands of a case, as many sets of them as go beyond L2, and C with guards."""
+
+    def __init__(self, case: dict[str, Any]) -> None:
+        """Draw small whole numbers."""
+        import torch  # noqa: PLC0415
+
+        self.case, self.torch = case, torch
+        m, n, k = (case[name] for name in "mnk")
+        grouped = case["kind"] == "grouped"
+        batch = () if grouped else tuple(case["batch"])
+        self.shapes = ((*batch, m, k), (case["groups"], n, k) if grouped else (*batch, k, n), (*batch, m, n))
+        size = 2 * sum(math.prod(shape) for shape in self.shapes)
+        self.sets = [self._drawn() for _ in range(max(1, min(8, -(-ROTATING // size))))]
+        self.ends = [self.ends_by(case["routing"], 0)] if grouped else []
+
+    def _drawn(self) -> tuple[Any, Any, Any]:
+        a, b = (
+            self.torch.randint(-3, 4, shape, device="cuda", dtype=self.torch.int8).to(self.torch.bfloat16)
+            for shape in self.shapes[:2]
+        )
+        memory = self.torch.full((math.prod(self.shapes[2]) + 2 * GUARD,), UNTOUCHED, device="cuda", dtype=a.dtype)
+        return a, b, memory
+
+    def ends_by(self, routing: str, seed: int) -> Any:
+        """Return where groups end by a routing."""
+        ends = ends_of(self.case["m"], self.case["groups"], routing, seed)
+        return self.torch.tensor(ends, device="cuda", dtype=self.torch.int32)
+
+    def place(self, memory: Any) -> Any:
+        """Return C within its guards."""
+        return memory[GUARD:-GUARD].view(self.shapes[2])
+
+    def operands(self, one: tuple[Any, Any, Any], ends: Any = None) -> tuple[Any, ...]:
+        """Return what our kernels are called with."""
+        a, b, _ = one
+        return (a, b, ends) if self.case["kind"] == "grouped" else (a, b.transpose(-1, -2))
+
+    def meaning(self, ends: Any = None) -> Any:
+        """Return C of the first set, sums in fp32, which holds them, rounded once."""
+        torch, (a, b, _) = self.torch, self.sets[0]
+        if ends is None:
+            return torch.matmul(a.float(), b.float()).to(a.dtype)
+        found, row = torch.full(self.shapes[2], UNTOUCHED, device="cuda", dtype=a.dtype), 0
+        for matrix, end in zip(b, ends.tolist(), strict=True):
+            last = max(row, min(end, len(a)))
+            found[row:last] = torch.matmul(a[row:last].float(), matrix.float().T).to(a.dtype)
+            row = last
+        return found
+
+    def wrong(self, kernel: Any) -> str:
+        """Return what is wrong with what a kernel computes; "" if nothing is."""
+        torch, one = self.torch, self.sets[0]
+        tried = [None]
+        if self.ends:
+            tried = [self.ends[0], *(self.ends_by(routing, 7) for routing in ROUTINGS)]
+            short = self.ends[0].clone()
+            short[-1] = -5  # whose rows belong to nobody
+            tried += [short, torch.full_like(short, 2**31 - 1), torch.zeros_like(short)]
+        for number, ends in enumerate(tried):
+            one[2].fill_(UNTOUCHED)
+            place = self.place(one[2])
+            kernel(*self.operands(one, ends), out=place)
+            wanted = self.meaning(ends)
+            torch.cuda.synchronize()
+            if not torch.equal(place, wanted):
+                count = int((place != wanted).sum())
+                return f"{count} of {place.numel()} elements are wrong, try {number}"
+            if not bool((one[2][:GUARD] == UNTOUCHED).all() and (one[2][-GUARD:] == UNTOUCHED).all()):
+                return f"bytes beside C are written, try {number}"
+        return ""
+
+    def rivals(self) -> dict[str, list[Callable[[], None]]]:
+        """Return torch's ways."""
+        torch, case = self.torch, self.case
+        if case["kind"] == "grouped":
+            try:
+                torch._grouped_mm(self.sets[0][0], self.sets[0][1].transpose(-1, -2), offs=self.ends[0])
+            except RuntimeError:
+                return {}
+            return {
+                "torch": [
+                    lambda a=a, b=b: torch._grouped_mm(a, b.transpose(-1, -2), offs=self.ends[0])  # type: ignore[misc]
+                    for a, b, _ in self.sets
+                ]
+            }
+        whole = [-(-case[name] // 8) * 8 for name in "mnk"]
+        batch = tuple(case["batch"])
+        near = [
+            (torch.randn(*batch, whole[0], whole[2], device="cuda").bfloat16(),
+             torch.randn(*batch, whole[2], whole[1], device="cuda").bfloat16())
+            for _ in self.sets
+        ]  # fmt: skip
+        return {
+            "torch": [lambda a=a, b=b: torch.matmul(a, b) for a, b, _ in self.sets],  # type: ignore[misc]
+            "nearest": [lambda a=a, b=b: torch.matmul(a, b) for a, b in near],  # type: ignore[misc]
+        }
+
+    def bound_us(self) -> float:
+        """Return the time in which everything moves once at 4.5 TB/s."""
+        m, n, k = (self.case[name] for name in "mnk")
+        if self.case["kind"] == "bmm":
+            return 2 * sum(math.prod(shape) for shape in self.shapes) / 4.5e6
+        ends = self.ends[0].tolist()
+        used = sum(last > first for first, last in zip([0, *ends], ends, strict=False))
+        return 2 * (m * k + used * n * k + m * n) / 4.5e6
+
+    def dense(self) -> list[Callable[[], None]]:
+        """Return the product of as many rows by one matrix."""
+        torch = self.torch
+        return [lambda a=a, b=b: torch.matmul(a, b[0].T) for a, b, _ in self.sets]  # type: ignore[misc]
+
+
+def run(folder: Path, seconds: float) -> int:
+    """Compile, check and time; return 1 where something is wrong."""
+    import torch  # noqa: PLC0415
+
+    from bench.gpu.dense import graphed  # noqa: PLC0415
+    from bench.gpu.machine import machine  # noqa: PLC0415
+    from legalsat.runtime.kernel import Kernel  # noqa: PLC0415
+    from legalsat.runtime.program import Program  # noqa: PLC0415
+
+    started, prepared = time.monotonic(), json.loads((folder / "cases.json").read_text())
+    listed = [one["program"] for case in prepared["cases"] for one in case["candidates"]]
+    kernels = {name: Kernel(Program.load(folder / name)) for name in listed}
+
+    def built(name: str) -> str:
+        try:
+            kernels[name].build()
+        except Exception as error:  # noqa: BLE001 - it goes into the report
+            return str(error)[:300]
+        return ""
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        refused = dict(zip(listed, pool.map(built, listed), strict=True))
+    print(f"compiled in {time.monotonic() - started:.0f} s", flush=True)
+    out, rows = Path(os.environ.get("OUT", folder), "members.json"), list[dict[str, Any]]()
+    stream = torch.cuda.Stream()
+    for case in prepared["cases"]:
+        if time.monotonic() - started > seconds:
+            break
+        with torch.cuda.stream(stream):
+            arrays = Arrays(case)
+            ways, wrong = dict[str, list[Callable[[], None]]](), dict[str, str]()
+            for number, one in enumerate(case["candidates"]):
+                kernel = kernels[one["program"]]
+                wrong[str(number)] = refused[one["program"]] or arrays.wrong(kernel)
+                if not wrong[str(number)] and prepared["of"] != "random":
+                    ways[str(number)] = [
+                        lambda kernel=kernel, one=one: kernel(  # type: ignore[misc]
+                            *arrays.operands(one, *arrays.ends), out=arrays.place(one[2])
+                        )
+                        for one in arrays.sets
+                    ]
+            rivals = arrays.rivals() if prepared["of"] != "random" else {}
+            if rivals and case["kind"] == "grouped":
+                rivals["dense"] = arrays.dense()
+        us = graphed({**rivals, **ways}, stream) if prepared["of"] != "random" else {}
+        row = {
+            **case,
+            **{f"{name}_us": round(us.pop(name), 2) for name in rivals},
+            "us": {name: round(one, 2) for name, one in us.items()},
+            "bound_us": round(arrays.bound_us(), 2),
+            "wrong": {name: one for name, one in wrong.items() if one},
+        }
+        rows.append(row)
+        out.write_text(json.dumps({"machine": machine(), "of": prepared["of"], "rows": rows}, indent=1) + "\n")
+        del arrays, ways, rivals
+        torch.cuda.empty_cache()
+    judge(out)
+    return int(any(row["wrong"] for row in rows))
+
+
+def judge(file: Path) -> None:
+    """Print how fast first choices are beside torch's ways."""
+    report = json.loads(file.read_text(encoding="utf-8"))
+    wrong = [f"{row}: {row['wrong']}" for row in report["rows"] if row["wrong"]]
+    print(f"{len(report['rows'])} products, {sum(len(row['candidates']) for row in report['rows'])} kernels")
+    print(*(f"WRONG {one}" for one in wrong[:10]), sep="\n")
+    for rival in ("torch", "nearest", "dense", "bound"):
+        rows = [row for row in report["rows"] if f"{rival}_us" in row and "0" in row["us"]]
+        if rows:
+            found = sorted(row[f"{rival}_us"] / row["us"]["0"] for row in rows)
+            print(f"first choices: {statistics.geometric_mean(found):.3f} of {rival}, worst {found[0]:.3f}, {len(found)}")
+    for row in report["rows"]:
+        if row["us"]:
+            words = " ".join(f"{name} {row[f'{name}_us']}" for name in ("torch", "nearest", "dense", "bound") if f"{name}_us" in row)
+            best = min(row["us"], key=lambda i: row["us"][i])
+            many = row.get("batch", row.get("groups"))
+            print(f"{row['kind']} {many} {row['m']}x{row['n']}x{row['k']} {row.get('routing', '')}: {words}, ours "
+                  f"{row['us'].get('0')} best {row['us'][best]} | {row['candidates'][int(best)]['kernel']}")  # fmt: skip
+
+
+def main() -> int:
+    """Run the command that the arguments name."""
+    parser = argparse.ArgumentParser(prog="python -m bench.gpu.members")
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("prepare")
+    one.add_argument("folder", type=Path)
+    one.add_argument("--of", choices=("bmm", "grouped", "random"), default="bmm")
+    one.add_argument("--kernels", type=int, default=1)
+    one.add_argument("--seed", type=int, default=1)
+    two = commands.add_parser("run")
+    two.add_argument("folder", type=Path)
+    two.add_argument("--seconds", type=float, default=400.0)
+    results = Path(__file__).parent / "results" / "members.json"
+    commands.add_parser("judge").add_argument("file", type=Path, nargs="?", default=results)
+    asked = parser.parse_args()
+    if asked.command == "prepare":
+        prepare(asked)
+    elif asked.command == "run":
+        return run(asked.folder, asked.seconds)
+    else:
+        judge(asked.file)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
