@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program, parts_across, printed_program
-from legalsat.extract.kernels.product_maps import ROW_BYTES, box_columns, result_lies, steps_of, stored_type
+from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, box_columns, result_lies, steps_of, stored_type
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import BLOCK_ROWS, ProductKernel
 from legalsat.program.kernel import ReadRows, every
@@ -25,7 +25,7 @@ class KernelNumbers:
         a_boxes, a_box_rows, a_box_bytes, b_boxes, b_box_rows, b_box_bytes: that bring a tile.
         a_bytes, b_bytes, b_offset, stage_bytes: of a stage. steps: instructions along a k-tile.
         a_atom_bytes: from one atom's rows to the next one's.
-        store_columns: elements across a box of C. parts: in which 64 rows leave.
+        store_rows, store_columns: elements of a box of C. parts: in which 64 rows leave.
         buffers, buffer_bytes, result_at: through which they do. barriers_at: where the barriers begin.
         fragment_steps: whose fragments are read at a time.
         batch: axes of it. a_axes, b_axes, c_axes: of the maps, beyond a matrix's. groups: of rows that there is room for.
@@ -63,6 +63,7 @@ class KernelNumbers:
     stage_bytes: int
     steps: int
     a_atom_bytes: int
+    store_rows: int
     store_columns: int
     parts: int
     buffers: int
@@ -133,6 +134,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         stage_bytes=(rows + columns) * ROW_BYTES,
         steps=len(b.offsets[0]),
         a_atom_bytes=a.offsets[1][0] - a.offsets[0][0] if a is not None and len(a.offsets) > 1 else 0,
+        store_rows=STORE_ROWS,
         store_columns=box_columns(kernel, result_bytes),
         parts=parts_across(kernel, result_bytes),
         buffers=result.stages,

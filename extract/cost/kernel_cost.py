@@ -42,6 +42,7 @@ LATENCY, REMOTE = 1080.0, 339.0  # nanoseconds from a stage's release until it i
 SHARED_CYCLES = 28.1  # a turn along k, of CTAs that share loads
 STORED_BYTES = {"once": 33.1, "overlapped": 35.1, "in turns": 36.8, "apart": 31.1}  # of C a cycle and processor
 STORED_BY_THREADS = 3.08  # times as long, without boxes
+STORED_BY_THREADS_IN_TURNS = 0.5  # likewise, where another consumer multiplies meanwhile (`bench.gpu.members`)
 STORED_AS_SUMS = 3.18  # times as long, through all accumulators where C has whole granules
 STORED_ALONE = 17.0  # likewise where it has none: element by element
 # Boxes of C whose rows are no whole lines, by bytes of a row: longer from shared memory, and more of C's bytes.
@@ -55,7 +56,7 @@ SUMMED_LAUNCH = 2500.0  # of the kernel behind that adds slices up
 SUMMED_SHARE = 0.9  # of the datasheet's bandwidth, for what it reads and writes
 SUM_BYTES = 4  # of an element of what a slice gives
 TURN, OVERLAP = 9.83, 2.49  # the norms in which what happens at once adds up: in a turn along k, and in all
-UNFILLED = 0.5  # of a tile, of each group of rows
+UNFILLED = 0.4  # of a tile, of each group of rows, on the average of routings (`bench.gpu.members`)
 ROUNDING = 0.1  # of predicted nanoseconds
 
 
@@ -207,7 +208,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
 
     # Clusters' tiles: those of slices of k lie one below the other.
     along = slices * phases * _ceil(_ceil(m, phases), rows * down), _ceil(n, columns * across)
-    # Groups end anywhere: half of a tile of each that has rows is beyond its end.
+    # Groups end anywhere, so that a part of a tile of each is beyond its end.
     along = np.where(groups > 0, m / (rows * down) + UNFILLED * np.minimum(groups, m), along[0]), along[1]
     clusters = along[0] * along[1] * count
     tiles = clusters * together
@@ -267,7 +268,8 @@ def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, ro
     rate = np.where(kernels.overlapped, STORED_BYTES["overlapped"], STORED_BYTES["apart"])
     rate = np.where(kernels.ping_pong, STORED_BYTES["in turns"], rate)
     store = kernels.rows * kernels.columns * result_size / np.where(rounds == 1, STORED_BYTES["once"], rate)
-    store = store * np.where(kernels.by_rows, STORED_BY_THREADS, 1.0)
+    by_threads = np.where(kernels.ping_pong, STORED_BY_THREADS_IN_TURNS, STORED_BY_THREADS)
+    store = store * np.where(kernels.by_rows, by_threads, 1.0)
     as_sums = np.where(products.granular[:, None], STORED_AS_SUMS, STORED_ALONE)
     return np.asarray(store * np.where(kernels.by_sums & (kernels.split == 1), as_sums, 1.0), np.float64)
 

@@ -387,8 +387,13 @@ class Cta:
             at, _ = self.buffer(consumer, warp, stage)
             row = (self.first_block(consumer) + block) * BLOCK_ROWS + first
             placed = self.launched.maps["C"][tile.phase]
-            member = tile.member[::-1] if any(self.launched.c_steps) else ()
-            footprint = store_footprint(placed.map, (tile.n + columns.start, tile.m + row, *member), at)
+            coordinate = (tile.n + columns.start, tile.m + row, *tile.member[::-1])
+            if self.kernel.groups:
+                left = min(STORE_ROWS, tile.end - tile.m - row)
+                if left <= 0:
+                    continue
+                coordinate = (tile.n + columns.start, STORE_ROWS - left, tile.m + row + left)
+            footprint = store_footprint(placed.map, coordinate, at)
             self.launched.put(placed.offset + footprint[:, 0], self.shared[footprint[:, 1]])
 
     def read_c(self, consumer: int, part: int, stage: int) -> None:

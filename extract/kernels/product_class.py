@@ -45,7 +45,8 @@ class ProductClass:
     Attributes:
         dtype, result: element types of the operands and of C.
         a, b: the operands, their pitches as the greatest divisor of a granule.
-        down, across: how columns and rows of C lie: 0 apart, 1 side by side, 2 so that boxes may store them.
+        down, across: how columns and rows of C lie: 0 apart, 1 side by side, 2 so that boxes may store them, 3 likewise
+            in groups of rows, of which a box may hold two.
         m, n: the narrowest tile that spans an extent, or one more than the widest of them.
         turns: k-tiles, as far as they limit stages.
         much: whether there are so many tiles that accumulators, which no other tile overlaps, are not worth a thought.
@@ -116,7 +117,7 @@ def _lines(gemm: Gemm, *, swapped: bool) -> int:
         return 0
     steps = (one * size for one in members.of("C"))
     whole = all(number % GRANULE_BYTES == 0 for number in (columns * size, pitch * size, c.address, *steps))
-    return 1 + (whole and not members.ragged)  # a group's rows end within a box
+    return 1 + whole * (1 + members.ragged)
 
 
 def side_of(tensor: Tensor, steps: tuple[int, ...] = ()) -> Side | None:

@@ -14,7 +14,7 @@ from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, TermStep, derivation
 
 REALIGN = {"multiply": "none", "realign": "registers", "shift": "tiles"}
-STORES = {"boxes": "tma", "rows": "rows", "accumulators": "sums", "joined": "sums", "sliced": "tma"}
+STORES = {"boxes": "tma", "windows": "tma", "rows": "rows", "accumulators": "sums", "joined": "sums", "sliced": "tma"}
 BEFORE = ("none", "transpose", "pad")  # what a kernel in front may do to an operand
 
 
@@ -25,7 +25,7 @@ class Facts:
     Attributes:
         size: bytes of an operand's element.
         a, b: the axis along which an operand's elements lie side by side, and whether a tensor map describes it.
-        down, across: how columns and rows of C lie: 0 apart, 1 side by side, 2 in whole granules.
+        down, across: how columns and rows of C lie: 0 apart, 1 side by side, 2 in whole granules, 3 so in groups.
     """
 
     size: int
@@ -114,11 +114,11 @@ def _operand(side: Any) -> tuple[str, Major, str]:
 def exists(form: Form, facts: Facts) -> bool:
     """Whether kernels have such parts together, and each does something that is not done without it."""
     realigned = form.realign == "registers"
-    whole = (facts.down if form.swapped else facts.across) == 2
-    by_boxes = whole and not realigned  # which can do what threads do
+    lies = facts.down if form.swapped else facts.across
+    by_boxes = lies == 2 and not realigned  # which can do what threads do
     if form.slices:  # boxes of their own memory, which they fit in
         return not realigned and not _idle(form, facts)
-    stored = {"sums": form.realign != "tiles", "tma": by_boxes, "rows": not by_boxes}
+    stored = {"sums": form.realign != "tiles", "tma": by_boxes or lies == 3, "rows": not by_boxes}
     return stored[form.store] and not _idle(form, facts)
 
 

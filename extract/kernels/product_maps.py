@@ -182,6 +182,8 @@ def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
     box = (box_columns(kernel, size), STORE_ROWS)
     pitch = c.strides[0] * size if m != 1 else round_up(n * size, GRANULE_BYTES)
     members = gemm.members
+    if members.ragged:
+        return [_windows(c, box)]
     steps = tuple(step * size for step in members.of("C"))
     found = [
         Placed(
@@ -200,6 +202,27 @@ def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
         for number in range(phases)
     ]
     return [of_members(one, members.extents, steps) for one in found]
+
+
+def _windows(c: Tensor, box: tuple[int, int]) -> Placed:
+    """Return the map of a matrix's windows of as many rows as a box has: number y ends in front of row y (FACTS M-22).
+
+    Its address lies a window in front of the matrix, so that there are windows for rows near the beginning. A box of
+    `left` rows that begins in row `row` lies `box - left` rows into window `row + left`; what follows is behind it.
+    """
+    (m, n), size = c.shape, c.dtype.bytes
+    pitch = c.strides[0] * size if m != 1 else round_up(n * size, GRANULE_BYTES)
+    map_ = TensorMap(
+        dtype=RESULT_TYPES[c.dtype.name],
+        address=c.address + ((box[1] * pitch) // c.align + 1) * c.align - box[1] * pitch,
+        global_dim=(n, box[1], m + 1),
+        global_stride=(pitch, pitch),
+        box=(*box, 1),
+        element_stride=(1, 1, 1),
+        swizzle=cast("SwizzleName", f"{box[0] * size}B"),
+        l2_promotion="none",
+    )
+    return Placed(map_, -box[1] * pitch)
 
 
 def maps_of(gemm: Gemm, kernel: ProductKernel) -> dict[str, list[Placed]]:

@@ -74,17 +74,15 @@ PLAIN_CUTS = (
 WIDE_CUTS = (*(Cut(128, columns) for columns in WIDTHS[2:]), *(Cut(256, columns) for columns in (64, 96, 112, 128)))
 # Of C^T through accumulators in shared memory; narrower ones lost to other kernels where they were predicted to win.
 TURNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 96)
-# Groups have few rows, so CTAs share those rather than columns, which they may not have in common.
+# Of groups of rows: clusters gained 1% at most, and lost up to 40% (`bench.gpu.members`).
 GROUPED_CUTS = (
     *(
-        Cut(rows, columns, warpgroups, cluster=cluster)
-        for (rows, warpgroups), columns, cluster in product(
-            ((64, 1), (128, 2), (192, 3), (256, 2)), (64, 128, 192, 256), ((1, 1), (2, 1), (1, 2))
-        )
+        Cut(rows, columns, warpgroups)
+        for (rows, warpgroups), columns in product(((64, 1), (128, 2), (192, 3), (256, 2)), range(32, 257, 32))
     ),
     *(
-        Cut(rows, columns, ping_pong=True, cluster=cluster)
-        for (rows, columns), cluster in product(((64, 128), (64, 256), (128, 128), (128, 192)), CLUSTERS[:3])
+        Cut(rows, columns, ping_pong=True)
+        for rows, columns in (*product((64,), range(64, 257, 32)), *product((128,), range(64, 193, 32)))
     ),
 )
 SLICED_CUTS = tuple(
@@ -102,8 +100,8 @@ def cuts_of(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     if form.realign != "none" and not (one.b if form.swapped else one.a).whole:
         return ()  # whose rows start alike in no two members
     if one.groups:  # of rows, which begin anywhere: along the fast axis a box begins at whole granules alone (TI-06)
-        by_rows = form.store == "rows" and form.realign == "none" and not form.swapped
-        return GROUPED_CUTS if by_rows and form.majors[0] == "K" else ()
+        kept = form.store != "sums" and not form.slices and form.realign == "none" and not form.swapped
+        return GROUPED_CUTS if kept and form.majors[0] == "K" else ()
     if form.splits and one.batch:
         return ()
     if form.slices:

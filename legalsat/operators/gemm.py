@@ -94,6 +94,8 @@ class Gemm(Operator):
             if tensor.shape != shapes[name] or tensor.dtype != element:
                 raise InvalidInput(f"{name} is {tensor}; give a tensor of {element} {shapes[name]}")
             put(self, name, tensor)
+        if any(extent > 1 and not step for extent, step in zip(self.batch, self.c.strides, strict=False)):
+            raise InvalidInput(f"c is {self.c}, whose members lie on each other; give each its own memory")
         if self.batch and self.dims:
             raise InvalidInput(f"{self.dims[0]} is open in a batch; give numbers")
         put(self, "constant_b", flag(constant_b, "constant_b"))

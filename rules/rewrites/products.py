@@ -24,13 +24,14 @@ from legalsat.terms.products import (
     sliced,
     store,
     transpose,
+    windows,
 )
 from legalsat.terms.trees import TermEquation, Variable, term_law
 
 Equations: TypeAlias = Iterator[TermEquation]
 
 SIZES = (1, 2, 4)  # bytes of elements
-APART, SIDE_BY_SIDE, WHOLE = 0, 1, 2  # how lines of C lie
+APART, SIDE_BY_SIDE, WHOLE, GROUPED = 0, 1, 2, 3  # how lines of C lie
 
 
 def _readable(size: int) -> tuple[str, ...]:
@@ -59,8 +60,14 @@ def store_by_boxes(down: Variable, c: Variable) -> Equations:
 @term_law
 def store_by_rows(down: Variable, c: Variable) -> Equations:
     """C in rows side by side  =  C by threads, a granule each but for the ends of rows"""
-    for across in (SIDE_BY_SIDE, WHOLE):
+    for across in (SIDE_BY_SIDE, WHOLE, GROUPED):
         yield TermEquation(store(down, across, c), rows(c))
+
+
+@term_law
+def store_by_windows(down: Variable, c: Variable) -> Equations:
+    """C in whole rows, in groups  =  C by boxes of windows that end where a group does"""
+    yield TermEquation(store(down, GROUPED, c), windows(c))
 
 
 @term_law
