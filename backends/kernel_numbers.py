@@ -28,8 +28,8 @@ class KernelNumbers:
         store_rows, store_columns: elements of a box of C. parts: in which 64 rows leave.
         buffers, buffer_bytes, result_at: through which they do. barriers_at: where the barriers begin.
         fragment_steps: whose fragments are read at a time.
-        batch: axes of it. a_axes, b_axes, c_axes: of the maps, beyond a matrix's. groups: of rows that there is room for.
-        groups_at: where it is said which tiles are theirs.
+        batch: axes of it. a_axes, b_axes, c_axes: of the maps, beyond a matrix's.
+        groups: of rows that there is room for. groups_at: where it is said which tiles are theirs.
         ping_pong: whether consumers take turns with tiles. sliced: whether a tile is of one slice of k.
         phase_tiles: whether a tile has rows of one phase.
         realign: whether A is shifted in registers. scaled: whether C is. a_k_major, b_k_major: whether operands are.

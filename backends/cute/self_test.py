@@ -1,7 +1,8 @@
 """A `main` for a product's file: operands of small whole numbers, and every element of C checked, exactly.
 
 Rows of A that lie a prime number apart hold the same numbers, and so do rows of B, so that few sums on the host say
-what every element must be; a tile, a box or a row in another's place shows all the same.
+what every element must be; a tile, a box or a row in another's place shows all the same. Members of a batch, and of
+groups of rows, hold the same rows, but begin with others.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def self_test(gemm: Gemm, program: Program | OpenProgram) -> str:
     offsets = {one.name: one.tensor.offset for one in program.operands}
     numbers: dict[str, Extent] = {"m": gemm.m, "n": gemm.n, "k": gemm.k}
     for name, tensor in (("a", gemm.a), ("b", gemm.b), ("c", gemm.c)):
-        numbers |= {f"{name}_{axis}": step for axis, step in zip("yx", tensor.strides, strict=True)}
+        numbers |= {f"{name}_{axis}": step for axis, step in zip("yx", tensor.strides[-2:], strict=True)}
         numbers |= {f"{name}_elements": _elements(tensor), f"{name}_behind": offsets[name]}
     numbers |= {"rows": least_of(gemm.m, PERIODS[0]), "columns": least_of(gemm.n, PERIODS[1]), "guard": 4096}
     scales = ["scale_a", "scale_b"] if gemm.scaled else []
@@ -42,7 +43,11 @@ def self_test(gemm: Gemm, program: Program | OpenProgram) -> str:
     given = ", ".join(["b", "workspace", *sizes, "nullptr"])
     prepares = Launcher(program).prepares
     prepared = f"    if (int code = prepare({given})) return check::failed(code);\n" * prepares
-    texts = {"GIVEN": ", ".join(["a", "b", *scales, "c", "workspace", *sizes, "nullptr"]), "PREPARED": prepared}
+    texts = {
+        "GIVEN": ", ".join(["a", "b", *scales, *gemm.indices, "c", "workspace", *sizes, "nullptr"]),
+        "PREPARED": prepared,
+        "ENDS": _ENDS if gemm.members.ragged else "",
+    }
     texts |= {"SIZES": ", ".join(sizes)}
     main = "".join((_BODY, _SCALED if gemm.scaled else _UNSCALED, _MAIN))
     texts |= {"PARAMETERS": "int count, char **given" if sizes else "", "EXTENTS": _extents(sizes, numbers)}
@@ -52,7 +57,21 @@ def self_test(gemm: Gemm, program: Program | OpenProgram) -> str:
     if sizes:
         constants = [f"long long {', '.join([*sizes, *numbers])};"]
     head = [f"using Element = {TYPES[gemm.dtype.name]};", f"using Result = {TYPES[gemm.out_dtype.name]};", *constants]
+    head += _members(gemm)
     return "\n".join([_INCLUDES, "namespace check {", *head, main])
+
+
+def _members(gemm: Gemm) -> list[str]:
+    """Return what a main must know of a batch, or of groups."""
+    members = gemm.members
+    axes = max(1, len(members.extents))
+    listed = {"extents": members.extents or (1,)}
+    listed |= {f"{name.lower()}_steps": members.of(name) or (0,) for name in "ABC"}
+    found = [f"constexpr int axes = {axes}, groups = {members.groups};"]
+    return [
+        *found,
+        *(f"constexpr long long {name}[] = {{{', '.join(map(str, one))}}};" for name, one in listed.items()),
+    ]
 
 
 def _extents(sizes: list[str], numbers: Mapping[str, Extent]) -> str:
@@ -99,14 +118,45 @@ std::vector<signed char> drawn(long long lines, unsigned seed) {
     return found;
 }
 
+// How many members a batch has, or groups; elements from the first one to another; and which row that one begins
+// with, the same where members share what they read.
+long long count() {
+    long long found = 1;
+    for (long long extent : extents) found *= extent;
+    return found;
+}
+long long reached(long long member, long long const (&steps)[axes]) {
+    long long found = 0;
+    for (int i = axes - 1; i >= 0; member /= extents[i--]) found += member % extents[i] * steps[i];
+    return found;
+}
+long long first_row(long long member, long long const (&steps)[axes], int prime) {
+    long long found = 0;
+    for (int i = axes - 1; i >= 0; member /= extents[i--]) {
+        if (steps[i]) found += member % extents[i] * (prime + 2 * i);
+    }
+    return found;
+}
+// Where a group of rows ends, and whose a row is.
+int end_of(int group) { return static_cast<int>(m * (group + 1) / groups); }
+int group_of(long long row) {
+    int found = 0;
+    while (row >= end_of(found)) ++found;
+    return found;
+}
+
 // An operand's memory, in which the rows of `drawn` repeat.
 std::vector<unsigned char> operand(std::vector<signed char> const &drawn, long long period, long long lines,
-                                   long long elements, long long pitch, long long step) {
+                                   long long elements, long long pitch, long long step, long long const (&steps)[axes],
+                                   int prime) {
     std::vector<unsigned char> bytes(elements * sizeof(Element));
-    for (long long row = 0; row < lines; ++row) {
-        for (long long i = 0; i < k; ++i) {
-            Element const one(static_cast<float>(drawn[row % period * k + i]));
-            std::memcpy(bytes.data() + (row * pitch + i * step) * sizeof one, &one, sizeof one);
+    for (long long member = 0; member < count(); ++member) {
+        long long const begin = reached(member, steps), first = first_row(member, steps, prime);
+        for (long long row = 0; row < lines; ++row) {
+            for (long long i = 0; i < k; ++i) {
+                Element const one(static_cast<float>(drawn[(row + first) % period * k + i]));
+                std::memcpy(bytes.data() + (begin + row * pitch + i * step) * sizeof one, &one, sizeof one);
+            }
         }
     }
     return bytes;
@@ -122,9 +172,15 @@ cudaError_t placed(void **address, void const *bytes, std::size_t size, std::siz
 int main(PARAMETERS) {
     using namespace check;
 EXTENTS    std::vector<signed char> const drawn_a = drawn(rows, 1), drawn_b = drawn(columns, 2);
-    std::vector<unsigned char> const of_a = operand(drawn_a, rows, m, a_elements, a_y, a_x);
-    std::vector<unsigned char> const of_b = operand(drawn_b, columns, n, b_elements, b_y, b_x);
+    std::vector<unsigned char> const of_a = operand(drawn_a, rows, m, a_elements, a_y, a_x, a_steps, 7);
+    std::vector<unsigned char> const of_b = operand(drawn_b, columns, n, b_elements, b_y, b_x, b_steps, 11);
     std::vector<Result> sums(rows * columns);
+"""
+_ENDS = """\
+    std::vector<int> of_ends;
+    for (int group = 0; group < groups; ++group) of_ends.push_back(end_of(group));
+    void *ends;
+    if (int code = placed(&ends, of_ends.data(), of_ends.size() * sizeof(int), 0)) return failed(code);
 """
 _UNSCALED = "    float const scale = 1;\n"
 _SCALED = """\
@@ -144,14 +200,18 @@ _MAIN = """\
     // What C's memory must hold then: the sums, and around and between its rows what was there before.
     std::vector<unsigned char> const before(c_elements * sizeof(Result) + 2 * guard, 0xa5);
     std::vector<unsigned char> expected = before, found = before;
-    for (long long row = 0; row < m; ++row) {
-        for (long long column = 0; column < n; ++column) {
-            std::memcpy(expected.data() + guard + (row * c_y + column * c_x) * sizeof(Result),
-                        &sums[row % rows * columns + column % columns], sizeof(Result));
+    for (long long member = 0; member < (groups ? 1 : count()); ++member) {
+        long long const begin = reached(member, c_steps), first = first_row(member, a_steps, 7);
+        for (long long row = 0; row < m; ++row) {
+            long long const other = first_row(groups ? group_of(row) : member, b_steps, 11);
+            for (long long column = 0; column < n; ++column) {
+                std::memcpy(expected.data() + guard + (begin + row * c_y + column * c_x) * sizeof(Result),
+                            &sums[(row + first) % rows * columns + (column + other) % columns], sizeof(Result));
+            }
         }
     }
     void *a, *b, *all_of_c, *workspace;
-    if (int code = placed(&a, of_a.data(), of_a.size(), a_behind)) return failed(code);
+ENDS    if (int code = placed(&a, of_a.data(), of_a.size(), a_behind)) return failed(code);
     if (int code = placed(&b, of_b.data(), of_b.size(), b_behind)) return failed(code);
     if (int code = placed(&all_of_c, nullptr, 0, before.size() + c_behind)) return failed(code);
     all_of_c = static_cast<char *>(all_of_c) - before.size();
@@ -170,7 +230,7 @@ PREPARED    for (int turn = 0; turn < 3; ++turn) {
             }
         }
     }
-    std::printf("%lld x %lld elements are exact\\n", m, n);
+    std::printf("%lld x %lld elements are exact\\n", groups ? m : m * count(), n);
     return 0;
 }
 """

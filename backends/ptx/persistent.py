@@ -22,7 +22,7 @@ ALIGNMENT = 1024  # of shared memory: where swizzles' patterns begin
 def require_rows(gemm: Gemm, kernel: ProductKernel) -> None:
     """Raise `LegalSatError` if an operation of a kernel, or of the one behind, has no row."""
     if kernel.batch or kernel.groups:
-        raise LegalSatError(f"ptx has no row for members of {gemm}, and cute has one; emit \"cute\"")
+        raise LegalSatError(f'ptx has no row for members of {gemm}, and cute has one; emit "cute"')
     if (added := added_of(gemm, kernel)) is not None:
         raise LegalSatError(
             f"ptx has no row for {type(added.kernel).__name__}, which runs behind {kernel}, and cute has one; ask "

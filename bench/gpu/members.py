@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ GROUPED = (  # rows, groups, n, k, routing
 
 
 def ends_of(rows: int, groups: int, routing: str, seed: int) -> list[int]:
-    """Return where groups end, rows given to groups at random: alike, by Zipf's law, or to three in ten groups alone."""
+    """Return where groups end, rows given to them at random: alike, by Zipf's law, or to three in ten groups alone."""
     rng = random.Random(f"{rows} {groups} {routing} {seed}")
     weights = [1.0] * groups
     if routing == "zipf":
@@ -82,8 +83,14 @@ def cases(of: str, seed: int) -> Iterator[dict[str, Any]]:
     else:
         for _ in range(16):
             m, n, k = (rng.randrange(1, 400) for _ in range(3))
-            yield {"kind": "bmm", "batch": [rng.randrange(1, 9) for _ in range(rng.choice((1, 2)))], "m": m, "n": n, "k": k}
-            k = k if rng.random() < 0.5 else 8 * -(-k // 8)
+            yield {
+                "kind": "bmm",
+                "batch": [rng.randrange(1, 9) for _ in range(rng.choice((1, 2)))],
+                "m": m,
+                "n": n,
+                "k": k,
+            }
+            n, k = (one if rng.random() < 0.4 else 8 * -(-one // 8) for one in (n, k))
             yield {"kind": "grouped", "groups": rng.randrange(1, 40), "m": 5 * m, "n": n, "k": k, "routing": "zipf"}
 
 
@@ -161,6 +168,10 @@ class Arrays:
         a, b, _ = one
         return (a, b, ends) if self.case["kind"] == "grouped" else (a, b.transpose(-1, -2))
 
+    def call(self, kernel: Any, one: tuple[Any, Any, Any]) -> None:
+        """Compute a set's product."""
+        kernel(*self.operands(one, *self.ends), out=self.place(one[2]))
+
     def meaning(self, ends: Any = None) -> Any:
         """Return C of the first set, sums in fp32, which holds them, rounded once."""
         torch, (a, b, _) = self.torch, self.sets[0]
@@ -225,10 +236,10 @@ class Arrays:
         """Return the time in which everything moves once at 4.5 TB/s."""
         m, n, k = (self.case[name] for name in "mnk")
         if self.case["kind"] == "bmm":
-            return 2 * sum(math.prod(shape) for shape in self.shapes) / 4.5e6
+            return float(2 * sum(math.prod(shape) for shape in self.shapes) / 4.5e6)
         ends = self.ends[0].tolist()
         used = sum(last > first for first, last in zip([0, *ends], ends, strict=False))
-        return 2 * (m * k + used * n * k + m * n) / 4.5e6
+        return float(2 * (m * k + used * n * k + m * n) / 4.5e6)
 
     def dense(self) -> list[Callable[[], None]]:
         """Return the product of as many rows by one matrix."""
@@ -236,11 +247,39 @@ class Arrays:
         return [lambda a=a, b=b: torch.matmul(a, b[0].T) for a, b, _ in self.sets]  # type: ignore[misc]
 
 
+def measured(
+    case: dict[str, Any], kernels: dict[str, Any], refused: dict[str, str], stream: Any, *, timed: bool
+) -> dict[str, Any]:
+    """Return what is wrong with a case's kernels, and how long they and torch's ways take."""
+    import torch  # noqa: PLC0415
+
+    from bench.gpu.dense import graphed  # noqa: PLC0415
+
+    with torch.cuda.stream(stream):
+        arrays = Arrays(case)
+        ways, wrong = dict[str, list[Callable[[], None]]](), dict[str, str]()
+        for number, one in enumerate(case["candidates"]):
+            kernel = kernels[one["program"]]
+            wrong[str(number)] = refused[one["program"]] or arrays.wrong(kernel)
+            if not wrong[str(number)]:
+                ways[str(number)] = [partial(arrays.call, kernel, place) for place in arrays.sets]
+        rivals = arrays.rivals() if timed else {}
+        if rivals and case["kind"] == "grouped":
+            rivals["dense"] = arrays.dense()
+    us = graphed({**rivals, **ways}, stream) if timed else {}
+    return {
+        **case,
+        **{f"{name}_us": round(us.pop(name), 2) for name in rivals},
+        "us": {name: round(one, 2) for name, one in us.items()},
+        "bound_us": round(arrays.bound_us(), 2),
+        "wrong": {name: one for name, one in wrong.items() if one},
+    }
+
+
 def run(folder: Path, seconds: float) -> int:
     """Compile, check and time; return 1 where something is wrong."""
     import torch  # noqa: PLC0415
 
-    from bench.gpu.dense import graphed  # noqa: PLC0415
     from bench.gpu.machine import machine  # noqa: PLC0415
     from legalsat.runtime.kernel import Kernel  # noqa: PLC0415
     from legalsat.runtime.program import Program  # noqa: PLC0415
@@ -252,7 +291,7 @@ def run(folder: Path, seconds: float) -> int:
     def built(name: str) -> str:
         try:
             kernels[name].build()
-        except Exception as error:  # noqa: BLE001 - it goes into the report
+        except Exception as error:  # it goes into the report
             return str(error)[:300]
         return ""
 
@@ -264,33 +303,8 @@ def run(folder: Path, seconds: float) -> int:
     for case in prepared["cases"]:
         if time.monotonic() - started > seconds:
             break
-        with torch.cuda.stream(stream):
-            arrays = Arrays(case)
-            ways, wrong = dict[str, list[Callable[[], None]]](), dict[str, str]()
-            for number, one in enumerate(case["candidates"]):
-                kernel = kernels[one["program"]]
-                wrong[str(number)] = refused[one["program"]] or arrays.wrong(kernel)
-                if not wrong[str(number)] and prepared["of"] != "random":
-                    ways[str(number)] = [
-                        lambda kernel=kernel, one=one: kernel(  # type: ignore[misc]
-                            *arrays.operands(one, *arrays.ends), out=arrays.place(one[2])
-                        )
-                        for one in arrays.sets
-                    ]
-            rivals = arrays.rivals() if prepared["of"] != "random" else {}
-            if rivals and case["kind"] == "grouped":
-                rivals["dense"] = arrays.dense()
-        us = graphed({**rivals, **ways}, stream) if prepared["of"] != "random" else {}
-        row = {
-            **case,
-            **{f"{name}_us": round(us.pop(name), 2) for name in rivals},
-            "us": {name: round(one, 2) for name, one in us.items()},
-            "bound_us": round(arrays.bound_us(), 2),
-            "wrong": {name: one for name, one in wrong.items() if one},
-        }
-        rows.append(row)
+        rows.append(measured(case, kernels, refused, stream, timed=prepared["of"] != "random"))
         out.write_text(json.dumps({"machine": machine(), "of": prepared["of"], "rows": rows}, indent=1) + "\n")
-        del arrays, ways, rivals
         torch.cuda.empty_cache()
     judge(out)
     return int(any(row["wrong"] for row in rows))
@@ -306,14 +320,20 @@ def judge(file: Path) -> None:
         rows = [row for row in report["rows"] if f"{rival}_us" in row and "0" in row["us"]]
         if rows:
             found = sorted(row[f"{rival}_us"] / row["us"]["0"] for row in rows)
-            print(f"first choices: {statistics.geometric_mean(found):.3f} of {rival}, worst {found[0]:.3f}, {len(found)}")
+            print(
+                f"first choices: {statistics.geometric_mean(found):.3f} of {rival}, worst {found[0]:.3f}, {len(found)}"
+            )
     for row in report["rows"]:
         if row["us"]:
-            words = " ".join(f"{name} {row[f'{name}_us']}" for name in ("torch", "nearest", "dense", "bound") if f"{name}_us" in row)
+            words = " ".join(
+                f"{name} {row[f'{name}_us']}" for name in ("torch", "nearest", "dense", "bound") if f"{name}_us" in row
+            )
             best = min(row["us"], key=lambda i: row["us"][i])
             many = row.get("batch", row.get("groups"))
-            print(f"{row['kind']} {many} {row['m']}x{row['n']}x{row['k']} {row.get('routing', '')}: {words}, ours "
-                  f"{row['us'].get('0')} best {row['us'][best]} | {row['candidates'][int(best)]['kernel']}")  # fmt: skip
+            size = f"{row['m']}x{row['n']}x{row['k']}"
+            ours = f"ours {row['us'].get('0')} best {row['us'][best]}"
+            kernel = row["candidates"][int(best)]["kernel"]
+            print(f"{row['kind']} {many} {size} {row.get('routing', '')}: {words}, {ours} | {kernel}")
 
 
 def main() -> int:

@@ -42,7 +42,7 @@ LATENCY, REMOTE = 1080.0, 339.0  # nanoseconds from a stage's release until it i
 SHARED_CYCLES = 28.1  # a turn along k, of CTAs that share loads
 STORED_BYTES = {"once": 33.1, "overlapped": 35.1, "in turns": 36.8, "apart": 31.1}  # of C a cycle and processor
 STORED_BY_THREADS = 3.08  # times as long, without boxes
-STORED_BY_THREADS_IN_TURNS = 0.5  # likewise, where another consumer multiplies meanwhile (`bench.gpu.members`)
+STORED_BY_THREADS_IN_TURNS = 1.5  # likewise, where another consumer multiplies meanwhile (`bench.gpu.members`)
 STORED_AS_SUMS = 3.18  # times as long, through all accumulators where C has whole granules
 STORED_ALONE = 17.0  # likewise where it has none: element by element
 # Boxes of C whose rows are no whole lines, by bytes of a row: longer from shared memory, and more of C's bytes.
@@ -137,7 +137,8 @@ def _relaid(gemm: Gemm, kernel: ProductKernel) -> int:
     """Return the bytes that operands take which are laid out anew."""
     pairs = zip(sides(gemm, kernel), kernel.relayouts, strict=True)
     copies = (laid(tensor, first) for tensor, first in pairs if first != "none")
-    return gemm.members.count * sum(one.lines * one.pitch for one in copies)
+    found: int = gemm.members.count * sum(one.lines * one.pitch for one in copies)
+    return found
 
 
 class Parts(NamedTuple):
@@ -198,7 +199,6 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     of_a, of_b, count = (one[:, None] for one in products.matrices)
     of_a, of_b = np.where(swapped, of_b, of_a), np.where(swapped, of_a, of_b)
     groups = products.groups[:, None]
-    of_b = np.where(groups > 0, np.minimum(of_b, m), of_b)  # as many have rows at most
     first, second = np.where(swapped, crossed[1], crossed[0]), np.where(swapped, crossed[0], crossed[1])
     rows, columns, depth, own, phases = kernels.rows, kernels.columns, kernels.depth, kernels.blocks, kernels.phases
     down, across, split, in_registers = kernels.down, kernels.across, kernels.split, kernels.in_registers
@@ -230,14 +230,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     compute = rounds * (steps * turn + store * resident) / CLOCK
     from_cache = tiles * steps * requested / CACHE_BYTES
 
-    read = np.zeros_like(compute)
-    for extent, many, different in zip(
-        (m, n), _waves((m, n), kernels, along, at_once), (of_a, of_b), strict=True
-    ):
-        whole = extent * k * size
-        lost = 1 / (1 + (KEPT_SHARE * device.l2_bytes / whole) ** 2)  # what L2 does not keep is read for each wave
-        again = np.where(groups > 0, 0.0, np.maximum(0.0, many * k * size - whole) * lost)
-        read = read + different * (whole + again)
+    read = _read(products, kernels, along, at_once, device.l2_bytes)
     written = count * slices * m * n * result_size * (1 + np.where(slices > 1, 0.0, crossed[2]) + more)
     moved = (read + written / WRITTEN_SHARE) / (bandwidth * DRAM_SHARE)
     work = 2 * count * m * n * k
@@ -261,6 +254,31 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
         rounds * store * resident / CLOCK + joined,
         relayouts,
     )
+
+
+def _read(
+    products: Products, kernels: KernelColumns, along: tuple[Numbers, Numbers], at_once: Numbers, cache: float
+) -> Numbers:
+    """Return the bytes of A and of B that DRAM is read for.
+
+    Args:
+        products: of one class.
+        kernels: of that class.
+        along: clusters' tiles of one member.
+        at_once: clusters.
+        cache: bytes of L2.
+    """
+    swapped, groups = kernels.swapped, products.groups[:, None]
+    m, n, k, of_a, of_b = (one[:, None] for one in (products.m, products.n, products.k, *products.matrices[:2]))
+    of_b = np.where(groups > 0, np.minimum(of_b, m), of_b)  # as many groups have rows at most
+    extents, different = (np.where(swapped, n, m), np.where(swapped, m, n)), (of_a, of_b)
+    found: Any = 0.0
+    for side, many in enumerate(_waves(extents, kernels, along, at_once)):
+        whole = extents[side] * k * products.size
+        lost = 1 / (1 + (KEPT_SHARE * cache / whole) ** 2)  # what L2 does not keep is read for each wave
+        again = np.where(groups > 0, 0.0, np.maximum(0.0, many * k * products.size - whole) * lost)
+        found = found + np.where(swapped, different[1 - side], different[side]) * (whole + again)
+    return np.asarray(found, np.float64)
 
 
 def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, rounds: Numbers) -> Numbers:

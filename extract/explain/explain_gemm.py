@@ -7,9 +7,9 @@ one of them has no such plan; the library computes it all the same, and the pred
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import LegalSatError
@@ -76,13 +76,14 @@ def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
         return Explanation(said, chip, False, broken, of=gemm)
     if gemm.dims:
         return Explanation(said, chip, True, (), (), open_gemm_plan(gemm, target), of=gemm)
-    operands = judged_operands(gemm, target)
+    many = bool(gemm.members.extents)  # whose operands are judged with all of their axes, and left as they are
+    operands: Mapping[str, Any] = gemm.travels(target) if many else judged_operands(gemm, target)
     parts = {name: _operand(name, copy, target) for name, copy in operands.items()}
     refused = [name for name, part in parts.items() if not part.legal]
     now = computed(gemm, target)
     steps = derivation_of(gemm, now.by, target) if now is not None and now.by is not None else ()
     found: tuple[Repair, ...] = ()
-    if refused and target.tma is not None:
+    if refused and target.tma is not None and not many:
         found = tuple(_repairs(gemm, target, {name: operands[name] for name in refused if name in "AB"}, now, uses))
     return Explanation(
         said,
@@ -90,8 +91,8 @@ def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
         not refused,
         _together(parts),
         found,
-        obligations=tuple(_cliffs(gemm, target)),
-        values=(*in_words(product_works(gemm, target, parts)), *_stored(gemm, parts["C"].plan)),
+        obligations=() if many else tuple(_cliffs(gemm, target)),
+        values=() if many else (*in_words(product_works(gemm, target, parts)), *_stored(gemm, parts["C"].plan)),
         of=gemm,
         parts=tuple(parts.values()),
         way="" if now is None else f"{now.kernel}; predicted at {now.nanoseconds / 1e3:.1f} us",

@@ -97,7 +97,7 @@ class Launched:
     """A launch: what lies in global memory, and how tiles are given out."""
 
     def __init__(
-        self, gemm: Gemm, kernel: ProductKernel, a: Any, b: Any, clusters: int, ends: tuple[int, ...] = ()
+        self, gemm: Gemm, kernel: ProductKernel, a: Any, b: Any, clusters: int, *, ends: tuple[int, ...] = ()
     ) -> None:
         self.gemm, self.kernel = gemm, kernel
         self.maps = maps_of(gemm, kernel)
@@ -144,7 +144,9 @@ class Launched:
         """Return an operand's memory, laid out anew where the kernel is behind a relayout; the rest is junk.
 
         Args:
-            tensor: of the first member. first: what is done to it before. values: of all members.
+            tensor: of the first member.
+            first: what is done to it before.
+            values: of all members.
             steps: bytes from member to member.
         """
         matrix, extents, size = laid(tensor, first), self.members.extents, self.size

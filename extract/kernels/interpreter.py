@@ -78,7 +78,7 @@ def interpret(
         raise LegalSatError(f"{len(ends)} groups end; give {plan.operator.members.groups} ends")
     own = plan.program
     assert plan.kernel is not None
-    launched = Launched(plan.operator, plan.kernel, a, b, clusters, tuple(map(int, ends)))
+    launched = Launched(plan.operator, plan.kernel, a, b, clusters, ends=tuple(map(int, ends)))
     drawn = random.Random(seed)
     for number in range(launched.clusters):
         _Cluster(launched, program or own, number, drawn).run()

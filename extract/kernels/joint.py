@@ -119,6 +119,11 @@ def gemm_plan(operator: Gemm, target: Target, refusal: Refusal | None = None) ->
     if broken:
         raise NoLegalLayout(f"no legal {operator} on {target}", broken)
     kernel = best_kernel(operator, target) if refusal is None else _first(operator, target, refusal)
+    if kernel is None and operator.members.extents:
+        raise LegalSatError(
+            f"{operator} on {target} has no kernel: wgmma must multiply {operator.dtype}, and rows or columns of every "
+            "matrix lie side by side; plan one product at a time"
+        )
     plan = GemmPlan(operator, target, kernel, cached_block_plan(operator, target) if kernel is None else None)
     if kernel is not None:
         require_contract(plan.pipeline, target)

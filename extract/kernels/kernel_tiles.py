@@ -79,7 +79,7 @@ class TileScheduler:
 
     @cached_property
     def groups(self) -> list[tuple[int, int]]:
-        """For each group its first row and its first tile, then where the last one ends: none begins before another ends."""
+        """For each group its first row and its first tile, then where the last one ends; none begins in another."""
         found, rows = [(0, 0)], self.kernel.tile[0] * self.kernel.cluster[0]
         for said in self.ends:
             row, tile = found[-1]

@@ -5,7 +5,6 @@ Where an operand is laid out anew first, its map describes the copy, whose pitch
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -138,13 +137,14 @@ def of_members(placed: Placed, extents: tuple[int, ...], steps: tuple[int, ...])
     if not any(steps):
         return placed
     one = placed.map
-    more = {
-        "global_dim": (*one.global_dim, *extents[::-1]),
-        "global_stride": (*one.global_stride, *steps[::-1]),
-        "box": (*one.box, *(1 for _ in extents)),
-        "element_stride": (*one.element_stride, *(1 for _ in extents)),
-    }
-    return replace(placed, map=replace(one, **more))
+    whole = replace(
+        one,
+        global_dim=(*one.global_dim, *extents[::-1]),
+        global_stride=(*one.global_stride, *steps[::-1]),
+        box=(*one.box, *(1 for _ in extents)),
+        element_stride=(*one.element_stride, *(1 for _ in extents)),
+    )
+    return replace(placed, map=whole)
 
 
 def stored(gemm: Gemm, kernel: ProductKernel) -> Tensor:
@@ -242,7 +242,7 @@ def grid_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> Any:
 
 
 def most_clusters(gemm: Gemm, kernel: ProductKernel) -> Any:
-    """Return the clusters' tiles of a product, of all members of a batch, or of groups that end where most are needed."""
+    """Return the clusters' tiles of a product, of all of a batch, or of groups that need as many as they may."""
     members, (along_m, along_n) = gemm.members, kernel.clusters(*extents(gemm, kernel))
     if members.ragged:  # each group may have a tile that is not full
         return (along_m + members.groups) * along_n

@@ -97,13 +97,16 @@ REALIGNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 192)
 
 def cuts_of(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts that are open to a form."""
-    if form.realign != "none" and not (one.b if form.swapped else one.a).whole:
-        return ()  # whose rows start alike in no two members
+    if one.batch and (form.splits or (form.realign != "none" and not (one.b if form.swapped else one.a).whole)):
+        return ()  # rows whose starts differ from member to member cannot be realigned alike
     if one.groups:  # of rows, which begin anywhere: along the fast axis a box begins at whole granules alone (TI-06)
         kept = form.store != "sums" and not form.slices and form.realign == "none" and not form.swapped
         return GROUPED_CUTS if kept and form.majors[0] == "K" else ()
-    if form.splits and one.batch:
-        return ()
+    return _single_cuts(form, one)
+
+
+def _single_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
+    """Return the cuts of a form of a product whose rows are not grouped."""
     if form.slices:
         return SLICED_CUTS if one.few else ()
     if form.store != "sums":

@@ -179,11 +179,14 @@ class Gemm(Operator):
         """Return A, B and C in tiles of 128 rows, as wide as the widest swizzle."""
         width, across = ROW_BITS // self.dtype.bits, ROW_BITS // self.out_dtype.bits
         first, second = readers_on(as_target(target))
-        one = (1,) * len(self.batch)
+
+        def tile(tensor: Tensor, columns: int) -> tuple[int, ...]:
+            return (*(1 for _ in tensor.shape[:-2]), TILE_ROWS, columns)
+
         return {
-            "A": Copy(self.a, tile=(*one, TILE_ROWS, width), consumer=first),
-            "B": Copy(self.b, tile=(*one, TILE_ROWS, width), consumer=second, constant=self.constant_b),
-            "C": Copy(self.c, tile=(*one, TILE_ROWS, across), consumer="threads"),
+            "A": Copy(self.a, tile=tile(self.a, width), consumer=first),
+            "B": Copy(self.b, tile=tile(self.b, width), consumer=second, constant=self.constant_b),
+            "C": Copy(self.c, tile=tile(self.c, across), consumer="threads"),
         }
 
     def operands(self, tile: tuple[int, int, int], readers: tuple[Consumer, Consumer]) -> dict[str, Copy]:

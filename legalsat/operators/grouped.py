@@ -28,8 +28,8 @@ class GroupedGemm(Gemm):
 
     Rows of a group lie together. `ends` are i32 numbers in the GPU's memory, of shape (groups,), that say behind which
     row each group ends, as `offs` of torch's grouped_mm; they may be others at every launch. A group begins where the
-    ones in front of it end. It may be empty, and is where its end is not behind that; an end beyond the rows of A counts
-    as their number. Rows behind the last end are not written.
+    ones in front of it end. It may be empty, and is where its end is not behind that; an end beyond the rows of A
+    counts as their number. Rows behind the last end are not written.
 
     Attributes:
         m: rows of A and of C, of all groups together. n, k: extents of each product.

@@ -12,6 +12,7 @@ from legalsat.dims import typical_of
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.lazily import Lazily
 from legalsat.operators.gemm import Gemm
+from legalsat.operators.grouped import GroupedGemm
 from legalsat.options import ProductBackend, RunProductBackend
 from legalsat.plans.block_plan import BlockPlan, block_from_json
 from legalsat.plans.plan import (
@@ -363,12 +364,13 @@ class GemmPlan:
         return plan_html(self)
 
 
+PRODUCTS: tuple[type[Gemm], ...] = (Gemm, GroupedGemm)
 FOLLOWS = ("tile", "stages", "blocks", "launch", "registers", "cost", "before", "behind")
 
 
 def from_json(data: Any) -> GemmPlan:
     """Return the plan whose choice `GemmPlan.to_json` wrote; nothing is checked here."""
-    asked, on = operator_of(data["operator"], (Gemm,)), target(data["target"])
+    asked, on = operator_of(data["operator"], PRODUCTS), target(data["target"])
     return GemmPlan(
         asked,
         on,

@@ -41,7 +41,7 @@ class ProductKernel:
         registers: a thread of warpgroups that multiply, and of the one that loads.
         a, b: how the matrix unit reads the tiles; A None where it comes from registers.
         shared_bytes: of a block.
-        batch: axes of the batch whose members it computes, each at coordinates of its own in the maps; 0 of one product.
+        batch: axes of the batch whose members it computes, at coordinates of their own in the maps; 0 of one product.
         groups: of rows, at most, whose ends a block keeps in shared memory; 0 where rows are not grouped.
     """
 

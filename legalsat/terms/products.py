@@ -12,11 +12,12 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
   `realign(a, b)`: C, of rows of A that are shifted in registers to where they begin.
 - `store(down, across, c)`: C in memory. `across` says how its rows lie there, and `down` its columns: 0 apart, 1 side
   by side, 2 side by side in whole granules.
-- `boxes(c)`, `rows(c)`: C stored row by row by the copy engine, or by threads. `windows(c)`: by boxes of a map with one
-  axis more, along which windows of rows slide; what of a box lies behind its window is not stored. `accumulators(down, across, c)`: by way
-  of all accumulators of a tile in shared memory. `joined(down, across, ways, c)`: the same of the sum of products of
-  slices of k, as many as the open number `ways` will be. `sliced(down, across, ways, c)`: that sum by a kernel behind,
-  which reads products that boxes store in memory of their own.
+- `boxes(c)`, `rows(c)`: C stored row by row by the copy engine, or by threads. `windows(c)`: by boxes of a map with
+  one axis more, along which windows of rows slide; what of a box lies behind its window is not stored.
+- `accumulators(down, across, c)`: by way of all accumulators of a tile in shared memory.
+- `joined(down, across, ways, c)`: the same of the sum of products of slices of k, as many as the open number `ways`.
+- `sliced(down, across, ways, c)`: that sum by a kernel behind, which reads products that boxes store in memory of their
+  own.
 """
 
 from __future__ import annotations

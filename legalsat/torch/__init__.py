@@ -2,6 +2,8 @@
 
     import legalsat.torch
     c = legalsat.torch.matmul(a, b)            # a (..., K), b (K, N), any strides: x @ w.t() is matmul(x, w.t())
+    c = legalsat.torch.bmm(a, b)               # a (B, M, K), b (B, K, N); matmul takes batches of any rank
+    c = legalsat.torch.grouped_mm(a, b, offs)  # a (T, K), b (E, K, N), groups of rows end at offs, i32 on the GPU
     print(legalsat.torch.way(a, b))            # which kernel that is, or why torch's is used
     with legalsat.torch.record() as shapes:    # what a model computes, for a sweep
         model(x)
@@ -24,7 +26,7 @@ import torch
 from torch.autograd import forward_ad
 
 from legalsat.dtypes import dtype as as_dtype
-from legalsat.errors import LegalSatError
+from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators.gemm import Gemm
 from legalsat.runtime.cache import Cache
 from legalsat.runtime.choice import Timed, candidates, keep, measured
@@ -34,7 +36,20 @@ from legalsat.targets import Target
 from legalsat.tensor import Tensor
 from legalsat.torch.record import Recording, record
 
-__all__ = ["Recording", "Timed", "Way", "forget", "matmul", "product_of", "record", "scaled_mm", "tune", "way"]
+__all__ = [
+    "Recording",
+    "Timed",
+    "Way",
+    "bmm",
+    "forget",
+    "grouped_mm",
+    "matmul",
+    "product_of",
+    "record",
+    "scaled_mm",
+    "tune",
+    "way",
+]
 LOG = logging.getLogger("legalsat.torch")
 GRANULE = 16  # bytes; to multiples of more, no plan cares where an operand lies
 MOST_WAYS = 4096
@@ -75,7 +90,8 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> tor
 
     Args:
         a: shape (..., M, K), strides of any kind.
-        b: shape (K, N), strides of any kind, as a weight's transposed view.
+        b: shape (K, N) or (..., K, N), strides of any kind, as a weight's transposed view. Axes in front of the last
+            two are a batch, and are broadcast as torch does it.
         constant_b: whether b is a weight: where its layout is illegal it is then laid out anew once, and again after a
             change in place (not through `.data`, which torch does not count), and that copy is kept as long as b lives.
 
@@ -97,16 +113,46 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> tor
     if torch.is_autocast_enabled("cuda") and a.is_cuda and b.is_cuda:
         kind = torch.get_autocast_dtype("cuda")
         a, b = (x.to(kind) if x.dtype in (torch.float32, *_HALF) else x for x in (a, b))
-    if b.dim() != 2 or a.dim() < 2 or a.dtype != b.dtype or not a.layout == b.layout == torch.strided:
+    if b.dim() < 2 or a.dim() < 2 or a.dtype != b.dtype or not a.layout == b.layout == torch.strided:
         return _by_torch(a, b)
-    if a.dim() == 2:
-        return torch.ops.legalsat.matmul(a, b, constant_b)
-    flat = torch.ops.legalsat.matmul(a.flatten(0, -2), b, constant_b)
-    return flat.unflatten(0, a.shape[:-1])
+    return _by_ours(a, b, constant_b)
+
+
+def _by_ours(a: torch.Tensor, b: torch.Tensor, constant_b: bool) -> torch.Tensor:
+    """Return the product of matrices of one type, with any axes in front."""
+    ours = torch.ops.legalsat.matmul
+    product: torch.Tensor
+    if b.dim() > 2:
+        try:
+            batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        except RuntimeError:
+            return _by_torch(a, b)  # which says what does not fit
+        product = ours(a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:]), constant_b)
+    elif a.dim() > 2:
+        product = ours(a.flatten(0, -2), b, constant_b).unflatten(0, a.shape[:-1])
+    else:
+        product = ours(a, b, constant_b)
+    return product
+
+
+def bmm(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> torch.Tensor:
+    """Return the products a[i] b[i], as torch.bmm does.
+
+    Args:
+        a: shape (B, M, K), strides of any kind.
+        b: shape (B, K, N), strides of any kind.
+        constant_b: as of `matmul`.
+
+    Raises:
+        InvalidInput: a tensor has another rank, or the batches differ.
+    """
+    if a.dim() != 3 or b.dim() != 3 or a.shape[0] != b.shape[0]:
+        raise InvalidInput(f"operands have shapes {tuple(a.shape)} and {tuple(b.shape)}; give (B, M, K) and (B, K, N)")
+    return matmul(a, b, constant_b=constant_b)
 
 
 def way(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> Way:
-    """Return how `matmul` computes the product of two matrices; makes its kernel if that was not done yet."""
+    """Return how `matmul` computes a product of matrices, or a batch; makes its kernel if that was not done yet."""
     a, b = a.resolve_neg(), b.resolve_neg()  # as they reach the operator
     return _remembered(_class_of(a, b, constant_b), lambda: _planned(a, b, constant_b), a, b)
 
@@ -141,7 +187,7 @@ def tune(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> list[
     Raises:
         LegalSatError: the operands suit no kernel, or none can be built.
     """
-    if reason := _unsuitable(a, b):
+    if reason := _unsuitable(a, b) or ("" if a.dim() == 2 else "operands are batches; give one product"):
         raise LegalSatError(f"nothing can be timed: {reason}")
     product, target, cache = product_of(a, b, constant_b=constant_b), _target(a), Cache.default()
     with torch.cuda.device(a.device):
@@ -163,11 +209,11 @@ def forget() -> None:
 
 
 def _undisturbed(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether a kernel may run without torch's dispatcher: two matrices on a GPU, and nobody looks on.
+    """Whether a kernel may run without torch's dispatcher: matrices on a GPU, as many of both, and nobody looks on.
 
     Those who look on are autograd, autocast, subclasses, modes and transforms.
     """
-    if type(a) not in _PLAIN or type(b) not in _PLAIN or not a.is_cuda or a.dim() != 2 or b.dim() != 2:
+    if type(a) not in _PLAIN or type(b) not in _PLAIN or not a.is_cuda or a.dim() < 2 or a.shape[:-2] != b.shape[:-2]:
         return False
     if not a.layout == b.layout == torch.strided:  # others have no strides
         return False
@@ -246,8 +292,8 @@ def _unsuitable(a: torch.Tensor, b: torch.Tensor) -> str:
 
 def _objections(a: torch.Tensor, b: torch.Tensor) -> Iterator[str]:
     """Yield what speaks against planning; what comes later takes it that nothing came before."""
-    if a.dim() != 2 or b.dim() != 2:
-        yield f"operands have {a.dim()} and {b.dim()} axes; flatten them to matrices"
+    if a.dim() < 2 or a.dim() != b.dim() or a.shape[:-2] != b.shape[:-2]:
+        yield f"operands have shapes {tuple(a.shape)} and {tuple(b.shape)}; give matrices, or batches that agree"
     if not a.is_cuda or a.device != b.device:
         yield f"operands are on {a.device} and {b.device}; move both to one GPU"
     if torch.version.hip:
@@ -256,22 +302,25 @@ def _objections(a: torch.Tensor, b: torch.Tensor) -> Iterator[str]:
         yield f"operands are of {a.dtype} and {b.dtype}; cast both to bfloat16, float16 or float8"
     if a.dtype is torch.float32 and not _tf32_allowed():
         yield 'fp32 would go by tf32; allow that with torch.set_float32_matmul_precision("high")'
-    if a.shape[1] != b.shape[0]:
-        yield f"a has {a.shape[1]} columns and b {b.shape[0]} rows; give as many"
+    if a.shape[-1] != b.shape[-2]:
+        yield f"a has {a.shape[-1]} columns and b {b.shape[-2]} rows; give as many"
     if not a.numel() or not b.numel():
         yield f"operands have shapes {tuple(a.shape)} and {tuple(b.shape)}, which leave nothing to multiply"
     for name, one in (("a", a), ("b", b)):
-        if any(n > 1 and s == 0 for n, s in zip(one.shape, one.stride(), strict=True)):
+        if any(n > 1 and s == 0 for n, s in zip(one.shape[-2:], one.stride()[-2:], strict=True)):
             yield f"{name} repeats elements; copy it, with contiguous()"
 
 
 def product_of(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False, **more: Any) -> Gemm:
-    """Return the product of two matrices as what is planned, b (K, N) here being (N, K) there; `more` is of `Gemm`."""
-    element = as_dtype(a.dtype)
-    (m, k), n = a.shape, b.shape[1]
-    first = Tensor((m, k), element, a.stride(), GRANULE, a.data_ptr() % GRANULE)
-    second = Tensor((n, k), element, b.stride()[::-1], GRANULE, b.data_ptr() % GRANULE)
-    return Gemm(m, n, k, element, a=first, b=second, constant_b=constant_b, **more)
+    """Return the product of two matrices as what is planned, b (K, N) here being (N, K) there; `more` is of `Gemm`.
+
+    Axes in front of the two are a batch.
+    """
+    element, b = as_dtype(a.dtype), b.mT
+    *batch, m, k = a.shape
+    first = Tensor(a.shape, element, a.stride(), GRANULE, a.data_ptr() % GRANULE)
+    second = Tensor(b.shape, element, b.stride(), GRANULE, b.data_ptr() % GRANULE)
+    return Gemm(m, b.shape[-2], k, element, a=first, b=second, constant_b=constant_b, batch=tuple(batch), **more)
 
 
 def _result_type(kind: torch.dtype) -> torch.dtype:
@@ -294,10 +343,11 @@ def _by_torch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _shape(a: torch.Tensor, b: torch.Tensor, constant_b: bool) -> torch.Tensor:
-    torch._check(a.dim() == 2 and b.dim() == 2, lambda: "legalsat::matmul takes matrices")
-    torch._check(a.shape[1] == b.shape[0], lambda: f"a has {a.shape[1]} columns and b {b.shape[0]} rows")
+    alike = a.dim() >= 2 and a.shape[:-2] == b.shape[:-2]
+    torch._check(alike, lambda: "legalsat::matmul takes matrices, or batches of one shape")
+    torch._check(a.shape[-1] == b.shape[-2], lambda: f"a has {a.shape[-1]} columns and b {b.shape[-2]} rows")
     torch._check(a.dtype == b.dtype, lambda: f"a is of {a.dtype} and b of {b.dtype}")
-    return a.new_empty((a.shape[0], b.shape[1]), dtype=_result_type(a.dtype))
+    return a.new_empty((*a.shape[:-1], b.shape[-1]), dtype=_result_type(a.dtype))
 
 
 def _keep_operands(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
@@ -401,3 +451,5 @@ torch.library.define("legalsat::matmul", SCHEMA, tags=(torch.Tag.pt2_compliant_t
 torch.library.impl("legalsat::matmul", "default", _compute)  # on any device
 torch.library.register_fake("legalsat::matmul", _shape)
 torch.library.register_autograd("legalsat::matmul", _gradients, setup_context=_keep_operands)
+
+from legalsat.torch.grouped import grouped_mm  # noqa: E402 - it needs what is above

@@ -1,0 +1,210 @@
+"""Batches of products and groups of rows: what kernels compute, element by element, and what is refused."""
+
+from __future__ import annotations
+
+import random
+from itertools import islice, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import legalsat as ls
+from legalsat.backends.cute.compile import CompilationFailed, nvcc
+from legalsat.backends.cute.program import image_of, program_for
+from legalsat.errors import LegalSatError
+from legalsat.extract.check.recheck_gemm import recheck_gemm
+from legalsat.extract.kernels.contract import require_contract
+from legalsat.extract.kernels.interpreter import interpret
+from legalsat.extract.kernels.product_kernels import each_kernel
+from legalsat.extract.kernels.product_maps import maps_of, most_clusters
+from legalsat.operators.members import members_of
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.product_kernel import ProductKernel
+from legalsat.targets import target
+
+H200 = target("h200")
+
+
+def some_kernels(gemm: ls.Gemm, count: int, seed: int) -> list[ProductKernel]:
+    """Return the first kernel of a product, and some others."""
+    listed = [kernel for _, kernel in islice(each_kernel(gemm, H200), 2000)]
+    return [listed[0], *random.Random(seed).sample(listed, min(count, len(listed)))]
+
+
+def whole_numbers(gemm: ls.Gemm, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return A and B, alike for all members that share them."""
+    drawn = np.random.default_rng(seed)
+    found = []
+    for tensor in (gemm.a, gemm.b):
+        values = drawn.integers(-3, 4, tensor.shape).astype(np.float64)
+        for axis, step in enumerate(tensor.strides[:-2]):
+            if step == 0:
+                values[...] = np.take(values, [0], axis=axis)
+        found.append(values)
+    return found[0], found[1]
+
+
+BATCHES = {
+    "legal": ls.Gemm(72, 80, 96, "bf16", batch=3),
+    "a single member": ls.Gemm(72, 80, 96, "bf16", batch=1),
+    "rows in phases": ls.Gemm(72, 80, 95, "bf16", batch=3),
+    "members in phases": ls.Gemm(37, 41, 33, "bf16", batch=3),
+    "odd rows of C": ls.Gemm(70, 81, 64, "bf16", batch=(2, 2)),
+    "heads": ls.Gemm(
+        *(64, 64, 64, "bf16"),
+        batch=(2, 3),
+        a=ls.Tensor((2, 3, 64, 64), "bf16", (64 * 3 * 64, 64, 3 * 64, 1)),
+        c=ls.Tensor((2, 3, 64, 64), "bf16", (64 * 3 * 64, 64, 3 * 64, 1)),
+    ),
+    "one B for all": ls.Gemm(64, 64, 72, "bf16", batch=4, b=ls.Tensor((4, 64, 72), "bf16", (0, 1, 64))),
+    "one A for some": ls.Gemm(64, 72, 64, "fp16", batch=(2, 2), a=ls.Tensor((2, 2, 64, 64), "fp16", (4096, 0, 64, 1))),
+    "8 bits": ls.Gemm(64, 48, 128, "e4m3", batch=2),
+    "columns of C": ls.Gemm(64, 48, 64, "bf16", batch=2, c=ls.Tensor((2, 64, 48), "bf16", (3072, 1, 64))),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_batches_are_exact(name: str) -> None:
+    gemm, drawn = BATCHES[name], random.Random(name)
+    a, b = whole_numbers(gemm, len(name))
+    for kernel in some_kernels(gemm, 4, len(name)):
+        plan = GemmPlan(gemm, H200, kernel)
+        require_contract(plan.pipeline, H200)
+        found = interpret(plan, a, b, clusters=drawn.choice((0, 1, 3)), seed=drawn.randrange(99))
+        assert np.array_equal(found, a @ b.swapaxes(-1, -2)), kernel
+
+
+ENDS = {
+    "some rows each": [70, 71, 199, 250, 300],
+    "empty ones": [0, 0, 128, 128, 300],
+    "all in one": [0, 300, 300, 300, 300],
+    "rows of nobody": [5, 64, 65, 66, 280],
+    "ends that fall": [70, 60, 71, 250, 249],
+    "ends beyond": [-7, 10, 1000, 2**31 - 1, 20],
+    "nothing": [0, 0, 0, 0, 0],
+}
+GROUPED = {
+    "boxes": ls.GroupedGemm(300, 80, 96, "bf16", groups=5),
+    "odd columns": ls.GroupedGemm(300, 81, 96, "bf16", groups=5),
+    "odd k": ls.GroupedGemm(300, 48, 95, "bf16", groups=5, b=ls.Tensor((5, 48, 95), "bf16", (48 * 95, 1, 48))),
+    "8 bits": ls.GroupedGemm(300, 64, 128, "e4m3", groups=5),
+}
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_groups_are_exact_wherever_they_end(name: str) -> None:
+    gemm, drawn = GROUPED[name], random.Random(name)
+    a, b = whole_numbers(gemm, len(name))
+    kernels = some_kernels(gemm, 4, len(name))
+    for ends, kernel in zip(ENDS.values(), kernels * 2, strict=False):
+        plan = GemmPlan(gemm, H200, kernel)
+        require_contract(plan.pipeline, H200)
+        found = interpret(plan, a, b, ends=ends, clusters=drawn.choice((1, 2, 3)), seed=drawn.randrange(99))
+        assert np.array_equal(found, gemm.meaning(a, b, np.array(ends))[: len(found)]), (kernel, ends)
+        assert len(found) == min(300, max(0, *ends))
+
+
+def test_the_meaning_of_groups_is_row_by_row() -> None:
+    gemm = GROUPED["odd columns"]
+    a, b = whole_numbers(gemm, 5)
+    for ends in ENDS.values():
+        found = gemm.meaning(a, b, np.array(ends))
+        for row in range(300):
+            group = next((i for i in range(5) if row < ends[i]), None)
+            expected = np.zeros(81) if group is None else b[group] @ a[row]
+            assert np.array_equal(found[row], expected)
+
+
+def test_a_box_of_a_group_never_reaches_its_neighbour() -> None:
+    """Without the windows, C's map lets a tail overwrite the rows behind it: the interpreter sees it."""
+    gemm = GROUPED["boxes"]
+    kernel = next(one for one in some_kernels(gemm, 60, 1) if one.store == "tma")
+    (windows,) = maps_of(gemm, kernel)["C"]
+    assert windows.map.global_dim == (80, 16, 301)
+    assert windows.offset == -16 * 160
+
+
+def test_axes_that_all_operands_walk_alike_are_one() -> None:
+    def members(batch: tuple[int, ...], **strides: tuple[int, ...]) -> tuple[int, ...]:
+        shapes = {"A": (8, 16), "B": (24, 16), "C": (8, 24)}
+        tensors = {name: ls.Tensor((*batch, *shape), "bf16", strides.get(name)) for name, shape in shapes.items()}
+        return members_of(batch, tensors).extents
+
+    assert members((2, 3, 4)) == (24,)
+    assert members((2, 1, 4), B=(0, 0, 0, 16, 1)) == (8,)
+    assert members((2, 3, 4), B=(0, 0, 384, 16, 1)) == (6, 4)
+    assert members((2, 3), A=(128, 256, 16, 1)) == (2, 3)
+    assert members((1, 1)) == ()
+    with pytest.raises(ls.InvalidInput, match="4 axes that do not merge"):
+        members((2, 2, 2, 2), A=(128, 0, 256, 0, 16, 1))
+
+
+def test_more_members_take_more_time_and_as_many_tiles() -> None:
+    times = []
+    for count in (1, 4, 64):
+        gemm = ls.Gemm(1024, 1024, 256, "bf16", batch=count)
+        time, kernel = next(each_kernel(gemm, H200))
+        times.append(time)
+        along_m, along_n = kernel.clusters(1024, 1024)
+        assert most_clusters(gemm, kernel) == count * along_m * along_n
+    assert times[0] < times[1] < times[2] < 70 * times[0]
+
+
+@pytest.mark.parametrize("gemm", [BATCHES["rows in phases"], BATCHES["heads"], GROUPED["boxes"]], ids=str)
+def test_plans_are_printed_saved_and_checked_again(gemm: ls.Gemm, tmp_path: Path) -> None:
+    plan = ls.synthesize(gemm, "h200")
+    assert isinstance(plan, ls.GemmPlan)
+    assert plan.kernel is not None
+    plan.save(tmp_path / "plan.json")
+    assert ls.GemmPlan.load(tmp_path / "plan.json") == plan
+    recheck_gemm(plan)
+    assert str(gemm) in str(plan)
+    assert ls.explain(gemm, "h200").way.startswith(str(plan.kernel))
+    text = plan.emit("cute")
+    assert ("find_groups(cta)" in text) == bool(plan.kernel.groups)
+    for backend in ("ptx", "triton", "host"):
+        with pytest.raises(LegalSatError, match="cute"):
+            plan.emit(backend)
+    with pytest.raises(LegalSatError, match="plan one product at a time"):
+        ls.synthesize(gemm, "b200")
+
+
+def test_texts_compile() -> None:
+    try:
+        nvcc()
+    except CompilationFailed as error:
+        pytest.skip(str(error))
+    for gemm in (BATCHES["heads"], GROUPED["boxes"], GROUPED["odd columns"]):
+        _, kernel = next(each_kernel(gemm, H200))
+        assert image_of(program_for(gemm, kernel, H200)).code[:4] == b"\x7fELF"
+
+
+def test_all_of_a_class_share_a_text() -> None:
+    texts = set()
+    for groups, m, n in product((3, 60), (100, 5000), (512, 2048)):
+        gemm = ls.GroupedGemm(m, n, 512, "bf16", groups=groups)
+        kernel = next(one for _, one in each_kernel(gemm, H200) if one.tile == (128, 128, 64) and not one.ping_pong)
+        texts.add(program_for(gemm, kernel, H200).text)
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (lambda: ls.Gemm(8, 8, 8, "bf16", batch=0), "batch"),
+        (lambda: ls.Gemm(8, 8, 8, "bf16", batch="four"), "batch"),  # type: ignore[arg-type]
+        (lambda: ls.Gemm(ls.Dim("M"), 8, 8, "bf16", batch=2), "open in a batch"),
+        (lambda: ls.Gemm(8, 8, 8, "bf16", batch=2, a=ls.Tensor((8, 8), "bf16")), "give a tensor of bf16"),
+        (lambda: ls.Gemm(8, 8, 8, "bf16", batch=2, c=ls.Tensor((2, 8, 8), "bf16", (0, 8, 1))), "lie on each other"),
+        (lambda: ls.GroupedGemm(8, 8, 8, "bf16", groups=0), "groups"),
+        (lambda: ls.GroupedGemm(8, 8, 8, "bf16", groups=10**6), "groups"),
+        (lambda: ls.GroupedGemm(ls.Dim("M"), 8, 8, "bf16", groups=2), "open"),
+        (lambda: ls.GroupedGemm(8, 8, 8, "bf16", groups=2, b=ls.Tensor((8, 8), "bf16")), "give a tensor of bf16"),
+        (lambda: GROUPED["boxes"].meaning(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1)), "give arrays"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(build: object, says: str) -> None:
+    with pytest.raises(LegalSatError, match=says):
+        build()  # type: ignore[operator]
