@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -219,30 +220,41 @@ def _product(gemm: Any, target: str) -> str:
     return text
 
 
-def _copied(kernel: Any) -> str:
+def _copied(plan: Any) -> str:
+    from legalsat.backends.triton.adapter import kernel_of  # noqa: PLC0415
     from legalsat.backends.triton.compile import compile_kernel  # noqa: PLC0415
 
-    return compile_kernel(kernel).ptx
+    return compile_kernel(kernel_of(plan)).ptx
+
+
+def _copy_by_boxes(number: int) -> str:
+    """Return the text of one of the random copies that go through the copy engine; others are drawn and passed over."""
+    import legalsat as ls  # noqa: PLC0415
+    from bench.gpu.copies import random_operator  # noqa: PLC0415
+
+    rng = random.Random(f"{SEED} {number}")
+    while True:
+        operator, values = random_operator(rng)
+        with suppress(ls.LegalSatError):
+            return _copied(ls.synthesize(operator.bind(values) if values else operator, "h200", means=("tma",)))
+
+
+def _transpose_in(ring: str) -> str:
+    import legalsat as ls  # noqa: PLC0415
+    from bench.gpu.copies import RINGS, in_a_ring  # noqa: PLC0415
+
+    large: Any = ls.synthesize(ls.Transpose(ls.Tensor((4096, 4096), "bf16")), "h200")
+    return _copied(in_a_ring(large, **RINGS[ring]))
 
 
 def copies() -> Iterator[tuple[str, Callable[[], str]]]:
-    """Yield some of the random copies of `bench.gpu.copies` that go through the copy engine."""
-    import legalsat as ls  # noqa: PLC0415
-    from bench.gpu.copies import RINGS, in_a_ring, random_operator  # noqa: PLC0415
-    from legalsat.backends.triton.adapter import kernel_of  # noqa: PLC0415
+    """Yield some of the random copies of `bench.gpu.copies`, planned where they are made: e-graphs survive no fork."""
+    from bench.gpu.copies import RINGS  # noqa: PLC0415
 
-    rng, count = random.Random(SEED), 0
-    while count < COPIES:
-        operator, values = random_operator(rng)
-        try:
-            plan: Any = ls.synthesize(operator.bind(values) if values else operator, "h200", means=("tma",))
-        except ls.LegalSatError:
-            continue
-        count += 1
-        yield f"copy {count} by boxes", partial(_copied, kernel_of(plan))
-    large: Any = ls.synthesize(ls.Transpose(ls.Tensor((4096, 4096), "bf16")), "h200")
-    for name, changes in RINGS.items():
-        yield f"transpose, {name}", partial(_copied, kernel_of(in_a_ring(large, **changes)))
+    for number in range(1, COPIES + 1):
+        yield f"copy {number} by boxes", partial(_copy_by_boxes, number)
+    for name in RINGS:
+        yield f"transpose, {name}", partial(_transpose_in, name)
 
 
 def texts() -> dict[str, dict[str, Any]]:

@@ -23,6 +23,7 @@ from legalsat.operators.members import members_of
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import target
+from legalsat.tensor import plain
 
 H200 = target("h200")
 
@@ -38,7 +39,7 @@ def whole_numbers(gemm: ls.Gemm, seed: int) -> tuple[NDArray[np.float64], NDArra
     drawn = np.random.default_rng(seed)
     found = []
     for tensor in (gemm.a, gemm.b):
-        values = drawn.integers(-3, 4, tensor.shape).astype(np.float64)
+        values = drawn.integers(-3, 4, plain(tensor.shape)).astype(np.float64)
         for axis, step in enumerate(tensor.strides[:-2]):
             if step == 0:
                 values[...] = np.take(values, [0], axis=axis)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
+import os
 import random
+import signal
+import subprocess
+import sys
 
 import pytest
 from hypothesis import assume, given, settings
@@ -224,3 +229,37 @@ def test_proposed_tiles_keep_everything_but_tiles(start: Access) -> None:
         fastest = min((m for m in tiled.modes), key=lambda m: (m.source == 0, m.source))
         # Words of 6 bits are recast to bytes before they are tiled.
         assert fastest.tile * tiled.word >= 128 or fastest.extent == 1 or fastest.source == 0 or tiled.word == 6
+
+
+FORKED = """
+import os
+import legalsat as ls
+def plan(rows):
+    return ls.synthesize(ls.Copy(ls.Tensor((rows, 72), "bf16"), tile=(64, 64)), "h200")
+child = os.fork()
+if child == 0:
+    plan(100)  # before the first plan nothing is lost
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+plan(200)
+child = os.fork()
+if child == 0:
+    try:
+        plan(300)
+    except ls.LegalSatError as error:
+        os._exit(8 if "spawn" in str(error) else 9)
+    os._exit(10)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 8
+plan(400)  # the parent goes on
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_is_told_why_it_cannot_plan() -> None:
+    """It waited for ever: egglog's threads are not there."""
+    process = subprocess.Popen([sys.executable, "-c", FORKED], start_new_session=True)
+    try:
+        assert process.wait(timeout=120) == 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # children that wait too

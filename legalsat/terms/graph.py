@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 from collections.abc import Mapping
 from typing import Any, Self, TypeAlias
 
 from egglog import bindings
+
+from legalsat.errors import LegalSatError
 
 MOST_GRAPHS = 16
 # egglog tells its logger of every rule; only where nobody has said what is wanted of it.
@@ -16,6 +19,34 @@ if logging.getLogger("egglog").level == logging.NOTSET:
     logging.getLogger("egglog").setLevel(logging.WARNING)
 
 Nodes: TypeAlias = Mapping[str, tuple[str, list[str], str]]  # name -> function, arguments, class
+
+
+class Forked(LegalSatError, RuntimeError):
+    """A process was forked from one that had planned; the message says how to start it instead."""
+
+
+class _Threads:
+    """Whether this process lost the threads that egglog starts as it is imported: a fork takes none of them along."""
+
+    lost = False
+
+    @classmethod
+    def forked(cls) -> None:
+        """Take note of a fork, in the child, which would wait for them for ever."""
+        cls.lost = True
+
+    @classmethod
+    def require(cls) -> None:
+        """Raise `Forked` unless they are here."""
+        if cls.lost:
+            raise Forked(
+                "this process was forked from one that had planned already, whose e-graph's threads it lacks; start it "
+                'by multiprocessing.get_context("spawn") or "forkserver", or fork before the first plan'
+            )
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Threads.forked)
 
 
 class _Declared(threading.local):
@@ -45,9 +76,13 @@ class Saturated:
 
     Args:
         declarations: sorts, constructors and rules in egglog's language.
+
+    Raises:
+        Forked: the process was forked from one that had made such graphs.
     """
 
     def __init__(self, declarations: str) -> None:
+        _Threads.require()
         self._graph = _DECLARED.graph(declarations)
 
     def __enter__(self) -> Self:
