@@ -124,15 +124,15 @@ class Meaning:
     def stored(self, term: Part) -> Stored:
         assert isinstance(term, Term)
         *numbers, inner = term.parts
-        if term.name in ("boxes", "rows"):
-            return Stored(self.product(inner).ravel().tolist(), True if term.name == "boxes" else None)
+        if term.name in ("boxes", "windows", "rows"):
+            return Stored(self.product(inner).ravel().tolist(), None if term.name == "rows" else True)
         down, across = numbers[:2]
         assert isinstance(down, int) and isinstance(across, int)
         ways = self.open_numbers[str(numbers[2])] if term.name in ("joined", "sliced") else 1
         found = sum((self.product(inner, part, ways) for part in range(ways)), np.zeros((), int))
         if down and across:  # a single row or column, which lies either way
             return Stored(found.ravel().tolist(), None)
-        return Stored((found if across else found.T).ravel().tolist(), max(down, across) == 2)
+        return Stored((found if across else found.T).ravel().tolist(), max(down, across) >= 2)
 
 
 def _summed(a: np.ndarray, b: np.ndarray, part: int, parts: int) -> np.ndarray:

@@ -286,7 +286,8 @@ def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, ro
     rate = np.where(kernels.overlapped, STORED_BYTES["overlapped"], STORED_BYTES["apart"])
     rate = np.where(kernels.ping_pong, STORED_BYTES["in turns"], rate)
     store = kernels.rows * kernels.columns * result_size / np.where(rounds == 1, STORED_BYTES["once"], rate)
-    by_threads = np.where(kernels.ping_pong, STORED_BY_THREADS_IN_TURNS, STORED_BY_THREADS)
+    hidden = kernels.ping_pong & (products.groups[:, None] > 0)  # of single products that was not measured
+    by_threads = np.where(hidden, STORED_BY_THREADS_IN_TURNS, STORED_BY_THREADS)
     store = store * np.where(kernels.by_rows, by_threads, 1.0)
     as_sums = np.where(products.granular[:, None], STORED_AS_SUMS, STORED_ALONE)
     return np.asarray(store * np.where(kernels.by_sums & (kernels.split == 1), as_sums, 1.0), np.float64)

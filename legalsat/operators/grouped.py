@@ -32,10 +32,13 @@ class GroupedGemm(Gemm):
     counts as their number. Rows behind the last end are not written.
 
     Attributes:
-        m: rows of A and of C, of all groups together. n, k: extents of each product.
+        m: rows of A and of C, of all groups together.
+        n, k: extents of each product, in elements.
+        dtype, out_dtype: element types of A and B, and of C, as of `Gemm`.
         groups: how many there are.
         a, b, c: the tensors, of shapes (m, k), (groups, n, k) and (m, n), with any strides.
-        dtype, out_dtype, constant_b: as of `Gemm`.
+        constant_b: whether B never changes, as weights do not, so that a relayout of it runs once for all.
+        scaled, batch: of `Gemm`, and left out here.
 
     Raises:
         InvalidInput: an extent has no meaning or is open, a tensor has another shape or type, or groups are too many.

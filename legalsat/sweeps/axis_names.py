@@ -28,14 +28,10 @@ def axis_name(problem: Problem, operand: str, axis: int) -> str:
     """
     fields = dict(problem.fields)
     if fields["operator"] == "gemm":
-        names = _GEMM[operand][-(3 if _batched(problem) else 2) :]
+        names = _GEMM[operand][-problem.operator.tensors[operand].rank :]
         return "vocabulary" if names[axis] == "n" and _HEADS.search(problem.name) else names[axis]
     if fields["operator"] == "attention":
         name = _ATTENTION[operand][axis]
         shared = {"kv_heads": "heads", "v_head": "head"}
         return name if fields.get(name) is not None else shared.get(name, name)
     return _IMAGES[axis] if fields["operator"] == "conv" else f"axis {axis}:"
-
-
-def _batched(problem: Problem) -> bool:
-    return hasattr(problem.operator, "batch")

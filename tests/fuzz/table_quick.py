@@ -368,7 +368,9 @@ def nouns() -> Iterator[Row]:
         yield Row(f"{name}.meaning", kind_.meaning, together=partial(_operands, made))
         yield from of_noun(name, kind_, _operator(kind_))
     majors = {"out_dtype": dtype, "constant_b": one(True, False), "scaled": one(True, False), "a": tensor}
-    yield Row("Gemm", ls.Gemm, (extent, extent, extent, dtype), majors)
+    yield Row("Gemm", ls.Gemm, (extent, extent, extent, dtype), {**majors, "batch": one((), 2, (2, 3))})
+    grouped = {"groups": one(1, 5, 64), "out_dtype": dtype, "a": tensor, "b": tensor}
+    yield Row("GroupedGemm", ls.GroupedGemm, (extent, extent, extent, dtype), grouped)
     for name, many, drawn in (("Gemm", ls.Gemm, gemm), ("Attention", ls.Attention, attention)):
         yield Row(f"{name}.travels", many.travels, (drawn, GPU))
         yield Row(f"{name}.meaning", many.meaning, together=partial(_operands, drawn))
