@@ -305,8 +305,8 @@ class Plan:
     def emit(self, backend: Backend) -> str:
         """Return source text that needs LegalSAT no more: "triton", "cute", "host" (C++) or "host-python".
 
-        With dims all but "triton" print it: "cute" a kernel and what launches it, the host's what encodes the maps; both
-        take the extents at run time.
+        With dims all but "triton" print it: "cute" a kernel and what launches it, the others what encodes the maps.
+        Their functions take the extents at run time.
         """
         from legalsat.backends import emit  # noqa: PLC0415 - backends import plans
 
