@@ -122,7 +122,7 @@ def synthesize(
         from legalsat.extract.solve.symbolic import symbolic_plan  # noqa: PLC0415 - isl is not needed without dims
 
         if means is not None and BOXES[0] not in _means(means):
-            raise InvalidInput("tensors with dims travel by tma alone; bind the dims, or leave out means")
+            raise InvalidInput("means of tensors with dims follow from the dims; bind the dims, or leave out means")
         try:
             return symbolic_plan(operator, gpu)
         except NoLegalLayout:

@@ -40,16 +40,18 @@ class Specialisation:
         sentence: the same in words.
         plan: the plan for them, open in its dims; None where there is none.
         kernel: of a product the one of the plan's kernels that is for them.
+        note: where there is no plan, why and what to do, if that is known.
     """
 
     set: str
     sentence: str
     plan: Any
     kernel: ProductKernel | None = None
+    note: str = ""
 
     def __str__(self) -> str:
         if self.plan is None:
-            return f"no plan: {self.sentence}"
+            return f"no plan: {self.sentence}{f' ({self.note})' if self.note else ''}"
         return f"by {self.means}: {self.sentence}"
 
     @property
