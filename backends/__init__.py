@@ -59,7 +59,7 @@ PRODUCT_PROGRAMS = {
 
 
 OPEN_FILES = ("cute", "host")  # which hold what launches the kernel
-OPEN_MOVEMENTS = ("cute",)
+OPEN_MOVEMENTS = ("cute", "host", "host-python")
 # Of the modules of programs, those that print kernels whose launches may be formulas of dims.
 OPEN_PROGRAMS = {PRODUCT_PROGRAMS["cute"], PRODUCT_PROGRAMS["ptx"], PROGRAMS["cute"]}
 
@@ -68,7 +68,7 @@ def emit(plan: Plan | GemmPlan, backend: str) -> str:
     """Return source text that carries the plan out and needs LegalSAT no more.
 
     Args:
-        plan: a plan without open dims.
+        plan: a plan; where its dims are open, the text takes them at run time.
         backend: of a movement "triton" (a kernel), "cute" (a kernel in CUDA C++ for any means, and what launches
             it), "host" (C++ that encodes the tensor maps) or "host-python" (the same in Python); of a
             product "cute" (persistent, for wgmma, and what launches it), "ptx" or "triton" (a kernel), or "host" (what
@@ -76,12 +76,12 @@ def emit(plan: Plan | GemmPlan, backend: str) -> str:
 
     Raises:
         InvalidInput: no such backend for such a plan, or `plan` is no plan.
-        LegalSatError: the plan's dims are not bound, or the backend prints no plan like this one, or it only
-            loads, and the backend is no host.
+        LegalSatError: the backend prints no plan like this one, or none that is open, or the plan only loads, and
+            the backend is no host.
     """
     backends = PRODUCT_BACKENDS if isinstance(plan, GemmPlan) else BACKENDS
     module, function = backends[one_of(backend, "backend", backends)].split(":")
-    _require_plan(plan, GemmPlan, Plan)
+    require_plan(plan, GemmPlan, Plan)
     if isinstance(plan, Plan):
         if backend not in OPEN_MOVEMENTS:
             require_bound(plan)
@@ -122,14 +122,14 @@ def refusal_of(backend: str) -> Refusal | None:
 
 def require_bound(plan: Plan) -> None:
     """Raise unless `plan` is a plan whose every number is known; a symbolic one holds representative numbers."""
-    _require_plan(plan, Plan)
+    require_plan(plan, Plan)
     if plan.guard:
         names = sorted({dim.name for end in (plan.operator.source, plan.operator.target) for dim in end.dims})
         values = ", ".join(f"{name}=..." for name in names)
         raise LegalSatError(f"plan is open in {', '.join(names)}; bind its dims first, with plan.bind({values})")
 
 
-def _require_plan(plan: Any, *kinds: type) -> None:
+def require_plan(plan: Any, *kinds: type) -> None:
     """Raise unless `plan` is one of these."""
     if not isinstance(plan, kinds):
         raise InvalidInput(f"plan is {type(plan).__name__}; give what legalsat.synthesize returns")
@@ -250,7 +250,7 @@ def _programs(plan: Plan | GemmPlan) -> dict[str, str]:
     """Return the table of a plan's backends; raises unless it is a plan."""
     if isinstance(plan, GemmPlan):
         return PRODUCT_PROGRAMS
-    _require_plan(plan, Plan)
+    require_plan(plan, Plan)
     return PROGRAMS
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from legalsat.backends import first_of, program
-from legalsat.backends.host.launcher import KEYWORDS, TAKEN
+from legalsat.backends.host.guards import KEYWORDS
+from legalsat.backends.host.launcher import TAKEN
 from legalsat.checks import one_of
 from legalsat.errors import LegalSatError
 from legalsat.plans.program_plan import Buffer, ProgramPlan

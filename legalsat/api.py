@@ -13,7 +13,7 @@ from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain.explain import explain_tensor
-from legalsat.extract.search.planner import BOXES, EVERY_MEANS, USUAL_MEANS, Limits, cached_plan, plan
+from legalsat.extract.search.planner import BOXES, EVERY_MEANS, USUAL_MEANS, Limits, NoLegalLayout, cached_plan, plan
 from legalsat.extract.search.reader_tiles import with_tile
 from legalsat.operators import PRODUCT, PROGRAM, Copy, Move, Operator, as_tensor
 from legalsat.operators.gemm import Gemm
@@ -122,8 +122,16 @@ def synthesize(
         from legalsat.extract.solve.symbolic import symbolic_plan  # noqa: PLC0415 - isl is not needed without dims
 
         if means is not None and BOXES[0] not in _means(means):
-            raise InvalidInput("tensors with dims travel by tma alone; bind the dims, or leave out means")
-        return symbolic_plan(operator, gpu)
+            raise InvalidInput("means of tensors with dims follow from the dims; bind the dims, or leave out means")
+        try:
+            return symbolic_plan(operator, gpu)
+        except NoLegalLayout:
+            from legalsat.extract.region.region import plan_in_vectors  # noqa: PLC0415
+
+            vectors = plan_in_vectors(operator, gpu) if means is None else None
+            if vectors is None:
+                raise
+            return vectors
     allowed = USUAL_MEANS if means is None else _means(means)
     if seconds is None:
         return cached_plan(operator, gpu, allowed)

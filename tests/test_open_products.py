@@ -255,3 +255,30 @@ def test_headers_are_told_first_what_any_text_tells_them() -> None:
     wide = replace(last, program=replace(last.program, text=told + last.program.text))
     text = cuda_file(replace(made, choices=(*first, wide)), "title", "product")
     assert text.index("#define CUTE_SM90") < text.index("#include <cu")
+
+
+def test_what_would_be_copied_first_is_told_and_what_to_do_helps() -> None:
+    """The words name the operand, and a product whose operand lies as they say takes every extent."""
+    region = ls.legal_region(Gemm(M, N, K, "bf16"), "h200")
+    (rest,) = (one for one in region.family if one.plan is None)
+    assert "would be copied first" in str(rest) and 'strides=(Dim("P", multiple_of=8), 1)' in str(rest)
+    assert str(rest) in ls.explain(Gemm(M, N, K, "bf16"), "h200").values
+    pitch = Dim("P", multiple_of=8)
+    padded = Gemm(M, N, K, "bf16", a=T((M, K), "bf16", (pitch, 1)), b=T((N, K), "bf16", (pitch, 1)))
+    assert planned_sentence(padded) == "K must be below 2^31; M must be below 2^31; N must be below 2^31"
+    along_m = T((M, 512), "e4m3", (1, M))
+    with pytest.raises(ls.LegalSatError, match=r"A would be copied first.*state a pitch of whole 16 bytes along k"):
+        ls.synthesize(Gemm(M, 512, 512, "e4m3", a=along_m), "h200")
+    padded = Gemm(M, 512, 512, "e4m3", a=T((M, 512), "e4m3", (Dim("P", multiple_of=16), 1)))
+    assert planned_sentence(padded) == "M must be below 2^31"
+
+
+def planned_sentence(gemm: ls.Gemm) -> str:
+    return ls.synthesize(gemm, "h200").guard_sentence
+
+
+@pytest.mark.parametrize(("dtype", "target"), [("i8", "h200"), ("bf16", "b200"), ("bf16", "mi300x")])
+def test_products_whose_kernels_know_their_extents_say_so(dtype: str, target: str) -> None:
+    with pytest.raises(ls.LegalSatError, match="such products have kernels of known extents alone; bind M, and plan"):
+        ls.synthesize(Gemm(M, 512, 512, dtype), target)
+    assert ls.synthesize(Gemm(256, 512, 512, dtype), target).operator.m == 256

@@ -151,10 +151,22 @@ def test_values_outside_a_dim_are_refused() -> None:
 
 def test_what_no_value_makes_legal_is_refused() -> None:
     with pytest.raises(ls.NoLegalLayout) as refusal:
-        ls.synthesize(Copy(T((M, K), "bf16", (K, 2)), tile=(64, 64)), H200)
+        ls.synthesize(Copy(T((M, K), "bf16", (K, 2)), tile=(64, 64)), H200, means=("tma",))
     assert refusal.value.diagnostics
     with pytest.raises(ls.InvalidInput, match="multiplies dims"):
         ls.synthesize(Copy(T((D("B"), M, K), "bf16"), tile=(1, 64, 64)), H200)
+
+
+@pytest.mark.parametrize(("pitch", "least"), [(65, 2), (66, 4), (68, 8)])
+def test_what_no_boxes_move_goes_by_vectors(pitch: int, least: int) -> None:
+    """As the closed tensor does; vectors are as wide as every row's start allows."""
+    found = ls.synthesize(T((M, 64), "bf16", (pitch, 1)), H200)
+    assert found.access.by == "threads" and found.copies[0].bytes == least
+    assert all(inside(found, {"M": rows}) for rows in (1, 2, 77, 4096))
+    assert ls.synthesize(T((77, 64), "bf16", (pitch, 1)), H200, means=("threads",)).copies[0].bytes == least
+    assert f"vectors of {least} bytes" in str(found) and "run(" in found.emit("cute")
+    with pytest.raises(ls.LegalSatError, match="plan by threads needs no tensor maps"):
+        found.emit("host")
 
 
 def test_a_plan_is_found_where_no_aligned_sample_has_one() -> None:

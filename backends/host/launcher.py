@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from legalsat.backends.host.launcher_parts import DOWN, LAUNCH, MAPS, asked, encode, set_lines
+from legalsat.backends.host.guards import KEYWORDS, down, require_free, set_lines
+from legalsat.backends.host.launcher_parts import LAUNCH, MAPS, asked, encode
 from legalsat.backends.host.maps import SMALL_SPAN, enumerator, require_encodable, span_bytes
 from legalsat.dims import Amount, Dim, Extent, Open, in_cpp
-from legalsat.errors import LegalSatError
 from legalsat.logic import round_up
 from legalsat.runtime.open_program import OpenProgram
 from legalsat.runtime.program import (
@@ -32,13 +32,6 @@ from legalsat.runtime.schedule import Schedule, Turn, schedule_of
 from legalsat.units.tensor_map import TensorMap
 
 WORKSPACE_ALIGNMENT = 256
-_KEYWORDS = """alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const
-    constexpr continue decltype default delete do double else enum explicit export extern false float for friend goto
-    if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public
-    register requires return short signed sizeof static std struct switch template this throw true try typedef typeid
-    typename union unsigned using virtual void volatile wchar_t while xor xor_eq"""
-KEYWORDS = frozenset(_KEYWORDS.split())
-"""Of C++, which Python allows as names."""
 TAKEN = frozenset({"at", "stream", "workspace"})
 """Names of the functions' own."""
 _OF_A_FILE = frozenset({"host", "address", "down", "launch", "run", "prepare", "message", "workspace_bytes", "plan"})
@@ -92,7 +85,9 @@ class Launcher:
         """Take what is launched; raises `LegalSatError` where a dim's name means something else in a file."""
         self.open = program if isinstance(program, OpenProgram) else None
         if isinstance(program, OpenProgram):
-            _require_free([dim.name for dim in program.dims], [one.name for one in program.operands])
+            names = [one.name for one in program.operands]
+            laid_out = [dim.name for dim in program.dims if dim.name.startswith("laid_out_")]
+            require_free(program.dims, {*names, *laid_out, *KEYWORDS, *TAKEN, *_OF_A_FILE})
             self.ways = [Way(schedule_of(one.program)) for one in program.choices]
             if any(way.kept != self.ways[0].kept for way in self.ways):  # each would read another copy
                 self.ways = [way.at_every_call() for way in self.ways]
@@ -222,7 +217,7 @@ class Launcher:
             return
         sets = [set_lines(self.open.dims, one.set) for one in self.open.choices]
         if any("= down(" in line for lines in sets for line in lines):
-            yield from DOWN
+            yield from down()
         for number, lines in enumerate(sets):
             yield f"bool takes_{number}({', '.join(self.sizes)}) {{"
             yield from (f"    {line}" for line in lines)
@@ -374,13 +369,6 @@ def parameter_names(text: str, entry: str, count: int) -> list[str]:
     if len(names) != count or len(set(names)) != count:
         return [f"argument{number}" for number in range(count)]
     return [f"{name}_" if name in _OF_A_LAUNCH else name for name in names]
-
-
-def _require_free(dims: Sequence[str], operands: Sequence[str]) -> None:
-    """Raise `LegalSatError` where a dim's name means something else in a file."""
-    for name in dims:
-        if name in {*operands, *KEYWORDS, *TAKEN, *_OF_A_FILE} or name.startswith("laid_out_") or not name.isascii():
-            raise LegalSatError(f"dim {name} bears a name that the file gives to something else; call it M or the like")
 
 
 def _address(argument: AddressArgument | MapArgument, places: Mapping[str, AddressArgument]) -> str:

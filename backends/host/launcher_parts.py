@@ -5,15 +5,8 @@ They call the CUDA runtime. The driver's encode functions are asked of that, so 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from legalsat.backends.host.maps import LAST_QUIRKY_DRIVER, QUIRK_BIT
-from legalsat.dims import Dim
 from legalsat.runtime.driver import DEFAULT_SHARED, PORTABLE_CLUSTER
-
-if TYPE_CHECKING:
-    from legalsat.analyses.sets.regions import Linear
 
 MAPS = """\
 // A tensor map, fastest dimension first, but for the tensor's address.
@@ -74,45 +67,6 @@ int launch(void const *kernel, dim3 grid, unsigned threads, unsigned shared, dim
 }}
 
 """.splitlines()
-
-
-DOWN = """\
-// A quotient, rounded down.
-std::int64_t down(std::int64_t number, std::int64_t divisor) {
-    return number / divisor - (number % divisor < 0);
-}
-
-""".splitlines()
-
-
-def set_lines(dims: Sequence[Dim], values: str) -> list[str]:
-    """Return the body of a function that says whether numbers, which are named as the dims, are in a set of isl's."""
-    from legalsat.analyses.sets.regions import pieces_of  # noqa: PLC0415 - closed programs need no isl
-
-    names = [dim.name for dim in dims]
-    # What the dims declare comes first: within it no sum below leaves 64 bits.
-    lines = [
-        f"if ({name} < {dim.min} || {name} > {dim.max}) return false;" for name, dim in zip(names, dims, strict=True)
-    ]
-    for number, piece in enumerate(pieces_of(values)):
-        known, quotients = list(names), list[str]()
-        for numerator, divisor in piece.quotients:
-            known.append(f"q{number}_{len(quotients)}")
-            quotients.append(f"std::int64_t const {known[-1]} = down({_sum(numerator, known)}, {divisor});")
-        told = [f"{_sum(one, known)} == 0" for one in piece.zero] + [
-            f"{_sum(one, known)} >= 0" for one in piece.natural
-        ]
-        lines += [*quotients, f"if ({' && '.join(told) or 'true'}) return true;"]
-    return [*lines, "return false;"]
-
-
-def _sum(form: Linear, names: Sequence[str]) -> str:
-    terms = [
-        {1: name, -1: f"-{name}"}.get(factor, f"{factor}ll * {name}")
-        for factor, name in zip(form.coefficients, names, strict=False)
-        if factor
-    ]
-    return " + ".join([*terms, f"{form.constant}ll"]).replace("+ -", "- ")
 
 
 def asked(missing: int) -> list[str]:

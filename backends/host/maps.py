@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from legalsat.backends import require_bound
+from legalsat.backends import require_plan
+from legalsat.dims import Open
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.moved.issued import issued_lines
 from legalsat.logic import ceil_div
@@ -65,9 +66,9 @@ def named_maps(plan: Plan) -> Iterator[tuple[TensorMap, str]]:
     """Yield the plan's tensor maps with their names, "source" and "target".
 
     Raises:
-        LegalSatError: dims are not bound, or the plan has no tensor maps or one for each of several phases.
+        LegalSatError: the plan has no tensor maps or one for each of several phases.
     """
-    require_bound(plan)
+    require_plan(plan, Plan)
     if not plan.tensor_maps:
         raise LegalSatError(
             f"plan by {plan.access.by} needs no tensor maps, so there is nothing for the host to encode"
@@ -135,9 +136,24 @@ def _tuple(numbers: tuple[int, ...]) -> str:
     return f"({', '.join(map(str, numbers))})"
 
 
+def may_be_small(tm: TensorMap) -> bool:
+    """Whether the driver may set the bit that is to be cleared, which only those do who span little."""
+    span = span_bytes(tm)
+    return isinstance(span, Open) or bool(span < SMALL_SPAN)
+
+
 def quirk_lines(tm: TensorMap) -> list[str]:
     """Return why a map's bit is cleared, for a comment."""
+    span = span_bytes(tm)
+    of = "Such a tensor spans" if isinstance(span, Open) else f"The tensor spans {span} bytes,"
     return [
-        f"The tensor spans {span_bytes(tm)} bytes, less than 128 KiB. Drivers up to 13.1 may set a bit of such a",
+        f"{of} less than 128 KiB. Drivers up to 13.1 may set a bit of such a",
         "map on which Blackwell faults if the tensor is not dense; CUTLASS and Triton clear it too.",
     ]
+
+
+def require_closed(tm: TensorMap) -> None:
+    """Raise `InvalidInput` where a map's extents are open: what they may be is for a plan to say."""
+    if isinstance(tm, TensorMap) and tm.dims:
+        names = ", ".join(dim.name for dim in tm.dims)
+        raise InvalidInput(f"tensor map is open in {names}; emit its plan, or give a map whose extents are numbers")

@@ -1,20 +1,25 @@
 """Are the files that backends emit what their users need: do they compile by the line in them, and are they right?
 
-    python -m bench.gpu.files prepare FOLDER N [SEED]   # where LegalSAT is: N random products and movements, emitted
+    python -m bench.gpu.files prepare FOLDER N [SEED]   # where LegalSAT is: N random products and movements, each
+                                                        # emitted by every backend that has it
     python -m bench.gpu.files compile FOLDER [WORKERS]  # by the line in each file; CUTLASS_PATH names CuTe's headers
     python -m bench.gpu.files run FOLDER [WORKERS]      # on a GPU, beside torch; compiles first what is not yet
 
-Each file is called by the Python lines in its own comment, in a process without LegalSAT. Products are checked exactly,
-movements byte by byte, and memory around each result must stay as it is. Writes files_report.json into $OUT, else
-into FOLDER. Exit status 1 if a file does not compile or is wrong.
+Each file is called by the Python lines in its own comment, a module of Triton's by its `run`, in a process without
+LegalSAT. Products are checked exactly, movements byte by byte, and memory around each result must stay as it is. No
+line compiles a module of Triton's: where there is no torch, `compile` calls its `run` as `bench.gpu.no_gpu` does.
+Writes files_report.json into $OUT, else into FOLDER. Exit status 1 if a file does not compile or is wrong.
 """
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
 import os
 import random
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -22,6 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from bench.gpu.no_gpu import imported
 from bench.gpu.steps import Steps, answer_of
 
 TARGET = "h200"
@@ -41,6 +47,12 @@ KINDS = {
     "tf32": "float32",
     "e4m3": "float8_e4m3fn",
     "e5m2": "float8_e5m2",
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+}
+# The backends, and which of their programs says how the memory of a file lies.
+BACKENDS = {
+    "product": {"cute": "cute", "host": "ptx", "triton": "triton"},
+    "movement": {"cute": "cute", "triton": "triton"},
 }
 
 
@@ -89,6 +101,31 @@ def random_movement(rng: random.Random) -> Any:
 
 def prepare(folder: Path, count: int, seed: int) -> None:
     """Write a folder for each file: its text, how its memory lies, and of movements the bytes."""
+    import legalsat as ls  # noqa: PLC0415
+
+    rng, entries, problems = random.Random(seed), list[dict[str, Any]](), 0
+    refused: dict[str, int] = {}
+    while problems < count:
+        kind = ("product", "movement")[problems % 2]
+        found = list[dict[str, Any]]()
+        operator, number = None, problems
+        for backend, printed in BACKENDS[kind].items():
+            try:
+                operator = operator or (random_product(rng) if kind == "product" else random_movement(rng))
+                found.append(prepared_file(folder, f"file{number:04}_{backend}", operator, backend, printed))
+            except ls.LegalSatError as error:
+                reason = f"{backend}: " + re.sub(r"\d+", "N", str(error).partition("\n")[0])[:120]
+                refused[reason] = refused.get(reason, 0) + 1
+        entries += found
+        problems += bool(found)
+    (folder / "files.json").write_text(
+        json.dumps({"seed": seed, "problems": problems, "files": entries, "refused": refused})
+    )
+    print(f"{problems} problems, {len(entries)} files; refused: {sum(refused.values())}")
+
+
+def prepared_file(folder: Path, name: str, operator: Any, backend: str, printed: str) -> dict[str, Any]:
+    """Write the folder of a file, and return what is to be known of it; raises `LegalSatError` where there is none."""
     import numpy as np  # noqa: PLC0415
 
     import legalsat as ls  # noqa: PLC0415
@@ -97,42 +134,41 @@ def prepare(folder: Path, count: int, seed: int) -> None:
     from legalsat.runtime.program import span_bytes  # noqa: PLC0415
     from legalsat.tensor import plain  # noqa: PLC0415
 
-    rng, entries = random.Random(seed), list[dict[str, Any]]()
-    refused: dict[str, int] = {}
-    while len(entries) < count:
-        is_product = len(entries) % 2 == 0
-        try:
-            operator = random_product(rng) if is_product else random_movement(rng)
-            plan = ls.synthesize(operator, TARGET)
-            printed, backend = ("ptx", "host") if is_product and rng.random() < 0.25 else ("cute", "cute")
-            made, text = program(plan, printed), plan.emit(backend)
-        except ls.LegalSatError as error:
-            reason = re.sub(r"\d+", "N", str(error).partition("\n")[0])[:120]
-            refused[reason] = refused.get(reason, 0) + 1
-            continue
-        name = f"file{len(entries):04}"
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        (folder / name / f"{'product' if is_product else 'movement'}.cu").write_text(text)
-        if not is_product:
-            source, target = memory_of(operator.source, 1), memory_of(operator.target)
-            np.save(folder / name / "source.npy", source)
-            np.save(folder / name / "want.npy", moved(operator, source, target))
-        operands = [
-            {
-                "name": one.name,
-                "dtype": one.tensor.dtype.name,
-                "shape": plain(one.tensor.shape),
-                "strides": plain(one.tensor.strides),
-                "offset": one.tensor.offset,
-                "bytes": span_bytes(one.tensor),
-            }
-            for one in made.operands
-        ]
-        kind = "product" if is_product else "movement"
-        subject = f"{operator}, by {backend}"
-        entries.append({"name": name, "kind": kind, "subject": subject, "operands": operands})
-    (folder / "files.json").write_text(json.dumps({"seed": seed, "files": entries, "refused": refused}))
-    print(f"{len(entries)} files; refused: {sum(refused.values())}")
+    product = isinstance(operator, ls.Gemm)
+    kind, suffix = "product" if product else "movement", "py" if backend == "triton" else "cu"
+    how: dict[str, Any] = {"backend": printed} if product else {}
+    plan: Any = ls.synthesize(operator, TARGET, **how)
+    made, text = program(plan, printed), plan.emit(backend)
+    place = folder / name
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"{kind}.{suffix}").write_text(text)
+    if not product:
+        source, target = memory_of(operator.source, 1), memory_of(operator.target)
+        np.save(place / "source.npy", source)
+        np.save(place / "want.npy", moved(operator, source, target))
+    operands = [
+        {
+            "name": one.name,
+            "dtype": one.tensor.dtype.name,
+            "shape": plain(one.tensor.shape),
+            "strides": plain(one.tensor.strides),
+            "offset": one.tensor.offset,
+            "bytes": span_bytes(one.tensor),
+        }
+        for one in made.operands
+    ]
+    if not product and backend == "triton":
+        operands = [{**one, **_in_torch(text, one["name"])} for one in operands]
+    file = f"{kind}.{suffix}"
+    return {"name": name, "kind": kind, "file": file, "subject": f"{operator}, by {backend}", "operands": operands}
+
+
+def _in_torch(text: str, name: str) -> dict[str, Any]:
+    """Return what a module moves as torch has it: elements of whole bytes, of which packed ones have several."""
+    side = name.upper()
+    shape, strides = ast.literal_eval(text.partition(f"{side}_SHAPE, {side}_STRIDE = ")[2].partition("\n")[0])
+    size = int(text.partition("ELEMENT_BYTES = ")[2].partition("\n")[0])
+    return {"dtype": f"i{8 * size}", "shape": shape, "strides": strides}
 
 
 # Where nvcc is.
@@ -155,20 +191,31 @@ def compile_one(folder: Path, entry: dict[str, Any]) -> str:
     place = folder / entry["name"]
     if list(place.glob("*.so")):
         return ""
-    text = (place / f"{entry['kind']}.cu").read_text()
+    words: str | list[str]
+    path = place / entry.get("file", f"{entry['kind']}.cu")
+    if path.suffix == ".py":
+        if importlib.util.find_spec("torch") is not None:
+            return ""  # its call compiles it
+        words = [sys.executable, "-m", "bench.gpu.no_gpu", str(path), json.dumps(typed_as(entry))]
+    else:
+        words = f"cd {shlex.quote(str(place))} && {command_of(path.read_text())}"
     try:
         done = subprocess.run(
-            command_of(text),
-            shell=True,
-            cwd=place,
+            words,
+            shell=isinstance(words, str),
             capture_output=True,
             text=True,
             check=False,
             timeout=COMPILE_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        return f"nvcc did not end within {COMPILE_SECONDS} s"
+        return f"it did not end within {COMPILE_SECONDS} s"
     return done.stderr[-1000:] if done.returncode else ""
+
+
+def typed_as(entry: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the operands of a file by torch's names of their types."""
+    return [{**one, "dtype": KINDS[one["dtype"]]} for one in entry["operands"]]
 
 
 def compile_all(folder: Path, workers: int) -> dict[str, str]:
@@ -195,16 +242,21 @@ def call(folder: Path, name: str) -> None:
 
     entry = next(one for one in json.loads((folder / "files.json").read_text())["files"] if one["name"] == name)
     os.chdir(folder / name)
-    lines = python_of(Path(f"{entry['kind']}.cu").read_text())
+    module = entry["file"].endswith(".py")
+    lines = "" if module else python_of(Path(entry["file"]).read_text())
     torch.manual_seed(1)
     memory = {one["name"]: _memory(one) for one in entry["operands"]}
     expected = (_product if entry["kind"] == "product" else _movement)(entry, memory)
     result = entry["operands"][-1]
     whole, _ = memory[result["name"]]
     given = {of: place for of, (_, place) in memory.items()}
+    typed = {one["name"]: _typed(one, memory[one["name"]][0]) for one in entry["operands"]} if module else {}
     for number in range(CALLS):
         whole.fill_(POISON)
-        exec(lines, dict(given))
+        if module:
+            imported(Path(entry["file"])).run(**typed)
+        else:
+            exec(lines, dict(given))
         torch.cuda.synchronize()
         wrong = (whole != expected).nonzero()
         if len(wrong):
@@ -287,11 +339,13 @@ def run(folder: Path, workers: int) -> int:
         found = dict(zip(names, pool.map(lambda name: call_one(folder, name), names), strict=True))
     subjects = {one["name"]: one["subject"] for one in prepared["files"]}
     wrong = {f"{name}: {subjects[name]}": said for name, said in found.items() if said}
-    kinds = [one["kind"] for one in prepared["files"]]
+    kinds = [f"{one['kind']}, {one['name'].partition('_')[2]}" for one in prepared["files"]]
     report = {
         "question": "do emitted files compile by the line in them, and are they right, called as they say",
         "machine": machine(),
-        "files": {kind: kinds.count(kind) for kind in ("product", "movement")},
+        "problems": prepared["problems"],
+        "files": {kind: kinds.count(kind) for kind in sorted(set(kinds))},
+        "refused": prepared["refused"],
         "calls_each": CALLS,
         "right": len(found) - len(wrong),
         "wrong": wrong,

@@ -65,7 +65,8 @@ def explain_tensor(operator: Move, target: Target, *, alone: bool = False, uses:
         try:
             plan = symbolic_plan(operator, target)
         except NoLegalLayout as refusal:
-            return Explanation(str(operator), str(target), False, refusal.diagnostics, of=of)
+            values = _by_means(operator, target)
+            return Explanation(str(operator), str(target), False, refusal.diagnostics, values=values, of=of)
         values = _by_means(operator, target)
         return Explanation(str(operator), str(target), True, (), (), plan, values=values, of=of)
     why, said = refused(operator, target)

@@ -21,7 +21,7 @@ from legalsat.extract.explain.tensor_values import OF_LAYOUTS
 from legalsat.extract.explain.values import Works, in_words
 from legalsat.extract.kernels.joint import cached_block_plan
 from legalsat.extract.kernels.product_kernels import derivation_of, product_kernels
-from legalsat.extract.region.open_products import open_gemm_plan
+from legalsat.extract.region.open_products import product_region
 from legalsat.extract.search.planner import BOXES, NoLegalLayout, cached_plan
 from legalsat.extract.search.rows import in_axes
 from legalsat.logic import round_up
@@ -75,7 +75,9 @@ def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
     if broken:
         return Explanation(said, chip, False, broken, of=gemm)
     if gemm.dims:
-        return Explanation(said, chip, True, (), (), open_gemm_plan(gemm, target), of=gemm)
+        region = product_region(gemm, target)
+        values = tuple(str(one) for one in region.family if one.plan is None)
+        return Explanation(said, chip, True, (), (), region.plan, values=values, of=gemm)
     many = bool(gemm.members.extents)  # whose operands are judged with all of their axes, and left as they are
     operands: Mapping[str, Any] = gemm.travels(target) if many else judged_operands(gemm, target)
     parts = {name: _operand(name, copy, target) for name, copy in operands.items()}

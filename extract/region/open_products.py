@@ -23,6 +23,7 @@ from legalsat.analyses.sets.regions import (
     disjoint,
     domain,
     holds,
+    most_aligned,
     pieces,
     pieces_of,
     read,
@@ -36,7 +37,8 @@ from legalsat.extract.kernels.contract import require_contract
 from legalsat.extract.kernels.joint import Refusal
 from legalsat.extract.kernels.kernel_program import kernel_program
 from legalsat.extract.kernels.product_kernels import each_kernel, times_of
-from legalsat.extract.kernels.product_maps import extents, maps_of, sides, stored_type
+from legalsat.extract.kernels.product_maps import extents, maps_of, stored_type
+from legalsat.extract.region.laid_out import open_relayouts, what_to_do
 from legalsat.extract.region.region import LegalRegion, Specialisation
 from legalsat.extract.search.planner import ONE_AT_A_TIME, NoLegalLayout
 from legalsat.logic import Condition, Value, all_of, within
@@ -145,8 +147,19 @@ def product_region(gemm: Gemm, target: Target) -> LegalRegion:
         rest = domain(gemm.dims).subtract(read(plan.guard)).coalesce()
         family = [Specialisation(one.set, one.sentence, plan, one.kernel) for one in plan.choices]
         if not rest.is_empty():
-            family.append(Specialisation(str(rest), sentence(rest, gemm.dims), None))
+            family.append(
+                Specialisation(str(rest), sentence(rest, gemm.dims), None, note=_left_out(gemm, target, rest))
+            )
     return LegalRegion(gemm.dims, plan.guard, plan.guard_sentence, plan, tuple(family), (), gemm, target, None)
+
+
+def _left_out(gemm: Gemm, target: Target, rest: IslSet) -> str:
+    """Return what keeps a plan from the values in a set, and what to do, at one of them near to typical ones."""
+    names, known = [dim.name for dim in gemm.dims], pieces(rest)
+    for values in (*_samples(gemm.dims), dict(zip(names, most_aligned(rest), strict=True))):
+        if bool(holds(known, [values[name] for name in names])) and (said := what_to_do(gemm, target, values)):
+            return said
+    return ""
 
 
 def _site(tm: TensorMap, numbers: Mapping[str, Value], *, stores: bool) -> TmaCopy:
@@ -197,19 +210,16 @@ def _choices(gemm: Gemm, samples: list[Values], target: Target, refusal: Refusal
         if any(there):
             found.append(_Choice(kernel, legal, there))
     if not found:
-        raise error or LegalSatError(
-            f"no kernel on {target} takes {gemm} with its dims open{f', the cheapest since {said}' if said else ''}; "
-            "bind them, or state what they are multiples of"
-        )
+        does = what_to_do(gemm, target, samples[0]) or "bind them, or state what they are multiples of"
+        since = f", the cheapest since {said}" if said else ""
+        raise error or LegalSatError(f"no kernel on {target} takes {gemm} with its dims open{since}; {does}")
     return found
 
 
 def _taken(gemm: Gemm, bound: Gemm, target: Target) -> Iterator[tuple[float, ProductKernel]]:
     """Yield kernels that lay no operand out anew whose extents are open, and take k as it is."""
     for time, kernel in each_kernel(bound, target):
-        if kernel.slices == 1 and not any(
-            first != "none" and one.dims for one, first in zip(sides(gemm, kernel), kernel.relayouts, strict=True)
-        ):
+        if kernel.slices == 1 and not open_relayouts(gemm, kernel):
             yield time, kernel
 
 

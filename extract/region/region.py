@@ -11,7 +11,7 @@ from legalsat.analyses.sentences import condition_of, sentence
 from legalsat.analyses.sets.regions import IslSet, disjoint, domain, holds, most_aligned, pieces_of, read
 from legalsat.checks import integer
 from legalsat.diagnostics import Diagnostic
-from legalsat.dims import Dim
+from legalsat.dims import Dim, typical_of
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.search.planner import ONE_AT_A_TIME, Limits, NoLegalLayout
 from legalsat.extract.search.planner import plan as plan_at
@@ -40,16 +40,18 @@ class Specialisation:
         sentence: the same in words.
         plan: the plan for them, open in its dims; None where there is none.
         kernel: of a product the one of the plan's kernels that is for them.
+        note: where there is no plan, why and what to do, if that is known.
     """
 
     set: str
     sentence: str
     plan: Any
     kernel: ProductKernel | None = None
+    note: str = ""
 
     def __str__(self) -> str:
         if self.plan is None:
-            return f"no plan: {self.sentence}"
+            return f"no plan: {self.sentence}{f' ({self.note})' if self.note else ''}"
         return f"by {self.means}: {self.sentence}"
 
     @property
@@ -174,6 +176,18 @@ def legal_region(operator: Move, target: Target) -> LegalRegion:
         left = domain(dims).subtract(read(plan.guard))
         covered = family(dims, [(plan.guard, plan), *_offers(operator, target, left)])
     return LegalRegion(dims, plan.guard, words, plan, covered, (), operator, target, structure)
+
+
+def plan_in_vectors(operator: Move, target: Target) -> Plan | None:
+    """Return the plan by vectors of what no boxes move, for the values that dims usually have; None where none is."""
+    try:
+        region = legal_region(operator, target)
+    except LegalSatError:
+        return None
+    usual = [typical_of(region.dims)[dim.name] for dim in region.dims]
+    plans = [one for one in region.family if isinstance(one.plan, Plan)]
+    there = [one for one in plans if bool(holds(pieces_of(one.set), usual))]
+    return next((one.plan for one in (*there, *plans)), None)
 
 
 def _offers(operator: Move, target: Target, rest: IslSet) -> list[tuple[str, Plan]]:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 
 from legalsat.analyses.sets.regions import check_names, corners
-from legalsat.dims import Dim, bind
+from legalsat.dims import Dim, Scaled, bind
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.search.planner import AS_IT_IS, ONE_AT_A_TIME, NoLegalLayout, plan
 from legalsat.extract.search.structure import Structure, legal_values, open_dims, opened, structure_of
@@ -71,7 +72,8 @@ def sample_of(plan: Plan) -> Plan:
     operator = plan.operator
     if not plan.guard:
         return plan
-    for values in _samples(operator, plan.target):
+    known = _seen(plan)
+    for values in chain([known] if known else [], _samples(operator, plan.target)):
         bound = operator.bind(values)
         if [mode[:3] for mode in access_of(bound).modes] == [mode[:3] for mode in plan.access.modes]:
             maps = tuple(tm.bind(values) for tm in plan.tensor_maps)
@@ -79,6 +81,18 @@ def sample_of(plan: Plan) -> Plan:
             launch = replace(plan.launch, programs=bind(plan.launch.programs, values), grid=grid)
             return replace(plan, operator=bound, guard="", opened=(), tensor_maps=maps, launch=launch)
     raise InvalidInput("plan has numbers of no sample; synthesise it again")
+
+
+def _seen(plan: Plan) -> dict[str, int]:
+    """Return the values of dims at which a plan was made, read off its access; nothing where that does not say all."""
+    found: dict[str, int] = {}
+    for formulas, mode in zip(plan.opened, plan.access.modes, strict=True):
+        for formula, number in zip(formulas, (mode.extent, mode.source, mode.target), strict=True):
+            if isinstance(formula, Dim):
+                found.setdefault(formula.name, number)
+            elif isinstance(formula, Scaled) and len(formula.dims) == 1 and mode.extent > 1:
+                found.setdefault(formula.dims[0].name, number // formula.coefficient)
+    return found if len(found) == len(open_dims(plan.operator)) else {}
 
 
 def _samples(operator: Move, target: Target) -> Iterator[dict[str, int]]:

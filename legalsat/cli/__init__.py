@@ -160,6 +160,12 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Refuse options that this parser does not know before it misses those that they were meant to be."""
+        first = next(iter(args or ()), "")
+        if self._subparsers is not None and first[:2] == "--" != first and first.partition("=")[0] not in self._known:
+            # Else argparse takes the option's value for the word that is missing.
+            (choice,) = (one for one in self._actions if one.choices)
+            missing = str(choice.metavar).partition(" ")[0]
+            self.error(f"{missing} is missing in front of {first}; give one of {', '.join(choice.choices or ())}")
         words = [] if self._subparsers is not None else args or ()
         unknown = [one for one in words if one[:2] == "--" != one and one.partition("=")[0] not in self._known]
         if unknown:
@@ -179,7 +185,8 @@ class _Parser(argparse.ArgumentParser):
             message = f"{said}; give one of {known}{self._meant(message)}"
         elif message.startswith("the following arguments are required: "):
             missing = [one.strip().partition(" ")[0] for one in message.partition(": ")[2].split(",")]
-            message = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+            *first, last = missing
+            message = f"{', '.join(first)} and {last} are missing" if first else f"{last} is missing"
         else:
             message += self._meant(message)
         raise _UsageError(f"{message}; see `{self.prog} --help`")

@@ -56,12 +56,12 @@ def uses_of(args: Namespace) -> int:
     return USES if args.uses is None else whole(args.uses, "--uses")
 
 
-def shape(text: str) -> tuple[Extent, ...]:
+def shape(text: str, option: str = "--shape") -> tuple[Extent, ...]:
     """Return extents such as 4096x4095, or with dims MxK%8 (a multiple of 8) and M,K%8:64..8192 (in a range)."""
     near = _sizes(text)
     if near:
-        raise InvalidInput(f"--shape is {text!r}; write x or commas between the extents{near}")
-    return tuple(extent(part, "--shape") for part in _parts(text, "--shape"))
+        raise InvalidInput(f"{option} is {text!r}; write x or commas between the extents{near}")
+    return tuple(extent(part, option) for part in _parts(text, option))
 
 
 def strides(text: str, extents: tuple[Extent, ...]) -> tuple[Extent, ...]:

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from legalsat import api, files
 from legalsat.cli import REFUSED, Answer
-from legalsat.cli.arguments import extent, uses_of, wholes
+from legalsat.cli.arguments import extent, shape, uses_of
 from legalsat.cli.explanation import explained
 from legalsat.errors import InvalidInput
 from legalsat.extract.search.planner import NoLegalLayout
@@ -75,9 +75,9 @@ def gemm_of(args: Namespace) -> Gemm:
     """Return the product of row-major, dense operands that --gemm and --dtype describe."""
     if args.dtype is None:
         raise InvalidInput("--dtype is missing; a product needs --gemm and --dtype")
-    extents = wholes(args.gemm, "--gemm")
+    extents = shape(args.gemm, "--gemm")
     if len(extents) != 3:
-        raise InvalidInput(f"--gemm is {args.gemm}; give M x N x K, such as 4096x4096x4095")
+        raise InvalidInput(f"--gemm is {args.gemm}; give M x N x K, such as 4096x4096x4095 or Mx4096xK%8")
     return Gemm(*extents, args.dtype)
 
 

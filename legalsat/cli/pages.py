@@ -62,6 +62,9 @@ def rule(args: Namespace) -> Answer:
 def _codes_meant(word: str) -> str:
     """Return which rule a wrong code or name may mean: the same letters and number, else what is spelled alike."""
     rules = rules_by_code()
+    family = [code for code in rules if re.fullmatch(rf"{re.escape(word)}\d+", code, re.IGNORECASE)]
+    if len(family) > 1:
+        return f"; {family[0]} to {family[-1]} begin so"
     number = re.fullmatch(r"([A-Za-z]+)[-_ ]?0*(\d+)", word)
     same = [code for code in rules if number and re.fullmatch(rf"{number[1]}0*{number[2]}", code, re.IGNORECASE)]
     return f"; did you mean {same[0]}?" if same else meant(word, [*rules, *(one.name for one in rules.values())])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from legalsat import api
 from legalsat.analyses.ptx.text import chip_of
+from legalsat.backends import OPEN_MOVEMENTS
 from legalsat.cli import REFUSED, Answer
 from legalsat.cli.arguments import copy_of, operator_of, tensor_map_of, tensor_of, uses_of, wholes
 from legalsat.cli.explanation import explained, path_of
@@ -31,9 +33,12 @@ _TENSOR_OPTIONS = (*_LAYOUT_OPTIONS, "tile", "consumer", "order")
 def synthesize(args: Namespace) -> Answer:
     """Plan a copy, a transpose or a padding; print the plan, or the source text of a backend."""
     operator, target = operator_of(args, args.operator), as_target(args.target)
-    if args.emit is not None and operator.source.dims:
+    if args.emit is not None and args.emit not in OPEN_MOVEMENTS and operator.source.dims:
         names = ", ".join(dim.name for dim in operator.source.dims)
-        raise InvalidInput(f"--emit needs every extent as a number; give --shape numbers for {names}")
+        raise InvalidInput(
+            f"--emit {args.emit} needs every extent as a number; give --shape numbers for {names}, or emit "
+            f"{', '.join(OPEN_MOVEMENTS[:-1])} or {OPEN_MOVEMENTS[-1]}"
+        )
     try:
         plan = api.synthesize(operator, target, means=None if args.means is None else args.means.split(","))
     except NoLegalLayout:
@@ -156,7 +161,10 @@ def _in_file(args: Namespace) -> tuple[Any, Target]:
 def _text_of(file: str) -> str | None:
     """Return what a file holds if that is text for people; None for a plan, which is a JSON object."""
     if not Path(file).is_file():
-        raise InvalidInput(f"{file} is no file; give a plan that `synthesize --json --output` wrote, or pasted text")
+        size = f"; did you mean --shape {file}?" if re.fullmatch(r"[0-9]+([x,][0-9]+)+", file) else ""
+        raise InvalidInput(
+            f"{file} is no file; give a plan that `synthesize --json --output` wrote, or pasted text{size}"
+        )
     try:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

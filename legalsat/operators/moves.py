@@ -171,7 +171,7 @@ class Transpose(Move):
         rank = source.rank
         if order is None:
             if rank < 2:
-                raise InvalidInput(f"transpose of a tensor with {rank} axes; give at least 2 axes, or an order")
+                raise InvalidInput(f"transpose of a tensor of rank {rank}; give at least 2 axes, or an order")
             order = (*range(rank - 2), rank - 1, rank - 2)
         axes = permutation(order, rank)
         shape = tuple(source.shape[a] for a in axes)

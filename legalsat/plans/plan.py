@@ -303,7 +303,11 @@ class Plan:
         return replace(self, operator=self.operator.but(source=self.source), before=()) if self.before else self
 
     def emit(self, backend: Backend) -> str:
-        """Return source text that needs LegalSAT no more: "triton", "cute", "host" (C++) or "host-python"."""
+        """Return source text that needs LegalSAT no more: "triton", "cute", "host" (C++) or "host-python".
+
+        With dims all but "triton" print it: "cute" a kernel and what launches it, the others what encodes the maps.
+        Their functions take the extents at run time.
+        """
         from legalsat.backends import emit  # noqa: PLC0415 - backends import plans
 
         return emit(self, backend)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from legalsat.checks import meant
 from legalsat.errors import InvalidInput
 from legalsat.printable import shown
 from legalsat.sweeps.models import layers
@@ -89,6 +90,15 @@ def _block(block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     said = {**block["fields"], "name": block["name"], "x_source": block["source"]}
     for numbers in block["rows"]:
         yield {**said, **dict(zip(block["columns"], numbers, strict=True))}
+
+
+def require_known(name: str) -> None:
+    """Raise `InvalidInput` where a name without a file's ending is nearly a catalogue's."""
+    if name not in CATALOGUES and not Path(name).suffix:
+        begun = [one for one in CATALOGUES if name and one.startswith(name.lower())]
+        near = f"; {', '.join(begun)} begin so" if len(begun) > 1 else meant(name, CATALOGUES)
+        if near:
+            raise InvalidInput(f"{name} is neither a file nor a catalogue; give one of these{near}")
 
 
 def catalogue(name: str) -> Iterator[Row]:

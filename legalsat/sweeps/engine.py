@@ -15,10 +15,10 @@ from typing import Any
 
 import legalsat
 from legalsat import files
-from legalsat.checks import integer, meant
+from legalsat.checks import integer
 from legalsat.errors import InvalidInput
 from legalsat.sweeps.arrow import COMPRESSION, arrow, packed, parquet, reading_arrow, schema, unpacked
-from legalsat.sweeps.catalogues import CATALOGUES, catalogue
+from legalsat.sweeps.catalogues import CATALOGUES, catalogue, require_known
 from legalsat.sweeps.columns import BAD, FAILURES_FIRST
 from legalsat.sweeps.problem import Problem, as_problem, row_or_error
 from legalsat.sweeps.reading import read
@@ -170,9 +170,7 @@ def rows_in(problems: str) -> int | None:
 def _rows(problems: Any) -> Iterator[Row | Problem | BadRow]:
     if isinstance(problems, str | Path):
         name = str(problems)
-        near = "" if name in CATALOGUES or Path(name).suffix else meant(name, CATALOGUES)
-        if near:
-            raise InvalidInput(f"{name} is neither a file nor a catalogue; give one of these{near}")
+        require_known(name)
         yield from catalogue(name) if name in CATALOGUES else read(problems)
         return
     try:

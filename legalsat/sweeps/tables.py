@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from legalsat.sweeps.answers import answer
-from legalsat.sweeps.catalogues import CATALOGUES, entries
+from legalsat.sweeps.catalogues import CATALOGUES, entries, require_known
 from legalsat.sweeps.columns import BAD, LEGAL, REFUSED, REPAIRED
 from legalsat.sweeps.problem import Problem, row_or_error
 from legalsat.sweeps.reading import read
@@ -136,6 +136,7 @@ def _listed(source: str | Path) -> Iterator[tuple[str, Problem | BadRow | None, 
             for place, values in enumerate(entry.rows, start=1):
                 yield entry.name, row_or_error({**values, "name": f"{entry.name}/{values['name']}"}, place), ""
         return
+    require_known(str(source))
     for row in read(source):
         one = row_or_error(row.values, row.line) if isinstance(row, Row) else row
         name = one.name if isinstance(one, Problem) else INVALID

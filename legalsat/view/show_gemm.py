@@ -25,7 +25,7 @@ def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
     sections = [
         ("derivation", _derivation(plan)),
         ("kernel", _kernel(plan, plan.kernel)),
-        *([("extents", _extents(plan))] if plan.guard else []),
+        *([("extents", _extents(plan, look))] if plan.guard else []),
         ("in front", _in_front(plan)),
         ("behind", _behind(plan)),
         ("operands", _operands(plan, plan.kernel)),
@@ -91,10 +91,12 @@ def _behind(plan: GemmPlan) -> list[str]:
     ]
 
 
-def _extents(plan: GemmPlan) -> list[str]:
+def _extents(plan: GemmPlan, look: Look) -> list[str]:
     typical = ", ".join(f"{name} = {value}" for name, value in typical_of(plan.operator.dims).items())
-    ways = [(str(one.kernel), one.sentence) for one in plan.choices]
-    return [f"  {plan.guard_sentence}; costs are for {typical}", *(table(ways) if len(ways) > 1 else [])]
+    lines = [look.wrap(f"{plan.guard_sentence}; costs are for {typical}", "  ", "    ")]
+    if len(plan.choices) > 1:
+        lines += [look.wrap(f"{one.kernel}: {one.sentence}", "  ", "    ") for one in plan.choices]
+    return lines
 
 
 def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:

@@ -201,10 +201,14 @@ def gemm(r: Random) -> ls.Gemm:
     """Draw a product."""
     m, n, k = (r.choice((1, 16, 64, 127, 128, 256, 1000, 4095, 4096)) for _ in range(3))
     dtype = r.choice(("bf16", "bf16", "fp16", "e4m3", "fp32"))
-    if r.random() < 0.2:
-        return ls.GroupedGemm(m, n, k, dtype, groups=r.choice((1, 3, 64, 300)))
     batch = r.choice(((), (), (), (1,), (3,), (2, 4)))
     return ls.Gemm(m, n, k, dtype, batch=batch)
+
+
+def grouped(r: Random) -> ls.GroupedGemm:
+    """Draw a product of groups of rows."""
+    m, n, k = (r.choice((1, 16, 64, 127, 128, 1000)) for _ in range(3))
+    return ls.GroupedGemm(m, n, k, r.choice(("bf16", "fp16", "e4m3")), groups=r.choice((1, 3, 8)))
 
 
 def value(r: Random) -> ls.Value:

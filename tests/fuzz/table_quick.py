@@ -32,6 +32,7 @@ from .nouns import (
     dtype,
     extent,
     gemm,
+    grouped,
     instruction,
     kind,
     layout,
@@ -368,9 +369,7 @@ def nouns() -> Iterator[Row]:
         yield Row(f"{name}.meaning", kind_.meaning, together=partial(_operands, made))
         yield from of_noun(name, kind_, _operator(kind_))
     majors = {"out_dtype": dtype, "constant_b": one(True, False), "scaled": one(True, False), "a": tensor}
-    yield Row("Gemm", ls.Gemm, (extent, extent, extent, dtype), {**majors, "batch": one((), 2, (2, 3))})
-    grouped = {"groups": one(1, 5, 64), "out_dtype": dtype, "a": tensor, "b": tensor}
-    yield Row("GroupedGemm", ls.GroupedGemm, (extent, extent, extent, dtype), grouped)
+    yield from _products(majors)
     for name, many, drawn in (("Gemm", ls.Gemm, gemm), ("Attention", ls.Attention, attention)):
         yield Row(f"{name}.travels", many.travels, (drawn, GPU))
         yield Row(f"{name}.meaning", many.meaning, together=partial(_operands, drawn))
@@ -397,6 +396,23 @@ def nouns() -> Iterator[Row]:
     yield from of_noun("DType", ls.DType, lambda r: DTYPES[r.choice(list(DTYPES))])
     yield from of_noun("Target", ls.Target, lambda r: targets.target(r.choice(GPUS)))
     yield from _results()
+
+
+def _products(more: dict[str, Draw]) -> Iterator[Row]:
+    """Yield rows of products of every kind."""
+    yield Row("Gemm", ls.Gemm, (extent, extent, extent, dtype), {**more, "batch": one((), 2, (2, 3))})
+    yield Row("GroupedGemm", _grouped, (extent, extent, extent, dtype, one(1, 5, 64)), {"a": tensor, "b": tensor})
+    for method in ("travels", "operands", "bind", "meaning"):
+        given = {"travels": (GPU,), "operands": (one((128, 128, 64)), one(("wgmma.a", "wgmma.b"))), "bind": (one({}),)}
+        if method == "meaning":
+            yield Row("GroupedGemm.meaning", ls.GroupedGemm.meaning, together=partial(_operands, grouped))
+        else:
+            yield Row(f"GroupedGemm.{method}", getattr(ls.GroupedGemm, method), (grouped, *given[method]))
+    yield from of_noun("GroupedGemm", ls.GroupedGemm, grouped)
+
+
+def _grouped(m: Any, n: Any, k: Any, kind: Any, groups: Any, **more: Any) -> ls.GroupedGemm:
+    return ls.GroupedGemm(m, n, k, kind, groups=groups, **more)
 
 
 def _of_program(r: Random) -> tuple[Any, ...]:
