@@ -274,18 +274,19 @@ class Device:
             function = "cuTensorMapEncodeIm2col"
             taken = [(c_int * (rank - 2))(*arguments[name]) for name in ("lower_corner", "upper_corner")]
             taken += [c_uint32(arguments[name]) for name in ("channels", "pixels")]
-        self.call(
-            function,
-            c_void_p(place),
-            c_int(arguments["dtype"]),
-            c_uint32(rank),
-            c_void_p(arguments["address"] if address is None else address),
-            (c_uint64 * rank)(*arguments["global_dim"]),
-            (c_uint64 * max(rank - 1, 1))(*arguments["global_stride"]),
-            *taken,
-            (c_uint32 * rank)(*arguments["element_stride"]),
-            *(c_int(arguments[name]) for name in ("interleave", "swizzle", "l2_promotion", "oob_fill")),
-        )
+        with self.entered():  # a thread that has called nothing yet has no context, as autograd's
+            self.call(
+                function,
+                c_void_p(place),
+                c_int(arguments["dtype"]),
+                c_uint32(rank),
+                c_void_p(arguments["address"] if address is None else address),
+                (c_uint64 * rank)(*arguments["global_dim"]),
+                (c_uint64 * max(rank - 1, 1))(*arguments["global_stride"]),
+                *taken,
+                (c_uint32 * rank)(*arguments["element_stride"]),
+                *(c_int(arguments[name]) for name in ("interleave", "swizzle", "l2_promotion", "oob_fill")),
+            )
         return ctypes.string_at(place, MAP_BYTES)
 
 
