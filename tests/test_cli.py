@@ -49,7 +49,6 @@ def test_no_line_of_the_help_is_wide(verb: str, capsys: Run, monkeypatch: pytest
     "words",
     [
         *("targets", *(f"targets {name}" for name in TARGETS), "rule --all", "rule TMA005", "rule PIPE007"),
-        "explain --target h200 --text 0x4000002000010000 --layout '128x64 bf16 K-major 128B' --consumer wgmma.a",
         "explain --gemm MxNxK --dtype bf16 --target h200",
         "explain --shape Mx65 --dtype bf16 --target h200",
         "synthesize gemm --m M --n N --k K --dtype bf16 --target h200 --b-major N",

@@ -23,9 +23,7 @@ CONSEQUENCE_HEADS = {
 def show_explanation(found: Explanation, look: Look = PLAIN) -> str:
     """Return the verdict, the reasons for it and the repairs, or how the plan does it where there is one."""
     verdict = look.paint(found.verdict, found.tone)
-    said = f"{found.subject} on {found.target}"
-    wide = len(said) + len(found.verdict) + 2 > look.width
-    lines = [look.wrap(f"{said}: {found.verdict}", "", "  ") if wide else f"{look.paint(said, 'title')}: {verdict}"]
+    lines = [f"{look.paint(f'{found.subject} on {found.target}', 'title')}: {verdict}"]
     rows = part_rows(found)
     lines += ["", *table([("operand", "tensor", "verdict", ""), *rows])] if rows else []
     for diagnostic in found.diagnostics:
