@@ -16,6 +16,7 @@ import legalsat as ls
 from legalsat import cli
 from legalsat.backends import BACKENDS
 from legalsat.operators import CONSUMERS
+from legalsat.targets import TARGETS
 
 HEAVY = ("z3", "egglog", "islpy", "numpy", "triton", "torch")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -42,6 +43,21 @@ def test_no_line_of_the_help_is_wide(verb: str, capsys: Run, monkeypatch: pytest
     code, out, _ = run(capsys, *verb.split(), "--help")
     assert code == 0 and out
     assert [line for line in out.splitlines() if len(line) > 100] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("targets", *(f"targets {name}" for name in TARGETS), "rule --all", "rule TMA005", "rule PIPE007"),
+        "explain --gemm MxNxK --dtype bf16 --target h200",
+        "explain --shape Mx65 --dtype bf16 --target h200",
+        "synthesize gemm --m M --n N --k K --dtype bf16 --target h200 --b-major N",
+    ],
+)
+def test_no_line_of_an_answer_is_wide(words: str, capsys: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    _, out, _ = run(capsys, *shlex.split(words))
+    assert out and [line for line in out.splitlines() if len(line) > 100] == []
 
 
 def test_what_is_no_ptx_is_no_verdict(tmp_path: Path, capsys: Run) -> None:

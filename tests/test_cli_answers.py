@@ -213,6 +213,12 @@ def test_gemm_is_planned(capsys: Run, tmp_path: Path) -> None:
 # Explain
 
 
+def test_explain_takes_products_with_dims(capsys: Run) -> None:
+    code, data = as_json(capsys, "explain", "--gemm", "Mx512xK%8", "--dtype", "bf16", "--target", "h200")
+    region = ls.legal_region(ls.Gemm(ls.Dim("M"), 512, ls.Dim("K", multiple_of=8), "bf16"), "h200")
+    assert (code, data["legal_region"]["sentence"]) == (0, region.sentence)
+
+
 @pytest.mark.parametrize("swizzle", ["none", "32B", "64B", "128B", "7"])
 def test_tensor_map_verdict_is_that_of_the_rules(capsys: Run, swizzle: str) -> None:
     words = [*LEGAL_MAP[:-1], f"swizzle={swizzle}"]

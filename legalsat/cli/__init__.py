@@ -362,7 +362,8 @@ def _add_synthesize(commands: Any) -> None:
         operator.add_argument(
             "--emit",
             choices=_BACKENDS,
-            help="print source text: a kernel, with cute also what launches it; or a host that encodes the maps",
+            help="print source text: a kernel, with cute also what launches it; or a host that encodes the maps; "
+            "cute and hosts take symbolic extents at run time",
         )
         operator.set_defaults(operator=name)
         _finish(operator, "legalsat.cli.plan", "synthesize", target=True, output=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from textwrap import indent
 from typing import Any
@@ -140,7 +140,7 @@ def targets(args: Namespace) -> Answer:
 
 
 def _target_list(look: Look) -> str:
-    rows = [("target", "architecture", "shared/block", "tma", "wgmma", "tcgen05", "SMs/CUs", "memory", "numbers from")]
+    rows = [("target", "architecture", "shared/block", "units", "SMs/CUs", "memory", "numbers from")]
     for target in TARGETS.values():
         device = target.device
         rows.append(
@@ -148,20 +148,18 @@ def _target_list(look: Look) -> str:
                 target.name,
                 target.architecture,
                 byte_count(target.shared_bytes_per_block),
-                _unit(target.tma),
-                _unit(target.wgmma),
-                _unit(target.tcgen05),
+                _units(target),
                 str(device.processors) if device else "-",
                 _bandwidth(device.memory_bandwidth) if device else "-",
                 target.basis,
             )
         )
-    head, *lines = table(rows, indent="")
+    head, *lines = table(rows, indent="", gap="  ")
     return "\n".join([look.paint(head, "title"), *lines])
 
 
-def _unit(limits: Any) -> str:
-    return "-" if limits is None else "yes"
+def _units(target: Target) -> str:
+    return " ".join(name for name in ("tma", "wgmma", "tcgen05") if getattr(target, name) is not None) or "-"
 
 
 def _bandwidth(bytes_a_second: float) -> str:
@@ -183,11 +181,19 @@ def _target_page(target: Target, look: Look) -> str:
 
 _SHOWN: dict[str, Callable[[Any], str]] = {
     "toolkit": lambda version: "CUDA " + ".".join(map(str, version)),
-    "multiplies": lambda rates: ", ".join(f"{element} {rate:g}" for element, rate in rates) + " (speed beside bf16)",
+    "multiplies": lambda rates: f"{_by_rate(rates)} (beside bf16)",
     "measured": lambda measured: "yes, on an H200" if measured else "no",
     "memory_bandwidth": _bandwidth,
     "bf16_flops": lambda operations: f"{operations / 1e12:g} TFLOP/s",
 }
+
+
+def _by_rate(rates: Sequence[tuple[str, float]]) -> str:
+    """Return the types that multiply at each speed."""
+    found: dict[float, list[str]] = {}
+    for element, rate in rates:
+        found.setdefault(rate, []).append(element)
+    return "; ".join(f"{rate:g} {' '.join(elements)}" for rate, elements in found.items())
 
 
 def _value(name: str, value: Any) -> str:
