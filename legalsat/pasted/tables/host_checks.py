@@ -26,7 +26,7 @@ HOST_CHECKS = (
     Sentence(
         "a descriptor's maker",
         r"(?:[Dd]escriptor|"
-        r"TMA)[\s\S]{0,200}?\b(?P<extent>\d+)(?: elements?)? \* (?P<size>\d+)(?: bytes?(?:/element)?)? = "
+        r"TMA)(?! strides)[\s\S]{0,200}?\b(?P<extent>\d+)(?: elements?)? \* (?P<size>\d+)(?: bytes?(?:/element)?)? = "
         r"(?P<bytes>[1-9]|1[0-5]) bytes",
         "TMA008",
         "the block's last dimension has {extent} elements of {size} bytes, {bytes} bytes, less than 16",
