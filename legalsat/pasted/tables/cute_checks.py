@@ -77,6 +77,14 @@ CUTE_CHECKS = (
     ),
     Sentence(
         "CuTe",
+        r"static assertion failed with \"Divisibility Condition\"(?:[\s\S]{0,600}?shape_div\([^\n]{0,200}?"
+        r"IntTupleA ?= ?cute::_(?P<given>\d+), IntTupleB ?= ?cute::_(?P<needed>\d+))?",
+        "WGMMA004",
+        "an extent of {given} is divided into parts of {needed}, and neither is a multiple of the other",
+        "take a tile that the epilogue's or the copy's part divides, such as a multiple of 64 columns",
+    ),
+    Sentence(
+        "CuTe",
         r"active CTAs in TMA must divide domain size",
         "COPY007",
         "the tile is not split evenly among the CTAs that multicast it",

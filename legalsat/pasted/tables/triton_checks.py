@@ -213,6 +213,13 @@ TRITON_CHECKS = (
     ),
     Sentence(
         "Triton",
+        r"two_?[cC][tT][aA]s? ?= ?[tT]rue[^\n]{0,80}(?:cga_layout[^\n]{0,12}(?:empty|\[\]|\(\))|num_ctas ?= ?1\b)",
+        "TMEM015",
+        "the layout is one of a pair of CTAs, and nothing is split between the two",
+        "give the layout a cga_layout whose first basis halves the rows, and launch with num_ctas=2",
+    ),
+    Sentence(
+        "Triton",
         r"A-shift can be applied only when matrix A is in tensor memory",
         "TCGEN016",
         "A is shifted and lies in shared memory",
