@@ -162,6 +162,7 @@ BLIND_AT_ONCE = {
     "kept": ((8, 10), (10, 20), 31),
     "later": ((1, 1), (1, 5), 16),
     "last": ((0, 1), (0, 4), 7),
+    "tables": ((23, 30), (23, 30), 45),
 }
 SCORES = ("right", "generic", "wrong", "not understood")
 DEVELOPED_SCORES = {

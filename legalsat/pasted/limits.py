@@ -93,7 +93,7 @@ _LIMITS = (
     ),
     _Limit(
         r"\bthreads?(?: (?:per|in a|of a) (?:thread )?(?:block|cta))?\b(?! id)[^\d\n(]{0,24}?(\d{4,6})\b"
-        r"|\bblock[ _]?(?:dim|size)\w*[^\d\n(]{0,12}?(\d{4,6})(?=[^\n]{0,60}(?:threads|\b1024\b))"
+        r"|\bblock[ _]?(?:dim|size(?!s))\w*[^\d\n(]{0,12}?(\d{4,6})(?=[^\n]{0,60}(?:threads|\b1024\b))"
         r"|(?<![\w.])(\d{4,6}) (?:cuda )?threads\b|__launch_bounds__\((\d{4,6})",
         _only,
         _many_threads,

@@ -18,14 +18,28 @@ from legalsat.pasted.conditions import condition
 from legalsat.pasted.grammar import Sentence, compiled, needles
 from legalsat.pasted.results import RESULT_RULES
 from legalsat.pasted.tables.compilers import COMPILERS
+from legalsat.pasted.tables.cute_checks import CUTE_CHECKS
 from legalsat.pasted.tables.host_checks import HOST_CHECKS
+from legalsat.pasted.tables.mosaic_checks import MOSAIC_CHECKS
 from legalsat.pasted.tables.ptxas import PTXAS
+from legalsat.pasted.tables.tile_checks import TILE_CHECKS
+from legalsat.pasted.tables.torch_checks import TORCH_CHECKS
+from legalsat.pasted.tables.triton_checks import TRITON_CHECKS
 from legalsat.pasted.tools import TOOL_RULES
 from legalsat.rule import Rule, require
 from legalsat.rules import RULES
 from legalsat.targets import Target
 
-SENTENCES = (*HOST_CHECKS, *PTXAS, *COMPILERS)
+SENTENCES = (
+    *HOST_CHECKS,
+    *PTXAS,
+    *COMPILERS,
+    *TRITON_CHECKS,
+    *CUTE_CHECKS,
+    *MOSAIC_CHECKS,
+    *TILE_CHECKS,
+    *TORCH_CHECKS,
+)
 RULE_OF: dict[str, Rule] = {rule.code: rule for rule in (*RULES, *RESULT_RULES, *TOOL_RULES)}
 OWN_LIMIT = "TOOL010"
 _MOST_SHOWN = 160  # characters of a line that is told

@@ -138,7 +138,8 @@ CAUSES = (
         r"out of bound|not large enough|too small for(?!.{0,40}descriptor)",
         "the buffer in shared memory has not the extents of the box that is copied",
         "give the buffer and the map's box the same extents and type, without the stages",
-        unless=r"swizzl|stride|align|exceed|capacity|usage|__shared__|scale|layouts? (?:mismatch|must|to equal)",
+        unless=r"swizzl|stride|align|exceed|capacity|usage|__shared__|scale|layouts? (?:mismatch|must|to equal)|"
+        r"mismatched (?:\w+ ){0,3}elements|elements (?:mismatch|differ)|difference|between (?:two|the) ",
     ),
     Cause(
         "TMA006",
@@ -190,7 +191,7 @@ CAUSES = (
         r"invalid|unsupported|not supported|unknown|must be (?:one of|32|64|none)|expected one of",
         "the swizzle is none that the copy engine has",
         "take swizzle none, 32B, 64B or 128B",
-        unless=r"rasteriz|threadblock|type_to_swizzle|swizzled scale|divisib",
+        unless=r"rasteriz|threadblock|type_to_swizzle|scal(?:e|ing)|divisib|\bmxfp|nvfp|\bsf_?",
     ),
     Cause(
         "BULK002",
@@ -281,7 +282,8 @@ CAUSES = (
         rf"(?:{_ASKS})",
         "the global address is no multiple of 16 bytes",
         ADDRESS.format(granule=16),
-        unless=r"stride|shared|smem|swizzl|leading dim|\bld[abcd]\b|shape\[|ptr_?array|array_?ptr",
+        unless=r"stride|shared|smem|swizzl|leading dim|\bld[abcd]\b|shape\[|ptr_?array|array_?ptr|tmem|"
+        r"base (?:ind|tile)|slice start|tile (?:row|col|size)|\bsubtile",
     ),
     Cause(
         "TMA004",
@@ -386,7 +388,8 @@ CAUSES = (
         r"shared[ _]?mem|(?<!d)smem|shared[ _]storage|dynamic shared|sharedstorage|shared data",
         r"exceed|out of|not enough|lacks?\b|requires? more|more .{0,40}than|too (?:much|large|"
         r"big|high)|insufficient|capacity|(?:larger|more|greater|bigger) than|maximum|beyond|limit|failed to (?:set|"
-        r"allow)|overflow|constraint|(?:not|n't|no longer) fit|requests? \d|requested|required: ?\d|opt-?in|assertion",
+        r"allow)|overflow|constraint|(?:not|n't|no longer) fit|requests? \d|requested|required: ?\d|opt-?in|"
+        r"memory assertion|assertion.{0,120}<=?",
         "the kernel needs more shared memory than a block has",
         "take a smaller block or fewer stages",
     ),
@@ -502,11 +505,12 @@ CAUSES = (
     ),
     Cause(
         "TOOL004",
-        r"tensor_?descriptors?|\btma\b|tensor maps?|wgmma|tcgen05",
+        r"tensor_?descriptors?|\btma\b|tensor maps?|wgmma|tcgen05|set_allocator|\bgluon\b|warp_speciali[sz]\w*|tmem|"
+        r"mbarrier",
         r"unavailable|(?:is|are) not available|has no attribute|cannot import|not found",
-        "the GPU or the toolkit lacks tensor maps or the matrix unit's instructions",
+        "the GPU, the toolkit or this version of the library lacks tensor maps or the matrix unit's instructions",
         "take a GPU of compute capability 9.0 or more, and a compiler that knows them, or a kernel without them",
-        unless=r"allocat|column|memory",
+        unless=r"(?<!set_)allocat|column|memory",
     ),
     Cause(
         "CUDA001",

@@ -276,10 +276,17 @@ COMPILERS = (
     ),
     Sentence(
         "Triton",
-        r"fp4 ?_?[Pp]added[^\n]{0,60}(?:128|32)[- ]byte",
+        r"fp4 ?_?[Pp]added[^\n]{0,40}strides[^\n]{0,20}32[- ]byte",
         "TMA032",
-        "4-bit elements padded to bytes need swizzle 128B, and an address and strides of 32 bytes",
-        "align the base and every stride to 32 bytes, and take swizzle 128B",
+        "strides of 4-bit elements padded to bytes are no multiple of 32 bytes",
+        "pad every stride to a multiple of 32 bytes",
+    ),
+    Sentence(
+        "Triton",
+        r"fp4 ?_?[Pp]added[^\n]{0,20}(?:base|address|pointer)[^\n]{0,20}32[- ]byte",
+        "TMA031",
+        "the address of 4-bit elements padded to bytes is no multiple of 32 bytes",
+        "begin the tensor at a multiple of 32 bytes",
     ),
     Sentence(
         "Triton",

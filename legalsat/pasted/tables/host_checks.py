@@ -26,7 +26,7 @@ HOST_CHECKS = (
     Sentence(
         "a descriptor's maker",
         r"(?:[Dd]escriptor|"
-        r"TMA)[\s\S]{0,200}?\b(?P<extent>\d+)(?: elements?)? \* (?P<size>\d+)(?: bytes?(?:/element)?)? = "
+        r"TMA)(?! strides)[\s\S]{0,200}?\b(?P<extent>\d+)(?: elements?)? \* (?P<size>\d+)(?: bytes?(?:/element)?)? = "
         r"(?P<bytes>[1-9]|1[0-5]) bytes",
         "TMA008",
         "the block's last dimension has {extent} elements of {size} bytes, {bytes} bytes, less than 16",
@@ -170,7 +170,7 @@ HOST_CHECKS = (
     ),
     Sentence(
         "TileLang",
-        r"swizzle must be CU_TENSOR_MAP_SWIZZLE_32B when",
+        r"swizzle must be (?:set to )?CU_TENSOR_MAP_SWIZZLE_32B",
         "TMA020",
         "interleave 32B with another swizzle",
         "use swizzle 32B, which every driver must accept",
@@ -268,6 +268,15 @@ HOST_CHECKS = (
         "array does, as boxes of a tensor map would",
         "mask what threads load and store in the tiles that overhang, scales and biases of a row or a column too, or "
         "allocate these arrays in whole tiles, a cluster's tiles together",
+    ),
+    Sentence(
+        "compute-sanitizer",
+        r"(?:[Ii]nvalid|out-of-bounds) global (?:[\w-]+ ){0,2}(?P<access>read|write)s?\b",
+        "CUDA700",
+        "threads of this kernel {access} where no allocation is; what they access does not end where its array does, "
+        "as boxes of a tensor map would",
+        "mask what threads load and store in the tiles that overhang, scales and biases of a row or a column too, or "
+        "allocate these arrays in whole tiles",
     ),
     Sentence(
         "PyTorch",

@@ -94,7 +94,7 @@ PROGRAM_CAUSES = (
     Cause(
         "TOOL010",
         r"cublas",
-        r"status_invalid_value",
+        r"status_invalid_value|\b(?:status|code|error)\W{1,4}7\b",
         "cuBLAS was given a number that it does not take: an extent of 0, a leading dimension below the extent that it "
         "spans, or types and scales that do not go together",
         "print m, n, k and the leading dimensions of the call, skip empty products, and check that they fit 32 bits",
@@ -102,14 +102,15 @@ PROGRAM_CAUSES = (
     Cause(
         "TOOL004",
         r"cublas|cudnn",
-        r"status_arch_mismatch",
+        r"status_arch_mismatch|\b(?:status|code|error)\W{1,4}8\b",
         "the library has no code for this GPU, or the GPU lacks a type or a unit that the call asks for",
         "take a version of the library that knows the GPU, or types that the GPU multiplies",
     ),
     Cause(
         "TOOL010",
         r"cublas|cudnn",
-        r"status_(?:alloc_failed|not_initialized|internal_error\b|mapping_error|execution_failed)",
+        r"status_(?:alloc_failed|not_initialized|internal_error\b|mapping_error|execution_failed)|"
+        r"\b(?:status|code|error)\W{1,4}(?:1|3|11|13|14)\b",
         "the library could not run its kernel: memory for its handle or its workspace ran out, or an earlier kernel "
         "left an "
         "error, or a pointer, an extent or an index is not what the call says",
@@ -120,7 +121,7 @@ PROGRAM_CAUSES = (
     Cause(
         "TOOL010",
         r"cublas|cudnn",
-        r"status_not_supported|internal_error_comp|no execution plans?|"
+        r"status_not_supported|\b(?:status|code|error)\W{1,4}15\b|internal_error_comp|no execution plans?|"
         r"(?:unable to|n't|not) find .{0,20}(?:gemm|algo|plan)",
         "the library has no kernel for the shapes, types, majors and scales that it was given: as a rule an extent, "
         "a leading "
@@ -207,6 +208,7 @@ PROGRAM_CAUSES = (
         r"exceed|limit|maximum|past\b|beyond",
         "a tile has more elements than the compiler takes, 1048576 of Triton's, of which the hardware has no rule",
         "take smaller blocks",
+        unless=r"2 ?(?:\^|\*\*) ?3[12]|2147483647|4294967296|int_?32|32-?bit",
     ),
 )
 

@@ -22,7 +22,8 @@ PROTOCOL_CAUSES = (
         "the warps ask for more registers than they were launched with, or for a number that setmaxnreg has not",
         "take 24 to 256 registers in steps of 8 for each warpgroup, all of them together no more than the threads of "
         "the block begin with (__launch_bounds__, maxnreg), and give some back before others take more",
-        unless=r"spill(?!.{0,40}fail)|descriptor|warning: unused",
+        unless=r"spill(?!.{0,40}fail)|descriptor|warning: unused|register (?:tile|vector|layout|shape|array|bitwidth)|"
+        r"accumulator register|registers? for a\b",
     ),
     Cause(
         "PIPE024",
@@ -69,6 +70,16 @@ PROTOCOL_CAUSES = (
         "the result is right only once time has passed: something is read before what it depends on is complete",
         "wait for the barrier, the group or the fence that the reads depend on; `legalsat check kernel.ptx` names it",
         unless=r"time.?out|retry|server|http|process",
+    ),
+    Cause(
+        "PIPE009",
+        r"barrier\b|_?sync(?:_?threads|_?warp|hroni[sz]ation)\b",
+        r"\b(?:no|missing|without(?: an?)?|lacks?(?: an?)?|forg[eo]t\w*|omit\w*|never)(?: \w+){0,2} "
+        r"(?:named |cluster )?(?:barrier|__syncthreads|sync_?threads|sync_?warp|synchroni[sz]ation)\b",
+        "threads read what others write with no barrier between, or write it again",
+        "let all threads that write and that read meet at a barrier between the one and the other, and again before "
+        "the memory is written anew",
+        unless=r"cluster barrier|barrier_cluster|nccl|rank|host|stream|device_?synchroni|process",
     ),
     Cause(
         "PIPE015",

@@ -1,0 +1,82 @@
+"""Of how many public reports `explain` names the cause first or second: when first read, and now.
+
+python -m bench.reported                # every set of tests/data/reported_*.jsonl
+python -m bench.reported --part tables  # one part of the reports that were drawn blind, with each that is missed
+
+Figures of now are of texts that were mended for: only "when first read" measures reports that nobody has seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import legalsat as ls
+from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF
+from legalsat.targets import target_of_text
+
+DATA = Path(__file__).parent.parent / "tests" / "data"
+SETS = ("texts", "with_code", "gathered", "fresh", "blind")
+FIRST = 2  # diagnostics among which the cause must be
+
+
+def told(text: str, target: str) -> tuple[str, ...]:
+    """Return the codes of what is said of a text, none where nothing in it is understood."""
+    try:
+        return tuple(one.code for one in ls.explain(text, target).diagnostics)
+    except ls.InvalidInput:
+        return ()
+
+
+def named(report: dict[str, Any], codes: Sequence[str]) -> bool:
+    """Whether one of the first codes is the report's cause; a program asks what is no rule of the target's units."""
+    target = target_of_text(report["target"])
+    lacks = any(RULE_OF[code].unit.limits(target) is None for code in report["codes"] if code in RULE_OF)
+    return not {*codes[:FIRST]}.isdisjoint({*report["codes"], *((OWN_LIMIT,) if lacks else ())})
+
+
+def answered(report: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what is told of a report's text, and of the text with what else the reporter had."""
+    return told(report["text"], report["target"]), told(f"{report['text']}\n{report.get('had', '')}", report["target"])
+
+
+def _sets(part: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    for name in SETS:
+        lines = (DATA / f"reported_{name}.jsonl").read_text(encoding="utf-8").splitlines()
+        reports = [report for line in lines if (report := json.loads(line)).get("codes")]
+        of = "part" if name == "blind" else "half" if name == "texts" else "set" if name == "with_code" else "batch"
+        for value in dict.fromkeys(report.get(of, "") for report in reports):
+            if not part or part == value:
+                yield f"{name} {value}".strip(), [report for report in reports if report.get(of, "") == value]
+
+
+def _share(reports: Sequence[dict[str, Any]], run: str) -> str:
+    """Return how many were named in a recorded run, from the text and with the rest."""
+    runs = [report[run] for report in reports if run in report]
+    if not runs:
+        return "not recorded"
+    if isinstance(runs[0], bool):
+        return f"{sum(runs)} from the text"
+    return f"{sum(one['text'] for one in runs)}, {sum(one['had'] for one in runs)}"
+
+
+def main() -> None:
+    """Print a line for each set, and what was missed of one that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", default="", help="one part, half, set or batch alone, with what it misses")
+    part = parser.parse_args().part
+    print("set: when first read; now, from the text and with the rest; of how many")
+    for name, reports in _sets(part):
+        found = [answered(report) for report in reports]
+        by = [[named(report, codes[at]) for report, codes in zip(reports, found, strict=True)] for at in (0, 1)]
+        print(f"{name}: {_share(reports, 'first_run')}; {sum(by[0])}, {sum(by[1])}; of {len(reports)}", flush=True)
+        for report, (text, rest), *was in zip(reports, found, *by, strict=True) if part else ():
+            if not all(was):
+                print(f"  {report['id']}: {'/'.join(report['codes'])}; text {text[:3]}, with the rest {rest[:3]}")
+
+
+if __name__ == "__main__":
+    main()
