@@ -81,7 +81,7 @@ def printed(gemm: Gemm, kernel: ProductKernel, backend: str = "cute") -> Printed
 def name_of(kernel: ProductKernel) -> str:
     """Return the class of a kernel in words."""
     words = [f"C by {kernel.store}"]
-    words += ["ping-pong"] if kernel.ping_pong else ["2 consumers" if kernel.warpgroups == 2 else "1 consumer"]
+    words += ["ping-pong"] if kernel.ping_pong else [f"{kernel.warpgroups} consumer{'s' * (kernel.warpgroups > 1)}"]
     words += ["overlapped epilogue"] if kernel.overlapped else []
     words += ["cluster {}x{}".format(*kernel.cluster)] if kernel.cluster != (1, 1) else []
     words += [f"split {kernel.split}"] if kernel.split > 1 else []

@@ -26,6 +26,8 @@ FIRST = (
     "C by tma, 2 consumers, overlapped epilogue, cluster 1x2, A realigned in tiles",
     "C by sums, 1 consumer, split 2, A realigned in registers",
 )
+# Three consumers change the heads of their rows, and meet at a barrier each.
+OF_THREE = "C by tma, 3 consumers, overlapped epilogue, A realigned in tiles"
 CLASSES: Classes = classes()
 
 
@@ -53,7 +55,7 @@ def recorded(name: str) -> tuple[Recorded, ...]:
     return tuple(printed(name).run(launch) for launch in few(name))
 
 
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize("name", [*FIRST, OF_THREE])
 def test_the_text_does_what_the_program_says(name: str) -> None:
     for one in recorded(name):
         assert not printed(name).differences(one), one.launch
