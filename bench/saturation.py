@@ -35,6 +35,7 @@ from legalsat.extract.search import search
 from legalsat.operators import access_of
 from legalsat.operators.access import ANY, Access
 from legalsat.operators.gemm import Gemm
+from legalsat.operators.grouped import GroupedGemm
 from legalsat.operators.program import Program
 from legalsat.rules.rewrites import LAWS, PRODUCT_LAWS, VALUE_LAWS
 from legalsat.rules.rewrites.values import asked_for
@@ -85,6 +86,9 @@ class Compared:
         )
 
 
+GROUPED = ((8192, 2048, 2048, 8), (4096, 1024, 512, 64), (16384, 4096, 4096, 8))  # rows, n, k and groups
+
+
 @dataclass(frozen=True, slots=True)
 class Needed:
     """What products lose without a law.
@@ -106,9 +110,10 @@ class Needed:
 
 
 def products(count: int = COUNT, seed: int = SEED) -> list[Gemm]:
-    """Return random products that laws can do something about."""
+    """Return random products that laws can do something about, and some of groups of rows."""
     r = random.Random(seed)
-    return [one for one in (drawn(r) for _ in range(count)) if class_of(one) is not None]
+    found = [one for one in (drawn(r) for _ in range(count)) if class_of(one) is not None]
+    return [*found, *(GroupedGemm(m, n, k, "bf16", groups=groups) for m, n, k, groups in GROUPED)]
 
 
 def compared_products(gemms: Sequence[Gemm]) -> Compared:

@@ -348,7 +348,7 @@ def main() -> int:
     two = commands.add_parser("run")
     two.add_argument("folder", type=Path)
     two.add_argument("--seconds", type=float, default=400.0)
-    results = Path(__file__).parent / "results" / "members.json"
+    results = Path(__file__).parent / "results" / "members" / "grouped.json"
     commands.add_parser("judge").add_argument("file", type=Path, nargs="?", default=results)
     asked = parser.parse_args()
     if asked.command == "prepare":
