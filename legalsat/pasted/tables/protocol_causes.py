@@ -79,7 +79,7 @@ PROTOCOL_CAUSES = (
         "threads read what others write with no barrier between, or write it again",
         "let all threads that write and that read meet at a barrier between the one and the other, and again before "
         "the memory is written anew",
-        unless=r"cluster barrier|barrier_cluster|nccl|rank|host|stream|device_?synchroni|process",
+        unless=r"cluster|fence|proxy|nccl|rank|host|stream|device_?synchroni|process",
     ),
     Cause(
         "PIPE015",
