@@ -1,16 +1,18 @@
 """How fast are first choices for shapes that nobody chose, beside cuBLAS?
 
     python -m bench.gpu.dense prepare FOLDER SEED N [--dtype e4m3] [--illegal] [--target h100] [--kernels 1]
+                                      [--spread 20 [--shared-texts 500]]
     python -m bench.gpu.dense run FOLDER [--seconds 400] [--compiled 0]    # where the GPU, nvcc and torch are
     python -m bench.gpu.dense judge [FILE]
 
 Shapes are drawn by the seed: m, n and k log-uniform, n and k whole granules, every form that torch calls; illegal ones
 have some rows that are no whole granules. Those that cuBLAS takes less than 12 us for are left out, an illegal one's
 time being that of the nearest legal shape. Of each, as many kernels as asked of those predicted to be fastest are
-compiled, and others at random among those predicted within a half of the best, for fitting. Each is checked against
-float64, then timed in turns with cuBLAS: CUDA graphs whose launches rotate through more operands than L2 holds; beside
-the illegal ones also operands padded first, and for as many as asked what torch.compile makes of them. Writes
-dense.json into $OUT, else into FOLDER.
+compiled, and others at random among those predicted within a few times the best, for fitting. A kernel takes longer to
+compile than to time, and its text serves all products of a class: with --shared-texts, others come from kernels whose
+texts are there once there are so many. Each is checked against float64, then timed in turns with cuBLAS: CUDA graphs
+whose launches rotate through more operands than L2 holds; beside the illegal ones also operands padded first, and for
+as many as asked what torch.compile makes of them. Writes dense.json into $OUT, else into FOLDER.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from functools import partial
 from itertools import islice
@@ -41,6 +43,7 @@ LEAST_US = 12.0  # in cuBLAS
 FORMS = ("NT", "NT", "NN", "TN")
 WITHIN = (1.4, 3.0)  # of the best prediction: kernels for fitting, half of them each
 GROUPS = (1, 2, 4, 8, 16, 32)
+MOST_LISTED = 3000  # kernels of a product that are drawn from
 ROUNDS = 7
 SILENT_SECONDS = 25.0
 SILENT_COMPILING = 120.0
@@ -63,37 +66,117 @@ def drawn(seed: int, count: int, dtype: str, *, illegal: bool = False) -> list[S
     return found
 
 
+class Others:
+    """Draws kernels for fitting, in the order of products; later ones share texts once there are many."""
+
+    def __init__(
+        self,
+        seed: int,
+        most: int | None,
+        texts: dict[str, str],
+        written: Callable[[Any, Any, dict[str, str]], Any],
+    ) -> None:
+        """Take the seed, how many texts there may be before they are shared, and those that there are.
+
+        Args:
+            seed: of what is drawn.
+            most: texts; None where none are shared.
+            texts: by name, to which those of new kernels are added.
+            written: adds the texts of a product's kernel to some.
+        """
+        self._rng, self._most, self._texts, self._written = random.Random(seed), most, texts, written
+        self._groups: dict[Any, list[int]] = {}
+
+    def remember(self, kernel: Any) -> None:
+        """Take note of a kernel whose texts are there."""
+        known = self._groups.setdefault(_ungrouped(kernel), [])
+        if kernel.group not in known:
+            known.append(kernel.group)
+
+    def drawn(self, gemm: Any, listed: list[tuple[float, Any]], taken: int, count: int) -> list[Any]:
+        """Return so many of a product's kernels, fewer where there are not: a half each within two shares of the best.
+
+        Args:
+            gemm: the product.
+            listed: its kernels, with predicted nanoseconds, the best first.
+            taken: so many of them are not drawn.
+            count: how many.
+        """
+        found: list[Any] = []
+        for share, most in zip(WITHIN, (count // 2, count), strict=True):
+            within = [kernel for ns, kernel in listed[taken:] if ns <= share * listed[0][0]]
+            fitting = (one for one in self._open(gemm, within) if one not in found)
+            found += islice(fitting, most - len(found))
+        for one in found:
+            self._written(gemm, one, self._texts)
+            self.remember(one)
+        return found
+
+    def _open(self, gemm: Any, kernels: list[Any]) -> Iterator[Any]:
+        """Yield kernels in a random order, none whose texts are not there if they are to be shared."""
+        if self._most is None or len(self._texts) < self._most:
+            for kernel in self._rng.sample(kernels, len(kernels)):
+                yield replace(kernel, group=self._rng.choice(GROUPS))
+            return
+        known = [replace(one, group=group) for one in kernels for group in self._groups.get(_ungrouped(one), ())]
+        for kernel in self._rng.sample(known, len(known)):
+            needed: dict[str, str] = {}
+            self._written(gemm, kernel, needed)
+            if needed.keys() <= self._texts.keys():  # a kernel of another class may have another
+                yield kernel
+
+
+def _ungrouped(kernel: Any) -> Any:
+    return replace(kernel, group=1)
+
+
 def prepare(asked: argparse.Namespace) -> None:
     """Write the texts of every shape's kernels."""
     from legalsat.backends.cute.program import program_for  # noqa: PLC0415 - the GPU's machine has no LegalSAT
+    from legalsat.extract.cost.kernel_cost import kernel_cost  # noqa: PLC0415
     from legalsat.extract.kernels.product_kernels import each_kernel  # noqa: PLC0415
     from legalsat.targets import target  # noqa: PLC0415
 
-    gpu, products, texts = target(asked.target), list[dict[str, Any]](), dict[str, str]()
-    rng = random.Random(asked.seed)
+    gpu, texts = target(asked.target), dict[str, str]()
     shapes = (
         KINDS[asked.of]()[: asked.count]
         if asked.of
         else drawn(asked.seed, asked.count, asked.dtype, illegal=asked.illegal)
     )
     kind = "illegal" if asked.illegal or asked.of == "illegal" else "legal"
-    for shape in shapes:
-        gemm = product_of(shape)
-        listed = list(islice(each_kernel(gemm, gpu), 3000))
-        near, far = ([one for one in listed[asked.kernels :] if one[0] <= share * listed[0][0]] for share in WITHIN)
-        others = rng.sample(near, min(asked.spread // 2, len(near)))
-        others += rng.sample(far, min(asked.spread - len(others), len(far)))
-        others = [(ns, replace(one, group=rng.choice(GROUPS))) for ns, one in others]
-        candidates = [
-            {
-                "kernel": str(one),
-                "numbers": numbers_of(one),
-                "steps": steps_of(program_for(gemm, one, gpu), texts),
-                "predicted_us": ns / 1000,
-            }
-            for ns, one in listed[: asked.kernels] + others
-        ]
-        products.append({"kind": kind, "shape": shape.plain(), "candidates": candidates})
+
+    def written(gemm: Any, kernel: Any, texts: dict[str, str]) -> list[dict[str, Any]]:
+        return steps_of(program_for(gemm, kernel, gpu), texts)
+
+    listings = [
+        (gemm, list(islice(each_kernel(gemm, gpu), MOST_LISTED))) for gemm in (product_of(shape) for shape in shapes)
+    ]
+    chosen = [[kernel for _, kernel in listed[: asked.kernels]] for _, listed in listings]
+    for (gemm, _), kernels in zip(listings, chosen, strict=True):
+        for kernel in kernels:
+            written(gemm, kernel, texts)
+    others = Others(asked.seed, asked.shared_texts, texts, written)
+    for kernel in (one for kernels in chosen for one in kernels):
+        others.remember(kernel)
+    for (gemm, listed), kernels in zip(listings, chosen, strict=True):
+        kernels.extend(others.drawn(gemm, listed, asked.kernels, asked.spread))
+
+    products = [
+        {
+            "kind": kind,
+            "shape": shape.plain(),
+            "candidates": [
+                {
+                    "kernel": str(kernel),
+                    "numbers": numbers_of(kernel),
+                    "steps": written(gemm, kernel, texts),
+                    "predicted_us": kernel_cost(gemm, kernel, gpu).nanoseconds / 1000,
+                }
+                for kernel in kernels
+            ],
+        }
+        for shape, (gemm, _), kernels in zip(shapes, listings, chosen, strict=True)
+    ]
     write(asked.folder, {"products": products, "texts": texts, "seed": asked.seed, "target": asked.target})
 
 
@@ -268,6 +351,9 @@ def main() -> int:
     one.add_argument("--target", default=TARGET, help="the GPU that kernels are chosen for")
     one.add_argument("--kernels", type=int, default=1, help="of those predicted to be fastest")
     one.add_argument("--spread", type=int, default=0, help="further ones at random, for fitting")
+    one.add_argument(
+        "--shared-texts", type=int, metavar="N", help="take further ones whose texts are there, once there are N"
+    )
     two = commands.add_parser("run")
     two.add_argument("folder", type=Path)
     two.add_argument("--seconds", type=float, default=400.0, help="after which none is begun")
