@@ -84,7 +84,10 @@ PROBLEMS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
         {},
     ),
     "torn packed elements": (lambda: _turned((4095, 4097), "e2m1"), {}),
-    "pitch that is never legal": (lambda: ls.Tensor((64, 64), "bf16", (_dim("S", min=65, max=71), 1)), {}),
+    "pitch that is never legal": (
+        lambda: ls.Tensor((64, 64), "bf16", (_dim("S", min=65, max=71), 1)),
+        {"means": ("tma",)},
+    ),
     "rows shorter than a granule": (lambda: ls.Tensor((_dim("M"), _dim("K", min=1, max=7)), "bf16"), {}),
     "dims without a value": (lambda: ls.Tensor((_dim("M", multiple_of=8, min=9, max=15), 8), "bf16"), {}),
     "dims whose tile never fits": (lambda: ls.Tensor((_dim("M"), _dim("K")), "fp32"), {"tile": (512, 512)}),

@@ -138,7 +138,7 @@ long long first_row(long long member, long long const (&steps)[axes], int prime)
     return found;
 }
 // Where a group of rows ends, and whose a row is.
-int end_of(int group) { return static_cast<int>(m * (group + 1) / groups); }
+int end_of(int group) { return static_cast<int>(m * (group + 1) / (groups ? groups : 1)); }
 int group_of(long long row) {
     int found = 0;
     while (row >= end_of(found)) ++found;
