@@ -123,7 +123,7 @@ def test_texts_of_other_things_name_nothing() -> None:
 )
 def test_reading_code_takes_time_in_proportion_to_the_text(line: str) -> None:
     text = line * (300_000 // len(line))
-    begin = time.perf_counter()
+    begin = time.process_time()
     with suppress(ls.LegalSatError):
         ls.explain(text, "h200")
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
