@@ -69,7 +69,7 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
             among more blocks.
     """
     least = kernel.least_k_tiles  # with less some block would multiply what nobody loads
-    if isinstance(gemm.k, int) and -(-gemm.k // kernel.tile[2]) < least:
+    if kernel.ragged != "k" and isinstance(gemm.k, int) and -(-gemm.k // kernel.tile[2]) < least:
         raise LegalSatError(
             f"{kernel} takes tiles of {least} stages along k at least, which {gemm} has not; take one of "
             "the kernels that legalsat.synthesize finds for it"

@@ -29,9 +29,9 @@ class KernelNumbers:
         buffers, buffer_bytes, result_at: through which they do. barriers_at: where the barriers begin.
         fragment_steps: whose fragments are read at a time.
         batch: axes of it. a_axes, b_axes, c_axes: of the maps, beyond a matrix's.
-        groups: of rows that there is room for. groups_at: where it is said which tiles are theirs.
-        ping_pong: whether consumers take turns with tiles. sliced: whether a tile is of one slice of k.
-        phase_tiles: whether a tile has rows of one phase.
+        groups: that there is room for. groups_at: where it is said where they begin. least_k_tiles: of a tile.
+        rows_cut, k_cut: whether groups cut rows of A, or k. ping_pong: whether consumers take turns with tiles.
+        sliced: whether a tile is of one slice of k. phase_tiles: whether a tile has rows of one phase.
         realign: whether A is shifted in registers. scaled: whether C is. a_k_major, b_k_major: whether operands are.
         c_along_rows: whether neighbours in C are neighbours in a column of the tile.
         a_word, b_word: matrix descriptors of tiles at address 0.
@@ -77,6 +77,9 @@ class KernelNumbers:
     c_axes: int
     groups: int
     groups_at: int
+    least_k_tiles: int
+    rows_cut: bool
+    k_cut: bool
     ping_pong: bool
     sliced: bool
     phase_tiles: bool
@@ -108,6 +111,8 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
     memory = KernelMemory(kernel_program(kernel, result_bytes), kernel, along_rows)
     result = program.buffers[-1]
     a_axes, b_axes = (len(gemm.members.extents) if any(steps) else 0 for steps in steps_of(gemm, kernel))
+    if kernel.ragged == "k":  # along which windows slide
+        a_axes = b_axes = 1
     return KernelNumbers(
         tile_m=rows,
         tile_n=columns,
@@ -148,6 +153,9 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         c_axes=len(gemm.members.batch) if any(gemm.members.of("C")) else 0,
         groups=kernel.groups,
         groups_at=memory.barriers_at + 2 * 8 * kernel.stages,
+        least_k_tiles=program.least_k_tiles,
+        rows_cut=kernel.ragged == "m",
+        k_cut=kernel.ragged == "k",
         ping_pong=kernel.ping_pong,
         sliced=kernel.slices > 1,
         phase_tiles=kernel.realign == "tiles",

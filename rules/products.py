@@ -9,6 +9,10 @@ from legalsat.units.sites import ProductTypes
 
 # What kernels convert sums to; what is out of range saturates to the narrow types (FACTS WG-04: sums are fp32 or i32).
 RESULTS = {"fp32": ("fp32", "tf32", "fp16", "bf16", "e4m3", "e5m2"), "i32": ("i32", "i8"), "fp64": ("fp64",)}
+# What kernels on wgmma multiply, and what they store.
+KERNEL_TYPES = ("bf16", "fp16", "e4m3", "e5m2", "fp32")
+KERNEL_RESULTS = ("bf16", "fp16", "fp32")
+TURNED = ("bf16", "fp16")
 _DATASHEETS = Source("vendors' datasheets, throughput of matrix units", "dtype")
 
 
@@ -47,4 +51,45 @@ def sums_never_become_c(types: ProductTypes, target: Target) -> Requirements:
         sums=types.sums,
         result=types.result,
         known=", ".join(known),
+    )
+
+
+@CHIP.rule(
+    "PROD003",
+    Source("PTX ISA 9.1, 9.7.15.5, wgmma.mma_async", "target").saying("requires sm_90a"),
+    refused_by="hardware",
+)
+def many_without_wgmma(types: ProductTypes, target: Target) -> Requirements:
+    """Batches and groups of products are computed on wgmma, of types that its kernels multiply and store."""
+    known = target.wgmma is not None and types.element in KERNEL_TYPES and types.result in KERNEL_RESULTS
+    yield require(
+        not types.many or known,
+        "no kernel computes {many} of products of {element} to {result} on {target}",
+        help="plan one product at a time; or on a GPU with wgmma, with A and B of one of {elements} and C of one of "
+        "{results}",
+        many="a batch" if types.many == "batch" else types.many,
+        element=types.element,
+        result=types.result,
+        target=target,
+        elements=", ".join(KERNEL_TYPES),
+        results=", ".join(KERNEL_RESULTS),
+    )
+
+
+@CHIP.rule(
+    "PROD004",
+    Source("PTX ISA 9.1, 9.7.15.5, wgmma.mma_async", "imm-trans-a").saying("supported only for .f16/.bf16 types"),
+    refused_by="hardware",
+)
+def groups_along_k_are_turned(types: ProductTypes, target: Target) -> Requirements:
+    """Groups along k are read across k, so that a tensor map ends where a group does; 16-bit types can be.
+
+    A map that ended within a line would have strides of elements, and maps know whole granules of 16 bytes (TMA005).
+    """
+    yield require(
+        types.many != "groups along k" or types.element in TURNED,
+        "groups along k of {element} are read across k, and wgmma transposes 16-bit types alone",
+        help="convert A and B to one of {known}, or compute each group's product by itself",
+        element=types.element,
+        known=" or ".join(TURNED),
     )

@@ -94,6 +94,28 @@ GROUPED = {
 }
 
 
+def across(rows: int, k: int, dtype: str = "bf16") -> ls.Tensor:
+    return ls.Tensor((rows, k), dtype, (1, rows))
+
+
+ALONG_K = {
+    "gradients of weights": ls.GroupedGemm(
+        80, 96, 300, "bf16", groups=5, along="k", a=across(80, 300), b=across(96, 300)
+    ),
+    "odd rows": ls.GroupedGemm(81, 97, 300, "bf16", groups=5, along="k", a=across(81, 300), b=across(97, 300)),
+    "k side by side": ls.GroupedGemm(72, 136, 300, "fp16", groups=5, along="k", b=across(136, 300, "fp16")),
+    "sums as they are": ls.GroupedGemm(200, 33, 300, "bf16", groups=5, along="k", out_dtype="fp32"),
+    "C apart": ls.GroupedGemm(
+        *(64, 64, 300, "bf16"),
+        groups=5,
+        along="k",
+        a=across(64, 300),
+        b=across(64, 300),
+        c=ls.Tensor((5, 64, 64), "bf16", (64 * 72, 72, 1)),
+    ),
+}
+
+
 @pytest.mark.parametrize("name", GROUPED)
 def test_groups_are_exact_wherever_they_end(name: str) -> None:
     gemm, drawn = GROUPED[name], random.Random(name)
@@ -105,6 +127,43 @@ def test_groups_are_exact_wherever_they_end(name: str) -> None:
         found = interpret(plan, a, b, ends=ends, clusters=drawn.choice((1, 2, 3)), seed=drawn.randrange(99))
         assert np.array_equal(found, gemm.meaning(a, b, np.array(ends))[: len(found)]), (kernel, ends)
         assert len(found) == min(300, max(0, *ends))
+
+
+@pytest.mark.parametrize("name", ALONG_K)
+def test_groups_along_k_are_exact_wherever_they_end(name: str) -> None:
+    """What no group has may be no number; what a group has not, its neighbours have, and no product counts it."""
+    gemm, drawn = ALONG_K[name], random.Random(name)
+    a, b = whole_numbers(gemm, len(name))
+    a, b = np.sign(a), np.sign(b)  # so that sums fit the narrow types
+    for ends, kernel in zip(ENDS.values(), some_kernels(gemm, 6, len(name)), strict=True):
+        plan = GemmPlan(gemm, H200, kernel)
+        require_contract(plan.pipeline, H200)
+        spoilt = a.copy()
+        spoilt[:, max(0, *ends) :] = np.nan
+        found = interpret(plan, spoilt, b, ends=ends, clusters=drawn.choice((0, 1, 3)), seed=drawn.randrange(99))
+        assert np.array_equal(found, gemm.meaning(a, b, np.array(ends))), (kernel, ends)
+
+
+def test_the_meaning_of_groups_along_k_is_number_by_number() -> None:
+    gemm = ALONG_K["odd rows"]
+    a, b = whole_numbers(gemm, 5)
+    for ends in ENDS.values():
+        expected = np.zeros((5, 81, 97))
+        for k in range(300):
+            group = next((i for i in range(5) if k < ends[i]), None)
+            if group is not None:
+                expected[group] += np.outer(a[:, k], b[:, k])
+        assert np.array_equal(gemm.meaning(a, b, np.array(ends)), expected)
+
+
+def test_boxes_of_groups_along_k_end_where_a_group_does() -> None:
+    gemm = ALONG_K["gradients of weights"]
+    kernel = some_kernels(gemm, 1, 1)[0]
+    for name, extent in (("A", 80), ("B", 96)):
+        (windows,) = maps_of(gemm, kernel)[name]
+        assert windows.map.global_dim == (extent, 64, 301) and windows.map.box[1:] == (64, 1)
+        assert windows.offset == -64 * 2 * extent
+    assert ls.synthesize(gemm, "h200").derivation[-1].law == "read_by_windows"
 
 
 def test_the_meaning_of_groups_is_row_by_row() -> None:
@@ -153,7 +212,7 @@ def test_more_members_take_more_time_and_as_many_tiles() -> None:
     assert times[0] < times[1] < times[2] < 70 * times[0]
 
 
-@pytest.mark.parametrize("gemm", [BATCHES["rows in phases"], BATCHES["heads"], GROUPED["boxes"]], ids=str)
+@pytest.mark.parametrize("gemm", [BATCHES["heads"], GROUPED["boxes"], ALONG_K["odd rows"]], ids=str)
 def test_plans_are_printed_saved_and_checked_again(gemm: ls.Gemm, tmp_path: Path) -> None:
     plan = ls.synthesize(gemm, "h200")
     assert isinstance(plan, ls.GemmPlan)
@@ -170,6 +229,7 @@ def test_plans_are_printed_saved_and_checked_again(gemm: ls.Gemm, tmp_path: Path
             plan.emit(backend)
     with pytest.raises(LegalSatError, match="plan one product at a time"):
         ls.synthesize(gemm, "b200")
+    assert not ls.explain(gemm, "b200").legal
 
 
 def test_texts_compile() -> None:
@@ -177,7 +237,7 @@ def test_texts_compile() -> None:
         nvcc()
     except CompilationFailed as error:
         pytest.skip(str(error))
-    for gemm in (BATCHES["heads"], GROUPED["boxes"], GROUPED["odd columns"]):
+    for gemm in (BATCHES["heads"], GROUPED["boxes"], GROUPED["odd columns"], ALONG_K["gradients of weights"]):
         _, kernel = next(each_kernel(gemm, H200))
         assert image_of(program_for(gemm, kernel, H200)).code[:4] == b"\x7fELF"
 
@@ -201,6 +261,12 @@ def test_all_of_a_class_share_a_text() -> None:
         (lambda: ls.Gemm(8, 8, 8, "bf16", batch=2, c=ls.Tensor((2, 8, 8), "bf16", (0, 8, 1))), "lie on each other"),
         (lambda: ls.GroupedGemm(8, 8, 8, "bf16", groups=0), "groups"),
         (lambda: ls.GroupedGemm(8, 8, 8, "bf16", groups=10**6), "groups"),
+        (lambda: ls.GroupedGemm(8, 8, 8, "bf16", groups=2, along="n"), "along"),  # type: ignore[arg-type]
+        (
+            lambda: ls.GroupedGemm(8, 8, 8, "bf16", groups=2, along="k", c=ls.Tensor((2, 8, 8), "bf16", (0, 8, 1))),
+            "lie on each other",
+        ),
+        (lambda: ls.synthesize(ls.GroupedGemm(64, 64, 64, "e4m3", groups=2, along="k"), "h200"), "PROD004"),
         (lambda: ls.GroupedGemm(ls.Dim("M"), 8, 8, "bf16", groups=2), "open"),
         (lambda: ls.GroupedGemm(8, 8, 8, "bf16", groups=2, b=ls.Tensor((8, 8), "bf16")), "give a tensor of bf16"),
         (lambda: GROUPED["boxes"].meaning(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1)), "give arrays"),

@@ -38,7 +38,7 @@ struct Cta {
                 member /= sizes.batch[i];
             }
         }
-        if constexpr (plan::groups > 0) {  // the last one that begins at the tile or before it has it
+        if constexpr (plan::rows_cut) {  // the last one that begins at the tile or before it has it
             Group const *all = groups();
             int low = 0, high = sizes.groups;
             while (high - low > 1) {
@@ -59,6 +59,13 @@ struct Cta {
         }
         found.m = found.a_m = first_row + (along_m * plan::cluster_m + rank_m) * plan::tile_m;
         found.n = (along_n * plan::cluster_n + rank_n) * plan::tile_n;
+        if constexpr (plan::k_cut) {
+            Group const *own = groups() + found.member[0];
+            found.begin = own[0].row;
+            found.end = own[1].row;
+            found.k_tiles = max(plan::least_k_tiles, (found.end - found.begin + plan::tile_k - 1) / plan::tile_k);
+            return found;
+        }
         int const elements = sizes.k + found.shift, all = (elements + plan::tile_k - 1) / plan::tile_k;
         found.k_tiles = all;
         if constexpr (plan::split > 1) {
@@ -110,8 +117,7 @@ CUTLASS_DEVICE Cta cta_of(Maps const &maps, Sizes const &sizes, char *memory) {
 // Brings a box by a map with so many axes of members, to all CTAs of a mask where they share it.
 template <int axes, bool shared>
 CUTLASS_DEVICE void load(void const *map, uint64_t *full, uint16_t mask, uint64_t hint, void *to, int first, int second,
-                         Tile const &tile) {
-    int const *member = tile.member;
+                         int const *member) {
     if constexpr (axes == 0 && shared) {
         cute::SM90_TMA_LOAD_MULTICAST_2D::copy(map, full, mask, hint, to, first, second);
     } else if constexpr (axes == 0) {
@@ -131,10 +137,18 @@ CUTLASS_DEVICE void load(void const *map, uint64_t *full, uint16_t mask, uint64_
     }
 }
 
+// Moves a box of k to the window that ends where the box does, or the tile's group: what is behind it is zero.
+CUTLASS_DEVICE int windowed(Tile const &tile, int &k) {
+    int const from = tile.begin + k, left = max(0, min(plan::tile_k, tile.end - from));
+    k = plan::tile_k - left;
+    return from + left;
+}
+
 // A CTA's share of what its cluster shares, sent to all of them.
 CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
     constexpr int share = plan::a_boxes / plan::cluster_n;
-    int const k = (tile.first_k + k_tile) * plan::tile_k;
+    int k = (tile.first_k + k_tile) * plan::tile_k;
+    int const window = plan::k_cut ? windowed(tile, k) : 0, *member = plan::k_cut ? &window : tile.member;
     uint16_t mask = 0;
     for (int i = 0; i < plan::cluster_n; ++i) mask |= 1 << (cta.rank_m + i * plan::cluster_m);
 #pragma unroll
@@ -150,13 +164,14 @@ CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Til
             first = tile.a_m + box * plan::a_box_rows;
             second = k;
         }
-        load<plan::a_axes, (plan::cluster_n > 1)>(map, full + ring.stage, mask, plan::a_hint, to, first, second, tile);
+        load<plan::a_axes, (plan::cluster_n > 1)>(map, full + ring.stage, mask, plan::a_hint, to, first, second, member);
     }
 }
 
 CUTLASS_DEVICE void load_b(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
     constexpr int share = plan::b_boxes / plan::cluster_m;
-    int const k = (tile.first_k + k_tile) * plan::tile_k - tile.shift;
+    int k = (tile.first_k + k_tile) * plan::tile_k - tile.shift;
+    int const window = plan::k_cut ? windowed(tile, k) : 0, *member = plan::k_cut ? &window : tile.member;
     uint16_t mask = 0;
     for (int i = 0; i < plan::cluster_m; ++i) mask |= 1 << (i + cta.rank_n * plan::cluster_m);
 #pragma unroll
@@ -166,7 +181,7 @@ CUTLASS_DEVICE void load_b(Cta const &cta, Ring const &ring, uint64_t *full, Til
         int const first = plan::b_k_major ? k : at, second = plan::b_k_major ? at : k;
         char *to = cta.stage(ring.stage) + plan::b_offset + box * plan::b_box_bytes;
         load<plan::b_axes, (plan::cluster_m > 1)>(&cta.maps.b, full + ring.stage, mask, plan::b_hint, to, first, second,
-                                                  tile);
+                                                  member);
     }
 }
 

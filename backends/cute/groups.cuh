@@ -1,6 +1,7 @@
-// Groups of rows, whose ends are known here alone. A warp finds where each begins, and which tiles are its own.
+// Groups, whose ends are known here alone. A warp finds where each begins, and which tiles are those of groups of rows.
 CUTLASS_DEVICE int find_groups(Cta const &cta) {
     constexpr int rows = plan::tile_m * plan::cluster_m;  // of a cluster's tile
+    int const extent = plan::k_cut ? cta.sizes.k : cta.sizes.m;  // that groups cut
     Group *all = cta.groups();
     if (threadIdx.x < warp_lanes) {
         int const lane = threadIdx.x;
@@ -8,7 +9,7 @@ CUTLASS_DEVICE int find_groups(Cta const &cta) {
         if (lane == 0) all[0] = {0, 0};
         for (int first = 0; first < cta.sizes.groups; first += warp_lanes) {
             int const number = first + lane;
-            int end = number < cta.sizes.groups ? min(cta.sizes.ends[number], cta.sizes.m) : row;
+            int end = number < cta.sizes.groups ? min(cta.sizes.ends[number], extent) : row;
             end = max(end, row);
 #pragma unroll
             for (int distance = 1; distance < warp_lanes; distance *= 2) {  // no group ends before the one in front of it
@@ -30,5 +31,5 @@ CUTLASS_DEVICE int find_groups(Cta const &cta) {
         }
     }
     __syncthreads();
-    return all[cta.sizes.groups].tile * cta.sizes.tiles_n;
+    return plan::k_cut ? cta.tiles : all[cta.sizes.groups].tile * cta.sizes.tiles_n;
 }

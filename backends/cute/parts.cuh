@@ -41,11 +41,11 @@ struct Sizes {
     float const *scale_a, *scale_b;  // that C is multiplied by, where plan::scaled
     int batch[3];                    // extents of its axes, outermost first, where plan::batch says how many there are
     long long c_steps[3];            // elements of C from member to member along each
-    int const *ends;                 // of groups of rows, where plan::groups, and how many there are
+    int const *ends;                 // of groups, where plan::groups, and how many there are
     int groups;
 };
 
-// Where a group of rows begins, and the first of its clusters' tiles along m.
+// Which row a group begins with, or which k, and the first of its clusters' tiles along m.
 struct Group {
     int row, tile;
 };
@@ -81,7 +81,7 @@ CUTLASS_DEVICE uint32_t shared_address(void const *pointer) {
 // along k: how many, and the first, and the last one's steps that hold elements.
 struct Tile {
     int m, a_m, n, phase, shift, k_tiles, first_k, last_steps;
-    int end = 0;          // of the rows of its group
+    int end = 0, begin = 0;  // of its group's rows the end; of its group's k both
     int member[3] = {};  // of the batch, along each of its axes; or the group
     // Whether something lies before the rows in what is loaded first, which a slice of k behind the first does not have.
     CUTLASS_DEVICE bool starts_late() const { return shift && first_k == 0; }

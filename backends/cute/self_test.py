@@ -2,7 +2,7 @@
 
 Rows of A that lie a prime number apart hold the same numbers, and so do rows of B, so that few sums on the host say
 what every element must be; a tile, a box or a row in another's place shows all the same. Members of a batch, and of
-groups of rows, hold the same rows, but begin with others.
+groups of rows, hold the same rows, but begin with others; groups along k have sums of their own.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def _members(gemm: Gemm) -> list[str]:
     axes = max(1, len(members.extents))
     listed = {"extents": members.extents or (1,)}
     listed |= {f"{name.lower()}_steps": members.of(name) or (0,) for name in "ABC"}
-    found = [f"constexpr int axes = {axes}, groups = {members.groups};"]
+    cut = str(members.ragged == "k").lower()
+    found = [f"constexpr int axes = {axes}, groups = {members.groups};", f"constexpr bool k_cut = {cut};"]
     return [
         *found,
         *(f"constexpr long long {name}[] = {{{', '.join(map(str, one))}}};" for name, one in listed.items()),
@@ -137,8 +138,8 @@ long long first_row(long long member, long long const (&steps)[axes], int prime)
     }
     return found;
 }
-// Where a group of rows ends, and whose a row is.
-int end_of(int group) { return static_cast<int>(m * (group + 1) / (groups ? groups : 1)); }
+// Where a group ends, and whose a row is.
+int end_of(int group) { return static_cast<int>((k_cut ? k : m) * (group + 1) / (groups ? groups : 1)); }
 int group_of(long long row) {
     int found = 0;
     while (row >= end_of(found)) ++found;
@@ -150,7 +151,8 @@ std::vector<unsigned char> operand(std::vector<signed char> const &drawn, long l
                                    long long elements, long long pitch, long long step, long long const (&steps)[axes],
                                    int prime) {
     std::vector<unsigned char> bytes(elements * sizeof(Element));
-    for (long long member = 0; member < count(); ++member) {
+    bool const shared = !reached(count() - 1, steps);  // by all members
+    for (long long member = 0; member < (shared ? 1 : count()); ++member) {
         long long const begin = reached(member, steps), first = first_row(member, steps, prime);
         for (long long row = 0; row < lines; ++row) {
             for (long long i = 0; i < k; ++i) {
@@ -174,7 +176,8 @@ int main(PARAMETERS) {
 EXTENTS    std::vector<signed char> const drawn_a = drawn(rows, 1), drawn_b = drawn(columns, 2);
     std::vector<unsigned char> const of_a = operand(drawn_a, rows, m, a_elements, a_y, a_x, a_steps, 7);
     std::vector<unsigned char> const of_b = operand(drawn_b, columns, n, b_elements, b_y, b_x, b_steps, 11);
-    std::vector<Result> sums(rows * columns);
+    int const cuts = k_cut ? groups : 1;  // of k, each with sums of its own
+    std::vector<Result> sums(cuts * rows * columns);
 """
 _ENDS = """\
     std::vector<int> of_ends;
@@ -190,23 +193,28 @@ _SCALED = """\
     if (int code = placed(&scale_b, &of_scale_b, sizeof scale, 0)) return failed(code);
 """
 _MAIN = """\
-    for (long long row = 0; row < rows; ++row) {
-        for (long long column = 0; column < columns; ++column) {
-            long long sum = 0;
-            for (long long i = 0; i < k; ++i) sum += drawn_a[row * k + i] * drawn_b[column * k + i];
-            sums[row * columns + column] = Result(static_cast<float>(sum) * scale);
+    for (long long cut = 0; cut < cuts; ++cut) {
+        long long const first = k_cut && cut ? end_of(cut - 1) : 0, last = k_cut ? end_of(cut) : k;
+        for (long long row = 0; row < rows; ++row) {
+            for (long long column = 0; column < columns; ++column) {
+                long long sum = 0;
+                for (long long i = first; i < last; ++i) sum += drawn_a[row * k + i] * drawn_b[column * k + i];
+                sums[(cut * rows + row) * columns + column] = Result(static_cast<float>(sum) * scale);
+            }
         }
     }
     // What C's memory must hold then: the sums, and around and between its rows what was there before.
     std::vector<unsigned char> const before(c_elements * sizeof(Result) + 2 * guard, 0xa5);
     std::vector<unsigned char> expected = before, found = before;
-    for (long long member = 0; member < (groups ? 1 : count()); ++member) {
+    bool const by_rows = groups && !k_cut;
+    for (long long member = 0; member < (by_rows ? 1 : count()); ++member) {
         long long const begin = reached(member, c_steps), first = first_row(member, a_steps, 7);
         for (long long row = 0; row < m; ++row) {
-            long long const other = first_row(groups ? group_of(row) : member, b_steps, 11);
+            long long const other = first_row(by_rows ? group_of(row) : member, b_steps, 11);
+            Result const *own = sums.data() + (k_cut ? member : 0) * rows * columns;
             for (long long column = 0; column < n; ++column) {
                 std::memcpy(expected.data() + guard + (begin + row * c_y + column * c_x) * sizeof(Result),
-                            &sums[(row + first) % rows * columns + (column + other) % columns], sizeof(Result));
+                            &own[(row + first) % rows * columns + (column + other) % columns], sizeof(Result));
             }
         }
     }
@@ -230,7 +238,7 @@ PREPARED    for (int turn = 0; turn < 3; ++turn) {
             }
         }
     }
-    std::printf("%lld x %lld elements are exact\\n", groups ? m : m * count(), n);
+    std::printf("%lld x %lld elements are exact\\n", by_rows ? m : m * count(), n);
     return 0;
 }
 """

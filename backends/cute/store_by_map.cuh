@@ -41,7 +41,7 @@ CUTLASS_DEVICE void store_c(Cta const &cta, Held const &held, int group, int war
     void const *map = &cta.maps.c[held.tile.phase], *from = buffer_of(cta, group, warp, buffer);
     int const first = held.tile.n + part % plan::parts * store_columns, second = held.tile.m + first_row<part>(group, warp);
     int const *member = held.tile.member;
-    if constexpr (plan::groups > 0) {  // of the window that ends where the box does, or its group
+    if constexpr (plan::rows_cut) {  // of the window that ends where the box does, or its group
         int const left = min(plan::store_rows, held.tile.end - second);
         if (left > 0) cute::SM90_TMA_STORE_3D::copy(map, from, first, plan::store_rows - left, second + left);
     } else if constexpr (plan::c_axes == 0) {

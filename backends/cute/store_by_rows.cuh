@@ -15,7 +15,7 @@ struct Run {
 CUTLASS_DEVICE Run run_of(Cta const &cta, Tile const &tile, int row) {
     int const target = plan::phase_tiles ? (tile.m + row) * a_maps + tile.phase : tile.m + row_in_tile(row);
     int const count = min(plan::tile_n, cta.sizes.n - tile.n);
-    int const end = plan::groups ? tile.end : cta.sizes.m;
+    int const end = plan::rows_cut ? tile.end : cta.sizes.m;
     return {cta.sizes.c + cta.c_offset(tile) + (cta.sizes.c_pitch * target + tile.n) * result_bytes,
             target < end && count > 0 ? count * result_bytes : 0};
 }

@@ -1,14 +1,14 @@
-"""How fast are products of batches, and of groups of rows, beside torch's own?
+"""How fast are products of batches, and of groups of rows or along k, beside torch's own?
 
-    python -m bench.gpu.members prepare FOLDER [--of bmm|grouped|random] [--kernels 1] [--seed 1]
+    python -m bench.gpu.members prepare FOLDER [--of bmm|grouped|gradients|random] [--kernels 1] [--seed 1]
     python -m bench.gpu.members run FOLDER    # where the GPU, nvcc, CuTe's headers and torch are
     python -m bench.gpu.members judge [FILE]
 
 Of each product as many kernels as asked of those predicted to be fastest are compiled. Small whole numbers, whose sums
 are exact, must come out right in every element, with guards around C; groups with routings of several kinds in turn, by
 the same kernel. Then kernels and torch's ways are timed in turns, in CUDA graphs that go through more memory than L2
-holds. `random` are many small products and routings, which are checked alone. Writes members.json into $OUT, else into
-FOLDER.
+holds. `gradients` are groups along k, as those of experts' weights. `random` are many small products and routings,
+which are checked alone. Writes members.json into $OUT, else into FOLDER.
 """
 
 from __future__ import annotations
@@ -50,6 +50,12 @@ GROUPED = (  # rows, groups, n, k, routing
     (8192, 64, 2048, 2047, "uniform"),
 )  # fmt: skip
 
+GRADIENTS = (  # rows of the weights, groups, their columns, tokens, routing
+    (2048, 64, 2048, 8192, "uniform"), (2048, 128, 1536, 8192, "uniform"), (2048, 32, 1408, 16384, "uniform"),
+    (2048, 64, 2048, 8192, "zipf"), (4096, 8, 14336, 16384, "uniform"), (768, 128, 2048, 8192, "sparse"),
+    (2048, 64, 2047, 8192, "uniform"),
+)  # fmt: skip
+
 
 def ends_of(rows: int, groups: int, routing: str, seed: int) -> list[int]:
     """Return where groups end, rows given to them at random: alike, by Zipf's law, or to three in ten groups alone."""
@@ -80,6 +86,9 @@ def cases(of: str, seed: int) -> Iterator[dict[str, Any]]:
     elif of == "grouped":
         for m, groups, n, k, routing in GROUPED:
             yield {"kind": "grouped", "groups": groups, "m": m, "n": n, "k": k, "routing": routing}
+    elif of == "gradients":
+        for m, groups, n, k, routing in GRADIENTS:
+            yield {"kind": "gradients", "groups": groups, "m": m, "n": n, "k": k, "routing": routing}
     else:
         for _ in range(16):
             m, n, k = (rng.randrange(1, 400) for _ in range(3))
@@ -92,6 +101,8 @@ def cases(of: str, seed: int) -> Iterator[dict[str, Any]]:
             }
             n, k = (one if rng.random() < 0.4 else 8 * -(-one // 8) for one in (n, k))
             yield {"kind": "grouped", "groups": rng.randrange(1, 40), "m": 5 * m, "n": n, "k": k, "routing": "zipf"}
+            m, n = (one if rng.random() < 0.3 else 8 * -(-one // 8) for one in (m, n))
+            yield {"kind": "gradients", "groups": rng.randrange(1, 40), "m": m, "n": n, "k": 5 * k, "routing": "zipf"}
 
 
 def operator_of(case: dict[str, Any]) -> Any:
@@ -101,6 +112,9 @@ def operator_of(case: dict[str, Any]) -> Any:
     m, n, k = (case[name] for name in "mnk")
     if case["kind"] == "grouped":
         return GroupedGemm(m, n, k, "bf16", groups=case["groups"])
+    if case["kind"] == "gradients":  # operands have a row for each token
+        a, b = (Tensor((extent, k), "bf16", (1, extent)) for extent in (m, n))
+        return GroupedGemm(m, n, k, "bf16", groups=case["groups"], along="k", a=a, b=b)
     batch = tuple(case["batch"])
     steps = [n * k * math.prod(batch[i + 1 :]) for i in range(len(batch))]
     return Gemm(m, n, k, "bf16", batch=batch, b=Tensor((*batch, n, k), "bf16", (*steps, 1, n)))
@@ -139,9 +153,14 @@ class Arrays:
 
         self.case, self.torch = case, torch
         m, n, k = (case[name] for name in "mnk")
-        grouped = case["kind"] == "grouped"
-        batch = () if grouped else tuple(case["batch"])
-        self.shapes = ((*batch, m, k), (case["groups"], n, k) if grouped else (*batch, k, n), (*batch, m, n))
+        grouped, groups = case["kind"] != "bmm", case.get("groups", 0)
+        if case["kind"] == "gradients":
+            self.shapes: tuple[tuple[int, ...], ...] = ((k, m), (k, n), (groups, m, n))
+        elif grouped:
+            self.shapes = ((m, k), (groups, n, k), (m, n))
+        else:
+            batch = tuple(case["batch"])
+            self.shapes = ((*batch, m, k), (*batch, k, n), (*batch, m, n))
         size = 2 * sum(math.prod(shape) for shape in self.shapes)
         self.sets = [self._drawn() for _ in range(max(1, min(8, -(-ROTATING // size))))]
         self.ends = [self.ends_by(case["routing"], 0)] if grouped else []
@@ -156,7 +175,8 @@ class Arrays:
 
     def ends_by(self, routing: str, seed: int) -> Any:
         """Return where groups end by a routing."""
-        ends = ends_of(self.case["m"], self.case["groups"], routing, seed)
+        rows = self.case["k" if self.case["kind"] == "gradients" else "m"]
+        ends = ends_of(rows, self.case["groups"], routing, seed)
         return self.torch.tensor(ends, device="cuda", dtype=self.torch.int32)
 
     def place(self, memory: Any) -> Any:
@@ -166,6 +186,8 @@ class Arrays:
     def operands(self, one: tuple[Any, Any, Any], ends: Any = None) -> tuple[Any, ...]:
         """Return what our kernels are called with."""
         a, b, _ = one
+        if self.case["kind"] == "gradients":
+            return a.t(), b.t(), ends
         return (a, b, ends) if self.case["kind"] == "grouped" else (a, b.transpose(-1, -2))
 
     def call(self, kernel: Any, one: tuple[Any, Any, Any]) -> None:
@@ -178,6 +200,12 @@ class Arrays:
         if ends is None:
             return torch.matmul(a.float(), b.float()).to(a.dtype)
         found, row = torch.full(self.shapes[2], UNTOUCHED, device="cuda", dtype=a.dtype), 0
+        if self.case["kind"] == "gradients":
+            for group, end in enumerate(ends.tolist()):
+                last = max(row, min(end, len(a)))
+                found[group] = torch.matmul(a[row:last].float().T, b[row:last].float()).to(a.dtype)
+                row = last
+            return found
         for matrix, end in zip(b, ends.tolist(), strict=True):
             last = max(row, min(end, len(a)))
             found[row:last] = torch.matmul(a[row:last].float(), matrix.float().T).to(a.dtype)
@@ -209,17 +237,13 @@ class Arrays:
     def rivals(self) -> dict[str, list[Callable[[], None]]]:
         """Return torch's ways."""
         torch, case = self.torch, self.case
-        if case["kind"] == "grouped":
+        if case["kind"] != "bmm":
+            given = [(a.t(), b) if case["kind"] == "gradients" else (a, b.mT) for a, b, _ in self.sets]
             try:
-                torch._grouped_mm(self.sets[0][0], self.sets[0][1].transpose(-1, -2), offs=self.ends[0])
+                torch._grouped_mm(*given[0], offs=self.ends[0])
             except RuntimeError:
                 return {}
-            return {
-                "torch": [
-                    lambda a=a, b=b: torch._grouped_mm(a, b.transpose(-1, -2), offs=self.ends[0])  # type: ignore[misc]
-                    for a, b, _ in self.sets
-                ]
-            }
+            return {"torch": [partial(torch._grouped_mm, *pair, offs=self.ends[0]) for pair in given]}
         whole = [-(-case[name] // 8) * 8 for name in "mnk"]
         batch = tuple(case["batch"])
         near = [
@@ -237,13 +261,17 @@ class Arrays:
         m, n, k = (self.case[name] for name in "mnk")
         if self.case["kind"] == "bmm":
             return float(2 * sum(math.prod(shape) for shape in self.shapes) / 4.5e6)
+        if self.case["kind"] == "gradients":
+            return float(2 * (k * (m + n) + self.case["groups"] * m * n) / 4.5e6)
         ends = self.ends[0].tolist()
         used = sum(last > first for first, last in zip([0, *ends], ends, strict=False))
         return float(2 * (m * k + used * n * k + m * n) / 4.5e6)
 
     def dense(self) -> list[Callable[[], None]]:
-        """Return the product of as many rows by one matrix."""
+        """Return the product of as many rows by one matrix, or of all tokens together."""
         torch = self.torch
+        if self.case["kind"] == "gradients":
+            return [lambda a=a, b=b: torch.matmul(a.t(), b) for a, b, _ in self.sets]  # type: ignore[misc]
         return [lambda a=a, b=b: torch.matmul(a, b[0].T) for a, b, _ in self.sets]  # type: ignore[misc]
 
 
@@ -264,7 +292,7 @@ def measured(
             if not wrong[str(number)]:
                 ways[str(number)] = [partial(arrays.call, kernel, place) for place in arrays.sets]
         rivals = arrays.rivals() if timed else {}
-        if rivals and case["kind"] == "grouped":
+        if rivals and case["kind"] != "bmm":
             rivals["dense"] = arrays.dense()
     us = graphed({**rivals, **ways}, stream) if timed else {}
     return {
@@ -342,7 +370,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("prepare")
     one.add_argument("folder", type=Path)
-    one.add_argument("--of", choices=("bmm", "grouped", "random"), default="bmm")
+    one.add_argument("--of", choices=("bmm", "grouped", "gradients", "random"), default="bmm")
     one.add_argument("--kernels", type=int, default=1)
     one.add_argument("--seed", type=int, default=1)
     two = commands.add_parser("run")

@@ -65,7 +65,7 @@ class Products:
     """Products that differ in extents alone.
 
     Attributes:
-        m, n, k: extents.
+        m, n, k: extents; those of k that groups cut are a group's, on the average.
         crossed: what is requested of A, of B and of C beyond their bytes, of those, since rows of boxes cross lines.
         granular: whether rows of C begin at whole granules.
         matrices: how many of A, of B and of C there are: members of a batch share what they read alike.
@@ -95,7 +95,9 @@ class Products:
         shared = (one.dtype.bytes, one.out_dtype.bytes, one.constant_b)
         counts = [[_different(members, name) for _, members in held] for name in OPERANDS]
         of_a, of_b, of_c = np.array(counts, np.float64)
-        groups = np.array([members.groups for _, members in held], np.float64)
+        cut = np.array([members.groups if members.ragged == "k" else 0 for _, members in held], np.float64)
+        k, of_a, of_b = k / np.maximum(cut, 1), np.maximum(of_a, cut), np.maximum(of_b, cut)
+        groups = np.array([members.groups if members.ragged == "m" else 0 for _, members in held], np.float64)
         return Products(m, n, k, (*loaded, STORED_CROSSED * c[0]), granular, (of_a, of_b, of_c), groups, *shared)
 
     def taken(self, some: list[int]) -> Products:
@@ -137,7 +139,8 @@ def _relaid(gemm: Gemm, kernel: ProductKernel) -> int:
     """Return the bytes that operands take which are laid out anew."""
     pairs = zip(sides(gemm, kernel), kernel.relayouts, strict=True)
     copies = (laid(tensor, first) for tensor, first in pairs if first != "none")
-    found: int = gemm.members.count * sum(one.lines * one.pitch for one in copies)
+    count = 1 if gemm.members.ragged == "k" else gemm.members.count
+    found: int = count * sum(one.lines * one.pitch for one in copies)
     return found
 
 

@@ -20,19 +20,19 @@ from legalsat.extract.explain.tensor_repair import boxed, copy_nanoseconds, rank
 from legalsat.extract.explain.tensor_values import OF_LAYOUTS
 from legalsat.extract.explain.values import Works, in_words
 from legalsat.extract.kernels.joint import cached_block_plan
+from legalsat.extract.kernels.product_class import types_of
 from legalsat.extract.kernels.product_kernels import derivation_of, product_kernels
 from legalsat.extract.region.open_products import product_region
 from legalsat.extract.search.planner import BOXES, NoLegalLayout, cached_plan
 from legalsat.extract.search.rows import in_axes
 from legalsat.logic import round_up
 from legalsat.operators import Copy
-from legalsat.operators.gemm import Gemm, judged_operands, sums_of
+from legalsat.operators.gemm import Gemm, judged_operands
 from legalsat.plans.plan import Plan
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.rules import PRODUCT_RULES
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
-from legalsat.units.sites import ProductTypes
 from legalsat.view.snippets import matmul_snippets, product_snippets
 
 LEAST = 2  # a single row has no pitch that matters
@@ -70,8 +70,7 @@ def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
         uses: how often it is computed with operands that a repair lays out once.
     """
     said, chip = str(gemm), str(target)
-    types = ProductTypes(gemm.dtype.name, sums_of(gemm.dtype).name, gemm.out_dtype.name)
-    broken = tuple(d for rule in PRODUCT_RULES for d in rule.check(types, target))
+    broken = tuple(d for rule in PRODUCT_RULES for d in rule.check(types_of(gemm), target))
     if broken:
         return Explanation(said, chip, False, broken, of=gemm)
     if gemm.dims:
@@ -90,7 +89,7 @@ def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
     return Explanation(
         said,
         chip,
-        not refused,
+        not refused and not (many and now is None),
         _together(parts),
         found,
         obligations=() if many else tuple(_cliffs(gemm, target)),

@@ -124,7 +124,7 @@ class Launched:
             kernel.slices,
             self.members.extents,
             (any(steps[0]), any(steps[1])),
-            self.m,
+            gemm.k if kernel.ragged == "k" else self.m,
             ends,
         )
         self.tiles = self.scheduler.tiles
@@ -179,10 +179,10 @@ class Launched:
         size, kernel = self.result_type.bytes, self.kernel
         rows, columns = np.arange(self.rows)[:, None], np.arange(self.n)[None, :]
         elements = columns * self.pitch + rows if self.along_rows else rows * self.pitch + columns
-        if self.scheduler.ends:
+        if kernel.ragged == "m":
             elements = elements[: self.scheduler.groups[-1][0]]
         for extent, step in reversed(list(zip(self.members.extents, self.c_steps, strict=True))):
-            if not self.members.ragged:
+            if kernel.ragged != "m":
                 elements = np.arange(extent).reshape(-1, *(1,) * elements.ndim) * step + elements
         places = GUARD + elements[..., None] * size + np.arange(size)
         own = np.zeros(len(self.c), bool)
@@ -200,7 +200,7 @@ class Launched:
             name = self.gemm.out_dtype.name
             found = decoded(encoded(added_up(added, found), name), name)
         found = found.swapaxes(-1, -2) if kernel.swapped else found
-        return found.reshape(*self.gemm.batch, *found.shape[-2:])
+        return found.reshape(*(self.gemm.batch or self.members.batch), *found.shape[-2:])
 
 
 @lru_cache(maxsize=256)
@@ -390,7 +390,7 @@ class Cta:
             row = (self.first_block(consumer) + block) * BLOCK_ROWS + first
             placed = self.launched.maps["C"][tile.phase]
             coordinate = (tile.n + columns.start, tile.m + row, *tile.member[::-1])
-            if self.kernel.groups:
+            if self.kernel.ragged == "m":
                 left = min(STORE_ROWS, tile.end - tile.m - row)
                 if left <= 0:
                     continue
@@ -413,7 +413,7 @@ class Cta:
                 if self.kernel.realign == "tiles":
                     target = (tile.m + within) * self.a_maps + tile.phase
                 count = min(self.kernel.tile[1], of.n - tile.n)
-                if target < (tile.end if self.kernel.groups else of.m) and count > 0:
+                if target < (tile.end if self.kernel.ragged == "m" else of.m) and count > 0:
                     begin = at + row * (length // 8)
                     places = (of.c_offset(tile) + of.pitch * target + tile.n) * size + np.arange(count * size)
                     of.put(places, self.shared[begin : begin + count * size])

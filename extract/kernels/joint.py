@@ -22,10 +22,11 @@ from legalsat.extract.kernels.contract import require_contract
 from legalsat.extract.kernels.epilogue import Staged, epilogue_of
 from legalsat.extract.kernels.multiply import Multiplied, multiplied, registers
 from legalsat.extract.kernels.pipelines import has_pipeline
+from legalsat.extract.kernels.product_class import types_of
 from legalsat.extract.kernels.product_kernels import best_kernel, each_kernel
 from legalsat.extract.search.planner import USUAL_MEANS, NoLegalLayout, cached_plan, plan_swizzled
 from legalsat.operators import Copy
-from legalsat.operators.gemm import ROW_BITS, Gemm, matrix_unit, readers_on, sums_of
+from legalsat.operators.gemm import ROW_BITS, Gemm, matrix_unit, readers_on
 from legalsat.plans.block_plan import BlockPlan, TileCandidate
 from legalsat.plans.gemm_plan import GemmCandidate, GemmPlan
 from legalsat.plans.plan import Launch, Plan
@@ -34,7 +35,7 @@ from legalsat.plans.product_kernel import ProductKernel
 from legalsat.rules import PRODUCT_RULES, SHARED_RULES
 from legalsat.rules.movement import COPY_ENGINE
 from legalsat.targets import GRANULE_BYTES, KIB, Target
-from legalsat.units.sites import ProductTypes, SharedStages
+from legalsat.units.sites import SharedStages
 from legalsat.units.tensor_map import SWIZZLES
 
 ROWS = {"wgmma": (64, 128, 256), "tcgen05": (128, 256), "": (64, 128, 256)}
@@ -114,15 +115,14 @@ def gemm_plan(operator: Gemm, target: Target, refusal: Refusal | None = None) ->
         NoLegalLayout: the target multiplies no such types, or no tile has a legal plan for all three operands.
         LegalSatError: there are kernels, and none may be taken.
     """
-    types = ProductTypes(operator.dtype.name, sums_of(operator.dtype).name, operator.out_dtype.name)
-    broken = tuple(d for rule in PRODUCT_RULES for d in rule.check(types, target))
+    broken = tuple(d for rule in PRODUCT_RULES for d in rule.check(types_of(operator), target))
     if broken:
         raise NoLegalLayout(f"no legal {operator} on {target}", broken)
     kernel = best_kernel(operator, target) if refusal is None else _first(operator, target, refusal)
     if kernel is None and operator.members.extents:
         raise LegalSatError(
-            f"{operator} on {target} has no kernel: wgmma must multiply {operator.dtype}, and rows or columns of every "
-            "matrix lie side by side; plan one product at a time"
+            f"{operator} on {target} has no kernel: rows or columns of every matrix must lie side by side, each "
+            "element at a multiple of its size; plan one product at a time"
         )
     plan = GemmPlan(operator, target, kernel, cached_block_plan(operator, target) if kernel is None else None)
     if kernel is not None:

@@ -17,7 +17,8 @@ from legalsat.targets import GRANULE_BYTES
 class Tile:
     """A tile of C of a CTA, as the scheduler of the kernel says it; `a_m` is its first row in A, of any slice of k.
 
-    `member` says of which one of a batch it is, along each axis, or of which group of rows, which end at `end`.
+    `member` says of which one of a batch it is, along each axis, or of which group, whose rows, or whose k from
+    `begin` on, end at `end`.
     """
 
     m: int
@@ -30,6 +31,7 @@ class Tile:
     last_steps: int
     member: tuple[int, ...] = ()
     end: int = 0
+    begin: int = 0
 
     @property
     def starts_late(self) -> bool:
@@ -60,7 +62,7 @@ class TileScheduler:
         group: along m that neighbours in time share.
         address, pitch: of A, in bytes. slices: of k, one below the other along m.
         members: extents of a batch, or of groups of rows their number. axes: of the maps of A and B, one for each.
-        rows: that there are, and ends: where groups of them end, as the device is told; () where rows are not grouped.
+        rows: that there are, or k where groups cut that, and ends: where groups end, as the device is told.
     """
 
     kernel: ProductKernel
@@ -79,7 +81,7 @@ class TileScheduler:
 
     @cached_property
     def groups(self) -> list[tuple[int, int]]:
-        """For each group its first row and its first tile, then where the last one ends; none begins in another."""
+        """For each group its first row, or k, and its first tile, then where the last ends; none begins in another."""
         found, rows = [(0, 0)], self.kernel.tile[0] * self.kernel.cluster[0]
         for said in self.ends:
             row, tile = found[-1]
@@ -90,7 +92,8 @@ class TileScheduler:
     @property
     def tiles(self) -> int:
         """Tiles of clusters in all."""
-        along_m = self.groups[-1][1] if self.ends else self.tiles_m * math.prod(self.members)
+        of_rows = self.kernel.ragged == "m"
+        along_m = self.groups[-1][1] if of_rows else self.tiles_m * math.prod(self.members)
         return along_m * self.tiles_n
 
     @property
@@ -107,7 +110,7 @@ class TileScheduler:
         """Return a CTA's tile of a number: neighbours in time are along m, in strips, so that they share operands."""
         kernel, (rank_m, rank_n) = self.kernel, self.place(rank)
         tiles_m, first_row, end, member = self.tiles_m, 0, 0, list[int]()
-        if self.ends:
+        if kernel.ragged == "m":
             group = bisect_right([tile * self.tiles_n for _, tile in self.groups], number) - 1
             (first_row, first_tile), (end, last_tile) = self.groups[group : group + 2]
             member, tiles_m, number = [group], last_tile - first_tile, number - first_tile * self.tiles_n
@@ -120,6 +123,8 @@ class TileScheduler:
         first = number // strip * self.group
         rows = min(tiles_m - first, self.group)
         along_m, along_n = first + number % strip % rows, number % strip // rows
+        if kernel.ragged == "k":
+            return self._cut(member, (along_m, along_n), rank)
         phase = shift = 0
         if kernel.realign == "tiles":
             along_m, phase = divmod(along_m, self.a_maps)
@@ -142,6 +147,15 @@ class TileScheduler:
         n = (along_n * kernel.cluster[1] + rank_n) * kernel.tile[1]
         return Tile(m, a_m, n, phase, shift, k_tiles, first_k, last, tuple(member), end)
 
+    def _cut(self, member: list[int], along: tuple[int, int], rank: int) -> Tile:
+        """Return a tile of a group along k, which has as many k-tiles as a kernel needs though they be empty."""
+        kernel = self.kernel
+        (begin, _), (end, _) = self.groups[member[0] : member[0] + 2]
+        k_tiles = max(1 + kernel.overlapped, -(-(end - begin) // kernel.tile[2]))
+        places = zip(along, kernel.cluster, self.place(rank), kernel.tile, strict=False)
+        m, n = ((number * ctas + own) * extent for number, ctas, own, extent in places)
+        return Tile(m, m, n, 0, 0, k_tiles, 0, len(kernel.b.offsets[0]), tuple(member), end, begin)
+
     def shares(self, operand: str, tile: Tile, k_tile: int, rank: int) -> Iterator[Share]:
         """Yield the boxes of a CTA's share of a tile of A or B."""
         kernel, (rank_m, rank_n) = self.kernel, self.place(rank)
@@ -161,5 +175,8 @@ class TileScheduler:
                 map_ = tile.phase
             matrix = (along, at) if major == "K" else (at, along)
             coordinate = (*matrix, *(tile.member[::-1] if self.axes[number] else ()))
+            if kernel.ragged == "k":  # of the window that ends where the box does, or its group
+                left = max(0, min(kernel.tile[2], tile.end - tile.begin - k))
+                coordinate = (at, kernel.tile[2] - left, tile.begin + k + left)
             to = (kernel.tile[0] * ROW_BYTES if operand == "B" else 0) + box * rows * ROW_BYTES
             yield Share(operand, map_, coordinate, to)

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from legalsat.dtypes import DType
 from legalsat.extract.kernels.product_maps import ROW_BYTES, by_rows
-from legalsat.operators.gemm import Gemm
+from legalsat.operators.gemm import Gemm, sums_of
+from legalsat.operators.members import Ragged
 from legalsat.options import Major
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import Tensor, plain
 from legalsat.terms.trees import TermLaw
+from legalsat.units.sites import ProductTypes
 
 MOST_STAGES = 16
 NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
@@ -52,7 +54,7 @@ class ProductClass:
         much: whether there are so many tiles that accumulators, which no other tile overlaps, are not worth a thought.
         few: whether there are so few tiles, and so many k-tiles, that slices of k may be products of their own.
         laws: that say what else such a product equals.
-        batch, groups: as of `ProductKernel`.
+        batch, groups, ragged: as of `ProductKernel`.
     """
 
     dtype: DType
@@ -69,6 +71,14 @@ class ProductClass:
     laws: tuple[TermLaw, ...]
     batch: int = 0
     groups: int = 0
+    ragged: Ragged = ""
+
+
+def types_of(gemm: Gemm) -> ProductTypes:
+    """Return what rules of products as a whole look at."""
+    members = gemm.members
+    many = {"": "batch" if members.extents else "", "m": "groups of rows", "k": "groups along k"}[members.ragged]
+    return ProductTypes(gemm.dtype.name, sums_of(gemm.dtype).name, gemm.out_dtype.name, many)
 
 
 def class_of(gemm: Gemm) -> ProductClass | None:
@@ -84,7 +94,8 @@ def class_of(gemm: Gemm) -> ProductClass | None:
     down, across = _lines(gemm, swapped=True), _lines(gemm, swapped=False)
     if a is None or b is None or not (down or across):
         return None
-    turns, tiles = -(-gemm.k // (ROW_BYTES // gemm.dtype.bytes)), -(-gemm.m // 128) * -(-gemm.n // 128) * members.count
+    k = -(-gemm.k // members.groups) if members.ragged == "k" else gemm.k  # of one of them, on the average
+    turns, tiles = -(-k // (ROW_BYTES // gemm.dtype.bytes)), -(-gemm.m // 128) * -(-gemm.n // 128) * members.count
     groups = max(LEAST_GROUPS, 1 << (members.groups - 1).bit_length()) if members.ragged else 0
     return ProductClass(
         gemm.dtype,
@@ -101,6 +112,7 @@ def class_of(gemm: Gemm) -> ProductClass | None:
         gemm.laws(),
         len(members.batch),
         groups,
+        members.ragged,
     )
 
 
@@ -117,7 +129,7 @@ def _lines(gemm: Gemm, *, swapped: bool) -> int:
         return 0
     steps = (one * size for one in members.of("C"))
     whole = all(number % GRANULE_BYTES == 0 for number in (columns * size, pitch * size, c.address, *steps))
-    return 1 + whole * (1 + members.ragged)
+    return 1 + whole * (1 + (members.ragged == "m"))
 
 
 def side_of(tensor: Tensor, steps: tuple[int, ...] = ()) -> Side | None:

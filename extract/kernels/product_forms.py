@@ -9,7 +9,7 @@ from typing import Any
 from legalsat.extract.kernels.product_class import ProductClass
 from legalsat.extract.search.planner import ONE_AT_A_TIME
 from legalsat.options import Major
-from legalsat.terms.products import CONSTRUCTORS, operand, product, store
+from legalsat.terms.products import CONSTRUCTORS, CUT, operand, product, store
 from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, TermStep, derivation
 
@@ -26,6 +26,7 @@ class Facts:
         size: bytes of an operand's element.
         a, b: the axis along which an operand's elements lie side by side, and whether a tensor map describes it.
         down, across: how columns and rows of C lie: 0 apart, 1 side by side, 2 in whole granules, 3 so in groups.
+        cut: whether groups cut the operands along k.
     """
 
     size: int
@@ -33,16 +34,19 @@ class Facts:
     b: tuple[Major, bool]
     down: int
     across: int
+    cut: bool = False
 
     @staticmethod
     def of(one: ProductClass) -> Facts:
         """Return what laws look at of a class."""
-        return Facts(one.dtype.bytes, (one.a.major, one.a.legal), (one.b.major, one.b.legal), one.down, one.across)
+        a, b = ((side.major, side.legal) for side in (one.a, one.b))
+        return Facts(one.dtype.bytes, a, b, one.down, one.across, one.ragged == "k")
 
     @property
     def term(self) -> Term:
         """The product, stored, as it is asked for."""
-        a, b = (operand(name, major, int(whole)) for name, (major, whole) in (("A", self.a), ("B", self.b)))
+        cut = CUT * self.cut
+        a, b = (operand(name, major, cut + whole) for name, (major, whole) in (("A", self.a), ("B", self.b)))
         return store(self.down, self.across, product(self.size, a, b))
 
 
@@ -103,6 +107,8 @@ class Form:
 
 def _operand(side: Any) -> tuple[str, Major, str]:
     """Return an operand's name, the axis along which it is read, and what is done to it first."""
+    if side.name == "slide":
+        return _operand(side.parts[0])
     if side.name == "operand":
         name, major, _ = side.parts
         return name, major, "none"
@@ -129,7 +135,7 @@ def _idle(form: Form, facts: Facts) -> bool:
     operand. Beside one that is realigned it may gain more, and K is shifted along one axis alone.
     """
     lie = (facts.b, facts.a) if form.swapped else (facts.a, facts.b)
-    read = [whole and (facts.size == 2 or major == "K") for major, whole in lie]
+    read = [whole and (major == "MN" if facts.cut else facts.size == 2 or major == "K") for major, whole in lie]
     needed = (False, form.realign != "none")
     return any(one != "none" and can and not must for one, can, must in zip(form.relayouts, read, needed, strict=True))
 

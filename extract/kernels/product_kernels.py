@@ -26,12 +26,11 @@ from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.recent import Recent
 from legalsat.rules import COPY_RULES
+from legalsat.rules.products import KERNEL_RESULTS, KERNEL_TYPES
 from legalsat.targets import MIB, Target
 from legalsat.terms.trees import TermStep
 from legalsat.units.sites import TmaCopy
 
-TYPES = ("bf16", "fp16", "e4m3", "e5m2", "fp32")
-RESULTS = ("bf16", "fp16", "fp32")
 MOST_SPLIT_TILES = 320  # blocks, with k split; more fill any GPU without
 MOST_WORKSPACE = 64 * MIB  # of what slices of k give: memory that a call needs besides its arrays
 
@@ -85,7 +84,7 @@ def _rows(one: ProductClass, passes: tuple[bool, bool], products: Products, targ
 
 def multiplied(gemm: Gemm, target: Target) -> ProductClass | None:
     """Return the class of a product; None where these kernels do not multiply such operands on a target."""
-    types = target.wgmma is not None and gemm.dtype.name in TYPES and gemm.out_dtype.name in RESULTS
+    types = target.wgmma is not None and gemm.dtype.name in KERNEL_TYPES and gemm.out_dtype.name in KERNEL_RESULTS
     return class_of(gemm) if types else None
 
 

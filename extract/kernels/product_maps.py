@@ -95,7 +95,7 @@ def steps_of(gemm: Gemm, kernel: ProductKernel) -> tuple[tuple[int, ...], tuple[
     members, found = gemm.members, list[tuple[int, ...]]()
     for name, tensor, first in zip(kernel.operands, sides(gemm, kernel), kernel.relayouts, strict=True):
         steps = tuple(step * tensor.dtype.bytes for step in members.of(name))
-        if first != "none" and members.batch:  # copies lie one behind the other
+        if first != "none" and members.batch and not members.ragged:  # copies lie one behind the other
             copy = laid(tensor, first)
             steps = tuple(step * copy.lines * copy.pitch for step in plain(row_major(members.batch)))
         elif first != "none" and any(steps):
@@ -118,6 +118,8 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
         (depth, extent // boxes) if major == "K" else (extent // boxes, depth)
         for extent, boxes, major in zip((rows, columns), kernel.boxes, kernel.majors, strict=True)
     )
+    if kernel.ragged == "k":
+        return [_cut(name, a, a_box)], [_cut(name, b, b_box)]
     of_a = [_map(name, a, a_box)]
     if kernel.realign != "none":
         of_a = [_phase(name, a, a_box, kernel.phases, number) for number in range(kernel.phases)]
@@ -182,7 +184,7 @@ def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
     box = (box_columns(kernel, size), STORE_ROWS)
     pitch = c.strides[0] * size if m != 1 else round_up(n * size, GRANULE_BYTES)
     members = gemm.members
-    if members.ragged:
+    if members.ragged == "m":
         return [_windows(c, box)]
     steps = tuple(step * size for step in members.of("C"))
     found = [
@@ -244,7 +246,7 @@ def grid_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> Any:
 def most_clusters(gemm: Gemm, kernel: ProductKernel) -> Any:
     """Return the clusters' tiles of a product, of all of a batch, or of groups that need as many as they may."""
     members, (along_m, along_n) = gemm.members, kernel.clusters(*extents(gemm, kernel))
-    if members.ragged:  # each group may have a tile that is not full
+    if members.ragged == "m":  # each group may have a tile that is not full
         return (along_m + members.groups) * along_n
     return along_m * along_n * members.count
 
@@ -261,6 +263,27 @@ def _map(name: str, matrix: Laid, box: tuple[int, int]) -> Placed:
             swizzle="128B",
             l2_promotion="256B",
         )
+    )
+
+
+def _cut(name: str, matrix: Laid, box: tuple[int, int]) -> Placed:
+    """Return the map of windows of as many lines as a box has, along k: number y ends in front of line y.
+
+    As of `_windows`, its address lies a window in front of the matrix; what of a box is behind its window is zero.
+    """
+    before = box[1] * matrix.pitch
+    return Placed(
+        TensorMap(
+            dtype=MAP_TYPES[name],
+            address=matrix.address + round_up(before, 2 * ROW_BYTES) - before,
+            global_dim=(matrix.length, box[1], matrix.lines + 1),
+            global_stride=(matrix.pitch, matrix.pitch),
+            box=(*box, 1),
+            element_stride=(1, 1, 1),
+            swizzle="128B",
+            l2_promotion="256B",
+        ),
+        -before,
     )
 
 

@@ -30,6 +30,7 @@ from legalsat.extract.kernels.registers import (
     solved,
     starts_of_rows,
 )
+from legalsat.operators.members import Ragged
 from legalsat.options import Major
 from legalsat.plans.product_kernel import BLOCK_ROWS, GROUP_ENTRY_BYTES, WARPS, WIDE_BOX, ProductKernel
 from legalsat.targets import GRANULE_BYTES, KIB, Target
@@ -99,7 +100,7 @@ def cuts_of(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts that are open to a form."""
     if one.batch and (form.splits or (form.realign != "none" and not (one.b if form.swapped else one.a).whole)):
         return ()  # rows whose starts differ from member to member cannot be realigned alike
-    if one.groups:  # of rows, which begin anywhere: along the fast axis a box begins at whole granules alone (TI-06)
+    if one.ragged == "m":  # whose rows begin anywhere; a box along them begins at whole granules alone (TI-06)
         kept = form.store != "sums" and not form.slices and form.realign == "none" and not form.swapped
         return GROUPED_CUTS if kept and form.majors[0] == "K" else ()
     return _single_cuts(form, one)
@@ -141,7 +142,7 @@ class Table:
         columns: what decides how long a kernel takes.
         order: of rows among those that take as long.
         rest: warpgroups, overlapped stages, registers of consumers and of the producer, bytes of shared memory, phases.
-        batch, groups: as of `ProductKernel`.
+        batch, groups, ragged: as of `ProductKernel`.
     """
 
     forms: tuple[Form, ...]
@@ -151,6 +152,7 @@ class Table:
     rest: Numbers
     batch: int
     groups: int
+    ragged: Ragged
 
     def __len__(self) -> int:
         return len(self.of)
@@ -190,6 +192,7 @@ class Table:
             shared_bytes=shared,
             batch=self.batch,
             groups=self.groups,
+            ragged=self.ragged,
         )
 
 
@@ -271,6 +274,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
         rest[:, kept_rows],
         one.batch,
         one.groups,
+        one.ragged,
     )
 
 

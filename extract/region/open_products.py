@@ -36,18 +36,19 @@ from legalsat.extract.cost.kernel_cost import Products
 from legalsat.extract.kernels.contract import require_contract
 from legalsat.extract.kernels.joint import Refusal
 from legalsat.extract.kernels.kernel_program import kernel_program
+from legalsat.extract.kernels.product_class import types_of
 from legalsat.extract.kernels.product_kernels import each_kernel, times_of
 from legalsat.extract.kernels.product_maps import extents, maps_of, stored_type
 from legalsat.extract.region.laid_out import open_relayouts, what_to_do
 from legalsat.extract.region.region import LegalRegion, Specialisation
 from legalsat.extract.search.planner import ONE_AT_A_TIME, NoLegalLayout
 from legalsat.logic import Condition, Value, all_of, within
-from legalsat.operators.gemm import MOST_EXTENT, Gemm, sums_of
+from legalsat.operators.gemm import MOST_EXTENT, Gemm
 from legalsat.plans.gemm_plan import GemmPlan, OpenKernel
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.rules import COPY_RULES, PRODUCT_RULES
 from legalsat.targets import Target
-from legalsat.units.sites import ProductTypes, TmaCopy
+from legalsat.units.sites import TmaCopy
 from legalsat.units.tensor_map import TensorMap
 
 MOST_KERNELS = 4
@@ -81,8 +82,7 @@ def open_gemm_plan(gemm: Gemm, target: Target, refusal: Refusal | None = None) -
         NotAffine: a stride multiplies dims in a way that no isl set expresses.
         LegalSatError: no kernel's extents can be said; the message says why.
     """
-    types = ProductTypes(gemm.dtype.name, sums_of(gemm.dtype).name, gemm.out_dtype.name)
-    broken = tuple(d for rule in PRODUCT_RULES for d in rule.check(types, target))
+    broken = tuple(d for rule in PRODUCT_RULES for d in rule.check(types_of(gemm), target))
     if broken:
         raise NoLegalLayout(f"no legal {gemm} on {target}", broken)
     check_names(dim.name for dim in gemm.dims)

@@ -1,14 +1,14 @@
-"""Products of groups of rows, each by a matrix of its own, where the device alone knows which rows are whose."""
+"""Products of groups of rows, or of groups along k, where the device alone knows where a group ends."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from legalsat.checks import integer
+from legalsat.checks import integer, one_of
 from legalsat.dims import Extent
 from legalsat.errors import InvalidInput
 from legalsat.operators.gemm import Gemm
@@ -26,17 +26,21 @@ ENDS = "ends"
 class GroupedGemm(Gemm):
     """C[r,n] = A[r,k] B[g,n,k]^T, where g is the group of row r: experts' products in a mixture of experts.
 
-    Rows of a group lie together. `ends` are i32 numbers in the GPU's memory, of shape (groups,), that say behind which
-    row each group ends, as `offs` of torch's grouped_mm; they may be others at every launch. A group begins where the
-    ones in front of it end. It may be empty, and is where its end is not behind that; an end beyond the rows of A
-    counts as their number. Rows behind the last end are not written.
+    Along k it is C[g,m,n] = A[m,k] B[n,k]^T of the k of group g: what the gradients of experts' weights are.
+
+    What a group has lies together. `ends` are i32 numbers in the GPU's memory, of shape (groups,), that say behind
+    which row, or k, each group ends, as `offs` of torch's grouped_mm; they may be others at every launch. A group
+    begins where the ones in front of it end. It may be empty, and is where its end is not behind that; an end beyond
+    the extent of A counts as that. Rows behind the last end are not written; the product of an empty group along k is
+    zeros.
 
     Attributes:
-        m: rows of A and of C, of all groups together.
-        n, k: extents of each product, in elements.
+        m, n, k: extents in elements: of all groups together along the axis that they cut, else of each product.
         dtype, out_dtype: element types of A and B, and of C, as of `Gemm`.
         groups: how many there are.
-        a, b, c: the tensors, of shapes (m, k), (groups, n, k) and (m, n), with any strides.
+        along: the axis that groups cut, "m" or "k".
+        a, b, c: the tensors, with any strides: of shapes (m, k), (groups, n, k) and (m, n); along k of shapes (m, k),
+            (n, k) and (groups, m, n).
         constant_b: whether B never changes, as weights do not, so that a relayout of it runs once for all.
         scaled, batch: of `Gemm`, and left out here.
 
@@ -45,6 +49,7 @@ class GroupedGemm(Gemm):
     """
 
     groups: int
+    along: Literal["m", "k"]
 
     def __init__(
         self,
@@ -54,6 +59,7 @@ class GroupedGemm(Gemm):
         dtype: Any,
         *,
         groups: int,
+        along: Literal["m", "k"] = "m",
         out_dtype: Any = None,
         a: Any = None,
         b: Any = None,
@@ -63,16 +69,21 @@ class GroupedGemm(Gemm):
         batch: tuple[int, ...] = (),
     ) -> None:
         object.__setattr__(self, "groups", integer(groups, "groups", low=1, high=MOST_GROUPS))
+        object.__setattr__(self, "along", one_of(along, "along", ("m", "k")))
         if batch or scaled:
-            raise InvalidInput("groups of rows have neither a batch nor scales; leave those out")
+            raise InvalidInput("groups have neither a batch nor scales; leave those out")
         Gemm.__init__(self, m, n, k, dtype, out_dtype=out_dtype, a=a, b=b, c=c, constant_b=constant_b)
         if self.dims:
             raise InvalidInput(f"{self.dims[0]} is open; give numbers, since groups are open without it")
+        if along == "k" and not self.c.strides[0] and self.groups > 1:
+            raise InvalidInput(f"c is {self.c}, whose groups lie on each other; give each its own memory")
 
     def __str__(self) -> str:
-        return f"{Gemm.__str__(self)}, rows in {self.groups} groups"
+        return f"{Gemm.__str__(self)}, {'k' if self.along == 'k' else 'rows'} in {self.groups} groups"
 
     def _shapes(self) -> dict[str, tuple[Extent, ...]]:
+        if self.along == "k":
+            return {"a": (self.m, self.k), "b": (self.n, self.k), "c": (self.groups, self.m, self.n)}
         return {"a": (self.m, self.k), "b": (self.groups, self.n, self.k), "c": (self.m, self.n)}
 
     def bind(self, values: Mapping[str, int]) -> GroupedGemm:
@@ -81,8 +92,10 @@ class GroupedGemm(Gemm):
 
     @property
     def members(self) -> Members:
-        """The groups, each of which has a B of its own."""
-        return Members((self.groups,), ((0,), (plain(self.b.strides)[0],), (0,)), ragged=True)
+        """The groups, each of which has a B of its own, or along k a C."""
+        if self.along == "k":
+            return Members((self.groups,), ((0,), (0,), (plain(self.c.strides)[0],)), ragged="k")
+        return Members((self.groups,), ((0,), (plain(self.b.strides)[0],), (0,)), ragged="m")
 
     @property
     def indices(self) -> Mapping[str, Tensor]:
@@ -90,18 +103,22 @@ class GroupedGemm(Gemm):
         return {ENDS: Tensor((self.groups,), "i32", align=4)}
 
     def meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
-        """Return C before it is rounded, zeros in rows of no group, given A, B and the ends of groups.
+        """Return C before it is rounded, zeros in what no group has, given A, B and the ends of groups.
 
         Raises:
             InvalidInput: the operands are others in number, in shape, or no numbers.
         """
-        shapes = [self.a.shape, self.b.shape, (self.groups,)]
+        shapes = [plain(self.a.shape), plain(self.b.shape), (self.groups,)]
         if [getattr(one, "shape", None) for one in operands] != shapes:
             raise InvalidInput(f"operands of {self} are others; give arrays of shapes {', '.join(map(str, shapes))}")
-        a, b, ends = operands
-        found, row = np.zeros((len(a), b.shape[1])), 0
-        for matrix, end in zip(b, ends.tolist(), strict=True):
-            last = max(row, min(end, len(a)))
-            found[row:last] = a[row:last].astype("f8") @ matrix.astype("f8").T
-            row = last
+        a, b = (one.astype("f8") for one in operands[:2])
+        found, begin = np.zeros(plain(self.c.shape)), 0
+        for group, end in enumerate(operands[2].tolist()):
+            last = max(begin, min(end, len(a) if self.along == "m" else a.shape[1]))
+            own = slice(begin, last)
+            if self.along == "m":
+                found[own] = a[own] @ b[group].T
+            else:
+                found[group] = a[:, own] @ b[:, own].T
+            begin = last
         return found

@@ -5,28 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from legalsat.errors import InvalidInput
 from legalsat.tensor import Tensor, plain
 
 MOST_AXES = 3  # of a tensor map, besides the two of a matrix
 OPERANDS = ("A", "B", "C")
+Ragged: TypeAlias = Literal["", "m", "k"]
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Products of a batch, or of groups of rows.
+    """Products of a batch, or of groups of rows, or of groups along k.
 
     Attributes:
         extents: of the batch's axes, outermost first; axes that all operands walk through as one are one. Of groups
             their number; () of a single product.
         steps: for A, B and C, elements from one member to the next along each axis; 0 where they share what they read.
-        ragged: whether they are groups of rows of A and of C, whose ends are known on the device alone.
+        ragged: the axis that groups cut, whose ends are known on the device alone: "m" of rows of A and of C, "k" of
+            both operands, and "" where there are no groups.
     """
 
     extents: tuple[int, ...] = ()
     steps: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] = ((), (), ())
-    ragged: bool = False
+    ragged: Ragged = ""
 
     @property
     def count(self) -> int:
@@ -35,12 +38,12 @@ class Members:
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """The extents of a batch; () where rows are grouped, or there is one product."""
-        return () if self.ragged else self.extents
+        """The extents of a batch, whose members' tiles are alike; groups along k are one; () of groups of rows."""
+        return () if self.ragged == "m" else self.extents
 
     @property
     def groups(self) -> int:
-        """How many groups of rows there are; 0 where rows are not grouped."""
+        """How many groups there are; 0 of a batch or a single product."""
         return self.extents[0] if self.ragged else 0
 
     def of(self, operand: str) -> tuple[int, ...]:

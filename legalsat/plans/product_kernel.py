@@ -7,6 +7,7 @@ from typing import Any
 
 from legalsat.dims import Extent
 from legalsat.logic import ceil_div
+from legalsat.operators.members import Ragged
 from legalsat.options import Major
 from legalsat.units.matrix_descriptor import MatrixOperand
 
@@ -42,7 +43,8 @@ class ProductKernel:
         a, b: how the matrix unit reads the tiles; A None where it comes from registers.
         shared_bytes: of a block.
         batch: axes of the batch whose members it computes, at coordinates of their own in the maps; 0 of one product.
-        groups: of rows, at most, whose ends a block keeps in shared memory; 0 where rows are not grouped.
+        groups: at most, whose ends a block keeps in shared memory; 0 where there are none.
+        ragged: the axis that groups cut: "m" of rows, "k" of both operands, "" where there are none.
     """
 
     swapped: bool
@@ -67,6 +69,7 @@ class ProductKernel:
     shared_bytes: int
     batch: int = 0
     groups: int = 0
+    ragged: Ragged = ""
 
     @property
     def threads(self) -> int:
@@ -98,7 +101,7 @@ class ProductKernel:
 
     @property
     def group_bytes(self) -> int:
-        """Bytes of shared memory that say where groups of rows begin, and which tiles are theirs."""
+        """Bytes of shared memory that say where groups begin, and which tiles are those of groups of rows."""
         return GROUP_ENTRY_BYTES * (self.groups + 1) if self.groups else 0
 
     @property
@@ -134,5 +137,5 @@ class ProductKernel:
         if self.swapped:
             words.append("as C^T")
         if self.groups:
-            words.append(f"up to {self.groups} groups of rows")
+            words.append(f"up to {self.groups} groups {'along k' if self.ragged == 'k' else 'of rows'}")
         return ", ".join([*words, f"C by {self.store}{' meanwhile' if self.overlapped else ''}"])

@@ -135,10 +135,10 @@ class ReadPeers:
 
 @dataclass(frozen=True, slots=True)
 class FindGroups:
-    """Read where groups of rows end, and say in shared memory which tiles are theirs; all of the CTA meet behind it.
+    """Read where groups end, and say in shared memory where they begin, and of groups of rows which tiles are theirs.
 
     A group begins where the ones before it end, and is empty where its own end is not behind that. What is said beyond
-    the rows that there are counts as their end.
+    the extent that there is counts as its end. All of the CTA meet behind it.
     """
 
 

@@ -74,7 +74,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     ReadRows: lambda op: f"read rows of A from where they start in {of_item('A', op.at)}, steps {_listed(op.steps)}",
     MultiplyRows: lambda op: f"multiply them by {of_item('B', op.at)}, steps {_listed(op.steps)}, into accumulator i",
     ReadPeers: lambda op: f"add up {op.buffer} of all CTAs that split k, and write the CTA's share of C",
-    FindGroups: lambda op: "find which tiles are whose group's, and meet all of the CTA",
+    FindGroups: lambda op: "find where groups begin, and which tiles are whose, and meet all of the CTA",
     MeetSetup: lambda op: "meet all behind the set-up",
 }
 

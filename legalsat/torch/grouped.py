@@ -1,4 +1,4 @@
-"""Products of groups of rows of torch tensors: `legalsat.torch.grouped_mm(a, b, offs)`, `legalsat::grouped_mm`."""
+"""Products of groups of torch tensors, of rows or along k: `legalsat.torch.grouped_mm`, `legalsat::grouped_mm`."""
 
 from __future__ import annotations
 
@@ -17,18 +17,27 @@ from legalsat.torch import GRANULE, Way
 SCHEMA = "(Tensor a, Tensor b, Tensor offs, bool constant_b) -> Tensor"
 
 
-def grouped_mm(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, *, constant_b: bool = False) -> torch.Tensor:
-    """Return a[r] b[g] for every row r, where g is the group of the row, as torch's grouped_mm does.
+def grouped_mm(
+    a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor | None = None, *, constant_b: bool = False
+) -> torch.Tensor:
+    """Return products of groups, as torch's grouped_mm does; the ranks of a and b say of what.
+
+    | a         | b         | groups of    | result    |                                     |
+    |-----------|-----------|--------------|-----------|-------------------------------------|
+    | (T, K)    | (E, K, N) | rows of a    | (T, N)    | a[r] b[g], g the group of row r     |
+    | (M, T)    | (T, N)    | T            | (E, M, N) | a[:, g] b[g], as weights' gradients |
+    | (E, M, K) | (K, T)    | columns of b | (M, T)    | a[g] b[:, c], g the group of c      |
+    | (E, M, K) | (E, K, N) | none         | (E, M, N) | a[i] b[i], without offs             |
 
     Args:
-        a: shape (T, K): rows, those of a group together. bfloat16 or float16, strides of any kind.
-        b: shape (E, K, N): a matrix for each group, of a's type, strides of any kind, as transposed views of weights.
-        offs: shape (E,), int32, on a's GPU: behind which row each group ends, in order; the first one begins at row 0.
+        a: bfloat16 or float16, with strides of any kind.
+        b: of a's type, with strides of any kind, as transposed views of weights.
+        offs: shape (E,), int32, on a's GPU: behind which of T each group ends, in order; the first one begins at 0.
             A group may be empty. The numbers are read on the GPU, so a CUDA graph may be replayed with others.
-        constant_b: whether b is a weight, as of `matmul`.
+        constant_b: whether the operand of three axes is a weight, as b of `matmul`.
 
     Returns:
-        A new tensor of shape (T, N), of a's type. Rows behind the last end hold anything.
+        A new tensor of a's type. Rows and columns behind the last end hold anything; products of no T are 0.
 
     Ends beyond T count as T, and an end in front of the one before as that one. What has no kernel is computed by
     torch, group by group where its own grouped product refuses it, and the log says why. Gradients flow to a and b.
@@ -36,39 +45,50 @@ def grouped_mm(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, *, constant
     Raises:
         InvalidInput: shapes or types do not belong together.
     """
-    if a.dim() != 2 or b.dim() != 3 or a.shape[1] != b.shape[1] or offs.shape != b.shape[:1]:
-        said = f"operands have shapes {tuple(a.shape)}, {tuple(b.shape)} and {tuple(offs.shape)}"
-        raise InvalidInput(f"{said}; give (T, K), (E, K, N) and (E,)")
+    ranks = (a.dim(), b.dim())
+    if ranks == (3, 3) and offs is None:
+        return ours.bmm(a, b, constant_b=constant_b)
+    said = f"operands have shapes {tuple(a.shape)}, {tuple(b.shape)} and {None if offs is None else tuple(offs.shape)}"
+    if offs is None or ranks not in {(2, 3), (2, 2), (3, 2)} or offs.dim() != 1:
+        raise InvalidInput(f"{said}; give (T, K), (E, K, N) and (E,), or what else the documentation lists")
+    experts = {(2, 3): b, (3, 2): a}.get(ranks)
+    if a.shape[-1] != b.shape[-2] or (experts is not None and len(experts) != len(offs)):
+        raise InvalidInput(f"{said}; columns of a are as many as rows of b, and ends as many as matrices")
     if offs.dtype != torch.int32 or a.dtype != b.dtype:
         raise InvalidInput(f"operands are of {a.dtype}, {b.dtype} and {offs.dtype}; give one type, and int32 ends")
+    if ranks == (3, 2):
+        a, b = b.mT, a.mT
     found: torch.Tensor = torch.ops.legalsat.grouped_mm(a, b, offs, constant_b)
-    return found
+    return found.mT if ranks == (3, 2) else found
 
 
 def grouped_way(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, *, constant_b: bool = False) -> Way:
-    """Return how `grouped_mm` computes a product; makes its kernel if that was not done yet."""
+    """Return how `grouped_mm` computes products of operands of two axes, or of two and three; makes their kernel."""
     key = ("grouped", *ours._class_of(a, b, constant_b), offs.stride(), offs.data_ptr() % 4)
     return ours._remembered(key, lambda: _planned(a, b, offs, constant_b), a, b)
 
 
-def grouped_of(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> GroupedGemm:
-    """Return the operator of operands of torch, b (E, K, N) here being (E, N, K) there."""
+def grouped_of(a: torch.Tensor, b: torch.Tensor, groups: int, *, constant_b: bool = False) -> GroupedGemm:
+    """Return the operator of operands of torch, b (E, K, N) or (K, N) here being (E, N, K) or (N, K) there."""
     element, b = as_dtype(a.dtype), b.mT
     first = Tensor(a.shape, element, a.stride(), GRANULE, a.data_ptr() % GRANULE)
     second = Tensor(b.shape, element, b.stride(), GRANULE, b.data_ptr() % GRANULE)
-    groups, n, k = b.shape
-    return GroupedGemm(a.shape[0], n, k, element, groups=groups, a=first, b=second, constant_b=constant_b)
+    n, k = b.shape[-2:]
+    more: dict[str, Any] = {"along": "m" if b.dim() == 3 else "k", "constant_b": constant_b and b.dim() == 3}
+    return GroupedGemm(a.shape[0], n, k, element, groups=groups, a=first, b=second, **more)
 
 
 def _planned(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, constant_b: bool) -> Way:
     fallback = "torch, group by group or by its grouped product"
-    reason = ours._unsuitable(a, b[0]) if a.numel() and b.numel() else "there is nothing to multiply"
+    reason = (
+        ours._unsuitable(a, b[0] if b.dim() == 3 else b) if a.numel() and b.numel() else "there is nothing to multiply"
+    )
     if not reason and (offs.device != a.device or offs.stride() != (1,)):
         reason = f"ends are on {offs.device} in strides {offs.stride()}; give them side by side on {a.device}"
     if reason:
         return Way(None, reason, fallback)
     try:
-        operator = grouped_of(a, b, constant_b=constant_b)
+        operator = grouped_of(a, b, len(offs), constant_b=constant_b)
         return Way(*kernel_for(operator, ours._target(a), a.get_device()), fallback)
     except LegalSatError as error:
         return Way(None, str(error), fallback)
@@ -84,16 +104,23 @@ def _compute(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, constant_b: b
 
 def _by_torch(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
     """Return the product, one group after the other, which any operands allow."""
-    product, row = a.new_zeros((a.shape[0], b.shape[2])), 0
-    for matrix, end in zip(b, offs.tolist(), strict=True):
-        last = max(row, min(end, a.shape[0]))
-        product[row:last] = a[row:last] @ matrix
-        row = last
+    product, begin = a.new_zeros(_shape_of(a, b, offs)), 0
+    for group, end in enumerate(offs.tolist()):
+        last = max(begin, min(end, a.shape[0] if b.dim() == 3 else a.shape[1]))
+        if b.dim() == 3:
+            product[begin:last] = a[begin:last] @ b[group]
+        else:
+            product[group] = a[:, begin:last] @ b[begin:last]
+        begin = last
     return product
 
 
+def _shape_of(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor) -> tuple[int, ...]:
+    return (a.shape[0], b.shape[2]) if b.dim() == 3 else (len(offs), a.shape[0], b.shape[1])
+
+
 def _shape(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, constant_b: bool) -> torch.Tensor:
-    return a.new_empty((a.shape[0], b.shape[2]))
+    return a.new_empty(_shape_of(a, b, offs))
 
 
 def _keep_operands(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
@@ -104,23 +131,22 @@ def _keep_operands(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> N
 def _gradients(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None, None, None]:
     a, b, offs = ctx.saved_tensors
     gradient = gradient.contiguous()  # that of a sum repeats one element
+    product = torch.ops.legalsat.grouped_mm
     needs_a, needs_b, _, _ = ctx.needs_input_grad
-    of_a = torch.ops.legalsat.grouped_mm(gradient, b.mT, offs, False) if needs_a else None
-    if of_a is not None:  # rows of no group have no gradient
-        rows = torch.arange(len(of_a), device=of_a.device)
-        of_a = torch.where((rows < offs.max())[:, None], of_a, torch.zeros_like(of_a))
-    return of_a, _weights(a, gradient, offs) if needs_b else None, None, None
+    of_a = of_b = None
+    if b.dim() == 3:
+        of_a = _of_groups(product(gradient, b.mT, offs, False), offs) if needs_a else None
+        of_b = product(a.mT, gradient, offs, False) if needs_b else None
+    else:
+        of_a = _of_groups(product(b, gradient.mT, offs, False), offs).mT if needs_a else None
+        of_b = _of_groups(product(a.mT, gradient, offs, False), offs) if needs_b else None
+    return of_a, of_b, None, None
 
 
-def _weights(a: torch.Tensor, gradient: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
-    """Return the gradient of every group's matrix: products along the rows of a group."""
-    found, row = a.new_zeros((len(offs), a.shape[1], gradient.shape[1])), 0
-    for number, end in enumerate(offs.tolist()):
-        last = max(row, min(end, a.shape[0]))
-        if last > row:
-            found[number] = ours.matmul(a[row:last].mT, gradient[row:last])
-        row = last
-    return found
+def _of_groups(found: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+    """Return rows of groups, and zeros in rows of none."""
+    rows = torch.arange(len(found), device=found.device)
+    return torch.where((rows < offs.max())[:, None], found, torch.zeros_like(found))
 
 
 torch.library.define("legalsat::grouped_mm", SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))

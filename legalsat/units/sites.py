@@ -263,14 +263,19 @@ class Movement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProductTypes:
-    """The element type of A and B of a product, that of its sums, and that of C."""
+    """The element type of A and B of a product, that of its sums, and that of C.
+
+    `many` is "batch", "groups of rows" or "groups along k" where one kernel computes several products, "" of one.
+    """
 
     element: str
     sums: str
     result: str
+    many: str = ""
 
     def __str__(self) -> str:
-        return f"product of {self.element}, sums of {self.sums}, C of {self.result}"
+        whose = f", {self.many}" if self.many else ""
+        return f"product of {self.element}{whose}, sums of {self.sums}, C of {self.result}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from legalsat.options import MAJORS
 from legalsat.terms.products import (
+    CUT,
     WAYS,
     accumulators,
     at,
@@ -22,6 +23,7 @@ from legalsat.terms.products import (
     rows,
     shift,
     sliced,
+    slide,
     store,
     transpose,
     windows,
@@ -132,8 +134,22 @@ def pad_first(name: Variable) -> Equations:
 
 
 @term_law
-def transpose_first(name: Variable, whole: Variable) -> Equations:
+def transpose_first(name: Variable) -> Equations:
     """X whole along an axis  =  X copied with its axes exchanged, where it lies along the other one"""
-    for major, other in (MAJORS, MAJORS[::-1]):
-        lies = operand(name, other, whole)
-        yield TermEquation(at(major, lies), transpose(lies))
+    for whole in (0, 1):
+        for major, other in (MAJORS, MAJORS[::-1]):
+            lies = operand(name, other, whole)
+            yield TermEquation(at(major, lies), transpose(lies))
+
+
+@term_law
+def read_by_windows(name: Variable) -> Equations:
+    """X in groups along k, whole along the other axis  =  X by boxes of windows that end where a group does
+
+    Along k windows would be elements apart, and maps know whole granules alone (TM-06).
+    """
+    whole, lies, across = operand(name, "MN", CUT + 1), operand(name, "MN", CUT), "MN"
+    yield TermEquation(at(across, whole), slide(whole))
+    yield TermEquation(at(across, lies), slide(pad(lies)))
+    for turned in (operand(name, "K", CUT), operand(name, "K", CUT + 1)):
+        yield TermEquation(at(across, turned), slide(transpose(turned)))
