@@ -19,7 +19,7 @@ from legalsat.extract.kernels.product_maps import (
 )
 from legalsat.extract.kernels.slices import WORKSPACE, Added, added_of
 from legalsat.extract.moved.relayouts import relayouts_of
-from legalsat.operators.gemm import Gemm
+from legalsat.operators.gemm import SCALES, Gemm
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.leaves import THREADS
 from legalsat.runtime.program import (
@@ -35,10 +35,7 @@ from legalsat.runtime.program import (
     needed,
 )
 from legalsat.targets import GRANULE_BYTES, Target
-from legalsat.tensor import Tensor
 
-SCALES = ("scale_a", "scale_b")
-SCALE = Tensor((), "fp32", align=4)
 ENTRY = "product"
 
 
@@ -83,7 +80,7 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
         operands=(
             Operand("a", needed(gemm.a, GRANULE_BYTES)),
             Operand("b", needed(gemm.b, GRANULE_BYTES)),
-            *(Operand(name, SCALE) for name in (SCALES if gemm.scaled else ())),
+            *(Operand(name, tensor) for name, tensor in gemm.others.items()),
             *(Operand(name, tensor) for name, tensor in gemm.indices.items()),
             Operand("c", needed(gemm.c, GRANULE_BYTES if c_by_map else gemm.c.dtype.bytes)),
         ),
@@ -149,7 +146,7 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
         NumberArgument(first.pitch, "i64"),
         AddressArgument(result),
         NumberArgument(c_pitch, "i64"),
-        *(AddressArgument(name) if gemm.scaled else NumberArgument(0, "u64") for name in SCALES),
+        *(AddressArgument(name) if gemm.scaled else NumberArgument(0, "u64") for name in _scales(kernel)),
         *_of_members(gemm),
     )
     return Recipe(
@@ -161,6 +158,11 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
         cluster=(kernel.cluster_blocks, 1, 1),
         dependent=dependent(kernel),
     )
+
+
+def _scales(kernel: ProductKernel) -> tuple[str, ...]:
+    """Return the scales of what the kernel takes for A and for B."""
+    return SCALES[::-1] if kernel.swapped else SCALES
 
 
 def _of_members(gemm: Gemm) -> Iterator[Argument]:

@@ -32,7 +32,8 @@ class KernelNumbers:
         groups: that there is room for. groups_at: where it is said where they begin. least_k_tiles: of a tile.
         rows_cut, k_cut: whether groups cut rows of A, or k. ping_pong: whether consumers take turns with tiles.
         sliced: whether a tile is of one slice of k. phase_tiles: whether a tile has rows of one phase.
-        realign: whether A is shifted in registers. scaled: whether C is. a_k_major, b_k_major: whether operands are.
+        realign: whether A is shifted in registers. scaled: whether C is, and scaled_by: 0 as a whole, 1 by rows
+            and columns, 2 by groups. a_k_major, b_k_major: whether operands are.
         c_along_rows: whether neighbours in C are neighbours in a column of the tile.
         a_word, b_word: matrix descriptors of tiles at address 0.
         a_offsets: bytes to each atom's each step. b_offsets: to each step.
@@ -85,6 +86,7 @@ class KernelNumbers:
     phase_tiles: bool
     realign: bool
     scaled: bool
+    scaled_by: int
     a_k_major: bool
     b_k_major: bool
     c_along_rows: bool
@@ -160,7 +162,8 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         sliced=kernel.slices > 1,
         phase_tiles=kernel.realign == "tiles",
         realign=kernel.realign == "registers",
-        scaled=gemm.scaled,
+        scaled=bool(gemm.scaled),
+        scaled_by={"rows": 1, "groups": 2}.get(gemm.scaled, 0),
         a_k_major=kernel.majors[0] == "K",
         b_k_major=kernel.majors[1] == "K",
         c_along_rows=along_rows,

@@ -30,5 +30,7 @@ AttentionLayout: TypeAlias = Literal["bshd", "bhsd"]
 # The axis of a matrix operand whose elements lie side by side: along the sum, or along its rows (its columns, of B).
 Major: TypeAlias = Literal["K", "MN"]
 MAJORS: tuple[Major, Major] = ("K", "MN")
+# What scales of a product belong to: an operand as a whole, each row of A and of B, or each group's part of them.
+Scaling: TypeAlias = Literal["tensor", "rows", "groups"]
 # What reads down a column of a box.
 ColumnReadName: TypeAlias = Literal["ldmatrix.x1", "ld.b32"]

@@ -144,6 +144,54 @@ def test_groups_along_k_are_exact_wherever_they_end(name: str) -> None:
         assert np.array_equal(found, gemm.meaning(a, b, np.array(ends))), (kernel, ends)
 
 
+SCALED = {
+    "rows of groups": ls.GroupedGemm(300, 64, 128, "e4m3", groups=5, scaled="rows"),
+    "groups": ls.GroupedGemm(300, 65, 128, "e5m2", groups=5, scaled="groups", out_dtype="fp16"),
+    "operands": ls.GroupedGemm(300, 64, 127, "e4m3", groups=5, scaled=True),
+    "rows": ls.Gemm(200, 72, 1024, "e4m3", scaled="rows"),
+    "rows at any byte": ls.Gemm(33, 99, 260, "e4m3", scaled="rows", out_dtype="fp32"),
+    "rows of a batch": ls.Gemm(130, 72, 259, "e4m3", scaled="rows", batch=(2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_sums_are_multiplied_by_the_scales_of_their_rows_and_columns(name: str) -> None:
+    gemm, drawn = SCALED[name], random.Random(name)
+    a, b = (np.sign(one) for one in whole_numbers(gemm, len(name)))
+    numbers = np.random.default_rng(len(name))
+    scales = [2.0 ** numbers.integers(-3, 4, plain(one.shape)) for one in gemm.others.values()]
+    for ends, kernel in zip(ENDS.values(), some_kernels(gemm, 6, len(name)), strict=True):
+        plan = GemmPlan(gemm, H200, kernel)
+        said = ends if isinstance(gemm, ls.GroupedGemm) else []
+        clusters, seed = drawn.choice((0, 1, 3)), drawn.randrange(99)
+        found = interpret(plan, a, b, scales=scales, ends=said, clusters=clusters, seed=seed)
+        expected = gemm.meaning(a, b, *scales, *([np.array(said)] if said else []))
+        assert np.array_equal(found, expected[: len(found)]), kernel
+
+
+def test_the_meaning_of_scales_is_element_by_element() -> None:
+    for name, gemm in SCALED.items():
+        a, b = whole_numbers(gemm, 3)
+        numbers = np.random.default_rng(3)
+        scales = [numbers.integers(1, 9, plain(one.shape)).astype(np.float64) for one in gemm.others.values()]
+        ends = [70, 71, 199, 250, 300] if isinstance(gemm, ls.GroupedGemm) else []
+        found = gemm.meaning(a, b, *scales, *([np.array(ends)] if ends else []))
+        for at in zip(*(numbers.integers(0, n, 50) for n in found.shape), strict=True):
+            *member, row, column = map(int, at)
+            group = next((i for i, end in enumerate(ends) if row < end), 0)
+            of_a = {"groups": (group,), "operands": ()}.get(name, (*member, row))
+            of_b = {"groups": (group,), "operands": (), "rows of groups": (group, column)}.get(name, (*member, column))
+            first, second = a[(*member, row)], b[(group, column) if ends else (*member, column)]
+            assert found[at] == (first @ second) * (scales[0][of_a] * scales[1][of_b])
+
+
+def test_other_backends_name_scales_of_rows() -> None:
+    plan = ls.synthesize(SCALED["rows"], "h200")
+    for backend in ("ptx", "triton"):
+        with pytest.raises(LegalSatError, match="scales of rows"):
+            plan.emit(backend)
+
+
 def test_the_meaning_of_groups_along_k_is_number_by_number() -> None:
     gemm = ALONG_K["odd rows"]
     a, b = whole_numbers(gemm, 5)
@@ -237,7 +285,8 @@ def test_texts_compile() -> None:
         nvcc()
     except CompilationFailed as error:
         pytest.skip(str(error))
-    for gemm in (BATCHES["heads"], GROUPED["boxes"], GROUPED["odd columns"], ALONG_K["gradients of weights"]):
+    groups = GROUPED["boxes"], GROUPED["odd columns"], ALONG_K["gradients of weights"], SCALED["rows of groups"]
+    for gemm in (BATCHES["heads"], *groups):
         _, kernel = next(each_kernel(gemm, H200))
         assert image_of(program_for(gemm, kernel, H200)).code[:4] == b"\x7fELF"
 
@@ -266,6 +315,9 @@ def test_all_of_a_class_share_a_text() -> None:
             lambda: ls.GroupedGemm(8, 8, 8, "bf16", groups=2, along="k", c=ls.Tensor((2, 8, 8), "bf16", (0, 8, 1))),
             "lie on each other",
         ),
+        (lambda: ls.Gemm(8, 8, 8, "e4m3", scaled="groups"), "scaled"),
+        (lambda: ls.GroupedGemm(8, 8, 8, "bf16", groups=2, scaled="rows"), "e4m3 or e5m2"),
+        (lambda: ls.GroupedGemm(8, 8, 8, "e4m3", groups=2, along="k", scaled="rows"), "no scales"),
         (lambda: ls.synthesize(ls.GroupedGemm(64, 64, 64, "e4m3", groups=2, along="k"), "h200"), "PROD004"),
         (lambda: ls.GroupedGemm(ls.Dim("M"), 8, 8, "bf16", groups=2), "open"),
         (lambda: ls.GroupedGemm(8, 8, 8, "bf16", groups=2, b=ls.Tensor((8, 8), "bf16")), "give a tensor of bf16"),

@@ -214,8 +214,62 @@ CUTLASS_DEVICE void clear(Accumulator (&accumulators)[atoms]) {
     }
 }
 
+// Which row of its tile of C a row of the tile of A is: phases lie one behind the other.
+CUTLASS_DEVICE int row_in_tile(int row) {
+    constexpr int rows = plan::tile_m / a_maps;
+    return plan::realign ? row % rows * a_maps + row / rows : row;
+}
+
+// The number of a tile's member, or of its group.
+CUTLASS_DEVICE int member_of(Cta const &cta, Tile const &tile) {
+    int found = tile.member[0];
+#pragma unroll
+    for (int i = 1; i < plan::batch; ++i) found = found * cta.sizes.batch[i] + tile.member[i];
+    return found;
+}
+
+// Multiplies sums by the scales of their rows and columns, as wgmma holds them: four registers are two rows' parts of 8
+// columns. A lane holds the scales of every 32nd column for its warp, since all that it needs would not fit beside the
+// sums. What lies beyond C is multiplied by what its last row or column is.
+CUTLASS_DEVICE void scale_by_rows(Accumulator (&accumulators)[atoms], Cta const &cta, Tile const &tile, int group,
+                                  int warp, int lane) {
+    int const member = member_of(cta, tile), rows = plan::rows_cut ? tile.end : cta.sizes.m;
+    float const *of_a = cta.sizes.scale_a + (plan::rows_cut ? 0 : (long long)(member) * cta.sizes.m);
+    float const *of_b = cta.sizes.scale_b + (long long)(member) * cta.sizes.n;
+    float of_row[atoms][2];
+#pragma unroll
+    for (int i = 0; i < 2 * atoms; ++i) {
+        int const within = ((plan::ping_pong ? 0 : group * atoms) + i / 2) * atom_rows + warp * 16 + lane / 4 + i % 2 * 8;
+        int const row = plan::phase_tiles ? (tile.a_m + within) * a_maps + tile.phase : tile.a_m + row_in_tile(within);
+        of_row[i / 2][i % 2] = of_a[min(row, rows - 1)];
+    }
+    constexpr int held = (plan::tile_n + warp_lanes - 1) / warp_lanes;
+    float of_columns[held];
+#pragma unroll
+    for (int i = 0; i < held; ++i) of_columns[i] = of_b[min(tile.n + i * warp_lanes + lane, cta.sizes.n - 1)];
+#pragma unroll
+    for (int j = 0; j < plan::tile_n / 8; ++j) {
+        int const from = 8 * j % warp_lanes + lane % 4 * 2;
+        float const of_column[2] = {__shfl_sync(~0u, of_columns[8 * j / warp_lanes], from),
+                                    __shfl_sync(~0u, of_columns[8 * j / warp_lanes], from + 1)};
+#pragma unroll
+        for (int i = 0; i < atoms; ++i) {
+#pragma unroll
+            for (int each = 0; each < 4; ++each) {
+                accumulators[i][4 * j + each] *= of_row[i][each / 2] * of_column[each % 2];
+            }
+        }
+    }
+}
+
 // Rounds accumulators once more, where operands have scales; where k is split, each CTA's share of them.
-CUTLASS_DEVICE void scale_by(Accumulator (&accumulators)[atoms], float scale) {
+CUTLASS_DEVICE void scale_by(Accumulator (&accumulators)[atoms], float scale, Cta const &cta, Tile const &tile,
+                             int group, int warp, int lane) {
+    if constexpr (plan::scaled_by == 1) return scale_by_rows(accumulators, cta, tile, group, warp, lane);
+    if constexpr (plan::scaled_by == 2) {
+        int const member = member_of(cta, tile);
+        scale = cta.sizes.scale_a[member] * cta.sizes.scale_b[member];
+    }
     if constexpr (plan::scaled) {
 #pragma unroll
         for (int i = 0; i < atoms; ++i) {
@@ -229,10 +283,4 @@ CUTLASS_DEVICE void scale_by(Accumulator (&accumulators)[atoms], float scale) {
 template <int first, class Body, int... i>
 CUTLASS_DEVICE void each_part(Body const &body, std::integer_sequence<int, i...>) {
     (body(std::integral_constant<int, first + i>()), ...);
-}
-
-// Which row of its tile of C a row of the tile of A is: phases lie one behind the other.
-CUTLASS_DEVICE int row_in_tile(int row) {
-    constexpr int rows = plan::tile_m / a_maps;
-    return plan::realign ? row % rows * a_maps + row / rows : row;
 }

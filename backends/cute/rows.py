@@ -152,7 +152,7 @@ def _role(scope: Scope) -> Lines:
     yield from (f"    Ring {name};" for name in cursors if name in runtime)
     if not role.one_thread:
         yield "    int const warp = thread / warp_lanes, lane = thread % warp_lanes;"
-        yield "    float const scale = plan::scaled ? *cta.sizes.scale_a * *cta.sizes.scale_b : 1;"
+        yield "    float const scale = plan::scaled && !plan::scaled_by ? *cta.sizes.scale_a * *cta.sizes.scale_b : 1;"
         yield "    Accumulator accumulators[atoms];"
         yield "    Held held(cta.sizes);"
     yield from (INDENT + line for line in (_by_one(scope) if role.one_thread else scope.body(role.body)))
@@ -325,7 +325,10 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
     Sync: _sync,
     Advance: _advance,
     Registers: lambda op, scope: f"cutlass::arch::warpgroup_reg_{'alloc' if op.more else 'dealloc'}<{op.count}>();",
-    UseSums: lambda op, scope: ["scale_by(accumulators, scale);", "take(held, accumulators, tile);"],
+    UseSums: lambda op, scope: [
+        "scale_by(accumulators, scale, cta, tile, group, warp, lane);",
+        "take(held, accumulators, tile);",
+    ],
     Write: _write,
     Read: lambda op, scope: f"read_c<{scope.of_c(op)}>(cta, held, group, warp, lane);",
     Store: lambda op, scope: f"if (lane == 0) store_c<{scope.of_c(op)}>(cta, held, group, warp);",

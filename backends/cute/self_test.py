@@ -38,7 +38,7 @@ def self_test(gemm: Gemm, program: Program | OpenProgram) -> str:
         numbers |= {f"{name}_{axis}": step for axis, step in zip("yx", tensor.strides[-2:], strict=True)}
         numbers |= {f"{name}_elements": _elements(tensor), f"{name}_behind": offsets[name]}
     numbers |= {"rows": least_of(gemm.m, PERIODS[0]), "columns": least_of(gemm.n, PERIODS[1]), "guard": 4096}
-    scales = ["scale_a", "scale_b"] if gemm.scaled else []
+    scales = list(gemm.others)
     sizes = [f"{GIVEN}{dim.name}" for dim in gemm.dims]
     given = ", ".join(["b", "workspace", *sizes, "nullptr"])
     prepares = Launcher(program).prepares
@@ -47,9 +47,11 @@ def self_test(gemm: Gemm, program: Program | OpenProgram) -> str:
         "GIVEN": ", ".join(["a", "b", *scales, *gemm.indices, "c", "workspace", *sizes, "nullptr"]),
         "PREPARED": prepared,
         "ENDS": _ENDS if gemm.members.ragged else "",
+        "BY_ROWS": str(gemm.scaled == "rows").lower(),
     }
     texts |= {"SIZES": ", ".join(sizes)}
-    main = "".join((_BODY, _SCALED if gemm.scaled else _UNSCALED, _MAIN))
+    parts = _PARTLY_SCALED if gemm.scaled in {"rows", "groups"} else _SCALED if gemm.scaled else _UNSCALED
+    main = "".join((_BODY, parts, _MAIN))
     texts |= {"PARAMETERS": "int count, char **given" if sizes else "", "EXTENTS": _extents(sizes, numbers)}
     for name, text in texts.items():
         main = main.replace(name, text)
@@ -96,7 +98,7 @@ def _elements(tensor: Tensor) -> Extent:
 
 _INCLUDES = "".join(
     f"#include <{name}>\n"
-    for name in ("cuda_bf16.h", "cuda_fp16.h", "cuda_fp8.h", "cstdio", "cstdlib", "cstring", "vector")
+    for name in ("cuda_bf16.h", "cuda_fp16.h", "cuda_fp8.h", "cmath", "cstdio", "cstdlib", "cstring", "vector")
 )
 _BODY = """\
 
@@ -177,7 +179,7 @@ EXTENTS    std::vector<signed char> const drawn_a = drawn(rows, 1), drawn_b = dr
     std::vector<unsigned char> const of_a = operand(drawn_a, rows, m, a_elements, a_y, a_x, a_steps, 7);
     std::vector<unsigned char> const of_b = operand(drawn_b, columns, n, b_elements, b_y, b_x, b_steps, 11);
     int const cuts = k_cut ? groups : 1;  // of k, each with sums of its own
-    std::vector<Result> sums(cuts * rows * columns);
+    std::vector<float> sums(cuts * rows * columns);
 """
 _ENDS = """\
     std::vector<int> of_ends;
@@ -185,12 +187,29 @@ _ENDS = """\
     void *ends;
     if (int code = placed(&ends, of_ends.data(), of_ends.size() * sizeof(int), 0)) return failed(code);
 """
-_UNSCALED = "    float const scale = 1;\n"
+_UNSCALED = "    auto const scale = [](long long, long long, long long) { return 1.0f; };\n"
 _SCALED = """\
-    float const of_scale_a = 0.5f, of_scale_b = 4, scale = of_scale_a * of_scale_b;
+    float const of_scale_a = 0.5f, of_scale_b = 4;
+    auto const scale = [&](long long, long long, long long) { return of_scale_a * of_scale_b; };
     void *scale_a, *scale_b;
-    if (int code = placed(&scale_a, &of_scale_a, sizeof scale, 0)) return failed(code);
-    if (int code = placed(&scale_b, &of_scale_b, sizeof scale, 0)) return failed(code);
+    if (int code = placed(&scale_a, &of_scale_a, sizeof of_scale_a, 0)) return failed(code);
+    if (int code = placed(&scale_b, &of_scale_b, sizeof of_scale_b, 0)) return failed(code);
+"""
+_PARTLY_SCALED = """\
+    // Powers of two, of each row and column, or of each group.
+    constexpr bool by_rows_scaled = BY_ROWS;
+    auto const power = [](long long i, int prime) { return std::ldexp(1.0f, static_cast<int>(i * prime % 5) - 2); };
+    std::vector<float> of_scale_a, of_scale_b;
+    long long const whole = by_rows_scaled ? (groups ? m : m * count()) : groups;
+    for (long long i = 0; i < whole; ++i) of_scale_a.push_back(power(i, 3));
+    for (long long i = 0; i < (by_rows_scaled ? n * count() : groups); ++i) of_scale_b.push_back(power(i, 7));
+    auto const scale = [&](long long member, long long row, long long column) {
+        if (!by_rows_scaled) return of_scale_a[member] * of_scale_b[member];
+        return of_scale_a[groups ? row : member * m + row] * of_scale_b[member * n + column];
+    };
+    void *scale_a, *scale_b;
+    if (int code = placed(&scale_a, of_scale_a.data(), of_scale_a.size() * sizeof(float), 0)) return failed(code);
+    if (int code = placed(&scale_b, of_scale_b.data(), of_scale_b.size() * sizeof(float), 0)) return failed(code);
 """
 _MAIN = """\
     for (long long cut = 0; cut < cuts; ++cut) {
@@ -199,7 +218,7 @@ _MAIN = """\
             for (long long column = 0; column < columns; ++column) {
                 long long sum = 0;
                 for (long long i = first; i < last; ++i) sum += drawn_a[row * k + i] * drawn_b[column * k + i];
-                sums[(cut * rows + row) * columns + column] = Result(static_cast<float>(sum) * scale);
+                sums[(cut * rows + row) * columns + column] = static_cast<float>(sum);
             }
         }
     }
@@ -210,11 +229,13 @@ _MAIN = """\
     for (long long member = 0; member < (by_rows ? 1 : count()); ++member) {
         long long const begin = reached(member, c_steps), first = first_row(member, a_steps, 7);
         for (long long row = 0; row < m; ++row) {
-            long long const other = first_row(by_rows ? group_of(row) : member, b_steps, 11);
-            Result const *own = sums.data() + (k_cut ? member : 0) * rows * columns;
+            long long const whose = by_rows ? group_of(row) : member, other = first_row(whose, b_steps, 11);
+            float const *own = sums.data() + (k_cut ? member : 0) * rows * columns;
             for (long long column = 0; column < n; ++column) {
-                std::memcpy(expected.data() + guard + (begin + row * c_y + column * c_x) * sizeof(Result),
-                            &own[(row + first) % rows * columns + (column + other) % columns], sizeof(Result));
+                float const sum = own[(row + first) % rows * columns + (column + other) % columns];
+                Result const one = Result(sum * scale(whose, row, column));
+                long long const at = guard + (begin + row * c_y + column * c_x) * sizeof one;
+                std::memcpy(expected.data() + at, &one, sizeof one);
             }
         }
     }

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from legalsat.backends.kernel_launch import SCALES, dependent, launched, reads
+from legalsat.backends.kernel_launch import dependent, launched, reads
 from legalsat.backends.triton.block_program import block_program, described
 from legalsat.backends.triton.compile import load_module
 from legalsat.backends.triton.joined import joined
@@ -29,7 +29,7 @@ from legalsat.extract.kernels.product_maps import (
     source_maps,
 )
 from legalsat.extras import extra
-from legalsat.operators.gemm import Gemm
+from legalsat.operators.gemm import SCALES, Gemm
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import WARPS, ProductKernel
 from legalsat.runtime.program import (
@@ -89,7 +89,7 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     numbers = (m, n, gemm.k, *kernel.clusters(m, n), kernel.group)
     arguments += [NumberArgument(number, "i32") for number in numbers]
     arguments += [] if by_boxes else [NumberArgument(result_lies(gemm, kernel)[1], "i64")]
-    arguments += [AddressArgument(name) for name in SCALES * gemm.scaled]
+    arguments += [AddressArgument(name) for name in SCALES * bool(gemm.scaled)]
     # Triton says at the end how many threads there are, and what shared memory they take.
     grid, threads = (grid_of(gemm, kernel, target), 1, 1), LANES * WARPS
     recipe = Recipe(KERNEL, grid, threads, 0, tuple(arguments), dependent=dependent(kernel))
@@ -103,7 +103,7 @@ def _signature(gemm: Gemm, kernel: ProductKernel) -> tuple[str, ...]:
     kinds = [f"tensordesc<{element}{operand_block(kernel, which)},{'AB'[which]}_LAYOUT>" for which in range(2)]
     by_boxes = kernel.store == "tma"
     kinds.append(f"tensordesc<{out}{result_block(gemm, kernel)},C_LAYOUT>" if by_boxes else f"*{out}")
-    return (*kinds, *["i32"] * 6, *["i64"] * (not by_boxes), *["*fp32"] * (2 * gemm.scaled))
+    return (*kinds, *["i32"] * 6, *["i64"] * (not by_boxes), *["*fp32"] * (2 * bool(gemm.scaled)))
 
 
 class _Compiled(NamedTuple):

@@ -124,6 +124,8 @@ def lacking_in(gemm: Gemm, kernel: ProductKernel) -> str:
     """Return in words the first operation of a kernel's program that has no row here; "" if all have one."""
     if kernel.batch or kernel.groups:
         return "tiles of members"
+    if gemm.scaled == "rows":
+        return "scales of rows"
     if (added := added_of(gemm, kernel)) is not None:
         return type(added.kernel).__name__
     program = printed_program(kernel, gemm.out_dtype.bytes)
@@ -354,7 +356,7 @@ def functions(gemm: Gemm, kernel: ProductKernel) -> str:
 def parameters(gemm: Gemm, kernel: ProductKernel) -> list[str]:
     """Return the names of the kernel's parameters, in order."""
     named = ["a", "b", "c", "m", "n", "k", "tiles_m", "tiles_n", "group"]
-    return named + ["pitch"] * (kernel.store != "tma") + ["scale_a", "scale_b"] * gemm.scaled
+    return named + ["pitch"] * (kernel.store != "tma") + ["scale_a", "scale_b"] * bool(gemm.scaled)
 
 
 def _role(scope: Scope) -> str:
@@ -366,7 +368,7 @@ def _role(scope: Scope) -> str:
     scope.counts.update((name, 0) for name in cursors if name not in runtime)
     lines = [f"{one} = 0" for name in cursors if name in runtime for one in (name, f"{name}_parity", f"{name}_before")]
     if not role.one_thread:
-        lines += ["scale = gl.load(scale_a) * gl.load(scale_b)"] * scope.gemm.scaled
+        lines += ["scale = gl.load(scale_a) * gl.load(scale_b)"] * bool(scope.gemm.scaled)
         if scope.kernel.overlapped:  # at first nothing, outside of C
             parts = f"{', '.join(scope.parts)}{',' * (len(scope.parts) == 1)}"
             lines += [f"{parts} = parts_of(kept(gl.zeros([ROWS, TILE_N], gl.float32, ACCUMULATORS)))"]

@@ -53,7 +53,7 @@ def run_functions(gemm: Gemm, kernel: ProductKernel) -> str:
     along_rows = result_lies(gemm, kernel)[0]  # of what the kernel computes, which may be C^T
     c_fast = int(along_rows == swapped)
     out, made = TORCH[gemm.out_dtype.name], ("(m, n)", "") if c_fast else ("(n, m)", ".t()")
-    scales = ", scale_a, scale_b" * gemm.scaled
+    scales = ", scale_a, scale_b" * bool(gemm.scaled)
     names = ("b", "a") if swapped else ("a", "b")
     sides = dict(zip(names, fast, strict=True))
     described = [

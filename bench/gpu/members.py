@@ -1,14 +1,15 @@
 """How fast are products of batches, and of groups of rows or along k, beside torch's own?
 
-    python -m bench.gpu.members prepare FOLDER [--of bmm|grouped|gradients|random] [--kernels 1] [--seed 1]
+    python -m bench.gpu.members prepare FOLDER [--of bmm|grouped|gradients|scaled|random] [--kernels 1] [--seed 1]
     python -m bench.gpu.members run FOLDER    # where the GPU, nvcc, CuTe's headers and torch are
     python -m bench.gpu.members judge [FILE]
 
 Of each product as many kernels as asked of those predicted to be fastest are compiled. Small whole numbers, whose sums
 are exact, must come out right in every element, with guards around C; groups with routings of several kinds in turn, by
 the same kernel. Then kernels and torch's ways are timed in turns, in CUDA graphs that go through more memory than L2
-holds. `gradients` are groups along k, as those of experts' weights. `random` are many small products and routings,
-which are checked alone. Writes members.json into $OUT, else into FOLDER.
+holds. `gradients` are groups along k, as those of experts' weights; `scaled` groups of rows in e4m3, each row and each
+column with a scale. `random` are many small products and routings, which are checked alone. Writes members.json into
+$OUT, else into FOLDER.
 """
 
 from __future__ import annotations
@@ -56,6 +57,12 @@ GRADIENTS = (  # rows of the weights, groups, their columns, tokens, routing
     (2048, 64, 2047, 8192, "uniform"),
 )  # fmt: skip
 
+SCALED = (
+    (8192, 64, 2048, 2048, "uniform"), (8192, 128, 1536, 2048, "uniform"), (4096, 256, 2048, 7168, "uniform"),
+    (16384, 32, 1408, 2048, "zipf"), (1024, 64, 2048, 2048, "sparse"), (16384, 8, 4096, 14336, "uniform"),
+    (16384, 8, 14336, 4096, "zipf"),
+)  # fmt: skip
+
 
 def ends_of(rows: int, groups: int, routing: str, seed: int) -> list[int]:
     """Return where groups end, rows given to them at random: alike, by Zipf's law, or to three in ten groups alone."""
@@ -89,6 +96,9 @@ def cases(of: str, seed: int) -> Iterator[dict[str, Any]]:
     elif of == "gradients":
         for m, groups, n, k, routing in GRADIENTS:
             yield {"kind": "gradients", "groups": groups, "m": m, "n": n, "k": k, "routing": routing}
+    elif of == "scaled":
+        for m, groups, n, k, routing in SCALED:
+            yield {"kind": "scaled", "groups": groups, "m": m, "n": n, "k": k, "routing": routing}
     else:
         for _ in range(16):
             m, n, k = (rng.randrange(1, 400) for _ in range(3))
@@ -101,6 +111,7 @@ def cases(of: str, seed: int) -> Iterator[dict[str, Any]]:
             }
             n, k = (one if rng.random() < 0.4 else 8 * -(-one // 8) for one in (n, k))
             yield {"kind": "grouped", "groups": rng.randrange(1, 40), "m": 5 * m, "n": n, "k": k, "routing": "zipf"}
+            yield {"kind": "scaled", "groups": rng.randrange(1, 40), "m": 5 * m, "n": n, "k": k, "routing": "zipf"}
             m, n = (one if rng.random() < 0.3 else 8 * -(-one // 8) for one in (m, n))
             yield {"kind": "gradients", "groups": rng.randrange(1, 40), "m": m, "n": n, "k": 5 * k, "routing": "zipf"}
 
@@ -112,6 +123,8 @@ def operator_of(case: dict[str, Any]) -> Any:
     m, n, k = (case[name] for name in "mnk")
     if case["kind"] == "grouped":
         return GroupedGemm(m, n, k, "bf16", groups=case["groups"])
+    if case["kind"] == "scaled":
+        return GroupedGemm(m, n, k, "e4m3", groups=case["groups"], scaled="rows")
     if case["kind"] == "gradients":  # operands have a row for each token
         a, b = (Tensor((extent, k), "bf16", (1, extent)) for extent in (m, n))
         return GroupedGemm(m, n, k, "bf16", groups=case["groups"], along="k", a=a, b=b)
@@ -161,17 +174,22 @@ class Arrays:
         else:
             batch = tuple(case["batch"])
             self.shapes = ((*batch, m, k), (*batch, k, n), (*batch, m, n))
+        self.kind = torch.float8_e4m3fn if case["kind"] == "scaled" else torch.bfloat16
+        self.scales = [
+            torch.exp2(torch.randint(-2, 3, shape, device="cuda").float())
+            for shape in ([(m,), (groups, n)] if case["kind"] == "scaled" else [])
+        ]
         size = 2 * sum(math.prod(shape) for shape in self.shapes)
         self.sets = [self._drawn() for _ in range(max(1, min(8, -(-ROTATING // size))))]
         self.ends = [self.ends_by(case["routing"], 0)] if grouped else []
 
     def _drawn(self) -> tuple[Any, Any, Any]:
         a, b = (
-            self.torch.randint(-3, 4, shape, device="cuda", dtype=self.torch.int8).to(self.torch.bfloat16)
+            self.torch.randint(-3, 4, shape, device="cuda", dtype=self.torch.int8).to(self.kind)
             for shape in self.shapes[:2]
         )
-        memory = self.torch.full((math.prod(self.shapes[2]) + 2 * GUARD,), UNTOUCHED, device="cuda", dtype=a.dtype)
-        return a, b, memory
+        count = math.prod(self.shapes[2]) + 2 * GUARD
+        return a, b, self.torch.full((count,), UNTOUCHED, device="cuda", dtype=self.torch.bfloat16)
 
     def ends_by(self, routing: str, seed: int) -> Any:
         """Return where groups end by a routing."""
@@ -188,7 +206,7 @@ class Arrays:
         a, b, _ = one
         if self.case["kind"] == "gradients":
             return a.t(), b.t(), ends
-        return (a, b, ends) if self.case["kind"] == "grouped" else (a, b.transpose(-1, -2))
+        return (a, b.transpose(-1, -2)) if self.case["kind"] == "bmm" else (a, b, *self.scales, ends)
 
     def call(self, kernel: Any, one: tuple[Any, Any, Any]) -> None:
         """Compute a set's product."""
@@ -199,16 +217,19 @@ class Arrays:
         torch, (a, b, _) = self.torch, self.sets[0]
         if ends is None:
             return torch.matmul(a.float(), b.float()).to(a.dtype)
-        found, row = torch.full(self.shapes[2], UNTOUCHED, device="cuda", dtype=a.dtype), 0
+        found, row = torch.full(self.shapes[2], UNTOUCHED, device="cuda", dtype=torch.bfloat16), 0
         if self.case["kind"] == "gradients":
             for group, end in enumerate(ends.tolist()):
                 last = max(row, min(end, len(a)))
                 found[group] = torch.matmul(a[row:last].float().T, b[row:last].float()).to(a.dtype)
                 row = last
             return found
-        for matrix, end in zip(b, ends.tolist(), strict=True):
+        for group, end in enumerate(ends.tolist()):
             last = max(row, min(end, len(a)))
-            found[row:last] = torch.matmul(a[row:last].float(), matrix.float().T).to(a.dtype)
+            sums = torch.matmul(a[row:last].float(), b[group].float().T)
+            if self.scales:
+                sums *= self.scales[0][row:last, None] * self.scales[1][group]
+            found[row:last] = sums.to(found.dtype)
             row = last
         return found
 
@@ -238,12 +259,14 @@ class Arrays:
         """Return torch's ways."""
         torch, case = self.torch, self.case
         if case["kind"] != "bmm":
-            given = [(a.t(), b) if case["kind"] == "gradients" else (a, b.mT) for a, b, _ in self.sets]
+            given = [(a.t(), b) if case["kind"] == "gradients" else (a, b.mT, *self.scales) for a, b, _ in self.sets]
+            more = {"out_dtype": torch.bfloat16, "use_fast_accum": True} if self.scales else {}
+            theirs = partial(torch._scaled_grouped_mm if self.scales else torch._grouped_mm, offs=self.ends[0], **more)
             try:
-                torch._grouped_mm(*given[0], offs=self.ends[0])
+                theirs(*given[0])
             except RuntimeError:
                 return {}
-            return {"torch": [partial(torch._grouped_mm, *pair, offs=self.ends[0]) for pair in given]}
+            return {"torch": [partial(theirs, *some) for some in given]}
         whole = [-(-case[name] // 8) * 8 for name in "mnk"]
         batch = tuple(case["batch"])
         near = [
@@ -265,13 +288,17 @@ class Arrays:
             return float(2 * (k * (m + n) + self.case["groups"] * m * n) / 4.5e6)
         ends = self.ends[0].tolist()
         used = sum(last > first for first, last in zip([0, *ends], ends, strict=False))
-        return float(2 * (m * k + used * n * k + m * n) / 4.5e6)
+        return float((self.kind.itemsize * (m * k + used * n * k) + 2 * m * n) / 4.5e6)
 
     def dense(self) -> list[Callable[[], None]]:
         """Return the product of as many rows by one matrix, or of all tokens together."""
         torch = self.torch
         if self.case["kind"] == "gradients":
             return [lambda a=a, b=b: torch.matmul(a.t(), b) for a, b, _ in self.sets]  # type: ignore[misc]
+        if self.scales:
+            one, kind = torch.ones((), device="cuda"), torch.bfloat16
+            options = {"scale_a": one, "scale_b": one, "out_dtype": kind, "use_fast_accum": True}
+            return [partial(torch._scaled_mm, a, b[0].T, **options) for a, b, _ in self.sets]
         return [lambda a=a, b=b: torch.matmul(a, b[0].T) for a, b, _ in self.sets]  # type: ignore[misc]
 
 
@@ -370,7 +397,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("prepare")
     one.add_argument("folder", type=Path)
-    one.add_argument("--of", choices=("bmm", "grouped", "gradients", "random"), default="bmm")
+    one.add_argument("--of", choices=("bmm", "grouped", "gradients", "scaled", "random"), default="bmm")
     one.add_argument("--kernels", type=int, default=1)
     one.add_argument("--seed", type=int, default=1)
     two = commands.add_parser("run")

@@ -181,7 +181,7 @@ def _repairs(gemm: Gemm, target: Target, refused: dict[str, Copy], now: Computed
         offered += _laid_out_by_us(gemm, first, refused, target)
     if now is not None:
         done = f"{now.mended}, in tiles of {now.kernel.partition(',')[0]}" if now.mended else now.kernel
-        text = matmul_snippets(constant_b=gemm.constant_b, scaled=gemm.scaled)
+        text = matmul_snippets(constant_b=gemm.constant_b, scaled=bool(gemm.scaled))
         offered.append(Repair(FALL_BACK, f"change nothing: {done}", gemm, 0, now.nanoseconds, 0.0, text))
     yield from ranked(offered, uses, unchanged)
 
@@ -279,7 +279,7 @@ def _laid_out_by_us(gemm: Gemm, first: Repair, refused: dict[str, Copy], target:
             size,
             by_copies if kept is None else min(by_copies, kept.nanoseconds),
             _copied(gemm, after, "B", target),
-            matmul_snippets(constant_b=True, scaled=gemm.scaled),
+            matmul_snippets(constant_b=True, scaled=bool(gemm.scaled)),
         )
 
 

@@ -97,9 +97,18 @@ class Launched:
     """A launch: what lies in global memory, and how tiles are given out."""
 
     def __init__(
-        self, gemm: Gemm, kernel: ProductKernel, a: Any, b: Any, clusters: int, *, ends: tuple[int, ...] = ()
+        self,
+        gemm: Gemm,
+        kernel: ProductKernel,
+        a: Any,
+        b: Any,
+        clusters: int,
+        *,
+        ends: tuple[int, ...] = (),
+        scales: tuple[Any, ...] = (),
     ) -> None:
         self.gemm, self.kernel = gemm, kernel
+        self.scales = [np.asarray(one, np.float64) for one in (scales[::-1] if kernel.swapped else scales)]
         self.maps = maps_of(gemm, kernel)
         self.m, self.n = extents(gemm, kernel)
         along_m, along_n = kernel.clusters(self.m, self.n)
@@ -324,8 +333,29 @@ class Cta:
         sums += (fragments @ columns.T).reshape(sums.shape)
 
     def take(self, consumer: int, tile: Tile) -> None:
-        """Hold a tile's accumulator, while the next tile is multiplied."""
+        """Hold a tile's accumulator, times its scales, while the next tile is multiplied."""
+        if self.launched.scales:
+            self.sums[consumer] *= self.scale(consumer, tile)
         self.taken[consumer] = tile, self.sums[consumer].copy()
+
+    def scale(self, consumer: int, tile: Tile) -> Any:
+        """Return what the sums of a consumer's rows, (blocks, rows, columns), are multiplied by."""
+        of, kernel = self.launched, self.kernel
+        of_a, of_b = of.scales
+        if of.gemm.scaled == "tensor":
+            return of_a * of_b
+        member = int(np.ravel_multi_index(tile.member, of.members.extents)) if tile.member else 0
+        if of.gemm.scaled == "groups":
+            return of_a[member] * of_b[member]
+        within = self.first_block(consumer) * BLOCK_ROWS + np.arange(self.own * BLOCK_ROWS)
+        rows = tile.a_m + np.array([self.row(int(one)) for one in within])
+        if kernel.realign == "tiles":
+            rows = (tile.a_m + within) * self.a_maps + tile.phase
+        columns = np.minimum(tile.n + np.arange(kernel.tile[1]), of.n - 1)
+        last = (tile.end if kernel.ragged == "m" else of.m) - 1
+        rows = np.minimum(rows, last) + (0 if kernel.ragged == "m" else member * of.m)
+        found = of_a.reshape(-1)[rows][:, None] * of_b.reshape(-1)[member * of.n + columns]
+        return found.reshape(self.own, BLOCK_ROWS, -1)
 
     # C.
 

@@ -53,6 +53,7 @@ def interpret(
     b: Any,
     *,
     ends: Sequence[int] = (),
+    scales: Sequence[Any] = (),
     clusters: int = 0,
     seed: int = 0,
     program: KernelProgram | None = None,
@@ -65,7 +66,8 @@ def interpret(
         plan: of a product with a kernel.
         a: elements, shape (m, k): numbers that its type holds.
         b: the same, shape (n, k).
-        ends: of groups of rows, where the plan has them.
+        ends: of groups, where the plan has them.
+        scales: of A and of B, where it has these; sums are as they are when left out.
         clusters: that are launched, each of which takes its tiles in turn; as many as there are tiles when left out.
         seed: of the order in which roles go on, and memory changes.
         program: to run in place of the kernel's own.
@@ -78,7 +80,7 @@ def interpret(
         raise LegalSatError(f"{len(ends)} groups end; give {plan.operator.members.groups} ends")
     own = plan.program
     assert plan.kernel is not None
-    launched = Launched(plan.operator, plan.kernel, a, b, clusters, ends=tuple(map(int, ends)))
+    launched = Launched(plan.operator, plan.kernel, a, b, clusters, ends=tuple(map(int, ends)), scales=tuple(scales))
     drawn = random.Random(seed)
     for number in range(launched.clusters):
         _Cluster(launched, program or own, number, drawn).run()

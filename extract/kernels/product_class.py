@@ -55,6 +55,7 @@ class ProductClass:
         few: whether there are so few tiles, and so many k-tiles, that slices of k may be products of their own.
         laws: that say what else such a product equals.
         batch, groups, ragged: as of `ProductKernel`.
+        by_rows: whether sums are multiplied by scales of their rows and columns.
     """
 
     dtype: DType
@@ -72,6 +73,7 @@ class ProductClass:
     batch: int = 0
     groups: int = 0
     ragged: Ragged = ""
+    by_rows: bool = False
 
 
 def types_of(gemm: Gemm) -> ProductTypes:
@@ -113,6 +115,7 @@ def class_of(gemm: Gemm) -> ProductClass | None:
         len(members.batch),
         groups,
         members.ragged,
+        gemm.scaled == "rows",
     )
 
 

@@ -41,6 +41,7 @@ OVERLAPPED_STAGES = 4
 GROUP = 8
 SPLITS = (1, 2, 3, 4, 5, 6, 8)
 SLICES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
+SCALES_OF_ROWS = 16  # registers a thread
 SLICE_TURNS = 8  # k-tiles of a slice at least: a tile is stored during the first of the next one's
 MOST_CUTS = 10000  # of a form
 
@@ -226,7 +227,8 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     own = rows // BLOCK_ROWS // np.where(ping_pong, 1, warpgroups)  # blocks of a consumer
     alone = down * across * split == 1
     work = Work(own, columns, starts, split, alone, sums, boxed + sums == 0)
-    needed = of_consumers(work, result_size, overlapped=False)
+    scales = SCALES_OF_ROWS * one.by_rows
+    needed = of_consumers(work, result_size, overlapped=False) + scales
     consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target)
     units = (np.where(mn_a, WIDE_BOX, 8), np.where(mn_b, WIDE_BOX, 8))
     fits = (
@@ -245,7 +247,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     stages = np.where(sums, np.minimum(stages, max(3, turns + 1)), stages)
     fits &= stages >= np.where(registers, 3, 2)
 
-    kept = of_consumers(work, result_size, overlapped=True) + SPREAD <= consumers
+    kept = of_consumers(work, result_size, overlapped=True) + scales + SPREAD <= consumers
     overlaps = kept & (ping_pong + sums + registers == 0) & (turns > OVERLAPPED_STAGES)
     overlapped = np.where(overlaps, OVERLAPPED_STAGES, 0)
     depth = np.full_like(rows, ROW_BYTES // size)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from legalsat.checks import flag, integer, integers
+from legalsat.checks import flag, integer, integers, one_of
 from legalsat.dims import Dim, Extent, bind, dims_of
 from legalsat.dtypes import DType
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput
 from legalsat.operators import PRODUCT, TCGEN05_CONSUMERS, WGMMA_CONSUMERS, Copy, Move, Operator, as_tensor
 from legalsat.operators.members import Members, members_of
-from legalsat.options import Consumer
+from legalsat.options import Consumer, Scaling
 from legalsat.targets import Target
 from legalsat.targets import target as as_target
 from legalsat.tensor import Tensor, plain
@@ -28,6 +28,7 @@ MOST_EXTENT = 2**31 - 1  # coordinates have 32 bits and a sign
 TILE_ROWS = 128
 ROW_BITS = 1024  # a row that fills the widest swizzle
 SCALED = ("e4m3", "e5m2")  # whose range needs it
+SCALES = ("scale_a", "scale_b")
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -43,8 +44,9 @@ class Gemm(Operator):
         a, b, c: the tensors, of shapes (*batch, m, k), (*batch, n, k) and (*batch, m, n), with any strides, 0 where A
             or B are the same for all members; dense and row-major when left out.
         constant_b: whether B never changes, as weights do not, so that a relayout of it runs once for all.
-        scaled: whether sums are multiplied by two more operands, fp32 numbers in the GPU's memory that belong to A and
-            to B as a whole; for operands in e4m3 and e5m2. They are multiplied with each other first.
+        scaled: what sums are multiplied by: "tensor", also said as True, by two fp32 numbers in the GPU's memory that
+            belong to A and to B as a whole; "rows" by one for each row of A and of B, of shapes (*batch, m) and
+            (*batch, n); "" by nothing. For operands in e4m3 and e5m2. Scales are multiplied with each other first.
         batch: extents of axes in front of the two of a matrix, an int being one of them; () for one product.
 
     Raises:
@@ -61,9 +63,10 @@ class Gemm(Operator):
     b: Tensor
     c: Tensor
     constant_b: bool
-    scaled: bool
+    scaled: Scaling | Literal[""]
     batch: tuple[int, ...]
     term = PRODUCT
+    scalings: ClassVar[tuple[Scaling, ...]] = ("tensor", "rows")
 
     def __init__(
         self,
@@ -77,7 +80,7 @@ class Gemm(Operator):
         b: Any = None,
         c: Any = None,
         constant_b: bool = False,
-        scaled: bool = False,
+        scaled: bool | Scaling | Literal[""] = False,
         batch: int | Sequence[int] = (),
     ) -> None:
         put = object.__setattr__
@@ -99,14 +102,15 @@ class Gemm(Operator):
         if self.batch and self.dims:
             raise InvalidInput(f"{self.dims[0]} is open in a batch; give numbers")
         put(self, "constant_b", flag(constant_b, "constant_b"))
-        put(self, "scaled", flag(scaled, "scaled"))
+        put(self, "scaled", scaling_of(scaled, self.scalings))
         if self.scaled and self.dtype.name not in SCALED:
             raise InvalidInput(f"operands of {self.dtype} are scaled; scale {' or '.join(SCALED)} alone")
 
     def __str__(self) -> str:
         wider = f" to {self.out_dtype}" if self.out_dtype != self.dtype else ""
         many = f"{' x '.join(map(str, self.batch))} times " if self.batch else ""
-        return f"{'scaled ' if self.scaled else ''}gemm of {self.dtype}{wider}, {many}{self.m} x {self.n} x {self.k}"
+        scales = {"": "", "tensor": "scaled "}.get(self.scaled, f"{self.scaled} scaled, ")
+        return f"{scales}gemm of {self.dtype}{wider}, {many}{self.m} x {self.n} x {self.k}"
 
     def _shapes(self) -> dict[str, tuple[Extent, ...]]:
         """Return the shapes of its tensors."""
@@ -141,7 +145,7 @@ class Gemm(Operator):
         """Return the product with every dim replaced by its value."""
         a, b, c = (tensor.bind(values) for tensor in (self.a, self.b, self.c))
         m, n, k = (bind(extent, values) for extent in (self.m, self.n, self.k))
-        fixed = {"constant_b": self.constant_b, "scaled": self.scaled}
+        fixed: dict[str, Any] = {"constant_b": self.constant_b, "scaled": self.scaled}
         return Gemm(m, n, k, self.dtype, out_dtype=self.out_dtype, a=a, b=b, c=c, batch=self.batch, **fixed)
 
     @property
@@ -162,17 +166,26 @@ class Gemm(Operator):
         return PRODUCT_LAWS
 
     @property
-    def scalars(self) -> int:
+    def others(self) -> Mapping[str, Tensor]:
         """The scales of A and of B."""
-        return 2 if self.scaled else 0
+        if not self.scaled:
+            return {}
+        shapes = ((), ()) if self.scaled == "tensor" else self._scale_shapes()
+        return {name: Tensor(shape, "fp32", align=4) for name, shape in zip(SCALES, shapes, strict=True)}
+
+    def _scale_shapes(self) -> tuple[tuple[Extent, ...], tuple[Extent, ...]]:
+        """Return the shapes of scales that belong to parts of A and of B."""
+        return (*self.batch, self.m), (*self.batch, self.n)
 
     def _meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
         """Return the product, times the scales of A and of B if it has these."""
         a, b, *scales = operands
         wide = "i8" if self.dtype.kind != "float" else "f8"
         product: NDArray[Any] = a.astype(wide) @ b.astype(wide).swapaxes(-1, -2)
-        for scale in scales:
-            product = product * scale
+        if not scales:
+            return product
+        of_a, of_b = (scales[0][..., :, None], scales[1][..., None, :]) if self.scaled == "rows" else scales
+        product *= of_a * of_b
         return product
 
     def travels(self, target: str | Target) -> Mapping[str, Move]:
@@ -218,6 +231,13 @@ class Gemm(Operator):
             ),
             "C": Copy(staged, matrix_of(self.c), tile=(rows, columns), consumer="threads"),
         }
+
+
+def scaling_of(scaled: Any, known: tuple[Scaling, ...]) -> Scaling | Literal[""]:
+    """Return what scales belong to, "" where there are none."""
+    if isinstance(scaled, bool) or scaled == "":
+        return "tensor" if scaled else ""
+    return one_of(scaled, "scaled", known)
 
 
 def matrix_of(tensor: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from legalsat.dims import Extent
 from legalsat.errors import InvalidInput
 from legalsat.operators.gemm import Gemm
 from legalsat.operators.members import Members
+from legalsat.options import Scaling
 from legalsat.tensor import Tensor, plain
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ class GroupedGemm(Gemm):
         a, b, c: the tensors, with any strides: of shapes (m, k), (groups, n, k) and (m, n); along k of shapes (m, k),
             (n, k) and (groups, m, n).
         constant_b: whether B never changes, as weights do not, so that a relayout of it runs once for all.
-        scaled, batch: of `Gemm`, and left out here.
+        scaled: as of `Gemm`, scales of rows being of shapes (m,) and (groups, n); and "groups" by one for each group's
+            rows of A, and for each B, both of shape (groups,).
+        batch: of `Gemm`, and left out here.
 
     Raises:
         InvalidInput: an extent has no meaning or is open, a tensor has another shape or type, or groups are too many.
@@ -50,6 +53,7 @@ class GroupedGemm(Gemm):
 
     groups: int
     along: Literal["m", "k"]
+    scalings: ClassVar[tuple[Scaling, ...]] = ("tensor", "rows", "groups")
 
     def __init__(
         self,
@@ -65,14 +69,17 @@ class GroupedGemm(Gemm):
         b: Any = None,
         c: Any = None,
         constant_b: bool = False,
-        scaled: bool = False,
+        scaled: bool | Scaling | Literal[""] = False,
         batch: tuple[int, ...] = (),
     ) -> None:
         object.__setattr__(self, "groups", integer(groups, "groups", low=1, high=MOST_GROUPS))
         object.__setattr__(self, "along", one_of(along, "along", ("m", "k")))
-        if batch or scaled:
-            raise InvalidInput("groups have neither a batch nor scales; leave those out")
-        Gemm.__init__(self, m, n, k, dtype, out_dtype=out_dtype, a=a, b=b, c=c, constant_b=constant_b)
+        if batch:
+            raise InvalidInput("groups have no batch; leave it out")
+        shared: dict[str, Any] = {"constant_b": constant_b, "scaled": scaled}
+        Gemm.__init__(self, m, n, k, dtype, out_dtype=out_dtype, a=a, b=b, c=c, **shared)
+        if self.scaled and along == "k":
+            raise InvalidInput("groups along k have no scales; leave scaled out")
         if self.dims:
             raise InvalidInput(f"{self.dims[0]} is open; give numbers, since groups are open without it")
         if along == "k" and not self.c.strides[0] and self.groups > 1:
@@ -102,23 +109,38 @@ class GroupedGemm(Gemm):
         """The ends of groups."""
         return {ENDS: Tensor((self.groups,), "i32", align=4)}
 
+    def _scale_shapes(self) -> tuple[tuple[Extent, ...], tuple[Extent, ...]]:
+        if self.scaled == "rows":
+            return (self.m,), (self.groups, self.n)
+        return (self.groups,), (self.groups,)
+
     def meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
-        """Return C before it is rounded, zeros in what no group has, given A, B and the ends of groups.
+        """Return C before it is rounded, zeros in what no group has, given A, B, scales if any, and the ends of groups.
 
         Raises:
             InvalidInput: the operands are others in number, in shape, or no numbers.
         """
-        shapes = [plain(self.a.shape), plain(self.b.shape), (self.groups,)]
+        held = (self.a, self.b, *self.others.values())
+        shapes = [*(plain(one.shape) for one in held), (self.groups,)]
         if [getattr(one, "shape", None) for one in operands] != shapes:
             raise InvalidInput(f"operands of {self} are others; give arrays of shapes {', '.join(map(str, shapes))}")
-        a, b = (one.astype("f8") for one in operands[:2])
+        a, b, *scales = (one.astype("f8") for one in operands[:-1])
         found, begin = np.zeros(plain(self.c.shape)), 0
-        for group, end in enumerate(operands[2].tolist()):
+        for group, end in enumerate(operands[-1].tolist()):
             last = max(begin, min(end, len(a) if self.along == "m" else a.shape[1]))
             own = slice(begin, last)
             if self.along == "m":
-                found[own] = a[own] @ b[group].T
+                found[own] = a[own] @ b[group].T * self._scale(scales, group, own)
             else:
                 found[group] = a[:, own] @ b[:, own].T
             begin = last
         return found
+
+    def _scale(self, scales: list[NDArray[Any]], group: int, own: slice) -> Any:
+        """Return what sums of a group's rows are multiplied by."""
+        if not scales:
+            return 1.0
+        of_a, of_b = scales
+        if self.scaled == "rows":
+            return of_a[own, None] * of_b[group]
+        return of_a * of_b if self.scaled == "tensor" else of_a[group] * of_b[group]

@@ -69,9 +69,9 @@ class Operator:
         raise InvalidInput(f"{type(self).__name__} does not say what of it moves; give it travels")
 
     @property
-    def scalars(self) -> int:
-        """How many operands it has besides tensors."""
-        return 0
+    def others(self) -> Mapping[str, Tensor]:
+        """Operands besides `tensors`, which do not travel as tiles."""
+        return {}
 
     def meaning(self, *operands: NDArray[Any]) -> NDArray[Any]:
         """Return what the result holds before it is rounded, given numpy arrays of what the operands hold.
@@ -80,7 +80,7 @@ class Operator:
             InvalidInput: the operands are others in number, in shape, or no numbers.
         """
         *reads, _ = self.tensors.values()
-        shapes = [*(one.shape for one in reads), *[()] * self.scalars]
+        shapes = [one.shape for one in (*reads, *self.others.values())]
         kinds = [getattr(getattr(one, "dtype", None), "kind", "") for one in operands]
         if [getattr(one, "shape", None) for one in operands] != shapes or not set(kinds) <= set("biuf"):
             raise InvalidInput(

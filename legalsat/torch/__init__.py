@@ -46,6 +46,7 @@ __all__ = [
     "matmul",
     "product_of",
     "record",
+    "scaled_grouped_mm",
     "scaled_mm",
     "tune",
     "way",
@@ -372,13 +373,13 @@ def scaled_mm(
     out_dtype: torch.dtype = torch.bfloat16,
     constant_b: bool = False,
 ) -> torch.Tensor:
-    """Return scale_a scale_b a b, as torch._scaled_mm does with use_fast_accum=True.
+    """Return a b times scale_a scale_b, as torch._scaled_mm does with use_fast_accum=True.
 
     Args:
         a: shape (M, K), of float8_e4m3fn or float8_e5m2, strides of any kind.
         b: shape (K, N), of a's type, strides of any kind, as a weight's transposed view.
-        scale_a: one element of float32 that belongs to a as a whole, on its GPU.
-        scale_b: the same for b.
+        scale_a: one element of float32 that belongs to a as a whole, on its GPU, or one for each row, side by side.
+        scale_b: the same for b, and its columns.
         out_dtype: bfloat16, float16 or float32.
         constant_b: as of `matmul`.
 
@@ -398,12 +399,19 @@ def scaled_mm(
 def _planned_scaled(
     a: torch.Tensor, b: torch.Tensor, scales: tuple[torch.Tensor, ...], out_dtype: torch.dtype, constant_b: bool
 ) -> Way:
-    reason = ""
-    if any(one.numel() != 1 or one.dtype != torch.float32 for one in scales):
-        reason = "a scale is not one element of float32; give one for each operand as a whole"
+    reason, counts = "", tuple(one.numel() for one in scales)
+    by_rows = counts != (1, 1) and counts == (a.shape[0], b.shape[1])
+    if any(one.dtype != torch.float32 or not one.is_contiguous() for one in scales) or not (
+        by_rows or counts == (1, 1)
+    ):
+        reason = (
+            f"scales are {counts} elements; give one of float32 for each operand, or for all rows of a and columns of b"
+        )
     elif any(one.device != a.device for one in scales):
         reason = f"scales are on {scales[0].device} and {scales[1].device}; move both to {a.device}"
-    return _planned(a, b, constant_b, reason, "torch._scaled_mm", out_dtype=out_dtype, scaled=True)
+    return _planned(
+        a, b, constant_b, reason, "torch._scaled_mm", out_dtype=out_dtype, scaled="rows" if by_rows else "tensor"
+    )
 
 
 def _compute_scaled(
@@ -416,7 +424,11 @@ def _compute_scaled(
     constant_b: bool,
 ) -> torch.Tensor:
     scales = scale_a, scale_b
-    key = (*_class_of(a, b, constant_b), out_dtype, *((one.dtype, one.numel(), one.get_device()) for one in scales))
+    key = (
+        *_class_of(a, b, constant_b),
+        out_dtype,
+        *((one.dtype, one.numel(), one.is_contiguous(), one.get_device()) for one in scales),
+    )
     found = _remembered(key, lambda: _planned_scaled(a, b, scales, out_dtype, constant_b), a, b)
     product: torch.Tensor
     if found.kernel is not None:
@@ -452,4 +464,4 @@ torch.library.impl("legalsat::matmul", "default", _compute)  # on any device
 torch.library.register_fake("legalsat::matmul", _shape)
 torch.library.register_autograd("legalsat::matmul", _gradients, setup_context=_keep_operands)
 
-from legalsat.torch.grouped import grouped_mm  # noqa: E402 - it needs what is above
+from legalsat.torch.grouped import grouped_mm, scaled_grouped_mm  # noqa: E402 - it needs what is above

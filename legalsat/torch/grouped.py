@@ -10,11 +10,16 @@ from legalsat import torch as ours
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators.grouped import GroupedGemm
+from legalsat.options import Scaling
 from legalsat.runtime.planned import kernel_for
 from legalsat.tensor import Tensor
 from legalsat.torch import GRANULE, Way
 
 SCHEMA = "(Tensor a, Tensor b, Tensor offs, bool constant_b) -> Tensor"
+SCALED_SCHEMA = (
+    "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor offs, *, ScalarType out_dtype, bool constant_b) "
+    "-> Tensor"
+)
 
 
 def grouped_mm(
@@ -62,24 +67,82 @@ def grouped_mm(
     return found.mT if ranks == (3, 2) else found
 
 
+def scaled_grouped_mm(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    offs: torch.Tensor,
+    *,
+    out_dtype: torch.dtype = torch.bfloat16,
+    constant_b: bool = False,
+) -> torch.Tensor:
+    """Return a[r] b[g] times the scales of r and of g, for every row r of group g, as torch's _scaled_grouped_mm does.
+
+    Args:
+        a: shape (T, K), of float8_e4m3fn or float8_e5m2, strides of any kind: rows, those of a group together.
+        b: shape (E, K, N), of a's type, strides of any kind, as transposed views of weights.
+        scale_a: float32, on a's GPU: of shape (T,) a scale for each row, (E,) for each group's rows, () for all.
+        scale_b: float32: of shape (E, N) a scale for each column of each matrix, (E,) for each matrix, () for all; of
+            the same kind as scale_a.
+        offs: as of `grouped_mm`.
+        out_dtype: bfloat16, float16 or float32.
+        constant_b: whether b is a weight, as of `matmul`.
+
+    Returns:
+        A new tensor of shape (T, N). Rows behind the last end hold anything.
+
+    What has no kernel is computed group by group, and the log says why. There are no gradients.
+
+    Raises:
+        InvalidInput: shapes or types do not belong together.
+    """
+    said = ", ".join(str(tuple(one.shape)) for one in (a, b, scale_a, scale_b, offs))
+    if (a.dim(), b.dim()) != (2, 3) or a.shape[1] != b.shape[1] or offs.shape != b.shape[:1]:
+        raise InvalidInput(f"operands have shapes {said}; give (T, K), (E, K, N), scales, and (E,)")
+    if _scaling_of(a, b, scale_a, scale_b) is None:
+        raise InvalidInput(f"operands have shapes {said}; give scales (T,) and (E, N), or (E,) and (E,), or () and ()")
+    kinds = {scale_a.dtype, scale_b.dtype}
+    if offs.dtype != torch.int32 or a.dtype != b.dtype or a.dtype not in ours._EIGHT or kinds != {torch.float32}:
+        raise InvalidInput(f"operands are of {a.dtype}, {b.dtype} and {offs.dtype}; give float8, float32 and int32")
+    run = torch.ops.legalsat.scaled_grouped_mm
+    found: torch.Tensor = run(a, b, scale_a, scale_b, offs, out_dtype=out_dtype, constant_b=constant_b)
+    return found
+
+
+def _scaling_of(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> Scaling | None:
+    """Return what scales belong to; None where their shapes do not say so."""
+    shapes = tuple(scale_a.shape), tuple(scale_b.shape)
+    rows, (groups, columns) = a.shape[0], (b.shape[0], b.shape[2])
+    if scale_a.numel() == scale_b.numel() == 1 and max(scale_a.dim(), scale_b.dim()) < 2:
+        return "tensor"
+    known: dict[tuple[tuple[int, ...], tuple[int, ...]], Scaling] = {
+        ((rows,), (groups, columns)): "rows",
+        ((groups,), (groups,)): "groups",
+    }
+    return known.get(shapes)
+
+
 def grouped_way(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, *, constant_b: bool = False) -> Way:
     """Return how `grouped_mm` computes products of operands of two axes, or of two and three; makes their kernel."""
     key = ("grouped", *ours._class_of(a, b, constant_b), offs.stride(), offs.data_ptr() % 4)
     return ours._remembered(key, lambda: _planned(a, b, offs, constant_b), a, b)
 
 
-def grouped_of(a: torch.Tensor, b: torch.Tensor, groups: int, *, constant_b: bool = False) -> GroupedGemm:
+def grouped_of(
+    a: torch.Tensor, b: torch.Tensor, groups: int, *, constant_b: bool = False, **options: Any
+) -> GroupedGemm:
     """Return the operator of operands of torch, b (E, K, N) or (K, N) here being (E, N, K) or (N, K) there."""
     element, b = as_dtype(a.dtype), b.mT
     first = Tensor(a.shape, element, a.stride(), GRANULE, a.data_ptr() % GRANULE)
     second = Tensor(b.shape, element, b.stride(), GRANULE, b.data_ptr() % GRANULE)
     n, k = b.shape[-2:]
-    more: dict[str, Any] = {"along": "m" if b.dim() == 3 else "k", "constant_b": constant_b and b.dim() == 3}
+    more: dict[str, Any] = {"along": "m" if b.dim() == 3 else "k", "constant_b": constant_b and b.dim() == 3, **options}
     return GroupedGemm(a.shape[0], n, k, element, groups=groups, a=first, b=second, **more)
 
 
-def _planned(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, constant_b: bool) -> Way:
-    fallback = "torch, group by group or by its grouped product"
+def _planned(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, constant_b: bool, **options: Any) -> Way:
+    fallback = "torch, group by group"
     reason = (
         ours._unsuitable(a, b[0] if b.dim() == 3 else b) if a.numel() and b.numel() else "there is nothing to multiply"
     )
@@ -88,7 +151,7 @@ def _planned(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, constant_b: b
     if reason:
         return Way(None, reason, fallback)
     try:
-        operator = grouped_of(a, b, len(offs), constant_b=constant_b)
+        operator = grouped_of(a, b, len(offs), constant_b=constant_b, **options)
         return Way(*kernel_for(operator, ours._target(a), a.get_device()), fallback)
     except LegalSatError as error:
         return Way(None, str(error), fallback)
@@ -113,6 +176,57 @@ def _by_torch(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor) -> torch.Ten
             product[group] = a[:, begin:last] @ b[begin:last]
         begin = last
     return product
+
+
+def _compute_scaled(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    offs: torch.Tensor,
+    *,
+    out_dtype: torch.dtype,
+    constant_b: bool,
+) -> torch.Tensor:
+    scales = tuple(one.contiguous() for one in (scale_a, scale_b))
+    scaling = _scaling_of(a, b, *scales)
+    near = all(one.get_device() == a.get_device() for one in scales)
+    key = (
+        "scaled groups",
+        *ours._class_of(a, b, constant_b),
+        offs.stride(),
+        offs.data_ptr() % 4,
+        scaling,
+        out_dtype,
+        near,
+    )
+    options = {"scaled": scaling, "out_dtype": as_dtype(out_dtype)}
+    found = ours._remembered(key, lambda: _planned(a, b, offs, constant_b, **options), a, b)
+    product: torch.Tensor
+    if found.kernel is not None and near:
+        product = found.kernel.run(torch, (a, b, *scales, offs))
+        return product
+    product, begin = a.new_zeros((a.shape[0], b.shape[2]), dtype=out_dtype), 0
+    of_a, of_b = (one.expand(len(offs)) if one.numel() == 1 else one for one in scales)
+    for group, end in enumerate(offs.tolist()):
+        own = slice(begin, max(begin, min(end, a.shape[0])))
+        scale = of_a[own, None] * of_b[group] if scaling == "rows" else of_a[group] * of_b[group]
+        product[own] = ((a[own].float() @ b[group].float()) * scale).to(out_dtype)
+        begin = own.stop
+    return product
+
+
+def _scaled_shape(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    offs: torch.Tensor,
+    *,
+    out_dtype: torch.dtype,
+    constant_b: bool,
+) -> torch.Tensor:
+    return a.new_empty(_shape_of(a, b, offs), dtype=out_dtype)
 
 
 def _shape_of(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor) -> tuple[int, ...]:
@@ -153,3 +267,6 @@ torch.library.define("legalsat::grouped_mm", SCHEMA, tags=(torch.Tag.pt2_complia
 torch.library.impl("legalsat::grouped_mm", "default", _compute)
 torch.library.register_fake("legalsat::grouped_mm", _shape)
 torch.library.register_autograd("legalsat::grouped_mm", _gradients, setup_context=_keep_operands)
+torch.library.define("legalsat::scaled_grouped_mm", SCALED_SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
+torch.library.impl("legalsat::scaled_grouped_mm", "default", _compute_scaled)
+torch.library.register_fake("legalsat::scaled_grouped_mm", _scaled_shape)
