@@ -36,7 +36,7 @@ def test_what_has_no_plan_is_torchs_and_says_so(caplog: pytest.LogCaptureFixture
     assert "operands are on cpu and cpu; move both to one GPU" in caplog.text
     found = ours.way(a, w.t())
     assert found.kernel is None and str(found).startswith("torch.matmul, since operands are on cpu")
-    assert "flatten them" in ours.way(a[None], w.t()).reason
+    assert "give matrices, or batches that agree" in ours.way(a[None], w.t()).reason
 
 
 RANKS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
@@ -93,7 +93,7 @@ def test_no_kernel_is_planned_for_empty_operands(shapes: Any) -> None:
 def test_what_is_not_planned_for_is_said() -> None:
     shapes, byte, float32 = ((5, 7), (7, 9)), torch.int8, torch.float32
     reasons = {
-        "operands have 3 and 2 axes; flatten them to matrices": on_gpus((2, 5, 7), (7, 9)),
+        "operands have shapes (2, 5, 7) and (7, 9); give matrices, or batches that agree": on_gpus((2, 5, 7), (7, 9)),
         "operands are on cuda:0 and cuda:1; move both": on_gpus(*shapes, devices=("cuda:0", "cuda:1")),
         "operands are of torch.int8 and torch.int8; cast both": on_gpus(*shapes, kinds=(byte, byte)),
         "operands are of torch.bfloat16 and torch.int8; cast both": on_gpus(*shapes, kinds=(torch.bfloat16, byte)),
@@ -274,24 +274,24 @@ def test_products_are_planned_as_they_lie() -> None:
 
 def test_what_is_kept_of_a_constant_goes_by_its_storage_and_version() -> None:
     kept, weight = Kept(), torch.zeros(4, 4)
-    assert kept.find("pad", weight) is None
-    kept.keep("pad", weight, 1234, "memory")
-    assert kept.find("pad", weight) == kept.find("pad", weight.t()) == (1234, True)
-    assert kept.find("transpose", weight) is None and kept.find("pad", weight[1:]) is None
+    assert kept.find("pad", [weight]) is None
+    kept.keep("pad", [weight], 1234, "memory")
+    assert kept.find("pad", [weight]) == kept.find("pad", [weight.t()]) == (1234, True)
+    assert kept.find("transpose", [weight]) is None and kept.find("pad", [weight[1:]]) is None
     weight.t()[0] += 1
-    assert kept.find("pad", weight) == (1234, False), "changed in place, through a view"
-    kept.renew("pad", weight)
-    assert kept.find("pad", weight) == (1234, True)
+    assert kept.find("pad", [weight]) == (1234, False), "changed in place, through a view"
+    kept.renew("pad", [weight])
+    assert kept.find("pad", [weight]) == (1234, True)
     address = weight.data_ptr()
     same = torch.frombuffer((ctypes.c_float * 16).from_address(address), dtype=torch.float32)
-    assert same.data_ptr() == address and kept.find("pad", same) is None, "another storage at the same address"
+    assert same.data_ptr() == address and kept.find("pad", [same]) is None, "another storage at the same address"
     del weight
     other = torch.zeros(2)
-    kept.keep("pad", other, 5, "memory")
+    kept.keep("pad", [other], 5, "memory")
     assert len(kept._entries) == 1, "the first tensor's memory went with it"
-    kept.keep("transpose", other, 6, "memory")
+    kept.keep("transpose", [other], 6, "memory")
     kept.forget(["pad", "none"])
-    assert kept.find("pad", other) is None and kept.find("transpose", other) == (6, True)
+    assert kept.find("pad", [other]) is None and kept.find("transpose", [other]) == (6, True)
     with torch.inference_mode():
         assert not Kept.trackable(torch.zeros(2))
     assert Kept.trackable(other) and not Kept.trackable(object())
@@ -431,12 +431,16 @@ def test_scaled_products_are_planned_with_scales_in_the_gpus_memory(monkeypatch:
         assert all(one is other for one, other in zip(run, operands, strict=True))
     (product,) = planned
     assert (product.scaled, product.out_dtype.name, product.c.dtype.name, product.constant_b) == (
-        True, "fp16", "fp16", True,
+        "tensor", "fp16", "fp16", True,
     )  # fmt: skip
     assert (product.m, product.n, product.k, product.b.strides) == (16, 48, 32, (32, 1))
     refused = ours._planned_scaled(a, b, (scale_a.expand(16, 1), scale_b), torch.float16, True)
-    assert refused.kernel is None and "one element of float32" in refused.reason
+    assert refused.kernel is None and "for each row and column" in refused.reason
     assert str(refused).startswith("torch._scaled_mm, since")
+    rows = (torch.rand(16, 1), torch.rand(1, 48))
+    given: Any = ours._compute_scaled(a, b, *rows, out_dtype=torch.float16, constant_b=True)
+    assert given[2] is rows[0] and given[3] is rows[1]
+    assert planned[-1].scaled == "rows" and planned[-1].others["scale_b"].shape == (48,)
     ours._ways.clear()
 
 
@@ -463,3 +467,85 @@ def test_compilation_keeps_one_call_of_a_scaled_product() -> None:
     (graph,) = graphs
     called = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
     assert sum("legalsat.scaled_mm" in one for one in called) == 1
+
+
+ENDS = (3, 3, 10, 25, 25)  # of groups, of 30 in all
+
+
+def of_groups(a: Any, b: Any) -> Any:
+    """Products of groups, one after the other: rows of a, or along a's columns where b has no groups of its own."""
+    found, begin = [], 0
+    for group, end in enumerate(ENDS):
+        found.append(a[begin:end] @ b[group] if b.dim() == 3 else a[:, begin:end] @ b[begin:end])
+        begin = end
+    return torch.cat(found) if b.dim() == 3 else torch.stack(found)
+
+
+@pytest.mark.parametrize("shapes", [((30, 8), (5, 8, 16)), ((12, 30), (30, 16))], ids=("rows", "along k"))
+def test_groups_and_their_gradients_are_products_of_each(shapes: Any) -> None:
+    torch.manual_seed(4)
+    ends = torch.tensor(ENDS, dtype=torch.int32)
+    a, b = (torch.randn(shape, requires_grad=True) for shape in shapes)
+    found = ours.grouped_mm(a, b, ends)
+    expected = of_groups(a, b)
+    weights = torch.randn(expected.shape)
+    (found[: len(expected)] * weights).sum().backward()
+    gradients = a.grad, b.grad
+    a.grad = b.grad = None
+    (expected * weights).sum().backward()
+    assert torch.allclose(found[: len(expected)], expected, atol=1e-5)
+    for one, other in zip(gradients, (a.grad, b.grad), strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
+
+
+def test_groups_of_columns_are_those_of_rows_of_the_transposed() -> None:
+    a, b, ends = torch.randn(5, 12, 8), torch.randn(8, 30), torch.tensor(ENDS, dtype=torch.int32)
+    found = ours.grouped_mm(a, b, ends)
+    assert found.shape == (12, 30)
+    assert torch.allclose(found[:, :25], of_groups(b.t(), a.mT).t(), atol=1e-5)
+    assert ours.grouped_mm(a, a.mT).shape == (5, 12, 12)
+
+
+def test_scales_of_groups_are_multiplied_where_sums_leave() -> None:
+    torch.manual_seed(5)
+    kind, ends = torch.float8_e4m3fn, torch.tensor(ENDS, dtype=torch.int32)
+    a, b = torch.randn(30, 32).to(kind), torch.randn(5, 16, 32).to(kind).mT
+    exact = of_groups(a.double(), b.double())
+    whose = torch.bucketize(torch.arange(25), torch.tensor(ENDS), right=True)
+    for scale_a, scale_b in (
+        (torch.rand(30), torch.rand(5, 16)),
+        (torch.rand(5), torch.rand(5)),
+        (torch.rand(()),) * 2,
+    ):
+        found = ours.scaled_grouped_mm(a, b, scale_a, scale_b, ends, out_dtype=torch.float32)
+        of_a = scale_a if scale_a.dim() == 0 else scale_a[:25, None] if len(scale_a) == 30 else scale_a[whose, None]
+        of_b = scale_b if scale_b.dim() == 0 else scale_b[whose].reshape(25, -1)
+        assert torch.allclose(found[:25].double(), exact * of_a * of_b, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (lambda: ours.grouped_mm(torch.zeros(3, 4), torch.zeros(4, 5)), "give"),
+        (
+            lambda: ours.grouped_mm(torch.zeros(3, 4), torch.zeros(2, 4, 5), torch.zeros(3, dtype=torch.int32)),
+            "as many",
+        ),
+        (lambda: ours.grouped_mm(torch.zeros(3, 4), torch.zeros(2, 4, 5), torch.zeros(2)), "int32"),
+        (lambda: ours.scaled_grouped_mm(*[torch.zeros(3, 4)] * 5), "give"),
+    ],
+)
+def test_groups_that_do_not_fit_are_refused(given: Any, says: str) -> None:
+    with pytest.raises(ls.InvalidInput, match=says):
+        given()
+
+
+def test_grouped_operators_are_registered_as_torch_asks() -> None:
+    ends, kind = torch.tensor(ENDS, dtype=torch.int32), torch.float8_e4m3fn
+    usual = ("test_schema", "test_autograd_registration", "test_faketensor")
+    torch.library.opcheck(
+        torch.ops.legalsat.grouped_mm.default, (torch.randn(12, 30), torch.randn(30, 16), ends, False), test_utils=usual
+    )
+    operands = (torch.randn(30, 32).to(kind), torch.randn(5, 16, 32).to(kind).mT, torch.rand(5), torch.rand(5), ends)
+    options = {"out_dtype": torch.bfloat16, "constant_b": False}
+    torch.library.opcheck(torch.ops.legalsat.scaled_grouped_mm.default, operands, options, test_utils=usual[1:])

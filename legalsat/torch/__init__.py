@@ -28,6 +28,7 @@ from torch.autograd import forward_ad
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators.gemm import Gemm
+from legalsat.options import Scaling
 from legalsat.runtime.cache import Cache
 from legalsat.runtime.choice import Timed, candidates, keep, measured
 from legalsat.runtime.kernel import Kernel
@@ -400,18 +401,13 @@ def _planned_scaled(
     a: torch.Tensor, b: torch.Tensor, scales: tuple[torch.Tensor, ...], out_dtype: torch.dtype, constant_b: bool
 ) -> Way:
     reason, counts = "", tuple(one.numel() for one in scales)
-    by_rows = counts != (1, 1) and counts == (a.shape[0], b.shape[1])
-    if any(one.dtype != torch.float32 or not one.is_contiguous() for one in scales) or not (
-        by_rows or counts == (1, 1)
-    ):
-        reason = (
-            f"scales are {counts} elements; give one of float32 for each operand, or for all rows of a and columns of b"
-        )
+    scaled: Scaling = "tensor" if counts == (1, 1) else "rows"
+    known = scaled == "tensor" or counts == (a.shape[0], b.shape[1])
+    if not known or any(one.dtype != torch.float32 or not one.is_contiguous() for one in scales):
+        reason = f"scales are {counts} elements; give one of float32 for each operand, or for each row and column"
     elif any(one.device != a.device for one in scales):
         reason = f"scales are on {scales[0].device} and {scales[1].device}; move both to {a.device}"
-    return _planned(
-        a, b, constant_b, reason, "torch._scaled_mm", out_dtype=out_dtype, scaled="rows" if by_rows else "tensor"
-    )
+    return _planned(a, b, constant_b, reason, "torch._scaled_mm", out_dtype=out_dtype, scaled=scaled)
 
 
 def _compute_scaled(
@@ -424,11 +420,8 @@ def _compute_scaled(
     constant_b: bool,
 ) -> torch.Tensor:
     scales = scale_a, scale_b
-    key = (
-        *_class_of(a, b, constant_b),
-        out_dtype,
-        *((one.dtype, one.numel(), one.is_contiguous(), one.get_device()) for one in scales),
-    )
+    kinds = ((one.dtype, one.numel(), one.is_contiguous(), one.get_device()) for one in scales)
+    key = (*_class_of(a, b, constant_b), out_dtype, *kinds)
     found = _remembered(key, lambda: _planned_scaled(a, b, scales, out_dtype, constant_b), a, b)
     product: torch.Tensor
     if found.kernel is not None:
