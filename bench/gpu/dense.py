@@ -10,8 +10,9 @@ have some rows that are no whole granules. Those that cuBLAS takes less than 12 
 time being that of the nearest legal shape. Of each, as many kernels as asked of those predicted to be fastest are
 compiled, and others at random among those predicted within a few times the best, for fitting. A kernel takes longer to
 compile than to time, and its text serves all products of a class: with --shared-texts, others come from kernels whose
-texts are there once there are so many. Each is checked against float64, then timed in turns with cuBLAS: CUDA graphs
-whose launches rotate through more operands than L2 holds; beside the illegal ones also operands padded first, and for
+texts are there once there are so many. Cubins that a folder holds already (`python -m bench.gpu.search compile FOLDER`)
+are taken as they are. Each kernel is checked against float64, then timed in turns with cuBLAS: CUDA graphs whose
+launches rotate through more operands than L2 holds; beside the illegal ones also operands padded first, and for
 as many as asked what torch.compile makes of them. Writes dense.json into $OUT, else into FOLDER.
 """
 
@@ -47,6 +48,7 @@ MOST_LISTED = 3000  # kernels of a product that are drawn from
 ROUNDS = 7
 SILENT_SECONDS = 25.0
 SILENT_COMPILING = 120.0
+WRITTEN_SECONDS = 3.0  # between two times that a run's rows are written, which it may be ended after
 
 
 def drawn(seed: int, count: int, dtype: str, *, illegal: bool = False) -> list[Shape]:
@@ -280,6 +282,21 @@ def run(folder: Path, seconds: float, compiled: int) -> int:
     # those that torch.compile takes part in come first, in a process of their own: it may be silent for long
     watched = Watched(partial(work, folder, partial(measure, True)), SILENT_COMPILING)
     out = Path(os.environ.get("OUT", folder), "dense.json")
+
+    def written() -> float:
+        report = {
+            "machine": watched.machine,
+            "seed": prepared["seed"],
+            "target": prepared["target"],
+            "left_out": left_out,
+            "rows": rows,
+        }
+        part = out.with_suffix(".part")  # a run may be ended at any time
+        part.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        part.replace(out)
+        return time.monotonic()
+
+    last = time.monotonic()
     for number, entry in enumerate(prepared["products"]):
         if number == compiled:
             watched.end()
@@ -297,14 +314,9 @@ def run(folder: Path, seconds: float, compiled: int) -> int:
             "numbers": {i: one["numbers"] for i, one in candidates.items()},
         }
         rows.append({**row, **found, "failed": failed})
-        report = {
-            "machine": watched.machine,
-            "seed": prepared["seed"],
-            "target": prepared["target"],
-            "left_out": left_out,
-            "rows": rows,
-        }
-        out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        if time.monotonic() > last + WRITTEN_SECONDS:
+            last = written()
+    written()
     watched.end()
     judge(out)
     return int(any(row["wrong"] or row["failed"] for row in rows))

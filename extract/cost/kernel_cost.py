@@ -1,7 +1,8 @@
 """What persistent kernels of products are predicted to take, relayouts in front included.
 
 Rates were fitted to 6,700 times of 1,070 products on an H200, most of them random shapes by random kernels
-(`bench.gpu.dense`, `bench.gpu.gemm`). How far predictions are off: the judgements of these two.
+(`bench.gpu.dense`, `bench.gpu.gemm`), and then to 1,186 more of 127 products. How far predictions are off: the
+judgements of these two.
 """
 
 from __future__ import annotations
@@ -24,38 +25,41 @@ from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
 
-LAUNCH = 3774.0  # nanoseconds of a launch, its first loads and its last stores
-CLOCK = 1.747  # cycles a nanosecond under load
-WARM = 0.114  # of the time, for each e-fold of work beyond that much: clocks fall as the power limit is met
+LAUNCH = 3694.0  # nanoseconds of a launch, its first loads and its last stores
+CLOCK = 1.68  # cycles a nanosecond under load
+WARM = 0.119  # of the time, for each e-fold of work beyond that much: clocks fall as the power limit is met
 WARM_FLOPS = 1.5e12
 FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rates were fitted on
 REALIGNED = 0.78  # A through registers: shared memory is busier, the more so the narrower the tile
 REALIGNED_COLUMNS = 108.7
 LINE = 128  # bytes, of L2 and of a box's row
-CROSSED = 0.628  # of a row's requests, for one that lies in two lines
-CROSSED_SECTOR = 0.531  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
-STORED_CROSSED = 4.05  # of C's bytes, likewise: lines that are written in parts are read first
-LOAD_BYTES = 72.4  # a cycle and processor, from L2, while all load
-ALONE = 0.487  # of what a load takes then, while few do
-CACHE_BYTES = 16312.0  # a nanosecond from L2, of all processors
-LATENCY, REMOTE = 1080.0, 339.0  # nanoseconds from a stage's release until it is full; more where a cluster shares it
-SHARED_CYCLES = 28.1  # a turn along k, of CTAs that share loads
-STORED_BYTES = {"once": 33.1, "overlapped": 35.1, "in turns": 36.8, "apart": 31.1}  # of C a cycle and processor
+CROSSED = 0.602  # of a row's requests, for one that lies in two lines
+CROSSED_SECTOR = 0.519  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
+STORED_CROSSED = 3.49  # of C's bytes, likewise: lines that are written in parts are read first
+STORED_SECTOR = 1.88  # more, where rows begin at any granule: sectors of 32 bytes are written in parts
+LOAD_BYTES = 61.5  # a cycle and processor, from L2, while all load
+ALONE = 0.474  # of what a load takes then, while few do
+CACHE_BYTES = 19670.0  # a nanosecond from L2, of all processors
+EMPTY_BYTES = 1661.0  # likewise, of zeros beyond an operand that go to several CTAs
+LATENCY, REMOTE = 829.0, 310.0  # nanoseconds from a stage's release until it is full; more where a cluster shares it
+FILLING = 0.52  # of what its load takes, besides
+SHARED_CYCLES = 30.2  # a turn along k, of CTAs that share loads
+STORED_BYTES = {"once": 32.3, "overlapped": 40.4, "in turns": 39.6, "apart": 28.3}  # of C a cycle and processor
 STORED_BY_THREADS = 3.08  # times as long, without boxes
 STORED_BY_THREADS_IN_TURNS = 1.5  # likewise, where another consumer multiplies meanwhile (`bench.gpu.members`)
-STORED_AS_SUMS = 3.18  # times as long, through all accumulators where C has whole granules
+STORED_AS_SUMS = 2.83  # times as long, through all accumulators where C has whole granules
 STORED_ALONE = 17.0  # likewise where it has none: element by element
 # Boxes of C whose rows are no whole lines, by bytes of a row: longer from shared memory, and more of C's bytes.
 NARROW_BOXES = {128: (0.0, 0.0), 64: (0.131, 0.87), 32: (0.919, 2.01)}
-DRAM_SHARE = 0.902  # of the datasheet's bandwidth
-WRITTEN_SHARE = 2.98  # of that, since what is written waits in L2
-KEPT_SHARE = 0.76  # of L2 that keeps an operand for the next wave of tiles
+DRAM_SHARE = 0.935  # of the datasheet's bandwidth
+WRITTEN_SHARE = 3.57  # of that, since what is written waits in L2
+KEPT_SHARE = 0.762  # of L2 that keeps an operand for the next wave of tiles
 SPLIT = 1204.0  # nanoseconds in which a cluster meets twice
 SPLIT_BYTES = 0.0531  # nanoseconds a byte of sums, to write them and to add up what others wrote
-SUMMED_LAUNCH = 2500.0  # of the kernel behind that adds slices up
-SUMMED_SHARE = 0.9  # of the datasheet's bandwidth, for what it reads and writes
+SUMMED_LAUNCH = 2665.0  # of the kernel behind that adds slices up
+SUMMED_SHARE = 0.729  # of the datasheet's bandwidth, for what it reads and writes
 SUM_BYTES = 4  # of an element of what a slice gives
-TURN, OVERLAP = 9.83, 2.49  # the norms in which what happens at once adds up: in a turn along k, and in all
+TURN, OVERLAP = 9.92, 2.82  # the norms in which what happens at once adds up: in a turn along k, and in all
 UNFILLED = 0.4  # of a tile, of each group of rows, on the average of routings (`bench.gpu.members`)
 ROUNDING = 0.1  # of predicted nanoseconds
 
@@ -98,7 +102,8 @@ class Products:
         cut = np.array([members.groups if members.ragged == "k" else 0 for _, members in held], np.float64)
         k, of_a, of_b = k / np.maximum(cut, 1), np.maximum(of_a, cut), np.maximum(of_b, cut)
         groups = np.array([members.groups if members.ragged == "m" else 0 for _, members in held], np.float64)
-        return Products(m, n, k, (*loaded, STORED_CROSSED * c[0]), granular, (of_a, of_b, of_c), groups, *shared)
+        crossing = (*loaded, STORED_CROSSED * c[0] + STORED_SECTOR * c[1])
+        return Products(m, n, k, crossing, granular, (of_a, of_b, of_c), groups, *shared)
 
     def taken(self, some: list[int]) -> Products:
         """Return some of the products."""
@@ -218,7 +223,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     steps = _ceil(k, depth * split * slices) + in_registers
     rounds = _ceil(clusters, at_once)
     resident = np.minimum(own, _ceil(tiles, processors))
-    busy = np.minimum(tiles, processors) / processors
+    busy = np.minimum(1.0, tiles / (rounds * resident * processors))  # of processors, on the average of rounds
 
     cycles = rows * columns * depth * size / 4096 * _slower(target)
     cycles = cycles * np.where(in_registers, REALIGNED + REALIGNED_COLUMNS / columns, 1.0)
@@ -226,12 +231,14 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     requested = requested * depth * size  # bytes of a CTA and turn
     load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy)
     shared = down * across > 1
-    latency = (LATENCY + REMOTE * shared) * CLOCK / kernels.stages
+    # A stage is released when the next one is being multiplied, so that one less than there are is on its way.
+    latency = ((LATENCY + REMOTE * shared) * CLOCK + FILLING * load) / (kernels.stages - 1)
     turn = _norm(TURN, cycles * resident, load, latency) + SHARED_CYCLES * shared
     longer, more = _narrow_boxes(kernels, result_size)
     store = _stored(products, kernels, result_size, rounds) * (1 + longer)
     compute = rounds * (steps * turn + store * resident) / CLOCK
-    from_cache = tiles * steps * requested / CACHE_BYTES
+    empty = count * _empty((m, n), kernels, along) * depth * size
+    from_cache = steps * (tiles * requested / CACHE_BYTES + empty / EMPTY_BYTES)
 
     read = _read(products, kernels, along, at_once, device.l2_bytes)
     written = count * slices * m * n * result_size * (1 + np.where(slices > 1, 0.0, crossed[2]) + more)
@@ -257,6 +264,23 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
         rounds * store * resident / CLOCK + joined,
         relayouts,
     )
+
+
+def _empty(extents: tuple[Numbers, Numbers], kernels: KernelColumns, along: tuple[Numbers, Numbers]) -> Numbers:
+    """Return how many rows beyond A and B all clusters bring to several of their CTAs, in a turn along k.
+
+    Such zeros take long where many clusters have them at once, as with a narrow C, or a flat one. Those of one CTA, and
+    those of the last of many clusters, were not seen to take any time.
+
+    Args:
+        extents: of what is computed.
+        kernels: of one class.
+        along: clusters' tiles.
+    """
+    slices, down, across = kernels.slices, kernels.down, kernels.across
+    rows = np.maximum(0.0, along[0] * kernels.rows * down - slices * extents[0])  # of all slices of k
+    columns = np.maximum(0.0, along[1] * kernels.columns * across - extents[1])
+    return np.asarray(rows * along[1] * (across > 1) + columns * along[0] * (down > 1), np.float64)
 
 
 def _read(
