@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import multiprocessing
 import os
-import subprocess
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,11 +61,37 @@ class Steps:
 
 
 def answer_of(module: str, folder: Path, name: str, key: str, seconds: int) -> tuple[Any, str]:
-    """Call a case in a process of its own; return what its last line of JSON has under a key, and why there is none."""
-    command = [sys.executable, "-m", module, "call", str(folder.resolve()), name]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return None, f"no answer within {seconds} s"
-    lines = [line for line in done.stdout.splitlines() if line.startswith(f'{{"{key}"')]
-    return (json.loads(lines[-1])[key], "") if lines else (None, f"process died: {done.stderr[-600:]}")
+    """Call a case in a process of its own; return what its last line of JSON has under a key, and why there is none.
+
+    Processes are forked from one that has imported torch, which takes seconds, and has not touched the GPU.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        said = Path(place, "said")
+        process = _FORKED.Process(target=_called, args=(module, str(folder.resolve()), name, str(said)))
+        process.start()
+        process.join(seconds)
+        if process.is_alive():
+            process.kill()
+            process.join()
+            return None, f"no answer within {seconds} s"
+        text = said.read_text(errors="replace") if said.exists() else ""
+    lines = [line for line in text.splitlines() if line.startswith(f'{{"{key}"')]
+    return (json.loads(lines[-1])[key], "") if lines else (None, f"process died: {text[-600:]}")
+
+
+def _called(module: str, folder: str, name: str, said: str) -> None:
+    """Call a case, and write what it prints; exit at once, whatever state the GPU is in."""
+    with Path(said).open("w", encoding="utf-8") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+        try:
+            importlib.import_module(module).call(Path(folder), name)
+        except BaseException:  # it goes into the report
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(0)
+
+
+_FORKED = multiprocessing.get_context("forkserver")
+_FORKED.set_forkserver_preload(["torch", "numpy"])
