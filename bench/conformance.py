@@ -47,6 +47,8 @@ PRODUCTS = (
     Gemm(4096, 4097, 4099, "fp16"),
     Gemm(128, 128, 16384, "bf16"),
     Gemm(300, 1000, 4090, "e4m3"),
+    Gemm(512, 512, 1024, "bf16", batch=6),
+    Gemm(512, 512, 1023, "bf16", batch=6),
 )
 Classes = dict[str, tuple[Gemm, ProductKernel]]
 SLICES = 3  # of k, at most: what a class's kernels do is the same whatever their number
@@ -87,6 +89,7 @@ def name_of(kernel: ProductKernel) -> str:
     words += [f"split {kernel.split}"] if kernel.split > 1 else []
     words += ["slices of k"] if kernel.slices > 1 else []
     words += [f"A realigned in {kernel.realign}"] if kernel.realign != "none" else []
+    words += ["a batch"] if kernel.batch else []
     return ", ".join(words)
 
 

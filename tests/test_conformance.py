@@ -28,6 +28,10 @@ FIRST = (
 )
 # Three consumers change the heads of their rows, and meet at a barrier each.
 OF_THREE = "C by tma, 3 consumers, overlapped epilogue, A realigned in tiles"
+OF_MANY = (
+    "C by tma, 1 consumer, overlapped epilogue, cluster 2x2, a batch",
+    "C by tma, 2 consumers, overlapped epilogue, A realigned in tiles, a batch",
+)
 CLASSES: Classes = classes()
 
 
@@ -55,7 +59,7 @@ def recorded(name: str) -> tuple[Recorded, ...]:
     return tuple(printed(name).run(launch) for launch in few(name))
 
 
-@pytest.mark.parametrize("name", [*FIRST, OF_THREE])
+@pytest.mark.parametrize("name", [*FIRST, OF_THREE, *OF_MANY])
 def test_the_text_does_what_the_program_says(name: str) -> None:
     for one in recorded(name):
         assert not printed(name).differences(one), one.launch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from legalsat.extract.kernels.kernel_tiles import TileScheduler
 from legalsat.extract.kernels.unfolded import OF_LAST, OF_PAIR
@@ -13,13 +13,15 @@ from legalsat.targets import GRANULE_BYTES
 Values = dict[str, int | tuple[int, ...]]
 PITCH = 1 << 20  # bytes from row to row; a multiple of a granule
 RESULT, RESULT_PITCH = 1 << 41, 1 << 20  # address of C, and elements from line to line
+MEMBER = 1 << 30  # elements of C from member to member
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """What a launch decides, as one of its clusters sees it; clusters' tiles lie one below the other.
 
-    Of a kernel of slices of k each tile is one, or those of all phases are.
+    Of a kernel of slices of k each tile is one, or those of all phases are. Of a batch each is a member's one tile, or
+    those of all phases are.
 
     Attributes:
         kernel: that is launched. size: bytes of an element of A.
@@ -65,6 +67,12 @@ class Launch:
         return count + (tile // self.kernel.tile_phases < left)
 
     @property
+    def members(self) -> tuple[int, ...]:
+        """The extents of a batch, whose last axis has all members; () of one product."""
+        kernel = self.kernel
+        return (*(1 for _ in range(kernel.batch - 1)), self.tiles // kernel.tile_phases) if kernel.batch else ()
+
+    @property
     def slices(self) -> int:
         """Of k."""
         return self.tiles // self.kernel.tile_phases if self.kernel.slices > 1 else 1
@@ -81,19 +89,22 @@ class Launch:
     def numbers(self) -> tuple[int, ...]:
         """The parameters behind the tensor maps, in their order; scales are none."""
         kernel = self.kernel
-        along_m = 1 if kernel.slices > 1 else self.tiles  # of a slice
+        along_m = 1 if kernel.slices > 1 or self.members else self.tiles  # of a slice, or a member
         m = along_m * kernel.tile[0] * kernel.cluster[0] * kernel.tile_phases
         n = kernel.tile[1] * kernel.cluster[1]
-        tiles = (self.tiles, 1, self.tiles)  # along m, along n, and those that neighbours in time share
-        return (m, n, self.k, *tiles, self.first, PITCH + self.pitch, RESULT, RESULT_PITCH, 0, 0)
+        down = kernel.tile_phases if self.members else self.tiles
+        tiles = (down, 1, down)  # along m, along n, and those that neighbours in time share
+        steps = (MEMBER for _ in self.members)
+        return (m, n, self.k, *tiles, self.first, PITCH + self.pitch, RESULT, RESULT_PITCH, 0, 0, *self.members, *steps)
 
     @property
     def scheduler(self) -> TileScheduler:
         """How it gives tiles out."""
-        tiles = self.tiles
-        return TileScheduler(
-            self.kernel, self.k, self.size, tiles, 1, tiles, self.first, PITCH + self.pitch, self.slices
+        down = self.kernel.tile_phases if self.members else self.tiles
+        found = TileScheduler(
+            self.kernel, self.k, self.size, down, 1, down, self.first, PITCH + self.pitch, self.slices
         )
+        return replace(found, members=self.members)
 
     @property
     def blocks(self) -> dict[str, int]:
@@ -138,6 +149,7 @@ def launches(kernel: ProductKernel, size: int, *, few: bool = False) -> Iterator
         few: whether one of a kind is enough.
     """
     depth, least, stages = kernel.tile[2], 1 + kernel.overlapped, kernel.stages
+    in_phases = kernel.tile_phases if kernel.slices > 1 or kernel.batch else 1
 
     def of_all(count: int, tiles: int) -> int:
         """Return k-tiles of a split's CTAs, or of all slices, together: each has so many, and some one more."""
@@ -149,7 +161,7 @@ def launches(kernel: ProductKernel, size: int, *, few: bool = False) -> Iterator
     tried = [(1, 1, 0, count) for count in counts]
     if kernel.store != "sums":
         some = sorted({max(least, one) for one in ([round_] if few else [least, stages, round_, most])})
-        many = (2,) if kernel.slices > 1 and kernel.tile_phases > 1 else (2, 3)  # each is as many as there are phases
+        many = (2,) if in_phases > 1 else (2, 3)  # each is as many as there are phases
         tried += [(tiles, 1, 0, count) for tiles in many for count in some]
         tried += [] if few else [(1, 2, 1, least), (3, 2, 0, round_), (3, 2, 1, round_)]  # no tile, two, and one
     starts = _starts(kernel, size)
@@ -157,8 +169,7 @@ def launches(kernel: ProductKernel, size: int, *, few: bool = False) -> Iterator
     for number, (tiles, clusters, cluster, count) in enumerate(tried):
         for first, pitch in starts[-1:] if few else starts:
             k = of_all(count, tiles) * depth - cuts[number % 2]
-            of_phases = kernel.tile_phases if kernel.slices > 1 else 1
-            one = Launch(kernel, size, tiles * of_phases, k, first, pitch, clusters, cluster)
+            one = Launch(kernel, size, tiles * in_phases, k, first, pitch, clusters, cluster)
             if one.legal:
                 yield one
 

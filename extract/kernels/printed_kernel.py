@@ -19,7 +19,7 @@ from legalsat.extract.kernels.kernel_launches import Launch
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program
 from legalsat.extract.kernels.kernel_tiles import Share, Tile
-from legalsat.extract.kernels.product_maps import Placed, maps_of, result_lies, stored_type
+from legalsat.extract.kernels.product_maps import Placed, maps_of, result_lies, steps_of, stored_type
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.pipeline import Pipeline
@@ -114,7 +114,8 @@ class PrintedKernel:
         """Yield loads that are not the boxes that the scheduler's tiles have at their k-tile, in words."""
         listed = [(operand, n) for operand, maps in maps_of(self.gemm, self.kernel).items() for n, _ in enumerate(maps)]
         names, launch = dict(zip(self.maps(), listed, strict=True)), recorded.launch
-        scheduler = launch.scheduler
+        of_a, of_b = steps_of(self.gemm, self.kernel)
+        scheduler = replace(launch.scheduler, axes=(any(of_a), any(of_b)))
         for index, stream in sorted(recorded.streams.items()):
             cta = index // (self.kernel.threads // LANES)
             places = [(tile, n) for tile in self._tiles(launch, cta) for n in range(self._stages(tile))]
@@ -140,8 +141,7 @@ class PrintedKernel:
     def _share(self, event: Event, names: Mapping[str, tuple[str, int]], item: int, stage_bytes: int) -> Share:
         operand, number = names[event.name]
         first = event.spans[0][0] % SHARED_BYTES - self._base
-        along, across = event.at
-        return Share(operand, number, (along, across), first - item % self.kernel.stages * stage_bytes)
+        return Share(operand, number, tuple(event.at), first - item % self.kernel.stages * stage_bytes)
 
 
 def _by_item(stream: Sequence[Event]) -> list[list[Event]]:
