@@ -14,6 +14,7 @@ lies contiguous in shared memory: the box along dimension 0, or one pixel with i
   The instruction's offsets are added only to address a pixel and to judge it. A start outside the pixel box faults.
 - **Row pitch.** The swizzle span without interleave (M-08), else the row's own bytes.
 - **Swizzle.** XOR on the absolute shared address (M-09, SW-02 to SW-04), with interleave too.
+- **Wrap.** An address is the sum of all coordinates times their strides, modulo 2^64 (M-21).
 - **Fill.** Zeros, or `NAN_FILL_WORD` for every float type (M-10).
 - **Stores** write whole 16-byte granules (M-13), drop what lies outside, and fault on negative coordinates (M-12).
 
@@ -31,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.checks import INT64_MAX, counted, integer, integers
+from legalsat.checks import counted, integer, integers
 from legalsat.dims import Open
 from legalsat.errors import InvalidInput
 from legalsat.logic import round_up
@@ -284,18 +285,18 @@ def _sources(
     strides = (shape.unit_bytes, *tm.global_stride)
     # One (rows, units) array per dimension by broadcasting; out-of-range positions go to 0 to keep products small.
     inside = np.ones((shape.rows, shape.units), dtype=bool)
-    offset = np.zeros((shape.rows, shape.units), dtype=np.int64)
-    reach = 0
+    sums = np.zeros((shape.rows, shape.units), dtype=np.uint64)
     for position, extent, stride in zip(positions, extents, strides, strict=True):
         within = (position >= 0) & (position < extent)
         valid = np.where(within, position, 0)
-        reach += int(valid.max()) * stride
-        if reach > INT64_MAX - shape.unit_bytes:
-            raise InvalidInput(
-                f"the box reaches {reach} bytes into the tensor; keep strides x extents below 2^63 bytes"
-            )
         inside &= within
-        offset += valid * np.int64(min(stride, INT64_MAX))
+        sums = sums + valid.astype(np.uint64) * np.uint64(stride % 2**64)
+    offset = sums.view(np.int64)
+    if (offset[inside] < 0).any():
+        raise InvalidInput(
+            f"the box reaches {int(sums[inside].max())} bytes into the tensor; keep strides x extents below 2^63 "
+            "bytes, or let them wrap to where the tensor is"
+        )
     unit = np.where(inside, offset, FILLED)[:, :, None]
     return np.where(unit == FILLED, FILLED, unit + np.arange(shape.unit_bytes)).reshape(shape.rows, shape.row_bytes)
 

@@ -113,8 +113,8 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
     memory = KernelMemory(kernel_program(kernel, result_bytes), kernel, along_rows)
     result = program.buffers[-1]
     a_axes, b_axes = (len(gemm.members.extents) if any(steps) else 0 for steps in steps_of(gemm, kernel))
-    if kernel.ragged == "k":  # along which windows slide
-        a_axes = b_axes = 1
+    if kernel.ragged == "k":  # by which maps wrap
+        a_axes = b_axes = 2
     return KernelNumbers(
         tile_m=rows,
         tile_n=columns,

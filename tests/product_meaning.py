@@ -90,10 +90,10 @@ class Meaning:
         assert isinstance(term, Term)
         if term.name == "operand":
             return self.operands[str(term.parts[0])]
-        if term.name == "slide":  # windows are of lines across k, whatever groups there are
+        if term.name == "wrap":  # of lines across k, whatever groups there are
             inner = self.matrix(term.parts[0])
             if inner.major == "K":
-                raise Unreadable("windows of elements are no whole granules apart")
+                raise Unreadable("lines of elements are no whole granules apart")
             return inner
         inner = self.matrix(term.parts[-1])
         other = {"K": "MN", "MN": "K"}[inner.major]

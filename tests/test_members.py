@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import legalsat as ls
+from legalsat.analyses.copy_engine import FILLED, smem_image
 from legalsat.backends.cute.compile import CompilationFailed, nvcc
 from legalsat.backends.cute.program import image_of, program_for
 from legalsat.errors import LegalSatError
@@ -208,10 +209,17 @@ def test_boxes_of_groups_along_k_end_where_a_group_does() -> None:
     gemm = ALONG_K["gradients of weights"]
     kernel = some_kernels(gemm, 1, 1)[0]
     for name, extent in (("A", 80), ("B", 96)):
-        (windows,) = maps_of(gemm, kernel)[name]
-        assert windows.map.global_dim == (extent, 64, 301) and windows.map.box[1:] == (64, 1)
-        assert windows.offset == -64 * 2 * extent
-    assert ls.synthesize(gemm, "h200").derivation[-1].law == "read_by_windows"
+        (wrapping,) = maps_of(gemm, kernel)[name]
+        assert (wrapping.map.global_dim[0], wrapping.map.box[1:], wrapping.offset) == (extent, (64, 1, 1), 0)
+        *_, behind, back = wrapping.map.global_stride
+        for begin, end, row in ((0, 10, 3), (37, 300, 262), (299, 300, 0)):
+            line = 2**30 - (end - begin) + row
+            address = (line + end) * behind + 2**30 * back
+            assert address % 2**64 == (begin + row) * 2 * extent
+            image = smem_image(wrapping.map, (0, line, end, 2**30))
+            inside = image.reshape(64, -1)[:, 0] != FILLED
+            assert inside.sum() == min(64, end - begin - row)
+    assert ls.synthesize(gemm, "h200").derivation[-1].law == "read_by_wrapping_maps"
 
 
 def test_the_meaning_of_groups_is_row_by_row() -> None:

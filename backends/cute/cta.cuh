@@ -137,18 +137,20 @@ CUTLASS_DEVICE void load(void const *map, uint64_t *full, uint16_t mask, uint64_
     }
 }
 
-// Moves a box of k to the window that ends where the box does, or the tile's group: what is behind it is zero.
-CUTLASS_DEVICE int windowed(Tile const &tile, int &k) {
-    int const from = tile.begin + k, left = max(0, min(plan::tile_k, tile.end - from));
-    k = plan::tile_k - left;
-    return from + left;
-}
+// Where a group along k has a line: as many lines in front of where the map ends as the group has, and the coordinates
+// that lead to the group's end, and 2^64 bytes further.
+constexpr int wraps = 1 << 30;
+struct Wrapped {
+    int k, at[2];
+    CUTLASS_DEVICE Wrapped(Tile const &tile, int k)
+        : k(plan::k_cut ? wraps - (tile.end - tile.begin) + k : k), at{wraps, tile.end} {}
+};
 
 // A CTA's share of what its cluster shares, sent to all of them.
 CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
     constexpr int share = plan::a_boxes / plan::cluster_n;
-    int k = (tile.first_k + k_tile) * plan::tile_k;
-    int const window = plan::k_cut ? windowed(tile, k) : 0, *member = plan::k_cut ? &window : tile.member;
+    Wrapped const cut(tile, (tile.first_k + k_tile) * plan::tile_k);
+    int const k = cut.k, *member = plan::k_cut ? cut.at : tile.member;
     uint16_t mask = 0;
     for (int i = 0; i < plan::cluster_n; ++i) mask |= 1 << (cta.rank_m + i * plan::cluster_m);
 #pragma unroll
@@ -170,8 +172,8 @@ CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Til
 
 CUTLASS_DEVICE void load_b(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
     constexpr int share = plan::b_boxes / plan::cluster_m;
-    int k = (tile.first_k + k_tile) * plan::tile_k - tile.shift;
-    int const window = plan::k_cut ? windowed(tile, k) : 0, *member = plan::k_cut ? &window : tile.member;
+    Wrapped const cut(tile, (tile.first_k + k_tile) * plan::tile_k - tile.shift);
+    int const k = cut.k, *member = plan::k_cut ? cut.at : tile.member;
     uint16_t mask = 0;
     for (int i = 0; i < plan::cluster_m; ++i) mask |= 1 << (i + cta.rank_n * plan::cluster_m);
 #pragma unroll

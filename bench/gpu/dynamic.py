@@ -272,7 +272,7 @@ def _moved(typed: dict[str, Any], *, turned: bool) -> Any:
 
     source = typed["source"]
     source.copy_(torch.randint(-100, 100, tuple(source.shape), device="cuda"))
-    return source.permute(*reversed(range(source.dim()))) if turned else source
+    return source.mT if turned else source
 
 
 def _memory(operand: dict[str, Any]) -> Any:

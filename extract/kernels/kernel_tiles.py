@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from legalsat.extract.kernels.product_maps import ROW_BYTES
+from legalsat.extract.kernels.product_maps import ROW_BYTES, WRAPS
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import GRANULE_BYTES
 
@@ -175,8 +175,7 @@ class TileScheduler:
                 map_ = tile.phase
             matrix = (along, at) if major == "K" else (at, along)
             coordinate = (*matrix, *(tile.member[::-1] if self.axes[number] else ()))
-            if kernel.ragged == "k":  # of the window that ends where the box does, or its group
-                left = max(0, min(kernel.tile[2], tile.end - tile.begin - k))
-                coordinate = (at, kernel.tile[2] - left, tile.begin + k + left)
+            if kernel.ragged == "k":
+                coordinate = (at, WRAPS - (tile.end - tile.begin) + k, tile.end, WRAPS)
             to = (kernel.tile[0] * ROW_BYTES if operand == "B" else 0) + box * rows * ROW_BYTES
             yield Share(operand, map_, coordinate, to)

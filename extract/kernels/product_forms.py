@@ -107,7 +107,7 @@ class Form:
 
 def _operand(side: Any) -> tuple[str, Major, str]:
     """Return an operand's name, the axis along which it is read, and what is done to it first."""
-    if side.name == "slide":
+    if side.name == "wrap":
         return _operand(side.parts[0])
     if side.name == "operand":
         name, major, _ = side.parts

@@ -22,6 +22,7 @@ from legalsat.units.tensor_map import TensorMap
 ROW_BYTES = 128  # of a box, as the widest swizzle has it
 SPANS = (128, 64, 32)  # bytes of a box's rows, by swizzle
 STORE_ROWS = 16  # of C that one warp stores
+WRAPS, WRAPPED = 2**30, 0x7FFF0000  # lines of a map that wraps, and extents of the axes by which it does
 MAP_TYPES = {"bf16": "bf16", "fp16": "f16", "fp32": "tf32", "e4m3": "u8", "e5m2": "u8"}
 RESULT_TYPES = {**MAP_TYPES, "fp32": "f32"}
 SLICES_DTYPE = "fp32"  # of what slices of k give
@@ -267,23 +268,24 @@ def _map(name: str, matrix: Laid, box: tuple[int, int]) -> Placed:
 
 
 def _cut(name: str, matrix: Laid, box: tuple[int, int]) -> Placed:
-    """Return the map of windows of as many lines as a box has, along k: number y ends in front of line y.
+    """Return the map of a matrix's lines that ends where a group does, wherever that is (FACTS M-21).
 
-    As of `_windows`, its address lies a window in front of the matrix; what of a box is behind its window is zero.
+    Line k of a group of `length` lines that ends in front of line `end` has coordinates (WRAPS - length + k, end,
+    WRAPS): the last axis leads on by 2^64 bytes less WRAPS lines, so that addresses wrap, and a line behind the group
+    is outside of the axis of lines, which has WRAPS of them.
     """
-    before = box[1] * matrix.pitch
+    size = ROW_BYTES // box[0]
     return Placed(
         TensorMap(
             dtype=MAP_TYPES[name],
-            address=matrix.address + round_up(before, 2 * ROW_BYTES) - before,
-            global_dim=(matrix.length, box[1], matrix.lines + 1),
-            global_stride=(matrix.pitch, matrix.pitch),
-            box=(*box, 1),
-            element_stride=(1, 1, 1),
+            address=matrix.address,
+            global_dim=(matrix.length, WRAPS, WRAPPED, WRAPPED),
+            global_stride=(matrix.pitch, matrix.pitch, 2**64 // WRAPS * size - matrix.pitch),
+            box=(*box, 1, 1),
+            element_stride=(1, 1, 1, 1),
             swizzle="128B",
             l2_promotion="256B",
-        ),
-        -before,
+        )
     )
 
 

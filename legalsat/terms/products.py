@@ -6,8 +6,8 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
   `whole` is 1 where a tensor map describes it, so that all lines begin at whole granules of 16 bytes, and `CUT` more
   where groups cut it along k, so that a tile may have elements of two.
 - `at(major, x)`: the values of x, lying along `major` in whole granules. Something has to bring them there.
-- `slide(x)`: x, by boxes of a map with one axis more, along which windows of k slide: what of a box lies behind its
-  window is zero.
+- `wrap(x)`: x, by boxes of a map with two axes more that lead to a group's end and 2^64 bytes further, which is back:
+  what of a box lies behind the end is zero.
 - `pad(x)`, `transpose(x)`: a copy of x in whole granules, along the same axis or the other one, made in front.
 - `product(size, a, b)`: C, of operands of `size` bytes an element. `flip(c)`: C^T.
 - `multiply(a, b)`: C, of tiles that boxes bring. `shift(a, b)`: C, of rows of A that are brought from the granule in
@@ -32,7 +32,7 @@ WAYS = "ways"  # the open number of slices of k
 
 operand = Constructor("operand", ("String", "String", "i64"))
 at = Constructor("at", ("String", "Term"), kernel=False)
-slide = Constructor("slide", ("Term",))
+wrap = Constructor("wrap", ("Term",))
 pad = Constructor("pad", ("Term",))
 transpose = Constructor("transpose", ("Term",))
 product = Constructor("product", ("i64", "Term", "Term"), kernel=False)

@@ -23,10 +23,10 @@ from legalsat.terms.products import (
     rows,
     shift,
     sliced,
-    slide,
     store,
     transpose,
     windows,
+    wrap,
 )
 from legalsat.terms.trees import TermEquation, Variable, term_law
 
@@ -143,13 +143,14 @@ def transpose_first(name: Variable) -> Equations:
 
 
 @term_law
-def read_by_windows(name: Variable) -> Equations:
-    """X in groups along k, whole along the other axis  =  X by boxes of windows that end where a group does
+def read_by_wrapping_maps(name: Variable) -> Equations:
+    """X in groups along k, whole along the other axis  =  X by boxes of a map that wraps, so that they end with a group
 
-    Along k windows would be elements apart, and maps know whole granules alone (TM-06).
+    Along k lines would be elements apart, and maps know whole granules alone (TM-06). Boxes of windows that slide would
+    end so too, and need an axis less; but a map of all of them begins in front of X, where a load faulted.
     """
     whole, lies, across = operand(name, "MN", CUT + 1), operand(name, "MN", CUT), "MN"
-    yield TermEquation(at(across, whole), slide(whole))
-    yield TermEquation(at(across, lies), slide(pad(lies)))
+    yield TermEquation(at(across, whole), wrap(whole))
+    yield TermEquation(at(across, lies), wrap(pad(lies)))
     for turned in (operand(name, "K", CUT), operand(name, "K", CUT + 1)):
-        yield TermEquation(at(across, turned), slide(transpose(turned)))
+        yield TermEquation(at(across, turned), wrap(transpose(turned)))
