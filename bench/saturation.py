@@ -40,6 +40,7 @@ from legalsat.operators.program import Program
 from legalsat.rules.rewrites import LAWS, PRODUCT_LAWS, VALUE_LAWS
 from legalsat.rules.rewrites.values import asked_for
 from legalsat.targets import target
+from legalsat.tensor import Tensor
 from legalsat.terms.products import CONSTRUCTORS
 from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, reached, subterms
@@ -87,6 +88,7 @@ class Compared:
 
 
 GROUPED = ((8192, 2048, 2048, 8), (4096, 1024, 512, 64), (16384, 4096, 4096, 8))  # rows, n, k and groups
+ALONG_K = ((2048, 1024, 8192, 64), (512, 4096, 16384, 8))  # rows, n, k of all groups, and groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +112,14 @@ class Needed:
 
 
 def products(count: int = COUNT, seed: int = SEED) -> list[Gemm]:
-    """Return random products that laws can do something about, and some of groups of rows."""
+    """Return random products that laws can do something about, and some of groups of rows and along k."""
     r = random.Random(seed)
     found = [one for one in (drawn(r) for _ in range(count)) if class_of(one) is not None]
-    return [*found, *(GroupedGemm(m, n, k, "bf16", groups=groups) for m, n, k, groups in GROUPED)]
+    found += [GroupedGemm(m, n, k, "bf16", groups=groups) for m, n, k, groups in GROUPED]
+    for m, n, k, groups in ALONG_K:
+        a, b = (Tensor((rows, k), "bf16", (1, rows)) for rows in (m, n))
+        found.append(GroupedGemm(m, n, k, "bf16", groups=groups, along="k", a=a, b=b))
+    return found
 
 
 def compared_products(gemms: Sequence[Gemm]) -> Compared:
