@@ -28,6 +28,7 @@ from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import target
+from legalsat.tensor import plain
 
 TARGET, PLANS, SEED = "h200", 500, 11
 RESULTS = Path(__file__).parent / "results" / "interpreted.json"
@@ -36,13 +37,13 @@ RESULTS = Path(__file__).parent / "results" / "interpreted.json"
 def drawn_numbers(gemm: ls.Gemm, seed: int) -> tuple[Any, Any]:
     """Return small whole numbers for A and B, whose sums are exact."""
     r = np.random.default_rng(seed)
-    return r.integers(-2, 3, (gemm.m, gemm.k)), r.integers(-2, 3, (gemm.n, gemm.k))
+    return r.integers(-2, 3, plain(gemm.a.shape)), r.integers(-2, 3, plain(gemm.b.shape))
 
 
 def exact(gemm: ls.Gemm, a: Any, b: Any) -> Any:
     """Return C, each element rounded to its type."""
     name = gemm.out_dtype.name
-    return decoded(encoded(a.astype(np.float64) @ b.T.astype(np.float64), name), name)
+    return decoded(encoded(a.astype(np.float64) @ b.swapaxes(-1, -2).astype(np.float64), name), name)
 
 
 def small(gemm: ls.Gemm, kernel: ProductKernel, r: random.Random) -> ls.Gemm:
@@ -53,11 +54,14 @@ def small(gemm: ls.Gemm, kernel: ProductKernel, r: random.Random) -> ls.Gemm:
         return 128 * (least + r.randint(0, 1)) + rest if rest else 128 * (least + r.randint(1, 2))
 
     m, n, k = extent(gemm.m), extent(gemm.n), extent(gemm.k, -(-kernel.tile[2] * kernel.least_k_tiles // 128))
-    a, b = (
-        ls.Tensor((rows, k), gemm.dtype, (k, 1) if one.strides[1] == 1 else (1, rows))
-        for rows, one in ((m, gemm.a), (n, gemm.b))
-    )
-    return ls.Gemm(m, n, k, gemm.dtype, a=a, b=b)
+    batch = (2,) if gemm.batch else ()
+
+    def alike(rows: int, one: ls.Tensor) -> ls.Tensor:
+        lines = (k, 1) if one.strides[-1] == 1 else (1, rows)
+        return ls.Tensor((*batch, rows, k), gemm.dtype, (*(rows * k for _ in batch), *lines))
+
+    a, b = alike(m, gemm.a), alike(n, gemm.b)
+    return ls.Gemm(m, n, k, gemm.dtype, a=a, b=b, batch=batch)
 
 
 def drawn_plan(r: random.Random) -> GemmPlan:

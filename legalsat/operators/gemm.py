@@ -235,7 +235,7 @@ class Gemm(Operator):
 
 def scaling_of(scaled: Any, known: tuple[Scaling, ...]) -> Scaling | Literal[""]:
     """Return what scales belong to, "" where there are none."""
-    if isinstance(scaled, bool) or scaled == "":
+    if isinstance(scaled, bool) or (isinstance(scaled, str) and not scaled):
         return "tensor" if scaled else ""
     return one_of(scaled, "scaled", known)
 

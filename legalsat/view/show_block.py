@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from legalsat.errors import LegalSatError
 from legalsat.extract.solve.async_plan import async_plan
 from legalsat.plans.block_plan import BlockPlan, TileCandidate
@@ -12,6 +14,7 @@ from legalsat.units.matrix_descriptor import MatrixOperand
 from legalsat.units.mma import Mma
 from legalsat.view.show import PLAIN, Look, byte_count, duration, table
 
+OFFSETS_WIDE = 46  # columns
 _PARTS = ("compute", "memory", "load", "issue", "latency")
 
 
@@ -86,14 +89,23 @@ def mma_lines(mma: Mma | None, names: tuple[str, str] = ("A", "B")) -> list[str]
         rows = [(c.name, f"columns {c.first} to {c.first + c.count - 1}") for c in mma.tensor_memory]
         lines += table([*rows, ("allocated", f"{mma.allocated} columns")])
     words: list[tuple[str, ...]] = [("", "major", "descriptor", "leading", "stride", "bytes to each step along K")]
-    words += [_descriptor(name, one) for name, one in zip(names, (mma.a, mma.b), strict=True) if one is not None]
+    for name, one in zip(names, (mma.a, mma.b), strict=True):
+        words += [] if one is None else _descriptor(name, one)
     return lines + table(words)
 
 
-def _descriptor(name: str, operand: MatrixOperand) -> tuple[str, ...]:
-    word = operand.descriptor
-    steps = "; ".join(", ".join(map(str, block)) for block in operand.offsets)
-    return name, operand.major, f"{word.word:#018x}", str(word.leading), str(word.stride), steps
+def _descriptor(name: str, operand: MatrixOperand) -> Iterator[tuple[str, ...]]:
+    """Yield a row of a table, and more where offsets are too wide for it."""
+    word, blocks = operand.descriptor, [", ".join(map(str, block)) for block in operand.offsets]
+    said: tuple[str, ...] = (name, operand.major, f"{word.word:#018x}", str(word.leading), str(word.stride))
+    line = blocks.pop(0)
+    for block in blocks:
+        if len(line) + len(block) > OFFSETS_WIDE:
+            yield (*said, line)
+            said, line = ("",) * len(said), block
+        else:
+            line += f"; {block}"
+    yield (*said, line)
 
 
 def _epilogue(plan: BlockPlan) -> list[str]:
