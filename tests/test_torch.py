@@ -94,7 +94,7 @@ def test_what_is_not_planned_for_is_said() -> None:
     shapes, byte, float32 = ((5, 7), (7, 9)), torch.int8, torch.float32
     reasons = {
         "operands have shapes (2, 5, 7) and (7, 9); give matrices, or batches that agree": on_gpus((2, 5, 7), (7, 9)),
-        "operands are on cuda:0 and cuda:1; move both": on_gpus(*shapes, devices=("cuda:0", "cuda:1")),
+        "operands are on cuda:0 and cpu; move both": on_gpus(*shapes, devices=("cuda:0", "cpu")),
         "operands are of torch.int8 and torch.int8; cast both": on_gpus(*shapes, kinds=(byte, byte)),
         "operands are of torch.bfloat16 and torch.int8; cast both": on_gpus(*shapes, kinds=(torch.bfloat16, byte)),
         "fp32 would go by tf32; allow that": on_gpus(*shapes, kinds=(float32, float32)),

@@ -296,7 +296,7 @@ def _product(entry: dict[str, Any], memory: dict[str, Any]) -> Any:
     a, b, c = (_typed(operands[name], memory[name][0]) for name in "abc")
     for one in (a, b):
         one.copy_(torch.randint(-2, 3, tuple(one.shape), device="cuda").float().to(one.dtype))
-    exact = a.double() @ b.double().T
+    exact = a.double() @ b.double().T + 0.0  # a sum that begins at 0 is never -0
     for name, scale in (("scale_a", 0.5), ("scale_b", 4.0)):
         if name in operands:
             _typed(operands[name], memory[name][0]).fill_(scale)

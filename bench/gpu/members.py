@@ -6,10 +6,10 @@
 
 Of each product as many kernels as asked of those predicted to be fastest are compiled. Small whole numbers, whose sums
 are exact, must come out right in every element, with guards around C; groups with routings of several kinds in turn, by
-the same kernel. Then kernels and torch's ways are timed in turns, in CUDA graphs that go through more memory than L2
-holds. `gradients` are groups along k, as those of experts' weights; `scaled` groups of rows in e4m3, each row and each
-column with a scale. `random` are many small products and routings, which are checked alone. Writes members.json into
-$OUT, else into FOLDER.
+the same kernel, and in one CUDA graph that is replayed with each. Then kernels and torch's ways are timed in turns, in
+CUDA graphs that go through more memory than L2 holds. `gradients` are groups along k, as those of experts' weights;
+`scaled` groups of rows in e4m3, each row and each column with a scale. `random` are many small products and routings,
+which are checked alone. Writes members.json into $OUT, else into FOLDER.
 """
 
 from __future__ import annotations
@@ -253,6 +253,20 @@ class Arrays:
                 return f"{count} of {place.numel()} elements are wrong, try {number}"
             if not bool((one[2][:GUARD] == UNTOUCHED).all() and (one[2][-GUARD:] == UNTOUCHED).all()):
                 return f"bytes beside C are written, try {number}"
+        return self.wrong_in_a_graph(kernel) if self.ends else ""
+
+    def wrong_in_a_graph(self, kernel: Any) -> str:
+        """Return what is wrong where a captured launch is replayed with other sizes; "" if nothing is."""
+        torch, one, place = self.torch, self.sets[0], self.place(self.sets[0][2])
+        ends, graph = self.ends[0].clone(), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+            kernel(*self.operands(one, ends), out=place)
+        for routing in ROUTINGS:
+            ends.copy_(self.ends_by(routing, 8))
+            one[2].fill_(UNTOUCHED)
+            graph.replay()
+            if not torch.equal(place, self.meaning(ends)):
+                return f"wrong in a graph replayed with sizes {routing}"
         return ""
 
     def rivals(self) -> dict[str, list[Callable[[], None]]]:

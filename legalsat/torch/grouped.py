@@ -15,8 +15,6 @@ from legalsat.runtime.planned import kernel_for
 from legalsat.tensor import Tensor
 from legalsat.torch import GRANULE, Way
 
-# The maps that such kernels load by wrap at 2^64 bytes: FACTS M-21 has them exact, whole kernels were not run yet.
-UNMEASURED = "kernels of groups along k have not been run on a GPU yet; plan them by GroupedGemm(along='k')"
 SCHEMA = "(Tensor a, Tensor b, Tensor offs, bool constant_b) -> Tensor"
 SCALED_SCHEMA = (
     "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor offs, *, ScalarType out_dtype, bool constant_b) "
@@ -47,8 +45,7 @@ def grouped_mm(
         A new tensor of a's type. Rows and columns behind the last end hold anything; products of no T are 0.
 
     Ends beyond T count as T, and an end in front of the one before as that one. What has no kernel is computed group by
-    group, which waits for the host, and the log says why; so are groups along T (`UNMEASURED`). Gradients flow to a
-    and b.
+    group, which waits for the host, and the log says why. Gradients flow to a and b.
 
     Raises:
         InvalidInput: shapes or types do not belong together.
@@ -146,9 +143,7 @@ def grouped_of(
 
 def _planned(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, constant_b: bool, **options: Any) -> Way:
     fallback = "torch, group by group"
-    if b.dim() == 2:
-        return Way(None, UNMEASURED, fallback)
-    reason = ours._unsuitable(a, b[0]) if a.numel() and b.numel() else "there is nothing to multiply"
+    reason = ours._unsuitable(a, b[0] if b.dim() == 3 else b) if a.numel() and b.numel() else "there is nothing to multiply"
     if not reason and (offs.device != a.device or offs.stride() != (1,)):
         reason = f"ends are on {offs.device} in strides {offs.stride()}; give them side by side on {a.device}"
     if reason:
