@@ -143,7 +143,9 @@ def grouped_of(
 
 def _planned(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, constant_b: bool, **options: Any) -> Way:
     fallback = "torch, group by group"
-    reason = ours._unsuitable(a, b[0] if b.dim() == 3 else b) if a.numel() and b.numel() else "there is nothing to multiply"
+    reason = (
+        ours._unsuitable(a, b[0] if b.dim() == 3 else b) if a.numel() and b.numel() else "there is nothing to multiply"
+    )
     if not reason and (offs.device != a.device or offs.stride() != (1,)):
         reason = f"ends are on {offs.device} in strides {offs.stride()}; give them side by side on {a.device}"
     if reason:
