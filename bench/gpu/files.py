@@ -292,18 +292,25 @@ def _product(entry: dict[str, Any], memory: dict[str, Any]) -> Any:
     """Draw small whole numbers, and return what the memory of C must hold."""
     import torch  # noqa: PLC0415
 
-    operands = {one["name"]: one for one in entry["operands"]}
-    a, b, c = (_typed(operands[name], memory[name][0]) for name in "abc")
-    for one in (a, b):
-        one.copy_(torch.randint(-2, 3, tuple(one.shape), device="cuda").float().to(one.dtype))
-    exact = a.double() @ b.double().T + 0.0  # a sum that begins at 0 is never -0
-    for name, scale in (("scale_a", 0.5), ("scale_b", 4.0)):
-        if name in operands:
-            _typed(operands[name], memory[name][0]).fill_(scale)
-            exact = exact * scale
-    expected = memory["c"][0].clone()
-    torch.as_strided(expected.view(c.dtype), c.shape, c.stride(), c.storage_offset()).copy_(exact.to(c.dtype))
+    typed = {one["name"]: _typed(one, memory[one["name"]][0]) for one in entry["operands"]}
+    c, expected = typed["c"], memory["c"][0].clone()
+    place = torch.as_strided(expected.view(c.dtype), c.shape, c.stride(), c.storage_offset())
+    place.copy_(exact_product(typed).to(c.dtype))
     return expected
+
+
+def exact_product(typed: dict[str, Any]) -> Any:
+    """Draw small whole numbers for a and b, set their scales, and return what c must hold."""
+    import torch  # noqa: PLC0415
+
+    for name in "ab":
+        typed[name].copy_(torch.randint(-2, 3, tuple(typed[name].shape), device="cuda").float().to(typed[name].dtype))
+    exact = typed["a"].double() @ typed["b"].double().T + 0.0  # a sum that begins at 0 is never -0
+    for name, scale in (("scale_a", 0.5), ("scale_b", 4.0)):
+        if name in typed:
+            typed[name].fill_(scale)
+            exact = exact * scale
+    return exact
 
 
 def _movement(entry: dict[str, Any], memory: dict[str, Any]) -> Any:

@@ -243,30 +243,35 @@ class Arrays:
             short[-1] = -5  # whose rows belong to nobody
             tried += [short, torch.full_like(short, 2**31 - 1), torch.zeros_like(short)]
         for number, ends in enumerate(tried):
-            one[2].fill_(UNTOUCHED)
-            place = self.place(one[2])
-            kernel(*self.operands(one, ends), out=place)
-            wanted = self.meaning(ends)
-            torch.cuda.synchronize()
-            if not torch.equal(place, wanted):
-                count = int((place != wanted).sum())
-                return f"{count} of {place.numel()} elements are wrong, try {number}"
-            if not bool((one[2][:GUARD] == UNTOUCHED).all() and (one[2][-GUARD:] == UNTOUCHED).all()):
-                return f"bytes beside C are written, try {number}"
-        return self.wrong_in_a_graph(kernel) if self.ends else ""
+            off = self._off(partial(kernel, *self.operands(one, ends), out=self.place(one[2])), ends)
+            if off:
+                return f"{off}, try {number}"
+        return self._off_in_a_graph(kernel) if self.ends else ""
 
-    def wrong_in_a_graph(self, kernel: Any) -> str:
+    def _off(self, launch: Callable[[], Any], ends: Any) -> str:
+        """Return what is wrong in the memory of the first set's C after a launch; "" if nothing is."""
+        torch, memory = self.torch, self.sets[0][2]
+        memory.fill_(UNTOUCHED)
+        launch()
+        place, wanted = self.place(memory), self.meaning(ends)
+        torch.cuda.synchronize()
+        if not torch.equal(place, wanted):
+            return f"{int((place != wanted).sum())} of {place.numel()} elements are wrong"
+        if not bool((memory[:GUARD] == UNTOUCHED).all() and (memory[-GUARD:] == UNTOUCHED).all()):
+            return "bytes beside C are written"
+        return ""
+
+    def _off_in_a_graph(self, kernel: Any) -> str:
         """Return what is wrong where a captured launch is replayed with other sizes; "" if nothing is."""
-        torch, one, place = self.torch, self.sets[0], self.place(self.sets[0][2])
+        torch, one = self.torch, self.sets[0]
         ends, graph = self.ends[0].clone(), torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
-            kernel(*self.operands(one, ends), out=place)
+            kernel(*self.operands(one, ends), out=self.place(one[2]))
         for routing in ROUTINGS:
             ends.copy_(self.ends_by(routing, 8))
-            one[2].fill_(UNTOUCHED)
-            graph.replay()
-            if not torch.equal(place, self.meaning(ends)):
-                return f"wrong in a graph replayed with sizes {routing}"
+            off = self._off(graph.replay, ends)
+            if off:
+                return f"{off}, in a graph replayed with sizes {routing}"
         return ""
 
     def rivals(self) -> dict[str, list[Callable[[], None]]]:
