@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from legalsat.backends.host.maps import map_lines
 from legalsat.backends.relayouts import with_relayouts
 from legalsat.errors import LegalSatError
+from legalsat.extract.kernels.kernel_program import printed_program
 from legalsat.extract.kernels.product_maps import (
     Placed,
     extents,
@@ -16,11 +17,13 @@ from legalsat.extract.kernels.product_maps import (
     result_map,
     sides,
     source_maps,
+    stored_type,
 )
 from legalsat.extract.kernels.slices import WORKSPACE, Added, added_of
 from legalsat.extract.moved.relayouts import relayouts_of
 from legalsat.operators.gemm import SCALES, Gemm
 from legalsat.plans.product_kernel import ProductKernel
+from legalsat.program.early import begins_early
 from legalsat.program.leaves import THREADS
 from legalsat.runtime.program import (
     AddressArgument,
@@ -99,9 +102,9 @@ def reads(kernel: ProductKernel) -> tuple[str, str]:
     return a.lower(), b.lower()
 
 
-def dependent(kernel: ProductKernel) -> bool:
-    """Return whether a kernel waits for relayouts in front of it."""
-    return any(first != "none" for first in kernel.relayouts)
+def dependent(gemm: Gemm, kernel: ProductKernel) -> bool:
+    """Return whether a kernel may be brought in before what is in front of it ends, as its program waits for that."""
+    return begins_early(printed_program(kernel, stored_type(gemm, kernel).bytes).everybody)
 
 
 def launch_lines(program: Program) -> Iterator[str]:
@@ -156,7 +159,7 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
         kernel.shared_bytes,
         arguments,
         cluster=(kernel.cluster_blocks, 1, 1),
-        dependent=dependent(kernel),
+        dependent=dependent(gemm, kernel),
     )
 
 
@@ -187,7 +190,7 @@ def _behind(added: Added) -> Recipe:
         0,
         (*addresses, *arguments),
         cluster=(1, 1, 1),
-        dependent=True,
+        dependent=begins_early(added.pipeline.roles[0].body),
     )
 
 

@@ -23,6 +23,7 @@ from legalsat.plans.plan import Granules, View
 from legalsat.program.leaves import GRANULE, Leaf, ShiftRows
 from legalsat.program.pipeline import (
     Advance,
+    AwaitGrid,
     Commit,
     CopyIn,
     Expect,
@@ -161,7 +162,7 @@ def compared_granules(plan: ls.Plan, granules: Granules, made: Program) -> Itera
     yield "parameters, text", [name for _, name in kernel.parameters], re.findall(r"(\w+)(?=[,)])", signature)
     found = re.findall(r"relayout::(move_rows|move_joined|turn_tile)<(.*?)>\(", text)
     yield "class, text", [_class_of(kernel)], [(name, *literals.split(", ")) for name, literals in found]
-    said = re.findall(r"relayout::(launch_dependents|commit_copies|wait_copies|barrier)(?:<(\d+)>)?\(", text)
+    said = re.findall(r"relayout::(await_grid|launch_dependents|commit_copies|wait_copies|barrier)(?:<(\d+)>)?\(", text)
     yield "operations, text", list(_beside(plan)), [tuple(filter(None, one)) for one in said]
     aligned = [(one.name, one.tensor.align) for one in made.operands]
     yield "alignment, launch", [("source", granules.source_align), ("target", granules.target_align)], aligned
@@ -183,6 +184,8 @@ def _beside(plan: ls.Plan) -> Iterator[Done]:
     """Yield what a text does beside its leaf."""
     for op in plan.pipeline.roles[0].body:
         match op:
+            case AwaitGrid():
+                yield ("await_grid",)
             case LaunchDependents():
                 yield ("launch_dependents",)
             case Commit():

@@ -154,6 +154,8 @@ class Target:
         tma, wgmma, tcgen05: the unit's limits, None where the chip lacks the unit.
         cp_async: whether cp.async exists.
         mbarrier: whether barriers count transaction bytes.
+        dependent_launch: whether a kernel may be brought in early and wait for those in front by itself
+            (griddepcontrol, PTX ISA 9.7.13.13).
         max_cluster: CTAs of a portable cluster, 1 where there are none.
         toolkit: CUDA version that the documents and the driver were read at.
         device: the product's speed, None for a bare architecture.
@@ -174,6 +176,7 @@ class Target:
     tcgen05: Tcgen05Limits | None = None
     cp_async: bool = False
     mbarrier: bool = False
+    dependent_launch: bool = False
     max_cluster: int = 1
     toolkit: tuple[int, int] | None = None
     device: Device | None = None
@@ -213,6 +216,7 @@ _WRITTEN = (
         wgmma=WgmmaLimits(),
         cp_async=True,
         mbarrier=True,
+        dependent_launch=True,
         max_cluster=8,  # HW-05
         toolkit=(13, 0),
         multiplies=(*_AMPERE_TYPES, *_FP8),
@@ -229,6 +233,7 @@ _WRITTEN = (
         tcgen05=Tcgen05Limits(),
         cp_async=True,
         mbarrier=True,
+        dependent_launch=True,
         max_cluster=8,
         toolkit=(13, 0),
         multiplies=(*_AMPERE_TYPES, *_FP8),
@@ -243,6 +248,7 @@ _WRITTEN = (
         tma=_BLACKWELL_TMA,  # S12-01
         cp_async=True,
         mbarrier=True,
+        dependent_launch=True,
         max_cluster=8,
         toolkit=(13, 0),
         multiplies=(*_AMPERE_TYPES, *_FP8),

@@ -12,6 +12,7 @@ from legalsat.errors import LegalSatError
 from legalsat.plans.plan import Granules, Plan
 from legalsat.program.leaves import THREADS, Leaf, ShiftRows, TurnTile
 from legalsat.program.pipeline import (
+    AwaitGrid,
     Commit,
     CopyIn,
     LaunchDependents,
@@ -131,6 +132,7 @@ def _meet(op: Sync) -> str:
 
 # The leaf that turns a tile begins with its copies, and calls back for what is done between these and the rest of it.
 ROWS: dict[type, Callable[[Any, Any], str]] = {
+    AwaitGrid: lambda op, kernel: "    relayout::await_grid();",
     LaunchDependents: lambda op, kernel: "    relayout::launch_dependents();",
     ShiftRows: lambda op, kernel: _shift_rows(op),
     CopyIn: lambda op, kernel: _turn_tile(kernel),

@@ -10,6 +10,7 @@ from legalsat.backends.cute.movement import MovementText
 from legalsat.errors import LegalSatError
 from legalsat.extract.moved.issued import issued_lines
 from legalsat.plans.plan import Plan
+from legalsat.program.early import begins_early
 from legalsat.runtime.program import Operand, Program, Recipe, needed
 
 __all__ = ["emit_cute", "image_of", "program_of", "tools_of"]
@@ -28,7 +29,16 @@ def program_of(plan: Plan) -> Program:
         architecture=plan.target.architecture,
         text=text.text(),
         operands=tuple(Operand(side, needed(end, text.aligned(side))) for side, end in ends.items()),
-        recipes=(Recipe(text.entry, (text.blocks, 1, 1), text.threads, text.shared_bytes, tuple(text.arguments())),),
+        recipes=(
+            Recipe(
+                text.entry,
+                (text.blocks, 1, 1),
+                text.threads,
+                text.shared_bytes,
+                tuple(text.arguments()),
+                dependent=plan.target.dependent_launch and begins_early(plan.pipeline.roles[0].body),
+            ),
+        ),
         builder=__name__,
     )
 

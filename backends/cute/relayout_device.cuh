@@ -67,6 +67,13 @@ __device__ inline Granule read_shared_granule(u32 address) {
     return found;
 }
 
+// Kernels in front have ended behind this, and what they wrote is there.
+__device__ inline void await_grid() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // A kernel behind this one that waits by itself may be brought in from here on; without one it does nothing.
 __device__ inline void launch_dependents() {
 #if __CUDA_ARCH__ >= 900

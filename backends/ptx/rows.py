@@ -373,6 +373,7 @@ ROWS: dict[type, Callable[[Any, Scope], None]] = {
     p.Loop: _loop,
     k.MeetSetup: lambda op, scope: _meet(scope, ".relaxed"),
     p.AwaitGrid: lambda op, scope: scope.text.do("griddepcontrol.wait"),
+    p.LaunchDependents: lambda op, scope: scope.text.do("griddepcontrol.launch_dependents"),
     k.Clear: lambda op, scope: scope.mine.clear(),
     k.FindRows: _find_rows,
     k.ReadRows: _read_rows,

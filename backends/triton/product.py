@@ -40,6 +40,14 @@ def tile_at(number, tiles_m, tiles_n, group):
     return (first + number % strip % height) * TILE_M, number % strip // height * TILE_N
 '''
 
+LAUNCH_DEPENDENTS = '''\
+@gluon.jit
+def launch_dependents():
+    """Let a kernel behind this one that waits by itself be brought in from here on."""
+    does: gl.constexpr = "griddepcontrol.launch_dependents; // $0"
+    gl.inline_asm_elementwise(does, "=r", [], dtype=gl.int32, is_pure=False, pack=1)
+'''
+
 AWAIT_GRID = '''\
 @gluon.jit
 def await_grid():
@@ -157,7 +165,7 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
         LegalSatError: an operation of the kernel's program has no row here.
     """
     require_rows(gemm, kernel)
-    parts = [TILE_AT, AWAIT_GRID, *_result_functions(gemm, kernel), functions(gemm, kernel)]
+    parts = [TILE_AT, AWAIT_GRID, LAUNCH_DEPENDENTS, *_result_functions(gemm, kernel), functions(gemm, kernel)]
     text = "\n\n".join(parts)
     renamed = "".join(line for name, line in RENAMED.items() if f"{name}(" in text)
     head = f"{_docstring(gemm, kernel)}\n\nfrom __future__ import annotations\n\n{IMPORTS}{renamed}"

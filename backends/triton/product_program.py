@@ -92,7 +92,7 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     arguments += [AddressArgument(name) for name in SCALES * bool(gemm.scaled)]
     # Triton says at the end how many threads there are, and what shared memory they take.
     grid, threads = (grid_of(gemm, kernel, target), 1, 1), LANES * WARPS
-    recipe = Recipe(KERNEL, grid, threads, 0, tuple(arguments), dependent=dependent(kernel))
+    recipe = Recipe(KERNEL, grid, threads, 0, tuple(arguments), dependent=dependent(gemm, kernel))
     signature = _signature(gemm, kernel)
     return launched(gemm, kernel, target, text, __name__, ("triton", PRINTED_MEANS), recipe, signature)
 

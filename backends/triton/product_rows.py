@@ -25,6 +25,7 @@ from legalsat.program.pipeline import (
     Commit,
     Expect,
     Fence,
+    LaunchDependents,
     Loop,
     Multiply,
     Read,
@@ -313,6 +314,7 @@ ROWS: dict[type, Callable[[Any, Scope], Lines]] = {
     Loop: lambda op, scope: scope.nested(op.body, f"for turn in range({op.trips.value({})}):"),
     k.MeetSetup: lambda op, scope: iter(()),  # all warps meet as `warp_specialize` begins
     AwaitGrid: lambda op, scope: iter(["await_grid()"]),
+    LaunchDependents: lambda op, scope: iter(["launch_dependents()"]),
     k.Clear: lambda op, scope: iter(
         ["accumulators = warpgroup_mma_init(gl.zeros([ROWS, TILE_N], gl.float32, ACCUMULATORS))"]
     ),

@@ -27,6 +27,7 @@ from legalsat.program.pipeline import (
     Commit,
     Expect,
     Fence,
+    LaunchDependents,
     Loop,
     Multiply,
     Read,
@@ -349,5 +350,7 @@ ROWS: dict[type, Callable[[_Cluster, _Warps, Any], Running | None]] = {
     Write: _Cluster.write,
     Store: _Cluster.store,
     Read: _Cluster.read,
-    **dict.fromkeys((k.FindRows, k.FindGroups, AwaitGrid, k.MeetSetup, Start, Fence, Registers), _nothing),
+    **dict.fromkeys(
+        (k.FindRows, k.FindGroups, AwaitGrid, LaunchDependents, k.MeetSetup, Start, Fence, Registers), _nothing
+    ),
 }

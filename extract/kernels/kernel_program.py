@@ -12,6 +12,7 @@ from functools import lru_cache
 from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, box_columns
 from legalsat.extract.kernels.unfolded import unfolded
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
+from legalsat.program.early import BETWEEN_KERNELS
 from legalsat.program.kernel import (
     Body,
     Clear,
@@ -34,7 +35,6 @@ from legalsat.program.kernel import (
 from legalsat.program.pipeline import (
     Advance,
     At,
-    AwaitGrid,
     BarrierRing,
     BufferRing,
     Commit,
@@ -110,7 +110,7 @@ class _Program:
                 *self.results(),
             ),
             setup=(Start("full"), Start("empty"), Fence("mbarrier_init")),
-            everybody=(MeetSetup(), AwaitGrid(), *([FindGroups()] if kernel.groups else [])),
+            everybody=(MeetSetup(), *BETWEEN_KERNELS, *([FindGroups()] if kernel.groups else [])),
             roles=(
                 KernelRole("consumer", self.consumer(), kernel.warpgroups),
                 KernelRole("producer", self.producer(), one_thread=True),

@@ -13,8 +13,9 @@ from legalsat.extract.kernels.product_maps import extents, stored
 from legalsat.logic import ceil_div
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
+from legalsat.program.early import BETWEEN_KERNELS
 from legalsat.program.leaves import THREADS, AddSlices
-from legalsat.program.pipeline import AwaitGrid, Pipeline, Role
+from legalsat.program.pipeline import Pipeline, Role
 from legalsat.tensor import plain
 
 WORKSPACE = "slices"  # where products of slices lie
@@ -39,7 +40,7 @@ class Added:
     @property
     def pipeline(self) -> Pipeline:
         """What a block does."""
-        return Pipeline((), (), (Role("block", THREADS // LANES, (AwaitGrid(), self.kernel)),))
+        return Pipeline((), (), (Role("block", THREADS // LANES, (*BETWEEN_KERNELS, self.kernel)),))
 
     @property
     def named(self) -> dict[str, int]:

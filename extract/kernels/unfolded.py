@@ -17,6 +17,7 @@ from legalsat.program.pipeline import (
     Arrive,
     AwaitGrid,
     Guard,
+    LaunchDependents,
     Load,
     Loop,
     Multiply,
@@ -207,7 +208,8 @@ class _Unfolding:
     @each.register(k.Clear)
     @each.register(k.FindRows)
     @each.register(AwaitGrid)
-    def _(self, op: k.Clear | k.FindRows | AwaitGrid) -> Iterator[Operation]:
+    @each.register(LaunchDependents)
+    def _(self, op: k.Clear | k.FindRows | AwaitGrid | LaunchDependents) -> Iterator[Operation]:
         yield from ()  # what the proof need not know
 
     @each.register

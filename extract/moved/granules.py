@@ -17,6 +17,7 @@ from legalsat.errors import InvalidInput
 from legalsat.plans.plan import Granules, Plan
 from legalsat.program.leaves import GRANULE, SECTOR, THREADS, ShiftRows, TurnTile, named
 from legalsat.program.pipeline import (
+    AwaitGrid,
     Commit,
     CopyIn,
     LaunchDependents,
@@ -114,7 +115,7 @@ def _run(op: Operation, block: Block, kernel: Any, values: dict[str, int], ends:
                     block.tile[at] = np.where(held, ends.source[np.where(held, taken, 0)], JUNK)
         case TurnTile():
             _turn_tile(op, block, values, ends)
-        case LaunchDependents() | Write() | Read() | Sync():
+        case AwaitGrid() | LaunchDependents() | Write() | Read() | Sync():
             pass
         case _:
             raise InvalidInput(f"{type(op).__name__} means nothing beside granules; give the program of a plan")
