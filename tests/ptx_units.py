@@ -472,6 +472,7 @@ HANDLERS: dict[str, Handler] = {
     "barrier.cluster.wait": _cluster_wait,
     "bar.arrive": _block_barrier,
     "griddepcontrol.wait": lambda block, thread, i: None,
+    "griddepcontrol.launch_dependents": lambda block, thread, i: None,
     "ld.global": _read_global,
     "add.u64": _computed(operator.add, LONG),
     "sub.u32": _computed(operator.sub),

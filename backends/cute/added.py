@@ -9,7 +9,7 @@ from legalsat.backends.cute.granules import TYPES, part
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.slices import Added
 from legalsat.program.leaves import THREADS, AddSlices
-from legalsat.program.pipeline import AwaitGrid, LaunchDependents
+from legalsat.program.pipeline import AwaitGrid
 
 RESULTS = {"bf16": "__nv_bfloat16", "fp16": "__half", "fp32": "float"}
 
@@ -42,6 +42,5 @@ def _add(op: AddSlices) -> str:
 
 ROWS: dict[type, Callable[[Any], str]] = {
     AwaitGrid: lambda op: 'asm volatile("griddepcontrol.wait;" ::: "memory");',
-    LaunchDependents: lambda op: 'asm volatile("griddepcontrol.launch_dependents;" ::: "memory");',
     AddSlices: _add,
 }

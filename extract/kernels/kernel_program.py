@@ -12,7 +12,6 @@ from functools import lru_cache
 from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, box_columns
 from legalsat.extract.kernels.unfolded import unfolded
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
-from legalsat.program.early import BETWEEN_KERNELS
 from legalsat.program.kernel import (
     Body,
     Clear,
@@ -35,11 +34,13 @@ from legalsat.program.kernel import (
 from legalsat.program.pipeline import (
     Advance,
     At,
+    AwaitGrid,
     BarrierRing,
     BufferRing,
     Commit,
     Expect,
     Fence,
+    LaunchDependents,
     Loop,
     Multiply,
     Pipeline,
@@ -110,7 +111,7 @@ class _Program:
                 *self.results(),
             ),
             setup=(Start("full"), Start("empty"), Fence("mbarrier_init")),
-            everybody=(MeetSetup(), *BETWEEN_KERNELS, *([FindGroups()] if kernel.groups else [])),
+            everybody=(MeetSetup(), AwaitGrid(), *([FindGroups()] if kernel.groups else [])),
             roles=(
                 KernelRole("consumer", self.consumer(), kernel.warpgroups),
                 KernelRole("producer", self.producer(), one_thread=True),
@@ -155,7 +156,9 @@ class _Program:
         # Rows that are read from where they start end in a stage more.
         ends = (free, Expect("full", LOADED, self.a_bytes), load_a, Advance("loaded"))
         tile = (KTiles(whole), *(ends if kernel.realign == "registers" else ()))
-        body: Body = (Registers(kernel.registers[1], more=False), Tiles(tile, once=kernel.store == "sums"))
+        tiles = Tiles(tile, once=kernel.store == "sums")
+        # Kernels behind come in once all loads are on their way: sooner they gained no more, and some lost by it.
+        body: Body = (Registers(kernel.registers[1], more=False), tiles, LaunchDependents())
         if sum(kernel.cluster) > 2:  # others may still have to say that they are done with what was sent to them
             body += (Loop(Trips("", kernel.stages), (free, Advance("loaded"))),)
         return (*body, self.meet, self.meet) if kernel.split > 1 else body

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from legalsat.extract.search.views import turned
 from legalsat.operators.access import Access
 from legalsat.plans.plan import Launch, Phase, SharedTile, VectorCopy, View
-from legalsat.program.early import BETWEEN_KERNELS
 from legalsat.program.leaves import GRANULE, THREADS, Leaf
 from legalsat.program.pipeline import (
     FIRST,
     Advance,
     Affine,
     At,
+    AwaitGrid,
     BarrierRing,
     BufferRing,
     Commit,
@@ -22,6 +22,7 @@ from legalsat.program.pipeline import (
     Corner,
     Expect,
     Fence,
+    LaunchDependents,
     Load,
     Loop,
     Operation,
@@ -84,7 +85,7 @@ def granules_pipeline(kernel: Leaf) -> Pipeline:
         comes = (CopyIn(SOURCE, FIRST, size, GRANULE), *map(Write, table), Commit("cp.async"))
         comes += (WaitGroup("cp.async", 0), MEET, *map(Read, reversed(names)))
     buffers = tuple(BufferRing(name, 1, size) for name, size in zip(names, kernel.buffers, strict=True))
-    return Pipeline((), buffers, (Role("block", THREADS // LANES, (*BETWEEN_KERNELS, *comes, kernel)),))
+    return Pipeline((), buffers, (Role("block", THREADS // LANES, (AwaitGrid(), LaunchDependents(), *comes, kernel)),))
 
 
 @dataclass(frozen=True)

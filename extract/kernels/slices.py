@@ -13,9 +13,8 @@ from legalsat.extract.kernels.product_maps import extents, stored
 from legalsat.logic import ceil_div
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
-from legalsat.program.early import BETWEEN_KERNELS
 from legalsat.program.leaves import THREADS, AddSlices
-from legalsat.program.pipeline import Pipeline, Role
+from legalsat.program.pipeline import AwaitGrid, Pipeline, Role
 from legalsat.tensor import plain
 
 WORKSPACE = "slices"  # where products of slices lie
@@ -40,7 +39,7 @@ class Added:
     @property
     def pipeline(self) -> Pipeline:
         """What a block does."""
-        return Pipeline((), (), (Role("block", THREADS // LANES, (*BETWEEN_KERNELS, self.kernel)),))
+        return Pipeline((), (), (Role("block", THREADS // LANES, (AwaitGrid(), self.kernel)),))
 
     @property
     def named(self) -> dict[str, int]:

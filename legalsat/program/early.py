@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from legalsat.program.kernel import MeetSetup
-from legalsat.program.pipeline import AwaitGrid, Fence, LaunchDependents, Registers, Start, Sync
+from legalsat.program.pipeline import AwaitGrid, Fence, Registers, Start, Sync
 
-BETWEEN_KERNELS = (AwaitGrid(), LaunchDependents())  # in this order, so that of a chain two run at once at most
 OWN = (Start, Fence, MeetSetup, Sync, Registers)  # what touches nothing that another kernel may have written
 
 
