@@ -1,0 +1,154 @@
+"""Fits constants of `legalsat.extract.cost.kernel_cost` to kernels that a GPU ran, and says how far off they are.
+
+    python -m bench.fit_kernel_cost dense.json [more.json ...] --of LAUNCH STORED_BY_THREADS [--folds 5] [--steps 40]
+
+Files are those of `bench.gpu.dense run`. What is made small is the mean of the squared logarithm of predicted over
+measured time, each product counted once, by steps along one constant after the other. With folds, products are also
+predicted by constants that were fitted without them. Nothing is written: constants are set by hand, with what was seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.gpu.gemm import shape_of
+from bench.gpu.gemm_shapes import product_of
+from legalsat.extract.cost import kernel_cost
+from legalsat.extract.cost.kernel_columns import KernelColumns
+from legalsat.extract.cost.kernel_cost import Products, kernel_times
+from legalsat.targets import Target, target
+
+FACTORS = (1.3, 1.1, 1.03, 1.01)  # of a step
+# Columns that are truths.
+FLAGS = {"swapped", "ping_pong", "in_registers", "overlapped", "by_sums", "by_rows", "relaid_a", "relaid_b", "turned"}
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Kernels of one product, and the nanoseconds that each was measured to take."""
+
+    products: Products
+    kernels: KernelColumns
+    gpu: Target
+    nanoseconds: NDArray[np.float64]
+
+    @property
+    def off(self) -> NDArray[np.float64]:
+        """Logarithms of predicted over measured times."""
+        found: NDArray[np.float64] = np.log(kernel_times(self.products, self.kernels, self.gpu)[0] / self.nanoseconds)
+        return found
+
+
+def timed_in(file: Path) -> list[Timed]:
+    """Return what a file of `bench.gpu.dense` has, predicted for the GPU that it was timed on."""
+    report, found = json.loads(file.read_text(encoding="utf-8")), list[Timed]()
+    gpu = target("h100" if "H100" in report["machine"]["gpu"] else "h200")
+    for row in report["rows"]:
+        numbers = [row["numbers"][name] for name in row["us"]]
+        if not numbers:
+            continue
+        # A column that a file does not know is that of kernels which do without.
+        columns = {one.name: np.array([kernel.get(one.name, 0) for kernel in numbers]) for one in fields(KernelColumns)}
+        kernels = KernelColumns(**{name: one > 0 if name in FLAGS else one for name, one in columns.items()})
+        products = Products.of([product_of(shape_of(row))])
+        found.append(Timed(products, kernels, gpu, 1000 * np.array(list(row["us"].values()))))
+    return found
+
+
+def error(timed: Sequence[Timed], constants: Mapping[str, float]) -> float:
+    """Return the mean squared logarithm with these constants, each product counted once."""
+    with Constants(constants):
+        return float(np.mean([np.mean(one.off**2) for one in timed]))
+
+
+class Constants:
+    """Constants of the cost as given, for the time of a block."""
+
+    def __init__(self, values: Mapping[str, float]) -> None:
+        """Remember what they are outside of the block."""
+        self.values, self.before = values, {name: getattr(kernel_cost, name) for name in values}
+
+    def __enter__(self) -> None:
+        """Set them."""
+        for name, value in self.values.items():
+            setattr(kernel_cost, name, value)
+
+    def __exit__(self, *_: object) -> None:
+        """Set them back."""
+        for name, value in self.before.items():
+            setattr(kernel_cost, name, value)
+
+
+def fitted(timed: Sequence[Timed], names: Sequence[str], steps: int) -> dict[str, float]:
+    """Return the constants that make the error small, from those that there are."""
+    found = {name: float(getattr(kernel_cost, name)) for name in names}
+    least = error(timed, found)
+    for step in range(steps):
+        factor, better = FACTORS[min(step * len(FACTORS) // steps, len(FACTORS) - 1)], False
+        for name in names:
+            for by in (factor, 1 / factor):
+                tried = {**found, name: found[name] * by}
+                if (one := error(timed, tried)) < least:
+                    least, found, better = one, tried, True
+        if not better and factor == FACTORS[-1]:
+            break
+    return found
+
+
+def said(timed: Sequence[Timed], constants: Mapping[str, float]) -> str:
+    """Return how far predictions are off with these constants, and how good first choices of those timed are."""
+    with Constants(constants):
+        off = [one.off for one in timed]
+    mean = math.exp(float(np.mean([np.mean(np.abs(one)) for one in off])))
+    high = math.exp(float(np.mean([np.mean(one) for one in off])))
+    chosen = [
+        one.nanoseconds.min() / one.nanoseconds[np.argmin(one.nanoseconds * np.exp(by))]
+        for one, by in zip(timed, off, strict=True)
+    ]
+    best = math.exp(float(np.mean(np.log(chosen))))
+    return f"off by {mean:.4f}, {high:.4f} of the measured time in the mean, choices {best:.4f} of the best"
+
+
+def main() -> int:
+    """Fit, and say what was found."""
+    parser = argparse.ArgumentParser(prog="python -m bench.fit_kernel_cost")
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--of", nargs="+", default=[], metavar="CONSTANT")
+    parser.add_argument("--folds", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=40)
+    asked = parser.parse_args()
+    timed = [one for file in asked.files for one in timed_in(file)]
+    now: dict[str, Any] = {name: getattr(kernel_cost, name) for name in asked.of}
+    print(f"{len(timed)} products, {sum(len(one.nanoseconds) for one in timed)} kernels")
+    print("as it is:", said(timed, now))
+    if not asked.of:
+        return 0
+    found = fitted(timed, asked.of, asked.steps)
+    print("fitted:  ", said(timed, found))
+    for name, value in found.items():
+        print(f"  {name} = {value:.4g}  # {now[name]:.4g} before")
+    if asked.folds:
+        order = list(range(len(timed)))
+        random.Random(1).shuffle(order)
+        held: list[str] = []
+        for fold in range(asked.folds):
+            out = set(order[fold :: asked.folds])
+            kept = fitted([one for i, one in enumerate(timed) if i not in out], asked.of, asked.steps)
+            held.append(said([timed[i] for i in out], kept))
+        print("held out:", *held, sep="\n  ")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
