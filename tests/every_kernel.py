@@ -43,7 +43,7 @@ def fastest(gemm: ls.Gemm, target: Target) -> float | None:
     times = kernel_times(products, KernelColumns.of(kernels), target)[0]
     for time, kernel in sorted(zip(times.tolist(), kernels, strict=True), key=lambda pair: pair[0]):
         placed = [*source_maps(gemm, kernel)[0], *source_maps(gemm, kernel)[1]]
-        placed += result_map(gemm, kernel) if kernel.store == "tma" else []
+        placed += result_map(gemm, kernel) if kernel.by_boxes else []
         if not any(d.level == "error" for one in placed for d in ls.violations(one.map, target.name)):
             return float(time)
     return None

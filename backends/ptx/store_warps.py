@@ -7,7 +7,7 @@ from legalsat.backends.ptx.cta import Tile
 from legalsat.backends.ptx.store import Store
 from legalsat.backends.ptx.sums import PAIRS
 from legalsat.backends.ptx.text import Value, braced, grouped
-from legalsat.plans.product_kernel import BLOCK_ROWS
+from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS
 
 CORE = 8  # rows and columns of the matrices that stmatrix writes, and of those that accumulators come in
 
@@ -86,6 +86,66 @@ class ByBoxes(Held):
             text.do(
                 "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "
                 f"[{self.cta.map(number)}, {{{column}, {row}}}], [{self.buffer(buffer)}]"
+            )
+
+
+class ByColumns(Held):
+    """C^T by the copy engine: the warps of a consumer turn blocks of 64 rows together, of which each stores a box."""
+
+    def __init__(self, consumer: Consumer, result: str) -> None:
+        super().__init__(consumer, result)
+        text, plan, lane, warp = self.text, self.plan, consumer.lane, consumer.warp
+        whole = text.mul(consumer.group, plan.buffers * plan.buffer_bytes)
+        self.buffers = text.add(text.add(self.cta.base, plan.result_at), whole)
+        down = BLOCK_ROWS // plan.store_rows  # boxes of a block along its rows
+        across = WARPS // down
+        self._box = plan.store_columns // across  # columns of one
+        self._row = text.mul(text.div(warp, across), plan.store_rows)
+        self._column = text.mul(text.rem(warp, across), self._box)
+        # Where columns lie, whose granules the swizzle moves by their numbers.
+        if plan.result_bytes == 2:
+            column, number = text.rem(lane, CORE), text.mad(warp, 2, text.rem(text.div(lane, CORE), 2))
+            late = text.mul(text.xor(number, column), GRANULE)
+            column = text.mad(text.div(lane, 2 * CORE), CORE, column)
+            self._lanes = [text.mad(column, SWIZZLE_ROW, late)]
+            return
+        row, pair = text.div(lane, 4), text.mul(text.rem(lane, 4), 2)
+        number = text.mad(text.rem(warp, across), CORE // 2, text.div(row, 4))
+        start = text.mad(text.div(warp, across), plan.store_columns * SWIZZLE_ROW, text.mul(text.rem(row, 4), 4))
+        self._lanes = []
+        for half in range(2):  # of 16 rows
+            for column in (pair, text.add(pair, 1)):
+                late = text.mul(text.xor(text.add(number, 2 * half), column), GRANULE)
+                self._lanes.append(text.add(text.mad(column, SWIZZLE_ROW, late), start))
+
+    def first_column(self, part: int) -> int:
+        """Return where a part begins in the tile, with which the last one ends."""
+        return min(part % self.plan.parts * self.plan.store_columns, self.plan.tile_n - self.plan.store_columns)
+
+    def write(self, part: int, buffer: int) -> None:
+        """Lay the warp's rows of a part down as columns."""
+        text, plan, start = self.text, self.plan, self.buffer(buffer)
+        kept, count = self.kept[part // plan.parts], plan.store_columns * plan.result_bytes // CORE
+        own = kept[self.first_column(part) * plan.result_bytes // CORE :][:count]
+        starts = [text.add(start, one) for one in self._lanes]
+        for i, words in enumerate(grouped(own, 4)):
+            if self.plan.result_bytes == 2:  # 16 columns, or the last 8
+                to, shape = f"[{starts[0]}+{i * 2 * CORE * SWIZZLE_ROW}]", f"m8n8.x{len(words)}.trans"
+                text.do(f"stmatrix.sync.aligned.{shape}.shared.b16 {to}, {braced(words)}")
+            else:  # 8 columns
+                for at, word in zip(starts, words, strict=True):
+                    text.do(f"st.shared.b32 [{at}+{i * CORE * SWIZZLE_ROW}], {word}")
+
+    def send(self, part: int, buffer: int) -> None:
+        """Store the warp's box of a part, by one lane."""
+        text, plan, group_row = self.text, self.plan, self.consumer.group_row
+        with text.only(self.consumer.leader):
+            row = text.add(text.add(self.tile.m, group_row), text.add(self._row, part // plan.parts * BLOCK_ROWS))
+            column = text.add(self.tile.n, text.add(self._column, self.first_column(part)))
+            at = text.mad(self.consumer.warp, self._box * SWIZZLE_ROW, self.buffer(buffer))
+            text.do(
+                "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "
+                f"[{self.cta.map(self.cta.maps + 1)}, {{{row}, {column}}}], [{at}]"
             )
 
 

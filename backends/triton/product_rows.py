@@ -128,6 +128,8 @@ def lacking_in(gemm: Gemm, kernel: ProductKernel) -> str:
         return "scales of rows"
     if (added := added_of(gemm, kernel)) is not None:
         return type(added.kernel).__name__
+    if kernel.store == "turned":
+        return "Store of turned tiles"
     program = printed_program(kernel, gemm.out_dtype.bytes)
     bodies = [(None, program.setup + program.everybody), *((role, role.body) for role in program.roles)]
     for role, body in bodies:

@@ -24,7 +24,7 @@ class KernelColumns:
         group: tiles along m that neighbours in time share.
         phases: rows after which starts lie alike, of tiles that have one phase; else 1.
         in_registers: whether A is realigned there. overlapped: whether the epilogue is overlapped.
-        by_sums: whether C leaves through all accumulators. by_rows: whether by threads.
+        by_sums: whether C leaves through all accumulators. by_rows: whether by threads. turned: whether as C^T.
         relaid_a, relaid_b: whether its operands are laid out first.
     """
 
@@ -45,6 +45,7 @@ class KernelColumns:
     overlapped: Numbers
     by_sums: Numbers
     by_rows: Numbers
+    turned: Numbers
     relaid_a: Numbers
     relaid_b: Numbers
 
@@ -67,6 +68,7 @@ class KernelColumns:
                 one.overlapped > 0,
                 one.store == "sums",
                 one.store == "rows",
+                one.store == "turned",
                 *(first != "none" for first in one.relayouts),
             )
             for one in kernels

@@ -6,6 +6,7 @@ Where an operand is laid out anew first, its map describes the copy, whose pitch
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, cast
 
 from legalsat.dims import least_of
@@ -14,7 +15,7 @@ from legalsat.extract.cost.cost import NOMINAL
 from legalsat.logic import ceil_div, round_up
 from legalsat.operators.gemm import Gemm, matrix_of
 from legalsat.options import SwizzleName
-from legalsat.plans.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain, row_major
 from legalsat.units.tensor_map import TensorMap
@@ -178,12 +179,31 @@ def box_columns(kernel: ProductKernel, size: int) -> int:
     return next((span // size for span in SPANS if kernel.tile[1] * size % span == 0), SPANS[-1] // size)
 
 
+@lru_cache
+def turned_columns(columns: int, size: int) -> int:
+    """Return the columns, in whole matrices of 8, that a consumer lays down at a time of a tile that it turns.
+
+    The last part ends where the tile does; what it has of the part before is stored twice, alike.
+    """
+    eights = columns // 8
+    parts = -(-eights // (ROW_BYTES // size // 8))
+    return 8 * -(-eights // parts)
+
+
+def turned_box(kernel: ProductKernel, size: int) -> tuple[int, int]:
+    """Return the rows of a tile, which fill a swizzle, and the columns of a warp's box where tiles are turned."""
+    rows = ROW_BYTES // size
+    return rows, turned_columns(kernel.tile[1], size) * (BLOCK_ROWS // rows) // WARPS
+
+
 def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
-    """Return the maps of C: one, or one for each phase of rows."""
+    """Return the maps of C, or of C^T where its tiles are turned: one, or one for each phase of rows."""
     c, phases = stored(gemm, kernel), kernel.tile_phases
     size, (m, n) = c.dtype.bytes, c.shape
-    box = (box_columns(kernel, size), STORE_ROWS)
-    pitch = c.strides[0] * size if m != 1 else round_up(n * size, GRANULE_BYTES)
+    box, down = (box_columns(kernel, size), STORE_ROWS), c.strides[0]
+    if kernel.store == "turned":
+        box, down, m, n = turned_box(kernel, size), c.strides[1], n, m
+    pitch = down * size if m != 1 else round_up(n * size, GRANULE_BYTES)
     members = gemm.members
     if members.ragged == "m":
         return [_windows(c, box)]
@@ -231,7 +251,7 @@ def _windows(c: Tensor, box: tuple[int, int]) -> Placed:
 def maps_of(gemm: Gemm, kernel: ProductKernel) -> dict[str, list[Placed]]:
     """Return the maps of the kernel's A and B, and of its C where boxes store that."""
     of_a, of_b = source_maps(gemm, kernel)
-    return {"A": of_a, "B": of_b, "C": result_map(gemm, kernel) if kernel.store == "tma" else []}
+    return {"A": of_a, "B": of_b, "C": result_map(gemm, kernel) if kernel.by_boxes else []}
 
 
 def grid_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> Any:

@@ -19,7 +19,7 @@ from legalsat.dtypes import dtype
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_class import MOST_STAGES, NARROW, ProductClass
 from legalsat.extract.kernels.product_forms import Form
-from legalsat.extract.kernels.product_maps import ROW_BYTES, SLICES_DTYPE, STORE_ROWS
+from legalsat.extract.kernels.product_maps import ROW_BYTES, SLICES_DTYPE, STORE_ROWS, turned_columns
 from legalsat.extract.kernels.registers import (
     INSTRUCTION,
     SPREAD,
@@ -118,7 +118,9 @@ def _single_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     narrow = _narrow_cuts(one.m if form.swapped else one.n, splits=form.splits)
     if form.splits or (one.down if form.swapped else one.across):
         return narrow
-    # Where C's rows lie apart, accumulators are the one way out for tiles of every shape.
+    # Where no box stores rows or columns of C, accumulators are the one way out for tiles of every shape.
+    if form.realign == "none" and (one.across if form.swapped else one.down) == 2:
+        return narrow
     wide = REALIGNED_CUTS if form.realign == "registers" else TURNED_CUTS
     return (*narrow, *(cut for cut in wide if cut not in narrow))
 
@@ -218,7 +220,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     of, order, *numbers = np.array(cuts).T
     rows, columns, warpgroups, ping_pong, down, across, split, slices, blocks = numbers
     told = np.array([_facts(form, one) for _, form in forms])[of].T
-    swapped, registers, tiles, sums, boxed, mn_a, mn_b, alike, relaid_a, relaid_b = told
+    swapped, registers, tiles, sums, boxed, turned, mn_a, mn_b, alike, relaid_a, relaid_b = told
     size, turns = one.dtype.bytes, one.turns
     result_size = np.where(slices > 1, dtype(SLICES_DTYPE).bytes, one.result.bytes)
 
@@ -226,7 +228,8 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     starts = np.where(registers, starts_of_rows(rows, phases), 0)
     own = rows // BLOCK_ROWS // np.where(ping_pong, 1, warpgroups)  # blocks of a consumer
     alone = down * across * split == 1
-    work = Work(own, columns, starts, split, alone, sums, boxed + sums == 0)
+    by_rows = boxed + turned + sums == 0
+    work = Work(own, columns, starts, split, alone, sums, by_rows)
     scales = SCALES_OF_ROWS * one.by_rows
     needed = of_consumers(work, result_size, overlapped=False) + scales
     consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target)
@@ -240,7 +243,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
         & ((boxed == 0) | (columns * result_size % 32 == 0))  # boxes of C have a swizzle
     )
     stage = (rows + columns) * ROW_BYTES
-    output = _output_bytes(rows, columns, warpgroups, result_size, boxed=boxed, sums=sums)
+    output = _output_bytes(rows, columns, warpgroups, result_size, boxed=boxed, turned=turned, sums=sums)
     output = output + (GROUP_ENTRY_BYTES * (one.groups + 1) if one.groups else 0)
     room = np.minimum(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - SYSTEM_BYTES)
     stages = np.minimum(MOST_STAGES, (room - output) // (stage + 16))
@@ -259,7 +262,8 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
             registers > 0,
             overlapped > 0,
             sums > 0,
-            boxed + sums == 0,
+            by_rows,
+            turned > 0,
             relaid_a > 0,
             relaid_b > 0,
         ),
@@ -292,6 +296,7 @@ def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
         form.realign == "tiles",
         form.store == "sums",
         form.store == "tma",
+        form.store == "turned",
         *(major == "MN" for major in form.majors),
         (one.b if form.swapped else one.a).alike,
         *(first != "none" for first in form.relayouts),
@@ -299,15 +304,30 @@ def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
 
 
 def _output_bytes(
-    rows: Numbers, columns: Numbers, warpgroups: Numbers, result_size: Numbers, *, boxed: Numbers, sums: Numbers
+    rows: Numbers,
+    columns: Numbers,
+    warpgroups: Numbers,
+    result_size: Numbers,
+    *,
+    boxed: Numbers,
+    turned: Numbers,
+    sums: Numbers,
 ) -> Numbers:
     """Return the bytes of shared memory through which C leaves, in whole words of 8 bytes."""
     # Sums lie along either axis, in a pitch that spreads them over the banks.
     through_sums = 4 * np.maximum(rows * (columns + 4), columns * (rows + 4))
     warps = warpgroups * WARPS
     by_threads = warps * 8 * (columns * result_size + GRANULE_BYTES)
-    found: NDArray[Any] = np.where(boxed, warps * 2 * STORE_ROWS * ROW_BYTES, np.where(sums, through_sums, by_threads))
+    by_boxes = warps * 2 * STORE_ROWS * ROW_BYTES
+    by_columns = warpgroups * 2 * BLOCK_ROWS * result_size * _turned_columns()[columns // 8, result_size]
+    found: NDArray[Any] = np.select([boxed > 0, turned > 0, sums > 0], [by_boxes, by_columns, through_sums], by_threads)
     return -(-found // 8) * 8
+
+
+@lru_cache
+def _turned_columns() -> Numbers:
+    """Return `turned_columns` by eighths of the columns of a tile, and by bytes of an element of C."""
+    return np.array([[0] * 5, *([0, *(turned_columns(8 * n, size) for size in range(1, 5))] for n in range(1, 33))])
 
 
 @lru_cache

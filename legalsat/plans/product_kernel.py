@@ -13,6 +13,7 @@ from legalsat.units.matrix_descriptor import MatrixOperand
 
 WARPS, WARPGROUP = 4, 128  # of a warpgroup: warps, and threads
 BLOCK_ROWS = 64  # of A, of one wgmma
+BOXED = frozenset({"tma", "turned"})  # ways out of C by the copy engine
 WIDE_BOX = 64  # elements side by side in a box of an operand that is not K-major
 GROUP_ENTRY_BYTES = 8  # a group's first row and its first tile
 
@@ -36,8 +37,8 @@ class ProductKernel:
             whose starts lie alike, and B is loaded as many rows further up. "registers": A goes through registers,
             where it is shifted.
         phases: rows after which starts lie alike again; 1 where all do.
-        store: how C leaves: "tma" by boxes, "rows" by granules of 16 bytes but for the ends of rows, "sums" through
-            sums of the whole tile in shared memory, which split needs.
+        store: how C leaves: "tma" by boxes, "turned" by boxes of C^T, "rows" by granules of 16 bytes but for the ends
+            of rows, "sums" through sums of the whole tile in shared memory, which split needs.
         overlapped: stages of a tile during whose multiplication the tile before is stored; 0 where it is stored first.
         registers: a thread of warpgroups that multiply, and of the one that loads.
         a, b: how the matrix unit reads the tiles; A None where it comes from registers.
@@ -100,6 +101,11 @@ class ProductKernel:
         return self.phases if self.realign == "registers" else a, b
 
     @property
+    def by_boxes(self) -> bool:
+        """Whether the copy engine stores C."""
+        return self.store in BOXED
+
+    @property
     def group_bytes(self) -> int:
         """Bytes of shared memory that say where groups begin, and which tiles are those of groups of rows."""
         return GROUP_ENTRY_BYTES * (self.groups + 1) if self.groups else 0
@@ -138,4 +144,5 @@ class ProductKernel:
             words.append("as C^T")
         if self.groups:
             words.append(f"up to {self.groups} groups {'along k' if self.ragged == 'k' else 'of rows'}")
-        return ", ".join([*words, f"C by {self.store}{' meanwhile' if self.overlapped else ''}"])
+        store = "tma, turned" if self.store == "turned" else self.store
+        return ", ".join([*words, f"C by {store}{' meanwhile' if self.overlapped else ''}"])
