@@ -115,7 +115,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
     """
     result_bytes = stored_type(gemm, kernel).bytes
     program, size, turned = printed_program(kernel, result_bytes), gemm.dtype.bits // 8, kernel.store == "turned"
-    rows, columns, depth = kernel.tile
+    (rows, columns, depth), (_, loaded) = kernel.tile, kernel.loaded
     a_boxes, b_boxes = kernel.boxes
     atoms = rows // BLOCK_ROWS // (1 if kernel.ping_pong else kernel.warpgroups)
     a, b = kernel.a, kernel.b
@@ -143,12 +143,12 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         a_box_rows=rows // a_boxes,
         a_box_bytes=rows * ROW_BYTES // a_boxes,
         b_boxes=b_boxes,
-        b_box_rows=columns // b_boxes,
-        b_box_bytes=columns * ROW_BYTES // b_boxes,
+        b_box_rows=loaded // b_boxes,
+        b_box_bytes=loaded * ROW_BYTES // b_boxes,
         a_bytes=rows * ROW_BYTES,
-        b_bytes=columns * ROW_BYTES,
+        b_bytes=loaded * ROW_BYTES,
         b_offset=rows * ROW_BYTES,
-        stage_bytes=(rows + columns) * ROW_BYTES,
+        stage_bytes=(rows + loaded) * ROW_BYTES,
         steps=len(b.offsets[0]),
         a_atom_bytes=a.offsets[1][0] - a.offsets[0][0] if a is not None and len(a.offsets) > 1 else 0,
         store_rows=turned_box(kernel, result_bytes)[0] if turned else STORE_ROWS,

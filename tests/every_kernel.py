@@ -30,7 +30,13 @@ PERSISTENT: list[Shape] = [
     for columns in range(16, 257, 16)
     for cluster in (*PAIRS, (2, 2), (4, 1), (1, 4), (4, 2), (2, 4))
 ]
-PERSISTENT += [(128, columns, 2, True, cluster) for columns in range(64, 193, 16) for cluster in PAIRS]
+PERSISTENT += [
+    (rows, columns, {64: 1, 192: 3}.get(rows, 2), False, cluster)
+    for rows in (64, 128, 192, 256)
+    for columns in range(72, 249, 16)
+    for cluster in PAIRS
+]
+PERSISTENT += [(128, columns, 2, True, cluster) for columns in range(64, 193, 8) for cluster in PAIRS]
 WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)
 
 
@@ -162,12 +168,11 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
     size, result, alike = gemm.dtype.bytes, 4 if slices > 1 else gemm.out_dtype.bytes, sides[0][1]
     turns = -(-gemm.k // (128 // size))
     phases = {"none": 1, "registers": max(8, alike), "tiles": alike}[realign]
-    uneven = [
-        length % ((64 if major == "MN" else 8) * sharing)
-        for length, sharing, major in ((rows, cluster[1], majors[0]), (columns, cluster[0], majors[1]))
-    ]
+    boxes = [(64 if major == "MN" else 8) * sharing for sharing, major in zip(cluster[::-1], majors, strict=True)]
+    loaded = next(all_ for all_ in range(boxes[1], columns + boxes[1], boxes[1]) if all_ >= columns)
+    uneven = [rows % boxes[0], max(0, loaded - 256), loaded > columns * 4 / 3]
     uneven += [rows % (8 * phases)] if realign == "registers" else []
-    uneven += [columns * result % 32] if store == "tma" else []
+    uneven += [columns * result % 32] if store == "tma" and columns * result <= 128 else []
     if any(uneven) or split > turns or (realign == "tiles" and extent[0] < phases):
         return None
     of_cluster, apart_rows = rows * cluster[0], phases if realign == "tiles" else 1
@@ -180,7 +185,7 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
         "rows": 4 * warpgroups * 8 * (columns * result + 16),
         "sums": 4 * max(rows * (columns + 4), columns * (rows + 4)),
     }[store]
-    stage = (rows + columns) * 128
+    stage = (rows + loaded) * 128
     room = min(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - 1024)
     most = min(16, max(3, turns + 1)) if store == "sums" else 16
     stages = min(most, (room - (output + 7) // 8 * 8) // (stage + 16))

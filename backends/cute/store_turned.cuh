@@ -5,12 +5,6 @@ constexpr int boxes_across = 4 / (atom_rows / turned_rows);  // of a part's four
 constexpr int box_columns = plan::store_columns / boxes_across;
 constexpr int box_bytes = box_columns * swizzle_row;
 
-// Where a part begins: the last one ends where the tile does.
-CUTLASS_DEVICE constexpr int first_column(int part) {
-    int const first = part % plan::parts * plan::store_columns, last = plan::tile_n - plan::store_columns;
-    return first < last ? first : last;
-}
-
 // A tile of C on its way out, as C's type; at first none, outside of C.
 struct Held {
     Kept kept[atoms] = {};

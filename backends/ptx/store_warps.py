@@ -39,6 +39,17 @@ class Held(Store):
         """Return the address of the warp's buffer."""
         return self.text.add(self.buffers, number * self.plan.buffer_bytes)
 
+    def first_column(self, part: int) -> int:
+        """Return where a part begins in the tile, with which the last one ends."""
+        return min(part % self.plan.parts * self.plan.store_columns, self.plan.tile_n - self.plan.store_columns)
+
+    def words(self, part: int) -> list[str]:
+        """Return the registers of a part."""
+        first, count = (
+            columns * self.plan.result_bytes // CORE for columns in (self.first_column(part), self.plan.store_columns)
+        )
+        return self.kept[part // self.plan.parts][first : first + count]
+
     def row(self, part: int) -> Value:
         """Return the first of the warp's 16 rows of a part, within the tile."""
         return self.text.add(self.consumer.row, part // self.plan.parts * BLOCK_ROWS)
@@ -66,9 +77,7 @@ class ByBoxes(Held):
         """Lay a part of the warp's rows down as a box."""
         text, columns = self.text, self.plan.store_columns
         start = text.add(self.buffer(buffer), self._start)
-        kept = self.kept[part // self.plan.parts]
-        count = len(kept) // self.plan.parts
-        for i, words in enumerate(grouped(kept[part % self.plan.parts * count :][:count], 4)):
+        for i, words in enumerate(grouped(self.words(part), 4)):
             at = text.add(start, text.xor(self._late, i * 2 * GRANULE))
             if self.plan.result_bytes == 2:  # 16 columns
                 text.do(f"stmatrix.sync.aligned.m8n8.x4.shared.b16 [{at}], {braced(words)}")
@@ -81,7 +90,7 @@ class ByBoxes(Held):
         text, plan = self.text, self.plan
         with text.only(self.consumer.leader):
             number = text.add(self.tile.phase, self.cta.maps + 1)
-            column = text.add(self.tile.n, part % plan.parts * plan.store_columns)
+            column = text.add(self.tile.n, self.first_column(part))
             row = text.add(self.tile.m, self.row(part))
             text.do(
                 "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "
@@ -118,17 +127,11 @@ class ByColumns(Held):
                 late = text.mul(text.xor(text.add(number, 2 * half), column), GRANULE)
                 self._lanes.append(text.add(text.mad(column, SWIZZLE_ROW, late), start))
 
-    def first_column(self, part: int) -> int:
-        """Return where a part begins in the tile, with which the last one ends."""
-        return min(part % self.plan.parts * self.plan.store_columns, self.plan.tile_n - self.plan.store_columns)
-
     def write(self, part: int, buffer: int) -> None:
         """Lay the warp's rows of a part down as columns."""
-        text, plan, start = self.text, self.plan, self.buffer(buffer)
-        kept, count = self.kept[part // plan.parts], plan.store_columns * plan.result_bytes // CORE
-        own = kept[self.first_column(part) * plan.result_bytes // CORE :][:count]
+        text, start = self.text, self.buffer(buffer)
         starts = [text.add(start, one) for one in self._lanes]
-        for i, words in enumerate(grouped(own, 4)):
+        for i, words in enumerate(grouped(self.words(part), 4)):
             if self.plan.result_bytes == 2:  # 16 columns, or the last 8
                 to, shape = f"[{starts[0]}+{i * 2 * CORE * SWIZZLE_ROW}]", f"m8n8.x{len(words)}.trans"
                 text.do(f"stmatrix.sync.aligned.{shape}.shared.b16 {to}, {braced(words)}")

@@ -153,6 +153,8 @@ def _load_lacks(op: k.LoadShare, scope: Scope) -> str:
     extent = rows if op.operand == "A" else columns
     if _shares(scope):
         return "to several CTAs"  # Triton 3.6 sends to one, and arrives at no other CTA's barrier
+    if op.operand == "B" and scope.kernel.loaded[1] != columns:
+        return "of more columns than are multiplied"
     if extent & (extent - 1):
         return f"of {extent} rows, which is no power of 2,"
     return "by a map for each phase of rows" if scope.kernel.realign != "none" else ""

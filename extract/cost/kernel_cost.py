@@ -228,7 +228,9 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
 
     cycles = rows * columns * depth * size / 4096 * _slower(target)
     cycles = cycles * np.where(in_registers, REALIGNED + REALIGNED_COLUMNS / columns, 1.0)
-    requested = rows / across * (1 + first * ~kernels.relaid_a) + columns / down * (1 + second * ~kernels.relaid_b)
+    requested = rows / across * (1 + first * ~kernels.relaid_a) + kernels.loaded / down * (
+        1 + second * ~kernels.relaid_b
+    )
     requested = requested * depth * size  # bytes of a CTA and turn
     load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy)
     shared = down * across > 1
@@ -326,10 +328,18 @@ def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, ro
 
 
 def _narrow_boxes(kernels: KernelColumns, result_size: Numbers) -> tuple[Numbers, Numbers]:
-    """Return how much longer boxes of C take than those of whole lines, and what is written more."""
-    row = np.gcd(kernels.columns * result_size, LINE)
+    """Return how much longer boxes of C take than those of whole lines, and what is written more.
+
+    Where narrow boxes alone would divide a tile, wide ones store some columns twice, and begin anywhere in lines.
+    """
+    width = kernels.columns * result_size
+    row = np.gcd(width, LINE)
     by_boxes = ~(kernels.by_rows | kernels.by_sums | kernels.turned)  # turned ones' rows are whole lines
-    longer, more = (sum(by_boxes * (row == span) * one[i] for span, one in NARROW_BOXES.items()) for i in range(2))
+    twice = by_boxes & (width > LINE) & (width % (LINE // 2) != 0)
+    narrow = by_boxes & ~twice
+    longer, more = (sum(narrow * (row == span) * one[i] for span, one in NARROW_BOXES.items()) for i in range(2))
+    longer = longer + twice * (LINE * _ceil(width, LINE) / width - 1)
+    more = more + twice * NARROW_BOXES[LINE // 2][1]
     return np.asarray(longer, np.float64), np.asarray(more, np.float64)
 
 

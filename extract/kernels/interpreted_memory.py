@@ -20,8 +20,10 @@ from legalsat.extract.kernels.product_maps import (
     ROW_BYTES,
     STORE_ROWS,
     Placed,
+    box_columns,
     by_rows,
     extents,
+    first_column,
     laid,
     maps_of,
     result_lies,
@@ -373,10 +375,11 @@ class Cta:
         if self.kernel.store == "turned":  # boxes of the block, those that go on along its columns side by side
             rows, count = turned_box(self.kernel, self.launched.result_type.bytes)
             columns = WARPS * rows // BLOCK_ROWS * count
-            first = min(chunk * columns, self.kernel.tile[1] - columns) + warp * count % columns
+            first = first_column(self.kernel, chunk, columns) + warp * count % columns
             return block, warp * count // columns * rows, slice(first, first + count)
-        columns = self.kernel.tile[1] // self.parts
-        return block, warp * 16, slice(chunk * columns, (chunk + 1) * columns)
+        columns = box_columns(self.kernel, self.launched.result_type.bytes)
+        first = first_column(self.kernel, chunk, columns)
+        return block, warp * 16, slice(first, first + columns)
 
     def buffer(self, consumer: int, warp: int, stage: int) -> tuple[int, int]:
         """Return where a warp's buffer lies, and its bytes."""

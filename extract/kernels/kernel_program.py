@@ -84,15 +84,15 @@ def parts_across(kernel: ProductKernel, result_bytes: int) -> int:
     """Return in how many parts 64 rows leave: boxes side by side, or each warp's 8 rows and 8 rows."""
     if kernel.store == "turned":
         return -(-kernel.tile[1] // turned_columns(kernel.tile[1], result_bytes))
-    return kernel.tile[1] // box_columns(kernel, result_bytes) if kernel.store == "tma" else 2
+    return -(-kernel.tile[1] // box_columns(kernel, result_bytes)) if kernel.store == "tma" else 2
 
 
 class _Program:
     def __init__(self, kernel: ProductKernel, result_bytes: int) -> None:
         self.kernel, self.result_bytes = kernel, result_bytes
         self.readers = 1 if kernel.ping_pong else kernel.warpgroups  # of a stage
-        rows, columns, _ = kernel.tile
-        self.a_bytes, self.b_bytes = rows * ROW_BYTES, columns * ROW_BYTES
+        rows, _, _ = kernel.tile
+        self.a_bytes, self.b_bytes = (loaded * ROW_BYTES for loaded in kernel.loaded)
         self.blocks = rows // BLOCK_ROWS // self.readers  # of 64 rows, of a consumer
         # Consumers that change what was loaded change their own rows.
         self.own_rows = kernel.realign == "tiles" and self.readers > 1

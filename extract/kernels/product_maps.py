@@ -115,10 +115,10 @@ def extents(gemm: Gemm, kernel: ProductKernel) -> tuple[Any, Any]:
 def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[Placed]]:
     """Return the maps of A and of B."""
     a, b = (laid(one, first) for one, first in zip(sides(gemm, kernel), kernel.relayouts, strict=True))
-    (rows, columns, depth), name = kernel.tile, gemm.dtype.name
+    depth, name = kernel.tile[2], gemm.dtype.name
     a_box, b_box = (
         (depth, extent // boxes) if major == "K" else (extent // boxes, depth)
-        for extent, boxes, major in zip((rows, columns), kernel.boxes, kernel.majors, strict=True)
+        for extent, boxes, major in zip(kernel.loaded, kernel.boxes, kernel.majors, strict=True)
     )
     if kernel.ragged == "k":
         return [_cut(name, a, a_box)], [_cut(name, b, b_box)]
@@ -175,7 +175,13 @@ def result_lies(gemm: Gemm, kernel: ProductKernel) -> tuple[bool, Any]:
 
 
 def box_columns(kernel: ProductKernel, size: int) -> int:
-    """Return the columns of the widest box of C, whose rows fill a swizzle, that boxes of a tile can be."""
+    """Return the columns of the widest box of C, whose rows fill a swizzle, that boxes of a tile can be.
+
+    Where narrow ones alone would divide the tile, the last wide one ends with it, and stores some columns again.
+    """
+    row = kernel.tile[1] * size
+    if row > SPANS[0] and row % SPANS[1]:
+        return SPANS[0] // size
     return next((span // size for span in SPANS if kernel.tile[1] * size % span == 0), SPANS[-1] // size)
 
 
@@ -188,6 +194,11 @@ def turned_columns(columns: int, size: int) -> int:
     eights = columns // 8
     parts = -(-eights // (ROW_BYTES // size // 8))
     return 8 * -(-eights // parts)
+
+
+def first_column(kernel: ProductKernel, part: int, columns: int) -> int:
+    """Return where in a tile a part of so many columns begins, the last of which ends with the tile."""
+    return min(part * columns, kernel.tile[1] - columns)
 
 
 def turned_box(kernel: ProductKernel, size: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from legalsat.dtypes import dtype
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_class import MOST_STAGES, NARROW, ProductClass
 from legalsat.extract.kernels.product_forms import Form
-from legalsat.extract.kernels.product_maps import ROW_BYTES, SLICES_DTYPE, STORE_ROWS, turned_columns
+from legalsat.extract.kernels.product_maps import ROW_BYTES, SLICES_DTYPE, SPANS, STORE_ROWS, turned_columns
 from legalsat.extract.kernels.registers import (
     INSTRUCTION,
     SPREAD,
@@ -32,7 +32,14 @@ from legalsat.extract.kernels.registers import (
 )
 from legalsat.operators.members import Ragged
 from legalsat.options import Major
-from legalsat.plans.product_kernel import BLOCK_ROWS, GROUP_ENTRY_BYTES, WARPS, WIDE_BOX, ProductKernel
+from legalsat.plans.product_kernel import (
+    BLOCK_ROWS,
+    GROUP_ENTRY_BYTES,
+    LEAST_BOX,
+    WARPS,
+    WIDE_BOX,
+    ProductKernel,
+)
 from legalsat.targets import GRANULE_BYTES, KIB, Target
 from legalsat.units.matrix_descriptor import MatrixOperand
 
@@ -44,6 +51,8 @@ SLICES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
 SCALES_OF_ROWS = 16  # registers a thread
 SLICE_TURNS = 8  # k-tiles of a slice at least: a tile is stored during the first of the next one's
 MOST_CUTS = 10000  # of a form
+MOST_COLUMNS = 256  # of a box, and of an instruction
+LOADED_MORE = 3  # columns of a tile are as many times those that are loaded beyond it, or more
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,9 @@ class Cut:
 
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4))
+PAIRS = CLUSTERS[:3]
 WIDTHS = range(16, 257, 16)
+BETWEEN = range(72, 257, 16)  # columns: of narrower tiles eight more are much, and of larger clusters
 # Of any number of columns, since tiles that fill the last round of processors win, and shared by any cluster.
 PLAIN_CUTS = (
     *(
@@ -69,8 +80,12 @@ PLAIN_CUTS = (
         for (rows, warpgroups), columns, cluster in product(((64, 1), (128, 2), (192, 3), (256, 2)), WIDTHS, CLUSTERS)
     ),
     *(
+        Cut(rows, columns, warpgroups, cluster=cluster)
+        for (rows, warpgroups), columns, cluster in product(((64, 1), (128, 2), (192, 3), (256, 2)), BETWEEN, PAIRS)
+    ),
+    *(
         Cut(128, columns, ping_pong=True, cluster=cluster)
-        for columns, cluster in product(range(64, 193, 16), CLUSTERS[:3])
+        for columns, cluster in product((*range(64, 193, 16), *range(72, 193, 16)), PAIRS)
     ),
 )
 WIDE_CUTS = (*(Cut(128, columns) for columns in WIDTHS[2:]), *(Cut(256, columns) for columns in (64, 96, 112, 128)))
@@ -172,6 +187,7 @@ class Table:
         warpgroups, overlapped, consumers, producer, shared, phases = self.rest[:, row].tolist()
         tile = (int(columns.rows[row]), int(columns.columns[row]), int(columns.depth[row]))
         bits = 8 * ROW_BYTES // tile[2]
+        b_rows = int(columns.loaded[row])
         return ProductKernel(
             swapped=form.swapped,
             tile=tile,
@@ -190,8 +206,10 @@ class Table:
             store=form.store,
             overlapped=overlapped,
             registers=(consumers, producer),
-            a=None if form.realign == "registers" else _operand(tile[0], tile[2], bits, form.majors[0], BLOCK_ROWS),
-            b=_operand(tile[1], tile[2], bits, form.majors[1], tile[1]),
+            a=None
+            if form.realign == "registers"
+            else _operand((tile[0],) * 2, tile[2], bits, form.majors[0], BLOCK_ROWS),
+            b=_operand((tile[1], b_rows), tile[2], bits, form.majors[1], tile[1]),
             shared_bytes=shared,
             batch=self.batch,
             groups=self.groups,
@@ -233,16 +251,20 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     scales = SCALES_OF_ROWS * one.by_rows
     needed = of_consumers(work, result_size, overlapped=False) + scales
     consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target)
-    units = (np.where(mn_a, WIDE_BOX, 8), np.where(mn_b, WIDE_BOX, 8))
+    unit, unit_b = np.where(mn_a, WIDE_BOX, LEAST_BOX), np.where(mn_b, WIDE_BOX, LEAST_BOX) * down
+    loaded = -(-columns // unit_b) * unit_b
     fits = (
-        (rows % units[0] + rows // units[0] % across + columns % units[1] + columns // units[1] % down == 0)
+        (rows % unit + rows // unit % across == 0)
+        & (loaded <= MOST_COLUMNS)
+        & (LOADED_MORE * (loaded - columns) <= columns)
         & (split <= turns)
         & (consumers > 0)
         & (columns // 2 + INSTRUCTION <= launched_registers(warpgroups, blocks, target))
         & ((registers == 0) | (rows % (8 * phases) == 0))
-        & ((boxed == 0) | (columns * result_size % 32 == 0))  # boxes of C have a swizzle
+        # Boxes of C have a swizzle: as wide as the widest, or as the tile.
+        & ((boxed == 0) | (columns * result_size % SPANS[-1] == 0) | (columns * result_size > SPANS[0]))
     )
-    stage = (rows + columns) * ROW_BYTES
+    stage = (rows + loaded) * ROW_BYTES
     output = _output_bytes(rows, columns, warpgroups, result_size, boxed=boxed, turned=turned, sums=sums)
     output = output + (GROUP_ENTRY_BYTES * (one.groups + 1) if one.groups else 0)
     room = np.minimum(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - SYSTEM_BYTES)
@@ -256,7 +278,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     depth = np.full_like(rows, ROW_BYTES // size)
     group = np.full_like(rows, GROUP)
     found = KernelColumns(
-        *(swapped > 0, rows, columns, depth, stages, down, across, split, slices, blocks, ping_pong > 0, group),
+        *(swapped > 0, rows, columns, depth, loaded, stages, down, across, split, slices, blocks, ping_pong > 0, group),
         *(
             np.where(tiles, alike, 1),
             registers > 0,
@@ -331,7 +353,7 @@ def _turned_columns() -> Numbers:
 
 
 @lru_cache
-def _operand(rows: int, depth: int, bits: int, major: Major, block: int) -> MatrixOperand:
-    """Return how wgmma reads a tile that boxes with the 128-byte swizzle brought."""
-    layout = tile_layout(rows, depth, bits, "128B", major)
-    return matrix_operand(layout, "128B", bits, unit="wgmma", major=major, block=block)
+def _operand(rows: tuple[int, int], depth: int, bits: int, major: Major, block: int) -> MatrixOperand:
+    """Return how wgmma reads so many rows, of those that boxes with the 128-byte swizzle brought."""
+    layout = tile_layout(rows[1], depth, bits, "128B", major)
+    return matrix_operand(layout, "128B", bits, unit="wgmma", major=major, block=block, mn=rows[0])

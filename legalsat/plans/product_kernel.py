@@ -13,6 +13,7 @@ from legalsat.units.matrix_descriptor import MatrixOperand
 
 WARPS, WARPGROUP = 4, 128  # of a warpgroup: warps, and threads
 BLOCK_ROWS = 64  # of A, of one wgmma
+LEAST_BOX = 8  # rows of a box of an operand that is K-major: those of a swizzle's pattern
 BOXED = frozenset({"tma", "turned"})  # ways out of C by the copy engine
 WIDE_BOX = 64  # elements side by side in a box of an operand that is not K-major
 GROUP_ENTRY_BYTES = 8  # a group's first row and its first tile
@@ -93,9 +94,16 @@ class ProductKernel:
         return max(self.split, self.slices * (1 + self.overlapped))
 
     @property
+    def loaded(self) -> tuple[int, int]:
+        """Rows of A and of B that a stage has: of B, whole boxes of all blocks that share it, of which C needs some."""
+        rows, columns, _ = self.tile
+        unit = self.cluster[0] * (LEAST_BOX if self.majors[1] == "K" else WIDE_BOX)
+        return rows, -(-columns // unit) * unit
+
+    @property
     def boxes(self) -> tuple[int, int]:
         """Boxes that bring a tile of A and of B; blocks that share a tile load as many each."""
-        rows, columns, _ = self.tile
+        rows, columns = self.loaded
         a = self.cluster[1] if self.majors[0] == "K" else rows // WIDE_BOX
         b = self.cluster[0] if self.majors[1] == "K" else columns // WIDE_BOX
         return self.phases if self.realign == "registers" else a, b
