@@ -87,7 +87,7 @@ class ByBoxes(Held):
 
     def send(self, part: int, buffer: int) -> None:
         """Store a box, by one lane."""
-        text, plan = self.text, self.plan
+        text = self.text
         with text.only(self.consumer.leader):
             number = text.add(self.tile.phase, self.cta.maps + 1)
             column = text.add(self.tile.n, self.first_column(part))

@@ -20,7 +20,8 @@ class KernelColumns:
 
     Attributes:
         swapped: as there, and so are stages, split, slices, blocks, ping_pong.
-        rows, columns, depth: of a tile. loaded: columns of a stage, of which the tile has as many or fewer. down, across: CTAs of a cluster along m and n.
+        rows, columns, depth: of a tile. loaded: columns of a stage, of which the tile has as many or fewer.
+        down, across: CTAs of a cluster along m and n.
         group: tiles along m that neighbours in time share.
         phases: rows after which starts lie alike, of tiles that have one phase; else 1.
         in_registers: whether A is realigned there. overlapped: whether the epilogue is overlapped.
