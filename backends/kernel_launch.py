@@ -75,7 +75,7 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
             "the kernels that legalsat.synthesize finds for it"
         )
     added = added_of(gemm, kernel)
-    c_by_map = kernel.store == "tma" and added is None
+    c_by_map = kernel.by_boxes and added is None
     made = Program(
         subject=str(gemm),
         architecture=target.architecture,
@@ -136,14 +136,14 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
     (m, n), (a, b) = extents(gemm, kernel), reads(kernel)
     tiles_m, tiles_n = kernel.clusters(m, n)
     of_a, of_b = source_maps(gemm, kernel)
-    of_c = result_map(gemm, kernel) if kernel.store == "tma" else of_b[:1]  # which is not read
-    if kernel.realign == "tiles" and kernel.store != "tma":
+    of_c = result_map(gemm, kernel) if kernel.by_boxes else of_b[:1]  # which is not read
+    if kernel.realign == "tiles" and not kernel.by_boxes:
         of_c = of_b[:1] * kernel.phases
     first = laid(sides(gemm, kernel)[0], kernel.relayouts[0])
     _, c_pitch = result_lies(gemm, kernel)
     result = "c" if kernel.slices == 1 else WORKSPACE
     arguments: tuple[Argument, ...] = (
-        MapsArgument((*_maps(a, of_a), *_maps(b, of_b), *_maps(result if kernel.store == "tma" else b, of_c))),
+        MapsArgument((*_maps(a, of_a), *_maps(b, of_b), *_maps(result if kernel.by_boxes else b, of_c))),
         *(NumberArgument(number, "i32") for number in (m, n, gemm.k, tiles_m, tiles_n, kernel.group)),
         AddressArgument(a),
         NumberArgument(first.pitch, "i64"),

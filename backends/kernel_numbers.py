@@ -6,7 +6,16 @@ from dataclasses import dataclass
 
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program, parts_across, printed_program
-from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, box_columns, result_lies, steps_of, stored_type
+from legalsat.extract.kernels.product_maps import (
+    ROW_BYTES,
+    STORE_ROWS,
+    box_columns,
+    result_lies,
+    steps_of,
+    stored_type,
+    turned_box,
+    turned_columns,
+)
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import BLOCK_ROWS, ProductKernel
 from legalsat.program.kernel import ReadRows, every
@@ -25,7 +34,8 @@ class KernelNumbers:
         a_boxes, a_box_rows, a_box_bytes, b_boxes, b_box_rows, b_box_bytes: that bring a tile.
         a_bytes, b_bytes, b_offset, stage_bytes: of a stage. steps: instructions along a k-tile.
         a_atom_bytes: from one atom's rows to the next one's.
-        store_rows, store_columns: elements of a box of C. parts: in which 64 rows leave.
+        store_rows, store_columns: elements of a box of C; columns of a part where tiles are turned, of which each warp
+            has a box. parts: in which 64 rows leave.
         buffers, buffer_bytes, result_at: through which they do. barriers_at: where the barriers begin.
         fragment_steps: whose fragments are read at a time.
         batch: axes of it. a_axes, b_axes, c_axes: of the maps, beyond a matrix's.
@@ -104,8 +114,8 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         kernel: how it is computed.
     """
     result_bytes = stored_type(gemm, kernel).bytes
-    program, size = printed_program(kernel, result_bytes), gemm.dtype.bits // 8
-    rows, columns, depth = kernel.tile
+    program, size, turned = printed_program(kernel, result_bytes), gemm.dtype.bits // 8, kernel.store == "turned"
+    (rows, columns, depth), (_, loaded) = kernel.tile, kernel.loaded
     a_boxes, b_boxes = kernel.boxes
     atoms = rows // BLOCK_ROWS // (1 if kernel.ping_pong else kernel.warpgroups)
     a, b = kernel.a, kernel.b
@@ -133,19 +143,19 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         a_box_rows=rows // a_boxes,
         a_box_bytes=rows * ROW_BYTES // a_boxes,
         b_boxes=b_boxes,
-        b_box_rows=columns // b_boxes,
-        b_box_bytes=columns * ROW_BYTES // b_boxes,
+        b_box_rows=loaded // b_boxes,
+        b_box_bytes=loaded * ROW_BYTES // b_boxes,
         a_bytes=rows * ROW_BYTES,
-        b_bytes=columns * ROW_BYTES,
+        b_bytes=loaded * ROW_BYTES,
         b_offset=rows * ROW_BYTES,
-        stage_bytes=(rows + columns) * ROW_BYTES,
+        stage_bytes=(rows + loaded) * ROW_BYTES,
         steps=len(b.offsets[0]),
         a_atom_bytes=a.offsets[1][0] - a.offsets[0][0] if a is not None and len(a.offsets) > 1 else 0,
-        store_rows=STORE_ROWS,
-        store_columns=box_columns(kernel, result_bytes),
+        store_rows=turned_box(kernel, result_bytes)[0] if turned else STORE_ROWS,
+        store_columns=turned_columns(columns, result_bytes) if turned else box_columns(kernel, result_bytes),
         parts=parts_across(kernel, result_bytes),
         buffers=result.stages,
-        buffer_bytes=memory.part_bytes(result) if kernel.store != "sums" else memory.sums_bytes,
+        buffer_bytes={"sums": memory.sums_bytes, "turned": result.bytes}.get(kernel.store, memory.part_bytes(result)),
         result_at=kernel.stages * memory.stage_bytes,
         barriers_at=memory.barriers_at,
         fragment_steps=next((len(op.steps) for op in every(program.roles[0].body) if isinstance(op, ReadRows)), 0),

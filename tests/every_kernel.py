@@ -30,7 +30,13 @@ PERSISTENT: list[Shape] = [
     for columns in range(16, 257, 16)
     for cluster in (*PAIRS, (2, 2), (4, 1), (1, 4), (4, 2), (2, 4))
 ]
-PERSISTENT += [(128, columns, 2, True, cluster) for columns in range(64, 193, 16) for cluster in PAIRS]
+PERSISTENT += [
+    (rows, columns, {64: 1, 192: 3}.get(rows, 2), False, cluster)
+    for rows in (64, 128, 192, 256)
+    for columns in range(72, 249, 16)
+    for cluster in PAIRS
+]
+PERSISTENT += [(128, columns, 2, True, cluster) for columns in range(64, 193, 8) for cluster in PAIRS]
 WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)
 
 
@@ -43,7 +49,7 @@ def fastest(gemm: ls.Gemm, target: Target) -> float | None:
     times = kernel_times(products, KernelColumns.of(kernels), target)[0]
     for time, kernel in sorted(zip(times.tolist(), kernels, strict=True), key=lambda pair: pair[0]):
         placed = [*source_maps(gemm, kernel)[0], *source_maps(gemm, kernel)[1]]
-        placed += result_map(gemm, kernel) if kernel.store == "tma" else []
+        placed += result_map(gemm, kernel) if kernel.by_boxes else []
         if not any(d.level == "error" for one in placed for d in ls.violations(one.map, target.name)):
             return float(time)
     return None
@@ -73,7 +79,9 @@ def every(gemm: ls.Gemm, target: Target) -> Iterator[ProductKernel]:
         in_rows = across == 1
         if not in_rows and down != 1:
             continue
-        whole = gemm.c.address % 16 == 0 and all(one * gemm.out_dtype.bytes % 16 == 0 for one in (n, down))
+        size, begins = gemm.out_dtype.bytes, gemm.c.address % 16 == 0
+        whole = begins and all(one * size % 16 == 0 for one in (n, down))
+        in_columns = not in_rows and begins and all(one * size % 16 == 0 for one in (m, across))
         for first, second, realign, store in product(
             ("none", "pad", "transpose"), ("none", "pad", "transpose"), ("none", "registers", "tiles"), STORES
         ):
@@ -81,7 +89,7 @@ def every(gemm: ls.Gemm, target: Target) -> Iterator[ProductKernel]:
                 {"K": "MN", "MN": "K"}[side[0]] if one == "transpose" else side[0]  # type: ignore[index]
                 for one, side in zip((first, second), sides, strict=True)
             ]
-            form = (swapped, first, second, realign, store, majors, sides, in_rows, whole)
+            form = (swapped, first, second, realign, store, majors, sides, in_rows, whole, in_columns)
             if possible(gemm, form):
                 for shape, split, blocks in numbers(gemm, (m, n), form):
                     found = solved(gemm, (m, n), form, (shape, split, blocks), target)
@@ -89,12 +97,12 @@ def every(gemm: ls.Gemm, target: Target) -> Iterator[ProductKernel]:
                         yield found
 
 
-STORES = ("tma", "rows", "sums", "slices")
+STORES = ("tma", "turned", "rows", "sums", "slices")
 
 
 def possible(gemm: ls.Gemm, form: Any) -> bool:
     """Whether operands can be read so, and C stored so."""
-    _, first, second, realign, store, majors, sides, in_rows, whole = form
+    _, first, second, realign, store, majors, sides, in_rows, whole, in_columns = form
     forbidden = [gemm.dtype.bytes != 2 and "MN" in majors]  # the matrix unit transposes 16-bit types alone
     for before, side, needed in ((first, sides[0], realign == "none"), (second, sides[1], True)):
         forbidden += [needed and before == "none" and not side[2]]  # no map describes it
@@ -105,6 +113,8 @@ def possible(gemm: ls.Gemm, form: Any) -> bool:
     forbidden += [realign == "tiles" and (majors[1] != "MN" or store == "sums")]
     if store == "slices":  # by boxes of memory of their own, added up behind, wherever C lies
         return not any([*forbidden, realign == "registers"])
+    if store == "turned":  # boxes of columns that lie in whole granules
+        return not any([*forbidden, realign != "none", not in_columns])
     forbidden += [store != "sums" and not in_rows]
     forbidden += [store != "sums" and (whole and realign != "registers") != (store == "tma")]
     return not any(forbidden)
@@ -127,7 +137,7 @@ SLICES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
 
 def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple[Shape, int, int]]:
     """Yield shapes of tiles, slices of k, and CTAs of an SM that are worth listing."""
-    *_, realign, store, _, _, in_rows, _ = form
+    *_, realign, store, _, _, in_rows, _, in_columns = form
     cooperative = [one for one in COOPERATIVE if realign != "registers" or one[1] >= 192]
     if store == "slices":
         yield from ((shape, -slices, 1) for shape, slices in sliced(gemm))
@@ -146,7 +156,7 @@ def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple
     ):
         if split == 1 or -(-m // rows) * -(-n // width) * split <= 320:
             yield (rows, width, warpgroups, False, (1, 1)), split, blocks
-    if not in_rows:
+    if not in_rows and not (in_columns and realign == "none"):
         yield from ((shape, 1, 1) for shape in cooperative if shape[1] >= 96)
 
 
@@ -158,12 +168,11 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
     size, result, alike = gemm.dtype.bytes, 4 if slices > 1 else gemm.out_dtype.bytes, sides[0][1]
     turns = -(-gemm.k // (128 // size))
     phases = {"none": 1, "registers": max(8, alike), "tiles": alike}[realign]
-    uneven = [
-        length % ((64 if major == "MN" else 8) * sharing)
-        for length, sharing, major in ((rows, cluster[1], majors[0]), (columns, cluster[0], majors[1]))
-    ]
+    boxes = [(64 if major == "MN" else 8) * sharing for sharing, major in zip(cluster[::-1], majors, strict=True)]
+    loaded = next(all_ for all_ in range(boxes[1], columns + boxes[1], boxes[1]) if all_ >= columns)
+    uneven = [rows % boxes[0], max(0, loaded - 256), loaded > columns * 4 / 3]
     uneven += [rows % (8 * phases)] if realign == "registers" else []
-    uneven += [columns * result % 32] if store == "tma" else []
+    uneven += [columns * result % 32] if store == "tma" and columns * result <= 128 else []
     if any(uneven) or split > turns or (realign == "tiles" and extent[0] < phases):
         return None
     of_cluster, apart_rows = rows * cluster[0], phases if realign == "tiles" else 1
@@ -172,10 +181,11 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
         return None  # more memory than a call may need besides its arrays
     output = {
         "tma": 4 * warpgroups * 2 * 16 * 128,
+        "turned": warpgroups * 2 * 64 * result * 8 * evenly(columns // 8, 16 // result),
         "rows": 4 * warpgroups * 8 * (columns * result + 16),
         "sums": 4 * max(rows * (columns + 4), columns * (rows + 4)),
     }[store]
-    stage = (rows + columns) * 128
+    stage = (rows + loaded) * 128
     room = min(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - 1024)
     most = min(16, max(3, turns + 1)) if store == "sums" else 16
     stages = min(most, (room - (output + 7) // 8 * 8) // (stage + 16))
@@ -194,6 +204,11 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
         return None
     kept = predicted(overlapped, result)[0] + 8 <= handed[0]  # to spare, since no kernel need be overlapped
     return replace(overlapped if kept and not apart else alone, registers=handed)
+
+
+def evenly(count: int, most: int) -> int:
+    """Return the least number of which as few parts as hold so many, each no more than `most`, hold `count`."""
+    return next(each for each in range(1, most + 1) if each * -(-count // most) >= count)
 
 
 def split_of(predicted: tuple[int, int], warpgroups: int, blocks: int) -> tuple[int, int] | None:

@@ -59,7 +59,7 @@ def test_the_text_has_the_kernels_numbers(name: str) -> None:
             kernel.split,
             kernel.warpgroups,
         )
-        assert found["stage_bytes"] == sum(kernel.tile[:2]) * kernel.tile[2] * gemm.dtype.bytes
+        assert found["stage_bytes"] == sum(kernel.loaded) * kernel.tile[2] * gemm.dtype.bytes
         assert found["a_boxes"] * found["a_box_bytes"] == found["a_bytes"]
         assert found["b_boxes"] * found["b_box_bytes"] == found["b_bytes"]
 

@@ -69,7 +69,7 @@ def _computes(gemm: ls.Gemm, kernel: Any, plan: GemmPlan, values: dict[str, int]
     if rows < kernel.phases or -(-gemm.k // kernel.tile[2]) < kernel.least_k_tiles:
         return False
     maps = [one.bind(values) for one in GemmPlan(plan.operator, plan.target, kernel).tensor_maps]
-    stored = kernel.store != "tma" or maps[-1].global_dim[0] * gemm.out_dtype.bytes % 16 == 0
+    stored = not kernel.by_boxes or maps[-1].global_dim[0] * gemm.out_dtype.bytes % 16 == 0
     return stored and not any(d.level == "error" for one in maps for d in ls.violations(one, plan.target))
 
 

@@ -147,7 +147,7 @@ def test_tiles_of_one_phase_meet_the_rows_of_b_that_belong_to_them(product: Gemm
 def test_every_map_is_legal_and_every_block_fits(product: Gemm) -> None:
     for _, kernel in product_kernels(product, H200, 12):
         maps = [one for found in source_maps(product, kernel) for one in found]
-        maps += result_map(product, kernel) if kernel.store == "tma" else []
+        maps += result_map(product, kernel) if kernel.by_boxes else []
         assert not any(d.level == "error" for one in maps for d in ls.violations(one.map, "h200"))
         assert kernel.shared_bytes <= H200.shared_bytes_per_block
         assert kernel.blocks * (kernel.shared_bytes + 1024) <= H200.shared_bytes_per_processor

@@ -27,7 +27,16 @@ from legalsat.terms.trees import (
 
 MATRICES = ("operand", "at", "pad", "transpose")
 PRODUCTS = ("product", "flip", "multiply", "shift", "realign")
-OF_PRODUCTS = ("flip", "store", "boxes", "windows", "rows", "accumulators", "joined")  # what has a product for a part
+OF_PRODUCTS = (
+    "flip",
+    "store",
+    "boxes",
+    "windows",
+    "turned",
+    "rows",
+    "accumulators",
+    "joined",
+)  # what has a product for a part
 
 
 @st.composite

@@ -281,6 +281,12 @@ CUTLASS_DEVICE void scale_by(Accumulator (&accumulators)[atoms], float scale, Ct
     }
 }
 
+// The column in which a part of C begins, where each is of all rows: the last one ends where the tile does.
+CUTLASS_DEVICE constexpr int first_column(int part) {
+    int const first = part % plan::parts * plan::store_columns, last = plan::tile_n - plan::store_columns;
+    return first < last ? first : last;
+}
+
 // Parts of a tile by number, each of which knows it when it is compiled.
 template <int first, class Body, int... i>
 CUTLASS_DEVICE void each_part(Body const &body, std::integer_sequence<int, i...>) {

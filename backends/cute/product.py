@@ -18,7 +18,12 @@ from legalsat.plans.product_kernel import ProductKernel
 
 TYPES = {"bf16": "BF16", "fp16": "F16", "e4m3": "E4M3", "e5m2": "E5M2", "fp32": "TF32"}
 RESULTS = {"bf16": "__nv_bfloat16", "fp16": "__half", "fp32": "float"}
-STORES = {"tma": ("store_warps", "store_by_map"), "rows": ("store_warps", "store_by_rows"), "sums": ("store_split",)}
+STORES = {
+    "tma": ("store_warps", "store_by_map"),
+    "turned": ("store_turned",),
+    "rows": ("store_warps", "store_by_rows"),
+    "sums": ("store_split",),
+}
 USUAL_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)  # of instructions that CuTe names without being asked
 EVICT_NORMAL = 0x1000000000000000  # CuTe's name for the usual L2 policy
 

@@ -43,6 +43,7 @@ NAMED = {
     "turn {i}": ("1 + group", 2),
     "turn {other}": ("2 - group", 2),
     "rows {i}": ("3 + group", 1),
+    "turned {i}": ("3 + group", 1),
 }
 Lines = Iterator[str]
 

@@ -11,12 +11,12 @@ CUTLASS_DEVICE uint32_t box_offset(int row, int number) {
 template <int part, int buffer>
 CUTLASS_DEVICE void write_c(Cta const &cta, Held const &held, Accumulator const (&)[atoms], int group, int warp,
                             int lane) {
-    constexpr int chunk = part % plan::parts;
+    constexpr int first = first_column(part);
     uint32_t const start = shared_address(buffer_of(cta, group, warp, buffer));
     if constexpr (sizeof(plan::Result) == 2) {  // matrices of 8 rows and 16 bytes
 #pragma unroll
         for (int pair = 0; pair < store_columns / 16; ++pair) {
-            uint32_t const *from = &held.kept[part / plan::parts][(chunk * store_columns + pair * 16) / 4];
+            uint32_t const *from = &held.kept[part / plan::parts][(first + pair * 16) / 4];
             uint32_t const address = start + box_offset(lane % 16, 2 * pair + lane / 16);
             asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
                          "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]));
@@ -24,7 +24,7 @@ CUTLASS_DEVICE void write_c(Cta const &cta, Held const &held, Accumulator const 
     } else {  // pairs
 #pragma unroll
         for (int eight = 0; eight < store_columns / 8; ++eight) {
-            uint32_t const *from = &held.kept[part / plan::parts][(chunk * store_columns + eight * 8) / 2];
+            uint32_t const *from = &held.kept[part / plan::parts][(first + eight * 8) / 2];
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 int const row = lane / 4 + 8 * half;
@@ -39,7 +39,7 @@ CUTLASS_DEVICE void write_c(Cta const &cta, Held const &held, Accumulator const 
 template <int part, int buffer>
 CUTLASS_DEVICE void store_c(Cta const &cta, Held const &held, int group, int warp) {
     void const *map = &cta.maps.c[held.tile.phase], *from = buffer_of(cta, group, warp, buffer);
-    int const first = held.tile.n + part % plan::parts * store_columns, second = held.tile.m + first_row<part>(group, warp);
+    int const first = held.tile.n + first_column(part), second = held.tile.m + first_row<part>(group, warp);
     int const *member = held.tile.member;
     if constexpr (plan::rows_cut) {  // of the window that ends where the box does, or its group
         int const left = min(plan::store_rows, held.tile.end - second);

@@ -18,7 +18,7 @@ from legalsat.backends.ptx.realign import Realigner
 from legalsat.backends.ptx.ring import wait
 from legalsat.backends.ptx.store import Store
 from legalsat.backends.ptx.store_split import BySums
-from legalsat.backends.ptx.store_warps import ByBoxes, ByRows
+from legalsat.backends.ptx.store_warps import ByBoxes, ByColumns, ByRows
 from legalsat.backends.ptx.text import EVERY_LANE, Text, Value
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_steps import NUMBERS
@@ -27,7 +27,12 @@ from legalsat.plans.product_kernel import WARPGROUP, ProductKernel
 from legalsat.program import kernel as k
 from legalsat.program import pipeline as p
 
-STORES: dict[str, Callable[[Consumer, str], Store]] = {"tma": ByBoxes, "rows": ByRows, "sums": BySums}
+STORES: dict[str, Callable[[Consumer, str], Store]] = {
+    "tma": ByBoxes,
+    "turned": ByColumns,
+    "rows": ByRows,
+    "sums": BySums,
+}
 # Barriers of the CTA: the number of the first consumer's, by how many the next one's is further, and how many consumers
 # meet there; all of them where that is None.
 NAMED = {
@@ -35,6 +40,7 @@ NAMED = {
     "turn {i}": (NUMBERS["turn 0"], 1, 2),
     "turn {other}": (NUMBERS["turn 1"], -1, 2),
     "rows {i}": (NUMBERS["rows 0"], 1, 1),
+    "turned {i}": (NUMBERS["turned 0"], 1, 1),
 }
 
 

@@ -7,7 +7,7 @@ from legalsat.backends.ptx.cta import Tile
 from legalsat.backends.ptx.store import Store
 from legalsat.backends.ptx.sums import PAIRS
 from legalsat.backends.ptx.text import Value, braced, grouped
-from legalsat.plans.product_kernel import BLOCK_ROWS
+from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS
 
 CORE = 8  # rows and columns of the matrices that stmatrix writes, and of those that accumulators come in
 
@@ -39,6 +39,17 @@ class Held(Store):
         """Return the address of the warp's buffer."""
         return self.text.add(self.buffers, number * self.plan.buffer_bytes)
 
+    def first_column(self, part: int) -> int:
+        """Return where a part begins in the tile, with which the last one ends."""
+        return min(part % self.plan.parts * self.plan.store_columns, self.plan.tile_n - self.plan.store_columns)
+
+    def words(self, part: int) -> list[str]:
+        """Return the registers of a part."""
+        first, count = (
+            columns * self.plan.result_bytes // CORE for columns in (self.first_column(part), self.plan.store_columns)
+        )
+        return self.kept[part // self.plan.parts][first : first + count]
+
     def row(self, part: int) -> Value:
         """Return the first of the warp's 16 rows of a part, within the tile."""
         return self.text.add(self.consumer.row, part // self.plan.parts * BLOCK_ROWS)
@@ -66,9 +77,7 @@ class ByBoxes(Held):
         """Lay a part of the warp's rows down as a box."""
         text, columns = self.text, self.plan.store_columns
         start = text.add(self.buffer(buffer), self._start)
-        kept = self.kept[part // self.plan.parts]
-        count = len(kept) // self.plan.parts
-        for i, words in enumerate(grouped(kept[part % self.plan.parts * count :][:count], 4)):
+        for i, words in enumerate(grouped(self.words(part), 4)):
             at = text.add(start, text.xor(self._late, i * 2 * GRANULE))
             if self.plan.result_bytes == 2:  # 16 columns
                 text.do(f"stmatrix.sync.aligned.m8n8.x4.shared.b16 [{at}], {braced(words)}")
@@ -78,14 +87,68 @@ class ByBoxes(Held):
 
     def send(self, part: int, buffer: int) -> None:
         """Store a box, by one lane."""
-        text, plan = self.text, self.plan
+        text = self.text
         with text.only(self.consumer.leader):
             number = text.add(self.tile.phase, self.cta.maps + 1)
-            column = text.add(self.tile.n, part % plan.parts * plan.store_columns)
+            column = text.add(self.tile.n, self.first_column(part))
             row = text.add(self.tile.m, self.row(part))
             text.do(
                 "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "
                 f"[{self.cta.map(number)}, {{{column}, {row}}}], [{self.buffer(buffer)}]"
+            )
+
+
+class ByColumns(Held):
+    """C^T by the copy engine: the warps of a consumer turn blocks of 64 rows together, of which each stores a box."""
+
+    def __init__(self, consumer: Consumer, result: str) -> None:
+        super().__init__(consumer, result)
+        text, plan, lane, warp = self.text, self.plan, consumer.lane, consumer.warp
+        whole = text.mul(consumer.group, plan.buffers * plan.buffer_bytes)
+        self.buffers = text.add(text.add(self.cta.base, plan.result_at), whole)
+        down = BLOCK_ROWS // plan.store_rows  # boxes of a block along its rows
+        across = WARPS // down
+        self._box = plan.store_columns // across  # columns of one
+        self._row = text.mul(text.div(warp, across), plan.store_rows)
+        self._column = text.mul(text.rem(warp, across), self._box)
+        # Where columns lie, whose granules the swizzle moves by their numbers.
+        if plan.result_bytes == 2:
+            column, number = text.rem(lane, CORE), text.mad(warp, 2, text.rem(text.div(lane, CORE), 2))
+            late = text.mul(text.xor(number, column), GRANULE)
+            column = text.mad(text.div(lane, 2 * CORE), CORE, column)
+            self._lanes = [text.mad(column, SWIZZLE_ROW, late)]
+            return
+        row, pair = text.div(lane, 4), text.mul(text.rem(lane, 4), 2)
+        number = text.mad(text.rem(warp, across), CORE // 2, text.div(row, 4))
+        start = text.mad(text.div(warp, across), plan.store_columns * SWIZZLE_ROW, text.mul(text.rem(row, 4), 4))
+        self._lanes = []
+        for half in range(2):  # of 16 rows
+            for column in (pair, text.add(pair, 1)):
+                late = text.mul(text.xor(text.add(number, 2 * half), column), GRANULE)
+                self._lanes.append(text.add(text.mad(column, SWIZZLE_ROW, late), start))
+
+    def write(self, part: int, buffer: int) -> None:
+        """Lay the warp's rows of a part down as columns."""
+        text, start = self.text, self.buffer(buffer)
+        starts = [text.add(start, one) for one in self._lanes]
+        for i, words in enumerate(grouped(self.words(part), 4)):
+            if self.plan.result_bytes == 2:  # 16 columns, or the last 8
+                to, shape = f"[{starts[0]}+{i * 2 * CORE * SWIZZLE_ROW}]", f"m8n8.x{len(words)}.trans"
+                text.do(f"stmatrix.sync.aligned.{shape}.shared.b16 {to}, {braced(words)}")
+            else:  # 8 columns
+                for at, word in zip(starts, words, strict=True):
+                    text.do(f"st.shared.b32 [{at}+{i * CORE * SWIZZLE_ROW}], {word}")
+
+    def send(self, part: int, buffer: int) -> None:
+        """Store the warp's box of a part, by one lane."""
+        text, plan, group_row = self.text, self.plan, self.consumer.group_row
+        with text.only(self.consumer.leader):
+            row = text.add(text.add(self.tile.m, group_row), text.add(self._row, part // plan.parts * BLOCK_ROWS))
+            column = text.add(self.tile.n, text.add(self._column, self.first_column(part)))
+            at = text.mad(self.consumer.warp, self._box * SWIZZLE_ROW, self.buffer(buffer))
+            text.do(
+                "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "
+                f"[{self.cta.map(self.cta.maps + 1)}, {{{row}, {column}}}], [{at}]"
             )
 
 

@@ -129,6 +129,8 @@ def lacking_in(gemm: Gemm, kernel: ProductKernel) -> str:
         return "scales of rows"
     if (added := added_of(gemm, kernel)) is not None:
         return type(added.kernel).__name__
+    if kernel.store == "turned":
+        return "Store of turned tiles"
     program = printed_program(kernel, gemm.out_dtype.bytes)
     bodies = [(None, program.setup + program.everybody), *((role, role.body) for role in program.roles)]
     for role, body in bodies:
@@ -152,6 +154,8 @@ def _load_lacks(op: k.LoadShare, scope: Scope) -> str:
     extent = rows if op.operand == "A" else columns
     if _shares(scope):
         return "to several CTAs"  # Triton 3.6 sends to one, and arrives at no other CTA's barrier
+    if op.operand == "B" and scope.kernel.loaded[1] != columns:
+        return "of more columns than are multiplied"
     if extent & (extent - 1):
         return f"of {extent} rows, which is no power of 2,"
     return "by a map for each phase of rows" if scope.kernel.realign != "none" else ""

@@ -20,11 +20,12 @@ class KernelColumns:
 
     Attributes:
         swapped: as there, and so are stages, split, slices, blocks, ping_pong.
-        rows, columns, depth: of a tile. down, across: CTAs of a cluster along m and n.
+        rows, columns, depth: of a tile. loaded: columns of a stage, of which the tile has as many or fewer.
+        down, across: CTAs of a cluster along m and n.
         group: tiles along m that neighbours in time share.
         phases: rows after which starts lie alike, of tiles that have one phase; else 1.
         in_registers: whether A is realigned there. overlapped: whether the epilogue is overlapped.
-        by_sums: whether C leaves through all accumulators. by_rows: whether by threads.
+        by_sums: whether C leaves through all accumulators. by_rows: whether by threads. turned: whether as C^T.
         relaid_a, relaid_b: whether its operands are laid out first.
     """
 
@@ -32,6 +33,7 @@ class KernelColumns:
     rows: Numbers
     columns: Numbers
     depth: Numbers
+    loaded: Numbers
     stages: Numbers
     down: Numbers
     across: Numbers
@@ -45,6 +47,7 @@ class KernelColumns:
     overlapped: Numbers
     by_sums: Numbers
     by_rows: Numbers
+    turned: Numbers
     relaid_a: Numbers
     relaid_b: Numbers
 
@@ -55,6 +58,7 @@ class KernelColumns:
             (
                 one.swapped,
                 *one.tile,
+                one.loaded[1],
                 one.stages,
                 *one.cluster,
                 one.split,
@@ -67,6 +71,7 @@ class KernelColumns:
                 one.overlapped > 0,
                 one.store == "sums",
                 one.store == "rows",
+                one.store == "turned",
                 *(first != "none" for first in one.relayouts),
             )
             for one in kernels

@@ -45,6 +45,7 @@ LATENCY, REMOTE = 829.0, 310.0  # nanoseconds from a stage's release until it is
 FILLING = 0.52  # of what its load takes, besides
 SHARED_CYCLES = 30.2  # a turn along k, of CTAs that share loads
 STORED_BYTES = {"once": 32.3, "overlapped": 40.4, "in turns": 39.6, "apart": 28.3}  # of C a cycle and processor
+STORED_TURNED = 1.1  # times as long, by boxes of turned tiles
 STORED_BY_THREADS = 3.08  # times as long, without boxes
 STORED_BY_THREADS_IN_TURNS = 1.5  # likewise, where another consumer multiplies meanwhile (`bench.gpu.members`)
 STORED_AS_SUMS = 2.83  # times as long, through all accumulators where C has whole granules
@@ -227,7 +228,9 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
 
     cycles = rows * columns * depth * size / 4096 * _slower(target)
     cycles = cycles * np.where(in_registers, REALIGNED + REALIGNED_COLUMNS / columns, 1.0)
-    requested = rows / across * (1 + first * ~kernels.relaid_a) + columns / down * (1 + second * ~kernels.relaid_b)
+    requested = rows / across * (1 + first * ~kernels.relaid_a) + kernels.loaded / down * (
+        1 + second * ~kernels.relaid_b
+    )
     requested = requested * depth * size  # bytes of a CTA and turn
     load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy)
     shared = down * across > 1
@@ -315,16 +318,28 @@ def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, ro
     store = kernels.rows * kernels.columns * result_size / np.where(rounds == 1, STORED_BYTES["once"], rate)
     hidden = kernels.ping_pong & (products.groups[:, None] > 0)  # of single products that was not measured
     by_threads = np.where(hidden, STORED_BY_THREADS_IN_TURNS, STORED_BY_THREADS)
-    store = store * np.where(kernels.by_rows, by_threads, 1.0)
+    # A part of a turned tile that ends with it has columns of the one before, too.
+    eights = kernels.columns // 8
+    parts = _ceil(eights * result_size, LINE // 8)
+    turned = STORED_TURNED * parts * _ceil(eights, parts) / eights
+    store = store * np.where(kernels.by_rows, by_threads, np.where(kernels.turned, turned, 1.0))
     as_sums = np.where(products.granular[:, None], STORED_AS_SUMS, STORED_ALONE)
     return np.asarray(store * np.where(kernels.by_sums & (kernels.split == 1), as_sums, 1.0), np.float64)
 
 
 def _narrow_boxes(kernels: KernelColumns, result_size: Numbers) -> tuple[Numbers, Numbers]:
-    """Return how much longer boxes of C take than those of whole lines, and what is written more."""
-    row = np.gcd(kernels.columns * result_size, LINE)
-    by_boxes = ~(kernels.by_rows | kernels.by_sums)
-    longer, more = (sum(by_boxes * (row == span) * one[i] for span, one in NARROW_BOXES.items()) for i in range(2))
+    """Return how much longer boxes of C take than those of whole lines, and what is written more.
+
+    Where narrow boxes alone would divide a tile, wide ones store some columns twice, and begin anywhere in lines.
+    """
+    width = kernels.columns * result_size
+    row = np.gcd(width, LINE)
+    by_boxes = ~(kernels.by_rows | kernels.by_sums | kernels.turned)  # turned ones' rows are whole lines
+    twice = by_boxes & (width > LINE) & (width % (LINE // 2) != 0)
+    narrow = by_boxes & ~twice
+    longer, more = (sum(narrow * (row == span) * one[i] for span, one in NARROW_BOXES.items()) for i in range(2))
+    longer = longer + twice * (LINE * _ceil(width, LINE) / width - 1)
+    more = more + twice * NARROW_BOXES[LINE // 2][1]
     return np.asarray(longer, np.float64), np.asarray(more, np.float64)
 
 

@@ -20,8 +20,10 @@ from legalsat.extract.kernels.product_maps import (
     ROW_BYTES,
     STORE_ROWS,
     Placed,
+    box_columns,
     by_rows,
     extents,
+    first_column,
     laid,
     maps_of,
     result_lies,
@@ -29,6 +31,7 @@ from legalsat.extract.kernels.product_maps import (
     steps_of,
     stored,
     stored_type,
+    turned_box,
 )
 from legalsat.extract.kernels.slices import added_of, added_up
 from legalsat.operators.gemm import Gemm
@@ -369,13 +372,21 @@ class Cta:
         block, chunk = divmod(part, self.parts)
         if self.kernel.store == "rows":
             return block, warp * 16 + chunk * 8, slice(None)
-        columns = self.kernel.tile[1] // self.parts
-        return block, warp * 16, slice(chunk * columns, (chunk + 1) * columns)
+        if self.kernel.store == "turned":  # boxes of the block, those that go on along its columns side by side
+            rows, count = turned_box(self.kernel, self.launched.result_type.bytes)
+            columns = WARPS * rows // BLOCK_ROWS * count
+            first = first_column(self.kernel, chunk, columns) + warp * count % columns
+            return block, warp * count // columns * rows, slice(first, first + count)
+        columns = box_columns(self.kernel, self.launched.result_type.bytes)
+        first = first_column(self.kernel, chunk, columns)
+        return block, warp * 16, slice(first, first + columns)
 
     def buffer(self, consumer: int, warp: int, stage: int) -> tuple[int, int]:
         """Return where a warp's buffer lies, and its bytes."""
         ring = self.memory.program.buffers[-1]
         size = self.memory.part_bytes(ring)
+        if self.kernel.store == "turned":  # of all warps
+            return self.result_at + (consumer * ring.stages + stage) * ring.bytes + warp * size, size
         return self.result_at + ((consumer * WARPS + warp) * ring.stages + stage) * size, size
 
     def write_c(self, consumer: int, part: int, stage: int) -> None:
@@ -393,21 +404,29 @@ class Cta:
             block, first, columns = self.part(consumer, part, warp)
             at, length = self.buffer(consumer, warp, stage)
             count = 8 if self.kernel.store == "rows" else STORE_ROWS
+            if self.kernel.store == "turned":
+                side_by_side, _ = turned_box(self.kernel, self.launched.result_type.bytes)
+                self.lay_down(encoded(held[1][block, first : first + side_by_side, columns].T, name), at)
+                continue
             data = encoded(held[1][block, first : first + count, columns], name)
             data = data.reshape(count, -1)
             if self.kernel.store == "rows":
                 self.shared[at + np.arange(count)[:, None] * (length // count) + np.arange(data.shape[1])] = data
-            else:  # as the map's own image has it, for a box inside of C
-                (whole, *_) = self.launched.maps["C"]
-                wide = replace(
-                    whole.map,
-                    global_dim=whole.map.box[:2],
-                    global_stride=(data.shape[1],),
-                    box=whole.map.box[:2],
-                    element_stride=whole.map.element_stride[:2],
-                )
-                image = store_footprint(wide, (0, 0), at)
-                self.shared[image[:, 1]] = data.reshape(-1)[image[:, 0]]
+            else:
+                self.lay_down(data, at)
+
+    def lay_down(self, data: Bytes, at: int) -> None:
+        """Lay the rows of a box down as the image of C's map has it, for a box inside of C."""
+        (whole, *_) = self.launched.maps["C"]
+        wide = replace(
+            whole.map,
+            global_dim=whole.map.box[:2],
+            global_stride=(data.size // whole.map.box[1],),
+            box=whole.map.box[:2],
+            element_stride=whole.map.element_stride[:2],
+        )
+        image = store_footprint(wide, (0, 0), at)
+        self.shared[image[:, 1]] = data.reshape(-1)[image[:, 0]]
 
     def store_c(self, consumer: int, part: int, stage: int, held: tuple[Tile, Numbers] | None) -> None:
         """Store a part of C by boxes."""
@@ -425,6 +444,8 @@ class Cta:
                 if left <= 0:
                     continue
                 coordinate = (tile.n + columns.start, STORE_ROWS - left, tile.m + row + left)
+            if self.kernel.store == "turned":
+                coordinate = (tile.m + row, tile.n + columns.start, *tile.member[::-1])
             footprint = store_footprint(placed.map, coordinate, at)
             self.launched.put(placed.offset + footprint[:, 0], self.shared[footprint[:, 1]])
 

@@ -57,6 +57,12 @@ class KernelMemory:
         for group, ring in enumerate(ring for ring in self.program.buffers if ring.name.startswith(RESULT)):
             if self.kernel.store == "sums":
                 return [*found, Piece(at, at + self.sums_bytes, ring.name, 0)]
+            if self.kernel.store == "turned":  # of all warps of a consumer
+                found += [
+                    Piece(at + n * ring.bytes, at + (n + 1) * ring.bytes, ring.name, n) for n in range(ring.stages)
+                ]
+                at = found[-1].end
+                continue
             for warp in range(WARPS):
                 for stage in range(ring.stages):
                     found.append(Piece(at, at + self.part_bytes(ring), ring.name, stage, group * WARPS + warp))
@@ -80,7 +86,7 @@ class KernelMemory:
 
     def part_bytes(self, ring: BufferRing) -> int:
         """Return the bytes of a warp's part of a stage through which C leaves; rows lie in an odd pitch of granules."""
-        if self.kernel.store == "tma":
+        if self.kernel.by_boxes:
             return ring.bytes // WARPS
         granules = (
             ring.bytes // WARPS // ROWS_AT_A_TIME // GRANULE_BYTES - 1

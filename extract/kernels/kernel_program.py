@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, box_columns
+from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, box_columns, turned_columns
 from legalsat.extract.kernels.unfolded import unfolded
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
 from legalsat.program.kernel import (
@@ -18,6 +18,7 @@ from legalsat.program.kernel import (
     FindGroups,
     FindRows,
     IfLate,
+    KernelOperation,
     KernelProgram,
     KernelRole,
     KTiles,
@@ -82,15 +83,17 @@ def printed_program(kernel: ProductKernel, result_bytes: int) -> KernelProgram:
 
 def parts_across(kernel: ProductKernel, result_bytes: int) -> int:
     """Return in how many parts 64 rows leave: boxes side by side, or each warp's 8 rows and 8 rows."""
-    return kernel.tile[1] // box_columns(kernel, result_bytes) if kernel.store == "tma" else 2
+    if kernel.store == "turned":
+        return -(-kernel.tile[1] // turned_columns(kernel.tile[1], result_bytes))
+    return -(-kernel.tile[1] // box_columns(kernel, result_bytes)) if kernel.store == "tma" else 2
 
 
 class _Program:
     def __init__(self, kernel: ProductKernel, result_bytes: int) -> None:
         self.kernel, self.result_bytes = kernel, result_bytes
         self.readers = 1 if kernel.ping_pong else kernel.warpgroups  # of a stage
-        rows, columns, _ = kernel.tile
-        self.a_bytes, self.b_bytes = rows * ROW_BYTES, columns * ROW_BYTES
+        rows, _, _ = kernel.tile
+        self.a_bytes, self.b_bytes = (loaded * ROW_BYTES for loaded in kernel.loaded)
         self.blocks = rows // BLOCK_ROWS // self.readers  # of 64 rows, of a consumer
         # Consumers that change what was loaded change their own rows.
         self.own_rows = kernel.realign == "tiles" and self.readers > 1
@@ -126,7 +129,7 @@ class _Program:
         kernel = self.kernel
         if kernel.store == "sums":
             return [BufferRing("C", 1, kernel.shared_bytes - self.ring_bytes)]
-        stages = 2 if kernel.store == "tma" else 1
+        stages = 2 if kernel.by_boxes else 1
         return [BufferRing(f"C{i}", stages, self.chunk_bytes) for i in range(kernel.warpgroups)]
 
     @property
@@ -139,6 +142,8 @@ class _Program:
         """Bytes that a consumer's warps lay down at a time on C's way out."""
         if self.kernel.store == "rows":  # in a pitch that spreads rows over the banks
             return WARPS * 8 * (self.kernel.tile[1] * self.result_bytes + GRANULE_BYTES)
+        if self.kernel.store == "turned":
+            return BLOCK_ROWS * turned_columns(self.kernel.tile[1], self.result_bytes) * self.result_bytes
         return WARPS * STORE_ROWS * box_columns(self.kernel, self.result_bytes) * self.result_bytes
 
     # Producer.
@@ -168,7 +173,7 @@ class _Program:
     def consumer(self) -> Body:
         kernel = self.kernel
         hand = Registers(kernel.registers[0], more=True)
-        drain: Body = (WaitGroup("bulk", 0, read=True),) if kernel.store == "tma" else ()
+        drain: Body = (WaitGroup("bulk", 0, read=True),) if kernel.by_boxes else ()
         tile = (*self.mainloop(), *self.epilogue())
         if kernel.ping_pong:
             # Each turn is of one consumer, which goes on in the ring where the other one got to.
@@ -279,6 +284,8 @@ class _Program:
             return ()
         if self.kernel.store == "rows":
             return (Parts(first, count, (Write(OWN_C, STORED), Read(OWN_C, STORED), Advance("stored"))),)
+        if self.kernel.store == "turned":
+            return self.store_turned(first, count)
         lay_down = (Write(OWN_C, STORED), Fence("proxy.async"), Store(OWN_C, STORED, self.chunk_bytes), Commit("bulk"))
         across = self.chunks // self.blocks
         if across % 2 == 0:
@@ -289,6 +296,31 @@ class _Program:
             after = Advance("stored", 2 if chunk % across == across - 1 else 1)
             found += (Parts(chunk, 1, (free, *lay_down, after)),)
         return found
+
+    def store_turned(self, first: int, count: int) -> Body:
+        """Return the store of some parts of a tile whose rows the warps of a consumer turn together.
+
+        They meet between what all lay down and the boxes that each stores of it. Each has waited before that for what
+        it stored of the part before, so that behind it the other buffer is free.
+        """
+        free, meet = WaitGroup("bulk", 0, read=True), Sync("turned {i}")
+        body: Body = (
+            Write(OWN_C, STORED),
+            Fence("proxy.async"),
+            free,
+            meet,
+            Store(OWN_C, STORED, self.chunk_bytes),
+            Commit("bulk"),
+        )
+        odd, found = self.chunks % 2, list[KernelOperation]()
+        last = bool(odd) and first + count == self.chunks
+        if odd and not first:  # into the buffer of the last part of the tile before
+            found += [free, meet]
+        if count > last:
+            found.append(Parts(first, count - last, (*body, Advance("stored"))))
+        if last:
+            found.append(Parts(self.chunks - 1, 1, (*body, Advance("stored", 2))))
+        return tuple(found)
 
     def reduce(self) -> Body:
         """Return how accumulators of all CTAs of a split, or of this one alone, are added up and written."""

@@ -38,10 +38,11 @@ from legalsat.program.pipeline import (
 )
 
 # Barriers of the block by number; behind that of all the first eight are CUTLASS's own. Each consumer that changes what
-# was loaded meets at a barrier of its own: there may be as many as the block has left (FACTS HW-14).
+# was loaded, or turns what it stores, meets at a barrier of its own: there may be as many as the block has left (FACTS
+# HW-14); none does both.
 BARRIERS, ROWS = 16, 11
 NUMBERS = {"block": 0, "turn 0": 9, "turn 1": 10, "consumers": 9}
-NUMBERS |= {f"rows {number - ROWS}": number for number in range(ROWS, BARRIERS)}
+NUMBERS |= {f"{what} {number - ROWS}": number for number in range(ROWS, BARRIERS) for what in ("rows", "turned")}
 MOST_SHOWN = 6  # of what a step is done to
 NO_ARRIVAL = ", without an arrival"  # of bytes that are expected
 SUMMED = frozenset({"start", "arrive", "load"})

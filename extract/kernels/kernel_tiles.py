@@ -162,7 +162,7 @@ class TileScheduler:
         along_m, along_n = kernel.cluster
         k = (tile.first_k + k_tile) * kernel.tile[2]
         number = "AB".index(operand)
-        extent, count, major = kernel.tile[number], kernel.boxes[number], kernel.majors[number]
+        extent, count, major = kernel.loaded[number], kernel.boxes[number], kernel.majors[number]
         share = count // (along_n if operand == "A" else along_m)
         mine = rank_n if operand == "A" else rank_m
         for box in range(mine * share, (mine + 1) * share):

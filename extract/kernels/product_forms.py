@@ -14,7 +14,15 @@ from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, TermStep, derivation
 
 REALIGN = {"multiply": "none", "realign": "registers", "shift": "tiles"}
-STORES = {"boxes": "tma", "windows": "tma", "rows": "rows", "accumulators": "sums", "joined": "sums", "sliced": "tma"}
+STORES = {
+    "boxes": "tma",
+    "windows": "tma",
+    "turned": "turned",
+    "rows": "rows",
+    "accumulators": "sums",
+    "joined": "sums",
+    "sliced": "tma",
+}
 BEFORE = ("none", "transpose", "pad")  # what a kernel in front may do to an operand
 
 
@@ -124,7 +132,12 @@ def exists(form: Form, facts: Facts) -> bool:
     by_boxes = lies == 2 and not realigned  # which can do what threads do
     if form.slices:  # boxes of their own memory, which they fit in
         return not realigned and not _idle(form, facts)
-    stored = {"sums": form.realign != "tiles", "tma": by_boxes or lies == 3, "rows": not by_boxes}
+    stored = {
+        "sums": form.realign != "tiles",
+        "tma": by_boxes or lies == 3,
+        "turned": not lies and form.realign == "none",  # rows of phases are no neighbours in C
+        "rows": not by_boxes,
+    }
     return stored[form.store] and not _idle(form, facts)
 
 

@@ -235,6 +235,6 @@ def _legal_in(one: ProductClass, member: Gemm, kernel: ProductKernel, target: Ta
 
 def _legal(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
     maps = [one for found in source_maps(gemm, kernel) for one in found]
-    maps += result_map(gemm, kernel) if kernel.store == "tma" else []
+    maps += result_map(gemm, kernel) if kernel.by_boxes else []
     sites = [TmaCopy.of(one.map) for one in maps]
     return not any(d.level == "error" for site in sites for rule in COPY_RULES for d in rule.check(site, target))

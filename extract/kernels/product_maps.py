@@ -6,6 +6,7 @@ Where an operand is laid out anew first, its map describes the copy, whose pitch
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, cast
 
 from legalsat.dims import least_of
@@ -14,7 +15,7 @@ from legalsat.extract.cost.cost import NOMINAL
 from legalsat.logic import ceil_div, round_up
 from legalsat.operators.gemm import Gemm, matrix_of
 from legalsat.options import SwizzleName
-from legalsat.plans.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain, row_major
 from legalsat.units.tensor_map import TensorMap
@@ -114,10 +115,10 @@ def extents(gemm: Gemm, kernel: ProductKernel) -> tuple[Any, Any]:
 def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[Placed]]:
     """Return the maps of A and of B."""
     a, b = (laid(one, first) for one, first in zip(sides(gemm, kernel), kernel.relayouts, strict=True))
-    (rows, columns, depth), name = kernel.tile, gemm.dtype.name
+    depth, name = kernel.tile[2], gemm.dtype.name
     a_box, b_box = (
         (depth, extent // boxes) if major == "K" else (extent // boxes, depth)
-        for extent, boxes, major in zip((rows, columns), kernel.boxes, kernel.majors, strict=True)
+        for extent, boxes, major in zip(kernel.loaded, kernel.boxes, kernel.majors, strict=True)
     )
     if kernel.ragged == "k":
         return [_cut(name, a, a_box)], [_cut(name, b, b_box)]
@@ -174,16 +175,46 @@ def result_lies(gemm: Gemm, kernel: ProductKernel) -> tuple[bool, Any]:
 
 
 def box_columns(kernel: ProductKernel, size: int) -> int:
-    """Return the columns of the widest box of C, whose rows fill a swizzle, that boxes of a tile can be."""
+    """Return the columns of the widest box of C, whose rows fill a swizzle, that boxes of a tile can be.
+
+    Where narrow ones alone would divide the tile, the last wide one ends with it, and stores some columns again.
+    """
+    row = kernel.tile[1] * size
+    if row > SPANS[0] and row % SPANS[1]:
+        return SPANS[0] // size
     return next((span // size for span in SPANS if kernel.tile[1] * size % span == 0), SPANS[-1] // size)
 
 
+@lru_cache
+def turned_columns(columns: int, size: int) -> int:
+    """Return the columns, in whole matrices of 8, that a consumer lays down at a time of a tile that it turns.
+
+    The last part ends where the tile does; what it has of the part before is stored twice, alike.
+    """
+    eights = columns // 8
+    parts = -(-eights // (ROW_BYTES // size // 8))
+    return 8 * -(-eights // parts)
+
+
+def first_column(kernel: ProductKernel, part: int, columns: int) -> int:
+    """Return where in a tile a part of so many columns begins, the last of which ends with the tile."""
+    return min(part * columns, kernel.tile[1] - columns)
+
+
+def turned_box(kernel: ProductKernel, size: int) -> tuple[int, int]:
+    """Return the rows of a tile, which fill a swizzle, and the columns of a warp's box where tiles are turned."""
+    rows = ROW_BYTES // size
+    return rows, turned_columns(kernel.tile[1], size) * (BLOCK_ROWS // rows) // WARPS
+
+
 def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
-    """Return the maps of C: one, or one for each phase of rows."""
+    """Return the maps of C, or of C^T where its tiles are turned: one, or one for each phase of rows."""
     c, phases = stored(gemm, kernel), kernel.tile_phases
     size, (m, n) = c.dtype.bytes, c.shape
-    box = (box_columns(kernel, size), STORE_ROWS)
-    pitch = c.strides[0] * size if m != 1 else round_up(n * size, GRANULE_BYTES)
+    box, down = (box_columns(kernel, size), STORE_ROWS), c.strides[0]
+    if kernel.store == "turned":
+        box, down, m, n = turned_box(kernel, size), c.strides[1], n, m
+    pitch = down * size if m != 1 else round_up(n * size, GRANULE_BYTES)
     members = gemm.members
     if members.ragged == "m":
         return [_windows(c, box)]
@@ -231,7 +262,7 @@ def _windows(c: Tensor, box: tuple[int, int]) -> Placed:
 def maps_of(gemm: Gemm, kernel: ProductKernel) -> dict[str, list[Placed]]:
     """Return the maps of the kernel's A and B, and of its C where boxes store that."""
     of_a, of_b = source_maps(gemm, kernel)
-    return {"A": of_a, "B": of_b, "C": result_map(gemm, kernel) if kernel.store == "tma" else []}
+    return {"A": of_a, "B": of_b, "C": result_map(gemm, kernel) if kernel.by_boxes else []}
 
 
 def grid_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> Any:

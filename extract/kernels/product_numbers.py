@@ -19,7 +19,7 @@ from legalsat.dtypes import dtype
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_class import MOST_STAGES, NARROW, ProductClass
 from legalsat.extract.kernels.product_forms import Form
-from legalsat.extract.kernels.product_maps import ROW_BYTES, SLICES_DTYPE, STORE_ROWS
+from legalsat.extract.kernels.product_maps import ROW_BYTES, SLICES_DTYPE, SPANS, STORE_ROWS, turned_columns
 from legalsat.extract.kernels.registers import (
     INSTRUCTION,
     SPREAD,
@@ -32,7 +32,14 @@ from legalsat.extract.kernels.registers import (
 )
 from legalsat.operators.members import Ragged
 from legalsat.options import Major
-from legalsat.plans.product_kernel import BLOCK_ROWS, GROUP_ENTRY_BYTES, WARPS, WIDE_BOX, ProductKernel
+from legalsat.plans.product_kernel import (
+    BLOCK_ROWS,
+    GROUP_ENTRY_BYTES,
+    LEAST_BOX,
+    WARPS,
+    WIDE_BOX,
+    ProductKernel,
+)
 from legalsat.targets import GRANULE_BYTES, KIB, Target
 from legalsat.units.matrix_descriptor import MatrixOperand
 
@@ -44,6 +51,8 @@ SLICES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
 SCALES_OF_ROWS = 16  # registers a thread
 SLICE_TURNS = 8  # k-tiles of a slice at least: a tile is stored during the first of the next one's
 MOST_CUTS = 10000  # of a form
+MOST_COLUMNS = 256  # of a box, and of an instruction
+LOADED_MORE = 3  # columns of a tile are as many times those that are loaded beyond it, or more
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,9 @@ class Cut:
 
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4))
+PAIRS = CLUSTERS[:3]
 WIDTHS = range(16, 257, 16)
+BETWEEN = range(72, 257, 16)  # columns: of narrower tiles eight more are much, and of larger clusters
 # Of any number of columns, since tiles that fill the last round of processors win, and shared by any cluster.
 PLAIN_CUTS = (
     *(
@@ -69,8 +80,12 @@ PLAIN_CUTS = (
         for (rows, warpgroups), columns, cluster in product(((64, 1), (128, 2), (192, 3), (256, 2)), WIDTHS, CLUSTERS)
     ),
     *(
+        Cut(rows, columns, warpgroups, cluster=cluster)
+        for (rows, warpgroups), columns, cluster in product(((64, 1), (128, 2), (192, 3), (256, 2)), BETWEEN, PAIRS)
+    ),
+    *(
         Cut(128, columns, ping_pong=True, cluster=cluster)
-        for columns, cluster in product(range(64, 193, 16), CLUSTERS[:3])
+        for columns, cluster in product((*range(64, 193, 16), *range(72, 193, 16)), PAIRS)
     ),
 )
 WIDE_CUTS = (*(Cut(128, columns) for columns in WIDTHS[2:]), *(Cut(256, columns) for columns in (64, 96, 112, 128)))
@@ -118,7 +133,9 @@ def _single_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     narrow = _narrow_cuts(one.m if form.swapped else one.n, splits=form.splits)
     if form.splits or (one.down if form.swapped else one.across):
         return narrow
-    # Where C's rows lie apart, accumulators are the one way out for tiles of every shape.
+    # Where no box stores rows or columns of C, accumulators are the one way out for tiles of every shape.
+    if form.realign == "none" and (one.across if form.swapped else one.down) == 2:
+        return narrow
     wide = REALIGNED_CUTS if form.realign == "registers" else TURNED_CUTS
     return (*narrow, *(cut for cut in wide if cut not in narrow))
 
@@ -170,6 +187,7 @@ class Table:
         warpgroups, overlapped, consumers, producer, shared, phases = self.rest[:, row].tolist()
         tile = (int(columns.rows[row]), int(columns.columns[row]), int(columns.depth[row]))
         bits = 8 * ROW_BYTES // tile[2]
+        b_rows = int(columns.loaded[row])
         return ProductKernel(
             swapped=form.swapped,
             tile=tile,
@@ -188,8 +206,10 @@ class Table:
             store=form.store,
             overlapped=overlapped,
             registers=(consumers, producer),
-            a=None if form.realign == "registers" else _operand(tile[0], tile[2], bits, form.majors[0], BLOCK_ROWS),
-            b=_operand(tile[1], tile[2], bits, form.majors[1], tile[1]),
+            a=None
+            if form.realign == "registers"
+            else _operand((tile[0],) * 2, tile[2], bits, form.majors[0], BLOCK_ROWS),
+            b=_operand((tile[1], b_rows), tile[2], bits, form.majors[1], tile[1]),
             shared_bytes=shared,
             batch=self.batch,
             groups=self.groups,
@@ -218,7 +238,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     of, order, *numbers = np.array(cuts).T
     rows, columns, warpgroups, ping_pong, down, across, split, slices, blocks = numbers
     told = np.array([_facts(form, one) for _, form in forms])[of].T
-    swapped, registers, tiles, sums, boxed, mn_a, mn_b, alike, relaid_a, relaid_b = told
+    swapped, registers, tiles, sums, boxed, turned, mn_a, mn_b, alike, relaid_a, relaid_b = told
     size, turns = one.dtype.bytes, one.turns
     result_size = np.where(slices > 1, dtype(SLICES_DTYPE).bytes, one.result.bytes)
 
@@ -226,21 +246,26 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     starts = np.where(registers, starts_of_rows(rows, phases), 0)
     own = rows // BLOCK_ROWS // np.where(ping_pong, 1, warpgroups)  # blocks of a consumer
     alone = down * across * split == 1
-    work = Work(own, columns, starts, split, alone, sums, boxed + sums == 0)
+    by_rows = boxed + turned + sums == 0
+    work = Work(own, columns, starts, split, alone, sums, by_rows)
     scales = SCALES_OF_ROWS * one.by_rows
     needed = of_consumers(work, result_size, overlapped=False) + scales
     consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target)
-    units = (np.where(mn_a, WIDE_BOX, 8), np.where(mn_b, WIDE_BOX, 8))
+    unit, unit_b = np.where(mn_a, WIDE_BOX, LEAST_BOX), np.where(mn_b, WIDE_BOX, LEAST_BOX) * down
+    loaded = -(-columns // unit_b) * unit_b
     fits = (
-        (rows % units[0] + rows // units[0] % across + columns % units[1] + columns // units[1] % down == 0)
+        (rows % unit + rows // unit % across == 0)
+        & (loaded <= MOST_COLUMNS)
+        & (LOADED_MORE * (loaded - columns) <= columns)
         & (split <= turns)
         & (consumers > 0)
         & (columns // 2 + INSTRUCTION <= launched_registers(warpgroups, blocks, target))
         & ((registers == 0) | (rows % (8 * phases) == 0))
-        & ((boxed == 0) | (columns * result_size % 32 == 0))  # boxes of C have a swizzle
+        # Boxes of C have a swizzle: as wide as the widest, or as the tile.
+        & ((boxed == 0) | (columns * result_size % SPANS[-1] == 0) | (columns * result_size > SPANS[0]))
     )
-    stage = (rows + columns) * ROW_BYTES
-    output = _output_bytes(rows, columns, warpgroups, result_size, boxed=boxed, sums=sums)
+    stage = (rows + loaded) * ROW_BYTES
+    output = _output_bytes(rows, columns, warpgroups, result_size, boxed=boxed, turned=turned, sums=sums)
     output = output + (GROUP_ENTRY_BYTES * (one.groups + 1) if one.groups else 0)
     room = np.minimum(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - SYSTEM_BYTES)
     stages = np.minimum(MOST_STAGES, (room - output) // (stage + 16))
@@ -253,13 +278,14 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     depth = np.full_like(rows, ROW_BYTES // size)
     group = np.full_like(rows, GROUP)
     found = KernelColumns(
-        *(swapped > 0, rows, columns, depth, stages, down, across, split, slices, blocks, ping_pong > 0, group),
+        *(swapped > 0, rows, columns, depth, loaded, stages, down, across, split, slices, blocks, ping_pong > 0, group),
         *(
             np.where(tiles, alike, 1),
             registers > 0,
             overlapped > 0,
             sums > 0,
-            boxed + sums == 0,
+            by_rows,
+            turned > 0,
             relaid_a > 0,
             relaid_b > 0,
         ),
@@ -292,6 +318,7 @@ def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
         form.realign == "tiles",
         form.store == "sums",
         form.store == "tma",
+        form.store == "turned",
         *(major == "MN" for major in form.majors),
         (one.b if form.swapped else one.a).alike,
         *(first != "none" for first in form.relayouts),
@@ -299,19 +326,34 @@ def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
 
 
 def _output_bytes(
-    rows: Numbers, columns: Numbers, warpgroups: Numbers, result_size: Numbers, *, boxed: Numbers, sums: Numbers
+    rows: Numbers,
+    columns: Numbers,
+    warpgroups: Numbers,
+    result_size: Numbers,
+    *,
+    boxed: Numbers,
+    turned: Numbers,
+    sums: Numbers,
 ) -> Numbers:
     """Return the bytes of shared memory through which C leaves, in whole words of 8 bytes."""
     # Sums lie along either axis, in a pitch that spreads them over the banks.
     through_sums = 4 * np.maximum(rows * (columns + 4), columns * (rows + 4))
     warps = warpgroups * WARPS
     by_threads = warps * 8 * (columns * result_size + GRANULE_BYTES)
-    found: NDArray[Any] = np.where(boxed, warps * 2 * STORE_ROWS * ROW_BYTES, np.where(sums, through_sums, by_threads))
+    by_boxes = warps * 2 * STORE_ROWS * ROW_BYTES
+    by_columns = warpgroups * 2 * BLOCK_ROWS * result_size * _turned_columns()[columns // 8, result_size]
+    found: NDArray[Any] = np.select([boxed > 0, turned > 0, sums > 0], [by_boxes, by_columns, through_sums], by_threads)
     return -(-found // 8) * 8
 
 
 @lru_cache
-def _operand(rows: int, depth: int, bits: int, major: Major, block: int) -> MatrixOperand:
-    """Return how wgmma reads a tile that boxes with the 128-byte swizzle brought."""
-    layout = tile_layout(rows, depth, bits, "128B", major)
-    return matrix_operand(layout, "128B", bits, unit="wgmma", major=major, block=block)
+def _turned_columns() -> Numbers:
+    """Return `turned_columns` by eighths of the columns of a tile, and by bytes of an element of C."""
+    return np.array([[0] * 5, *([0, *(turned_columns(8 * n, size) for size in range(1, 5))] for n in range(1, 33))])
+
+
+@lru_cache
+def _operand(rows: tuple[int, int], depth: int, bits: int, major: Major, block: int) -> MatrixOperand:
+    """Return how wgmma reads so many rows, of those that boxes with the 128-byte swizzle brought."""
+    layout = tile_layout(rows[1], depth, bits, "128B", major)
+    return matrix_operand(layout, "128B", bits, unit="wgmma", major=major, block=block, mn=rows[0])

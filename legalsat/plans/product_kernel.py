@@ -13,6 +13,8 @@ from legalsat.units.matrix_descriptor import MatrixOperand
 
 WARPS, WARPGROUP = 4, 128  # of a warpgroup: warps, and threads
 BLOCK_ROWS = 64  # of A, of one wgmma
+LEAST_BOX = 8  # rows of a box of an operand that is K-major: those of a swizzle's pattern
+BOXED = frozenset({"tma", "turned"})  # ways out of C by the copy engine
 WIDE_BOX = 64  # elements side by side in a box of an operand that is not K-major
 GROUP_ENTRY_BYTES = 8  # a group's first row and its first tile
 
@@ -36,8 +38,8 @@ class ProductKernel:
             whose starts lie alike, and B is loaded as many rows further up. "registers": A goes through registers,
             where it is shifted.
         phases: rows after which starts lie alike again; 1 where all do.
-        store: how C leaves: "tma" by boxes, "rows" by granules of 16 bytes but for the ends of rows, "sums" through
-            sums of the whole tile in shared memory, which split needs.
+        store: how C leaves: "tma" by boxes, "turned" by boxes of C^T, "rows" by granules of 16 bytes but for the ends
+            of rows, "sums" through sums of the whole tile in shared memory, which split needs.
         overlapped: stages of a tile during whose multiplication the tile before is stored; 0 where it is stored first.
         registers: a thread of warpgroups that multiply, and of the one that loads.
         a, b: how the matrix unit reads the tiles; A None where it comes from registers.
@@ -92,12 +94,24 @@ class ProductKernel:
         return max(self.split, self.slices * (1 + self.overlapped))
 
     @property
+    def loaded(self) -> tuple[int, int]:
+        """Rows of A and of B that a stage has: of B, whole boxes of all blocks that share it, of which C needs some."""
+        rows, columns, _ = self.tile
+        unit = self.cluster[0] * (LEAST_BOX if self.majors[1] == "K" else WIDE_BOX)
+        return rows, -(-columns // unit) * unit
+
+    @property
     def boxes(self) -> tuple[int, int]:
         """Boxes that bring a tile of A and of B; blocks that share a tile load as many each."""
-        rows, columns, _ = self.tile
+        rows, columns = self.loaded
         a = self.cluster[1] if self.majors[0] == "K" else rows // WIDE_BOX
         b = self.cluster[0] if self.majors[1] == "K" else columns // WIDE_BOX
         return self.phases if self.realign == "registers" else a, b
+
+    @property
+    def by_boxes(self) -> bool:
+        """Whether the copy engine stores C."""
+        return self.store in BOXED
 
     @property
     def group_bytes(self) -> int:
@@ -138,4 +152,5 @@ class ProductKernel:
             words.append("as C^T")
         if self.groups:
             words.append(f"up to {self.groups} groups {'along k' if self.ragged == 'k' else 'of rows'}")
-        return ", ".join([*words, f"C by {self.store}{' meanwhile' if self.overlapped else ''}"])
+        store = "tma, turned" if self.store == "turned" else self.store
+        return ", ".join([*words, f"C by {store}{' meanwhile' if self.overlapped else ''}"])

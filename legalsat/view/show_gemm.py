@@ -14,7 +14,12 @@ from legalsat.view.show import PLAIN, Look, byte_count, duration, granules_lines
 from legalsat.view.show_block import by, cost_lines, mma_lines, show_block_plan
 
 SHOWN = 4  # kernels of those considered
-STORES = {"tma": "boxes", "rows": "granules of rows", "sums": "way of the whole tile in shared memory"}
+STORES = {
+    "tma": "boxes",
+    "turned": "boxes of turned tiles",
+    "rows": "granules of rows",
+    "sums": "way of the whole tile in shared memory",
+}
 REALIGNED = {"none": "", "tiles": ", phase-shifted K", "registers": ", realigned in registers"}
 
 

@@ -25,6 +25,7 @@ from legalsat.terms.products import (
     sliced,
     store,
     transpose,
+    turned,
     windows,
     wrap,
 )
@@ -57,6 +58,12 @@ def store_transposed(down: Variable, across: Variable, c: Variable) -> Equations
 def store_by_boxes(down: Variable, c: Variable) -> Equations:
     """C in whole rows  =  C by boxes"""
     yield TermEquation(store(down, WHOLE, c), boxes(c))
+
+
+@term_law
+def store_turned(across: Variable, c: Variable) -> Equations:
+    """C in whole columns  =  C by boxes of tiles that are turned"""
+    yield TermEquation(store(WHOLE, across, c), turned(c))
 
 
 @term_law
@@ -152,5 +159,5 @@ def read_by_wrapping_maps(name: Variable) -> Equations:
     whole, lies, across = operand(name, "MN", CUT + 1), operand(name, "MN", CUT), "MN"
     yield TermEquation(at(across, whole), wrap(whole))
     yield TermEquation(at(across, lies), wrap(pad(lies)))
-    for turned in (operand(name, "K", CUT), operand(name, "K", CUT + 1)):
-        yield TermEquation(at(across, turned), wrap(transpose(turned)))
+    for other in (operand(name, "K", CUT), operand(name, "K", CUT + 1)):
+        yield TermEquation(at(across, other), wrap(transpose(other)))
