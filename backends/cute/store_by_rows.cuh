@@ -1,6 +1,7 @@
 constexpr int result_bytes = sizeof(plan::Result);
 constexpr int row_granules = plan::tile_n * result_bytes / granule;
 constexpr int store_pitch = (row_granules + 1) * granule;  // a row begins where it does in its granule of C
+static_assert(8 * store_pitch <= plan::buffer_bytes, "a warp's eight rows have room");
 constexpr int at_once = 2;  // granules that a thread has on their way
 
 struct Granule {

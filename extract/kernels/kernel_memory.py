@@ -85,13 +85,8 @@ class KernelMemory:
         return 4 * lines * (length + 4)
 
     def part_bytes(self, ring: BufferRing) -> int:
-        """Return the bytes of a warp's part of a stage through which C leaves; rows lie in an odd pitch of granules."""
-        if self.kernel.by_boxes:
-            return ring.bytes // WARPS
-        granules = (
-            ring.bytes // WARPS // ROWS_AT_A_TIME // GRANULE_BYTES - 1
-        )  # and one that spreads rows over the banks
-        return ROWS_AT_A_TIME * (granules | 1) * GRANULE_BYTES
+        """Return the bytes of a warp's part of a stage through which C leaves."""
+        return ring.bytes // WARPS
 
     @cached_property
     def barriers_at(self) -> int:
