@@ -37,7 +37,8 @@ from legalsat.units.tensor_map import driver_value
 A, B, C = 0x200000000, 0x220000000, 0x240000000
 STREAM = 0x5555
 LEGAL = ls.Gemm(300, 136, 200, "fp16")
-READ = ls.synthesize(LEGAL, "h200").kernel.operands  # type: ignore[union-attr] - in the order of the kernel's maps
+KERNEL = ls.synthesize(LEGAL, "h200").kernel
+READ = KERNEL.operands if KERNEL is not None else ()  # in the order of its maps
 ODD = ls.Gemm(4096, 4096, 4095, "fp16")
 MOVED = ls.Gemm(ODD.m, ODD.n, ODD.k, "i8")  # which no kernel has a program for, so that Triton's movements come first
 

@@ -170,6 +170,8 @@ def _registers_lack(op: Registers, scope: Scope) -> str:
 
 
 def _sync_lacks(op: Sync, scope: Scope) -> str:
+    if op.name == "turned {i}":  # of a partition's own warps
+        return ""
     if op.name == "consumers":  # partitions meet nobody else
         return "of several consumers" if scope.readers > 1 else ""
     return "of a cluster" if op.name == "cluster" else "of consumers in turn"
