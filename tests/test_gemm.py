@@ -122,9 +122,14 @@ def test_a_plan_speaks_of_the_kernel_that_is_launched(extent: tuple[int, int, in
     ("product", "laws", "term"),
     [
         (
-            ls.Gemm(512, 512, 512, "bf16"),
+            ls.Gemm(1024, 1024, 1024, "bf16"),
             "store_by_boxes multiply_whole as_it_lies as_it_lies",
             "boxes(multiply(A, B))",
+        ),
+        (
+            ls.Gemm(777, 4096, 4096, "bf16"),
+            "transpose_product store_transposed store_turned multiply_whole",
+            "turned(multiply(B, A))",
         ),
         (
             ls.Gemm(4096, 4096, 512, "bf16", c=T((4096, 4096), "bf16", (1, 4096))),

@@ -208,7 +208,8 @@ def test_the_meaning_of_groups_along_k_is_number_by_number() -> None:
 def test_boxes_of_groups_along_k_end_where_a_group_does() -> None:
     gemm = ALONG_K["gradients of weights"]
     kernel = some_kernels(gemm, 1, 1)[0]
-    for name, extent in (("A", 80), ("B", 96)):
+    for name, operand in zip("AB", kernel.operands, strict=True):
+        extent = {"A": 80, "B": 96}[operand]
         (wrapping,) = maps_of(gemm, kernel)[name]
         assert (wrapping.map.global_dim[0], wrapping.map.box[1:], wrapping.offset) == (extent, (64, 1, 1), 0)
         *_, behind, back = wrapping.map.global_stride

@@ -129,8 +129,6 @@ def lacking_in(gemm: Gemm, kernel: ProductKernel) -> str:
         return "scales of rows"
     if (added := added_of(gemm, kernel)) is not None:
         return type(added.kernel).__name__
-    if kernel.store == "turned":
-        return "Store of turned tiles"
     program = printed_program(kernel, gemm.out_dtype.bytes)
     bodies = [(None, program.setup + program.everybody), *((role, role.body) for role in program.roles)]
     for role, body in bodies:
@@ -172,12 +170,16 @@ def _registers_lack(op: Registers, scope: Scope) -> str:
 
 
 def _sync_lacks(op: Sync, scope: Scope) -> str:
+    if op.name == "turned {i}":  # of a partition's own warps
+        return ""
     if op.name == "consumers":  # partitions meet nobody else
         return "of several consumers" if scope.readers > 1 else ""
     return "of a cluster" if op.name == "cluster" else "of consumers in turn"
 
 
 def _write_lacks(op: Write, scope: Scope) -> str:
+    if scope.kernel.store == "turned":
+        return "of turned tiles"
     return "" if op.buffer.startswith(RESULT) else "of what was loaded"
 
 
