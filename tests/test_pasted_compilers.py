@@ -50,7 +50,7 @@ COMPILED = [
     ("error : Unexpected instruction types specified for 'wgmma.mma_async'", "WGMMA009", "wgmma"),
     ("error : Arguments mismatch for instruction 'tcgen05.mma'", "TCGEN001", "tcgen05.mma"),
     ("error   : Arguments mismatch for instruction 'st.bulk'", "TOOL004", "st.bulk"),
-    ("CUDA error: invalid configuration argument", "TOOL008", "grid"),
+    ("CUDA error: invalid configuration argument", "TOOL011", "grid"),
     ("libfoo.so: undefined symbol: cuTensorMapEncodeTiled", "TOOL004", "EncodeTiled"),
     ('"Could not find a common tile-gmem vectorization. Does the Tile select out major GMEM modes?"', "TMA024", "axis"),
     ("TMA requires CTA_Tile and SLayout top-level size equivalence.", "COPY007", "size"),

@@ -21,7 +21,9 @@ from legalsat.pasted.code.expressions import Called, Followed
 from legalsat.pasted.code.operators import is_number
 from legalsat.pasted.code.views import Array
 from legalsat.pasted.grammar import FAILED
+from legalsat.pasted.rows import misaligned_rows
 from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF
+from legalsat.pasted.sizes import named_numbers, products
 from legalsat.rule import require
 from legalsat.targets import Target
 
@@ -113,9 +115,10 @@ _SAID = re.compile(
 _WRONG = re.compile(r"\b(?:wrong|incorrect|garbage|corrupt\w*)\b", re.IGNORECASE)
 _FROM = re.compile(r">|≥|at least|beyond|exceed|more than|larger than|starting|fails?\b|crash", re.IGNORECASE)
 _STEPPED = re.compile(r"strides?\b[^\n]{0,120}\b(?:index|up to|range)", re.IGNORECASE)
+_OF_GRID = re.compile(r"\bgrid[^\n()\[\]]{0,20}[(\[][^\n()\[\]]{0,60},[^\n()\[\]]{0,40}$", re.IGNORECASE)  # y or z
 _ZERO = re.compile(
-    r"\b(?:n|\w*(?:size|numel|batch|length|count|num|tokens|boxes|points|elements|rows|blocks|samples|shape))`? "
-    r"(?:is|are|=|==|was|of) `?0\b(?![.\d])|\bempty (?:tensor|batch|input)",
+    r"\b(?:n|\w*(?:size|numel|batch|length|count|num|tokens|boxes|points|elements|rows|blocks|samples|shape|width|"
+    r"height))`? ?(?:is|are|={1,2}|was|of|:)? ?`?0\b(?![.\d])|\bempty (?:tensor|batch|input|image)",
     re.IGNORECASE,
 )
 _NARROWER_HELPS = re.compile(
@@ -156,6 +159,8 @@ def explain_extents(text: str, followed: Followed, said: Sequence[Diagnostic], t
         yield from islice(_blocks(text, followed, tried, sure="TOOL011" in codes), 1)
     if codes & _OF_ADDRESSES or _WRONG.search(text):
         yield from islice(_offsets(text, followed, sure="TOOL013" in codes), 1)
+    if not ragged:
+        yield from misaligned_rows(text, followed.arrays, codes, target)
     if not ragged and _IDLE.search(text):
         message = (
             "matrix units multiply 16-bit operands whose extents and leading dimensions are multiples of 8 elements"
@@ -298,6 +303,11 @@ def _blocks(text: str, followed: Followed, tried: _Tried, *, sure: bool) -> Iter
         counts = list(accumulate(shape[:-1], mul)) if shape[0] in tried.fails and 0 < works < shape[0] else []
         counted = [one for one in counts if one // shape[0] * works <= MOST_BLOCKS < one]
         rows += [(one, f"a tensor of shape {shape}") for one in [*of_axis, *counted, prod(shape[:-1])]]
+    rows += [
+        (one.value, f"the product {one.written} = {one.numbers}")
+        for one in products(text, named_numbers(text))
+        if _OF_GRID.search(text[max(one.begin - 80, 0) : one.begin])
+    ]
     rows += [(int(match[1]), f'text "{match[0][:97]}"') for match in islice(_COUNTED.finditer(text), MOST_EXTENTS)]
     for match in _TOO_LARGE.finditer(text):
         line = text[match.start() : match.start() + 120].partition("\n")[0]
@@ -318,6 +328,11 @@ def _offsets(text: str, followed: Followed, *, sure: bool) -> Iterator[Diagnosti
             )
             numbers = {"shape": shape, "count": prod(shape), "most": MOST_OFFSETS}
             yield _finding("TOOL013", message, help_, f"a tensor of shape {shape}", sure=sure, **numbers)
+    for one in products(text, named_numbers(text)):
+        if one.value > MOST_OFFSETS:
+            message = "{written} is {numbers} = {count}, and offsets counted in 32 bits wrap beyond {most}"
+            numbers = {"written": one.written, "numbers": one.numbers, "count": one.value, "most": MOST_OFFSETS}
+            yield _finding("TOOL013", message, help_, f"the product {one.written}", sure=sure, **numbers)
     for pair in pairwise([*text.split("\n")[:MOST_CLAUSES], ""]):
         line = " ".join(pair)[:600]
         if _OK.search(line) and not _BAD.search(line):
