@@ -34,7 +34,7 @@ from legalsat.pasted.results import (
 )
 from legalsat.pasted.sentences import explain_causes, explain_failed_check, explain_sentences
 from legalsat.pasted.shared import explain_shared, shared_memory_told
-from legalsat.pasted.tables.program_causes import ASKED, OWN_CHECKS
+from legalsat.pasted.tables.program_causes import ASKED, LIBRARY_FAILED, OWN_CHECKS
 from legalsat.pasted.tensors import explain_printed_tensors
 from legalsat.pasted.words import (
     INSTRUCTION_BITS,
@@ -71,8 +71,8 @@ _TEXT = "the pasted text"
 _BY_PROSE = re.compile(
     r"line \"(?![^\n]*(?:\b\w*(?:[Ee]rror|Exception)\b|[Aa]ssert|\bmust\b|\bexpect|\brequire|\bneeds?\b))"
 )
-# That some check of a program's own failed, of no known rule.
-_UNKNOWN_CHECKS = tuple(one.message.partition("{")[0] for one in OWN_CHECKS)
+# That some check of a program's own failed, of no known rule, or a library's kernel with nothing said of why.
+_UNKNOWN_CHECKS = (*(one.message.partition("{")[0] for one in OWN_CHECKS), LIBRARY_FAILED)
 _MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
 
 

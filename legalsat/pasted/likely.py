@@ -49,7 +49,8 @@ _OF_KERNELS = re.compile(
     r"\btma|wgmma|gmma|tcgen05|umma|\btmem|mbarrier|\bsmem|shared memory|cp[._]async|__sync|syncthreads|\bptx|"
     r"\bwarps?\b|warpgroup|\bcta|cutlass|\bcute|triton|\btl\.|tilelang|gluon|cuda|cudnn|cublas|tensor ?_?map|\bgpu|"
     r"\bsm_?\d\d|gemm|attention|flash|[abh][12]00|rtx|hopper|blackwell|ampere|mosaic|pallas|nvfuser|alloc_shared"
-    r"|shared buffer|helion|\bT\.(?:copy|gemm|Pipelined|Kernel)\b|\bfp[48]\b|bf16|bfloat16|racecheck",
+    r"|shared buffer|\bLBO\b|\bSBO\b|matrix desc|core matri|helion|\bT\.(?:copy|gemm|Pipelined|Kernel)\b|\bfp[48]\b"
+    r"|bf16|bfloat16|racecheck",
     re.IGNORECASE,
 )
 _OF_SYSTEMS = re.compile(
@@ -136,8 +137,10 @@ def likely_causes(text: str, target: Target, *, failed: bool) -> Iterator[Diagno
     systems = _OF_SYSTEMS.search(bare) is not None
     if not failed and (_OF_KERNELS.search(bare) is None or systems):
         return
-    concepts, parts = _concepts(text), _PARTS | _ALSO_PARTS if failed and not systems else _PARTS
+    concepts, parts = _concepts(text), _PARTS if systems else _PARTS | _ALSO_PARTS
     seen, told = concepts.keys() & _SEEN, _concepts(bare).keys() & parts
+    if not failed and not told & _PARTS:
+        return
     least = _LEAST_PARTS if systems or not failed else 0 if seen & _SAYS_WHERE else 1
     refused = failed and seen - _OFTEN_BESIDE <= {"invalid"}
     if not (failed or seen) or len(told) < least or not _says_enough(bare, _MORE_WORDS if refused else _LEAST_WORDS):

@@ -8,7 +8,7 @@ the access failed is likely and not certain, so that it is a warning.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from legalsat.diagnostics import Diagnostic
@@ -33,7 +33,7 @@ _ROW = re.compile(
 _HELP = "pad rows to a multiple of 16 bytes, copy the view, or take narrower accesses where they are not aligned"
 
 
-def misaligned_rows(text: str, arrays: Sequence[Array], results: set[str], target: Target) -> Iterator[Diagnostic]:
+def misaligned_rows(text: str, arrays: Iterable[Array], results: set[str], target: Target) -> Iterator[Diagnostic]:
     """Yield where a view of the code or a row that the text names begins, if that is no multiple of 16 bytes.
 
     Args:
@@ -53,12 +53,17 @@ def misaligned_rows(text: str, arrays: Sequence[Array], results: set[str], targe
             yield _warning("TMA004" if of_maps else "VEC002", message, f"a view of shape {array.shape}", **numbers)
             return
     size = element_bytes(text).get("", 0)
-    for name, extent in named_numbers(text).items() if size else ():
-        if _ROW.fullmatch(name) and 1 < extent < MOST_ROW and extent * size % GRANULE_BYTES:
+    for name, extent in row_lengths(named_numbers(text)).items() if size else ():
+        if extent * size % GRANULE_BYTES:
             message = "rows of {name} = {extent} elements of {size} bytes have {bytes} bytes, no multiple of 16"
             numbers = {"name": name, "extent": extent, "size": size, "bytes": extent * size}
             yield _warning("TMA005" if of_maps else "VEC002", message, f'text "{name} = {extent}"', **numbers)
             return
+
+
+def row_lengths(named: Mapping[str, int]) -> dict[str, int]:
+    """Return those of a text's numbers that are extents of a tensor's last axis, by name."""
+    return {name: size for name, size in named.items() if _ROW.fullmatch(name) and 1 < size < MOST_ROW}
 
 
 def _bytes_of(name: str | None) -> int:

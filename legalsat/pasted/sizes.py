@@ -26,6 +26,11 @@ _NO_NAME = re.compile(
 )
 _FACTOR = r"(?:[A-Za-z_]\w{0,40}(?:\.[A-Za-z_]\w{0,20})?|\d{1,12})"
 _PRODUCT = re.compile(rf"(?<![\w.*]){_FACTOR}(?: ?\* ?{_FACTOR}){{1,5}}(?![\w(\[.]| ?\*)")
+_STATED = re.compile(
+    r"(?P<factors>[\w.)\]]{1,60} ?[*×] ?[\w.(,]{1,60}(?: ?[*×] ?[\w.(,]{1,60}){0,5}?) ?(?:==?|≈|->|is) ?"
+    r"(?P<value>\d{1,3}(?:[_,]\d{3}){3,5}|\d{10,15})(?![\d,]|\.\d)"
+)
+_THOUSANDS = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3}){1,4}(?=, \d)")
 
 
 class Product(NamedTuple):
@@ -56,3 +61,17 @@ def products(text: str, names: Mapping[str, int]) -> Iterator[Product]:
         known = [one for one in factors if one is not None]
         if len(known) == len(words) and not all(one.isdigit() for one in words) and prod(known) < LARGEST:
             yield Product(prod(known), match[0], " x ".join(map(str, known)), match.start())
+
+
+def stated_products(text: str) -> Iterator[Product]:
+    """Yield the products that a text works out itself: `token * heads * 128 = 4,294,967,296`."""
+    for match in islice(_STATED.finditer(text), MOST_PRODUCTS):
+        value = int(re.sub(r"[_,]", "", match["value"]))
+        if value < LARGEST:
+            written = " ".join(match["factors"].split())[-80:]
+            yield Product(value, written, written, match.start())
+
+
+def plain_lists(text: str) -> str:
+    """Return a text whose lists, "[1,048,580, 32]", have no separators of thousands; "(128,256)" has none."""
+    return _THOUSANDS.sub(lambda match: match[0].replace(",", ""), text)

@@ -283,7 +283,7 @@ CAUSES = (
         "the global address is no multiple of 16 bytes",
         ADDRESS.format(granule=16),
         unless=r"stride|shared|smem|swizzl|leading dim|\bld[abcd]\b|shape\[|ptr_?array|array_?ptr|tmem|"
-        r"base (?:ind|tile)|slice start|tile (?:row|col|size)|\bsubtile",
+        r"base (?:ind|tile)|slice start|tile (?:row|col|size)|\bsubtile|atom-aligned",
     ),
     Cause(
         "TMA004",

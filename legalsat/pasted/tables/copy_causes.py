@@ -10,6 +10,24 @@ from legalsat.pasted.grammar import Cause
 
 COPY_CAUSES = (
     Cause(
+        "TCGEN003",
+        r"dot_?scaled|scaled_?(?:dot|mma|mm\b)|mma_?scaled|block[- _]?scaled",
+        r"\b(?:block_?|tile_?)?m\b.{0,40}(?:multiple of|divisib\w+ by|% ?|at least|>=|must be) ?128\b",
+        "a block scaled multiply of tcgen05 has 128 rows for each CTA",
+        "take a tile of 128 rows, pad the last one, or take a kernel that masks its rows",
+        unless=r"stride|byte",
+    ),
+    Cause(
+        "TMEM018",
+        r"tmem|tensor[ _]memory",
+        r"(?:read|load|access|ld|use)\w*\b.{0,60}\bafter\b.{0,60}(?:dealloc|freed|free\b|releas|allocation)|"
+        r"use[- ]after[- ]free|(?:dealloc|freed|free\b|releas)\w*\b.{0,40}\bbefore\b.{0,60}(?:read|load|\bld|done|"
+        r"finish|use)",
+        "tensor memory is read after it was freed: those that read and the warp that frees do not meet before",
+        "let all warps that read it, of both CTAs of a pair, arrive at a barrier before tcgen05.dealloc",
+        unless=r"permit|stage|slot|buffer",
+    ),
+    Cause(
         "TMA008",
         r"\b(?:inner(?:most)?|contiguous)\b[ _-]{0,2}(?:tma |smem )?(?:box|tile)",
         r"(?:not|must|should|has to|un)[^.;]{0,30}\b16[- ]?b(?:ytes?)?\b|\b16[- ]?b(?:ytes?)?[- ]aligned",
@@ -38,7 +56,7 @@ COPY_CAUSES = (
         "BULK002",
         r"\bchunk|\btransfer|\bbulk|tma[ _](?:store|load|copy|reduce)",
         r"(?:divisib|multiple|align)\w*.{0,24}\b16[- ]?b(?:ytes?)?\b|\b16[- ]?b(?:ytes?)?[- ]align|"
-        r"tma-?aligned.{0,6}\b16\b|^.{0,20}(?:un|mis)-?aligned tma (?:store|load|copy|reduce)\W*$",
+        r"tma-?aligned.{0,6}\b16\b|^.{0,20}(?:un|mis)-?aligned tma (?:store|load|copy|reduce)\b",
         "the bytes of a bulk copy are no multiple of 16",
         "pad each chunk to a multiple of 16 bytes, or copy what is left over by threads",
         unless=r"stride|address|pointer|base|box|inner",
@@ -69,8 +87,9 @@ COPY_CAUSES = (
     ),
     Cause(
         "TCGEN004",
-        r"\b[12] ?-?sm\b|\bm(?:32|64|128|256)\b.{0,20}tmem|umma|tcgen05",
-        r"\bn\b[ _]?(?:atom|extent|dim\w*|mode|size)?.{0,24}(?:divisib\w+ by|multiple of|% ?)\W{0,2}(?:4|8|16|32)\b",
+        r"\b[12] ?-?sm\b|\bm(?:32|64|128|256)\b.{0,20}tmem|umma|tcgen05|tmem fragment",
+        r"\bn\b[ _]?(?:atom|extent|dim\w*|mode|size)?.{0,24}(?:(?:divisib\w+ by|multiple of|% ?)\W{0,2}(?:4|8|16|32)\b"
+        r"|must be (?:even\b|(?:64|32|16|8), ))",
         "the tile's columns are none that tcgen05 has",
         "take a multiple of 8 or 16 columns up to 256, of 32 for a pair with 8-bit integers",
         unless=r"wgmma|byte|stride",
@@ -126,7 +145,8 @@ COPY_CAUSES = (
     Cause(
         "SMEM001",
         r"shared[ -]?mem\w*|smem",
-        r"(?:\d|over|within|the) ?(?:\w+[- ])?budget|(?:do|does|will) not fit|budget (?:of|is|exceeded)",
+        r"(?:\d|over|within|the) ?(?:\w+[- ])?budget|(?:do|does|will) not fit|budget (?:of|is|exceeded)"
+        r"|exceed\w* .{0,40}budget",
         "the kernel needs more shared memory than a block has",
         "take a smaller block or fewer stages",
         unless=r"tmem|tensor memory|register",

@@ -112,7 +112,8 @@ TOLD = {
     "PIPE004": "arrivals missing: arrival count too high, init count number of threads, only one thread or elected "
     "lane arrives, a role never arrives, consumer never releases the empty barrier, commit arrives at "
     "one CTA only, mask wrong, count of consumers; kernel hangs, deadlock, wait never completes, arrive "
-    "has no effect, num arrivals multicast mask cluster",
+    "has no effect, num arrivals multicast mask cluster, CTAs of a cluster hold blocks of different groups "
+    "and one multicasts what the other does not expect",
     "PIPE005": "too many arrivals: barrier gets more arrivals than its count, arrives twice, surplus arrival, every "
     "thread arrives though count is 1, arrives with no matching wait, phase completes early, flips "
     "twice; hang or data used too early",
@@ -233,7 +234,8 @@ TOLD = {
     "TMA005": "row stride no multiple of 16 bytes: odd head dim, vocabulary, K or N not divisible by 8 for bf16, "
     "16 for fp8, 4 for fp32, padded needed; cuTensorMapEncode invalid argument, misaligned stride, "
     "alignment error, TMA unsupported, falls back slow",
-    "TMA006": "stride overflow above 2^40 or negative stride",
+    "TMA006": "stride overflow above 2^40 or negative stride, a large stride converted to bytes or units in 32 bits "
+    "overflows, encode call of the tensor map returns invalid value for large strides of a view",
     "TMA008": "innermost box below 16 bytes or no multiple of 16 bytes: block 1, 2 or 4 elements wide, small head "
     "dim, last block dimension too small",
     "TMA009": "innermost box wider than the swizzle span: 128 bytes for 128B swizzle, box_k 128 bf16 = 256 bytes, "
