@@ -105,3 +105,13 @@ def test_a_multiply_that_one_thread_issues_is_as_it_should_be() -> None:
 def test_register_budgets_of_warpgroups_are_no_more_than_a_block_has() -> None:
     text = "the launch fails with setmaxnreg {0} in three warpgroups of 128 threads"
     assert "TOOL003" in codes(text.format("232/232/96")) and "TOOL003" not in codes(text.format("232/232/40"))
+
+
+def test_stages_of_a_threadblock_of_floats_are_counted_by_4_bytes() -> None:
+    text = "the GEMM fails to run: float, ThreadblockShape {0} x 64 x 32, 4 stages"
+    assert "SMEM001" in codes(text.format(256), "a6000") and "SMEM001" not in codes(text.format(128), "a6000")
+
+
+def test_a_size_that_16_bytes_do_not_fill_is_why_an_access_is_misaligned() -> None:
+    text = "cudaErrorMisalignedAddress in an allreduce\nthe buffer size is {0} a multiple of 16"
+    assert "VEC002" in codes(text.format("not")) and "VEC002" not in codes(text.format("always"))

@@ -86,7 +86,7 @@ _ASKING = re.compile(
     r"not available|not defined|is offset|attribute|import|does not|lack|missing|without|\brac(?:e|es|ing)\b|violat|"
     r"sleep|printf|stale|garbage|"
     r"reject|refus|remote|in[- ]?flight|corrupt|wrong|incorrect|not present|exited|reissu|reus|compiled (?:with|for)|"
-    r"outside|after (?:the|it|its|a|being)\b|\bfreed\b|dealloc|"
+    r"outside|insert|after (?:the|it|its|a|being)\b|\bfreed\b|dealloc|"
     r"restrict|\bis 0\b|unable|n't\b|except|inval|hazard|subscri|zero|same|needs?\b|but got|request|fit|require",
     re.IGNORECASE,
 )

@@ -30,6 +30,12 @@ _ROW = re.compile(
     r"embed\w*_?dim|sample_(?:len\w*|size)|inner_?dim|in_features|out_features|feature_?(?:dim|size))",
     re.IGNORECASE,
 )
+# A size of which a report says itself that accesses by 4, 8 or 16 do not fill it.
+_RAGGED = re.compile(
+    r"(?:[\w.]{1,40} ){1,3}(?:is|are|was) (?:not|no) (?:an? )?(?:multiple of|divisible by)\W{0,3}(?:2|4|8|16)\b"
+    r"|\b[\w.]{1,40} ?% ?\(?(?:2|4|8|16)\b[^\n;]{0,12}(?:!= ?0|> ?0)",
+    re.IGNORECASE,
+)
 _HELP = "pad rows to a multiple of 16 bytes, copy the view, or take narrower accesses where they are not aligned"
 
 
@@ -59,6 +65,9 @@ def misaligned_rows(text: str, arrays: Iterable[Array], results: set[str], targe
             numbers = {"name": name, "extent": extent, "size": size, "bytes": extent * size}
             yield _warning("TMA005" if of_maps else "VEC002", message, f'text "{name} = {extent}"', **numbers)
             return
+    if (said := _RAGGED.search(text)) is not None:
+        message = "accesses of 16 bytes then begin at no multiple of 16: {said}"
+        yield _warning("VEC002", message, f'text "{said[0][:97]}"', said=" ".join(said[0].split()))
 
 
 def row_lengths(named: Mapping[str, int]) -> dict[str, int]:

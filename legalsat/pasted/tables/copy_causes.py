@@ -10,6 +10,23 @@ from legalsat.pasted.grammar import Cause
 
 COPY_CAUSES = (
     Cause(
+        "VEC001",
+        r"cp[._]async(?!\.bulk|_bulk)",
+        r"\b(?:1|2|3|5|6|7|12)[- ]?b(?:ytes?)?\b",
+        "cp.async copies 4, 8 or 16 bytes, and no fewer",
+        "let each thread copy 4, 8 or 16 bytes, and load what is left over without cp.async",
+        unless=r"0x|offset|align",
+    ),
+    Cause(
+        "PIPE020",
+        r"wgmma|\bgmma|\bmma\b|warp ?-?group",
+        r"(?:compiler|ptxas|nvcc)\b.{0,80}(?:fences?|arrive)\b.{0,60}(?:insert|inject|added|needed|missing)|"
+        r"(?:fences?|arrive)\b.{0,60}(?:insert|inject)\w*.{0,40}(?:compiler|ptxas|nvcc)",
+        "no wgmma.fence orders the registers of a wgmma behind what wrote them, and the compiler inserts one",
+        "execute wgmma.fence (warpgroup_arrive) before the first wgmma of each group that reads or adds to registers",
+        unless=r"proxy|mbarrier",
+    ),
+    Cause(
         "TCGEN003",
         r"dot_?scaled|scaled_?(?:dot|mma|mm\b)|mma_?scaled|block[- _]?scaled",
         r"\b(?:block_?|tile_?)?m\b.{0,40}(?:multiple of|divisib\w+ by|% ?|at least|>=|must be) ?128\b",

@@ -160,7 +160,8 @@ TOLD = {
     "PIPE018": "not all warps or roles execute the same barrier: __syncthreads or bar.sync in a branch, divergent, "
     "only part of the warps, threads of the block execute it, barrier count does not match the "
     "participating threads, misaligned synchronization, early return of some warps, named barrier with "
-    "wrong number of threads; hang or wrong results",
+    "wrong number of threads, num_threads of the barrier hard-coded for fewer warps than call arrive and "
+    "arrive_and_wait, number of participants; hang or wrong results",
     "PIPE019": "accumulators read before wgmma or tcgen05.mma is complete: missing warpgroup_wait, wgmma.wait_group "
     "0, tcgen05 commit and wait before the epilogue reads registers or tensor memory; wrong or partial "
     "sums",
