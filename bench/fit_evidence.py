@@ -18,7 +18,7 @@ from legalsat.pasted.tables.evidence import TOLD
 from legalsat.targets import target_of_text
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
-SETS = ("texts", "with_code", "gathered", "fresh")
+SETS = ("texts", "with_code", "gathered", "fresh", "blind", "recent")
 LEAST_OVERALL, LEAST_OF_CAUSE = 12, 1  # reports with a word, of all and of one cause
 
 

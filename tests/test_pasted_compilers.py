@@ -13,6 +13,7 @@ from test_pasted_messages import MESSAGES
 from test_reported_texts import REPORTS, WITH_CODE
 
 import legalsat as ls
+from legalsat.pasted import likely
 from legalsat.pasted.causes import ROWS, named_causes
 from legalsat.pasted.grammar import compiled, even, needles
 from legalsat.pasted.sentences import RULE_OF, SENTENCES, explain_causes, explain_sentences
@@ -50,7 +51,7 @@ COMPILED = [
     ("error : Unexpected instruction types specified for 'wgmma.mma_async'", "WGMMA009", "wgmma"),
     ("error : Arguments mismatch for instruction 'tcgen05.mma'", "TCGEN001", "tcgen05.mma"),
     ("error   : Arguments mismatch for instruction 'st.bulk'", "TOOL004", "st.bulk"),
-    ("CUDA error: invalid configuration argument", "TOOL008", "grid"),
+    ("CUDA error: invalid configuration argument", "TOOL011", "grid"),
     ("libfoo.so: undefined symbol: cuTensorMapEncodeTiled", "TOOL004", "EncodeTiled"),
     ('"Could not find a common tile-gmem vectorization. Does the Tile select out major GMEM modes?"', "TMA024", "axis"),
     ("TMA requires CTA_Tile and SLayout top-level size equivalence.", "COPY007", "size"),
@@ -199,8 +200,9 @@ def test_rows_have_rules_and_helps_that_begin_with_a_verb() -> None:
 @pytest.mark.parametrize(("code", "text"), [(code, text) for code, texts in IN_OTHER_WORDS.items() for text in texts])
 def test_a_cause_in_other_words_is_named(code: str, text: str) -> None:
     found = ls.explain(text, "b200" if code.startswith("TMEM") else "h200")
-    assert [d.code for d in found.diagnostics] == [code]
-    assert found.verdict == "refused" and text[:60] in found.diagnostics[0].where
+    first, *others = found.diagnostics
+    assert first.code == code and all(one.where == likely.WHERE for one in others)
+    assert found.verdict == "refused" and text[:60] in first.where
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from legalsat.pasted.results import (
 )
 from legalsat.pasted.sentences import explain_causes, explain_failed_check, explain_sentences
 from legalsat.pasted.shared import explain_shared, shared_memory_told
-from legalsat.pasted.tables.program_causes import ASKED
+from legalsat.pasted.tables.program_causes import ASKED, LIBRARY_FAILED, OWN_CHECKS
 from legalsat.pasted.tensors import explain_printed_tensors
 from legalsat.pasted.words import (
     INSTRUCTION_BITS,
@@ -65,11 +65,14 @@ _FAILED_CALL = re.compile(
 )
 # What is seen of a failure, and says little of its cause: results, and that a kernel never ends.
 _EFFECTS = OF_ILLEGAL_MAPS | {"PIPE007", "TOOL008"}
+_LAUNCH, _REFUSED = "TOOL011", "text of the runtime"  # that a launch is outside of some limit, and not which
 _TEXT = "the pasted text"
 # Where a cause is named by what a line of prose seems to say, and not by what a program printed.
 _BY_PROSE = re.compile(
     r"line \"(?![^\n]*(?:\b\w*(?:[Ee]rror|Exception)\b|[Aa]ssert|\bmust\b|\bexpect|\brequire|\bneeds?\b))"
 )
+# That some check of a program's own failed, of no known rule, or a library's kernel with nothing said of why.
+_UNKNOWN_CHECKS = (*(one.message.partition("{")[0] for one in OWN_CHECKS), LIBRARY_FAILED)
 _MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
 
 
@@ -111,21 +114,36 @@ def explain_pasted(text: str, target: Target, uses: int = USES, beside: str = ""
 def with_likely(known: Explanation | None, whole: str, target: Target) -> Explanation | None:
     """Return what is known of a report with the causes that its words make likely, where no cause is known."""
     told = () if known is None else known.diagnostics
-    sure = [one for one in told if one.code not in _EFFECTS and not _BY_PROSE.match(one.where)]
+    effects = _effects(told)
+    sure = [one for one in told if one.code not in effects and not _is_doubtful(one)]
     if known is not None and (known.subject != _TEXT or sure):
         return known
     codes = {one.code for one in told}
-    failed = not codes.isdisjoint(OF_ILLEGAL_MAPS) and codes <= _EFFECTS
+    failed = not codes.isdisjoint({*OF_ILLEGAL_MAPS, _LAUNCH}) and codes <= effects
     likely = tuple(one for one in likely_causes(whole, target, failed=failed) if one.code not in codes)
-    likely = likely if codes <= _EFFECTS else likely[:1]
+    likely = likely if codes <= effects else likely[:1]
     if not likely:
         return known
     if known is not None:  # what is named, what is likely, and last what is only seen, unless that is all
-        named = tuple(one for one in told if one.code not in _EFFECTS)
-        seen = tuple(one for one in told if one.code in _EFFECTS)
+        named = tuple(one for one in told if one.code not in effects)
+        seen = tuple(one for one in told if one.code in effects)
         return replace(known, diagnostics=(*named, *likely, *seen) if named else (*seen, *likely))
     says = "what is likely is told from words alone, and is not proven"
     return Explanation(_TEXT, str(target), False, likely, undecided=says)
+
+
+def _is_doubtful(one: Diagnostic) -> bool:
+    """Whether a cause is named by what prose seems to say, or is a check that nobody knows."""
+    return _BY_PROSE.match(one.where) is not None or one.message.startswith(_UNKNOWN_CHECKS)
+
+
+def _effects(told: Iterable[Diagnostic]) -> set[str]:
+    """Return the codes of what is only seen of a failure."""
+    return {one.code for one in told if one.code in _EFFECTS or _is_refused_launch(one)}
+
+
+def _is_refused_launch(one: Diagnostic) -> bool:
+    return one.code == _LAUNCH and one.where == _REFUSED
 
 
 def _with_the_rest(readable: str, whole: str, target: Target, uses: int) -> Explanation | None:
@@ -134,10 +152,11 @@ def _with_the_rest(readable: str, whole: str, target: Target, uses: int) -> Expl
     more: Explanation | None = None
     with suppress(InvalidInput):
         own = _explain(readable, whole, target, uses)
-    if own is None or not {one.code for one in own.diagnostics} - _EFFECTS:
+    if own is None or not {one.code for one in own.diagnostics} - _effects(own.diagnostics):
         with suppress(InvalidInput):
             more = _explain(whole, whole, target, uses)
-    found = more if more is not None and (own is None or len(more.diagnostics) > len(own.diagnostics)) else own
+    names = more is not None and bool({one.code for one in more.diagnostics} - _effects(more.diagnostics))
+    found = more if names or (more is not None and own is None) else own
     if found is None:
         return _explain(readable, readable, target, uses)  # which says what is garbled
     if found is own or own is None:
@@ -146,8 +165,8 @@ def _with_the_rest(readable: str, whole: str, target: Target, uses: int) -> Expl
     printed = {one.code for one in own.diagnostics}
     asked = f"{ASKED.message.partition('{')[0]}"  # a condition of prose need not be the one that failed
     kept = [one for one in found.diagnostics if one.code in printed or not one.message.startswith(asked)]
-    likely = (one if one.code in printed else replace(one, level="warning") for one in kept)
-    return replace(found, diagnostics=tuple(likely))
+    likely = [one if one.code in printed else replace(one, level="warning") for one in kept]
+    return replace(found, diagnostics=(*likely, *_without(likely, list(own.diagnostics))))
 
 
 def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanation | None:
@@ -167,6 +186,8 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
             *explain_sentences(spoken, target),
         ],
     )
+    if any(one.code == _LAUNCH and not _is_refused_launch(one) for one in (*shared, *sentences)):
+        sentences = [one for one in sentences if not _is_refused_launch(one)]
     maps = encoded_maps(whole) or printed_maps(whole)
     if maps:
         return _explain_maps(maps, results, [*shared, *sentences], readable, target)

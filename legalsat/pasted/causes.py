@@ -17,6 +17,7 @@ from legalsat.pasted.conditions import MULTIPLE, SHORTENED, condition
 from legalsat.pasted.grammar import Cause, without_layouts
 from legalsat.pasted.results import RESULTS
 from legalsat.pasted.tables.cause_table import CAUSES
+from legalsat.pasted.tables.copy_causes import COPY_CAUSES
 from legalsat.pasted.tables.operand_causes import OPERAND_CAUSES
 from legalsat.pasted.tables.program_causes import (
     ASKED,
@@ -30,7 +31,7 @@ from legalsat.pasted.tables.program_causes import (
 from legalsat.pasted.tables.protocol_causes import PROTOCOL_CAUSES
 
 LONGEST_LINE, MOST_LINES = 400, 400
-ROWS = (*PROGRAM_CAUSES, *OPERAND_CAUSES, *PROTOCOL_CAUSES, *CAUSES, *LAST_CAUSES)
+ROWS = (*COPY_CAUSES, *PROGRAM_CAUSES, *OPERAND_CAUSES, *PROTOCOL_CAUSES, *CAUSES, *LAST_CAUSES)
 # What names nothing by itself: results, which are told apart, and files.
 A_RESULT = re.compile(
     "|".join(
@@ -53,8 +54,9 @@ _SENTENCE_END = re.compile(r"(?<=[a-z\d)\]`'\"][.;!?]) +(?=[A-Z`\[])")
 # The words by which a text is known to speak of copies and matrix units at all.
 CONTEXT = re.compile(
     r"\btma\b|_tma|tma_|tensor ?_?(?:map|desc|core|memory)|descriptor|\bbulk\b|[gu]mma|tcgen05|tmem|mbarrier|"
-    r"swizzl|\bis_sm\d|hopper|blackwell|sm_?(?:90|100|103|120)|[hb][12]00|cutlass|cute\b|triton|tilelang|mosaic|gluon|kittens|"
-    r"scaled_mm|mat_?[ab12]\b|grouped_mm|gemm|flash|cluster|smem|shared mem|cublas|cuda|nvfuser|torch|kernel|"
+    r"cache modifier|swizzl|\bis_sm\d|hopper|blackwell|sm_?(?:90|100|103|120)|[hb][12]00|cutlass|cute\b|triton"
+    r"|tilelang|mosaic|gluon|kittens|"
+    r"scaled_mm|mat_?[ab12]\b|grouped_mm|gemm|flash|cluster|smem|shared[ _-]mem|cublas|cuda|nvfuser|torch|kernel|"
     r"\.cuh?\b|\.hpp\b|memref|proxy|"
     r"\bgpu\b|transformer_engine|deep_?ep|\btensors?\b|contiguous|\bstrides?\b|[kmn]-?_?major|"
     r"[abc]_major|(?:row|column)-major|"
@@ -84,14 +86,17 @@ _ASKING = re.compile(
     r"not available|not defined|is offset|attribute|import|does not|lack|missing|without|\brac(?:e|es|ing)\b|violat|"
     r"sleep|printf|stale|garbage|"
     r"reject|refus|remote|in[- ]?flight|corrupt|wrong|incorrect|not present|exited|reissu|reus|compiled (?:with|for)|"
+    r"outside|insert|after (?:the|it|its|a|being)\b|\bfreed\b|dealloc|"
     r"restrict|\bis 0\b|unable|n't\b|except|inval|hazard|subscri|zero|same|needs?\b|but got|request|fit|require",
     re.IGNORECASE,
 )
 
 # Quantities of kernels, and names of programs' variables.
 _QUANTITY = re.compile(
-    r"[a-z\d]_\w|[a-z][A-Z]|\b[A-Z]{1,3}\b|^[kmnd]$|\b(?i:dim\w*|strides?|shapes?|sizes?|extents?|pointers?|address\w*|offsets?|"
-    r"heads?|threads?|warps?|blocks?|tiles?|channels?|groups?|rows|columns|width|length|elements|bytes|bits|rank|stages?|"
+    r"[a-z\d]_\w|[a-z][A-Z]|\b[A-Z]{1,3}\b|^[kmnd]$|\b(?i:dim\w*|strides?|shapes?|sizes?|extents?|pointers?"
+    r"|address\w*|offsets?|"
+    r"heads?|threads?|warps?|blocks?|tiles?|channels?|groups?|rows|columns|width|length|elements|bytes|bits|rank"
+    r"|stages?|"
     r"features|tokens|alignment|numel|range)\b(?! (?:of|in) the (?:file|image|batch))"
 )
 

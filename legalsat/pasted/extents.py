@@ -9,7 +9,7 @@ why the call failed is likely and not certain: what rests on it is a warning unl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, combinations, islice, pairwise
 from math import gcd, prod
@@ -21,7 +21,10 @@ from legalsat.pasted.code.expressions import Called, Followed
 from legalsat.pasted.code.operators import is_number
 from legalsat.pasted.code.views import Array
 from legalsat.pasted.grammar import FAILED
+from legalsat.pasted.pieces import unfilled_pieces
+from legalsat.pasted.rows import misaligned_rows, row_lengths
 from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF
+from legalsat.pasted.sizes import Product, named_numbers, plain_lists, products, stated_products
 from legalsat.rule import require
 from legalsat.targets import Target
 
@@ -110,12 +113,16 @@ _SAID = re.compile(
     r"\b(?:vocab\w*|hidden|channels?|features|embed\w*|dim\w*)\b[^.\n\d]{0,30}?(?P<extent>\d{2,7})\b", re.IGNORECASE
 )
 # Results that are wrong where a tensor is large, and indices that a sentence multiplies by a stride.
-_WRONG = re.compile(r"\b(?:wrong|incorrect|garbage|corrupt\w*)\b", re.IGNORECASE)
+_WRONG = re.compile(r"\b(?:wrong|incorrect|garbage|corrupt\w*|out[- ]of[- ]bounds?|overflow\w*)\b", re.IGNORECASE)
 _FROM = re.compile(r">|≥|at least|beyond|exceed|more than|larger than|starting|fails?\b|crash", re.IGNORECASE)
 _STEPPED = re.compile(r"strides?\b[^\n]{0,120}\b(?:index|up to|range)", re.IGNORECASE)
+_COUNT = re.compile(
+    r"(?:\w*_)?(?:tokens?|rows|seq_?len|seqlen|batch(?:_?size)?|num_?tokens|total_?tokens)", re.IGNORECASE
+)
+_OF_GRID = re.compile(r"\bgrid[^\n()\[\]]{0,20}[(\[][^\n()\[\]]{0,60},[^\n()\[\]]{0,40}$", re.IGNORECASE)  # y or z
 _ZERO = re.compile(
-    r"\b(?:n|\w*(?:size|numel|batch|length|count|num|tokens|boxes|points|elements|rows|blocks|samples|shape))`? "
-    r"(?:is|are|=|==|was|of) `?0\b(?![.\d])|\bempty (?:tensor|batch|input)",
+    r"\b(?:n|\w*(?:size|numel|batch|length|count|num|tokens|boxes|points|elements|rows|blocks|samples|shape|width|"
+    r"height))`? ?(?:is|are|={1,2}|was|of|:)? ?`?0\b(?![.\d])|\bempty (?:tensor|batch|input|image)",
     re.IGNORECASE,
 )
 _NARROWER_HELPS = re.compile(
@@ -156,6 +163,9 @@ def explain_extents(text: str, followed: Followed, said: Sequence[Diagnostic], t
         yield from islice(_blocks(text, followed, tried, sure="TOOL011" in codes), 1)
     if codes & _OF_ADDRESSES or _WRONG.search(text):
         yield from islice(_offsets(text, followed, sure="TOOL013" in codes), 1)
+    if not ragged:
+        yield from misaligned_rows(text, followed.arrays, codes, target)
+        yield from unfilled_pieces(text, target)
     if not ragged and _IDLE.search(text):
         message = (
             "matrix units multiply 16-bit operands whose extents and leading dimensions are multiples of 8 elements"
@@ -267,7 +277,7 @@ def _shapes(text: str, followed: Followed) -> Iterator[tuple[int, ...]]:
         known = tuple(one for one in array.shape if one is not None)
         if known and len(known) == array.rank:
             yield known
-    for match in islice(_LIST.finditer(text), MOST_EXTENTS):
+    for match in islice(_LIST.finditer(plain_lists(text)), MOST_EXTENTS):
         sizes = tuple(int(one) for one in match[1].split(","))
         strides = sizes[-1] == 1 and all(not one % (other or 1) for one, other in pairwise(sizes))
         if not strides and MOST_BLOCKS not in sizes and MOST_OFFSETS not in sizes and "stride" not in match[0]:
@@ -298,6 +308,11 @@ def _blocks(text: str, followed: Followed, tried: _Tried, *, sure: bool) -> Iter
         counts = list(accumulate(shape[:-1], mul)) if shape[0] in tried.fails and 0 < works < shape[0] else []
         counted = [one for one in counts if one // shape[0] * works <= MOST_BLOCKS < one]
         rows += [(one, f"a tensor of shape {shape}") for one in [*of_axis, *counted, prod(shape[:-1])]]
+    rows += [
+        (one.value, f"the product {one.written} = {one.numbers}")
+        for one in products(text, named_numbers(text))
+        if _OF_GRID.search(text[max(one.begin - 80, 0) : one.begin])
+    ]
     rows += [(int(match[1]), f'text "{match[0][:97]}"') for match in islice(_COUNTED.finditer(text), MOST_EXTENTS)]
     for match in _TOO_LARGE.finditer(text):
         line = text[match.start() : match.start() + 120].partition("\n")[0]
@@ -318,6 +333,12 @@ def _offsets(text: str, followed: Followed, *, sure: bool) -> Iterator[Diagnosti
             )
             numbers = {"shape": shape, "count": prod(shape), "most": MOST_OFFSETS}
             yield _finding("TOOL013", message, help_, f"a tensor of shape {shape}", sure=sure, **numbers)
+    named = named_numbers(text)
+    for one in (*products(text, named), *stated_products(text), *_of_rows(named)):
+        if one.value > MOST_OFFSETS:
+            message = "{written} is {numbers} = {count}, and offsets counted in 32 bits wrap beyond {most}"
+            numbers = {"written": one.written, "numbers": one.numbers, "count": one.value, "most": MOST_OFFSETS}
+            yield _finding("TOOL013", message, help_, f"the product {one.written}", sure=sure, **numbers)
     for pair in pairwise([*text.split("\n")[:MOST_CLAUSES], ""]):
         line = " ".join(pair)[:600]
         if _OK.search(line) and not _BAD.search(line):
@@ -337,6 +358,16 @@ def _offsets(text: str, followed: Followed, *, sure: bool) -> Iterator[Diagnosti
         if threads > MOST_OFFSETS:
             message = "{threads} threads are launched, and their number in 32 bits wraps beyond {most}"
             yield _finding("TOOL013", message, help_, match[0], sure=sure, threads=threads, most=MOST_OFFSETS)
+
+
+def _of_rows(named: Mapping[str, int]) -> Iterator[Product]:
+    """Yield the elements of the most rows that a text counts, of the longest row that it names."""
+    rows = max(((size, name) for name, size in named.items() if _COUNT.fullmatch(name)), default=None)
+    length = max(((size, name) for name, size in row_lengths(named).items()), default=None)
+    if rows is not None and length is not None:
+        value = rows[0] * length[0]
+        if value < LARGEST:
+            yield Product(value, f"{rows[1]} * {length[1]}", f"{rows[0]} x {length[0]}", 0)
 
 
 def _numbers(line: str) -> list[int]:

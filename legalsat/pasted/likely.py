@@ -44,36 +44,55 @@ _PARTS = frozenset(
 )
 _ALSO_PARTS = frozenset({"address", "store", "align", "large", "limit"})  # where a call returned that it failed
 _LEAST_PARTS = 2
+_SAYS_WHERE = frozenset({"misaddr", "illegal"})  # what tells of an access, whatever else is said
 _OF_KERNELS = re.compile(
     r"\btma|wgmma|gmma|tcgen05|umma|\btmem|mbarrier|\bsmem|shared memory|cp[._]async|__sync|syncthreads|\bptx|"
     r"\bwarps?\b|warpgroup|\bcta|cutlass|\bcute|triton|\btl\.|tilelang|gluon|cuda|cudnn|cublas|tensor ?_?map|\bgpu|"
-    r"\bsm_?\d\d|gemm|attention|flash|[abh][12]00|rtx|hopper|blackwell|ampere|mosaic|pallas|nvfuser|\bfp[48]\b|bf16|bfloat16|racecheck",
+    r"\bsm_?\d\d|gemm|attention|flash|[abh][12]00|rtx|hopper|blackwell|ampere|mosaic|pallas|nvfuser|alloc_shared"
+    r"|shared buffer|\bLBO\b|\bSBO\b|matrix desc|core matri|helion|\bT\.(?:copy|gemm|Pipelined|Kernel)\b|\bfp[48]\b"
+    r"|bf16|bfloat16|racecheck",
     re.IGNORECASE,
 )
 _OF_SYSTEMS = re.compile(
-    r"nccl|dataloader|/dev/shm|\bhttp|\bserver\b|docker|kubernetes|\bssh\b|ethernet|\bdriver hang|watchdog|epoch|"
+    r"nccl|dataloader|/dev/shm|\bhttp|\bserver\b|EngineCore|request \d+|model_loader|docker|kubernetes|\bssh\b"
+    r"|ethernet|\bdriver hang|watchdog|epoch|"
     r"module ?not ?found|importerror|no module named|keyword argument|\bpip\b|ninja|nvcc' failed|wheel",
     re.IGNORECASE,
 )
 # What a program returned, and what it has no kernel for, its own sentences tell.
 _TOLD_ELSEWHERE = re.compile(r"CUDA\d|TOOL010|PROD|UNIT")
-# What numbers decide is judged where they are; that a call failed says too little to guess it where they are not.
-_DECIDED_BY_NUMBERS = re.compile(r"TMA(?!037)|BULK|VEC|WGMMA|TCGEN|MDESC|COPY0(?!1[02])|TOOL0(?!03|13)")
+# What numbers decide is judged where they are; that a call refused its arguments says too little to guess which.
+_DECIDED_BY_NUMBERS = re.compile(r"TMA(?!037|006)|BULK|VEC|WGMMA|TCGEN|MDESC|COPY0(?!1[02])|TOOL0(?!03|13)")
 _OFTEN_BESIDE = frozenset({"flaky", "fails", "race"})
 _ANY = re.compile("")
 # What alone can show itself so, where nothing else is seen of a failure.
 _SHOWN_AS = {
     "misaddr": re.compile(r"VEC|BULK|MDESC|COPY00[145]|TMA0(?:04|05|19|27|37)|SMEM002"),
+    "illinst": re.compile(r"TMA|COPY|BULK|MDESC|TCGEN|TMEM|UNIT|PIPE0(?:0[1-3]|15|17|33)|TOOL004"),
+    "launchfail": re.compile(r"TMEM|PIPE|COPY|TMA|BULK|MDESC|TOOL0(?:03|08)|SMEM|TCGEN"),
     "invalid": re.compile(r"TMA|SMEM|TOOL0(?:08|11)"),
     "wrong": (_AFTER_A_LAUNCH := re.compile(r"(?!TMA0(?:0|1|24|3)|BULK|TOOL0(?:04|08|11))")),
     "illegal": _AFTER_A_LAUNCH,
     "compile": re.compile(r"TOOL|WGMMA|TCGEN|TMEM00|SMEM|MDESC|TILE|VEC|COPY0(?:07|12)|TMA0(?:0|10|24)"),
     "hang": re.compile(r"PIPE|TMEM|COPY0(?:06|12)|TMA0(?:03|19)|TOOL0(?:03|08)"),
 }
-_LEAST_WORDS = (8, 4)  # of those that are known, in all and outside of code: fewer say too little
+# Of those words that are known, in all and outside of code: fewer say too little.
+_LEAST_WORDS, _MORE_WORDS = (6, 3), (8, 4)
 _CLAUSE = re.compile(r"[.;:,]\s|\n")
 _CODE = re.compile(r"[{}]|\w ?=[^=]|^\s*(?:def|for|if|else|import|from|@\w+)\b|\w\([^ )]")
+# What every failure is called says nothing of it.
+_CALLED = re.compile(
+    r"\b(?:\w*Error|\w*Exception|Traceback|CUDA|Triton|torch|error|failed)\b|^[ \t]*(?:#|//|raise\b|assert\b)[^\n]*",
+    re.MULTILINE,
+)
 _MOST_REPEATS = 3  # of a line: what a log repeats says nothing
+# Frames of a stack and what PyTorch says of every failure tell nothing of this one.
+_FRAME = re.compile(
+    r'^\s*(?:File "[^"\n]*", line \d+|frame #\d+|#\d+ 0x|at /|\^+\s*$|=+\s+(?:Host|Device) Frame|=+\s+in /'
+    r"|\[rank\d+\]:\s+File)|"
+    r"kernel errors might be asynchronously|For debugging consider passing|TORCH_USE_CUDA_DSA|"
+    r"^\s*Search for [`'\"]?cuda|Traceback \(most recent call"
+)
 _ADDRESS = re.compile(r"https?://\S+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _WORD = re.compile(r"[a-z]{2,}")
@@ -81,7 +100,8 @@ _ENDINGS = re.compile(
     r"(?<=[a-z]{4})(?:ization|isation|ations?|ments?|ings?|ers?|ed|ies|es|ly|al|s)$",
 )
 _COMMON = re.compile(
-    r"(?:at|of|to|in|on|is|it|as|an|be|or|so|we|the|and|for|with|that|this|but|not|from|are|was|has|have|which|its|than|only|when|what|into|all|any|can|may|"
+    r"(?:at|of|to|in|on|is|it|as|an|be|or|so|we|the|and|for|with|that|this|but|not|from|are|was|has|have|which|its"
+    r"|than|only|when|what|into|all|any|can|may|"
     r"will|does|did|get|got|use|used|using|our|your|they|them|there|here|been|being|were|would|should|could|also|just|"
     r"same|some|more|most)"
 )
@@ -114,16 +134,22 @@ def likely_causes(text: str, target: Target, *, failed: bool) -> Iterator[Diagno
     """
     text = _ends(text)
     bare = A_RESULT.sub(" ", text)
-    if not failed and (_OF_KERNELS.search(bare) is None or _OF_SYSTEMS.search(bare) is not None):
+    systems = _OF_SYSTEMS.search(bare) is not None
+    if not failed and (_OF_KERNELS.search(bare) is None or systems):
         return
-    concepts, parts = _concepts(text), _PARTS | _ALSO_PARTS if failed else _PARTS
+    concepts, parts = _concepts(text), _PARTS if systems else _PARTS | _ALSO_PARTS
     seen, told = concepts.keys() & _SEEN, _concepts(bare).keys() & parts
-    if not (failed or seen) or len(told) < (1 if failed else _LEAST_PARTS) or not _says_enough(bare):
+    if not failed and not told & _PARTS:
+        return
+    least = _LEAST_PARTS if systems or not failed else 0 if seen & _SAYS_WHERE else 1
+    refused = failed and seen - _OFTEN_BESIDE <= {"invalid"}
+    if not (failed or seen) or len(told) < least or not _says_enough(bare, _MORE_WORDS if refused else _LEAST_WORDS):
         return
     said, seen = features(text), seen - _OFTEN_BESIDE
-    possible = _SHOWN_AS.get(next(iter(seen)), _ANY) if len(seen) == 1 else _ANY
+    shown = next(iter(seen)) if len(seen) == 1 else ""
+    possible = _SHOWN_AS.get(shown, _ANY)
     first = [code for code in ranked(said, _evidence(), target)[:_CONSIDERED] if possible.match(code)]
-    for code in [one for one in first if not (failed and _DECIDED_BY_NUMBERS.match(one))][:MOST]:
+    for code in [one for one in first if not (refused and _DECIDED_BY_NUMBERS.match(one))][:MOST]:
         yield _likely(code, [said[word] for word in _telling(_evidence(), code, said)])
 
 
@@ -139,15 +165,16 @@ def _ends(text: str) -> str:
     if len(text) > 4 * _MOST_READ:
         text = f"{text[: 2 * _MOST_READ]}\n{text[-2 * _MOST_READ :]}"
     times = Counter(lines := text.splitlines())
-    text = "\n".join(line for line in lines if times[line] <= _MOST_REPEATS)
+    text = "\n".join(line for line in lines if times[line] <= _MOST_REPEATS and _FRAME.search(line) is None)
     return text if len(text) <= 2 * _MOST_READ else f"{text[:_MOST_READ]}\n{text[-_MOST_READ:]}"
 
 
-def _says_enough(text: str) -> bool:
-    """Whether a text has words that are known, in all and outside of its code."""
+def _says_enough(text: str, least: tuple[int, int]) -> bool:
+    """Whether a text has at least so many words that are known, in all and outside of its code."""
+    text = _CALLED.sub(" ", text)
     prose = "\n".join(clause for clause in _CLAUSE.split(text) if not _CODE.search(clause))
     known = (sum(word in _evidence().overall for word in _words(part)) for part in (text, prose))
-    return all(number >= least for number, least in zip(known, _LEAST_WORDS, strict=True))
+    return all(number >= one for number, one in zip(known, least, strict=True))
 
 
 def _split(text: str) -> str:

@@ -18,11 +18,12 @@ from legalsat.rule import require
 from legalsat.targets import GRANULE_BYTES, Target
 
 MOST_THREADS, MOST_BLOCKS, MOST_REGISTERS, MOST_CLUSTER, MOST_FOUND = 1024, 65535, 255, 16, 64
+_GROUP = 128  # threads of a warpgroup
 _FAILS = re.compile(
     r"invalid|exceed|more than|greater|larger|too (?:many|large)|fail|error|assert|refus|limit|maxim|cannot|can't|"
     r"reject|"
     r"illegal|segv|segfault|not (?:generat|produc)|no output|"
-    r"unwritten|stale|not support|unsupport|wrong|garbage|corrupt|hang|crash",
+    r"unwritten|budget|stale|not support|unsupport|wrong|garbage|corrupt|hang|crash",
     re.I,
 )
 _TRIPLE = r"[({\[]\s?(?:x:? ?)?(\d{1,9}),\s?(?:y:? ?)?(\d{1,9})(?:,\s?(?:z:? ?)?(\d{1,9}))?\s?[)}\]]"
@@ -81,7 +82,21 @@ def _unshared(match: re.Match[str], target: Target) -> int:
     return 0 if covered or not warps else warps
 
 
+def _of_warpgroups(match: re.Match[str], target: Target) -> int:
+    """Return the registers of a block whose warpgroups have as many for each thread as a text lists."""
+    return sum(int(one) for one in re.findall(r"\d+", match["each"])) * _GROUP
+
+
 _LIMITS = (
+    _Limit(
+        r"(?:setmaxn?reg\w*|register)(?: budgets?)?s?[^\d\n]{0,40}?(?P<each>\d{2,3}(?:\s?[/,+]\s?\d{2,3}){1,6})\b"
+        r"(?=[\s\S]{0,400}warp ?-?group)",
+        _of_warpgroups,
+        lambda number, target: number > target.registers_per_processor,
+        "TOOL003",
+        "warpgroups of 128 threads with so many registers each take {number}, more than an SM has",
+        "give the warpgroups that only copy 24 to 40 registers, so that all of them together have no more than 65536",
+    ),
     _Limit(
         r"\bgemm\b[^\n]{0,60}?\bm ?= ?(?P<m>\d{1,4})\b[^\n]{0,20}?\bn ?= ?(?P<n>\d{1,4})\b[^\n]{0,40}?"
         r"\bthreads ?= ?(?P<threads>\d{2,4})\b",

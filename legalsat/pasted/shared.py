@@ -66,7 +66,8 @@ _SETTING = re.compile(
     r"|\b(?:TileShape\w*|CtaTile\w*|tile_shape\w*|BlockShape|block_shape_mnk|tile)\W{0,8}?"
     r"(?:=|:)?\s*(?:cute::)?(?:tuple|Shape)?\s*[<(\[]\s*(?:cute::)?(?:C<|_)?(?P<m>\d{1,5})>?\s*,\s*(?:cute::)?(?:C<|_)?"
     r"(?P<n>\d{1,5})>?\s*,\s*(?:cute::)?(?:C<|_)?(?P<k>\d{1,5})>?\s*[>)\]]"
-    r"|\btile\w*\W{1,4}(?P<m1>\d{2,5})x(?P<n1>\d{1,5})x(?P<k1>\d{1,5})\b",
+    r"|\b(?:tile|threadblock|cta)\w*\W{1,4}(?P<m1>\d{2,5}) ?[x×] ?(?P<n1>\d{1,5}) ?[x×] ?(?P<k1>\d{1,5})\b"
+    r"|\b(?:Threadblock|Gemm)Shape\w*\s?<\s?(?P<m11>\d{1,5})\s?,\s?(?P<n11>\d{1,5})\s?,\s?(?P<k11>\d{1,5})\s?>",
     re.I,
 )
 _STAGES = re.compile(r"stage", re.I)
@@ -76,6 +77,7 @@ _TYPE = re.compile(
     r"fp32|float32|tf32)(?![A-Za-z0-9])",
     re.I,
 )
+_ONLY_FLOATS = re.compile(r"\bfloats?\b|\bsgemm\b", re.I)
 _PAIRED = re.compile(r"num_ctas\W{1,4}2|two_?ctas|2cta|cta_group\W{1,4}2", re.I)
 
 
@@ -227,6 +229,8 @@ def _printed_tiles(text: str) -> Iterator[Tile]:
 def _sizes(text: str) -> set[int]:
     """Return the bytes of an element by the operand types that a text names."""
     sizes = set()
+    if _ONLY_FLOATS.search(text) and not _TYPE.search(text):
+        return {4}
     for match in islice(_TYPE.finditer(_OF_SUMS.sub(" ", text)), MOST_TILES):
         name = match[0].lower()
         try:

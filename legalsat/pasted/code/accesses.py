@@ -98,7 +98,7 @@ def explain_accesses(text: str, results: set[int], target: Target, code: str) ->
 
 def _computed(text: str, target: Target) -> Iterator[Diagnostic]:
     """Yield the accesses whose address code says."""
-    types, inner = _element_bytes(text), _inner_extents(text)
+    types, inner = element_bytes(text), _inner_extents(text)
     asked, view = _REQUESTED.search(text), _VIEW.search(text)
     if asked is not None and view is not None and int(view["align"]) < int(asked["bytes"]):
         message = "{bytes} bytes are requested at once of a view of shared memory that is aligned to {align}"
@@ -154,7 +154,7 @@ def _found(code: str, message: str, help_: str, where: str, **numbers: object) -
     return RULE_OF[code].diagnostic(require(False, message, help=help_, **numbers), f'text "{where}"')
 
 
-def _element_bytes(text: str) -> dict[str, int]:
+def element_bytes(text: str) -> dict[str, int]:
     """Return the bytes of an element by array; under "" those of the one type that a text names."""
     found: dict[str, int] = {}
     for pattern in (_POINTER, _ARRAY):

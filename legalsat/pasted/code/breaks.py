@@ -11,6 +11,7 @@ from typing import NamedTuple
 from legalsat.diagnostics import Diagnostic, Level, worst_first
 from legalsat.explanation import Explanation
 from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
+from legalsat.pasted.code.elected import explain_elected
 from legalsat.pasted.code.expressions import Followed
 from legalsat.pasted.code.launches import launched
 from legalsat.pasted.code.layouts import tensors_of_maps
@@ -33,6 +34,7 @@ _BRANCH = re.compile(
 )
 _OF_BLOCKS = re.compile(r"__syncthreads\(\)|\bbar\.sync 0\b|barrier\.sync(?:\.aligned)? 0\b|cuda\.syncthreads\(\)")
 _WAITS = "waits for barriers in a loop"
+_ELECTED = "what one thread executes"
 _STAGES = "tiles of a pipelined loop"
 _FOLLOWED = "the text's code was followed and not run"
 
@@ -88,13 +90,14 @@ def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, f
     judged = list(judged_uses(followed.calls, target, failed=failed))
     judged += [Judged("a barrier of a block", tuple(_branches(pasted.text)))]
     judged += [Judged(_WAITS, tuple(explain_waits(pasted.text)))]
+    judged += [Judged(_ELECTED, tuple(explain_elected(pasted.text, target)))]
     if failed:
         judged += [Judged(_STAGES, tuple(explain_stages(followed.calls, target)))]
         judged += [
             of_map(one, "make_tma_copy", target) for one in tensors_of_maps(pasted.text) if target.tma is not None
         ]
     judged += launched(pasted.text, target, failed=failed)
-    judged = [one for one in judged if one.found or one.said not in ("a barrier of a block", _WAITS, _STAGES)]
+    judged = [one for one in judged if one.found or one.said not in ("a barrier of a block", _WAITS, _STAGES, _ELECTED)]
     broken = {found.code: found for one in reversed(judged) for found in reversed(one.found)}
     told = pasted.said if base is None else base.diagnostics
     extents = Judged("what the report names", tuple(explain_extents(pasted.text, followed, told, target)))

@@ -283,7 +283,7 @@ CAUSES = (
         "the global address is no multiple of 16 bytes",
         ADDRESS.format(granule=16),
         unless=r"stride|shared|smem|swizzl|leading dim|\bld[abcd]\b|shape\[|ptr_?array|array_?ptr|tmem|"
-        r"base (?:ind|tile)|slice start|tile (?:row|col|size)|\bsubtile",
+        r"base (?:ind|tile)|slice start|tile (?:row|col|size)|\bsubtile|atom-aligned",
     ),
     Cause(
         "TMA004",
@@ -313,7 +313,8 @@ CAUSES = (
     Cause(
         "WGMMA002",
         r"\bm\b|block_?m|tile_?m|warp_?m\b|\bm_?warp",
-        r"(?:divisib|multiple|%).{0,40}(?:per_?warp|mma|instruction|atom|micro_?size)|(?:per_?warp|mma|instruction|atom|"
+        r"(?:divisib|multiple|%).{0,40}(?:per_?warp|mma|instruction|atom|micro_?size)|(?:per_?warp|mma|instruction"
+        r"|atom|"
         r"micro_?size|warp_m|m_warp).{0,40}(?:divisib|multiple|%)",
         "the tile's rows are no multiple of those that one instruction multiplies",
         "take a tile whose rows are a multiple of the instruction's for each of its warps: 16 of mma, 64 of wgmma",
@@ -325,7 +326,8 @@ CAUSES = (
         r"size)"
         r"|hidden|in_features|out_features|"
         r"tensor|operand|mat_?[ab12]|output|problem|dimension|num_?cols|columns|scale",
-        r"(?:divisib|multiple|aligned|alignment).{0,60}(?:\b(?:4|8|16)\b|\b128-?bit|tma)|tma.{0,40}(?:align)|%\s?(?:4|8|"
+        r"(?:divisib|multiple|aligned|alignment).{0,60}(?:\b(?:4|8|16)\b|\b128-?bit|tma)|tma.{0,40}(?:align)|%\s?(?:4"
+        r"|8|"
         r"16|\w*align\w*)\s?[!=]=\s?0",
         "an extent that becomes a stride is no multiple of 16 bytes",
         _SCALED_TYPES,
@@ -379,7 +381,8 @@ CAUSES = (
         "TMEM002",
         r"tmem|tensor[ _]memory",
         r"(?:exceed|out of|not enough|too many|more than|overflow|capacity|insufficient"
-        r"|available).{0,60}|512",
+        r"|available).{0,60}|\b512\b.{0,24}(?:column|limit|max|there are)|(?:column|limit|max|most|only"
+        r"|the).{0,24}\b512\b",
         "more columns of tensor memory are asked for than the 512 there are",
         "take fewer or narrower accumulators, 512 columns in all",
     ),
@@ -403,7 +406,8 @@ CAUSES = (
         r"fail\w* to launch .{0,30}cluster",
         "the cluster's shape is none that the kernel or the GPU has",
         "take a cluster of at most 8 CTAs that divides the grid, 16 if the kernel allows sizes that are not portable",
-        unless=r"response|cancel|mask|head|k-?means|kmeans|node|slurm|kubernetes|\bray\b",
+        unless=r"response|cancel|mask|head|k-?means|kmeans|node|slurm|kubernetes|\bray\b|"
+        r"cluster[ _](?:barrier|sync|arrive|wait)\w*(?!.{0,40}(?:size|shape|dim))",
     ),
     Cause(
         "TOOL007",

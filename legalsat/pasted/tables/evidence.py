@@ -20,7 +20,8 @@ CONCEPTS = {
     r"parked|starv\w+|blocks? forever|spins?|time[sd]? ?out|does not return|livelock",
     "wrong": r"wrong|incorrect\w*|corrupt\w*|garbage|\bnans?\b|\binf\b|inaccura\w+|mismatch\w*|not close|silent\w*|"
     r"diverge\w*|miscomput\w+|miscompil\w+|bad results?|precision issues?|garbled|error of 0\.\d+|"
-    r"not correct|zeros instead",
+    r"not correct|zeros instead|instead of (?:the \w+'s\b|-?\d+)|(?:sees?|reads?) (?:old|stale) (?:data|values?)|"
+    r"bytes wrong|== -?\d+ instead",
     "flaky": r"intermittent\w*|flaky|non-?determin\w+|now and then|sometimes|randomly|at random|"
     r"\d+(?:\.\d+)?% of (?:calls|runs|launches)|sporadic\w*|occasional\w*|rarely",
     "race": r"\brac(?:e|es|y|ing)\b|racecheck|hazards?|\b(?:raw|war|waw)\b",
@@ -67,11 +68,13 @@ CONCEPTS = {
     "sync": r"__sync\w+|syncthreads|syncwarp|bar\.sync|barrier\.sync|barrier\.cta|named ?barrier",
     "int32": r"int_?32|i32|int64|32-?bit|2\*?\*?\^?31|2147483\d+|overflow\w*",
     "large": r"large|huge|big|long (?:context|sequence)|\d{2,}k\b|billion|many tokens|high token|batch size",
-    "illegal": r"illegal (?:memory|address)|ima\b|illegal_address|700\b|invalid __global__|page fault|"
+    "illegal": r"illegal (?:memory|address)|ima\b|illegal_address|(?:error|code|status|result|cuda)\W{0,3}700\b"
+    r"|invalid __global__|page fault|"
     r"out[- ]of[- ]bounds",
-    "illinst": r"illegal instruction|illegal_instruction|illegalinstruction|715\b",
-    "misaddr": r"misaligned(?: address|_address)?|716\b|misalignedaddress",
-    "launchfail": r"unspecified launch failure|launch_?fail\w*|719\b",
+    "illinst": r"illegal instruction|illegal_instruction|illegalinstruction|(?:error|code|status|result"
+    r"|cuda)\W{0,3}715\b",
+    "misaddr": r"misaligned(?: address|_address)?|(?:error|code|status|result|cuda)\W{0,3}716\b|misalignedaddress",
+    "launchfail": r"unspecified launch failure|launch_?fail\w*|(?:error|code|status|result|cuda)\W{0,3}719\b",
     "invalid": r"invalid argument|invalid_?value|cuda_error_invalid|cudaerrorinvalidvalue",
     "vector": r"vectori[sz]\w*|float[24]\b|uint4|int4\b|ld\.v\d|128-?bit|ldmatrix\w*|loadgeneric|half2|"
     r"\b\w+, ?\(?int\)?2>",
@@ -88,6 +91,13 @@ CONCEPTS = {
     "second": r"second|next|later wave|persistent|iteration|wave|round",
     "stage": r"stages?|num_stages|pipelin\w+|circular buffer\w*|ring|slots?",
     "sanitizer": r"compute-sanitizer|memcheck|synccheck|invalid __(?:shared|global|local)__",
+    "readload": r"(?:ld\.shared|\blds\b|threads? (?:still )?reads?|reads? (?:the|a|its|that) (?:stage|buffer|tile"
+    r"|smem))"
+    r"[^\n]{0,160}(?:tma[ _]?loads?|next (?:tma |bulk )?(?:load|stage|copy)|cp\.async\.bulk)",
+    "freed": r"dealloc\w*|tmem[._ ]?free\w*|\.free\(\)|frees?|freed|relinquish\w*|use-after-free",
+    "linear": r"linear(?:ly)?(?: scan)?|permutation|base ?\+ ?i\b|logical (?:index|order)|unswizzled",
+    "grid": r"grids?\w*|griddim\w*|dim3|<<<\w*|blockdim\w*|num_blocks",
+    "small": r"small(?:er)? (?:inputs?|sizes?|shapes?|batch\w*|tensors?)|short (?:prompts?|sequences?)",
     "outstanding": r"drain\w*|exits? .{0,40}(?:store|copy)|store .{0,40}exit\w*",
 }
 # What is told of a failure with this cause: what is seen, of what kind of kernel, and what its code does or lacks.
@@ -102,7 +112,8 @@ TOLD = {
     "PIPE004": "arrivals missing: arrival count too high, init count number of threads, only one thread or elected "
     "lane arrives, a role never arrives, consumer never releases the empty barrier, commit arrives at "
     "one CTA only, mask wrong, count of consumers; kernel hangs, deadlock, wait never completes, arrive "
-    "has no effect, num arrivals multicast mask cluster",
+    "has no effect, num arrivals multicast mask cluster, CTAs of a cluster hold blocks of different groups "
+    "and one multicasts what the other does not expect",
     "PIPE005": "too many arrivals: barrier gets more arrivals than its count, arrives twice, surplus arrival, every "
     "thread arrives though count is 1, arrives with no matching wait, phase completes early, flips "
     "twice; hang or data used too early",
@@ -149,7 +160,8 @@ TOLD = {
     "PIPE018": "not all warps or roles execute the same barrier: __syncthreads or bar.sync in a branch, divergent, "
     "only part of the warps, threads of the block execute it, barrier count does not match the "
     "participating threads, misaligned synchronization, early return of some warps, named barrier with "
-    "wrong number of threads; hang or wrong results",
+    "wrong number of threads, num_threads of the barrier hard-coded for fewer warps than call arrive and "
+    "arrive_and_wait, number of participants; hang or wrong results",
     "PIPE019": "accumulators read before wgmma or tcgen05.mma is complete: missing warpgroup_wait, wgmma.wait_group "
     "0, tcgen05 commit and wait before the epilogue reads registers or tensor memory; wrong or partial "
     "sums",
@@ -178,6 +190,15 @@ TOLD = {
     "wait::ld, tcgen05.st wait::st missing around barriers",
     "PIPE036": "arrival without release semantics: relaxed arrive, cluster scope release acquire missing, remote "
     "arrive",
+    "BULK001": "cp.async.bulk source or destination address no multiple of 16 bytes, 1D bulk copy of a misaligned "
+    "pointer",
+    "BULK002": "cp.async.bulk size no multiple of 16 bytes, 1D bulk copy or tma_load_1d of an odd number of elements, "
+    "tail dropped, hang or launch failure",
+    "PIPE016": "tensor memory freed or used in the wrong order between warps",
+    "PIPE021": "mbarrier arrival count 0 or above 2^20-1",
+    "PIPE025": "mbarrier not aligned to 8 bytes in shared memory",
+    "COPY002": "TMA store or reduce at a negative coordinate",
+    "COPY011": "two maps or tensors overlap in memory, a store clobbers another tensor",
     "COPY001": "coordinate of the innermost axis times element size is no multiple of 16 bytes: offset of tile, odd "
     "column start, illegal instruction of TMA load with start not divisible by 8",
     "COPY004": "shared memory destination of TMA not aligned to 128 bytes: misaligned smem buffer, dynamic shared "
@@ -200,7 +221,9 @@ TOLD = {
     ".contiguous()",
     "COPY012": "written with one swizzle or layout and read with another: swizzle mode of the map and of the kernel "
     "differ, kernel has no swizzle parameter, layouts of producer and consumer disagree, reader expects "
-    "linear but writer swizzles, permuted garbage values",
+    "linear but writer swizzles, permuted garbage values; a scan, reduction or copy ignores the swizzle of an "
+    "annotated "
+    "shared buffer, swizzled layout annotation makes it wrong, the same kernel without swizzle is correct",
     "COPY013": "reduction or atomic of an unsupported type by TMA, red.async, cp.reduce.async.bulk",
     "TMA001": "tensor rank above 5 or 0 dimensions for tensor map",
     "TMA002": "tensor map of an extent of zero: empty tensor, K = 0, M = 0, no tokens for an expert, empty batch, "
@@ -212,7 +235,8 @@ TOLD = {
     "TMA005": "row stride no multiple of 16 bytes: odd head dim, vocabulary, K or N not divisible by 8 for bf16, "
     "16 for fp8, 4 for fp32, padded needed; cuTensorMapEncode invalid argument, misaligned stride, "
     "alignment error, TMA unsupported, falls back slow",
-    "TMA006": "stride overflow above 2^40 or negative stride",
+    "TMA006": "stride overflow above 2^40 or negative stride, a large stride converted to bytes or units in 32 bits "
+    "overflows, encode call of the tensor map returns invalid value for large strides of a view",
     "TMA008": "innermost box below 16 bytes or no multiple of 16 bytes: block 1, 2 or 4 elements wide, small head "
     "dim, last block dimension too small",
     "TMA009": "innermost box wider than the swizzle span: 128 bytes for 128B swizzle, box_k 128 bf16 = 256 bytes, "
@@ -229,6 +253,15 @@ TOLD = {
     "TMA037": "axis of size 1 with arbitrary stride: one KV head per rank, batch 1, unsqueeze, expand, degenerate "
     "stride of 1 element after view, unbind or permute; is_contiguous says true; driver invalid argument "
     "or illegal instruction",
+    "TMA007": "element stride outside 1 to 8 or not 1",
+    "TMA011": "swizzle mode or enum that the copy engine has not",
+    "TMA018": "extent above 2^31 or 2^32 in one dimension of a tensor map",
+    "TMA025": "TMA store writes past the inner extent up to 16 bytes, neighbouring columns clobbered",
+    "TMA033": "packed fp4 or fp6 elements, 16U4_ALIGN16B, box of 128 elements, fp4_padded",
+    "MDESC006": "major bit of the instruction or matrix descriptor differs from the tile, K-major or MN-major "
+    "transposed",
+    "WGMMA002": "wgmma M is 64, rows of the tile no multiple of 64",
+    "WGMMA012": "rows of a wgmma tile are scattered over warpgroups in another order",
     "MDESC004": "matrix descriptor offsets wrong: LBO, SBO, leading and stride byte offset swapped or computed for "
     "another tile, K-major vs MN-major, no-swizzle interleaved core matrices, advance along K; wgmma or "
     "tcgen05 gives wrong values for some tile sizes",
@@ -246,16 +279,44 @@ TOLD = {
     "TCGEN003": "tcgen05 M of 64, 128, 256 illegal, block M for cta_group",
     "TCGEN004": "tcgen05 N not a multiple of 8 or 16 or above 256",
     "TCGEN010": "scale factors of block scaled mma: vector size 16 or 32, layout of scales 128x4, K not multiple of "
-    "scale block",
+    "scale block; scales of the wrong shape or layout, nvfp4 mxfp8 block_scale, dot_scaled, scale of B has rows of N "
+    "and K / 32 columns, scales read from other places of tensor memory, sliced scale descriptor, SFA SFB",
+    "TCGEN002": "accumulator type of tcgen05 too narrow, fp16 sums of tf32, kind and D type do not go together",
+    "TCGEN006": "tcgen05 N of a transposed operand, M = 64 with N not a multiple of 8, kind::i8 N",
+    "TCGEN008": "tcgen05 operand's swizzle atom does not fit its columns, N below the atom of an MN-major B",
+    "TCGEN014": "collector, disable_output_lane mask of tcgen05.mma of another number of lanes",
+    "TCGEN017": "tcgen05.mma or tcgen05.commit issued by every thread of the warp instead of one elected thread, "
+    "results "
+    "added many times, elect_one missing",
     "TMEM001": "tcgen05.alloc columns not a power of two of at least 32",
     "TMEM002": "tensor memory exceeded 512 columns, out of tmem, two blocks on one SM compete for tensor memory, "
     "tcgen05.alloc blocks",
     "TMEM006": "tensor memory not freed before exit, dealloc missing, later kernels hang in alloc",
     "TMEM007": "tensor memory used without tcgen05.alloc, no allocation, address assumed 0",
-    "TMEM008": "tensor memory access outside of the allocated columns",
+    "TMEM008": "tensor memory access outside of the allocated columns, tcgen05.ld or mma after tcgen05.dealloc, freed "
+    "while other warps still read their accumulators, use after free",
+    "TMEM003": "tcgen05.alloc of more columns after an allocation was freed, allocations grow",
+    "TMEM004": "tcgen05.alloc after relinquish_alloc_permit",
+    "TMEM005": "tcgen05.dealloc of what was not allocated, guardrail trap unallocated columns, wrong address or "
+    "columns "
+    "given to dealloc",
+    "TMEM009": "two accumulators overlap in tensor memory, columns of scales inside the accumulator, column offset "
+    "computed too small",
     "TMEM010": "tcgen05.ld of lanes of another warp, warp id modulo 4, 32 lanes each",
+    "TMEM011": "warps of a tcgen05.ld or st give different tensor memory addresses, tmem address of another warp or "
+    "stage",
+    "TMEM012": "tcgen05.ld or st of a shape or repeat that does not exist, .x3",
+    "TMEM014": "tcgen05.ld, st, alloc or dealloc executed by a part of the warp, if (threadIdx.x == 0) around a "
+    ".sync.aligned instruction, divergent warp, hang",
+    "TMEM015": "cta_group::1 and cta_group::2 mixed in one kernel",
+    "TMEM016": "cta_group::2 without a cluster of two CTAs",
     "TMEM018": "tcgen05.dealloc by one CTA of a pair before the peer is done or has allocated, cta_group::2, "
-    "cluster barrier missing before free",
+    "cluster barrier missing before free; tensor memory freed while other warps of the CTA or the peer still read it, "
+    "tmem.free() by the MMA warp, dealloc barrier missing",
+    "TMEM020": "rows of an accumulator with M = 64 lie at other lanes than read",
+    "TMEM022": "scales of tcgen05 are not copied to all four warps' lanes, warpx4 missing",
+    "TMEM023": "scale factors in tensor memory too few columns, scale buffer of another shape than the tile needs",
+    "TMEM024": "tcgen05.cp of a shape that does not exist, or its source layout does not fit",
     "TMEM019": "only one CTA of a pair allocates with cta_group::2",
     "TMEM026": "2-CTA tensor memory allocation before the peer CTA runs: missing cluster sync before tcgen05.alloc "
     "cta_group::2, Allocator2Sm, 2SM alloc race, racecheck at allocate",
@@ -264,9 +325,19 @@ TOLD = {
     "launch bounds missing, threads times registers above 65536",
     "TOOL006": "two users of one buffer want different layouts: layout conflict, inference disagrees, scales "
     "written in another layout than read",
+    "TOOL001": "wgmma serialized, C7510, C7511, C7514, C7515, slow, Potential Performance Loss, function call or "
+    "insufficient registers in the pipeline stage",
+    "TOOL002": "setmaxnreg ignored, C7507, C7508, unable to determine register count at entry, minnctapersm, "
+    "launch bounds missing",
+    "TOOL004": "built for another GPU, instruction or feature not supported on the target, sm_90a or sm_100a suffix "
+    "missing, no kernel image, older PTX version or ptxas of an older toolkit rejects the instruction, state space "
+    "incorrect, unknown modifier, requires PTX ISA",
+    "TOOL005": "gather4 or scatter4 of TMA: rows of four, column start, block of one row",
+    "TOOL007": "number of warps or threads no multiple of a warpgroup of 4 warps, 128 threads",
     "TOOL008": "cluster size or shape invalid, cluster launch fails, cluster larger than 8, grid not divisible by "
     "cluster",
-    "TOOL011": "too many threads in a block, grid dimension above 65535",
+    "TOOL011": "too many threads in a block, more than 1024 threads, grid dimension y or z above 65535, batch or heads "
+    "along grid y or z, large batch, empty grid of 0 blocks for an empty input, invalid configuration argument",
     "TOOL013": "int32 overflow of offsets or indices: program_id * stride, offset * num_cols, row index times "
     "columns, batch times "
     "stride, tensors above 2^31 elements, long context, large batch or many tokens, cast to int64; "
@@ -274,9 +345,12 @@ TOLD = {
     "SMEM001": "shared memory of a block exceeded: cudaFuncSetAttribute MaxDynamicSharedMemorySize invalid "
     "argument, kernel for a larger GPU (228 KB) on consumer GPU (100 KB, 64 KB of Turing), too many "
     "stages, tile too large, launch fails, no output, kErrorInternal",
+    "VEC003": "a vector access is torn: float4 spans the end of a row",
+    "VEC005": "vectorised stores of neighbouring threads overlap",
     "VEC002": "vectorised access misaligned: float4, half2, int4, uint4, 8 or 16 byte load or store at an address "
     "that is no multiple of its size, odd row length, odd offset, slice, workspace or sub-buffer not "
-    "aligned, ldmatrix rows, compute-sanitizer Invalid read of size 16 Address is misaligned, misaligned "
+    "aligned, head size or hidden size times element size no multiple of 16 bytes, row pitch, ldmatrix rows, "
+    "compute-sanitizer Invalid read of size 16 Address is misaligned, misaligned "
     "address error 716",
     "TOOL012": "bank conflicts in shared memory, slow, stride 32, column access",
     "SMEM002": "stages begin misaligned in shared memory",

@@ -20,7 +20,8 @@ _GRANULE = r"(?:divisib\w* by|multiples? of|%)\W{0,3}(?:4|8|16)\b"  # 16 bytes o
 _MACHINE = r"sm_?\d\d|hopper|blackwell|ampere|\bada\b|[abh][12]00\b|compute capab|device capab|cuda arch"
 _MEMORY = r"shared[ _]mem|\bsmem\b|tmem|tensor memory|stride|\bbytes?\b|aligned|alignment"
 _LIBRARY = (
-    r"attention|attn|flash|fmha|\bmla\b|\bmoe\b|gemm|matmul|scaled_mm|grouped_mm|cutlass|cublas\w*|cudnn|marlin|machete|"
+    r"attention|attn|flash|fmha|\bmla\b|\bmoe\b|gemm|matmul|scaled_mm|grouped_mm|cutlass|cublas\w*|cudnn|marlin"
+    r"|machete|"
     r"trtllm|tensorrt|flashinfer|triton|cute|deep_?ep|xformers|bitsandbytes|gptq|awq|exllama|kernel|backend|sageattn"
 )
 _OTHERS = "choose another kernel or backend of the library, one that lists the value, or pad it to one that is listed"
@@ -80,6 +81,7 @@ MACROS = Cause(
     "compiled without the suffix of that architecture",
     "compile with the suffix (sm_90a, sm_100a, sm_120a), and ask host code for the macro that ends in _SUPPORTED",
 )
+LIBRARY_FAILED = "the library could not run its kernel"
 PROGRAM_CAUSES = (
     MACROS,
     Cause(
@@ -111,7 +113,7 @@ PROGRAM_CAUSES = (
         r"cublas|cudnn",
         r"status_(?:alloc_failed|not_initialized|internal_error\b|mapping_error|execution_failed)|"
         r"\b(?:status|code|error)\W{1,4}(?:1|3|11|13|14)\b",
-        "the library could not run its kernel: memory for its handle or its workspace ran out, or an earlier kernel "
+        f"{LIBRARY_FAILED}: memory for its handle or its workspace ran out, or an earlier kernel "
         "left an "
         "error, or a pointer, an extent or an index is not what the call says",
         "free memory, find an earlier failure with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer, and check that "
@@ -289,7 +291,9 @@ LAST_CAUSES = (
         "count arrivals and the bytes of every copy for each phase, and check the parity of every wait, with "
         "`legalsat check kernel.ptx`",
         unless=r"nccl|watchdog|heartbeat|http|rpc|model|weights|download|compil|build|install|server|start-?up|init|"
-        r"import|linux|driver|boot|lock file|dataloader|rank|train|epoch|inference|request",
+        r"import|linux|driver|boot|lock file|dataloader|rank|train|epoch|inference|request|ethernet|\btx (?:unit"
+        r"|queue)|"
+        r"\bkernel: ?\[|\bnic\b",
     ),
 )
 

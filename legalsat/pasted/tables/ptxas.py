@@ -251,9 +251,10 @@ PTXAS = (
     Sentence(
         "the runtime",
         r"invalid configuration argument|cudaErrorInvalidConfiguration",
-        "TOOL008",
+        "TOOL011",
         "the launch's grid, block or cluster is outside the limits",
-        "check for an empty grid, more than 1024 threads, and a cluster that does not divide the grid",
+        "check for an empty grid, more than 65535 blocks along y or z, more than 1024 threads, and a cluster that does "
+        "not divide the grid",
     ),
     Sentence(
         "the loader",
