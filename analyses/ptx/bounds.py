@@ -6,7 +6,10 @@ bounds are for what they do not see, such as control flow that nobody would writ
 
 from __future__ import annotations
 
+import gc
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from legalsat.analyses.ptx.contract import Undecided
@@ -14,7 +17,8 @@ from legalsat.analyses.ptx.contract import Undecided
 SECONDS = 9.0  # of the thread's processor time for a kernel: who else is at work changes no answer
 LEAST_SECONDS = 0.3  # for one of many kernels
 MOST_BYTES = 1 << 30  # by which the process may grow
-_EVERY = 64  # questions between two looks at the memory
+_SELDOM = 50_000  # objects made and not given up between two looks for garbage
+_EVERY = 256  # questions between two looks at the memory
 _PAGE = 4096
 _STATM = Path("/proc/self/statm")
 
@@ -76,3 +80,18 @@ def _resident() -> int:
         return int(_STATM.read_bytes().split()[1]) * _PAGE
     except (OSError, IndexError, ValueError):
         return 0
+
+
+@contextmanager
+def seldom_collected() -> Iterator[None]:
+    """Let cyclic garbage be looked for seldom meanwhile: runs make many objects, nearly none of them in cycles.
+
+    What the interpreter was told before holds again afterwards; a collector that is switched off stays so.
+    """
+    before = gc.get_threshold()
+    if before[0]:
+        gc.set_threshold(max(before[0], _SELDOM), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

@@ -8,21 +8,19 @@ if its line's time is behind the warp's clock. So one execution tells of all its
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from legalsat.analyses.ptx.clocks import Clocks, Worker
 from legalsat.analyses.ptx_machine.memory import in_words
 from legalsat.analyses.ptx_machine.shadow import Cells, Regions, Shadow
 from legalsat.diagnostics import Level
 
 CAPACITY = 512  # lines of work of one or two CTAs
 LANES = 32
-EVERY_LANE = 2**LANES - 1
-Clock: TypeAlias = NDArray[np.int32]
 
 # What a finding is about, by the name of a rule of `legalsat.rules.pipeline`.
 KINDS = {
@@ -177,47 +175,6 @@ class Access:
     kind: str
 
 
-@dataclass(slots=True)
-class Worker:
-    """A warp's clocks.
-
-    Attributes:
-        clock: how far it knows each line of work to be. fenced: the same for what a proxy fence follows.
-        time: its own time. met: its time when its lanes last met. alone: lanes that touched memory since, together.
-        single: the line of work of what one lane does by itself. passed: that of where it has been, whatever it did
-            there: barriers tell it that release nothing.
-        released: what the last fence released of it. likely: what other warps of its block knew when they arrived at
-            the cluster's barrier without a release, None before.
-        trail: a sum over all it has read and written, if that is traced.
-        turn: how often it has waited or met others. used: turns in which it did what others may need: it used shared
-            memory, arrived, or met them.
-        behind: accesses that are known to be before what it does. fenced_behind: behind its fences too, where these
-            are asked for.
-    """
-
-    index: int
-    single: int
-    passed: int
-    clock: Clock
-    fenced: Clock
-    released: tuple[Clock, Clock]
-    time: int = 1
-    met: int = 1
-    alone: int = 0
-    live: int = EVERY_LANE
-    trail: int = 0
-    likely: Clock | None = None
-    turn: int = 0
-    used: set[int] = field(default_factory=set)
-    behind: set[int] = field(default_factory=set)
-    fenced_behind: set[int] = field(default_factory=set)
-
-
-def _unfenced(access: Access, worker: Worker, to_fence: Collection[str]) -> bool:
-    """Whether an access is of a kind that a proxy fence must follow, and none has."""
-    return access.kind in to_fence and bool(worker.fenced[access.agent] <= access.epoch)
-
-
 class Order:
     """Clocks, accesses and findings of one execution.
 
@@ -237,10 +194,10 @@ class Order:
     ) -> None:
         self.warps, self.granule = warps, granule
         self.capacity = CAPACITY * max(1, ranks // 2)
-        nothing = self.clock(), self.clock()
-        self.workers = [Worker(i, warps + i, 2 * warps + i, self.clock(), self.clock(), nothing) for i in range(warps)]
+        nothing = self.clocks()
+        self.workers = [Worker(i, warps + i, 2 * warps + i, self.clocks(), nothing) for i in range(warps)]
         for worker in self.workers:
-            worker.clock[worker.index] = worker.clock[worker.single] = 1
+            worker.known[worker.index] = worker.known[worker.single] = 1
         self.agents = 3 * warps
         self.tensor: list[int] = []
         self.traced = False
@@ -257,9 +214,9 @@ class Order:
         self.maps: dict[int, str] = {}
         self.mixed: dict[int, frozenset[str]] = {}
 
-    def clock(self) -> Clock:
-        """Return a clock that knows of nothing."""
-        return np.zeros(self.capacity, dtype=np.int32)
+    def clocks(self) -> Clocks:
+        """Return clocks that know of nothing."""
+        return np.zeros((2, self.capacity), dtype=np.int32)
 
     def agent(self) -> int:
         """Return a new line of work."""
@@ -275,13 +232,6 @@ class Order:
             return
         self.findings.setdefault((kind, line), Finding(kind, line, message, note, help_ or _HELP[kind]))
 
-    def meet_lanes(self, worker: Worker) -> None:
-        """Let a warp's lanes meet: what each has done so far, all have."""
-        worker.time += 1
-        clock = worker.clock
-        clock[worker.index] = clock[worker.single] = clock[worker.passed] = worker.met = worker.time
-        worker.alone = 0
-
     def actor(self, worker: Worker, lanes: int) -> int:
         """Return the line of work to which an access by some lanes belongs, and note that they have made one."""
         if lanes & lanes - 1 or lanes == worker.live:
@@ -289,51 +239,35 @@ class Order:
             return worker.index
         return worker.single
 
-    def released(self, worker: Worker, lanes: int) -> tuple[Clock, Clock]:
-        """Return the clocks that some lanes pass on now: without what other lanes did since they last met."""
-        if worker.alone & ~lanes:
-            worker.time += 1
-            worker.clock[worker.single] = worker.time
-            clock = worker.clock.copy()
-            clock[worker.index] = worker.met
-            return clock, worker.fenced.copy()
-        self.meet_lanes(worker)
-        return worker.clock.copy(), worker.fenced.copy()
-
     def release(self, worker: Worker, lanes: int) -> None:
         """Let some lanes release what they know by a fence, for barriers that release nothing."""
-        clocks = self.released(worker, lanes)
-        worker.released = np.maximum(worker.released[0], clocks[0]), np.maximum(worker.released[1], clocks[1])
+        worker.released = np.maximum(worker.released, worker.passed_on(lanes))
 
-    def relaxed(self, worker: Worker) -> tuple[Clock, Clock]:
+    def relaxed(self, worker: Worker) -> Clocks:
         """Return the clocks that a warp passes on without a release: who has been where, and what fences released.
 
         What is done to tensor memory needs fences of its own, and arrivals that release nothing (PTX ISA, 9.7.16.6.4).
         """
-        self.meet_lanes(worker)
-        clock, fenced = worker.released[0].copy(), worker.released[1].copy()
+        worker.meet()
+        found, clock = worker.released.copy(), worker.clock
         passed = slice(2 * self.warps, 3 * self.warps)
-        clock[passed] = worker.clock[passed]
-        clock[self.tensor] = worker.clock[self.tensor]
-        return clock, fenced
-
-    def learn(self, worker: Worker, clocks: tuple[Clock, Clock]) -> None:
-        """Let a warp learn what another one passed on."""
-        np.maximum(worker.clock, clocks[0], out=worker.clock)
-        np.maximum(worker.fenced, clocks[1], out=worker.fenced)
+        found[0, passed] = clock[passed]
+        found[0, self.tensor] = clock[self.tensor]
+        return found
 
     def fence(self, worker: Worker, lanes: int) -> None:
         """Let all that a warp knows be seen by asynchronous units too."""
-        clock, _ = self.released(worker, lanes)
-        np.maximum(worker.fenced, clock, out=worker.fenced)
+        passed, fenced = worker.passed_on(lanes), worker.clocks[1]
+        np.maximum(fenced, passed[0], out=fenced)
 
-    def meet(self, arrivals: Iterable[tuple[Worker, tuple[Clock, Clock]]]) -> None:
+    def meet(self, arrivals: Iterable[tuple[Worker, Clocks]]) -> None:
         """Let warps meet at a barrier of the block."""
         listed = list(arrivals)
-        clock = np.maximum.reduce([c for _, (c, _) in listed])
-        fenced = np.maximum.reduce([f for _, (_, f) in listed])
+        clocks = listed[0][1].copy()
+        for _, passed in listed[1:]:
+            np.maximum(clocks, passed, out=clocks)
         for worker, _ in listed:
-            self.learn(worker, (clock, fenced))
+            worker.learn(clocks)
             worker.used.add(worker.turn)
             worker.turn += 1
 
@@ -349,7 +283,7 @@ class Order:
     def ordered(self, access: Access, worker: Worker, own: int = -1) -> bool:
         """Is an access before what a warp does now, however things interleave?"""
         agent = access.agent
-        if agent in (worker.index, worker.single, own) or worker.clock[agent] > access.epoch:
+        if worker.known[agent] > access.epoch or agent in (worker.index, worker.single, own):
             return True
         if worker.likely is None or worker.likely[agent] <= access.epoch:
             return False
@@ -363,7 +297,8 @@ class Order:
         """Record a read, and check that it follows the writes; return these, 0 among them if some cells have none."""
         if kind != "barrier":
             worker.used.add(worker.turn)
-            self._trace(worker, cells, line)
+            if self.traced:
+                _trace(worker, cells, line)
         regions = memory.of(cells)
         # The warps of a warpgroup read the same one after the other, as one line of work at one time.
         before = self._multiplied.get(id(cells)) if kind == "wgmma" else None
@@ -374,32 +309,36 @@ class Order:
                 self.filled.add(line)
             if 0 in writers or (kind in _MATRIX and len(writers) > 1):
                 self._note_writers(cells, kind, line, writers)
-        to_fence = _TO_FENCE if kind in _ASYNCHRONOUS else ()
-        for number in self._suspects(writers, worker, agent, to_fence):
-            access = self.accesses[number]
-            if not self.ordered(access, worker, agent):
-                self._read_early(access, kind, line)
-            elif access.kind == "st" and _unfenced(access, worker, to_fence):
-                self.find(
-                    "write_not_fenced",
-                    line,
-                    f"{_USES[kind]} reads shared memory that ordinary stores wrote, with no proxy fence between",
-                    f"written at line {access.line}",
-                    sure=kind != "guess",
-                )
-            elif access.kind == "cp.async" and _unfenced(access, worker, to_fence):
-                self.find(
-                    "copies_not_fenced",
-                    line,
-                    f"{_USES[kind]} reads shared memory that cp.async wrote, with no proxy fence between",
-                    f"written at line {access.line}",
-                    sure=kind != "guess",
-                )
+        to_fence = _TO_FENCE if kind in _ASYNCHRONOUS else _NO_KINDS
+        if not (worker.fenced_behind if to_fence else worker.behind).issuperset(writers):
+            for access, late in self._suspects(writers, worker, agent, to_fence):
+                if late:
+                    self._read_early(access, kind, line)
+                elif access.kind == "st" and (kind == "guess" or self._new("write_not_fenced", line)):
+                    self.find(
+                        "write_not_fenced",
+                        line,
+                        f"{_USES[kind]} reads shared memory that ordinary stores wrote, with no proxy fence between",
+                        f"written at line {access.line}",
+                        sure=kind != "guess",
+                    )
+                elif access.kind == "cp.async" and (kind == "guess" or self._new("copies_not_fenced", line)):
+                    self.find(
+                        "copies_not_fenced",
+                        line,
+                        f"{_USES[kind]} reads shared memory that cp.async wrote, with no proxy fence between",
+                        f"written at line {access.line}",
+                        sure=kind != "guess",
+                    )
         if not same:
             memory.has_read(regions, agent, self._add(agent, epoch, kind, line))
             if kind == "wgmma":
                 self._multiplied[id(cells)] = (memory.writes, agent, epoch, line), writers
         return writers
+
+    def _new(self, kind: str, line: int) -> bool:
+        """Has nothing of a kind been found at a line yet?"""
+        return (kind, line) not in self.findings
 
     def has_read(  # noqa: PLR0917
         self, memory: Shadow, cells: Cells, agent: int, epoch: int, kind: str, line: int
@@ -424,65 +363,68 @@ class Order:
         is taken to write one value.
         """
         worker.used.add(worker.turn)
-        self._trace(worker, cells, line)
-        own, to_fence = agent if kind in _IN_ORDER else -1, _TO_FENCE if kind == "load" else ()
+        if self.traced:
+            _trace(worker, cells, line)
+        own, to_fence = agent if kind in _IN_ORDER else -1, _TO_FENCE if kind == "load" else _NO_KINDS
+        behind = worker.fenced_behind if to_fence else worker.behind
         regions = memory.of(cells)
-        for number in self._suspects(memory.writers_of(regions), worker, own, to_fence):
-            access = self.accesses[number]
-            twice = kind == access.kind == "st" and line == access.line and same
-            if not self.ordered(access, worker, own):
-                if not twice:
+        writers = memory.writers_of(regions)
+        if not behind.issuperset(writers):
+            for access, late in self._suspects(writers, worker, own, to_fence):
+                if late:
+                    if not (kind == access.kind == "st" and line == access.line and same):
+                        self._overwritten(access, kind, line)
+                elif access.kind == "st" and self._new("overwrite_not_fenced", line):
+                    self.find(
+                        "overwrite_not_fenced",
+                        line,
+                        "a load writes where ordinary stores wrote, with no proxy fence between",
+                        f"written at line {access.line}",
+                    )
+        readers = memory.readers_of(regions)
+        if not behind.issuperset(readers):
+            for access, late in self._suspects(readers, worker, agent, to_fence):
+                if late:
                     self._overwritten(access, kind, line)
-            elif access.kind == "st" and _unfenced(access, worker, to_fence):
-                self.find(
-                    "overwrite_not_fenced",
-                    line,
-                    "a load writes where ordinary stores wrote, with no proxy fence between",
-                    f"written at line {access.line}",
-                )
-        for number in self._suspects(memory.readers_of(regions), worker, agent, to_fence):
-            access = self.accesses[number]
-            if not self.ordered(access, worker, agent):
-                self._overwritten(access, kind, line)
-            elif access.kind == "ld" and _unfenced(access, worker, to_fence):
-                self.find(
-                    "reads_not_fenced",
-                    line,
-                    "a load writes where threads have read, with no proxy fence between",
-                    f"read at line {access.line}",
-                )
+                elif access.kind == "ld" and self._new("reads_not_fenced", line):
+                    self.find(
+                        "reads_not_fenced",
+                        line,
+                        "a load writes where threads have read, with no proxy fence between",
+                        f"read at line {access.line}",
+                    )
         number = self._add(agent, epoch, kind, line)
         memory.wrote(regions, number)
         return number
 
-    def _trace(self, worker: Worker, cells: Cells, line: int) -> None:
-        """Add an access to a warp's trail, so that rounds of a loop are not alike that touch other places."""
-        if self.traced:
-            ends = (cells.start, cells.stop) if isinstance(cells, slice) else (int(cells[0]), int(cells[-1]))
-            worker.trail += hash((line, *ends)) & 2**32 - 1
+    def _suspects(
+        self, numbers: list[int], worker: Worker, own: int, to_fence: Collection[str]
+    ) -> Iterator[tuple[Access, bool]]:
+        """Yield accesses that are not before what a warp does now, and with False those that lack a fence alone.
 
-    def _suspects(self, numbers: list[int], worker: Worker, own: int, to_fence: Collection[str]) -> list[int]:
-        """Return those accesses that are not surely before what a warp does now; of some kinds, behind a fence too.
-
-        A warp forgets nothing, so what is behind it once stays so.
+        A warp forgets nothing, so what is behind it once stays so, and is not looked at again.
         """
-        if not numbers:
-            return numbers
-        behind = worker.fenced_behind if to_fence else worker.behind
-        found, accesses, clock = [], self.accesses, worker.clock
+        ordered = worker.behind
+        behind = worker.fenced_behind if to_fence else ordered
+        accesses, known, fenced = self.accesses, worker.known, worker.fenced
         for number in numbers:
-            if number in behind or not number:
+            if number in behind:
                 continue
             access = accesses[number]
             agent, epoch = access.agent, access.epoch
-            if to_fence and _unfenced(access, worker, to_fence):
-                found.append(number)
-            elif clock[agent] > epoch or agent in (worker.index, worker.single):
-                if len(numbers) > _FEW:
-                    behind.add(number)
-            elif agent != own:
-                found.append(number)
-        return found
+            lacks_fence = bool(to_fence) and access.kind in to_fence and fenced[agent] <= epoch
+            if number not in ordered:
+                if known[agent] > epoch or agent in (worker.index, worker.single):
+                    ordered.add(number)
+                elif agent != own and not self.ordered(access, worker):
+                    yield access, True
+                    continue
+                elif not lacks_fence:
+                    continue
+            if lacks_fence:
+                yield access, False
+            else:
+                behind.add(number)
 
     def _note_writers(self, cells: Cells, kind: str, line: int, writers: list[int]) -> None:
         """Note a read of what nobody has written, or of an operand that loads by several maps have filled."""
@@ -547,10 +489,18 @@ class Order:
         )
 
 
-_FEW = 6  # accesses that are quicker looked at again than remembered
 _MATRIX = {"wgmma", "tcgen05"}
 _READS = {"ld", "store"}
+
+
+def _trace(worker: Worker, cells: Cells, line: int) -> None:
+    """Add an access to a warp's trail, so that rounds of a loop are not alike that touch other places."""
+    ends = (cells.start, cells.stop) if isinstance(cells, slice) else (int(cells[0]), int(cells[-1]))
+    worker.trail += hash((line, *ends)) & 2**32 - 1
+
+
 _ASYNCHRONOUS = {*_MATRIX, "store", "guess"}
+_NO_KINDS = frozenset[str]()
 _TO_FENCE = {"st", "cp.async", "ld"}  # accesses by threads: what asynchronous units do next is behind their fence
 _IN_ORDER = {"tcgen05", "st.tensor", "ld.tensor", "cp.async"}
 _USES = {

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from legalsat.analyses.ptx.contract import Clock, Order, Worker
+from legalsat.analyses.ptx.clocks import Clock, Clocks, Worker
+from legalsat.analyses.ptx.contract import Order
 from legalsat.analyses.ptx_machine.memory import in_words
 
 MAX_COUNT = 2**20 - 1  # FACTS MB-02
@@ -25,7 +26,7 @@ class Arriving:
 
     bytes: int | None
     map: str
-    clocks: tuple[Clock, Clock]
+    clocks: Clocks
     line: int
     boxes: int = 1
 
@@ -61,8 +62,7 @@ class Barrier:
     expected: int
     agent: int
     line: int
-    clock: Clock
-    fenced: Clock
+    clocks: Clocks
     base: int = 0
     pending: int = 0
     phase: int = 0
@@ -70,15 +70,15 @@ class Barrier:
     expects: int = 0
     brought: Counter[str] = field(default_factory=Counter)
     under_way: list[Arriving] = field(default_factory=list)
-    owed: list[tuple[tuple[Clock, Clock], int]] = field(default_factory=list)
-    past: list[tuple[Clock, Clock]] = field(default_factory=list)
-    contributions: list[tuple[int, Clock]] = field(default_factory=list)
+    owed: list[tuple[Clocks, int]] = field(default_factory=list)
+    past: list[Clocks] = field(default_factory=list)
+    contributions: list[tuple[int, Clocks]] = field(default_factory=list)
     waits: dict[int, list[PassedWait]] = field(default_factory=dict)
     expect_line: int = 0
     expects_alone: list[tuple[int, int, int]] = field(default_factory=list)
     load_phases: list[tuple[int, int]] = field(default_factory=list)
     starter: int = 0
-    arrived: dict[int, list[tuple[int, Clock]]] = field(default_factory=dict)
+    arrived: dict[int, list[tuple[int, Clocks]]] = field(default_factory=dict)
     fenced_start: bool = False
     released: int = -1
     passed_on: int = -1
@@ -127,8 +127,7 @@ class Barriers:
         order.write(order.shared, cells, worker, agent, worker.time, "init", line)
         last = self.last.get(address)
         agent, base = (last.agent, last.base + last.phase + 2) if last is not None else (order.agent(), 0)
-        clocks = order.clock(), order.clock()
-        started = Barrier(address, count, agent, line, *clocks, base, pending=count, starter=worker.index)
+        started = Barrier(address, count, agent, line, order.clocks(), base, pending=count, starter=worker.index)
         self.live[address] = self.last[address] = started
 
     def fence_starts(self, worker: Worker, *, releases: bool) -> None:
@@ -152,7 +151,7 @@ class Barriers:
 
     def _sees_start(self, worker: Worker, barrier: Barrier) -> bool:
         """Does a warp know that another one has gone on from a fence by which it released the init?"""
-        known = int(worker.clock[self.order.workers[barrier.starter].passed])
+        known = worker.known[self.order.workers[barrier.starter].passed]
         if barrier.released < 0 <= barrier.passed_on < known and worker.index != barrier.starter:
             message = "mbarrier.init is passed on by an arrival at the cluster's barrier that releases nothing"
             self.order.find("arrival_without_release", barrier.line, message)
@@ -171,7 +170,7 @@ class Barriers:
 
     def _known(self, worker: Worker, barrier: Barrier) -> int:
         """Return how many phases a warp knows to be over."""
-        return max(0, int(worker.clock[barrier.agent]) - barrier.base)
+        return max(0, worker.known[barrier.agent] - barrier.base)
 
     def stop(self, worker: Worker, lanes: int, address: int, line: int) -> None:
         """Invalidate a barrier."""
@@ -223,7 +222,7 @@ class Barriers:
 
     def arrive(  # noqa: PLR0917
         self, worker: Worker, lanes: int, address: int, count: int, line: int, expects: int = 0,
-        clocks: tuple[Clock, Clock] | None = None,
+        clocks: Clocks | None = None,
     ) -> None:  # fmt: skip
         """Arrive with each lane `count` times, after expecting bytes; `clocks` are what the warp passes on."""
         barrier = self._used(worker, lanes, address, line)
@@ -234,7 +233,7 @@ class Barriers:
             barrier.tx += expects
             barrier.expects += expects
             barrier.expect_line = line
-        self._arrived(barrier, clocks or self.order.released(worker, lanes), worker.index, count, line)
+        self._arrived(barrier, worker.passed_on(lanes) if clocks is None else clocks, worker.index, count, line)
 
     def expect(self, worker: Worker, lanes: int, address: int, count: int, line: int) -> None:
         """Expect bytes without arriving."""
@@ -255,10 +254,10 @@ class Barriers:
         for phase in range(self._known(worker, barrier), barrier.phase):
             arrived = barrier.arrived.get(phase)
             if arrived is None or not all(
-                worker.clock[agent] >= clock[agent] for by, clock in arrived for agent in (by, self.order.warps + by)
+                worker.known[one] >= clocks[0, one] for by, clocks in arrived for one in (by, self.order.warps + by)
             ):
                 return False
-        worker.clock[barrier.agent] = barrier.base + barrier.phase
+        worker.known[barrier.agent] = barrier.base + barrier.phase
         return True
 
     def _check_phase(self, barrier: Barrier, worker: Worker, line: int) -> None:
@@ -271,10 +270,9 @@ class Barriers:
                 f"barrier started at line {barrier.line}",
             )
 
-    def _arrived(self, barrier: Barrier, clocks: tuple[Clock, Clock], worker: int, count: int, line: int) -> None:
-        np.maximum(barrier.clock, clocks[0], out=barrier.clock)
-        np.maximum(barrier.fenced, clocks[1], out=barrier.fenced)
-        barrier.contributions.append((worker, clocks[0]))
+    def _arrived(self, barrier: Barrier, clocks: Clocks, worker: int, count: int, line: int) -> None:
+        np.maximum(barrier.clocks, clocks, out=barrier.clocks)
+        barrier.contributions.append((worker, clocks))
         if worker >= 0:
             self.order.workers[worker].used.add(self.order.workers[worker].turn)
         if count > barrier.pending:
@@ -298,16 +296,16 @@ class Barriers:
             return None
         self._check_phase(barrier, worker, line)
         self._used_by_unit(barrier)
-        clocks = self.order.released(worker, lanes)
+        clocks = worker.passed_on(lanes)
         barrier.under_way.append(Arriving(bytes_, map_, clocks, line, boxes))
-        barrier.contributions.append((worker.index, clocks[0]))
+        barrier.contributions.append((worker.index, clocks))
         barrier.load_phases.append((barrier.phase, line))
         return barrier
 
     def owe(  # noqa: PLR0917
         self,
         worker: Worker,
-        clocks: tuple[Clock, Clock],
+        clocks: Clocks,
         address: int,
         lanes: int,
         line: int,
@@ -326,7 +324,7 @@ class Barriers:
             for _ in range(count):
                 barrier.owed.append((clocks, line))
 
-    def extend(self, worker: Worker, clocks: tuple[Clock, Clock], address: int, lanes: int, line: int) -> None:
+    def extend(self, worker: Worker, clocks: Clocks, address: int, lanes: int, line: int) -> None:
         """Expect an arrival more from each lane, which comes when its copies are done (FACTS MB-19)."""
         barrier = self._used(worker, lanes, address, line)
         if barrier is not None:
@@ -344,8 +342,7 @@ class Barriers:
             if barrier.under_way:
                 moved = True
                 for load in barrier.under_way:
-                    np.maximum(barrier.clock, load.clocks[0], out=barrier.clock)
-                    np.maximum(barrier.fenced, load.clocks[1], out=barrier.fenced)
+                    np.maximum(barrier.clocks, load.clocks, out=barrier.clocks)
                     barrier.brought[load.map] += load.boxes
                     barrier.tx -= load.bytes or 0
                 barrier.under_way = []
@@ -363,13 +360,13 @@ class Barriers:
             loads = tuple(sorted((m, n) for m, n in barrier.brought.items() if m))
             known = barrier.expects - barrier.tx - sum(self.boxes.get(m, 0) * n for m, n in loads)
             self.equations.append(Bytes(barrier.expects, known, loads, barrier.expect_line))
-        barrier.clock[barrier.agent] = barrier.base + phase + 1
-        barrier.past.append((barrier.clock, barrier.fenced))
+        barrier.clocks[0, barrier.agent] = barrier.base + phase + 1
+        barrier.past.append(barrier.clocks)
         self._check_waits(barrier, phase)
         for worker, time, line in barrier.expects_alone:
-            if not any(c[worker] > time or w == worker for w, c in barrier.contributions):
+            if not any(c[0, worker] > time or w == worker for w, c in barrier.contributions):
                 self.order.find("bytes_differ", line, "the phase may end before these bytes are expected")
-        barrier.clock, barrier.fenced = barrier.clock.copy(), barrier.fenced.copy()
+        barrier.clocks = barrier.clocks.copy()
         if not barrier.brought and not barrier.expects and all(by >= 0 for by, _ in barrier.contributions):
             barrier.arrived = {phase: barrier.contributions}
         barrier.contributions, barrier.expects_alone = [], []
@@ -380,7 +377,7 @@ class Barriers:
     def _check_waits(self, barrier: Barrier, phase: int) -> None:
         """Check that this phase could not end before those who waited for the one before had passed."""
         for wait in barrier.waits.pop(phase - 1, []):
-            if not any(w == wait.worker or c[wait.agent] > wait.time for w, c in barrier.contributions):
+            if not any(w == wait.worker or c[0, wait.agent] > wait.time for w, c in barrier.contributions):
                 self._too_late(barrier, wait, phase)
 
     def _too_late(self, barrier: Barrier, wait: PassedWait, phase: int) -> None:
@@ -411,7 +408,7 @@ class Barriers:
     def passed(self, worker: Worker, lanes: int, barrier: Barrier, phase: int, line: int) -> None:
         """Note that a warp has seen the end of a phase."""
         if phase >= 0:
-            self.order.learn(worker, barrier.past[phase])
+            worker.learn(barrier.past[phase])
         alone = lanes.bit_count() == 1 and lanes != worker.live
         worker.turn += 1
         wait = PassedWait(worker.index, worker.single if alone else worker.index, worker.time, line, worker.turn)

@@ -11,7 +11,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from legalsat.analyses.ptx.contract import Access, Order, Worker
+from legalsat.analyses.ptx.clocks import Worker
+from legalsat.analyses.ptx.contract import Access, Order
 
 MAP_BYTES, MAP_ALIGNMENT = 128, 64
 KEPT = frozenset({"box_dim", "elemtype", "rank"})  # fields from which the bytes of a box follow
@@ -88,7 +89,7 @@ class Maps:
         """Note an edit of a map, which may be its release too, and check that no copy by the old one is under way."""
         order = self.order
         for use in self._uses.pop(address, {}).values():
-            if not any(worker.clock[agent] > epoch for agent, epoch in use.ends):
+            if not any(worker.known[agent] > epoch for agent, epoch in use.ends):
                 message = "a tensor map is edited while a copy by it may still be under way"
                 order.find("map_edit_not_ordered", line, message, f"copied at line {use.line}")
                 break

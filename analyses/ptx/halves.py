@@ -24,8 +24,9 @@ def with_direct_halves(kernel: Kernel) -> Kernel:
         if n in meetings:  # who comes from elsewhere has another pair
             packed = {}
         i = instructions[n] = _direct(one, packed) or one
-        written = set(results_of(i))
-        packed = {name: parts for name, parts in packed.items() if written.isdisjoint((name, *parts))}
+        if packed:
+            written = set(results_of(i))
+            packed = {name: parts for name, parts in packed.items() if written.isdisjoint((name, *parts))}
         if i.base == "mov" and not i.guard and len(i.operands) == 2 and i.operands[1].startswith("{"):
             parts = vector(i.operands[1])
             if i.operands[0] not in parts:

@@ -32,7 +32,8 @@ class Instruction:
         operands: as written, vectors and addresses as one; two results joined by "|" are one too.
         guard: the predicate that must hold, "" for none; `negated` if it must not.
         line: in the text, from 1.
-        base: the operation without modifiers.
+        base: the operation without modifiers. results: the registers that it writes.
+        reads: registers and symbols that stand behind the first operand.
     """
 
     name: str
@@ -42,10 +43,16 @@ class Instruction:
     line: int
     parts: tuple[str, ...] = ()
     base: str = field(init=False, repr=False, compare=False)  # no property: it is asked for all the time
+    results: tuple[str, ...] = field(init=False, repr=False, compare=False)  # nor these
+    reads: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Note the operation."""
-        object.__setattr__(self, "base", self.parts[0] if self.parts else "")
+        """Note the operation, and the registers that it writes."""
+        base = self.parts[0] if self.parts else ""
+        object.__setattr__(self, "base", base)
+        written = self.operands and base not in _WITHOUT_RESULT
+        object.__setattr__(self, "results", _written(self.operands[0]) if written else ())
+        object.__setattr__(self, "reads", tuple(name for one in self.operands[1:] for name in names_in(one)))
 
 
 # Modifiers say how, where or on what an operation works; what stands before the first of them says what it does.
@@ -130,22 +137,12 @@ def vector(operand: str) -> list[str]:
     return [one.strip() for one in operand[1:-1].split(",")] if operand.startswith("{") else [operand]
 
 
-def results_of(instruction: Instruction) -> list[str]:
+def results_of(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers that an instruction writes."""
-    if not instruction.operands or instruction.base in {
-        "st",
-        "bra",
-        "brx",
-        "ret",
-        "bar",
-        "barrier",
-        "fence",
-        "cp",
-        "red",
-        "stmatrix",
-    }:
-        return []
-    return list(_written(instruction.operands[0]))
+    return instruction.results
+
+
+_WITHOUT_RESULT = frozenset({"st", "bra", "brx", "ret", "bar", "barrier", "fence", "cp", "red", "stmatrix"})
 
 
 @lru_cache(maxsize=1 << 13)

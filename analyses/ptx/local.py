@@ -143,7 +143,7 @@ def _followed(code: Sequence[Instruction], found: set[str]) -> set[str]:
     """Return registers that are computed from addresses, with the symbols that these begin with."""
     readers: dict[str, list[str]] = {}
     for i in code:
-        for name in () if i.base in _NUMBERS else {name for one in i.operands[1:] for name in names_in(one)}:
+        for name in () if i.base in _NUMBERS else {*i.reads}:
             readers.setdefault(name, []).extend(results_of(i))
     work, seen = list(found), set(found)
     while work:

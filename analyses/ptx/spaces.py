@@ -43,12 +43,12 @@ def with_global_loads(kernel: Kernel, symbols: Set[str]) -> Kernel:
 def _of_shared(kernel: Kernel, symbols: Set[str]) -> set[str]:
     """Return registers in which something of shared memory may be: its addresses, or what lies in it."""
     readers: dict[str, list[Instruction]] = {}
-    work = []
+    work: list[str] = []
     for i in kernel.instructions:
         if _begins(i, symbols):
             work += results_of(i)
         elif i.base not in _NUMBERS and not (i.base == "ld" and space_of(i) in _FROM_GLOBAL):
-            for name in {name for one in i.operands[1:] for name in names_in(one)}:
+            for name in {*i.reads}:
                 readers.setdefault(name, []).append(i)
     found: set[str] = set()
     while work:

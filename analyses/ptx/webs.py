@@ -56,7 +56,9 @@ def with_own_registers(kernel: Kernel, bounds: Bounds) -> Kernel:
         own = {root: f"{name}@w{k}" if k else name for k, root in enumerate(dict.fromkeys(roots))}
         names |= {(n, name): own[root] for n, root in zip(writes[name], roots, strict=True)}
     of_use = {key: names[listed[webs.root(bits.bit_length() - 1)]] for key, bits in used.items() if bits}
-    return replace(kernel, instructions=[_renamed(n, i, names, of_use) for n, i in enumerate(code)])
+    changed = {key[0] for known in (names, of_use) for key, name in known.items() if name != key[1]}
+    instructions = [_renamed(n, i, names, of_use) if n in changed else i for n, i in enumerate(code)]
+    return replace(kernel, instructions=instructions)
 
 
 class _Webs:

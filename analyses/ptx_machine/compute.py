@@ -126,7 +126,7 @@ def _operand_bits(parts: tuple[str, ...]) -> int:
     return int(found[1]) if found else 32
 
 
-def _unknown(program: Any, results: list[str], guard: tuple[int, int], line: int) -> Operation:
+def _unknown(program: Any, results: tuple[str, ...], guard: tuple[int, int], line: int) -> Operation:
     places = [program.slot(r, line) for r in results if r in program.needed and r != "_"]
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:

@@ -319,7 +319,7 @@ def _wait_bulk(program: Any, i: Instruction) -> Operation:
         for lane, held in warp.stores.items():
             if _closes(warp, lanes, lane):
                 held.retired = max(held.retired, held.closed - left)
-                clock = warp.worker.clock
+                clock = warp.worker.known
                 clock[held.agent] = max(clock[held.agent], held.retired)
         return None
 
@@ -380,7 +380,7 @@ def _wait(program: Any, i: Instruction) -> Operation:
             warp.groups["cp.async"] += 1
             warp.open["cp.async"] = False
         left = 0 if all_of_them else units.one_address(part, pending, 0, part.mask, line)
-        agent, clock = run.agent("cp.async", warp.index), warp.worker.clock
+        agent, clock = run.agent("cp.async", warp.index), warp.worker.known
         done = warp.groups["cp.async"] - left
         clock[agent] = max(clock[agent], done)
         return None
@@ -403,12 +403,12 @@ def _arrive(program: Any, i: Instruction) -> Operation:
             # Groups are only how the machine counts: what comes later is another one.
             warp.groups["cp.async"] += 1
             warp.open["cp.async"] = False
-        clock, fenced = run.order.released(warp.worker, lanes)
-        clock[run.agent("cp.async", warp.index)] = warp.groups["cp.async"]
+        clocks = warp.worker.passed_on(lanes)
+        clocks[0, run.agent("cp.async", warp.index)] = warp.groups["cp.async"]
         if counted:
-            run.barriers.owe(warp.worker, (clock, fenced), address, lanes, line, lanes.bit_count())
+            run.barriers.owe(warp.worker, clocks, address, lanes, line, lanes.bit_count())
         else:
-            run.barriers.extend(warp.worker, (clock, fenced), address, lanes, line)
+            run.barriers.extend(warp.worker, clocks, address, lanes, line)
         return None
 
     return operation

@@ -75,7 +75,7 @@ def make_tensor_fence(program: Any, i: Instruction) -> Operation:
             if kind in warp.counts:
                 # A line of work of its own, so that who learns of the barrier learns of the fence.
                 fenced = run.fences_before[run.agent(kind, warp.index)] = run.agent(f"{kind} fenced", warp.index)
-                warp.worker.clock[fenced] = warp.counts[kind]
+                warp.worker.known[fenced] = warp.counts[kind]
         return None
 
     return operation
@@ -85,7 +85,7 @@ def check_fences(  # noqa: PLR0917
     run: Run, warp: Warp, cells: Cells, agent: int, kind: str, line: int
 ) -> None:
     """Check that fences stand between what a warp does to tensor memory now and what others did to it before."""
-    order, memory, clock = run.order, run.tensor, warp.worker.clock
+    order, memory, clock = run.order, run.tensor, warp.worker.known
     regions = memory.of(cells)
     numbers = memory.writers_of(regions) + (memory.readers_of(regions) if kind != OF_WARPS[0] else [])
     for access in map(order.accesses.__getitem__, numbers):

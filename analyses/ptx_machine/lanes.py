@@ -36,7 +36,7 @@ def make_lanes(program: Any, i: Instruction) -> Operation:
         if base != "activemask":
             if part.mask != warp.live:
                 return PARK
-            run.order.meet_lanes(warp.worker)
+            warp.worker.meet()
         if not wanted:
             return None
         values = _lane_results(base, parts, part, sources, lanes, inverted)

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from legalsat.analyses.ptx.contract import ARRIVAL, Clock, Order, Undecided, Worker
+from legalsat.analyses.ptx.clocks import Clock, Clocks, Worker
+from legalsat.analyses.ptx.contract import ARRIVAL, Order, Undecided
 from legalsat.analyses.ptx.contract_barriers import Barrier, Barriers
 from legalsat.analyses.ptx.contract_maps import Maps
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value, even, lane_values, lanes_of
@@ -108,7 +109,7 @@ class Warp:
     failed_waits: dict[int, tuple[int, int]] = field(default_factory=dict)
     cluster: Meeting | None = None
     patience: int = -1
-    closed: list[tuple[Clock, Clock]] = field(default_factory=list)
+    closed: list[Clocks] = field(default_factory=list)
     peers: list[Warp] = field(default_factory=list)
     fenced_tensor: Clock | None = None
     rested: tuple[int, int] = (-1, -1)
@@ -436,7 +437,7 @@ class Run:
         """Let a warp come to a barrier of its CTA; `threads` 0 for all."""
         name = (warp.rank, number)
         meeting = self.meetings.setdefault(name, Meeting(wanted=threads, line=line))
-        meeting.arrivals.append((warp, self.order.released(warp.worker, warp.live)))
+        meeting.arrivals.append((warp, warp.worker.passed_on(warp.live)))
         meeting.threads += part.mask.bit_count()
         if not waits:
             self._close(name, meeting)
@@ -455,7 +456,7 @@ class Run:
         del self.meetings[name]
         self.order.meet([(w.worker, clocks) for w, clocks in meeting.arrivals])
         for warp, _ in meeting.arrivals:
-            self.order.meet_lanes(warp.worker)
+            warp.worker.meet()
             known = [clock for rank, clock in meeting.relaxed if rank == warp.rank]
             if known:
                 warp.worker.likely = np.maximum.reduce(known)
@@ -477,7 +478,7 @@ class Run:
         order, worker = self.order, warp.worker
         if relaxed:
             self.barriers.pass_on_starts(worker)
-        clocks = order.relaxed(worker) if relaxed else order.released(worker, warp.live)
+        clocks = order.relaxed(worker) if relaxed else worker.passed_on(warp.live)
         if relaxed:
             meeting.relaxed.append((warp.rank, worker.clock.copy()))
         meeting.arrivals.append((warp, clocks))

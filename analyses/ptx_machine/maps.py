@@ -29,7 +29,7 @@ def _publish(program: Any, i: Instruction) -> Operation:
         if part.mask != warp.live:
             return PARK
         order, worker, maps = run.order, warp.worker, run.maps
-        order.meet_lanes(worker)
+        worker.meet()
         begin = place_of(units.one_address(part, *source, lanes, line))
         if 0 <= begin < run.shared_bytes:
             order.read(order.shared, order.cells(begin, MAP_BYTES), worker, worker.index, worker.time, "ld", line)

@@ -141,7 +141,7 @@ def _fence(program: Any, i: Instruction) -> Operation:
         if not _meets(warp, part):
             return PARK
         warp.wgmma_fenced = True
-        run.order.meet_lanes(warp.worker)
+        warp.worker.meet()
         return None
 
     return operation
@@ -184,7 +184,7 @@ def _multiply(program: Any, i: Instruction) -> Operation:
         if sums_of.get(sums[0]) != group:
             for name in sums:
                 sums_of[name] = group
-        run.order.meet_lanes(warp.worker)
+        warp.worker.meet()
         return None
 
     return operation
@@ -196,8 +196,8 @@ def _commit(program: Any, i: Instruction) -> Operation:
             return PARK
         warp.groups["wgmma"] += 1
         warp.open["wgmma"] = False
-        run.order.meet_lanes(warp.worker)
-        warp.closed.append(run.order.released(warp.worker, warp.live))
+        warp.worker.meet()
+        warp.closed.append(warp.worker.passed_on(warp.live))
         return None
 
     return operation
@@ -218,12 +218,12 @@ def _wait(program: Any, i: Instruction) -> Operation:
             part.blocked = Wait(done, warps=others)
             return BLOCK
         for other in others if done else ():
-            run.order.learn(warp.worker, other.closed[done - 1])
+            warp.worker.learn(other.closed[done - 1])
         warp.retired["wgmma"] = done
         warp.sums = {name: group for name, group in warp.sums.items() if group >= done}
-        agent, clock = run.agent("wgmma", warp.group), warp.worker.clock
+        agent, clock = run.agent("wgmma", warp.group), warp.worker.known
         clock[agent] = max(clock[agent], done)
-        run.order.meet_lanes(warp.worker)
+        warp.worker.meet()
         return None
 
     return operation
@@ -260,7 +260,7 @@ def _allocate(program: Any, i: Instruction) -> Operation:
         order, worker = run.order, warp.worker
         order.write(order.shared, order.cells(address, 4), worker, worker.index, worker.time, "st", line)
         run.store_values(address, 4, begin, part.mask)
-        order.meet_lanes(worker)
+        worker.meet()
         return None
 
     return operation
@@ -289,7 +289,7 @@ def _free(program: Any, i: Instruction) -> Operation:
         fences.check_fences(run, warp, cells, worker.index, fences.FREED, line)
         order.write(run.tensor, cells, worker, worker.index, worker.time, "free", line)
         del run.allocated[warp.rank, begin]
-        order.meet_lanes(worker)
+        worker.meet()
         return None
 
     return operation
@@ -410,11 +410,11 @@ def _commit_to(program: Any, i: Instruction) -> Operation:
         if mask >= 0:
             ranks = ranks_of(run, units.one_address(part, mask, 0, lanes, line), line)
             targets = [rank * SHARED_BYTES + address % SHARED_BYTES for rank in ranks]
-        clock, fenced = run.order.released(warp.worker, lanes)
-        clock[_unit(run, warp)] = warp.counts.get("tcgen05", 0)
+        clocks = warp.worker.passed_on(lanes)
+        clocks[0, _unit(run, warp)] = warp.counts.get("tcgen05", 0)
         for target in targets:
             run.barriers.reaches(run, warp, target, line, ARRIVAL)
-            run.barriers.owe(warp.worker, (clock, fenced), target, lanes, line, lanes.bit_count(), by_unit=True)
+            run.barriers.owe(warp.worker, clocks, target, lanes, line, lanes.bit_count(), by_unit=True)
         return None
 
     return operation
@@ -498,7 +498,7 @@ def _use_tensor(  # noqa: PLR0917
     else:
         run.program.summed.add((column, count))
         order.write(run.tensor, cells, worker, agent, time, kind, line)
-    order.meet_lanes(worker)
+    worker.meet()
 
 
 def _wait_tensor(program: Any, i: Instruction) -> Operation:
@@ -508,11 +508,11 @@ def _wait_tensor(program: Any, i: Instruction) -> Operation:
         if not _meets(warp, part):
             return PARK
         worker = warp.worker
-        worker.clock[run.agent(kind, warp.index)] = warp.counts.get(kind, 0)
+        worker.known[run.agent(kind, warp.index)] = warp.counts.get(kind, 0)
         if kind == "ld.tensor":
             warp.fetched = warp.counts.get(kind, 0)
             warp.fetches.clear()
-        run.order.meet_lanes(worker)
+        worker.meet()
         return None
 
     return operation

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from legalsat.analyses.ptx.instruction import Instruction, names_in, results_of
 from legalsat.analyses.ptx_machine.machine import PASS, Operation, Part, Run, Warp
 
-_Copy: TypeAlias = tuple[list[str], list[str]]
+_Copy: TypeAlias = tuple[tuple[str, ...], list[str]]
 
 
 class Idle:
@@ -91,7 +91,7 @@ PACKS = frozenset({"mov", "cvt", "shl", "or"})
 
 def sources_of(i: Instruction) -> list[str]:
     """Return the registers that an instruction reads, its first operand being what it writes."""
-    return [name for one in i.operands[1:] for name in names_in(one)]
+    return [*i.reads]
 
 
 def make_copy(i: Instruction, inner: Operation | None) -> Operation:
@@ -144,7 +144,7 @@ def make_touch(program: Any, i: Instruction, inner: Operation | None) -> Operati
                 run.order.find("fetched_not_waited", line, "registers of tcgen05.ld are used before tcgen05.wait::ld")
                 warp.fetched = done + 1
                 warp.fetches = {name: number for name, number in warp.fetches.items() if number > done}
-                clock, agent = warp.worker.clock, run.agent("ld.tensor", warp.index)
+                clock, agent = warp.worker.known, run.agent("ld.tensor", warp.index)
                 clock[agent] = max(clock[agent], done + 1)
         if writes:
             warp.wgmma_fenced = False

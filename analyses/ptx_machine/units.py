@@ -206,7 +206,7 @@ def _meeting(program: Any, i: Instruction) -> Operation:
         def lanes_meet(run: Run, warp: Warp, part: Part) -> int | None:
             if part.mask != warp.live:
                 return PARK
-            run.order.meet_lanes(warp.worker)
+            warp.worker.meet()
             return None
 
         return lanes_meet
@@ -312,7 +312,7 @@ def _arrive(program: Any, i: Instruction) -> Operation:
                 raise Undecided(line, "lanes get different states here")
             assign(part, result, phases.pop(), guard, line)
         # Lanes that arrive at several barriers do so at once.
-        clocks = run.order.released(warp.worker, lanes) if len(listed) > 1 else None
+        clocks = warp.worker.passed_on(lanes) if len(listed) > 1 else None
         for address, times in listed:
             run.barriers.reaches(run, warp, address, line, ARRIVAL)
             if what == "complete_tx":  # bytes that nothing brings count down as a load's do
@@ -563,7 +563,7 @@ def _matrices(program: Any, i: Instruction) -> Operation:
                 run.forget(reached.bytes)
             else:
                 order.read(order.shared, cells, worker, worker.index, worker.time, "ld", line)
-            order.meet_lanes(worker)
+            worker.meet()
         for to in places:
             part.registers[to] = None
         return None

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from legalsat.analyses.ptx.bounds import SECONDS, Bounds
+from legalsat.analyses.ptx.bounds import SECONDS, Bounds, seldom_collected
 from legalsat.analyses.ptx.contract import Finding, Undecided
 from legalsat.analyses.ptx.contract_units import lacking
 from legalsat.analyses.ptx.inlined import with_functions
@@ -157,12 +157,13 @@ def check_ptx(
             launched with such blocks.
         UnknownTarget: the target is none that is known.
     """
-    module = with_functions(parse(text))
-    if target is not None and target != module.target and as_target(target).architecture != module.target:
-        raise InvalidInput(f"the text is for {module.target}, not {target}; leave the target out or give that one")
-    fixed, boxes = arguments(module, parameters, box_bytes)
-    fixed = take_block(module, block, take_cluster(module, fixed)) | _grid(grid, fixed)
-    found = _in_time(module, fixed, boxes, seconds)
+    with seldom_collected():
+        module = with_functions(parse(text))
+        if target is not None and target != module.target and as_target(target).architecture != module.target:
+            raise InvalidInput(f"the text is for {module.target}, not {target}; leave the target out or give that one")
+        fixed, boxes = arguments(module, parameters, box_bytes)
+        fixed = take_block(module, block, take_cluster(module, fixed)) | _grid(grid, fixed)
+        found = _in_time(module, fixed, boxes, seconds)
     units = [lacking(module.target, kernel) for kernel in module.kernels]
     return PtxCheck(
         module.target, tuple(replace(one, findings=w + one.findings) for w, one in zip(units, found, strict=True))

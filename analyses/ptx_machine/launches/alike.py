@@ -143,7 +143,7 @@ def _computed(program: Any, chosen: Mapping[int, Instruction]) -> dict[int, Inst
         and (i.base != "ld" or units.space_of(i) == "param" or id(i) in program.roles.words)
         and not touches(i, written)
     }  # fmt: skip
-    names = {at: [n for one in i.operands[1:] for n in names_in(one)] for at, i in left.items()}
+    names = {at: [*i.reads] for at, i in left.items()}
     open_ = {n for i in chosen.values() for n in results_of(i)}
     by_thread: set[str] = set()
     found: dict[int, Instruction] = {}
@@ -181,5 +181,5 @@ def _behind(names: set[str], instructions: list[Instruction]) -> set[str]:
     found = set(names)
     for i in reversed(instructions):
         if not found.isdisjoint(results_of(i)):
-            found.update(name for one in i.operands[1:] for name in names_in(one))
+            found.update(i.reads)
     return found

@@ -119,8 +119,8 @@ class Conditions:
             for i in self.program.chosen:
                 to, keys = results_of(i), nothing
                 if i.base == "st" and self.program.words and units.space_of(i) == "shared":
-                    to = [MEMORY if flows is None else f"[{i.line}]"]
-                    names = [n for one in i.operands[1:] for n in names_in(one)]
+                    to = (MEMORY if flows is None else f"[{i.line}]",)
+                    names = [*i.reads]
                 elif i.base in LANES_DECIDE:
                     continue
                 elif i.base == "clusterlaunchcontrol":
@@ -130,7 +130,7 @@ class Conditions:
                     keys = frozenset(keys_of_load(i)) if space == "param" else self._word(i)
                     names = ([MEMORY] if flows is None else reached.get(i.line, [])) if space in {"shared", ""} else []
                 else:
-                    names = [n for one in i.operands[1:] for n in names_in(one)]
+                    names = [*i.reads]
                 if i.guard:
                     names = [*names, i.guard]
                 if to and len(self.definitions.get(to[0], ())) > 1:
@@ -157,7 +157,7 @@ class Conditions:
         if i.base != "setp" and i.parts[-1] != "pred":
             return None
         # By its own operands: another instruction may give the same predicate another value.
-        sources = [n for one in i.operands[1:] for n in names_in(one)] + [i.guard] * bool(i.guard)
+        sources = [*i.reads] + [i.guard] * bool(i.guard)
         keys = frozenset().union(*(self._of(name) for name in sources))
         return Condition(results_of(i)[0], i.line, keys, used=False) if keys else None
 
@@ -197,7 +197,7 @@ class Conditions:
                 if i.base == "ld":
                     keys |= set(keys_of_load(i)) if units.space_of(i) == "param" else self._word(i)
                     continue
-                more = {n for one in i.operands[1:] for n in names_in(one)} - seen
+                more = {*i.reads} - seen
                 keys |= {n for n in more if n.startswith(_GRID)}
                 seen |= more
                 work += more
@@ -350,7 +350,7 @@ class Conditions:
 
     def _of_loops(self, i: Instruction) -> bool:
         """Does an instruction compare sums of registers that loops carry, and of what the launch gives?"""
-        carried, work, seen = False, [n for one in i.operands[1:] for n in names_in(one)], set()
+        carried, work, seen = False, [*i.reads], set()
         while work:
             one = work.pop()
             if one in seen or not self._carried(one):

@@ -22,7 +22,7 @@ def fork(run: Run) -> Run:
     """Return a copy of a run."""
     found = _apart(run)
     found.order = order = _apart(run.order)
-    order.workers = [_apart(worker) for worker in order.workers]
+    order.workers = [worker.copy() for worker in order.workers]
     order.shared, found.tensor = run.order.shared.copy(), run.tensor.copy()
     found.maps = run.maps.copy(order)
     found.barriers = _barriers(run.barriers, found)
