@@ -18,7 +18,7 @@ from legalsat.analyses.ptx.contract import ARRIVAL, Order, Undecided
 from legalsat.analyses.ptx.contract_barriers import Barrier, Barriers
 from legalsat.analyses.ptx.contract_maps import Maps
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value, even, lane_values, lanes_of
-from legalsat.analyses.ptx_machine.launches.fan import joined
+from legalsat.analyses.ptx_machine.launches.fan import joined, of_first
 from legalsat.analyses.ptx_machine.memory import NOWHERE, SHARED_BYTES
 from legalsat.analyses.ptx_machine.periods import Periods
 from legalsat.analyses.ptx_machine.shadow import Shadow
@@ -265,7 +265,7 @@ class Run:
                     self.idle.add(warp.index)
                 warp.rested = done
             held = part.registers
-            held = [*(held[p] for p in self.program.alive(at)), warp.worker.trail]
+            held = [*(of_first(held[p]) for p in self.program.alive(at)), warp.worker.trail]
             self.cut |= self.periods.visit(at, warp.index, held, warp.worker.clock)
 
     @property
@@ -286,7 +286,7 @@ class Run:
         Raises:
             Undecided: it depends on what is not known, or takes too long.
         """
-        if not any(warp.live for warp in self.warps):
+        if self.cut or not any(warp.live for warp in self.warps):
             return  # it has ended before
         try:
             self._run()

@@ -66,6 +66,8 @@ class Sweep:
         first: the first block stands for all, as others have nothing to do where there is little.
         again: how many runs may still be made anew. known: runs of all sweeps of the kernel.
         ahead: runs that were made together with others before they are asked for, by values and what else decides.
+        later: by the same, what makes a run that has parted from another one and waits.
+        turned: runs are made backwards, whatever their number.
         number: of sweeps of the kernel before. idle: maps by which nothing has been copied, and what follows.
         alike: no parameter makes loops longer, so that few runs are made.
         counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
@@ -108,6 +110,8 @@ class Sweep:
     known: KnownRuns = field(default_factory=KnownRuns)
     alike: bool = False
     ahead: dict[tuple[object, ...], Run] = field(default_factory=dict)
+    later: dict[tuple[object, ...], Callable[[], None]] = field(default_factory=dict)
+    turned: bool = False
 
     # One run.
 
@@ -126,13 +130,15 @@ class Sweep:
             return None
         to_its_end = limit == RUN_WORK
         limit = ONE_RUN_WORK if to_its_end and self.alike else limit
-        backwards = not self.probing and self.runs % 2 == 1
+        backwards = self.turned_round(self.runs)
         told = self.program.alike.of(held) if values else None
         way = self.way(long=long)
         known = self.known_run(told, backwards, way, limit) if told is not None and not anew else None
         if known is not None:
             return self._take_again(known, values, held, meant=meant)
         periods = Periods(self.program.conditions.stages) if long else None
+        if (waiting := self.later.get((key_of(values), limit, backwards, *way))) is not None:
+            waiting()
         run = self.ahead.pop((key_of(values), limit, backwards, *way), None)
         run = run or self.begun(held, limit, periods, backwards=backwards)
         before = run.work
@@ -165,7 +171,7 @@ class Sweep:
             shown = Shown(run.visits, len(run.order.accesses), run.work, run.closest | not_noted, bytes(run.outcomes))
             self._shown[key_of(values)] = shown
         taken = self._taken(run, values, held, open_, meant=meant)
-        kept, heads = run if taken is None else None, periods.found if periods is not None else None
+        kept, heads = run if taken is None else None, run.periods.found if run.periods is not None else None
         wrong = any(f.level == "error" for f in run.order.findings.values())
         known = Known(shown, taken, kept, run.sized, wrong, heads, run.work, limit, frozenset(run.ways), self.number)
         if taken is None:
@@ -173,6 +179,10 @@ class Sweep:
         if told is not None:
             self.known.keep(self.program.alike, told, (backwards, *way), known)
         return replace(known, run=run)
+
+    def turned_round(self, number: int) -> bool:
+        """Does a sweep make its n-th run backwards? Counts of rounds always, else every other one."""
+        return self.turned or (not self.probing and number % 2 == 1)
 
     def begun(self, held: Values, limit: int = RUN_WORK, periods: Periods | None = None, *, backwards: bool) -> Run:
         """Return a run of a launch that has not begun."""
@@ -426,10 +436,13 @@ class Sweep:
 
     # Loops.
 
+    def many(self, name: str, step: int, most: int = 0) -> int:
+        """Return the value with which a parameter's loops run more often than any run goes on, or `most` times."""
+        return self.more(name, step, min(most or LONG, (1 << self.program.bits(name) - 2) // step))
+
     def rounds_of(self, name: str, step: int, ones: Values, others: Iterable[str], most: int = 0) -> list[int]:
         """Return which numbers of rounds of a parameter's loops are to be tried, after a run of many, or of `most`."""
-        greatest = (1 << self.program.bits(name) - 2) // step
-        many = self.more(name, step, min(most or LONG, greatest))
+        many = self.many(name, step, most)
         zeros = ({o: self.least.get(o, 0)} for o in others)
         runs = [self.run({**ones, name: many, **zero}, long=True) for zero in ({}, *zeros)]
         few, more = (self.shown({**ones, name: self.more(name, step, rounds)}) for rounds in (1, SPREAD + 1))

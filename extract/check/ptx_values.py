@@ -7,13 +7,14 @@ from itertools import combinations, product
 
 from legalsat.analyses.ptx_machine.launches.data import BY_TURNS, CANCELLED
 from legalsat.analyses.ptx_machine.program import Program
-from legalsat.extract.check.ptx_ahead import run_ahead
+from legalsat.extract.check.ptx_ahead import run_ahead, run_long_ahead
 from legalsat.extract.check.ptx_failure import Values
 from legalsat.extract.check.ptx_sweep import GREATEST_POWER, MANY_WORK, SPREAD, Sweep, so_many_rounds
 from legalsat.extract.check.ptx_turns import ROOM, count, turn, with_room
 from legalsat.logic import round_up
 
 PAIRED = (0, 1, 3)
+_BEFORE, _MOST_LIKELY = 3, 24  # rounds before a ring's state repeats, and the most that are begun before it is known
 MOST_STAY = 24  # blocks that stay where there is room
 LATER = 4  # tiles before a block that is a later one
 _NUMBERS = {"f32", "u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
@@ -113,7 +114,12 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
     sweep.probing = False
     for name, step in main.items():
         room = rooms.get(name, {})
-        rounds = sweep.rounds_of(name, step, {**once, **room}, [o for o in main if o != name], len(room) and MOST_STAY)
+        some, most = {**once, **room}, len(room) and MOST_STAY
+        sweep.turned = True
+        likely = [{**some, name: sweep.more(name, step, number)} for number in (1, SPREAD + 1)]
+        likely += [{**base, **room, name: sweep.more(name, step, n)} for n in range(_likely_rounds(sweep) + 1)]
+        run_long_ahead(sweep, {**some, name: sweep.many(name, step, most)}, likely)
+        rounds = sweep.rounds_of(name, step, some, [o for o in main if o != name], most)
         if sweep.findings:
             rounds = list(range(SPREAD + 2))  # the smallest example may be between those that were run
         run_ahead(sweep, ({**base, name: sweep.more(name, step, number)} for number in rounds))
@@ -123,9 +129,16 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
             yield values
             shown = sweep.shown(values)
             sweep.rounds.setdefault(name, []).append(shown.closest if shown is not None else {})
+        sweep.turned = False
+        sweep.later.clear()
     others = list(_others(sweep, looped, main, base, rest))
     run_ahead(sweep, others)
     yield from others
+
+
+def _likely_rounds(sweep: Sweep) -> int:
+    """Return up to which number of rounds launches are likely to be asked for: two turns of a ring, and some more."""
+    return min(max(SPREAD + 1, 2 * sweep.program.conditions.stages + _BEFORE), _MOST_LIKELY)
 
 
 def _others(sweep: Sweep, looped: Values, main: Values, base: Values, rest: Values) -> Iterator[Values]:

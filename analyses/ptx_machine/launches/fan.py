@@ -54,6 +54,11 @@ def each(value: Any, count: int) -> Sequence[Value]:
     return value.values if type(value) is Fan else [value] * count
 
 
+def of_first(value: Any) -> Value:
+    """Return what the first launch holds."""
+    return value.values[0] if type(value) is Fan else value
+
+
 def in_lane(value: Any, lane: int) -> Any:
     """Return what one lane holds."""
     if isinstance(value, np.ndarray):

@@ -73,12 +73,18 @@ class Group:
             run.code = run.program.code
         return found
 
-    def parted(self) -> list[Group]:
-        """Return the launches by what they have where lanes wait for one value: those who part the fewest go on."""
+    def parted(self, first: int = -1) -> list[Group]:
+        """Return the launches by what they have where lanes wait for one value: those who part the fewest go on.
+
+        `first`: the number of a launch whose group goes on in this run, and comes first; the largest one when left out.
+        """
         run = self.run
-        listed = [sorted(self._classes(part), key=len) for part in run.apart]
+        listed = [sorted(self._classes(part), key=lambda one: (self._has(one, first), len(one))) for part in run.apart]
         classes = max(listed, key=lambda one: len(one[-1]))
         return [self.among(one, run if one is classes[-1] else fork(run)) for one in classes][::-1]
+
+    def _has(self, chosen: Sequence[int], number: int) -> bool:
+        return any(self.launches[n][0] == number for n in chosen)
 
     def _classes(self, part: Part) -> list[list[int]]:
         places = [place for place in self.forked.needs[part.pc] if type(part.registers[place]) is Fan]
@@ -141,12 +147,53 @@ def run_together(first: Run, launches: Sequence[Values]) -> tuple[dict[int, Run]
         The runs that have ended, and in which all is right, by the number of the launch, and how many instructions were
         followed.
     """
+    return go_on([_group(first, launches)])
+
+
+def run_leader(first: Run, launches: Sequence[Values]) -> tuple[Run | None, list[Group], int]:
+    """Run the first of several launches to its end, or until the states of its loops have repeated.
+
+    Args:
+        first: a run of that launch that has not begun, with what compares the states.
+        launches: the values of all.
+
+    Returns:
+        Its run, None where something is wrong or undecided; the groups of those that have parted from it, which have
+        not gone on (`go_on`); and how many instructions were followed.
+    """
+    periods, waiting = first.periods, list[Group]()
+    group = _group(first, launches)
+    while True:
+        try:
+            first.run()
+        except MISSED:
+            return None, [], first.work
+        if first.cut or not first.apart:
+            break
+        group, *others = group.parted(0)
+        for one in others:
+            one.run.periods = None
+        waiting += others
+    if _wrong(first):
+        return None, [], first.work
+    found = group.runs()[0]
+    found.periods = periods
+    return found, waiting, first.work
+
+
+def _group(first: Run, launches: Sequence[Values]) -> Group:
+    """Return launches as a group that has not begun, in a run of the first one."""
     forked = _forked(first.program, launches)
     first.code = forked.code
     noted: list[tuple[bytearray, dict[Any, int]]] = [(bytearray(len(first.outcomes)), {}) for _ in launches]
     group = first.group = Group(first, forked, [*enumerate(launches)], noted)
     _begin(first, launches)
-    open_, found, work = [group], dict[int, Run](), 0
+    return group
+
+
+def go_on(groups: Sequence[Group]) -> tuple[dict[int, Run], int]:
+    """Run launches of groups on, until each has ended, or something is wrong or undecided; return them as above."""
+    open_, found, work = list(groups), dict[int, Run](), 0
     while open_:
         group = open_.pop()
         run, before = group.run, group.run.work
