@@ -9,12 +9,13 @@ from bench.conformance import classes
 from legalsat import Gemm
 from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.machine import Run
-from legalsat.analyses.ptx_machine.periods import Periods
+from legalsat.analyses.ptx_machine.periods import LONGEST, Periods
 from legalsat.analyses.ptx_machine.program import compile_kernel
 from legalsat.backends.ptx.persistent import emit
 from legalsat.extract.check.check_ptx import check_ptx
 
 SLOTS = 64  # byte at which slots begin; the barriers lie at 0 and 8
+MOST_SLOTS = LONGEST * 4 // 5 // 3  # of which three turns are seen in four fifths of the rounds that are followed
 
 
 def in_turn(
@@ -74,10 +75,10 @@ def test_many_rounds_within_tiles_are_seen_to_repeat() -> None:
     assert run.cut and often and often <= periods.found.keys()
 
 
-@pytest.mark.parametrize("slots", [2, 3, 11, 23, 64])
+@pytest.mark.parametrize("slots", [2, 3, 11, 23, 64, 80])
 def test_a_slot_that_only_later_rounds_come_to_is_seen(slots: int) -> None:
     """The last slot is a barrier, which the write destroys: after `slots` rounds, though registers only count."""
     found = check_ptx(in_turn(1, slots, last=8))
     assert not found.proven
     assert {one.kind for one in found.findings} == {"barrier_destroyed"}
-    assert check_ptx(in_turn(1, slots, last=SLOTS)).proven == (slots < SLOTS)  # else no state is seen to repeat
+    assert check_ptx(in_turn(1, slots, last=SLOTS)).proven == (slots <= MOST_SLOTS)  # else no state is seen to repeat

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Visits of a head after which its state is compared; a period must then have passed three times in the last two thirds.
-CHECKS = frozenset((9, 12, 15, 18, 21, 24, 27, 30, 36, 42, 48, 54, 60, 72, 84, 96, 120, 144, 180, 240))
-LONGEST = 240
+# Visits of a head after which its state is compared. A period must then have passed three times since the first third
+# of them, or fifth where it is long: differences of differences are taken over two, so each place in it is looked at.
+CHECKS = frozenset((9, 12, 15, 18, 21, 24, 27, 30, 34, 38, 42, 46, 50, 54, 60, 66, 72, 84, 96, 120, 144, 180, 240))
+LONGEST, _FIRST, _EARLIEST = 240, 3, 5
 _WORD = np.uint64(2**32 - 1)
 
 
@@ -71,19 +72,19 @@ class Periods:
 def period_of(trail: Sequence[tuple[Sequence[Any], Any]]) -> Period | None:
     """Return when a state repeats, from registers and clocks at each round; None where it is not seen to.
 
-    Each column must have a period that has passed three times in the last two thirds of the rounds.
+    Each column must have a period that has passed three times since the first third or fifth of the rounds.
     """
     count = len(trail)
-    begin = count // 3
+    begin, earliest = count // _FIRST, count // _EARLIEST
     clocks = np.array([clock for _, clock in trail]).astype(np.uint64)
     table = np.concatenate([_columns([registers for registers, _ in trail]), clocks], axis=1)
     table = table[:, (table[begin:] != table[begin]).any(axis=0) | (table[:begin] != table[begin]).any(axis=0)]
     before, rounds = 0, 1
-    for step in range(1, (count - begin) // 3 + 1):
+    for step in range(1, (count - earliest) // 3 + 1):
         if not table.shape[1]:
             break
         bent = (table[2 * step :] - 2 * table[step:-step] + table[: -2 * step]) & _WORD != 0
-        good = ~bent[begin:].any(axis=0)
+        good = ~bent[begin if 3 * step <= count - begin else earliest :].any(axis=0)
         if good.any():
             late = np.flatnonzero(bent[:, good].any(axis=1))
             before, rounds = max(before, int(late[-1]) + 1 if late.size else 0), math.lcm(rounds, step)

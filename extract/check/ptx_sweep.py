@@ -451,7 +451,9 @@ class Sweep:
         if runs[0] is None or few is None or more is None:
             return list(range(LEAST_ROUNDS + 1))
         needed, far = LEAST_ROUNDS, set[int]()
-        for place in _growing(runs[0], few, more):
+        # Where a period is short, the long run may be cut before a short one ends, which grows with the rounds too.
+        grown = [place for place, count in more.visits.items() if count > few.visits.get(place, 0)]
+        for place in dict.fromkeys([*_growing(runs[0], few, more), *grown]):
             period = (runs[0].periods or {}).get(place[1])
             if period is None:
                 continue
