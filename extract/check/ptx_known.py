@@ -5,7 +5,7 @@ They are kept for all sweeps of a kernel: one that begins at greater sizes comes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from legalsat.analyses.ptx.contract import Finding
@@ -131,3 +131,20 @@ def closed(run: Run) -> dict[tuple[int, str], None]:
         for line, started in run.barriers.late.items()
     }
     return late | run.notes
+
+
+def growing(run: Known, few: Shown | None, more: Shown | None) -> list[tuple[int, int]]:
+    """Return the heads of loops to which warps come more often in a long run than in short ones."""
+    shown = [one.visits for one in (few, more) if one is not None]
+    return [place for place, count in run.visits.items() if count > max((v.get(place, 0) for v in shown), default=0)]
+
+
+def last_same(least: int, most: int, differs: Callable[[int], bool]) -> int:
+    """Return the greatest number that does not differ, of which these are the bounds."""
+    while least < most and differs(most):
+        middle = (least + most) // 2
+        if differs(middle + 1):
+            most = middle
+        else:
+            least = middle + 1
+    return most

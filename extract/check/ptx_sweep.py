@@ -24,7 +24,7 @@ from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.periods import Period, Periods
 from legalsat.analyses.ptx_machine.program import Program, Seen
 from legalsat.extract.check.ptx_failure import Failure, Values
-from legalsat.extract.check.ptx_known import Known, KnownRuns, Shown, Taken, closed, key_of
+from legalsat.extract.check.ptx_known import Known, KnownRuns, Shown, Taken, closed, growing, key_of, last_same
 from legalsat.logic import round_up
 
 LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
@@ -137,9 +137,7 @@ class Sweep:
         if known is not None:
             return self._take_again(known, values, held, meant=meant)
         periods = Periods(self.program.conditions.stages) if long else None
-        if (waiting := self.later.get((key_of(values), limit, backwards, *way))) is not None:
-            waiting()
-        run = self.ahead.pop((key_of(values), limit, backwards, *way), None)
+        run = self._made_ahead((key_of(values), limit, backwards, *way))
         run = run or self.begun(held, limit, periods, backwards=backwards)
         before = run.work
         self.runs += 1
@@ -179,6 +177,13 @@ class Sweep:
         if told is not None:
             self.known.keep(self.program.alike, told, (backwards, *way), known)
         return replace(known, run=run)
+
+    def _made_ahead(self, name: tuple[object, ...]) -> Run | None:
+        """Return a run that was made together with others, after it has gone on if it waits; None for none."""
+        waiting = self.later.get(name)
+        if waiting is not None:
+            waiting()
+        return self.ahead.pop(name, None)
 
     def turned_round(self, number: int) -> bool:
         """Does a sweep make its n-th run backwards? Counts of rounds always, else every other one."""
@@ -407,7 +412,7 @@ class Sweep:
                 low = probe + 1
         if low > GREATEST_POWER:
             return 0
-        last = _last_same((1 << low) // 2 + 1, 1 << low, differs)
+        last = last_same((1 << low) // 2 + 1, 1 << low, differs)
         # Where only whole tiles count, the last that makes no difference is one less than a tile.
         return by * (last + 1 if last > 1 and not last & (last + 1) else last)
 
@@ -453,7 +458,7 @@ class Sweep:
         needed, far = LEAST_ROUNDS, set[int]()
         # Where a period is short, the long run may be cut before a short one ends, which grows with the rounds too.
         grown = [place for place, count in more.visits.items() if count > few.visits.get(place, 0)]
-        for place in dict.fromkeys([*_growing(runs[0], few, more), *grown]):
+        for place in dict.fromkeys([*growing(runs[0], few, more), *grown]):
             period = (runs[0].periods or {}).get(place[1])
             if period is None:
                 continue
@@ -509,7 +514,7 @@ class Sweep:
     def _say_what_does_not_repeat(self, run: Known | None, few: Shown | None, more: Shown | None) -> None:
         if run is None or run.periods is None or self.late:
             return
-        for place in _growing(run, few, more):
+        for place in growing(run, few, more):
             count, head = run.visits[place], place[1]
             if count >= LEAST_LONG and head not in run.periods and head not in self.periods:
                 reason = f"the state of this loop does not repeat within {count} round{'s' * (count != 1)}"
@@ -591,20 +596,3 @@ def so_many_rounds(sweep: Sweep, rest: Values, looped: Values, rounds: int) -> V
 def not_understood(error: Exception) -> str:
     """Return the reason why text that went wrong where it was looked into is not proven."""
     return f"this is not understood ({type(error).__name__}: {shortened(str(error))})"
-
-
-def _growing(run: Known, few: Shown | None, more: Shown | None) -> list[tuple[int, int]]:
-    """Return the heads of loops to which warps come more often in a long run than in short ones."""
-    shown = [one.visits for one in (few, more) if one is not None]
-    return [place for place, count in run.visits.items() if count > max((v.get(place, 0) for v in shown), default=0)]
-
-
-def _last_same(least: int, most: int, differs: Callable[[int], bool]) -> int:
-    """Return the greatest number that does not differ, of which these are the bounds."""
-    while least < most and differs(most):
-        middle = (least + most) // 2
-        if differs(middle + 1):
-            most = middle
-        else:
-            least = middle + 1
-    return most
