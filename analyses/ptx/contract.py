@@ -314,7 +314,7 @@ class Order:
             for access, late in self._suspects(writers, worker, agent, to_fence):
                 if late:
                     self._read_early(access, kind, line)
-                elif access.kind == "st" and (kind == "guess" or self._new("write_not_fenced", line)):
+                elif access.kind == "st" and (kind == "guess" or self.new("write_not_fenced", line)):
                     self.find(
                         "write_not_fenced",
                         line,
@@ -322,7 +322,7 @@ class Order:
                         f"written at line {access.line}",
                         sure=kind != "guess",
                     )
-                elif access.kind == "cp.async" and (kind == "guess" or self._new("copies_not_fenced", line)):
+                elif access.kind == "cp.async" and (kind == "guess" or self.new("copies_not_fenced", line)):
                     self.find(
                         "copies_not_fenced",
                         line,
@@ -336,7 +336,17 @@ class Order:
                 self._multiplied[id(cells)] = (memory.writes, agent, epoch, line), writers
         return writers
 
-    def _new(self, kind: str, line: int) -> bool:
+    def read_by_peers(self, cells: Cells, worker: Worker, agent: int, epoch: int, line: int) -> bool:
+        """Has another warp of the warpgroup recorded this very read, of what a warp knows to be written before?"""
+        before = self._multiplied.get(id(cells))
+        if before is None or self.traced or before[0] != (self.shared.writes, agent, epoch, line):
+            return False
+        if 0 in before[1] or not worker.fenced_behind.issuperset(before[1]):
+            return False
+        worker.used.add(worker.turn)
+        return True
+
+    def new(self, kind: str, line: int) -> bool:
         """Has nothing of a kind been found at a line yet?"""
         return (kind, line) not in self.findings
 
@@ -374,7 +384,7 @@ class Order:
                 if late:
                     if not (kind == access.kind == "st" and line == access.line and same):
                         self._overwritten(access, kind, line)
-                elif access.kind == "st" and self._new("overwrite_not_fenced", line):
+                elif access.kind == "st" and self.new("overwrite_not_fenced", line):
                     self.find(
                         "overwrite_not_fenced",
                         line,
@@ -386,7 +396,7 @@ class Order:
             for access, late in self._suspects(readers, worker, agent, to_fence):
                 if late:
                     self._overwritten(access, kind, line)
-                elif access.kind == "ld" and self._new("reads_not_fenced", line):
+                elif access.kind == "ld" and self.new("reads_not_fenced", line):
                     self.find(
                         "reads_not_fenced",
                         line,

@@ -88,8 +88,9 @@ def check_fences(  # noqa: PLR0917
     order, memory, clock = run.order, run.tensor, warp.worker.known
     regions = memory.of(cells)
     numbers = memory.writers_of(regions) + (memory.readers_of(regions) if kind != OF_WARPS[0] else [])
+    units = run.unit_agents
     for access in map(order.accesses.__getitem__, numbers):
-        others = access.kind in OF_WARPS and access.agent != run.agent(access.kind, warp.index)
+        others = access.kind in OF_WARPS and access.agent != units.get((access.kind, warp.index))
         multiplied = access.kind == MULTIPLIED and access.agent != agent
         if not (others or multiplied) or not order.ordered(access, warp.worker):
             continue  # of one thread, or an error of its own
@@ -99,7 +100,7 @@ def check_fences(  # noqa: PLR0917
             missing = BEFORE
         elif kind != FREED and (warp.fenced_tensor is None or warp.fenced_tensor[access.agent] <= access.epoch):
             missing = AFTER
-        if missing:
+        if missing and order.new("tensor_memory_not_fenced", line):
             use = order.use_of(Access(agent, 0, line, kind))
             message = f"{use} follows {order.use_of(access)} of before a barrier, without {missing}"
             order.find("tensor_memory_not_fenced", line, message, f"used at line {access.line}")

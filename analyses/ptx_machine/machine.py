@@ -266,7 +266,8 @@ class Run:
                 warp.rested = done
             held = part.registers
             held = [*(of_first(held[p]) for p in self.program.alive(at)), warp.worker.trail]
-            self.cut |= self.periods.visit(at, warp.index, held, warp.worker.clock)
+            repeats = self.periods.visit(at, warp.rank, warp.index, held, warp.worker.clock)
+            self.cut |= repeats and not self.apart  # else others wait for what is no part of the loops
 
     @property
     def work(self) -> int:
@@ -297,6 +298,8 @@ class Run:
     def _run(self) -> None:
         while True:
             moved = False
+            if self.periods is not None:
+                self.periods.next_turn()
             for warp in self.turns:
                 if warp.live and warp.index not in self.idle:
                     moved |= self._advance(warp)

@@ -117,11 +117,16 @@ def _read(  # noqa: PLR0917
     rank: int, step: int = _STEP_BYTES,
 ) -> None:  # fmt: skip
     """Let a matrix unit read what a descriptor says in the shared memory of a CTA, `step` bytes of each row."""
-    order = run.order
-    try:
-        cells = _cells(unit, word, major, mn, bits, order.granule, rank, step)
-    except LegalSatError as error:
-        run.note(line, f"the matrix descriptor {word:#x} is not understood: {error}")
+    order, held = run.order, run.program.operands
+    key = word, rank, unit, major, mn, bits, step
+    cells = held.get(key)
+    if cells is None:
+        try:
+            cells = held[key] = _cells(unit, word, major, mn, bits, order.granule, rank, step)
+        except LegalSatError as error:
+            run.note(line, f"the matrix descriptor {word:#x} is not understood: {error}")
+            return
+    if unit == "wgmma" and order.read_by_peers(cells, warp.worker, agent, epoch, line):
         return
     written = 0 not in order.read(order.shared, cells, warp.worker, agent, epoch, unit, line)
     if written or not (run.measures or run.sized):
@@ -166,24 +171,24 @@ def _multiply(program: Any, i: Instruction) -> Operation:
     majors = [MAJORS[t] for t in transposed]
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        if not active(part, guard, line):
+        if guard[0] >= 0 and not active(part, guard, line):
             return None
-        if not _meets(warp, part):
+        if part.mask != warp.live:
             return PARK
         group = warp.groups["wgmma"]
         if not warp.wgmma_fenced:
             run.order.find("sums_not_fenced", line, "wgmma without a wgmma.fence since its sums were touched")
             warp.wgmma_fenced = True
         agent, rank = run.agent("wgmma", warp.group), warp.rank
-        found = [units.one_address(part, w, 0, part.mask, line) for w in words]
+        held = part.registers
+        found = [one if type(one := held[w]) is int else units.one_address(part, w, 0, part.mask, line) for w in words]
         if not in_registers:
             _read(run, warp, "wgmma", found[0], majors[0], 64, bits[0], agent, group, line, rank)
         _read(run, warp, "wgmma", found[-1], majors[1], n, bits[1], agent, group, line, rank)
         warp.open["wgmma"] = True
         sums_of = warp.sums
         if sums_of.get(sums[0]) != group:
-            for name in sums:
-                sums_of[name] = group
+            sums_of.update(dict.fromkeys(sums, group))
         warp.worker.meet()
         return None
 
@@ -220,7 +225,9 @@ def _wait(program: Any, i: Instruction) -> Operation:
         for other in others if done else ():
             warp.worker.learn(other.closed[done - 1])
         warp.retired["wgmma"] = done
-        warp.sums = {name: group for name, group in warp.sums.items() if group >= done}
+        if warp.sums:
+            left_over = max(warp.sums.values()) >= done
+            warp.sums = {name: group for name, group in warp.sums.items() if group >= done} if left_over else {}
         agent, clock = run.agent("wgmma", warp.group), warp.worker.known
         clock[agent] = max(clock[agent], done)
         warp.worker.meet()
@@ -302,6 +309,14 @@ def _columns(
     """Return the cells of a CTA's tensor memory in these columns and strips of 16 lanes."""
     columns = np.arange(first, min(first + count, TENSOR_COLUMNS)) + rank * TENSOR_STRIPS * TENSOR_COLUMNS
     found = np.concatenate([TENSOR_COLUMNS * strip + columns for strip in strips])
+    found.flags.writeable = False
+    return found
+
+
+@lru_cache(maxsize=512)
+def _halves(first: int, count: int, half: int, rank: int, strips: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the cells in some columns and in as many others, `half` columns on."""
+    found = np.unique(np.concatenate([_columns(one, count, rank, strips) for one in (first, first + half)]))
     found.flags.writeable = False
     return found
 
@@ -488,7 +503,7 @@ def _use_tensor(  # noqa: PLR0917
     strips = (quarter + lane // STRIP_LANES % 2,) if lanes == STRIP_LANES else (quarter, quarter + 1)
     cells = _columns(column, count, warp.rank, strips)
     if half:
-        cells = np.concatenate([cells, _columns(column + half, count, warp.rank, strips)])
+        cells = _halves(column, count, half, warp.rank, strips)
     agent, time = run.agent(kind, warp.index), warp.counts.get(kind, 0)
     warp.counts[kind] = time + 1
     fences.check_fences(run, warp, cells, agent, kind, line)

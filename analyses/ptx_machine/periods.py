@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,13 @@ class Period:
     before: int
     rounds: int
 
+    def also(self, other: Period) -> Period:
+        """Return when this state and another one both repeat."""
+        return Period(max(self.before, other.before), math.lcm(self.rounds, other.rounds))
+
+
+_Loop: TypeAlias = tuple[int, int]  # its head, and 0 in the CTA of rank 0, 1 in the others
+
 
 @dataclass
 class Periods:
@@ -35,38 +42,48 @@ class Periods:
 
     Attributes:
         least: rounds before which nothing is taken to repeat: a ring of so many stages has not begun anew.
-        found: of heads, when their state repeats.
+        found: of heads, when their state repeats: in the CTA of rank 0 and in another one, which may do other work.
     """
 
     least: int = 0
     found: dict[int, Period] = field(default_factory=dict)
-    _trails: dict[int, list[tuple[list[Any], Any]]] = field(default_factory=dict)
-    _whose: dict[int, int] = field(default_factory=dict)
-    _ticks: dict[int, list[int]] = field(default_factory=dict)
+    _each: dict[_Loop, Period] = field(default_factory=dict)
+    _trails: dict[_Loop, list[tuple[list[Any], Any]]] = field(default_factory=dict)
+    _whose: dict[_Loop, int] = field(default_factory=dict)
+    _ticks: dict[_Loop, list[int]] = field(default_factory=dict)
     _tick: int = 0
+    _turns: tuple[int, int] = (0, 0)
 
-    def visit(self, head: int, warp: int, registers: list[Any], clock: Any) -> bool:
+    def next_turn(self) -> None:
+        """Note that all warps go on in turn once more."""
+        self._turns = self._turns[1], self._tick
+
+    def visit(self, head: int, rank: int, warp: int, registers: list[Any], clock: Any) -> bool:
         """Note a state; return whether all loops that still run have been seen to repeat."""
         self._tick += 1
-        if self._whose.setdefault(head, warp) != warp:
+        loop = head, min(rank, 1)
+        if self._whose.setdefault(loop, warp) != warp:
             return False
-        ticks = self._ticks.setdefault(head, [])
+        ticks = self._ticks.setdefault(loop, [])
         ticks.append(self._tick)
         count = len(ticks)
-        if head not in self.found:
-            trail = self._trails.setdefault(head, [])
+        if loop not in self._each:
+            trail = self._trails.setdefault(loop, [])
             trail.append((registers, clock.copy()))
             if count not in CHECKS or count <= self.least:
                 return count > LONGEST
             period = period_of(trail)
             if period is None:
                 return False
-            self.found[head] = period
-            del self._trails[head]
+            self._each[loop] = period
+            self.found[head] = period.also(self.found.get(head, period))
+            del self._trails[loop]
         elif count not in CHECKS:
             return False
-        since = ticks[-1 - count // 3]
-        return all(head in self.found for head, held in self._ticks.items() if held[-1] > since)
+        since = min(ticks[-1 - count // 3], self._turns[0])
+        if ticks[0] > self._turns[0]:  # who waits for nobody makes many rounds in a turn, before others have begun
+            return False
+        return all(one in self._each for one, held in self._ticks.items() if held[-1] > since)
 
 
 def period_of(trail: Sequence[tuple[Sequence[Any], Any]]) -> Period | None:

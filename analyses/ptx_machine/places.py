@@ -78,6 +78,7 @@ class Places:
                 addresses = place_of(chosen + self.offset)
                 first, count = addresses // granule, max(1, size // granule)
                 cells = first if count == 1 else (first[:, None] + np.arange(count)).ravel()
+                cells = np.unique(cells)  # lanes may reach the same
                 cells.flags.writeable = False
                 aligned = not (addresses % max(size, 1)).any()
                 low, high = int(addresses.min()), int(addresses.max()) + size

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -103,6 +104,7 @@ class Program:
         spread: parameters that stand for words of which more than the first has been read.
         filled: lines at which a run has read what was written. written: shared memory that any run has written.
         store_places: bytes of shared memory at which stores of the copy engine have begun in any run.
+        operands: cells that matrix units read, by descriptor, CTA and what else decides.
         tables: of tables of branches, by place, how many there are and what decides. cases: those that were taken.
     """
 
@@ -149,6 +151,7 @@ class Program:
     covered: dict[int, int] = field(default_factory=dict)
     reached: set[int] = field(default_factory=set)
     store_places: set[int] = field(default_factory=set)
+    operands: dict[tuple[object, ...], Any] = field(default_factory=dict)
     filled: set[int] = field(default_factory=set)
 
     @cached_property

@@ -37,7 +37,7 @@ class Regions:
     def of(self, cells: Cells) -> list[int]:
         """Return the regions of which these cells consist; the list grows when one of them is split.
 
-        Arrays that cannot be written to are known by identity.
+        Arrays that cannot be written to are known by identity, and hold each cell once.
         """
         key: object
         if isinstance(cells, slice):
@@ -49,14 +49,22 @@ class Regions:
         found = self._known.get(key)
         if found is not None:
             return found
-        if not isinstance(cells, slice) and not cells.flags.writeable:
+        begin = 0
+        if isinstance(cells, slice):
+            begin = cells.start
+        elif cells.flags.writeable:
+            cells = np.unique(cells)
+        else:
             self._held.append(cells)
-        listed = np.arange(self.cells)[cells] if isinstance(cells, slice) else np.unique(cells)
-        labels = self.label[listed]
-        regions, counts = np.unique(labels, return_counts=True)
+        labels = self.label[cells]
+        counts = np.bincount(labels)
         chosen = []
-        for region, count in zip(regions.tolist(), counts.tolist(), strict=True):
-            chosen.append(region if count == self._sizes[region] else self._split(region, listed[labels == region]))
+        for region in np.flatnonzero(counts).tolist():
+            if counts[region] == self._sizes[region]:
+                chosen.append(region)
+                continue
+            inside = np.flatnonzero(labels == region)
+            chosen.append(self._split(region, inside + begin if isinstance(cells, slice) else cells[inside]))
         for region in chosen:
             self._users[region].append(key)
         self._known[key] = chosen
@@ -116,18 +124,30 @@ class Shadow:
     def writers_of(self, regions: list[int]) -> list[int]:
         """Return the accesses that wrote regions last; among them 0 if nobody has written some of them."""
         writer = self._writer
-        return [writer[regions[0]]] if len(regions) == 1 else sorted({writer[one] for one in regions})
+        if len(regions) == 1:
+            return [writer[regions[0]]]
+        found = set(map(writer.__getitem__, regions))
+        return list(found) if len(found) == 1 else sorted(found)
 
     def readers_of(self, regions: list[int]) -> list[int]:
         """Return the last access of each agent that has read regions since they were written."""
-        latest = dict(self._readers[regions[0]] or ()) if len(regions) == 1 else dict[int, int]()
-        for one in regions if len(regions) > 1 else ():
-            held = self._readers[one]
-            if held:
-                for slot, access in held.items():
-                    if access > latest.get(slot, 0):
-                        latest[slot] = access
-        return [latest[slot] for slot in sorted(latest)]
+        readers = self._readers
+        latest, owned = readers[regions[0]], False
+        for one in regions[1:]:
+            held = readers[one]
+            if not held or held == latest:
+                continue
+            if not latest:
+                latest = held
+                continue
+            if not owned:
+                latest, owned = dict(latest), True
+            for slot, access in held.items():
+                if access > latest.get(slot, 0):
+                    latest[slot] = access
+        if not latest:
+            return []
+        return list(latest.values()) if len(latest) == 1 else [latest[slot] for slot in sorted(latest)]
 
     def wrote(self, regions: list[int], access: int) -> None:
         """Note the access that wrote regions: nobody has read them since."""
@@ -152,7 +172,11 @@ class Shadow:
         regions = self.of(cells)
         empty = [one for one in regions if not self._writer[one]]
         listed: Indices = np.arange(cells.start, cells.stop) if isinstance(cells, slice) else cells
-        return listed if len(empty) == len(regions) else listed[np.isin(self.regions.label[cells], empty)]
+        if len(empty) == len(regions):
+            return listed
+        chosen = np.zeros(len(self.regions.parents), dtype=bool)
+        chosen[empty] = True
+        return listed[chosen[self.regions.label[cells]]]
 
     def join(self, other: Shadow) -> None:
         """Take what another one of the same regions knows to be written for written here too."""

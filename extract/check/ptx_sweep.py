@@ -67,7 +67,7 @@ class Sweep:
         again: how many runs may still be made anew. known: runs of all sweeps of the kernel.
         ahead: runs that were made together with others before they are asked for, by values and what else decides.
         later: by the same, what makes a run that has parted from another one and waits.
-        turned: runs are made backwards, whatever their number.
+        turned: whether runs are made backwards, None for by turns.
         number: of sweeps of the kernel before. idle: maps by which nothing has been copied, and what follows.
         alike: no parameter makes loops longer, so that few runs are made.
         counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
@@ -111,7 +111,7 @@ class Sweep:
     alike: bool = False
     ahead: dict[tuple[object, ...], Run] = field(default_factory=dict)
     later: dict[tuple[object, ...], Callable[[], None]] = field(default_factory=dict)
-    turned: bool = False
+    turned: bool | None = None
 
     # One run.
 
@@ -186,8 +186,8 @@ class Sweep:
         return self.ahead.pop(name, None)
 
     def turned_round(self, number: int) -> bool:
-        """Does a sweep make its n-th run backwards? Counts of rounds always, else every other one."""
-        return self.turned or (not self.probing and number % 2 == 1)
+        """Does a sweep make its n-th run backwards? Most counts of rounds are, of other runs every other one is."""
+        return not self.probing and number % 2 == 1 if self.turned is None else self.turned
 
     def begun(self, held: Values, limit: int = RUN_WORK, periods: Periods | None = None, *, backwards: bool) -> Run:
         """Return a run of a launch that has not begun."""

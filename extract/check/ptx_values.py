@@ -9,7 +9,7 @@ from legalsat.analyses.ptx_machine.launches.data import BY_TURNS, CANCELLED
 from legalsat.analyses.ptx_machine.program import Program
 from legalsat.extract.check.ptx_ahead import run_ahead, run_long_ahead
 from legalsat.extract.check.ptx_failure import Values
-from legalsat.extract.check.ptx_sweep import GREATEST_POWER, MANY_WORK, SPREAD, Sweep, so_many_rounds
+from legalsat.extract.check.ptx_sweep import GREATEST_POWER, LEAST_ROUNDS, MANY_WORK, SPREAD, Sweep, so_many_rounds
 from legalsat.extract.check.ptx_turns import ROOM, count, turn, with_room
 from legalsat.logic import round_up
 
@@ -129,8 +129,14 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
             yield values
             shown = sweep.shown(values)
             sweep.rounds.setdefault(name, []).append(shown.closest if shown is not None else {})
-        sweep.turned = False
         sweep.later.clear()
+        # Who finds at its first look that a phase is over may go another way than who looks again: once, for a turn of
+        # the ring and one stage more. In what order warps go on is else of no account, as clocks tell of all orders.
+        sweep.turned = False
+        if not sweep.late:
+            one_turn = min(max(rounds), max(sweep.program.conditions.stages, LEAST_ROUNDS) + 1)
+            sweep.run({**base, **room, name: sweep.more(name, step, one_turn)})
+        sweep.turned = None
     others = list(_others(sweep, looped, main, base, rest))
     run_ahead(sweep, others)
     yield from others
