@@ -99,6 +99,7 @@ _EXACT = {
 }
 
 
+@lru_cache(maxsize=1 << 13)
 def immediate(text: str) -> int | None:
     """Return a number as written in PTX, as bits; None if it is none. Floats come as 0f and 0d with their bits."""
     if len(text) > MOST_BITS + len("-0bU"):

@@ -187,6 +187,7 @@ def remembered(work: Work) -> Work:
     return again
 
 
+@lru_cache(maxsize=1 << 10)
 def compare(parts: tuple[str, ...]) -> Work | None:
     """Return the comparison of a `setp` as a function to a predicate, or None where it is of floats."""
     kind = whole_type(parts)
@@ -357,6 +358,12 @@ def _logic_of_three(table: int) -> Work:
 
 def arithmetic(parts: tuple[str, ...], operands: tuple[str, ...]) -> Work | None:
     """Return what an instruction computes from its sources, or None where that is no whole-number arithmetic."""
+    return _arithmetic(parts, operands[4] if parts[0] == "lop3" else "")
+
+
+@lru_cache(maxsize=1 << 12)
+def _arithmetic(parts: tuple[str, ...], table: str) -> Work | None:
+    """Return the same, of `lop3` with its table of truth."""
     base, kind = parts[0], whole_type(parts)
     if parts in _WIDENED:
         return _widened(parts[2])
@@ -383,7 +390,7 @@ def arithmetic(parts: tuple[str, ...], operands: tuple[str, ...]) -> Work | None
         "max": lambda: _two(_most, letter, bits),
         "shl": lambda: _bits_two(lambda a, by: _shift_left(a, by, bits), bits),
         "shr": lambda: _right(letter, bits),
-        "lop3": lambda: _logic_of_three(int(operands[4], 0)),
+        "lop3": lambda: _logic_of_three(int(table, 0)),
         "bfe": lambda: _extract(letter, bits),
         "bfi": lambda: _insert(bits),
         "prmt": lambda: _permuted(parts),

@@ -220,7 +220,9 @@ def _copied(
 
 def touches(instruction: Instruction, names: frozenset[str]) -> bool:
     """Does one of these registers stand in an instruction?"""
-    return any(name in names for one in instruction.operands for name in names_in(one))
+    if not names or not instruction.operands:
+        return False
+    return not (names.isdisjoint(instruction.reads) and names.isdisjoint(names_in(instruction.operands[0])))
 
 
 def _unknown(program: Any, instructions: Iterable[Instruction]) -> set[str]:
