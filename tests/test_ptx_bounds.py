@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import subprocess
@@ -14,10 +15,11 @@ import fuzz_ptx
 import pytest
 
 import legalsat as ls
-from legalsat.analyses.ptx.bounds import Bounds
+from legalsat.analyses.ptx.bounds import Bounds, seldom_collected
 from legalsat.analyses.ptx.instruction import NotPtx
 from legalsat.analyses.ptx.text import parse
 from legalsat.errors import LegalSatError
+from legalsat.extract.check.check_ptx import check_ptx
 
 HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n"
 MOST_SECONDS, MOST_MEMORY = 10.0, 2 << 30
@@ -224,3 +226,17 @@ def test_garbled_kernels_end_in_an_answer() -> None:
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_many_garbled_kernels_end_in_an_answer(seed: int) -> None:
     _all_answered(seed, 500)
+
+
+def test_the_collector_is_told_afterwards_what_it_was_told_before() -> None:
+    before = gc.get_threshold()
+    try:
+        for told in ((700, 10, 10), (0, 5, 5), (90_000, 3, 3)):
+            gc.set_threshold(*told)
+            with pytest.raises(ValueError), seldom_collected():
+                assert gc.get_threshold()[0] == (max(told[0], 50_000) if told[0] else 0)
+                raise ValueError
+            assert gc.get_threshold() == told
+        assert check_ptx(kernel("")).kernels and gc.get_threshold() == (90_000, 3, 3)
+    finally:
+        gc.set_threshold(*before)

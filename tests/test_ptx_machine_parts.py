@@ -17,7 +17,7 @@ from legalsat.analyses.ptx_machine.alu import arithmetic
 from legalsat.analyses.ptx_machine.flow import control_of, is_choice
 from legalsat.analyses.ptx_machine.launches.roles import roles_of
 from legalsat.analyses.ptx_machine.machine import PASS
-from legalsat.analyses.ptx_machine.periods import period_of
+from legalsat.analyses.ptx_machine.periods import Period, Periods, period_of
 from legalsat.analyses.ptx_machine.places import Places
 from legalsat.analyses.ptx_machine.registers import join_idle, make_copy
 from legalsat.analyses.ptx_machine.shadow import Regions, Shadow
@@ -166,6 +166,22 @@ def test_periods_and_what_is_before_them_are_found(period: int, before: int) -> 
         assert (found is not None) >= enough
         if found is not None and enough:
             assert (found.rounds, found.before <= before) == (period, True) or period % found.rounds == 0
+
+
+def test_who_goes_through_many_rounds_in_a_turn_is_no_sign_that_all_repeat() -> None:
+    """A warp that waits for nobody comes to its loop often before another one has come to its own."""
+    clock = np.zeros(3, dtype=np.int32)
+    periods = Periods()
+    periods.next_turn()
+    assert not any(periods.visit(4, 1, 3, [0], clock) for _ in range(60))
+    repeats = False
+    for turn in range(60):  # the other CTA's loop has a period of 4 rounds, one in each turn
+        periods.next_turn()
+        repeats = periods.visit(4, 0, 0, [turn % 4], clock)
+        if repeats:
+            break
+        periods.visit(4, 1, 3, [0], clock)
+    assert repeats and turn >= 11 and periods.found == {4: Period(0, 4)}
 
 
 def test_places_are_what_lanes_reach() -> None:

@@ -12,8 +12,9 @@ from test_ptx_known import tiles
 from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.launches.fan import Fan, fanned, in_lane, joined
 from legalsat.analyses.ptx_machine.launches.fork import fork
-from legalsat.analyses.ptx_machine.launches.together import run_together
+from legalsat.analyses.ptx_machine.launches.together import go_on, run_leader, run_together
 from legalsat.analyses.ptx_machine.machine import Run
+from legalsat.analyses.ptx_machine.periods import Periods
 from legalsat.analyses.ptx_machine.program import Program, compile_kernel
 from legalsat.extract.check import ptx_turns, ptx_values
 from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
@@ -45,6 +46,25 @@ def test_each_launch_shows_what_it_shows_by_itself(backwards: bool) -> None:
     assert [shown(found[n]) for n in sorted(found)] == list(map(shown, single))
     assert [run.parameters for run in found.values()] == [launches[n] for n in found]
     assert work < sum(run.work for run in single) / 2
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_launches_that_part_from_one_without_end_go_on_as_by_themselves(backwards: bool) -> None:
+    program = tiles()
+    launches = [{"n": n, "switch": 7} for n in (1 << 20, 0, 1, 63, 64, 130, 300)]
+    first = Run(program, launches[0], {}, periods=Periods(program.conditions.stages), backwards=backwards)
+    leader, waiting, work = run_leader(first, launches)
+    assert leader is not None and leader.cut and leader.periods is not None and leader.periods.found
+    single = Run(program, launches[0], {}, periods=Periods(program.conditions.stages), backwards=backwards)
+    single.run()
+    assert single.periods is not None and leader.periods.found == single.periods.found
+    assert sorted(n for group in waiting for n, _ in group.launches) == list(range(1, len(launches)))
+    found, more = go_on(waiting)
+    each = [alone(program, one, backwards=backwards) for one in launches[1:]]
+    assert [shown(found[n]) for n in range(1, len(launches))] == list(map(shown, each))
+    assert work + more < single.work + sum(run.work for run in each)
+    leader.run()  # which has been cut, and does not go on
+    assert leader.work == work
 
 
 def test_launches_that_take_over_work_part_where_one_of_them_gets_no_more() -> None:
