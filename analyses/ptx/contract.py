@@ -228,7 +228,8 @@ class Order:
     def find(self, kind: str, line: int, message: str, note: str = "", help_: str = "", *, sure: bool = True) -> None:
         """Add a finding, once for each kind and line; of what is only guessed, that it is open."""
         if not sure:
-            self.doubts[line, f"{message} ({note}); how many bytes its box has is not known"] = None
+            unknown = "how many bytes its box has is not known (--box-bytes MAP=BYTES says it)"
+            self.doubts[line, f"{message} ({note}); {unknown}"] = None
             return
         self.findings.setdefault((kind, line), Finding(kind, line, message, note, help_ or _HELP[kind]))
 

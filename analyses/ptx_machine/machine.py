@@ -524,7 +524,7 @@ class Run:
                 if at == rank and all(known[agent] <= epoch for agent, epoch in times):
                     message = f"CTA {rank} of the cluster may end before {what} reaches it"
                     if what == ARRIVAL:  # at a barrier that nobody waits for any more: released kernels do so, and run
-                        self.note(line, f"{message}, which documents forbid")
+                        self.note(line, f"{message}, which documents forbid; let its CTAs meet before they end")
                     else:
                         self.order.find("remote_block_gone", line, message)
         for warp in self.warps:
