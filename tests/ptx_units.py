@@ -269,11 +269,19 @@ def _write_global(block: Block, thread: int, i: Instruction) -> None:
 
 
 def _store_matrices(block: Block, thread: int, i: Instruction) -> None:
-    names = registers_of(i.operands[1])
+    names, turned = registers_of(i.operands[1]), ".trans." in i.text
 
     def work(lanes: list[int]) -> None:
         for matrix, name in enumerate(names):
             for lane, one in enumerate(lanes):
+                if turned:  # lane 4c + r holds elements c of rows 2r and 2r + 1
+                    value = block.value(one, name).to_bytes(4, "little")
+                    for n in range(2):
+                        at = block.address(lanes[8 * matrix + lane % 4 * 2 + n], i.operands[0])
+                        if at % 16:
+                            raise Stuck(f"{i.text} to {at}")
+                        block.write_shared(one, at + lane // 4 * 2, value[2 * n : 2 * n + 2])
+                    continue
                 # Lane 4r + c holds elements 2c and 2c + 1 of row r, whose address lane 8 * matrix + r gives.
                 at = block.address(lanes[8 * matrix + lane // 4], i.operands[0])
                 if at % 16:
