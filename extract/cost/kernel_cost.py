@@ -41,6 +41,8 @@ LOAD_BYTES = 61.5  # a cycle and processor, from L2, while all load
 ALONE = 0.474  # of what a load takes then, while few do
 CACHE_BYTES = 19670.0  # a nanosecond from L2, of all processors
 EMPTY_BYTES = 1661.0  # likewise, of zeros beyond an operand that go to several CTAs
+ALIGNED_BYTES = 34.0  # a cycle and processor, of tiles that a warpgroup aligns in shared memory
+LINES_BYTES = 16.9  # likewise, of lines that boxes without a swizzle bring: about a granule a cycle
 LATENCY, REMOTE = 829.0, 310.0  # nanoseconds from a stage's release until it is full; more where a cluster shares it
 FILLING = 0.52  # of what its load takes, besides
 SHARED_CYCLES = 30.2  # a turn along k, of CTAs that share loads
@@ -228,15 +230,13 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
 
     cycles = rows * columns * depth * size / 4096 * _slower(target)
     cycles = cycles * np.where(in_registers, REALIGNED + REALIGNED_COLUMNS / columns, 1.0)
-    requested = rows / across * (1 + first * ~kernels.relaid_a) + kernels.loaded / down * (
-        1 + second * ~kernels.relaid_b
-    )
-    requested = requested * depth * size  # bytes of a CTA and turn
-    load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy)
+    requested, boxed, lines = (found * depth * size for found in _requested(kernels, (first, second)))
+    load = boxed * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy) + lines * resident / LINES_BYTES
     shared = down * across > 1
     # A stage is released when the next one is being multiplied, so that one less than there are is on its way.
-    latency = ((LATENCY + REMOTE * shared) * CLOCK + FILLING * load) / (kernels.stages - 1)
-    turn = _norm(TURN, cycles * resident, load, latency) + SHARED_CYCLES * shared
+    align = (rows * kernels.aligned_a + kernels.loaded * kernels.aligned_b) * depth * size / ALIGNED_BYTES * resident
+    latency = ((LATENCY + REMOTE * shared) * CLOCK + FILLING * load + align) / (kernels.stages - 1)
+    turn = _norm(TURN, cycles * resident, load, latency, align) + SHARED_CYCLES * shared
     longer, more = _narrow_boxes(kernels, result_size)
     store = _stored(products, kernels, result_size, rounds) * (1 + longer)
     compute = rounds * (steps * turn + store * resident) / CLOCK
@@ -267,6 +267,27 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
         rounds * store * resident / CLOCK + joined,
         relayouts,
     )
+
+
+def _requested(kernels: KernelColumns, crossed: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers, Numbers]:
+    """Return what a CTA requests in a turn, in lines of a k-tile's bytes: in all, by whole boxes, and to be aligned.
+
+    Lines of several spans cross fewer of the cache's for each of them, and have a granule more that holds parts of two.
+
+    Args:
+        kernels: of one class.
+        crossed: what is requested of A and of B beyond their bytes, of those, where they are not laid out anew.
+    """
+    requested = boxed = lines = np.zeros(1)
+    for own, relaid, aligned, spans, more in (
+        (kernels.rows / kernels.across, kernels.relaid_a, kernels.aligned_a, kernels.spans_a, crossed[0]),
+        (kernels.loaded / kernels.down, kernels.relaid_b, kernels.aligned_b, kernels.spans_b, crossed[1]),
+    ):
+        found = own * (1 + more * ~relaid / spans)
+        requested = requested + found
+        boxed = boxed + found * ~aligned
+        lines = lines + own * aligned * (1 + GRANULE_BYTES / LINE / spans)
+    return requested, boxed, lines
 
 
 def _empty(extents: tuple[Numbers, Numbers], kernels: KernelColumns, along: tuple[Numbers, Numbers]) -> Numbers:
