@@ -42,7 +42,9 @@ ALONE = 0.474  # of what a load takes then, while few do
 CACHE_BYTES = 19670.0  # a nanosecond from L2, of all processors
 EMPTY_BYTES = 1661.0  # likewise, of zeros beyond an operand that go to several CTAs
 ALIGNED_BYTES = 34.0  # a cycle and processor, of tiles that a warpgroup aligns in shared memory
-LINES_BYTES = 16.9  # likewise, of lines that boxes without a swizzle bring: about a granule a cycle
+# Cycles of a line that is to be aligned, whose boxes have no swizzle, and of each granule of it; and of each granule that
+# other CTAs send (120 kernels of 24 products on an H100).
+LINE_CYCLES, LINE_GRANULES, LINE_SENT = 5.2, 0.264, 0.555
 LATENCY, REMOTE = 829.0, 310.0  # nanoseconds from a stage's release until it is full; more where a cluster shares it
 FILLING = 0.52  # of what its load takes, besides
 SHARED_CYCLES = 30.2  # a turn along k, of CTAs that share loads
@@ -230,12 +232,13 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
 
     cycles = rows * columns * depth * size / 4096 * _slower(target)
     cycles = cycles * np.where(in_registers, REALIGNED + REALIGNED_COLUMNS / columns, 1.0)
-    requested, boxed, lines = (found * depth * size for found in _requested(kernels, (first, second)))
-    load = boxed * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy) + lines * resident / LINES_BYTES
+    requested, boxed, lines = _requested(kernels, (first, second))
+    requested = requested * depth * size
+    load = boxed * depth * size * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy) + lines * resident
     shared = down * across > 1
     # A stage is released when the next one is being multiplied, so that one less than there are is on its way.
     align = (rows * kernels.aligned_a + kernels.loaded * kernels.aligned_b) * depth * size / ALIGNED_BYTES * resident
-    latency = ((LATENCY + REMOTE * shared) * CLOCK + FILLING * load + align) / (kernels.stages - 1)
+    latency = ((LATENCY + REMOTE * shared) * CLOCK + FILLING * load) / (kernels.stages - 1)
     turn = _norm(TURN, cycles * resident, load, latency, align) + SHARED_CYCLES * shared
     longer, more = _narrow_boxes(kernels, result_size)
     store = _stored(products, kernels, result_size, rounds) * (1 + longer)
@@ -270,7 +273,9 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
 
 
 def _requested(kernels: KernelColumns, crossed: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers, Numbers]:
-    """Return what a CTA requests in a turn, in lines of a k-tile's bytes: in all, by whole boxes, and to be aligned.
+    """Return what a CTA requests in a turn, in lines of a k-tile's bytes, in all and without what is to be aligned.
+
+    The last of three is the cycles that boxes of lines take which are to be aligned.
 
     Lines of several spans cross fewer of the cache's for each of them, and have a granule more that holds parts of two.
 
@@ -279,14 +284,16 @@ def _requested(kernels: KernelColumns, crossed: tuple[Numbers, Numbers]) -> tupl
         crossed: what is requested of A and of B beyond their bytes, of those, where they are not laid out anew.
     """
     requested = boxed = lines = np.zeros(1)
-    for own, relaid, aligned, spans, more in (
-        (kernels.rows / kernels.across, kernels.relaid_a, kernels.aligned_a, kernels.spans_a, crossed[0]),
-        (kernels.loaded / kernels.down, kernels.relaid_b, kernels.aligned_b, kernels.spans_b, crossed[1]),
-    ):
+    of_a = kernels.rows, kernels.across, kernels.relaid_a, kernels.aligned_a, kernels.spans_a, crossed[0]
+    of_b = kernels.loaded, kernels.down, kernels.relaid_b, kernels.aligned_b, kernels.spans_b, crossed[1]
+    for extent, share, relaid, aligned, spans, more in (of_a, of_b):
+        own = extent / share
         found = own * (1 + more * ~relaid / spans)
         requested = requested + found
         boxed = boxed + found * ~aligned
-        lines = lines + own * aligned * (1 + GRANULE_BYTES / LINE / spans)
+        granules = own * (LINE / GRANULE_BYTES + 1 / spans)
+        lines = lines + aligned * (own / spans * LINE_CYCLES + granules * LINE_GRANULES)
+        lines = lines + aligned * granules * (share - 1) * LINE_SENT
     return requested, boxed, lines
 
 
