@@ -42,8 +42,8 @@ ALONE = 0.474  # of what a load takes then, while few do
 CACHE_BYTES = 19670.0  # a nanosecond from L2, of all processors
 EMPTY_BYTES = 1661.0  # likewise, of zeros beyond an operand that go to several CTAs
 ALIGNED_BYTES = 34.0  # a cycle and processor, of tiles that a warpgroup aligns in shared memory
-# Cycles of a line that is to be aligned, whose boxes have no swizzle, and of each granule of it; and of each granule that
-# other CTAs send (120 kernels of 24 products on an H100).
+# Cycles of a line that is to be aligned, whose boxes have no swizzle, and of each granule of it; and of each granule
+# that other CTAs send (120 kernels of 24 products on an H100).
 LINE_CYCLES, LINE_GRANULES, LINE_SENT = 5.2, 0.264, 0.555
 LATENCY, REMOTE = 829.0, 310.0  # nanoseconds from a stage's release until it is full; more where a cluster shares it
 FILLING = 0.52  # of what its load takes, besides

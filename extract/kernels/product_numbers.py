@@ -140,9 +140,8 @@ def _single_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     if form.slices:
         return SLICED_CUTS if one.few else ()
     if form.store != "sums":
-        if any(form.aligned):
-            return ALIGNED_CUTS
-        return REALIGNED_CUTS if form.realign == "registers" else PLAIN_CUTS
+        usual = ALIGNED_CUTS if any(form.aligned) else PLAIN_CUTS
+        return REALIGNED_CUTS if form.realign == "registers" else usual
     if one.much:
         return ()
     narrow = _narrow_cuts(one.m if form.swapped else one.n, splits=form.splits)
