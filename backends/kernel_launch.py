@@ -139,7 +139,7 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
     of_c = result_map(gemm, kernel) if kernel.by_boxes else of_b[:1]  # which is not read
     if kernel.realign == "tiles" and not kernel.by_boxes:
         of_c = of_b[:1] * kernel.phases
-    first = laid(sides(gemm, kernel)[0], kernel.relayouts[0])
+    first, second = (laid(one, before) for one, before in zip(sides(gemm, kernel), kernel.relayouts, strict=True))
     _, c_pitch = result_lies(gemm, kernel)
     result = "c" if kernel.slices == 1 else WORKSPACE
     arguments: tuple[Argument, ...] = (
@@ -151,6 +151,7 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
         NumberArgument(c_pitch, "i64"),
         *(AddressArgument(name) if gemm.scaled else NumberArgument(0, "u64") for name in _scales(kernel)),
         *_of_members(gemm),
+        *((AddressArgument(b), NumberArgument(second.pitch, "i64")) if any(kernel.aligned) else ()),
     )
     return Recipe(
         ENTRY,

@@ -40,6 +40,8 @@ class KernelNumbers:
         fragment_steps: whose fragments are read at a time.
         batch: axes of it. a_axes, b_axes, c_axes: of the maps, beyond a matrix's.
         groups: that there is room for. groups_at: where it is said where they begin. least_k_tiles: of a tile.
+        a_lines, b_lines: where lines of A, and of B, lie in a stage that are aligned. a_spans, b_spans: of a k-tile's
+            bytes that lie side by side in one. aligned_a, aligned_b: whether some are aligned.
         rows_cut, k_cut: whether groups cut rows of A, or k. ping_pong: whether consumers take turns with tiles.
         sliced: whether a tile is of one slice of k. phase_tiles: whether a tile has rows of one phase.
         realign: whether A is shifted in registers. scaled: whether C is, and scaled_by: 0 as a whole, 1 by rows
@@ -89,6 +91,12 @@ class KernelNumbers:
     groups: int
     groups_at: int
     least_k_tiles: int
+    a_lines: int
+    b_lines: int
+    a_spans: int
+    b_spans: int
+    aligned_a: bool
+    aligned_b: bool
     rows_cut: bool
     k_cut: bool
     ping_pong: bool
@@ -117,11 +125,13 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
     program, size, turned = printed_program(kernel, result_bytes), gemm.dtype.bits // 8, kernel.store == "turned"
     (rows, columns, depth), (_, loaded) = kernel.tile, kernel.loaded
     a_boxes, b_boxes = kernel.boxes
+    lines_a, lines_b = kernel.lines
     atoms = rows // BLOCK_ROWS // (1 if kernel.ping_pong else kernel.warpgroups)
     a, b = kernel.a, kernel.b
     along_rows, _ = result_lies(gemm, kernel)
     memory = KernelMemory(kernel_program(kernel, result_bytes), kernel, along_rows)
     result = program.buffers[-1]
+    starts = {piece.name: piece.start for piece in memory.loaded(0)}
     a_axes, b_axes = (len(gemm.members.extents) if any(steps) else 0 for steps in steps_of(gemm, kernel))
     if kernel.ragged == "k":  # by which maps wrap
         a_axes = b_axes = 2
@@ -148,7 +158,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         a_bytes=rows * ROW_BYTES,
         b_bytes=loaded * ROW_BYTES,
         b_offset=rows * ROW_BYTES,
-        stage_bytes=(rows + loaded) * ROW_BYTES,
+        stage_bytes=memory.stage_bytes,
         steps=len(b.offsets[0]),
         a_atom_bytes=a.offsets[1][0] - a.offsets[0][0] if a is not None and len(a.offsets) > 1 else 0,
         store_rows=turned_box(kernel, result_bytes)[0] if turned else STORE_ROWS,
@@ -166,6 +176,12 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         groups=kernel.groups,
         groups_at=memory.barriers_at + 2 * 8 * kernel.stages,
         least_k_tiles=program.least_k_tiles,
+        a_lines=starts.get("lines of A", 0),
+        b_lines=starts.get("lines of B", 0),
+        a_spans=1 if lines_a is None else lines_a.spans,
+        b_spans=1 if lines_b is None else lines_b.spans,
+        aligned_a=kernel.aligned[0],
+        aligned_b=kernel.aligned[1],
         rows_cut=kernel.ragged == "m",
         k_cut=kernel.ragged == "k",
         ping_pong=kernel.ping_pong,

@@ -89,6 +89,9 @@ def name_of(kernel: ProductKernel) -> str:
     words += [f"split {kernel.split}"] if kernel.split > 1 else []
     words += ["slices of k"] if kernel.slices > 1 else []
     words += [f"A realigned in {kernel.realign}"] if kernel.realign != "none" else []
+    words += [f"{' and '.join(one for one, so in zip('AB', kernel.aligned, strict=True) if so)} aligned"] * any(
+        kernel.aligned
+    )
     words += ["a batch"] if kernel.batch else []
     return ", ".join(words)
 

@@ -82,9 +82,7 @@ def every(gemm: ls.Gemm, target: Target) -> Iterator[ProductKernel]:
         size, begins = gemm.out_dtype.bytes, gemm.c.address % 16 == 0
         whole = begins and all(one * size % 16 == 0 for one in (n, down))
         in_columns = not in_rows and begins and all(one * size % 16 == 0 for one in (m, across))
-        for first, second, realign, store in product(
-            ("none", "pad", "transpose"), ("none", "pad", "transpose"), ("none", "registers", "tiles"), STORES
-        ):
+        for first, second, realign, store in product(WAYS, WAYS, ("none", "registers", "tiles"), STORES):
             majors = [
                 {"K": "MN", "MN": "K"}[side[0]] if one == "transpose" else side[0]  # type: ignore[index]
                 for one, side in zip((first, second), sides, strict=True)
@@ -98,6 +96,7 @@ def every(gemm: ls.Gemm, target: Target) -> Iterator[ProductKernel]:
 
 
 STORES = ("tma", "turned", "rows", "sums", "slices")
+WAYS = ("none", "pad", "transpose", "align")
 
 
 def possible(gemm: ls.Gemm, form: Any) -> bool:
@@ -109,6 +108,8 @@ def possible(gemm: ls.Gemm, form: Any) -> bool:
         forbidden += [before == "pad" and side[2]]  # which would change nothing
         readable = side[2] and (gemm.dtype.bytes == 2 or side[0] == "K")
         forbidden += [before == "transpose" and readable and not (side is sides[1] and realign != "none")]
+    for before, side in ((first, sides[0]), (second, sides[1])):  # a phase's eight maps need lines that repeat by then
+        forbidden += [before == "align" and (side[2] or side[1] > 8 or realign != "none")]
     forbidden += [realign != "none" and (first != "none" or sides[0][2] or majors[0] != "K")]
     forbidden += [realign == "tiles" and (majors[1] != "MN" or store == "sums")]
     if store == "slices":  # by boxes of memory of their own, added up behind, wherever C lies
@@ -137,14 +138,15 @@ SLICES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
 
 def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple[Shape, int, int]]:
     """Yield shapes of tiles, slices of k, and CTAs of an SM that are worth listing."""
-    *_, realign, store, _, _, in_rows, _, in_columns = form
+    _, first, second, realign, store, _, _, in_rows, _, in_columns = form
     cooperative = [one for one in COOPERATIVE if realign != "registers" or one[1] >= 192]
     if store == "slices":
         yield from ((shape, -slices, 1) for shape, slices in sliced(gemm))
         return
     if store != "sums":
         for shape in cooperative if realign == "registers" else PERSISTENT:
-            yield shape, 1, 1
+            if "align" not in (first, second) or (shape[1] % 32 == 0 and shape[4] not in {(4, 2), (2, 4)}):
+                yield shape, 1, 1
         return
     if -(-gemm.m // 128) * -(-gemm.n // 128) > 512 and min(gemm.m, gemm.n) > 256:
         return  # each of the tiles would begin and end by itself
@@ -168,11 +170,19 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
     size, result, alike = gemm.dtype.bytes, 4 if slices > 1 else gemm.out_dtype.bytes, sides[0][1]
     turns = -(-gemm.k // (128 // size))
     phases = {"none": 1, "registers": max(8, alike), "tiles": alike}[realign]
-    boxes = [(64 if major == "MN" else 8) * sharing for sharing, major in zip(cluster[::-1], majors, strict=True)]
+    aligned, before = (
+        (first == "align", second == "align"),
+        [first.replace("align", "none"), second.replace("align", "none")],
+    )
+    boxes = [
+        64 if one else (64 if major == "MN" else 8) * sharing
+        for sharing, major, one in zip(cluster[::-1], majors, aligned, strict=True)
+    ]
     loaded = next(all_ for all_ in range(boxes[1], columns + boxes[1], boxes[1]) if all_ >= columns)
     uneven = [rows % boxes[0], max(0, loaded - 256), loaded > columns * 4 / 3]
     uneven += [rows % (8 * phases)] if realign == "registers" else []
     uneven += [columns * result % 32] if store == "tma" and columns * result <= 128 else []
+    uneven += [any(aligned) and min(*extent, gemm.k) < 8]  # a map for each phase has a line
     if any(uneven) or split > turns or (realign == "tiles" and extent[0] < phases):
         return None
     of_cluster, apart_rows = rows * cluster[0], phases if realign == "tiles" else 1
@@ -186,20 +196,27 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
         "sums": 4 * max(rows * (columns + 4), columns * (rows + 4)),
     }[store]
     stage = (rows + loaded) * 128
+    for length, major, one in zip((rows, loaded), majors, aligned, strict=True):
+        if one:  # a granule more for each line, of which those across k lie side by side as far as a box is wide
+            wide = max(count for count in (1, 2, 3) if length // 64 % count == 0) if major == "MN" else 1
+            stage += length // wide * (128 * wide + 16)
+    barriers = 32 if any(aligned) else 16
     room = min(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - 1024)
     most = min(16, max(3, turns + 1)) if store == "sums" else 16
-    stages = min(most, (room - (output + 7) // 8 * 8) // (stage + 16))
+    stages = min(most, (room - (output + 7) // 8 * 8) // (stage + barriers))
     if stages < (3 if realign == "registers" else 2):
         return None
     apart = ping_pong or store == "sums" or realign == "registers" or turns <= 4
     alone = ProductKernel(
         swapped, (rows, columns, 128 // size), stages, cluster, split, slices, warpgroups, ping_pong, blocks, 8,
-        (majors[0], majors[1]), (first, second), realign, phases, store, 0, (0, 0), None, None, 0,  # type: ignore[arg-type]
+        (majors[0], majors[1]), (before[0], before[1]), realign, phases, store, 0, (0, 0),
+        None, None, 0, aligned=aligned,  # type: ignore[arg-type]
     )  # fmt: skip
     overlapped = replace(alone, overlapped=4)
-    if columns // 2 + 26 > 65536 // blocks // (128 * (warpgroups + 1)) // 8 * 8:
+    more = int(any(aligned))  # warpgroups
+    if columns // 2 + 26 > 65536 // blocks // (128 * (warpgroups + 1 + more)) // 8 * 8:
         return None  # no instruction has its registers (ptxas C7602)
-    handed = split_of(predicted(alone, result), warpgroups, blocks)
+    handed = split_of(predicted(alone, result), warpgroups, blocks, more)
     if handed is None:
         return None
     kept = predicted(overlapped, result)[0] + 8 <= handed[0]  # to spare, since no kernel need be overlapped
@@ -211,9 +228,13 @@ def evenly(count: int, most: int) -> int:
     return next(each for each in range(1, most + 1) if each * -(-count // most) >= count)
 
 
-def split_of(predicted: tuple[int, int], warpgroups: int, blocks: int) -> tuple[int, int] | None:
+def split_of(predicted: tuple[int, int], warpgroups: int, blocks: int, aligners: int) -> tuple[int, int] | None:
     """Return the registers of a consumer's and the producer's threads (setmaxnreg): what leaves consumers most."""
-    pool = 65536 // blocks // 128 // (warpgroups + 1) // 8 * 8 * (warpgroups + 1)
+    roles = warpgroups + 1 + aligners
+    each = 65536 // blocks // 128 // roles // 8 * 8
+    if aligners and each < 88:
+        return None
+    pool = each * roles - 88 * aligners
     enough = [range(24, 233, 8)[max(0, -(-(role + 2 - 24) // 8)) :] for role in predicted]
     allowed = [(c, p) for c, p in product(*enough) if warpgroups * c + p <= pool]
     if not allowed:

@@ -47,6 +47,21 @@ class Matrix:
         found: np.ndarray = self.memory[self.base + lines * self.pitch + inside]
         return found
 
+    @property
+    def aligned(self) -> np.ndarray:
+        """Values, read by whole granules that hold the lines, each moved by where it starts in its first one."""
+        along_k = self.major == "K"
+        count, length = self.shape if along_k else self.shape[::-1]
+        found = np.zeros((count, length), self.memory.dtype)
+        for line in range(count):
+            start = self.base + line * self.pitch
+            late = start % self.granule
+            first, last = start - late, start + length
+            read = np.zeros(-(-(last - first) // self.granule) * self.granule, self.memory.dtype)
+            read[: last - first] = self.memory[first:last]  # maps end with the line: what is behind it is zero
+            found[line] = read[late : late + length]
+        return found if along_k else found.T
+
     def by_boxes(self) -> np.ndarray:
         if not self.whole:
             raise Unreadable("no tensor map describes lines that begin within a granule")
@@ -96,6 +111,8 @@ class Meaning:
                 raise Unreadable("lines of elements are no whole granules apart")
             return inner
         inner = self.matrix(term.parts[-1])
+        if term.name == "align":
+            return laid(inner.aligned, inner.major, inner.size, whole=True)
         other = {"K": "MN", "MN": "K"}[inner.major]
         major = {"at": str(term.parts[0]), "pad": inner.major, "transpose": other}[term.name]
         return laid(inner.values, major, inner.size, whole=True)

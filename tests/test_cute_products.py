@@ -85,9 +85,10 @@ def test_recipes_name_every_block_and_map(name: str) -> None:
         assert recipe.threads == kernel.threads
         maps = recipe.arguments[0]
         assert isinstance(maps, MapsArgument)
-        of_a = kernel.phases if kernel.realign != "none" else 1
+        of_a, of_b = (8 if one else 1 for one in kernel.aligned)
+        of_a = kernel.phases if kernel.realign != "none" else of_a
         of_c = kernel.phases if kernel.realign == "tiles" else 1
-        assert len(maps.maps) == of_a + 1 + of_c
+        assert len(maps.maps) == of_a + of_b + of_c
 
 
 def test_boxes_of_c_have_the_swizzle_that_their_rows_fill() -> None:

@@ -25,7 +25,7 @@ from legalsat.terms.trees import (
     term_law,
 )
 
-MATRICES = ("operand", "at", "pad", "transpose")
+MATRICES = ("operand", "at", "pad", "transpose", "align")
 PRODUCTS = ("product", "flip", "multiply", "shift", "realign")
 OF_PRODUCTS = (
     "flip",

@@ -91,10 +91,13 @@ def test_what_boxes_bring_as_it_lies_is_not_copied_first_unless_the_other_operan
     } == {(False, True)}
     odd = forms(ls.Gemm(512, 512, 511, "bf16"))
     assert {form.realign for form in odd} == {"none", "registers", "tiles"}
-    assert all(sum(form.passes) == (1 if form.realign != "none" else 2) for form in odd)  # B's rows are odd too
+    mended = [sum(form.passes) + sum(form.aligned) + (form.realign != "none") for form in odd]  # B's rows are odd too
+    assert set(mended) == {2} and any(all(form.aligned) for form in odd)
+    assert not any(any(form.aligned) for form in odd if form.realign != "none")
     half = forms(ls.Gemm(512, 512, 511, "bf16", b=ls.Tensor((512, 511), "bf16", (512, 1))))
     assert {form.relayouts[1] for form in half if not form.swapped and form.realign == "tiles"} == {"transpose"}
     assert {form.relayouts[1] for form in half if not form.swapped and form.realign == "none"} == {"none"}
+    assert not any(form.aligned[not form.swapped] for form in half)
 
 
 class AsItLies(ls.Gemm):

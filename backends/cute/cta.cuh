@@ -1,8 +1,7 @@
 // The tile scheduler, and what a CTA shares with its cluster.
 
-constexpr int threads = (plan::warpgroups + 1) * warpgroup_threads;
+constexpr int threads = (plan::warpgroups + 1 + (plan::aligned_a || plan::aligned_b)) * warpgroup_threads;
 constexpr int cluster_ctas = plan::cluster_m * plan::cluster_n * plan::split;
-constexpr int sharing = plan::cluster_m + plan::cluster_n - 1;  // CTAs that a stage's loads go to or come from
 constexpr int atoms = plan::atoms;
 
 struct Cta {
@@ -10,6 +9,7 @@ struct Cta {
     Sizes const &sizes;
     char *memory;
     uint64_t *full, *empty;
+    uint64_t *lines, *read;  // where operands are aligned in shared memory
     int rank, rank_m, rank_n;  // in the cluster
     int first_tile, tile_step, tiles;
     int slice_tiles;  // along m, of a slice of k and a phase
@@ -105,6 +105,8 @@ CUTLASS_DEVICE Cta cta_of(Maps const &maps, Sizes const &sizes, char *memory) {
             memory,
             full,
             full + plan::stages,
+            full + 2 * plan::stages,
+            full + 3 * plan::stages,
             rank,
             rank % plan::cluster_m,
             rank / plan::cluster_m % plan::cluster_n,
@@ -182,19 +184,20 @@ CUTLASS_DEVICE void load_b(Cta const &cta, Ring const &ring, uint64_t *full, Til
         int const at = tile.n + box * plan::b_box_rows;
         int const first = plan::b_k_major ? k : at, second = plan::b_k_major ? at : k;
         char *to = cta.stage(ring.stage) + plan::b_offset + box * plan::b_box_bytes;
-        load<plan::b_axes, (plan::cluster_m > 1)>(&cta.maps.b, full + ring.stage, mask, plan::b_hint, to, first, second,
+        load<plan::b_axes, (plan::cluster_m > 1)>(cta.maps.b, full + ring.stage, mask, plan::b_hint, to, first, second,
                                                   member);
     }
 }
 
-// A warp says to all CTAs whose loads come here that it is done with a stage.
+// A warp says to all CTAs whose loads of A, of B, or of both come here that it is done with a stage.
+template <bool of_a = true, bool of_b = true>
 CUTLASS_DEVICE void release(Cta const &cta, uint64_t *empty, int stage, int lane) {
+    constexpr int along_m = of_b ? plan::cluster_m : 1, sharing = along_m + (of_a ? plan::cluster_n : 1) - 1;
     if constexpr (sharing == 1) {
         if (lane == 0) ClusterBarrier::arrive(empty + stage);
     } else if (lane < sharing) {
-        int const m = lane < plan::cluster_m ? lane : cta.rank_m;
-        int const n = lane < plan::cluster_m ? cta.rank_n
-                                             : (cta.rank_n + lane - plan::cluster_m + 1) % plan::cluster_n;
+        int const m = of_b && lane < along_m ? lane : cta.rank_m;
+        int const n = lane < along_m ? cta.rank_n : (cta.rank_n + lane - along_m + 1) % plan::cluster_n;
         ClusterBarrier::arrive(empty + stage, m + n * plan::cluster_m, 1);
     }
 }

@@ -23,10 +23,10 @@ constexpr int atom_rows = 64;  // of one instruction
 constexpr int a_maps = plan::phases ? plan::phases : 1;
 
 // Tensor maps of A: one, or one for each phase of rows whose starts lie alike in a granule. Of C the same, where a
-// tile has rows of one phase.
+// tile has rows of one phase. Operands that are aligned in shared memory have eight.
 struct Maps {
-    CUtensorMap a[a_maps];
-    CUtensorMap b;
+    CUtensorMap a[plan::aligned_a ? 8 : a_maps];
+    CUtensorMap b[plan::aligned_b ? 8 : 1];
     CUtensorMap c[plan::phase_tiles ? a_maps : 1];
 };
 
@@ -43,6 +43,8 @@ struct Sizes {
     long long c_steps[3];            // elements of C from member to member along each
     int const *ends;                 // of groups, where plan::groups, and how many there are
     int groups;
+    unsigned long long b;  // as of A, where operands are aligned in shared memory
+    long long b_pitch;
 };
 
 // Which row a group begins with, or which k, and the first of its clusters' tiles along m.

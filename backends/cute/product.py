@@ -37,7 +37,8 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
     """
     program = printed_program(kernel, stored_type(gemm, kernel).bytes)
     multiply = "realign" if kernel.realign == "registers" else "multiply"
-    parts = ["parts", "cta", *(["groups"] if kernel.groups else []), multiply, *STORES[kernel.store]]
+    more = [*(["groups"] if kernel.groups else []), *(["align"] if any(kernel.aligned) else [])]
+    parts = ["parts", "cta", *more, multiply, *STORES[kernel.store]]
     return "\n".join([*_head(gemm, kernel), *(part(name) for name in parts), functions(program)])
 
 

@@ -17,6 +17,7 @@ from legalsat.plans.product_kernel import WARPGROUP
 from legalsat.program import kernel as k
 from legalsat.program.pipeline import (
     Advance,
+    Arrive,
     At,
     AwaitGrid,
     Commit,
@@ -126,12 +127,16 @@ def _entry(scope: Scope) -> Lines:
     axes, grouped = program.batch, any(isinstance(op, k.FindGroups) for op in program.everybody)
     more = [f", int batch{i}" for i in range(axes)] + [f", long long c_step{i}" for i in range(axes)]
     more += [", int const *ends, int groups"] if grouped else []
+    aligned = any(isinstance(op, k.AlignLines) for role in program.roles for op in k.every(role.body))
+    more += [", unsigned long long b, long long b_pitch"] if aligned else []
     yield f"            float const *scale_a, float const *scale_b{''.join(more)}) {{"
     yield "    extern __shared__ __align__(1024) char memory[];"
     listed = [f"{{{', '.join(f'{name}{i}' for i in range(axes))}}}" for name in ("batch", "c_step")]
     listed += ["ends, groups"] if grouped else []
     rest = f", {', '.join(listed)}" if axes or grouped else ""
-    yield f"    Sizes const sizes{{m, n, k, tiles_m, tiles_n, group, a, a_pitch, c, c_pitch, scale_a, scale_b{rest}}};"
+    numbers = "m, n, k, tiles_m, tiles_n, group, a, a_pitch, c, c_pitch, scale_a, scale_b"
+    yield f"    Sizes {'' if aligned else 'const '}sizes{{{numbers}{rest}}};"
+    yield from ["    sizes.b = b, sizes.b_pitch = b_pitch;"] * aligned
     yield "    Cta cta = cta_of(maps, sizes, memory);"
     yield from (INDENT + line for line in scope.nested(program.setup, "if (threadIdx.x == 0) {"))
     yield from (INDENT + line for line in scope.body(program.everybody))
@@ -154,6 +159,7 @@ def _role(scope: Scope) -> Lines:
     yield from (f"    Ring {name};" for name in cursors if name in runtime)
     if not role.one_thread:
         yield "    int const warp = thread / warp_lanes, lane = thread % warp_lanes;"
+    if any(isinstance(op, UseSums) for op in ops):
         yield "    float const scale = plan::scaled && !plan::scaled_by ? *cta.sizes.scale_a * *cta.sizes.scale_b : 1;"
         yield "    Accumulator accumulators[atoms];"
         yield "    Held held(cta.sizes);"
@@ -273,7 +279,12 @@ def _write(op: Write, scope: Scope) -> str:
 
 
 def _load(op: k.LoadShare, scope: Scope) -> str:
-    return f"load_{op.operand.lower()}(cta, {scope.item(op.at)}, cta.{op.barrier}, tile, k_tile);"
+    name = f"load_{'lines_' if op.lines else ''}{op.operand.lower()}"
+    return f"{name}(cta, {scope.item(op.at)}, cta.{op.barrier}, tile, k_tile);"
+
+
+def _operands(op: k.Release) -> str:
+    return "" if op.operands == "AB" else f"<{', '.join(str(one in op.operands).lower() for one in 'AB')}>"
 
 
 def _find_rows(op: k.FindRows, scope: Scope) -> list[str]:
@@ -306,9 +317,11 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
         f"multiply_rows<{op.steps[0]}>(accumulators, {_set(op, scope)}, cta, {scope.item(op.at)});"
     ),
     k.LoadShare: _load,
+    k.AlignLines: lambda op, scope: f"align_{op.operand.lower()}(cta, {scope.item(op.at)}, thread);",
     k.Release: lambda op, scope: (
-        f"release(cta, cta.{op.barrier}, {op.at.cursor}.{'before' if op.at.offset else 'stage'}, lane);"
+        f"release{_operands(op)}(cta, cta.{op.barrier}, {op.at.cursor}.{'before' if op.at.offset else 'stage'}, lane);"
     ),
+    Arrive: lambda op, scope: f"if (lane == 0) ClusterBarrier::arrive({scope.barrier(op.barrier, op.at)});",
     k.ReadPeers: lambda op, scope: f"read_c<{scope.of_c(op)}>(cta, held, group, warp, lane);",
     Start: lambda op, scope: next(
         f"for (int i = 0; i < {ring.stages}; ++i) ClusterBarrier::init(cta.{ring.name} + i, {ring.arrivals});"

@@ -26,7 +26,8 @@ class KernelColumns:
         phases: rows after which starts lie alike, of tiles that have one phase; else 1.
         in_registers: whether A is realigned there. overlapped: whether the epilogue is overlapped.
         by_sums: whether C leaves through all accumulators. by_rows: whether by threads. turned: whether as C^T.
-        relaid_a, relaid_b: whether its operands are laid out first.
+        relaid_a, relaid_b: whether its operands are laid out first. aligned_a, aligned_b: whether in shared memory.
+        spans_a, spans_b: of a k-tile's bytes that lie side by side in a line that is loaded.
     """
 
     swapped: Numbers
@@ -50,6 +51,10 @@ class KernelColumns:
     turned: Numbers
     relaid_a: Numbers
     relaid_b: Numbers
+    aligned_a: Numbers
+    aligned_b: Numbers
+    spans_a: Numbers
+    spans_b: Numbers
 
     @staticmethod
     def of(kernels: Sequence[ProductKernel]) -> KernelColumns:
@@ -73,6 +78,8 @@ class KernelColumns:
                 one.store == "rows",
                 one.store == "turned",
                 *(first != "none" for first in one.relayouts),
+                *one.aligned,
+                *(1 if lines is None else lines.spans for lines in one.lines),
             )
             for one in kernels
         ]

@@ -41,6 +41,10 @@ LOAD_BYTES = 61.5  # a cycle and processor, from L2, while all load
 ALONE = 0.474  # of what a load takes then, while few do
 CACHE_BYTES = 19670.0  # a nanosecond from L2, of all processors
 EMPTY_BYTES = 1661.0  # likewise, of zeros beyond an operand that go to several CTAs
+ALIGNED_BYTES = 34.0  # a cycle and processor, of tiles that a warpgroup aligns in shared memory
+# Cycles of a line that is to be aligned, whose boxes have no swizzle, and of each granule of it; and of each granule
+# that other CTAs send (120 kernels of 24 products on an H100).
+LINE_CYCLES, LINE_GRANULES, LINE_SENT = 5.2, 0.264, 0.555
 LATENCY, REMOTE = 829.0, 310.0  # nanoseconds from a stage's release until it is full; more where a cluster shares it
 FILLING = 0.52  # of what its load takes, besides
 SHARED_CYCLES = 30.2  # a turn along k, of CTAs that share loads
@@ -228,15 +232,14 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
 
     cycles = rows * columns * depth * size / 4096 * _slower(target)
     cycles = cycles * np.where(in_registers, REALIGNED + REALIGNED_COLUMNS / columns, 1.0)
-    requested = rows / across * (1 + first * ~kernels.relaid_a) + kernels.loaded / down * (
-        1 + second * ~kernels.relaid_b
-    )
-    requested = requested * depth * size  # bytes of a CTA and turn
-    load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy)
+    requested, boxed, lines = _requested(kernels, (first, second))
+    requested = requested * depth * size
+    load = boxed * depth * size * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy) + lines * resident
     shared = down * across > 1
     # A stage is released when the next one is being multiplied, so that one less than there are is on its way.
+    align = (rows * kernels.aligned_a + kernels.loaded * kernels.aligned_b) * depth * size / ALIGNED_BYTES * resident
     latency = ((LATENCY + REMOTE * shared) * CLOCK + FILLING * load) / (kernels.stages - 1)
-    turn = _norm(TURN, cycles * resident, load, latency) + SHARED_CYCLES * shared
+    turn = _norm(TURN, cycles * resident, load, latency, align) + SHARED_CYCLES * shared
     longer, more = _narrow_boxes(kernels, result_size)
     store = _stored(products, kernels, result_size, rounds) * (1 + longer)
     compute = rounds * (steps * turn + store * resident) / CLOCK
@@ -267,6 +270,31 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
         rounds * store * resident / CLOCK + joined,
         relayouts,
     )
+
+
+def _requested(kernels: KernelColumns, crossed: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers, Numbers]:
+    """Return what a CTA requests in a turn, in lines of a k-tile's bytes, in all and without what is to be aligned.
+
+    The last of three is the cycles that boxes of lines take which are to be aligned.
+
+    Lines of several spans cross fewer of the cache's for each of them, and have a granule more that holds parts of two.
+
+    Args:
+        kernels: of one class.
+        crossed: what is requested of A and of B beyond their bytes, of those, where they are not laid out anew.
+    """
+    requested = boxed = lines = np.zeros(1)
+    of_a = kernels.rows, kernels.across, kernels.relaid_a, kernels.aligned_a, kernels.spans_a, crossed[0]
+    of_b = kernels.loaded, kernels.down, kernels.relaid_b, kernels.aligned_b, kernels.spans_b, crossed[1]
+    for extent, share, relaid, aligned, spans, more in (of_a, of_b):
+        own = extent / share
+        found = own * (1 + more * ~relaid / spans)
+        requested = requested + found
+        boxed = boxed + found * ~aligned
+        granules = own * (LINE / GRANULE_BYTES + 1 / spans)
+        lines = lines + aligned * (own / spans * LINE_CYCLES + granules * LINE_GRANULES)
+        lines = lines + aligned * granules * (share - 1) * LINE_SENT
+    return requested, boxed, lines
 
 
 def _empty(extents: tuple[Numbers, Numbers], kernels: KernelColumns, along: tuple[Numbers, Numbers]) -> Numbers:

@@ -159,6 +159,9 @@ def _mended(kernel: ProductKernel) -> str:
     for name, one in zip(kernel.operands, kernel.relayouts, strict=True):
         if one != "none":
             done.setdefault({"pad": "padded first", "transpose": "transposed first"}[one], []).append(name)
+    for name, aligned in zip(kernel.operands, kernel.aligned, strict=True):
+        if aligned:
+            done.setdefault("aligned in shared memory", []).append(name)
     if kernel.realign != "none":
         done.setdefault(f"realigned in {kernel.realign}", []).append(kernel.operands[0])
     found = [f"{_list(sorted(some))} {'are' if some[1:] else 'is'} {how}" for how, some in done.items()]

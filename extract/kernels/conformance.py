@@ -131,6 +131,10 @@ class _Text:
     def barrier(self, own: int, place: tuple[int, int]) -> str:
         return self.memory.barrier(place[1]) + ("" if place[0] == own else f" of CTA {place[0]}")
 
+    def ring(self, at: int) -> str:
+        """Return the barriers of which one lies at a place of the machine's."""
+        return self.memory.barrier(self.place(at)[1]).partition("[")[0]
+
     def held(self, own: int, warp: int, event: Event) -> Iterator[str]:
         for first, last in event.spans:
             cta, offset = self.place(first)
@@ -143,24 +147,31 @@ class _Text:
         return [(loaded(buffer, name, _ctas(to, mask)), count) for buffer, count in held]
 
     def shares(self, events: Mapping[int, Sequence[Event]], stages: int) -> Iterator[str]:
-        """Yield where the loads of a stage do not lie side by side, all CTAs that load for each other together."""
-        filled: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        expected: dict[tuple[int, int], int] = {}
+        """Yield where the loads of a stage that a barrier counts do not lie side by side.
+
+        All CTAs that load for each other are looked at together.
+        """
+        filled: dict[tuple[int, str, int], list[tuple[int, int]]] = {}
+        expected: dict[tuple[int, str, int], int] = {}
         for index, stream in sorted(events.items()):
-            item = -1
+            items: dict[str, int] = {}
             for event in stream:
                 if event.what == "expect":
-                    item += 1
-                    expected[index // self.warps, item] = event.numbers[0]
+                    ring = self.ring(event.spans[0][0])
+                    items[ring] = items.get(ring, -1) + 1
+                    expected[index // self.warps, ring, items[ring]] = event.numbers[0]
                 elif event.what == "load":
                     cta, offset = self.place(event.spans[0][0])
+                    ring = self.ring(event.numbers[1])
                     for to in _ctas(cta, event.numbers[2]):
-                        filled.setdefault((to, item), []).append((offset, offset + event.numbers[0]))
-        for (cta, item), count in expected.items():
-            pieces, brought = iter(self.memory.loaded(item % stages)), 0
+                        filled.setdefault((to, ring, items.get(ring, -1)), []).append(
+                            (offset, offset + event.numbers[0])
+                        )
+        for (cta, ring, item), count in expected.items():
+            pieces, brought = iter(self.memory.counted(ring, item % stages)), 0
             piece = next(pieces)
             begin = at = piece.start
-            for first, last in sorted(filled.get((cta, item), [])):
+            for first, last in sorted(filled.get((cta, ring, item), [])):
                 if at == piece.end:
                     piece = next(pieces, piece)
                     at = piece.start

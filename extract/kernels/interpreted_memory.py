@@ -35,7 +35,7 @@ from legalsat.extract.kernels.product_maps import (
 )
 from legalsat.extract.kernels.slices import added_of, added_up
 from legalsat.operators.gemm import Gemm
-from legalsat.plans.product_kernel import BLOCK_ROWS, WARPGROUP, WARPS, ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, LINES_ALIKE, WARPGROUP, WARPS, ProductKernel
 from legalsat.program.kernel import KernelProgram
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import plain
@@ -123,7 +123,8 @@ class Launched:
                 kernel.operands, sides(gemm, kernel), kernel.relayouts, steps, strict=True
             )
         ]
-        self.first = laid(sides(gemm, kernel)[0], kernel.relayouts[0])
+        self.laid = [laid(one, first) for one, first in zip(sides(gemm, kernel), kernel.relayouts, strict=True)]
+        self.first = self.laid[0]
         self.scheduler = TileScheduler(
             kernel,
             gemm.k,
@@ -250,7 +251,10 @@ class Cta:
         self.parts = parts_across(kernel, launched.result_type.bytes)
         self.result_at = kernel.stages * self.memory.stage_bytes
         self.peers = dict(zip("AB", program.sharing(rank), strict=True))  # to whom what it loads goes
-        self.sharing = sorted({*self.peers["A"], *self.peers["B"]})
+
+    def shares(self, operands: str) -> list[int]:
+        """Return the CTAs that share some operands with this one, itself among them."""
+        return sorted({self.rank, *(cta for name in operands for cta in self.peers[name])})
 
     def first_block(self, consumer: int) -> int:
         """Return the first of the tile's blocks of 64 rows that a consumer multiplies."""
@@ -287,6 +291,25 @@ class Cta:
         for row in range(first, first + self.own * BLOCK_ROWS):
             at = stage * self.memory.stage_bytes + row * ROW_BYTES + row % 8 * GRANULE_BYTES
             self.shared[at : at + shift * self.launched.size] = 0
+
+    def align(self, operand: str, stage: int) -> None:
+        """Move lines of a tile from the granules in which they lie to where boxes with the swizzle would lay them."""
+        of, number = self.launched, "AB".index(operand)
+        lines = self.kernel.lines[number]
+        assert lines is not None
+        line = np.arange(self.kernel.loaded[number])[:, None]
+        phase = line % LINES_ALIKE
+        span, inside = np.divmod(line // LINES_ALIKE, lines.count)
+        box = span // lines.spans * LINES_ALIKE + phase
+        source = (box * lines.count + inside) * lines.pitch + span % lines.spans * ROW_BYTES
+        laid_ = of.laid[number]
+        late = (laid_.address + phase * laid_.pitch) % GRANULE_BYTES
+        byte = np.arange(ROW_BYTES)
+        (begin,) = (one.start for one in self.memory.loaded(stage) if one.name == f"lines of {operand}")
+        (to,) = (one.start for one in self.memory.loaded(stage) if one.name == operand)
+        chunk = byte // GRANULE_BYTES ^ line % 8
+        target = to + line * ROW_BYTES + chunk * GRANULE_BYTES + byte % GRANULE_BYTES
+        self.shared[target] = self.shared[begin + source + late + byte]
 
     # Multiplications.
 

@@ -22,6 +22,7 @@ from legalsat.program import kernel as k
 from legalsat.program.kernel import KernelProgram
 from legalsat.program.pipeline import (
     Advance,
+    Arrive,
     At,
     AwaitGrid,
     Commit,
@@ -239,8 +240,11 @@ class _Cluster:
         self.barrier(warps, op.barrier, op.at).change(arrived=int(op.arrives), expected=op.bytes)
 
     def release(self, warps: _Warps, op: k.Release) -> None:
-        for cta in warps.cta.sharing:
+        for cta in warps.cta.shares(op.operands):
             self.barrier(warps, op.barrier, op.at, cta).change(arrived=WARPS)
+
+    def arrive(self, warps: _Warps, op: Arrive) -> None:
+        self.barrier(warps, op.barrier, op.at).change(arrived=op.count)
 
     def load(self, warps: _Warps, op: k.LoadShare) -> None:
         assert warps.tile is not None
@@ -254,6 +258,9 @@ class _Cluster:
                     self.barriers[rank, name, stage].change(expected=-box.bytes)
 
                 self.landing.append(land)
+
+    def align(self, warps: _Warps, op: k.AlignLines) -> None:
+        warps.cta.align(op.operand, warps.item(op.at) % self.stages[op.lines])
 
     def multiply(self, warps: _Warps, op: Multiply) -> None:
         assert warps.tile is not None
@@ -334,6 +341,7 @@ ROWS: dict[type, Callable[[_Cluster, _Warps, Any], Running | None]] = {
     k.Only: _Cluster.only,
     Loop: _Cluster.loop,
     k.LoadShare: _Cluster.load,
+    k.AlignLines: _Cluster.align,
     k.Release: _Cluster.release,
     k.Clear: lambda _, warps, op: warps.cta.clear(warps.number),
     k.ReadRows: _Cluster.read_rows,
@@ -341,6 +349,7 @@ ROWS: dict[type, Callable[[_Cluster, _Warps, Any], Running | None]] = {
     k.ReadPeers: _Cluster.read_peers,
     Wait: _Cluster.wait,
     Expect: _Cluster.expect,
+    Arrive: _Cluster.arrive,
     Multiply: _Cluster.multiply,
     Commit: _Cluster.commit,
     WaitGroup: _Cluster.wait_group,

@@ -95,7 +95,9 @@ class Launch:
         down = kernel.tile_phases if self.members else self.tiles
         tiles = (down, 1, down)  # along m, along n, and those that neighbours in time share
         steps = (MEMBER for _ in self.members)
-        return (m, n, self.k, *tiles, self.first, PITCH + self.pitch, RESULT, RESULT_PITCH, 0, 0, *self.members, *steps)
+        of_b = (self.first, PITCH + self.pitch) if any(kernel.aligned) else ()
+        found = (m, n, self.k, *tiles, self.first, PITCH + self.pitch, RESULT, RESULT_PITCH, 0, 0)
+        return (*found, *self.members, *steps, *of_b)
 
     @property
     def scheduler(self) -> TileScheduler:

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from legalsat.logic import round_up
 from legalsat.plans.product_kernel import WARPS, ProductKernel
-from legalsat.program.pipeline import BufferRing, Pipeline
+from legalsat.program.pipeline import BufferRing, Load, Pipeline, walk
 from legalsat.targets import GRANULE_BYTES
 
 BARRIER_BYTES = 8
@@ -72,6 +72,12 @@ class KernelMemory:
     def loaded(self, stage: int) -> list[Piece]:
         """Return where the loads of a stage lie, in order."""
         return [piece for piece in self.pieces if piece.stage == stage and not piece.name.startswith(RESULT)]
+
+    def counted(self, barrier: str, stage: int) -> list[Piece]:
+        """Return where the loads of a stage lie that a barrier counts, in order."""
+        ops = (op for role in self.program.roles for op in walk(role.body) if isinstance(op, Load))
+        names = {op.buffer for op in ops if op.barrier == barrier}
+        return [piece for piece in self.loaded(stage) if piece.name in names]
 
     @property
     def stage_bytes(self) -> int:

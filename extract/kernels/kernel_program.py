@@ -11,8 +11,9 @@ from functools import lru_cache
 
 from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, box_columns, turned_columns
 from legalsat.extract.kernels.unfolded import unfolded
-from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
+from legalsat.plans.product_kernel import ALIGNER_REGISTERS, BLOCK_ROWS, WARPS, ProductKernel
 from legalsat.program.kernel import (
+    AlignLines,
     Body,
     Clear,
     FindGroups,
@@ -34,6 +35,7 @@ from legalsat.program.kernel import (
 )
 from legalsat.program.pipeline import (
     Advance,
+    Arrive,
     At,
     AwaitGrid,
     BarrierRing,
@@ -59,7 +61,7 @@ from legalsat.program.pipeline import (
 from legalsat.targets import GRANULE_BYTES
 
 NARROW_COLUMNS = 64  # of a tile whose accumulators leave registers for the fragments of two stages of A
-LOADED, MULTIPLIED, STORED = At("loaded"), At("multiplied"), At("stored")
+LOADED, ALIGNED, MULTIPLIED, STORED = At("loaded"), At("aligned"), At("multiplied"), At("stored")
 BEFORE, NEXT = At("multiplied", -1), At("multiplied", 1)  # stages of the k-tiles before and after
 SUMS, OWN_C = "accumulator {i}", "C{i}"
 
@@ -94,6 +96,10 @@ class _Program:
         self.readers = 1 if kernel.ping_pong else kernel.warpgroups  # of a stage
         rows, _, _ = kernel.tile
         self.a_bytes, self.b_bytes = (loaded * ROW_BYTES for loaded in kernel.loaded)
+        # Operands that are aligned, with the bytes of granules that hold their lines; and bytes of those that are not.
+        self.lines = {name: one.bytes for name, one in zip("AB", kernel.lines, strict=True) if one is not None}
+        self.boxed = {name: size for name, size in (("A", self.a_bytes), ("B", self.b_bytes)) if name not in self.lines}
+        self.by_boxes, self.by_lines = "".join(self.boxed), "".join(self.lines)
         self.blocks = rows // BLOCK_ROWS // self.readers  # of 64 rows, of a consumer
         # Consumers that change what was loaded change their own rows.
         self.own_rows = kernel.realign == "tiles" and self.readers > 1
@@ -102,26 +108,43 @@ class _Program:
     def whole(self) -> KernelProgram:
         kernel, stages = self.kernel, self.kernel.stages
         parts = [f"A{i}" for i in range(self.readers)] if kernel.realign == "tiles" else ["A"]
-        arrivals = (sum(kernel.cluster) - 1) * self.readers * WARPS
+        arrivals = self.sharing(self.by_boxes) * self.readers * WARPS
         return KernelProgram(
             barriers=(
-                BarrierRing("full", stages, 1, self.a_bytes + self.b_bytes),
+                BarrierRing("full", stages, bool(self.boxed) + WARPS * bool(self.lines), sum(self.boxed.values())),
                 BarrierRing("empty", stages, arrivals),
+                *self.of_lines(),
             ),
             buffers=(
                 *(BufferRing(name, stages, self.a_bytes // len(parts)) for name in parts),
                 BufferRing("B", stages, self.b_bytes),
+                *(BufferRing(f"lines of {name}", stages, size) for name, size in self.lines.items()),
                 *self.results(),
             ),
-            setup=(Start("full"), Start("empty"), Fence("mbarrier_init")),
+            setup=(*map(Start, ("full", "empty", *(one.name for one in self.of_lines()))), Fence("mbarrier_init")),
             everybody=(MeetSetup(), AwaitGrid(), *([FindGroups()] if kernel.groups else [])),
             roles=(
                 KernelRole("consumer", self.consumer(), kernel.warpgroups),
                 KernelRole("producer", self.producer(), one_thread=True),
+                *([KernelRole("aligner", self.aligner())] if self.lines else []),
             ),
             cluster=(*kernel.cluster, kernel.split),
             least_k_tiles=1 + kernel.overlapped,
             batch=kernel.batch,
+        )
+
+    def sharing(self, operands: str) -> int:
+        """Return how many CTAs loads of some operands go to or come from, itself among them."""
+        along_m, along_n = self.kernel.cluster
+        return 1 + (along_n - 1) * ("A" in operands) + (along_m - 1) * ("B" in operands)
+
+    def of_lines(self) -> tuple[BarrierRing, ...]:
+        """Return the barriers of lines that are aligned: when they have come, and when they have been read."""
+        if not self.lines:
+            return ()
+        stages = self.kernel.stages
+        return BarrierRing("lines", stages, 1, sum(self.lines.values())), BarrierRing(
+            "read", stages, self.sharing(self.by_lines) * WARPS
         )
 
     def results(self) -> list[BufferRing]:
@@ -135,7 +158,8 @@ class _Program:
     @property
     def ring_bytes(self) -> int:
         """Bytes of the stages and their barriers."""
-        return self.kernel.stages * (self.a_bytes + self.b_bytes + 16)
+        barriers = 32 if self.lines else 16
+        return self.kernel.stages * (self.a_bytes + self.b_bytes + sum(self.lines.values()) + barriers)
 
     @property
     def chunk_bytes(self) -> int:
@@ -151,21 +175,43 @@ class _Program:
     def producer(self) -> Body:
         kernel = self.kernel
         free, load_a = Wait("empty", LOADED, before=True), LoadShare("A", LOADED, "full")
-        whole = (
-            free,
-            Expect("full", LOADED, self.a_bytes + self.b_bytes),
-            load_a,
-            LoadShare("B", LOADED, "full"),
-            Advance("loaded"),
-        )
+        whole: Body = ()
+        if self.lines:
+            loads = (LoadShare(name, LOADED, "lines", f"lines of {name}") for name in self.lines)
+            whole += (Wait("read", LOADED, before=True), Expect("lines", LOADED, sum(self.lines.values())), *loads)
+        if self.boxed:
+            loads = (LoadShare(name, LOADED, "full") for name in self.boxed)
+            whole += (free, Expect("full", LOADED, sum(self.boxed.values())), *loads)
+        whole += (Advance("loaded"),)
         # Rows that are read from where they start end in a stage more.
         ends = (free, Expect("full", LOADED, self.a_bytes), load_a, Advance("loaded"))
         tile = (KTiles(whole), *(ends if kernel.realign == "registers" else ()))
         tiles = Tiles(tile, once=kernel.store == "sums")
         # Kernels behind come in once all loads are on their way: sooner they gained no more, and some lost by it.
         body: Body = (Registers(kernel.registers[1], more=False), tiles, LaunchDependents())
-        if sum(kernel.cluster) > 2:  # others may still have to say that they are done with what was sent to them
-            body += (Loop(Trips("", kernel.stages), (free, Advance("loaded"))),)
+        # Others may still have to say that they are done with what was sent to them.
+        sent = [("read", self.by_lines), ("empty", self.by_boxes)]
+        waits = [Wait(barrier, LOADED, before=True) for barrier, operands in sent if self.sharing(operands) > 1]
+        if waits:
+            body += (Loop(Trips("", kernel.stages), (*waits, Advance("loaded"))),)
+        return (*body, self.meet, self.meet) if kernel.split > 1 else body
+
+    # Aligner.
+
+    def aligner(self) -> Body:
+        """Return how lines get to where whole ones would lie, once those have come and the stage is free."""
+        kernel = self.kernel
+        turn: Body = (
+            Wait("lines", ALIGNED),
+            Wait("empty", ALIGNED, before=True),
+            *(AlignLines(name, f"lines of {name}", ALIGNED) for name in self.lines),
+            Fence("proxy.async"),
+            Release("read", ALIGNED, self.by_lines),
+            Arrive("full", ALIGNED, WARPS),
+            Advance("aligned"),
+        )
+        hand = Registers(ALIGNER_REGISTERS, more=False)
+        body: Body = (hand, Tiles((KTiles(turn),), once=kernel.store == "sums"))
         return (*body, self.meet, self.meet) if kernel.split > 1 else body
 
     # Consumers.
@@ -198,7 +244,7 @@ class _Program:
             Multiply("wgmma", ((part, MULTIPLIED), ("B", MULTIPLIED)), SUMS),
             Commit("wgmma"),
         )
-        release = Release("empty", BEFORE)
+        release = Release("empty", BEFORE, self.by_boxes)
         following: Body = (*multiply, WaitGroup("wgmma", 1), release, Advance("multiplied"))
         heads: Body = ()
         if kernel.realign == "tiles":

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from legalsat.extract.kernels.product_maps import ROW_BYTES, WRAPS
-from legalsat.plans.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import LINES_ALIKE, WIDE_BOX, ProductKernel
 from legalsat.targets import GRANULE_BYTES
 
 
@@ -158,6 +158,9 @@ class TileScheduler:
 
     def shares(self, operand: str, tile: Tile, k_tile: int, rank: int) -> Iterator[Share]:
         """Yield the boxes of a CTA's share of a tile of A or B."""
+        if self.kernel.aligned["AB".index(operand)]:
+            yield from self._of_lines(operand, tile, k_tile, rank)
+            return
         kernel, (rank_m, rank_n) = self.kernel, self.place(rank)
         along_m, along_n = kernel.cluster
         k = (tile.first_k + k_tile) * kernel.tile[2]
@@ -179,3 +182,19 @@ class TileScheduler:
                 coordinate = (at, WRAPS - (tile.end - tile.begin) + k, tile.end, WRAPS)
             to = (kernel.tile[0] * ROW_BYTES if operand == "B" else 0) + box * rows * ROW_BYTES
             yield Share(operand, map_, coordinate, to)
+
+    def _of_lines(self, operand: str, tile: Tile, k_tile: int, rank: int) -> Iterator[Share]:
+        """Yield the boxes of a CTA's share of a tile whose lines are aligned: each has every eighth one of some."""
+        kernel, number = self.kernel, "AB".index(operand)
+        (rows, columns), depth = kernel.loaded, kernel.tile[2]
+        first, k = (tile.a_m, tile.n)[number], (tile.first_k + k_tile) * depth
+        lines, before = kernel.lines[number], kernel.lines[0] if number else None
+        assert lines is not None
+        begin = (rows + columns) * ROW_BYTES + (before.bytes if before is not None else 0)
+        member = tile.member[::-1] if self.axes[number] else ()
+        share, mine = lines.boxes // kernel.cluster[1 - number], self.place(rank)[1 - number]
+        for box in range(mine * share, (mine + 1) * share):
+            some, phase = divmod(box, LINES_ALIKE)
+            along, line = (k, first) if kernel.majors[number] == "K" else (first + some * lines.spans * WIDE_BOX, k)
+            to = begin + box * lines.count * lines.pitch
+            yield Share(operand, phase, (along, line // LINES_ALIKE, *member), to)

@@ -108,9 +108,9 @@ class PrintedKernel:
         found = conformance(
             program, recorded.launch.values, self.kernel, recorded.streams, memory=memory, base=self._base
         )
-        return found or list(self.misplaced(recorded, memory.stage_bytes))
+        return found or list(self.misplaced(recorded, memory))
 
-    def misplaced(self, recorded: Recorded, stage_bytes: int) -> Iterator[str]:
+    def misplaced(self, recorded: Recorded, memory: KernelMemory) -> Iterator[str]:
         """Yield loads that are not the boxes that the scheduler's tiles have at their k-tile, in words."""
         listed = [(operand, n) for operand, maps in maps_of(self.gemm, self.kernel).items() for n, _ in enumerate(maps)]
         names, launch = dict(zip(self.maps(), listed, strict=True)), recorded.launch
@@ -119,9 +119,9 @@ class PrintedKernel:
         for index, stream in sorted(recorded.streams.items()):
             cta = index // (self.kernel.threads // LANES)
             places = [(tile, n) for tile in self._tiles(launch, cta) for n in range(self._stages(tile))]
-            for item, loads in enumerate(_by_item(stream)):
+            for item, loads in self._by_item(stream, memory):
                 tile, k_tile = places[item]
-                done = {self._share(event, names, item, stage_bytes) for event in loads}
+                done = {self._share(event, names, item, memory.stage_bytes) for event in loads}
                 said = {
                     share
                     for operand in {one.operand for one in done}
@@ -130,6 +130,19 @@ class PrintedKernel:
                 for one in sorted(done ^ said, key=str)[:1]:
                     who = "the text" if one in done else "the scheduler"
                     yield f"CTA {cta}, k-tile {k_tile} of the tile at {tile.m}, {tile.n}: {who} alone has {one}"
+
+    def _by_item(self, stream: Sequence[Event], memory: KernelMemory) -> list[tuple[int, list[Event]]]:
+        """Return loads with the item of their ring, whose bytes a barrier expects first."""
+        found: list[tuple[int, list[Event]]] = []
+        items: dict[str, int] = {}
+        for event in stream:
+            if event.what == "expect":
+                ring = memory.barrier(event.spans[0][0] % SHARED_BYTES - self._base).partition("[")[0]
+                items[ring] = items.get(ring, -1) + 1
+                found.append((items[ring], []))
+            elif event.what == "load":
+                found[-1][1].append(event)
+        return found
 
     def _tiles(self, launch: Launch, cta: int) -> Iterator[Tile]:
         return (launch.scheduler.tile(number, cta) for number in launch.own)
@@ -142,14 +155,3 @@ class PrintedKernel:
         operand, number = names[event.name]
         first = event.spans[0][0] % SHARED_BYTES - self._base
         return Share(operand, number, tuple(event.at), first - item % self.kernel.stages * stage_bytes)
-
-
-def _by_item(stream: Sequence[Event]) -> list[list[Event]]:
-    """Return loads in the items of the ring, which each expects its bytes first."""
-    found: list[list[Event]] = []
-    for event in stream:
-        if event.what == "expect":
-            found.append([])
-        elif event.what == "load":
-            found[-1].append(event)
-    return found

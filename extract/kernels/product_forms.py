@@ -24,6 +24,7 @@ STORES = {
     "sliced": "tma",
 }
 BEFORE = ("none", "transpose", "pad")  # what a kernel in front may do to an operand
+ALIGN = "align"  # what this one does by the way
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class Form:
     swapped: bool
     majors: tuple[Major, Major]
     relayouts: tuple[str, str]
+    aligned: tuple[bool, bool]
     realign: str
     store: str
     splits: bool
@@ -86,7 +88,8 @@ class Form:
             term,
             sides[0][0] == "B",
             (sides[0][1], sides[1][1]),
-            (sides[0][2], sides[1][2]),
+            (_in_front(sides[0][2]), _in_front(sides[1][2])),
+            (sides[0][2] == ALIGN, sides[1][2] == ALIGN),
             REALIGN[multiplied.name],
             STORES[term.name],
             term.name == "joined",
@@ -106,6 +109,7 @@ class Form:
         return (
             self.swapped,
             *before,
+            sum(self.aligned),
             list(REALIGN.values()).index(self.realign),
             self.store == "sums",
             self.splits,
@@ -125,9 +129,16 @@ def _operand(side: Any) -> tuple[str, Major, str]:
     return name, turned if side.name == "transpose" else major, side.name
 
 
+def _in_front(done: str) -> str:
+    """Return what a kernel in front does of what is done to an operand."""
+    return "none" if done == ALIGN else done
+
+
 def exists(form: Form, facts: Facts) -> bool:
     """Whether kernels have such parts together, and each does something that is not done without it."""
     realigned = form.realign == "registers"
+    if any(form.aligned) and form.realign != "none":  # which ask other things of B's boxes, and of A's
+        return False
     lies = facts.down if form.swapped else facts.across
     by_boxes = lies == 2 and not realigned  # which can do what threads do
     if form.slices:  # boxes of their own memory, which they fit in

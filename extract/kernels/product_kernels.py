@@ -23,7 +23,7 @@ from legalsat.extract.kernels.product_forms import Facts, Form, forms_of, steps_
 from legalsat.extract.kernels.product_maps import result_map, source_maps
 from legalsat.extract.kernels.product_numbers import SLICE_TURNS, Table, table_of
 from legalsat.operators.gemm import Gemm
-from legalsat.plans.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import LINES_ALIKE, ProductKernel
 from legalsat.recent import Recent
 from legalsat.rules import COPY_RULES
 from legalsat.rules.products import KERNEL_RESULTS, KERNEL_TYPES
@@ -168,7 +168,7 @@ def is_kernel(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
 
 def form_of(one: ProductClass, kernel: ProductKernel) -> Form | None:
     """Return the form of one of a class's kernels; None if no law leads there."""
-    names = ("swapped", "majors", "relayouts", "realign", "store")
+    names = ("swapped", "majors", "relayouts", "aligned", "realign", "store")
     found = (
         form
         for form in forms_of(Facts.of(one), one.laws)
@@ -203,8 +203,9 @@ def times_of(kernels: KernelColumns, products: Products, target: Target) -> NDAr
     turns = np.ceil(products.k[:, None] / kernels.depth)
     short = turns < SLICE_TURNS * kernels.slices
     large = _workspace_bytes(kernels, m, n) > MOST_WORKSPACE
-    # Each phase's map needs a row.
-    times[crowded | (kernels.slices > 1) & (short | large) | (m < kernels.phases)] = np.inf
+    # Each phase's map needs a row, and where lines are aligned, which may be those across k, a line.
+    few = (kernels.aligned_a | kernels.aligned_b) & (np.minimum(np.minimum(m, n), products.k[:, None]) < LINES_ALIKE)
+    times[few | crowded | (kernels.slices > 1) & (short | large) | (m < kernels.phases)] = np.inf
     return times
 
 

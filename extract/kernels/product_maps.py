@@ -15,7 +15,7 @@ from legalsat.extract.cost.cost import NOMINAL
 from legalsat.logic import ceil_div, round_up
 from legalsat.operators.gemm import Gemm, matrix_of
 from legalsat.options import SwizzleName
-from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, LINES_ALIKE, WARPS, Lines, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain, row_major
 from legalsat.units.tensor_map import TensorMap
@@ -122,12 +122,21 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
     )
     if kernel.ragged == "k":
         return [_cut(name, a, a_box)], [_cut(name, b, b_box)]
-    of_a = [_map(name, a, a_box)]
+    of_a, of_b = (
+        [_map(name, one, box)] if lines is None else _of_lines(name, one, lines)
+        for one, box, lines in zip((a, b), (a_box, b_box), kernel.lines, strict=True)
+    )
     if kernel.realign != "none":
         of_a = [_phase(name, a, a_box, kernel.phases, number) for number in range(kernel.phases)]
     a_steps, b_steps = steps_of(gemm, kernel)
     extents = gemm.members.extents
-    return [of_members(one, extents, a_steps) for one in of_a], [of_members(_map(name, b, b_box), extents, b_steps)]
+    return [of_members(one, extents, a_steps) for one in of_a], [of_members(one, extents, b_steps) for one in of_b]
+
+
+def _of_lines(name: str, matrix: Laid, lines: Lines) -> list[Placed]:
+    """Return the maps of lines of each phase, by boxes of the granules that hold them."""
+    box = lines.pitch // dtype(name).bytes, lines.count
+    return [_phase(name, matrix, box, LINES_ALIKE, number, "none") for number in range(LINES_ALIKE)]
 
 
 def of_members(placed: Placed, extents: tuple[int, ...], steps: tuple[int, ...]) -> Placed:
@@ -320,11 +329,13 @@ def _cut(name: str, matrix: Laid, box: tuple[int, int]) -> Placed:
     )
 
 
-def _phase(name: str, matrix: Laid, box: tuple[int, int], phases: int, number: int) -> Placed:
+def _phase(  # noqa: PLR0917 - a map, and which
+    name: str, matrix: Laid, box: tuple[int, int], phases: int, number: int, swizzle: SwizzleName = "128B"
+) -> Placed:
     """Return the map of every `phases`-th row, begun at the granule in which the first of them starts."""
     if isinstance(matrix.lines, int) and number >= matrix.lines:
         number = 0  # of rows that do not exist, whose sums nobody stores
-    size = ROW_BYTES // box[0]
+    size = dtype(name).bytes
     start = matrix.address + number * matrix.pitch
     early = start % GRANULE_BYTES
     return Placed(
@@ -335,7 +346,7 @@ def _phase(name: str, matrix: Laid, box: tuple[int, int], phases: int, number: i
             global_stride=(phases * matrix.pitch,),
             box=box,
             element_stride=(1, 1),
-            swizzle="128B",
+            swizzle=swizzle,
             l2_promotion="256B",
         ),
         number * matrix.pitch - early,

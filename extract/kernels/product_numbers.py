@@ -36,9 +36,11 @@ from legalsat.plans.product_kernel import (
     BLOCK_ROWS,
     GROUP_ENTRY_BYTES,
     LEAST_BOX,
+    LINES_ALIKE,
     WARPS,
     WIDE_BOX,
     ProductKernel,
+    spans_of,
 )
 from legalsat.targets import GRANULE_BYTES, KIB, Target
 from legalsat.units.matrix_descriptor import MatrixOperand
@@ -108,12 +110,16 @@ SLICED_CUTS = tuple(
         ((64, 1), (128, 2), (192, 3), (256, 2)), range(32, 257, 32), ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4)), SLICES
     )
 )
+# Of lines that are aligned in shared memory, where memory and launches decide, and not the last tile.
+ALIGNED_CUTS = tuple(one for one in PLAIN_CUTS if one.columns % 32 == 0 and one.cluster not in {(4, 2), (2, 4)})
 # What shared memory pays for, the less the wider the tile.
 REALIGNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 192)
 
 
 def cuts_of(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts that are open to a form."""
+    if any(form.aligned) and not _alignable(form, one):
+        return ()
     if one.batch and (form.splits or (form.realign != "none" and not (one.b if form.swapped else one.a).whole)):
         return ()  # rows whose starts differ from member to member cannot be realigned alike
     if one.ragged == "m":  # whose rows begin anywhere; a box along them begins at whole granules alone (TI-06)
@@ -122,12 +128,20 @@ def cuts_of(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     return _single_cuts(form, one)
 
 
+def _alignable(form: Form, one: ProductClass) -> bool:
+    """Whether lines of what a form aligns start alike often enough, in all members of a batch."""
+    sides = (one.b, one.a) if form.swapped else (one.a, one.b)
+    moved = [side for side, aligned in zip(sides, form.aligned, strict=True) if aligned]
+    return not one.ragged and all(side.whole and side.alike <= LINES_ALIKE for side in moved)
+
+
 def _single_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts of a form of a product whose rows are not grouped."""
     if form.slices:
         return SLICED_CUTS if one.few else ()
     if form.store != "sums":
-        return REALIGNED_CUTS if form.realign == "registers" else PLAIN_CUTS
+        usual = ALIGNED_CUTS if any(form.aligned) else PLAIN_CUTS
+        return REALIGNED_CUTS if form.realign == "registers" else usual
     if one.much:
         return ()
     narrow = _narrow_cuts(one.m if form.swapped else one.n, splits=form.splits)
@@ -214,6 +228,7 @@ class Table:
             batch=self.batch,
             groups=self.groups,
             ragged=self.ragged,
+            aligned=form.aligned,
         )
 
 
@@ -238,7 +253,8 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     of, order, *numbers = np.array(cuts).T
     rows, columns, warpgroups, ping_pong, down, across, split, slices, blocks = numbers
     told = np.array([_facts(form, one) for _, form in forms])[of].T
-    swapped, registers, tiles, sums, boxed, turned, mn_a, mn_b, alike, relaid_a, relaid_b = told
+    swapped, registers, tiles, sums, boxed, turned, mn_a, mn_b, alike, relaid_a, relaid_b, aligned_a, aligned_b = told
+    aligning = aligned_a | aligned_b
     size, turns = one.dtype.bytes, one.turns
     result_size = np.where(slices > 1, dtype(SLICES_DTYPE).bytes, one.result.bytes)
 
@@ -247,28 +263,32 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     own = rows // BLOCK_ROWS // np.where(ping_pong, 1, warpgroups)  # blocks of a consumer
     alone = down * across * split == 1
     by_rows = boxed + turned + sums == 0
-    work = Work(own, columns, starts, split, alone, sums, by_rows)
+    work = Work(own, columns, starts, split, alone, sums, by_rows, aligning)
     scales = SCALES_OF_ROWS * one.by_rows
     needed = of_consumers(work, result_size, overlapped=False) + scales
-    consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target)
-    unit, unit_b = np.where(mn_a, WIDE_BOX, LEAST_BOX), np.where(mn_b, WIDE_BOX, LEAST_BOX) * down
+    consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target, aligning)
+    # Of lines that are aligned a cluster shares out boxes of their own, eight and more, of whole blocks of 64.
+    unit = np.where(mn_a | aligned_a, WIDE_BOX, LEAST_BOX)
+    unit_b = np.where(aligned_b, WIDE_BOX, np.where(mn_b, WIDE_BOX, LEAST_BOX) * down)
     loaded = -(-columns // unit_b) * unit_b
     fits = (
-        (rows % unit + rows // unit % across == 0)
+        (rows % unit + np.where(aligned_a, 0, rows // unit) % across == 0)
         & (loaded <= MOST_COLUMNS)
         & (LOADED_MORE * (loaded - columns) <= columns)
         & (split <= turns)
         & (consumers > 0)
-        & (columns // 2 + INSTRUCTION <= launched_registers(warpgroups, blocks, target))
+        & (columns // 2 + INSTRUCTION <= launched_registers(warpgroups + aligning, blocks, target))
         & ((registers == 0) | (rows % (8 * phases) == 0))
         # Boxes of C have a swizzle: as wide as the widest, or as the tile.
         & ((boxed == 0) | (columns * result_size % SPANS[-1] == 0) | (columns * result_size > SPANS[0]))
     )
+    barriers = np.where(aligning, 32, 16)  # bytes a stage
     stage = (rows + loaded) * ROW_BYTES
+    stage = stage + aligned_a * _line_bytes(rows, mn_a) + aligned_b * _line_bytes(loaded, mn_b)
     output = _output_bytes(rows, columns, warpgroups, result_size, boxed=boxed, turned=turned, sums=sums)
     output = output + (GROUP_ENTRY_BYTES * (one.groups + 1) if one.groups else 0)
     room = np.minimum(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - SYSTEM_BYTES)
-    stages = np.minimum(MOST_STAGES, (room - output) // (stage + 16))
+    stages = np.minimum(MOST_STAGES, (room - output) // (stage + barriers))
     stages = np.where(sums, np.minimum(stages, max(3, turns + 1)), stages)
     fits &= stages >= np.where(registers, 3, 2)
 
@@ -288,9 +308,13 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
             turned > 0,
             relaid_a > 0,
             relaid_b > 0,
+            aligned_a > 0,
+            aligned_b > 0,
+            np.where(aligned_a & mn_a, spans_of(rows), 1),
+            np.where(aligned_b & mn_b, spans_of(loaded), 1),
         ),
     )
-    rest = np.stack([warpgroups, overlapped, consumers, producer, stages * (stage + 16) + output, phases])
+    rest = np.stack([warpgroups, overlapped, consumers, producer, stages * (stage + barriers) + output, phases])
     kept_rows = np.flatnonzero(fits)
     if not kept_rows.size:
         return None
@@ -304,6 +328,12 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
         one.groups,
         one.ragged,
     )
+
+
+def _line_bytes(extent: Numbers, across: Numbers) -> Numbers:
+    """Return the bytes of granules that hold the lines of tiles, which lie along k or across."""
+    found: Numbers = extent * ROW_BYTES + extent * GRANULE_BYTES // np.where(across, spans_of(extent), 1)
+    return found
 
 
 @lru_cache
@@ -322,6 +352,7 @@ def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
         *(major == "MN" for major in form.majors),
         (one.b if form.swapped else one.a).alike,
         *(first != "none" for first in form.relayouts),
+        *form.aligned,
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from legalsat.extract.cost.kernel_columns import Numbers
 from legalsat.extract.kernels.kernel_program import NARROW_COLUMNS
 from legalsat.extract.kernels.product_maps import ROW_BYTES
-from legalsat.plans.product_kernel import BLOCK_ROWS, WARPGROUP, ProductKernel
+from legalsat.plans.product_kernel import ALIGNER_REGISTERS, BLOCK_ROWS, WARPGROUP, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 
 STEP = 8  # setmaxnreg counts in these, and gives 24 at least (PTX ISA 9.0, 9.7.19.5 setmaxnreg)
@@ -44,6 +44,7 @@ class Beside:
         producer: the tile scheduler, ring state, coordinates, most of them in uniform registers.
         shares: more, where others load or share the tile: what depends on the rank is in no uniform register.
         phases: more, where a CTA with a rank loads rows of A by many maps.
+        lines: more, where lines that are aligned are loaded by many maps.
     """
 
     accumulator: int = 24
@@ -56,6 +57,7 @@ class Beside:
     producer: int = 12
     shares: int = 16
     phases: int = 12
+    lines: int = 36
 
 
 BESIDE = Beside()
@@ -70,6 +72,7 @@ class Work:
         starts: words a block that say where rows of A start, 0 where A does not go through registers.
         split: CTAs that split k. alone: whether a CTA has no cluster.
         sums, rows: whether C leaves through sums in shared memory, and by rows.
+        aligning: whether operands are aligned in shared memory.
     """
 
     blocks: Any
@@ -79,6 +82,7 @@ class Work:
     alone: Any
     sums: Any
     rows: Any
+    aligning: Any = False
 
     @staticmethod
     def of(kernel: ProductKernel) -> Work:
@@ -92,6 +96,7 @@ class Work:
             kernel.cluster_blocks == 1,
             kernel.store == "sums",
             kernel.store == "rows",
+            any(kernel.aligned),
         )
 
 
@@ -144,15 +149,20 @@ def of_consumers(work: Work, result_bytes: Any, overlapped: Any, beside: Beside 
 def of_producer(work: Work, beside: Beside = BESIDE) -> Numbers:
     """Return the registers a thread that the producer is predicted to use; arguments as of `of_consumers`."""
     shares = beside.shares + np.where(work.starts, beside.phases, 0)
-    return beside.producer + np.where(work.alone, 0, shares)
+    return beside.producer + np.where(work.alone, 0, shares) + np.where(work.aligning, beside.lines, 0)
 
 
 def launched_registers(warpgroups: Any, blocks: Any, target: Target) -> Any:
-    """Return the registers that a launch gives each thread, of which the compiler must find any one instruction's."""
+    """Return the registers that a launch gives each thread, of which the compiler must find any one instruction's.
+
+    One warpgroup more than those that are given loads.
+    """
     return target.registers_per_processor // blocks // (WARPGROUP * (warpgroups + 1)) // STEP * STEP
 
 
-def solved(consumer: Any, producer: Any, warpgroups: Any, blocks: Any, target: Target) -> tuple[Numbers, Numbers]:
+def solved(  # noqa: PLR0917 - columns of a table
+    consumer: Any, producer: Any, warpgroups: Any, blocks: Any, target: Target, aligning: Any = 0
+) -> tuple[Numbers, Numbers]:
     """Return registers a thread of consumers and of the producer (setmaxnreg), 0 where no split gives them enough.
 
     As many go to consumers as setmaxnreg lets them have beside a producer that has enough.
@@ -163,13 +173,14 @@ def solved(consumer: Any, producer: Any, warpgroups: Any, blocks: Any, target: T
         warpgroups: of consumers; one more is the producer's.
         blocks: CTAs on an SM.
         target: the GPU.
+        aligning: whether one more warpgroup aligns operands.
     """
-    each = launched_registers(warpgroups, blocks, target)
-    whole = each * (warpgroups + 1)  # what a launch gives a CTA is all there is to share
+    each = launched_registers(warpgroups + aligning, blocks, target)
+    whole = each * (warpgroups + 1 + aligning) - ALIGNER_REGISTERS * aligning  # what a launch gives is all there is
     least = np.maximum(LEAST, -(-(producer + UNUSED) // STEP) * STEP)
     taken = np.minimum((whole - least) // warpgroups // STEP * STEP, MOST_TAKEN)
     kept = np.minimum(
         np.maximum(least, np.where(blocks == 1, MOST_KEPT, LEAST)), (whole - warpgroups * taken) // STEP * STEP
     )
-    enough = taken >= np.maximum(consumer + UNUSED, LEAST)
+    enough = (taken >= np.maximum(consumer + UNUSED, LEAST)) & (each >= ALIGNER_REGISTERS * aligning)
     return np.where(enough, taken, 0), np.where(enough, kept, 0)

@@ -43,20 +43,24 @@ class Place:
     """CTAs of a cluster that do the same.
 
     Attributes:
-        ranks: of the CTAs. masks: whom their loads of A and of B go to, as masks of distances. sharing: who shares, by
-            distance. share: which of the shares of A they load, where shares differ in the buffer that they lie in.
+        ranks: of the CTAs. masks: whom their loads of A and of B go to, as masks of distances.
+        share: which of the shares of A they load, where shares differ in the buffer that they lie in.
     """
 
     ranks: tuple[int, ...]
     masks: tuple[int, int]
-    sharing: tuple[int, ...]
     share: int = 0
+
+    def shares(self, operands: str) -> list[int]:
+        """Return who shares some of "A" and "B", itself among them, by distance."""
+        masks = [1, *(mask for name, mask in zip("AB", self.masks, strict=True) if name in operands)]
+        return [distance for distance in range(max(masks).bit_length()) if any(mask >> distance & 1 for mask in masks)]
 
 
 def unfolded(program: k.KernelProgram) -> Pipeline:
     """Return what each role of each CTA does."""
     places = _places(program)
-    consumers, producer = program.roles
+    consumers, *others = program.roles
     setup = _Unfolding(program, places[0], 0).body(program.setup + program.everybody)
     return Pipeline(
         barriers=program.barriers,
@@ -64,7 +68,7 @@ def unfolded(program: k.KernelProgram) -> Pipeline:
         roles=(
             Role("setup", 0, setup),
             *(_role(program, consumers, place, i) for place in places for i in range(consumers.count)),
-            *(_role(program, producer, place) for place in places),
+            *(_role(program, other, place) for other in others for place in places),
         ),
         sums=tuple(f"accumulator {i}" for i in range(consumers.count)),
         cluster=program.ctas,
@@ -87,13 +91,13 @@ def _places(program: k.KernelProgram) -> list[Place]:
     """Return what the CTAs of a cluster do, those together that do the same; CTAs of a split have their own k-tiles."""
     along_m, _, split = program.cluster
     if split > 1:
-        return [Place((rank,), (1, 1), (0,)) for rank in range(split)]
+        return [Place((rank,), (1, 1)) for rank in range(split)]
     shares_differ = len(_parts(program)) > 1
-    found: dict[tuple[tuple[int, int], tuple[int, ...], int], list[int]] = {}
+    found: dict[tuple[tuple[int, int], int], list[int]] = {}
     for rank in range(program.ctas):
         share_a, share_b = ([(one - rank) % program.ctas for one in group] for group in program.sharing(rank))
         a_mask, b_mask = (sum(1 << distance for distance in group) for group in (share_a, share_b))
-        key = (a_mask, b_mask), tuple(sorted({*share_a, *share_b})), rank // along_m if shares_differ else 0
+        key = (a_mask, b_mask), rank // along_m if shares_differ else 0
         found.setdefault(key, []).append(rank)
     return [Place(tuple(ranks), *key) for key, ranks in found.items()]
 
@@ -167,6 +171,11 @@ class _Unfolding:
     @each.register
     def _(self, op: k.LoadShare) -> Iterator[Operation]:
         along_m, along_n, _ = self.program.cluster
+        if op.lines:
+            (whole,) = (ring.bytes for ring in self.program.buffers if ring.name == op.lines)
+            side = "AB".index(op.operand)
+            yield Load(op.lines, op.at, op.barrier, whole // (along_n, along_m)[side], self.place.masks[side])
+            return
         if op.operand == "B":
             (whole,) = (ring.bytes for ring in self.program.buffers if ring.name == "B")
             yield Load("B", op.at, op.barrier, whole // along_m, self.place.masks[1])
@@ -181,7 +190,12 @@ class _Unfolding:
 
     @each.register
     def _(self, op: k.Release) -> Iterator[Operation]:
-        yield from (Arrive(op.barrier, op.at, WARPS, cta=cta) for cta in self.place.sharing)
+        yield from (Arrive(op.barrier, op.at, WARPS, cta=cta) for cta in self.place.shares(op.operands))
+
+    @each.register
+    def _(self, op: k.AlignLines) -> Iterator[Operation]:
+        yield Read(op.lines, op.at)
+        yield Write(op.operand, op.at)
 
     @each.register
     def _(self, op: k.ReadRows) -> Iterator[Operation]:

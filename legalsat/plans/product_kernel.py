@@ -17,6 +17,50 @@ LEAST_BOX = 8  # rows of a box of an operand that is K-major: those of a swizzle
 BOXED = frozenset({"tma", "turned"})  # ways out of C by the copy engine
 WIDE_BOX = 64  # elements side by side in a box of an operand that is not K-major
 GROUP_ENTRY_BYTES = 8  # a group's first row and its first tile
+LINES_ALIKE = 8  # lines after which starts lie alike, of an operand that is aligned in shared memory
+SPAN_BYTES, GRANULE = 128, 16  # of a line that a stage holds; bytes of a granule
+MOST_SPANS = 3  # side by side in a box, which has 256 elements at most (TM-09)
+ALIGNER_REGISTERS = 88  # a thread of the warpgroup that aligns: a line's granules, and where they go
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Boxes of granules that hold the lines of a tile that is aligned in shared memory.
+
+    Attributes:
+        boxes: of which each has lines of one phase. count: lines of each. spans: of 128 bytes, side by side in a line.
+    """
+
+    boxes: int
+    count: int
+    spans: int
+
+    @staticmethod
+    def of(extent: int, major: Major) -> Lines:
+        """Return the boxes of a tile of so many rows: lines along k are its rows, those across lie 64 rows wide."""
+        if major == "K":
+            return Lines(LINES_ALIKE, extent // LINES_ALIKE, 1)
+        spans = int(spans_of(extent))
+        return Lines(LINES_ALIKE * (extent // WIDE_BOX // spans), WIDE_BOX // LINES_ALIKE, spans)
+
+    @property
+    def pitch(self) -> int:
+        """Bytes from line to line: an odd number of granules, so that lines lie in different banks."""
+        return SPAN_BYTES * self.spans + GRANULE
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all boxes."""
+        return self.boxes * self.count * self.pitch
+
+
+def spans_of(extent: Any) -> Any:
+    """Return how many spans of 64 rows lie side by side in boxes of a tile that lies across k, of numbers or columns.
+
+    The more there are, the fewer granules hold parts of two lines.
+    """
+    spans = extent // WIDE_BOX
+    return 1 + (spans % 2 == 0) * (spans % MOST_SPANS != 0) + 2 * (spans % MOST_SPANS == 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +91,8 @@ class ProductKernel:
         batch: axes of the batch whose members it computes, at coordinates of their own in the maps; 0 of one product.
         groups: at most, whose ends a block keeps in shared memory; 0 where there are none.
         ragged: the axis that groups cut: "m" of rows, "k" of both operands, "" where there are none.
+        aligned: whether A, and B, are aligned in shared memory: a warpgroup of its own moves each line from the
+            granules in which it lies to where a whole one would.
     """
 
     swapped: bool
@@ -72,11 +118,12 @@ class ProductKernel:
     batch: int = 0
     groups: int = 0
     ragged: Ragged = ""
+    aligned: tuple[bool, bool] = (False, False)
 
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return WARPGROUP * (self.warpgroups + 1)
+        return WARPGROUP * (self.warpgroups + 1 + any(self.aligned))
 
     @property
     def cluster_blocks(self) -> int:
@@ -98,6 +145,7 @@ class ProductKernel:
         """Rows of A and of B that a stage has: of B, whole boxes of all blocks that share it, of which C needs some."""
         rows, columns, _ = self.tile
         unit = self.cluster[0] * (LEAST_BOX if self.majors[1] == "K" else WIDE_BOX)
+        unit = WIDE_BOX if self.aligned[1] else unit  # of which blocks share boxes of their own
         return rows, -(-columns // unit) * unit
 
     @property
@@ -106,12 +154,22 @@ class ProductKernel:
         rows, columns = self.loaded
         a = self.cluster[1] if self.majors[0] == "K" else rows // WIDE_BOX
         b = self.cluster[0] if self.majors[1] == "K" else columns // WIDE_BOX
+        a, b = (many if one is None else one.boxes for many, one in zip((a, b), self.lines, strict=True))
         return self.phases if self.realign == "registers" else a, b
 
     @property
     def by_boxes(self) -> bool:
         """Whether the copy engine stores C."""
         return self.store in BOXED
+
+    @property
+    def lines(self) -> tuple[Lines | None, Lines | None]:
+        """Boxes of lines of A and of B, where these are aligned in shared memory."""
+        a, b = (
+            Lines.of(extent, major) if one else None
+            for extent, major, one in zip(self.loaded, self.majors, self.aligned, strict=True)
+        )
+        return a, b
 
     @property
     def group_bytes(self) -> int:
@@ -148,6 +206,7 @@ class ProductKernel:
         words += [f"{one} {name} first" for one, name in zip(self.relayouts, "AB", strict=True) if one != "none"]
         if self.realign != "none":
             words.append(f"A realigned in {self.realign}")
+        words += [f"{name} aligned in shared memory" for name, one in zip("AB", self.aligned, strict=True) if one]
         if self.swapped:
             words.append("as C^T")
         if self.groups:

@@ -76,25 +76,44 @@ class Parts:
 class LoadShare:
     """Load the CTA's share of a tile of "A" or "B" at the k-tile, and send it to all CTAs that share the tile.
 
-    CTAs along n share A, those along m share B.
+    CTAs along n share A, those along m share B. Into `lines`, where that is a buffer, go granules that hold its lines.
     """
 
     operand: str
     at: At
     barrier: str
+    lines: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Arrive, once a warp, on the item's barrier of every CTA whose loads come here."""
+    """Arrive, once a warp, on the item's barrier of every CTA whose loads of some operands come here, and one's own.
+
+    Attributes:
+        barrier: such as "empty". at: the stage. operands: "A" and "B", or those of them whose stage it is.
+    """
 
     barrier: str
     at: At
+    operands: str = "AB"
 
 
 @dataclass(frozen=True, slots=True)
 class Clear:
     """Set the accumulator to 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlignLines:
+    """Move lines of a tile of "A" or "B" from the granules in which they lie to where whole ones would, bytes shifted.
+
+    Attributes:
+        operand: "A" or "B". lines: the buffer in which granules lie that hold the lines. at: the stage of both.
+    """
+
+    operand: str
+    lines: str
+    at: At
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +176,7 @@ KernelOperation: TypeAlias = (
     | LoadShare
     | Release
     | Clear
+    | AlignLines
     | FindRows
     | ReadRows
     | MultiplyRows
@@ -172,7 +192,7 @@ class KernelRole:
     """A warpgroup's program.
 
     Attributes:
-        name: "consumer" or "producer". body: what it does, in order.
+        name: "consumer", "producer" or "aligner". body: what it does, in order.
         count: warpgroups that do it. one_thread: whether one thread does it all but where the CTA or the cluster meets.
     """
 

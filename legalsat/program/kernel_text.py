@@ -7,6 +7,7 @@ from typing import Any
 
 from legalsat.program.kernel import (
     NESTS,
+    AlignLines,
     Body,
     Clear,
     FindGroups,
@@ -52,6 +53,10 @@ def words(op: KernelOperation) -> str:
     return text.replace("{i}", "i").replace("{other}", "j")
 
 
+def _of(operands: str) -> str:
+    return "" if operands == "AB" else f" of {operands}" if operands else " of nothing"
+
+
 def _parts(op: Parts) -> str:
     return f"for parts {op.first} to {op.first + op.count - 1} of C:" if op.count > 1 else f"for part {op.first} of C:"
 
@@ -65,10 +70,15 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     Only: lambda op: f"if i is {op.consumer}:",
     Parts: _parts,
     LoadShare: lambda op: (
-        f"load the CTA's share of {op.operand} into {of_item(op.operand, op.at)} of all that share it, "
+        f"load the CTA's share of {op.operand} into {of_item(op.lines or op.operand, op.at)} of all that share it, "
         f"counted on {op.barrier}"
     ),
-    Release: lambda op: f"arrive on {of_item(op.barrier, op.at)} of all CTAs whose loads come here, once a warp",
+    AlignLines: lambda op: (
+        f"align lines of {op.operand} from {of_item(op.lines, op.at)} in {of_item(op.operand, op.at)}"
+    ),
+    Release: lambda op: (
+        f"arrive on {of_item(op.barrier, op.at)} of all CTAs whose loads{_of(op.operands)} come here, once a warp"
+    ),
     Clear: lambda op: "clear accumulator i",
     FindRows: lambda op: "find where rows of A start in their granules",
     ReadRows: lambda op: f"read rows of A from where they start in {of_item('A', op.at)}, steps {_listed(op.steps)}",

@@ -9,6 +9,8 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
 - `wrap(x)`: x, by boxes of a map with two axes more that lead to a group's end and 2^64 bytes further, which is back:
   what of a box lies behind the end is zero.
 - `pad(x)`, `transpose(x)`: a copy of x in whole granules, along the same axis or the other one, made in front.
+- `align(x)`: x, by the granules in which its lines lie, whatever else they hold; warps move each line in shared
+  memory to where a whole one would lie.
 - `product(size, a, b)`: C, of operands of `size` bytes an element. `flip(c)`: C^T.
 - `multiply(a, b)`: C, of tiles that boxes bring. `shift(a, b)`: C, of rows of A that are brought from the granule in
   which they begin, whatever is there, and of B brought as many elements before its first, where it is zero.
@@ -36,6 +38,7 @@ at = Constructor("at", ("String", "Term"), kernel=False)
 wrap = Constructor("wrap", ("Term",))
 pad = Constructor("pad", ("Term",))
 transpose = Constructor("transpose", ("Term",))
+align = Constructor("align", ("Term",))
 product = Constructor("product", ("i64", "Term", "Term"), kernel=False)
 flip = Constructor("flip", ("Term",), kernel=False)
 multiply = Constructor("multiply", ("Term", "Term"))

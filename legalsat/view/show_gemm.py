@@ -56,10 +56,11 @@ def _kernel(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
     turns = "ping-pong" if kernel.ping_pong else "cooperative"
     consumers = f"{kernel.warpgroups} warpgroups of consumers, {turns}" if kernel.warpgroups > 1 else "one of consumers"
     many = f"{kernel.blocks} CTA{'s' * (kernel.blocks > 1)} on an SM"
+    aligner = ", one that aligns lines" * any(kernel.aligned)
     rows = [
         ("tiles of", by(kernel.tile), f"elements along m, n and k{' of C^T = B A^T' if kernel.swapped else ''}"),
         ("ring", f"{kernel.stages} stages", f"{byte_count(kernel.shared_bytes)} of shared memory a CTA, {many}"),
-        ("threads", f"{kernel.threads // 32} warps", f"{consumers}, one of the producer"),
+        ("threads", f"{kernel.threads // 32} warps", f"{consumers}, one of the producer{aligner}"),
         ("registers", f"{kernel.registers[0]} a thread", f"of consumer warps, {kernel.registers[1]} of the producer's"),
         ("grid", f"{plan.launch.programs or 'one a tile'}", "CTAs, persistent" if plan.launch.programs else ""),
     ]
@@ -107,8 +108,8 @@ def _extents(plan: GemmPlan, look: Look) -> list[str]:
 def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
     maps = maps_of(plan.operator, kernel)
     rows = [("", "comes or goes", "maps", "boxes", "swizzle")]
-    for side, name, first in zip("AB", kernel.operands, kernel.relayouts, strict=True):
-        shifted = REALIGNED[kernel.realign] if side == "A" else ""
+    for side, name, first, aligned in zip("AB", kernel.operands, kernel.relayouts, kernel.aligned, strict=True):
+        shifted = ", aligned in shared memory" if aligned else REALIGNED[kernel.realign] if side == "A" else ""
         before = {"none": "", "pad": " of a padded copy", "transpose": " of a transposed copy"}[first]
         one = maps[side][0].map
         rows.append((name, f"loaded by boxes{before}{shifted}", str(len(maps[side])), by(one.box), str(one.swizzle)))

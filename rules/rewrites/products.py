@@ -11,6 +11,7 @@ from legalsat.terms.products import (
     CUT,
     WAYS,
     accumulators,
+    align,
     at,
     boxes,
     flip,
@@ -130,6 +131,14 @@ def as_it_lies(name: Variable) -> Equations:
     for major in MAJORS:
         lies = operand(name, major, 1)
         yield TermEquation(at(major, lies), lies)
+
+
+@term_law
+def align_in_shared_memory(name: Variable) -> Equations:
+    """X whole along an axis  =  X brought by granules that hold its lines, each moved to where a whole one would lie"""
+    for major in MAJORS:
+        lies = operand(name, major, 0)
+        yield TermEquation(at(major, lies), align(lies))
 
 
 @term_law

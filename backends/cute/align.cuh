@@ -1,0 +1,107 @@
+// Operands whose lines begin anywhere in a granule: boxes bring the granules that hold the lines, and a warpgroup moves
+// each line to where a box with the 128-byte swizzle would have laid a whole one.
+constexpr int lines_alike = 8;  // lines after which starts lie alike; those of one phase share a legal tensor map
+
+// The boxes of lines of a tile: along k they are its rows, across k those of 64 rows, `spans` of them side by side.
+template <bool along_k, int extent, int number, int spans, int axes>
+struct Lines {
+    static constexpr int boxes = number, side_by_side = spans, rows = extent;
+    static constexpr int count = along_k ? extent / lines_alike : atom_rows / lines_alike;  // of a box
+    static constexpr int pitch = spans * swizzle_row + granule;                            // bytes, from line to line
+
+    // Brings a CTA's share of them, to all CTAs that share the tile.
+    template <int sharing>
+    CUTLASS_DEVICE static void bring(CUtensorMap const *maps, uint64_t *full, uint16_t mask, uint64_t hint, char *to,
+                                     int first, int k, int share, Tile const &tile) {
+#pragma unroll
+        for (int i = 0; i < boxes / sharing; ++i) {
+            int const box = share * (boxes / sharing) + i, some = box / lines_alike;
+            int const along = along_k ? k : first + some * spans * atom_rows, line = along_k ? first : k;
+            load<axes, (sharing > 1)>(maps + box % lines_alike, full, mask, hint, to + box * count * pitch, along,
+                                      line / lines_alike, tile.member);
+        }
+    }
+};
+using LinesA = Lines<plan::a_k_major, plan::tile_m, plan::a_boxes, plan::a_spans, plan::a_axes>;
+using LinesB = Lines<plan::b_k_major, plan::b_bytes / swizzle_row, plan::b_boxes, plan::b_spans, plan::b_axes>;
+
+CUTLASS_DEVICE void load_lines_a(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
+    uint16_t mask = 0;
+    for (int i = 0; i < plan::cluster_n; ++i) mask |= 1 << (cta.rank_m + i * plan::cluster_m);
+    LinesA::bring<plan::cluster_n>(cta.maps.a, full + ring.stage, mask, plan::a_hint,
+                                   cta.stage(ring.stage) + plan::a_lines, tile.a_m,
+                                   (tile.first_k + k_tile) * plan::tile_k, cta.rank_n, tile);
+}
+
+CUTLASS_DEVICE void load_lines_b(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
+    uint16_t mask = 0;
+    for (int i = 0; i < plan::cluster_m; ++i) mask |= 1 << (i + cta.rank_n * plan::cluster_m);
+    LinesB::bring<plan::cluster_m>(cta.maps.b, full + ring.stage, mask, plan::b_hint,
+                                   cta.stage(ring.stage) + plan::b_lines, tile.n,
+                                   (tile.first_k + k_tile) * plan::tile_k, cta.rank_m, tile);
+}
+
+// A granule as words.
+struct Brought {
+    uint32_t word[4];
+};
+
+CUTLASS_DEVICE Brought brought(uint32_t at) {
+    Brought found;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(found.word[0]), "=r"(found.word[1]), "=r"(found.word[2]), "=r"(found.word[3])
+                 : "r"(at));
+    return found;
+}
+
+CUTLASS_DEVICE void lay_down(uint32_t at, Brought const &one) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(one.word[0]), "r"(one.word[1]),
+                 "r"(one.word[2]), "r"(one.word[3])
+                 : "memory");
+}
+
+// Eight lanes have a line of each phase, and lie on a diagonal: of boxes, whose lines are an odd number of granules
+// apart, they read other banks then, and the swizzle has them write others.
+template <class Lines>
+CUTLASS_DEVICE void align_lines(uint32_t from, uint32_t to, unsigned long long address, long long pitch, int thread) {
+    constexpr int granules = swizzle_row / granule, octets = warpgroup_threads / lines_alike;
+    int const phase = thread % lines_alike;
+    uint32_t const bytes = (address + phase * pitch) % granule, bits = bytes % 4 * 8;
+    bool const one_word = bytes & 4, two_words = bytes & 8;
+#pragma unroll 1
+    for (int unit = thread / lines_alike; unit < Lines::rows / lines_alike; unit += octets) {
+        int const line = unit / lines_alike * lines_alike + (phase + unit) % lines_alike;  // of its phase
+        int const span = line / Lines::count, box = span / Lines::side_by_side * lines_alike + phase;
+        uint32_t const source = from + (box * Lines::count + line % Lines::count) * Lines::pitch +
+                                span % Lines::side_by_side * swizzle_row;
+        uint32_t const target = to + (line * lines_alike + phase) * swizzle_row;
+        Brought raw[granules + 1];
+#pragma unroll
+        for (int i = 0; i <= granules; ++i) raw[i] = brought(source + i * granule);
+#pragma unroll
+        for (int i = 0; i < granules; ++i) {
+            uint32_t words[8], once[7];
+            Brought moved;
+#pragma unroll
+            for (int j = 0; j < 8; ++j) words[j] = raw[i + j / 4].word[j % 4];
+#pragma unroll
+            for (int j = 0; j < 7; ++j) once[j] = one_word ? words[j + 1] : words[j];
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                uint32_t const low = two_words ? once[j + 2] : once[j], high = two_words ? once[j + 3] : once[j + 1];
+                moved.word[j] = __funnelshift_r(low, high, bits);
+            }
+            lay_down(target + (i ^ phase) * granule, moved);
+        }
+    }
+}
+
+CUTLASS_DEVICE void align_a(Cta const &cta, Ring const &ring, int thread) {
+    uint32_t const stage = shared_address(cta.stage(ring.stage));
+    align_lines<LinesA>(stage + plan::a_lines, stage, cta.sizes.a, cta.sizes.a_pitch, thread);
+}
+
+CUTLASS_DEVICE void align_b(Cta const &cta, Ring const &ring, int thread) {
+    uint32_t const stage = shared_address(cta.stage(ring.stage));
+    align_lines<LinesB>(stage + plan::b_lines, stage + plan::b_offset, cta.sizes.b, cta.sizes.b_pitch, thread);
+}
