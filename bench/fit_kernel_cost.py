@@ -31,7 +31,8 @@ from legalsat.targets import Target, target
 
 FACTORS = (1.3, 1.1, 1.03, 1.01)  # of a step
 # Columns that are truths.
-FLAGS = {"swapped", "ping_pong", "in_registers", "overlapped", "by_sums", "by_rows", "relaid_a", "relaid_b", "turned"}
+FLAGS = {"swapped", "ping_pong", "in_registers", "overlapped", "by_sums", "by_rows", "turned"}
+FLAGS |= {f"{what}_{side}" for what in ("relaid", "aligned") for side in "ab"}
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ def timed_in(file: Path) -> list[Timed]:
         if not numbers:
             continue
         # A column that a file does not know is that of kernels which do without.
-        columns = {one.name: np.array([kernel.get(one.name, 0) for kernel in numbers]) for one in fields(KernelColumns)}
+        without = [{"loaded": one["columns"], "spans_a": 1, "spans_b": 1} | one for one in numbers]
+        columns = {one.name: np.array([kernel.get(one.name, 0) for kernel in without]) for one in fields(KernelColumns)}
         kernels = KernelColumns(**{name: one > 0 if name in FLAGS else one for name, one in columns.items()})
         products = Products.of([product_of(shape_of(row))])
         found.append(Timed(products, kernels, gpu, 1000 * np.array(list(row["us"].values()))))

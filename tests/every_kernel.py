@@ -181,6 +181,7 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
     loaded = next(all_ for all_ in range(boxes[1], columns + boxes[1], boxes[1]) if all_ >= columns)
     uneven = [rows % boxes[0], max(0, loaded - 256), loaded > columns * 4 / 3]
     uneven += [rows % (8 * phases)] if realign == "registers" else []
+    uneven += [majors[1] == "MN" and columns % 16]  # which the matrix unit turns more slowly
     uneven += [columns * result % 32] if store == "tma" and columns * result <= 128 else []
     uneven += [any(aligned) and min(*extent, gemm.k) < 8]  # a map for each phase has a line
     if any(uneven) or split > turns or (realign == "tiles" and extent[0] < phases):
