@@ -191,7 +191,7 @@ def test_granules_are_considered_where_they_are_named_alone() -> None:
 
 def test_backends_without_a_row_say_so() -> None:
     plan = by_granules(ODD)
-    with pytest.raises(ls.LegalSatError, match="no row for LaunchDependents in a movement's program, and cute has one"):
+    with pytest.raises(ls.LegalSatError, match="no row for AwaitGrid in a movement's program, and cute has one"):
         plan.emit("triton")
     rows = by_granules(ls.Copy(ls.Tensor((70, 131), "bf16"), ls.Tensor((70, 131), "bf16", (136, 1))))
     assert rows.granules is not None and isinstance(rows.granules.kernel, ShiftRows)
