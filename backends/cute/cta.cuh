@@ -290,6 +290,20 @@ CUTLASS_DEVICE constexpr int first_column(int part) {
     return first < last ? first : last;
 }
 
+// Stores a box of C, or of a member's, at these coordinates.
+CUTLASS_DEVICE void store_box(void const *map, void const *from, int first, int second, Tile const &tile) {
+    int const *member = tile.member;
+    if constexpr (plan::c_axes == 0) {
+        cute::SM90_TMA_STORE_2D::copy(map, from, first, second);
+    } else if constexpr (plan::c_axes == 1) {
+        cute::SM90_TMA_STORE_3D::copy(map, from, first, second, member[0]);
+    } else if constexpr (plan::c_axes == 2) {
+        cute::SM90_TMA_STORE_4D::copy(map, from, first, second, member[1], member[0]);
+    } else {
+        cute::SM90_TMA_STORE_5D::copy(map, from, first, second, member[2], member[1], member[0]);
+    }
+}
+
 // Parts of a tile by number, each of which knows it when it is compiled.
 template <int first, class Body, int... i>
 CUTLASS_DEVICE void each_part(Body const &body, std::integer_sequence<int, i...>) {

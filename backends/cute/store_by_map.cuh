@@ -40,17 +40,10 @@ template <int part, int buffer>
 CUTLASS_DEVICE void store_c(Cta const &cta, Held const &held, int group, int warp) {
     void const *map = &cta.maps.c[held.tile.phase], *from = buffer_of(cta, group, warp, buffer);
     int const first = held.tile.n + first_column(part), second = held.tile.m + first_row<part>(group, warp);
-    int const *member = held.tile.member;
     if constexpr (plan::rows_cut) {  // of the window that ends where the box does, or its group
         int const left = min(plan::store_rows, held.tile.end - second);
         if (left > 0) cute::SM90_TMA_STORE_3D::copy(map, from, first, plan::store_rows - left, second + left);
-    } else if constexpr (plan::c_axes == 0) {
-        cute::SM90_TMA_STORE_2D::copy(map, from, first, second);
-    } else if constexpr (plan::c_axes == 1) {
-        cute::SM90_TMA_STORE_3D::copy(map, from, first, second, member[0]);
-    } else if constexpr (plan::c_axes == 2) {
-        cute::SM90_TMA_STORE_4D::copy(map, from, first, second, member[1], member[0]);
     } else {
-        cute::SM90_TMA_STORE_5D::copy(map, from, first, second, member[2], member[1], member[0]);
+        store_box(map, from, first, second, held.tile);
     }
 }

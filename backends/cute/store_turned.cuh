@@ -62,14 +62,5 @@ CUTLASS_DEVICE void store_c(Cta const &cta, Held const &held, int group, int war
     int const block = (plan::ping_pong ? 0 : group * atoms) + part / plan::parts;
     int const first = held.tile.m + block * atom_rows + warp / boxes_across * turned_rows;
     int const second = held.tile.n + first_column(part) + warp % boxes_across * box_columns;
-    int const *member = held.tile.member;
-    if constexpr (plan::c_axes == 0) {
-        cute::SM90_TMA_STORE_2D::copy(map, from, first, second);
-    } else if constexpr (plan::c_axes == 1) {
-        cute::SM90_TMA_STORE_3D::copy(map, from, first, second, member[0]);
-    } else if constexpr (plan::c_axes == 2) {
-        cute::SM90_TMA_STORE_4D::copy(map, from, first, second, member[1], member[0]);
-    } else {
-        cute::SM90_TMA_STORE_5D::copy(map, from, first, second, member[2], member[1], member[0]);
-    }
+    store_box(map, from, first, second, held.tile);
 }
