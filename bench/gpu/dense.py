@@ -1,6 +1,7 @@
 """How fast are first choices for shapes that nobody chose, beside cuBLAS?
 
     python -m bench.gpu.dense prepare FOLDER SEED N [--dtype e4m3] [--illegal] [--target h100] [--kernels 1]
+                                      [--shapes FILE]
                                       [--spread 20 [--shared-texts 500]]
     python -m bench.gpu.dense run FOLDER [--seconds 400] [--compiled 0]    # where the GPU, nvcc and torch are
     python -m bench.gpu.dense judge [FILE]
@@ -140,11 +141,12 @@ def prepare(asked: argparse.Namespace) -> None:
     from legalsat.targets import target  # noqa: PLC0415
 
     gpu, texts = target(asked.target), dict[str, str]()
-    shapes = (
-        KINDS[asked.of]()[: asked.count]
-        if asked.of
-        else drawn(asked.seed, asked.count, asked.dtype, illegal=asked.illegal)
-    )
+    if asked.shapes:
+        shapes = [shape_of(one) for one in json.loads(asked.shapes.read_text(encoding="utf-8"))][: asked.count]
+    elif asked.of:
+        shapes = KINDS[asked.of]()[: asked.count]
+    else:
+        shapes = drawn(asked.seed, asked.count, asked.dtype, illegal=asked.illegal)
     kind = "illegal" if asked.illegal or asked.of == "illegal" else "legal"
 
     def written(gemm: Any, kernel: Any, texts: dict[str, str]) -> list[dict[str, Any]]:
@@ -359,6 +361,7 @@ def main() -> int:
     one.add_argument(
         "--of", choices=KINDS, help="the first so many of these products of bench.gpu.gemm, not random ones"
     )
+    one.add_argument("--shapes", type=Path, help="a JSON list of products, with what `Shape` has, and not random ones")
     one.add_argument("--illegal", action="store_true", help="some rows are no whole granules")
     one.add_argument("--target", default=TARGET, help="the GPU that kernels are chosen for")
     one.add_argument("--kernels", type=int, default=1, help="of those predicted to be fastest")
