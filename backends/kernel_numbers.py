@@ -32,6 +32,7 @@ class KernelNumbers:
         warpgroups: of consumers. ctas_per_sm: that fit on an SM. atoms: of 64 rows, of a consumer's tile.
         phases: of A's rows where it is realigned, else 0. element_bytes, result_bytes: of an element.
         a_boxes, a_box_rows, a_box_bytes, b_boxes, b_box_rows, b_box_bytes: that bring a tile.
+        a_parts, b_parts: in which boxes lie along k.
         a_bytes, b_bytes, b_offset, stage_bytes: of a stage. steps: instructions along a k-tile.
         a_atom_bytes: from one atom's rows to the next one's.
         store_rows, store_columns: elements of a box of C; columns of a part where tiles are turned, of which each warp
@@ -65,9 +66,11 @@ class KernelNumbers:
     element_bytes: int
     result_bytes: int
     a_boxes: int
+    a_parts: int
     a_box_rows: int
     a_box_bytes: int
     b_boxes: int
+    b_parts: int
     b_box_rows: int
     b_box_bytes: int
     a_bytes: int
@@ -124,7 +127,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
     result_bytes = stored_type(gemm, kernel).bytes
     program, size, turned = printed_program(kernel, result_bytes), gemm.dtype.bits // 8, kernel.store == "turned"
     (rows, columns, depth), (_, loaded) = kernel.tile, kernel.loaded
-    a_boxes, b_boxes = kernel.boxes
+    (a_boxes, b_boxes), (a_parts, b_parts) = kernel.boxes, kernel.k_parts
     lines_a, lines_b = kernel.lines
     atoms = rows // BLOCK_ROWS // (1 if kernel.ping_pong else kernel.warpgroups)
     a, b = kernel.a, kernel.b
@@ -150,10 +153,12 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         element_bytes=size,
         result_bytes=result_bytes,
         a_boxes=a_boxes,
-        a_box_rows=rows // a_boxes,
+        a_parts=a_parts,
+        a_box_rows=rows * a_parts // a_boxes,
         a_box_bytes=rows * ROW_BYTES // a_boxes,
         b_boxes=b_boxes,
-        b_box_rows=loaded // b_boxes,
+        b_parts=b_parts,
+        b_box_rows=loaded * b_parts // b_boxes,
         b_box_bytes=loaded * ROW_BYTES // b_boxes,
         a_bytes=rows * ROW_BYTES,
         b_bytes=loaded * ROW_BYTES,

@@ -175,7 +175,7 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
         [first.replace("align", "none"), second.replace("align", "none")],
     )
     boxes = [
-        64 if one else (64 if major == "MN" else 8) * sharing
+        64 if one or major == "MN" else 8 * sharing
         for sharing, major, one in zip(cluster[::-1], majors, aligned, strict=True)
     ]
     loaded = next(all_ for all_ in range(boxes[1], columns + boxes[1], boxes[1]) if all_ >= columns)

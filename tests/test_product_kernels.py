@@ -124,7 +124,10 @@ def test_tiles_of_one_phase_meet_the_rows_of_b_that_belong_to_them(product: Gemm
         for j in range(kernel.cluster[1])
     ]
     tile = np.concatenate(boxes)
-    first = loaded(other, origin, of_b[0], (0, turn * depth - shift))
+    parts = kernel.k_parts[1]
+    first = np.concatenate(
+        [loaded(other, origin, of_b[0], (0, turn * depth - shift + part * depth // parts)) for part in range(parts)]
+    )
     for row in range(min(rows, 24)):
         number = row * kernel.phases + phase
         if number >= numbers.shape[0]:

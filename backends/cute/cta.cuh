@@ -150,7 +150,7 @@ struct Wrapped {
 
 // A CTA's share of what its cluster shares, sent to all of them.
 CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
-    constexpr int share = plan::a_boxes / plan::cluster_n;
+    constexpr int share = plan::a_boxes / plan::cluster_n, blocks = plan::a_boxes / plan::a_parts;
     Wrapped const cut(tile, (tile.first_k + k_tile) * plan::tile_k);
     int const k = cut.k, *member = plan::k_cut ? cut.at : tile.member;
     uint16_t mask = 0;
@@ -158,22 +158,23 @@ CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Til
 #pragma unroll
     for (int i = 0; i < share; ++i) {
         int const box = cta.rank_n * share + i;
-        char *to = cta.stage(ring.stage) + box * plan::a_box_bytes;
-        int first = k, second = tile.a_m + box * plan::a_box_rows;
+        int const part = plan::a_parts > 1 ? box / blocks : 0, block = box - part * blocks;
+        char *to = cta.stage(ring.stage) + block * plan::a_box_rows * swizzle_row + part * plan::a_box_bytes;
+        int first = k, second = tile.a_m + block * plan::a_box_rows;
         void const *map = &cta.maps.a[tile.phase];
         if constexpr (plan::realign) {
             map = &cta.maps.a[box];
             second = tile.m / a_maps;
         } else if constexpr (!plan::a_k_major) {
-            first = tile.a_m + box * plan::a_box_rows;
-            second = k;
+            first = second;
+            second = k + part * (plan::tile_k / plan::a_parts);
         }
         load<plan::a_axes, (plan::cluster_n > 1)>(map, full + ring.stage, mask, plan::a_hint, to, first, second, member);
     }
 }
 
 CUTLASS_DEVICE void load_b(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
-    constexpr int share = plan::b_boxes / plan::cluster_m;
+    constexpr int share = plan::b_boxes / plan::cluster_m, blocks = plan::b_boxes / plan::b_parts;
     Wrapped const cut(tile, (tile.first_k + k_tile) * plan::tile_k - tile.shift);
     int const k = cut.k, *member = plan::k_cut ? cut.at : tile.member;
     uint16_t mask = 0;
@@ -181,9 +182,11 @@ CUTLASS_DEVICE void load_b(Cta const &cta, Ring const &ring, uint64_t *full, Til
 #pragma unroll
     for (int i = 0; i < share; ++i) {
         int const box = cta.rank_m * share + i;
-        int const at = tile.n + box * plan::b_box_rows;
-        int const first = plan::b_k_major ? k : at, second = plan::b_k_major ? at : k;
-        char *to = cta.stage(ring.stage) + plan::b_offset + box * plan::b_box_bytes;
+        int const part = plan::b_parts > 1 ? box / blocks : 0, block = box - part * blocks;
+        int const at = tile.n + block * plan::b_box_rows, late = k + part * (plan::tile_k / plan::b_parts);
+        int const first = plan::b_k_major ? k : at, second = plan::b_k_major ? at : late;
+        char *to = cta.stage(ring.stage) + plan::b_offset + block * plan::b_box_rows * swizzle_row +
+                   part * plan::b_box_bytes;
         load<plan::b_axes, (plan::cluster_m > 1)>(cta.maps.b, full + ring.stage, mask, plan::b_hint, to, first, second,
                                                   member);
     }

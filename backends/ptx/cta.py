@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from legalsat.backends.kernel_numbers import KernelNumbers
 from legalsat.backends.ptx.text import Text, Value, address, braced
 from legalsat.extract.kernels.kernel_memory import BARRIER_BYTES
+from legalsat.extract.kernels.product_maps import ROW_BYTES
 from legalsat.program.kernel import KernelProgram
 from legalsat.targets import GRANULE_BYTES
 
@@ -188,11 +189,11 @@ class Cta:
         if operand == "A":
             sharing, mine, first_bit = plan.cluster_n, self.rank_n, self.rank_m
             mask = sum(1 << i * plan.cluster_m for i in range(plan.cluster_n))
-            boxes, rows, size, at = plan.a_boxes, plan.a_box_rows, plan.a_box_bytes, 0
+            boxes, parts, rows, size, at = plan.a_boxes, plan.a_parts, plan.a_box_rows, plan.a_box_bytes, 0
             along_k, start = plan.a_k_major, tile.m
         else:
             sharing, mine, mask = plan.cluster_m, self.rank_m, (1 << plan.cluster_m) - 1
-            boxes, rows, size, at = plan.b_boxes, plan.b_box_rows, plan.b_box_bytes, plan.b_offset
+            boxes, parts, rows, size, at = plan.b_boxes, plan.b_parts, plan.b_box_rows, plan.b_box_bytes, plan.b_offset
             first_bit = text.mul(self.rank_n, plan.cluster_m)
             along_k, start, k = plan.b_k_major, tile.n, text.sub(k, tile.shift)
         share = boxes // sharing
@@ -202,12 +203,13 @@ class Cta:
             cast = ".multicast::cluster"
         for i in range(share):
             box = text.mad(mine, share, i)
-            to = text.add(stage, text.mad(box, size, at))
-            row = text.mad(box, rows, start)
+            part, block = (text.div(box, boxes // parts), text.rem(box, boxes // parts)) if parts > 1 else (0, box)
+            to = text.add(stage, text.mad(block, rows * ROW_BYTES, text.mad(part, size, at)))
+            row, late = text.mad(block, rows, start), text.mad(part, plan.tile_k // parts, k)
             number: Value = self.maps if operand == "B" else tile.phase
             if operand == "A" and plan.realign:  # a box for each phase
                 number, row = box, text.div(start, self.maps)
-            corner = (k, row) if along_k else (row, k)
+            corner = (k, row) if along_k else (row, late)
             text.do(
                 f"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes{cast} "
                 f"[{to}], [{self.map(number)}, {braced(map(self._register, corner))}], {full}{ranks}"

@@ -168,10 +168,12 @@ class TileScheduler:
         extent, count, major = kernel.loaded[number], kernel.boxes[number], kernel.majors[number]
         share = count // (along_n if operand == "A" else along_m)
         mine = rank_n if operand == "A" else rank_m
+        parts = kernel.k_parts[number]
+        rows = extent * parts // count
         for box in range(mine * share, (mine + 1) * share):
-            rows = extent // count
-            at = (tile.a_m if operand == "A" else tile.n) + box * rows
-            map_, along = 0, k if operand == "A" else k - tile.shift
+            part, block = divmod(box, count // parts)
+            at, late = (tile.a_m if operand == "A" else tile.n) + block * rows, part * kernel.tile[2] // parts
+            map_, along = 0, (k if operand == "A" else k - tile.shift) + late
             if operand == "A" and kernel.realign == "registers":
                 map_, at = box, tile.m // self.a_maps
             elif operand == "A":
@@ -179,8 +181,9 @@ class TileScheduler:
             matrix = (along, at) if major == "K" else (at, along)
             coordinate = (*matrix, *(tile.member[::-1] if self.axes[number] else ()))
             if kernel.ragged == "k":
-                coordinate = (at, WRAPS - (tile.end - tile.begin) + k, tile.end, WRAPS)
-            to = (kernel.tile[0] * ROW_BYTES if operand == "B" else 0) + box * rows * ROW_BYTES
+                coordinate = (at, WRAPS - (tile.end - tile.begin) + k + late, tile.end, WRAPS)
+            to = (kernel.tile[0] * ROW_BYTES if operand == "B" else 0) + block * rows * ROW_BYTES
+            to += part * rows * ROW_BYTES // parts
             yield Share(operand, map_, coordinate, to)
 
     def _of_lines(self, operand: str, tile: Tile, k_tile: int, rank: int) -> Iterator[Share]:

@@ -120,8 +120,8 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
     a, b = (laid(one, first) for one, first in zip(sides(gemm, kernel), kernel.relayouts, strict=True))
     depth, name = kernel.tile[2], gemm.dtype.name
     a_box, b_box = (
-        (depth, extent // boxes) if major == "K" else (extent // boxes, depth)
-        for extent, boxes, major in zip(kernel.loaded, kernel.boxes, kernel.majors, strict=True)
+        (depth, extent // boxes) if major == "K" else (extent * parts // boxes, depth // parts)
+        for extent, boxes, parts, major in zip(kernel.loaded, kernel.boxes, kernel.k_parts, kernel.majors, strict=True)
     )
     if kernel.ragged == "k":
         return [_cut(name, a, a_box)], [_cut(name, b, b_box)]

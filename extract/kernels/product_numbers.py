@@ -269,12 +269,12 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     scales = SCALES_OF_ROWS * one.by_rows
     needed = of_consumers(work, result_size, overlapped=False) + scales
     consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target, aligning)
-    # Of lines that are aligned a cluster shares out boxes of their own, eight and more, of whole blocks of 64.
-    unit = np.where(mn_a | aligned_a, WIDE_BOX, LEAST_BOX)
-    unit_b = np.where(aligned_b, WIDE_BOX, np.where(mn_b, WIDE_BOX, LEAST_BOX) * down)
+    # Of lines that are aligned a cluster shares out boxes of their own, and of those across k parts along k.
+    wide_a, wide_b = mn_a | aligned_a, mn_b | aligned_b
+    unit, unit_b = np.where(wide_a, WIDE_BOX, LEAST_BOX), np.where(wide_b, WIDE_BOX, LEAST_BOX * down)
     loaded = -(-columns // unit_b) * unit_b
     fits = (
-        (rows % unit + np.where(aligned_a, 0, rows // unit) % across == 0)
+        (rows % unit + np.where(wide_a, 0, rows // unit) % across == 0)
         & (loaded <= MOST_COLUMNS)
         & (LOADED_MORE * (loaded - columns) <= columns)
         & ((mn_b == 0) | (columns % TURNED_COLUMNS == 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 from legalsat.dims import Extent
@@ -144,16 +145,28 @@ class ProductKernel:
     def loaded(self) -> tuple[int, int]:
         """Rows of A and of B that a stage has: of B, whole boxes of all blocks that share it, of which C needs some."""
         rows, columns, _ = self.tile
-        unit = self.cluster[0] * (LEAST_BOX if self.majors[1] == "K" else WIDE_BOX)
-        unit = WIDE_BOX if self.aligned[1] else unit  # of which blocks share boxes of their own
+        # Of lines that are aligned, blocks share boxes of their own; of those across k, parts along k if they must.
+        wide = self.majors[1] == "MN" or self.aligned[1]
+        unit = WIDE_BOX if wide else LEAST_BOX * self.cluster[0]
         return rows, -(-columns // unit) * unit
 
     @property
+    def k_parts(self) -> tuple[int, int]:
+        """In how many parts along k boxes of A and of B are: of those across k, as many as let all that share load."""
+        a, b = (
+            sharing // gcd(sharing, extent // WIDE_BOX) if major == "MN" and not aligned else 1
+            for sharing, extent, major, aligned in zip(
+                self.cluster[::-1], self.loaded, self.majors, self.aligned, strict=True
+            )
+        )
+        return a, b
+
+    @property
     def boxes(self) -> tuple[int, int]:
-        """Boxes that bring a tile of A and of B; blocks that share a tile load as many each."""
-        rows, columns = self.loaded
-        a = self.cluster[1] if self.majors[0] == "K" else rows // WIDE_BOX
-        b = self.cluster[0] if self.majors[1] == "K" else columns // WIDE_BOX
+        """Boxes of a tile of A and of B, part after part along k; blocks that share a tile load as many each."""
+        (rows, columns), parts = self.loaded, self.k_parts
+        a = self.cluster[1] if self.majors[0] == "K" else rows // WIDE_BOX * parts[0]
+        b = self.cluster[0] if self.majors[1] == "K" else columns // WIDE_BOX * parts[1]
         a, b = (many if one is None else one.boxes for many, one in zip((a, b), self.lines, strict=True))
         return self.phases if self.realign == "registers" else a, b
 
