@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ SLICES = 3  # of k, at most: what a class's kernels do is the same whatever thei
 BACKENDS = ("cute", "ptx", "triton")
 
 
-def classes(products: Sequence[Gemm] = PRODUCTS, backend: str = "cute") -> Classes:
+@cache
+def classes(products: tuple[Gemm, ...] = PRODUCTS, backend: str = "cute") -> Classes:
     """Return by name a kernel of each class, which says who does what whatever the tiles, and a product of it."""
     found: Classes = {}
     refusal = refusal_of(backend)

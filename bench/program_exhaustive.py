@@ -79,13 +79,14 @@ class _Trial:
     _form: tuple[Term, ...] = ()
     _slices: list[Term] = field(default_factory=list)
     _places: dict[Term, list[Tensor]] = field(default_factory=dict)
+    _known: dict[Want, list[tuple[float, tuple[Want, ...]]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._inputs = {one.name: one for one in self.program.inputs}
 
     def attempt(self, form: tuple[Term, ...]) -> None:
         """Try every way to make results of this form."""
-        self._form, self._places = form, {}
+        self._form, self._places, self._known = form, {}, {}
         every = {one for term in form for one in subterms(term)}
         self._slices = [one for one in every if one.name == "slice"]
         results = zip(form, self.program.results, strict=True)
@@ -104,10 +105,11 @@ class _Trial:
                 self.tried += 1
                 self._make([*waiting[1:], *needed], {**made, want: needed}, spent + nanoseconds)
 
-    def _ways(self, want: Want) -> Iterator[tuple[float, tuple[Want, ...]]]:
-        yield from self._seen(want)
-        if want.part_of is not None or want.tensor in self._own(want.term):
-            yield from self._written(want)
+    def _ways(self, want: Want) -> list[tuple[float, tuple[Want, ...]]]:
+        if want not in self._known:
+            written = want.part_of is not None or want.tensor in self._own(want.term)
+            self._known[want] = [*self._seen(want), *(self._written(want) if written else ())]
+        return self._known[want]
 
     def _seen(self, want: Want) -> Iterator[tuple[float, tuple[Want, ...]]]:
         """Yield how a matrix is there without being written."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -15,7 +16,7 @@ import legalsat as ls
 from legalsat.extract.cost.kernel_columns import KernelColumns
 from legalsat.extract.cost.kernel_cost import Products, kernel_times
 from legalsat.extract.kernels.product_maps import result_map, source_maps
-from legalsat.extract.kernels.registers import predicted
+from legalsat.extract.kernels.registers import Work, of_consumers, of_producer
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import Target
 from legalsat.tensor import Tensor, plain
@@ -213,15 +214,21 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
         (majors[0], majors[1]), (before[0], before[1]), realign, phases, store, 0, (0, 0),
         None, None, 0, aligned=aligned,  # type: ignore[arg-type]
     )  # fmt: skip
-    overlapped = replace(alone, overlapped=4)
     more = int(any(aligned))  # warpgroups
     if columns // 2 + 26 > 65536 // blocks // (128 * (warpgroups + 1 + more)) // 8 * 8:
         return None  # no instruction has its registers (ptxas C7602)
-    handed = split_of(predicted(alone, result), warpgroups, blocks, more)
+    handed = split_of(registers(Work.of(alone), result, overlapped=False), warpgroups, blocks, more)
     if handed is None:
         return None
-    kept = predicted(overlapped, result)[0] + 8 <= handed[0]  # to spare, since no kernel need be overlapped
-    return replace(overlapped if kept and not apart else alone, registers=handed)
+    # To spare, since no kernel need be overlapped.
+    kept = not apart and registers(Work.of(alone), result, overlapped=True)[0] + 8 <= handed[0]
+    return replace(alone, overlapped=4 * kept, registers=handed)
+
+
+@lru_cache(None)
+def registers(work: Work, result: int, *, overlapped: bool) -> tuple[int, int]:
+    """Return the registers a thread that consumers and the producer are predicted to use: few kernels' differ."""
+    return int(of_consumers(work, result, overlapped)), int(of_producer(work))
 
 
 def evenly(count: int, most: int) -> int:
@@ -229,6 +236,7 @@ def evenly(count: int, most: int) -> int:
     return next(each for each in range(1, most + 1) if each * -(-count // most) >= count)
 
 
+@lru_cache(None)
 def split_of(predicted: tuple[int, int], warpgroups: int, blocks: int, aligners: int) -> tuple[int, int] | None:
     """Return the registers of a consumer's and the producer's threads (setmaxnreg): what leaves consumers most."""
     roles = warpgroups + 1 + aligners

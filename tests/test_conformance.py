@@ -32,6 +32,8 @@ OF_MANY = (
     "C by tma, 1 consumer, overlapped epilogue, cluster 2x2, a batch",
     "C by tma, 2 consumers, overlapped epilogue, A realigned in tiles, a batch",
 )
+# Warps of one role move several lines each, others one.
+OF_LINES = "C by tma, 3 consumers, A and B aligned"
 CLASSES: Classes = classes()
 
 
@@ -59,7 +61,7 @@ def recorded(name: str) -> tuple[Recorded, ...]:
     return tuple(printed(name).run(launch) for launch in few(name))
 
 
-@pytest.mark.parametrize("name", [*FIRST, OF_THREE, *OF_MANY])
+@pytest.mark.parametrize("name", [*FIRST, OF_THREE, *OF_MANY, OF_LINES])
 def test_the_text_does_what_the_program_says(name: str) -> None:
     for one in recorded(name):
         assert not printed(name).differences(one), one.launch
@@ -140,7 +142,7 @@ def test_faults_in_a_program_are_told(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize("name", [*FIRST, OF_LINES])
 def test_all_faults_in_programs_are_told(name: str) -> None:
     kernel, runs = printed(name), recorded(name)
     assert not [found for mutant in mutants(kernel.program) if (found := unseen(kernel, runs, mutant))]

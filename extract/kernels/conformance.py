@@ -27,6 +27,7 @@ ALLOWED = {
     "reads": "a warp may read less than its role: rows that C has not, or that start at a granule's beginning",
     "before": "where a tile is stored during the next, nothing is read ahead of the first: C has no such rows",
     "mending": "warps of a role share the rows that it mends in a stage, and may read what they write there",
+    "rounds": "a warp may read and write in turns what it moves from one buffer to another, before lanes meet",
     "no events": "cursors and uses of accumulators: parities say the first, the machine follows registers itself",
 }
 _BY_ONE = frozenset({"start", "expect", "load", "store"})
@@ -106,8 +107,10 @@ class _Text:
             items = list(self.items(own, warp, event))
             if event.what in {"read", "write"} and not any(name.startswith(RESULT) for name, _ in items):
                 last, names = found.open, {name for name, _ in items}
-                if last is not None and event.what == "read" and last.what == "write" and names <= last.names:
-                    continue
+                if last is not None and event.what == "read" and last.what == "write":
+                    again = found.before
+                    if names <= last.names or (again is not None and again.what == "read" and names <= again.names):
+                        continue
                 if last is not None and event.what == "write" and last.what == "read" and last.names <= names:
                     found.drop()
             found.add(event.what, items, event.line, event.lanes)

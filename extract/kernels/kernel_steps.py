@@ -129,6 +129,11 @@ class Steps:
         """The step that what follows may still belong to."""
         return self.found[-1] if self.found and not self._ended else None
 
+    @property
+    def before(self) -> Step | None:
+        """The step before the open one, which follows it without a meeting of lanes between."""
+        return self.found[-2] if self.open is not None and len(self.found) > 1 and not self.found[-1].met else None
+
     def drop(self) -> None:
         """Take the last step back."""
         self._ended = self.found.pop().met

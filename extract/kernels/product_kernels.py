@@ -30,6 +30,7 @@ from legalsat.rules.products import KERNEL_RESULTS, KERNEL_TYPES
 from legalsat.targets import MIB, Target
 from legalsat.terms.trees import TermStep
 from legalsat.units.sites import TmaCopy
+from legalsat.units.tensor_map import TensorMap
 
 MOST_SPLIT_TILES = 320  # blocks, with k split; more fill any GPU without
 MOST_WORKSPACE = 64 * MIB  # of what slices of k give: memory that a call needs besides its arrays
@@ -237,5 +238,11 @@ def _legal_in(one: ProductClass, member: Gemm, kernel: ProductKernel, target: Ta
 def _legal(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
     maps = [one for found in source_maps(gemm, kernel) for one in found]
     maps += result_map(gemm, kernel) if kernel.by_boxes else []
-    sites = [TmaCopy.of(one.map) for one in maps]
-    return not any(d.level == "error" for site in sites for rule in COPY_RULES for d in rule.check(site, target))
+    return all(_legal_map(one.map, target) for one in maps)
+
+
+@lru_cache(maxsize=8192)
+def _legal_map(one: TensorMap, target: Target) -> bool:
+    """Return whether a map is legal; kernels of a product share most of theirs."""
+    site = TmaCopy.of(one)
+    return not any(d.level == "error" for rule in COPY_RULES for d in rule.check(site, target))
