@@ -60,7 +60,7 @@ def timed_in(file: Path) -> list[Timed]:
         if not numbers:
             continue
         # A column that a file does not know is that of kernels which do without.
-        without = [{"loaded": one["columns"], "spans_a": 1, "spans_b": 1} | one for one in numbers]
+        without = [{"loaded": one["columns"], "spans_a": 1, "spans_b": 1, "buffers": 2} | one for one in numbers]
         columns = {one.name: np.array([kernel.get(one.name, 0) for kernel in without]) for one in fields(KernelColumns)}
         kernels = KernelColumns(**{name: one > 0 if name in FLAGS else one for name, one in columns.items()})
         products = Products.of([product_of(shape_of(row))])

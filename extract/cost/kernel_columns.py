@@ -28,6 +28,7 @@ class KernelColumns:
         by_sums: whether C leaves through all accumulators. by_rows: whether by threads. turned: whether as C^T.
         relaid_a, relaid_b: whether its operands are laid out first. aligned_a, aligned_b: whether in shared memory.
         spans_a, spans_b: of a k-tile's bytes that lie side by side in a line that is loaded.
+        buffers: through which C leaves by boxes.
     """
 
     swapped: Numbers
@@ -55,6 +56,7 @@ class KernelColumns:
     aligned_b: Numbers
     spans_a: Numbers
     spans_b: Numbers
+    buffers: Numbers
 
     @staticmethod
     def of(kernels: Sequence[ProductKernel]) -> KernelColumns:
@@ -80,6 +82,7 @@ class KernelColumns:
                 *(first != "none" for first in one.relayouts),
                 *one.aligned,
                 *(1 if lines is None else lines.spans for lines in one.lines),
+                one.buffers,
             )
             for one in kernels
         ]

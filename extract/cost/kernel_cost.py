@@ -1,8 +1,9 @@
 """What persistent kernels of products are predicted to take, relayouts in front included.
 
 Rates were fitted to 6,700 times of 1,070 products on an H200, most of them random shapes by random kernels
-(`bench.gpu.dense`, `bench.gpu.gemm`), and then to 1,186 more of 127 products. How far predictions are off: the
-judgements of these two.
+(`bench.gpu.dense`, `bench.gpu.gemm`), and to 1,186 of 127 products; those that all kernels share then again to 2,475
+times of 227 random products on an H100, since launches overlap and L2 fetches 128 bytes. How far predictions are off:
+the judgements of these two.
 """
 
 from __future__ import annotations
@@ -25,46 +26,48 @@ from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
 
-LAUNCH = 3694.0  # nanoseconds of a launch, its first loads and its last stores
-CLOCK = 1.68  # cycles a nanosecond under load
-WARM = 0.119  # of the time, for each e-fold of work beyond that much: clocks fall as the power limit is met
+LAUNCH = 3164.0  # nanoseconds of a launch, its first loads and its last stores
+CLOCK = 1.66  # cycles a nanosecond under load
+SPARED = 0.165  # more of them, where no processor has work: clocks fall less
+WARM = 0.168  # of the time, for each e-fold of work beyond that much: clocks fall as the power limit is met
 WARM_FLOPS = 1.5e12
 FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rates were fitted on
 REALIGNED = 0.78  # A through registers: shared memory is busier, the more so the narrower the tile
 REALIGNED_COLUMNS = 108.7
 LINE = 128  # bytes, of L2 and of a box's row
-CROSSED = 0.602  # of a row's requests, for one that lies in two lines
-CROSSED_SECTOR = 0.519  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
-STORED_CROSSED = 3.49  # of C's bytes, likewise: lines that are written in parts are read first
-STORED_SECTOR = 1.88  # more, where rows begin at any granule: sectors of 32 bytes are written in parts
-LOAD_BYTES = 61.5  # a cycle and processor, from L2, while all load
-ALONE = 0.474  # of what a load takes then, while few do
-CACHE_BYTES = 19670.0  # a nanosecond from L2, of all processors
-EMPTY_BYTES = 1661.0  # likewise, of zeros beyond an operand that go to several CTAs
+CROSSED = 0.23  # of a row's requests, for one that lies in two lines
+CROSSED_SECTOR = 0.305  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
+STORED_CROSSED = 0.82  # of C's bytes, likewise: lines that are written in parts are read first
+STORED_SECTOR = 0.747  # more, where rows begin at any granule: sectors of 32 bytes are written in parts
+LOAD_BYTES = 43.7  # a cycle and processor, from L2, while all load
+ALONE = 0.584  # of what a load takes then, while few do
+CACHE_BYTES = 19586.0  # a nanosecond from L2, of all processors
+EMPTY_BYTES = 1862.0  # likewise, of zeros beyond an operand that go to several CTAs
 ALIGNED_BYTES = 34.0  # a cycle and processor, of tiles that a warpgroup aligns in shared memory
 # Cycles of a line that is to be aligned, whose boxes have no swizzle, and of each granule of it; and of each granule
 # that other CTAs send (120 kernels of 24 products on an H100).
 LINE_CYCLES, LINE_GRANULES, LINE_SENT = 5.2, 0.264, 0.555
-LATENCY, REMOTE = 829.0, 310.0  # nanoseconds from a stage's release until it is full; more where a cluster shares it
-FILLING = 0.52  # of what its load takes, besides
-SHARED_CYCLES = 30.2  # a turn along k, of CTAs that share loads
-STORED_BYTES = {"once": 32.3, "overlapped": 40.4, "in turns": 39.6, "apart": 28.3}  # of C a cycle and processor
-STORED_TURNED = 1.1  # times as long, by boxes of turned tiles
+LATENCY, REMOTE = 969.0, 99.1  # nanoseconds from a stage's release until it is full; more where a cluster shares it
+FILLING = 0.745  # of what its load takes, besides
+SHARED_CYCLES = 46.7  # a turn along k, of CTAs that share loads
+STORED_BYTES = {"once": 24.8, "overlapped": 47.0, "in turns": 38.8, "apart": 24.9}  # of C a cycle and processor
+STORED_TURNED = 1.15  # times as long, by boxes of turned tiles
+STORED_ALONE_BUFFER = 1.1  # likewise, through one buffer
 STORED_BY_THREADS = 3.08  # times as long, without boxes
 STORED_BY_THREADS_IN_TURNS = 1.5  # likewise, where another consumer multiplies meanwhile (`bench.gpu.members`)
 STORED_AS_SUMS = 2.83  # times as long, through all accumulators where C has whole granules
 STORED_ALONE = 17.0  # likewise where it has none: element by element
 # Boxes of C whose rows are no whole lines, by bytes of a row: longer from shared memory, and more of C's bytes.
 NARROW_BOXES = {128: (0.0, 0.0), 64: (0.131, 0.87), 32: (0.919, 2.01)}
-DRAM_SHARE = 0.935  # of the datasheet's bandwidth
-WRITTEN_SHARE = 3.57  # of that, since what is written waits in L2
-KEPT_SHARE = 0.762  # of L2 that keeps an operand for the next wave of tiles
+DRAM_SHARE = 0.819  # of the datasheet's bandwidth
+WRITTEN_SHARE = 1.56  # of that, since what is written waits in L2
+KEPT_SHARE = 0.185  # of L2 that keeps an operand for the next wave of tiles
 SPLIT = 1204.0  # nanoseconds in which a cluster meets twice
 SPLIT_BYTES = 0.0531  # nanoseconds a byte of sums, to write them and to add up what others wrote
-SUMMED_LAUNCH = 2665.0  # of the kernel behind that adds slices up
+SUMMED_LAUNCH = 3025.0  # of the kernel behind that adds slices up
 SUMMED_SHARE = 0.729  # of the datasheet's bandwidth, for what it reads and writes
 SUM_BYTES = 4  # of an element of what a slice gives
-TURN, OVERLAP = 9.92, 2.82  # the norms in which what happens at once adds up: in a turn along k, and in all
+TURN, OVERLAP = 10.2, 3.39  # the norms in which what happens at once adds up: in a turn along k, and in all
 UNFILLED = 0.4  # of a tile, of each group of rows, on the average of routings (`bench.gpu.members`)
 ROUNDING = 0.1  # of predicted nanoseconds
 
@@ -196,6 +199,11 @@ def least_times(products: Products, passes: tuple[bool, bool], target: Target) -
     return np.asarray((compute**OVERLAP + moved**OVERLAP) ** (1 / OVERLAP) + LAUNCH + relayouts - ROUNDING, np.float64)
 
 
+def _clock(busy: Numbers) -> Numbers:
+    """Return cycles a nanosecond, by the share of processors that have work."""
+    return CLOCK * (1 + SPARED * (1 - busy))
+
+
 def _slower(target: Target) -> float:
     """Return how many times as long a processor multiplies as those that the rates were fitted on."""
     return FLOPS * target.device.processors / target.device.bf16_flops if target.device else 1.0
@@ -242,7 +250,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     turn = _norm(TURN, cycles * resident, load, latency, align) + SHARED_CYCLES * shared
     longer, more = _narrow_boxes(kernels, result_size)
     store = _stored(products, kernels, result_size, rounds) * (1 + longer)
-    compute = rounds * (steps * turn + store * resident) / CLOCK
+    compute = rounds * (steps * turn + store * resident) / _clock(busy)
     empty = count * _empty((m, n), kernels, along) * depth * size
     from_cache = steps * (tiles * requested / CACHE_BYTES + empty / EMPTY_BYTES)
 
@@ -351,6 +359,7 @@ def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, ro
     parts = _ceil(eights * result_size, LINE // 8)
     turned = STORED_TURNED * parts * _ceil(eights, parts) / eights
     store = store * np.where(kernels.by_rows, by_threads, np.where(kernels.turned, turned, 1.0))
+    store = store * np.where(kernels.buffers == 1, STORED_ALONE_BUFFER, 1.0)
     as_sums = np.where(products.granular[:, None], STORED_AS_SUMS, STORED_ALONE)
     return np.asarray(store * np.where(kernels.by_sums & (kernels.split == 1), as_sums, 1.0), np.float64)
 

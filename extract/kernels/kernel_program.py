@@ -152,7 +152,7 @@ class _Program:
         kernel = self.kernel
         if kernel.store == "sums":
             return [BufferRing("C", 1, kernel.shared_bytes - self.ring_bytes)]
-        stages = 2 if kernel.by_boxes else 1
+        stages = kernel.buffers if kernel.by_boxes else 1
         return [BufferRing(f"C{i}", stages, self.chunk_bytes) for i in range(kernel.warpgroups)]
 
     @property
@@ -333,9 +333,9 @@ class _Program:
         if self.kernel.store == "turned":
             return self.store_turned(first, count)
         lay_down = (Write(OWN_C, STORED), Fence("proxy.async"), Store(OWN_C, STORED, self.chunk_bytes), Commit("bulk"))
-        across = self.chunks // self.blocks
-        if across % 2 == 0:
-            return (Parts(first, count, (WaitGroup("bulk", 1, read=True), *lay_down, Advance("stored"))),)
+        across, buffers = self.chunks // self.blocks, self.kernel.buffers
+        if across % buffers == 0:
+            return (Parts(first, count, (WaitGroup("bulk", buffers - 1, read=True), *lay_down, Advance("stored"))),)
         found: Body = ()
         for chunk in range(first, first + count):
             free = WaitGroup("bulk", 0 if chunk % across == 0 else 1, read=True)  # 0: in the buffer of the chunk before
@@ -347,9 +347,13 @@ class _Program:
         """Return the store of some parts of a tile whose rows the warps of a consumer turn together.
 
         They meet between what all lay down and the boxes that each stores of it. Each has waited before that for what
-        it stored of the part before, so that behind it the other buffer is free.
+        it stored of the part before, so that behind it the other buffer is free. A buffer that is alone is so once all
+        have met behind that wait.
         """
         free, meet = WaitGroup("bulk", 0, read=True), Sync("turned {i}")
+        if self.kernel.buffers == 1:
+            alone = (Write(OWN_C, STORED), Fence("proxy.async"), meet, Store(OWN_C, STORED, self.chunk_bytes))
+            return (Parts(first, count, (free, meet, *alone, Commit("bulk"), Advance("stored"))),)
         body: Body = (
             Write(OWN_C, STORED),
             Fence("proxy.async"),

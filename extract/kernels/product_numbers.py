@@ -49,6 +49,8 @@ from legalsat.units.matrix_descriptor import MatrixOperand
 TURNED_COLUMNS = 16
 SYSTEM_BYTES = KIB  # of shared memory that the system keeps for each block (FACTS HW-01)
 OVERLAPPED_STAGES = 4
+FEW_STAGES, BUFFERS = 5, 2  # fewer gain by one more; through which C leaves by boxes otherwise
+SHARED = 4  # where a table's rest has bytes of shared memory
 GROUP = 8
 SPLITS = (1, 2, 3, 4, 5, 6, 8)
 SLICES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
@@ -227,6 +229,7 @@ class Table:
             else _operand((tile[0],) * 2, tile[2], bits, form.majors[0], BLOCK_ROWS),
             b=_operand((tile[1], b_rows), tile[2], bits, form.majors[1], tile[1]),
             shared_bytes=shared,
+            buffers=int(columns.buffers[row]),
             batch=self.batch,
             groups=self.groups,
             ragged=self.ragged,
@@ -289,11 +292,14 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     stage = (rows + loaded) * ROW_BYTES
     stage = stage + aligned_a * _line_bytes(rows, mn_a) + aligned_b * _line_bytes(loaded, mn_b)
     output = _output_bytes(rows, columns, warpgroups, result_size, boxed=boxed, turned=turned, sums=sums)
-    output = output + (GROUP_ENTRY_BYTES * (one.groups + 1) if one.groups else 0)
+    groups = GROUP_ENTRY_BYTES * (one.groups + 1) if one.groups else 0
     room = np.minimum(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - SYSTEM_BYTES)
-    stages = np.minimum(MOST_STAGES, (room - output) // (stage + barriers))
+    stages = np.minimum(MOST_STAGES, (room - groups - output) // (stage + barriers))
     stages = np.where(sums, np.minimum(stages, max(3, turns + 1)), stages)
     fits &= stages >= np.where(registers, 3, 2)
+    # Boxes of C may leave through one buffer where that makes room for one stage more of few.
+    halved = output // 2
+    more = (boxed + turned > 0) & (stages < FEW_STAGES) & ((room - groups - halved) // (stage + barriers) > stages)
 
     kept = of_consumers(work, result_size, overlapped=True) + scales + SPREAD <= consumers
     overlaps = kept & (ping_pong + sums + registers == 0) & (turns > OVERLAPPED_STAGES)
@@ -315,18 +321,26 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
             aligned_b > 0,
             np.where(aligned_a & mn_a, spans_of(rows), 1),
             np.where(aligned_b & mn_b, spans_of(loaded), 1),
+            np.full_like(rows, BUFFERS),
         ),
     )
-    rest = np.stack([warpgroups, overlapped, consumers, producer, stages * (stage + barriers) + output, phases])
+    shared = stages * (stage + barriers) + output + groups
+    rest = np.stack([warpgroups, overlapped, consumers, producer, shared, phases])
     kept_rows = np.flatnonzero(fits)
     if not kept_rows.size:
         return None
+    alone_rows = np.flatnonzero(fits & more)
+    every = np.concatenate([kept_rows, alone_rows])
+    late, columns_of, rest = np.arange(len(kept_rows), len(every)), found.taken(every), rest[:, every]
+    columns_of.stages[late] += 1
+    columns_of.buffers[late] = 1
+    rest[SHARED, late] += (stage + barriers - halved)[alone_rows]
     return Table(
         tuple(form for _, form in forms),
-        of[kept_rows],
-        found.taken(kept_rows),
-        order[kept_rows],
-        rest[:, kept_rows],
+        of[every],
+        columns_of,
+        order[every],
+        rest,
         one.batch,
         one.groups,
         one.ragged,

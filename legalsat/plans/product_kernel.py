@@ -85,6 +85,7 @@ class ProductKernel:
         phases: rows after which starts lie alike again; 1 where all do.
         store: how C leaves: "tma" by boxes, "turned" by boxes of C^T, "rows" by granules of 16 bytes but for the ends
             of rows, "sums" through sums of the whole tile in shared memory, which split needs.
+        buffers: through which C leaves by boxes, in turns; one leaves room for another stage.
         overlapped: stages of a tile during whose multiplication the tile before is stored; 0 where it is stored first.
         registers: a thread of warpgroups that multiply, and of the one that loads.
         a, b: how the matrix unit reads the tiles; A None where it comes from registers.
@@ -120,6 +121,7 @@ class ProductKernel:
     groups: int = 0
     ragged: Ragged = ""
     aligned: tuple[bool, bool] = (False, False)
+    buffers: int = 2
 
     @property
     def threads(self) -> int:
@@ -225,4 +227,5 @@ class ProductKernel:
         if self.groups:
             words.append(f"up to {self.groups} groups {'along k' if self.ragged == 'k' else 'of rows'}")
         store = "tma, turned" if self.store == "turned" else self.store
-        return ", ".join([*words, f"C by {store}{' meanwhile' if self.overlapped else ''}"])
+        through = " through one buffer" if self.by_boxes and self.buffers == 1 else ""
+        return ", ".join([*words, f"C by {store}{through}{' meanwhile' if self.overlapped else ''}"])
