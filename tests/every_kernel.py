@@ -91,9 +91,10 @@ def every(gemm: ls.Gemm, target: Target) -> Iterator[ProductKernel]:
             form = (swapped, first, second, realign, store, majors, sides, in_rows, whole, in_columns)
             if possible(gemm, form):
                 for shape, split, blocks in numbers(gemm, (m, n), form):
-                    found = solved(gemm, (m, n), form, (shape, split, blocks), target)
-                    if found is not None:
-                        yield found
+                    for buffers in (2, 1):
+                        found = solved(gemm, (m, n), form, (shape, split, blocks), target, buffers)
+                        if found is not None:
+                            yield found
 
 
 STORES = ("tma", "turned", "rows", "sums", "slices")
@@ -163,7 +164,9 @@ def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple
         yield from ((shape, 1, 1) for shape in cooperative if shape[1] >= 96)
 
 
-def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, target: Target) -> ProductKernel | None:
+def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what forbids it
+    gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, target: Target, buffers: int = 2
+) -> ProductKernel | None:
     """Return the kernel with as many stages as fit, None where too few do or a number does not suit."""
     swapped, first, second, realign, store, majors, sides, *_ = form
     (rows, columns, warpgroups, ping_pong, cluster), split, blocks = chosen
@@ -206,13 +209,17 @@ def solved(gemm: ls.Gemm, extent: tuple[int, int], form: Any, chosen: Any, targe
     room = min(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - 1024)
     most = min(16, max(3, turns + 1)) if store == "sums" else 16
     stages = min(most, (room - (output + 7) // 8 * 8) // (stage + barriers))
+    if buffers == 1:  # half as much of C at a time, where four stages or fewer become one more
+        usual, stages = stages, (room - output // 2) // (stage + barriers)
+        if store not in ("tma", "turned") or usual > 4 or stages <= usual or usual < 2:
+            return None
     if stages < (3 if realign == "registers" else 2):
         return None
     apart = ping_pong or store == "sums" or realign == "registers" or turns <= 4
     alone = ProductKernel(
         swapped, (rows, columns, 128 // size), stages, cluster, split, slices, warpgroups, ping_pong, blocks, 8,
         (majors[0], majors[1]), (before[0], before[1]), realign, phases, store, 0, (0, 0),
-        None, None, 0, aligned=aligned,  # type: ignore[arg-type]
+        None, None, 0, aligned=aligned, buffers=buffers,  # type: ignore[arg-type]
     )  # fmt: skip
     more = int(any(aligned))  # warpgroups
     if columns // 2 + 26 > 65536 // blocks // (128 * (warpgroups + 1 + more)) // 8 * 8:
