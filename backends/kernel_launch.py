@@ -69,7 +69,7 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
             among more blocks.
     """
     least = kernel.least_k_tiles  # with less some block would multiply what nobody loads
-    if kernel.ragged != "k" and isinstance(gemm.k, int) and -(-gemm.k // kernel.tile[2]) < least:
+    if kernel.ragged != "k" and isinstance(gemm.k, int) and kernel.k_tiles(gemm.k) < least:
         raise LegalSatError(
             f"{kernel} takes tiles of {least} stages along k at least, which {gemm} has not; take one of "
             "the kernels that legalsat.synthesize finds for it"
@@ -151,7 +151,7 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
         NumberArgument(c_pitch, "i64"),
         *(AddressArgument(name) if gemm.scaled else NumberArgument(0, "u64") for name in _scales(kernel)),
         *_of_members(gemm),
-        *((AddressArgument(b), NumberArgument(second.pitch, "i64")) if any(kernel.aligned) else ()),
+        *((AddressArgument(b), NumberArgument(second.pitch, "i64")) if any(kernel.aligned) or kernel.slides else ()),
     )
     return Recipe(
         ENTRY,

@@ -30,7 +30,8 @@ class KernelNumbers:
     Attributes:
         tile_m, tile_n, tile_k: elements of a tile. stages: of the ring. cluster_m, cluster_n, split: CTAs of a cluster.
         warpgroups: of consumers. ctas_per_sm: that fit on an SM. atoms: of 64 rows, of a consumer's tile.
-        phases: of A's rows where it is realigned, else 0. element_bytes, result_bytes: of an element.
+        phases: of A's rows where it is realigned, else 0. slides: of k, between which sums slide, else 0. summed:
+            columns of an accumulator. element_bytes, result_bytes: of an element.
         a_boxes, a_box_rows, a_box_bytes, b_boxes, b_box_rows, b_box_bytes: that bring a tile.
         a_parts, b_parts: in which boxes lie along k.
         a_bytes, b_bytes, b_offset, stage_bytes: of a stage. steps: instructions along a k-tile.
@@ -63,6 +64,8 @@ class KernelNumbers:
     ctas_per_sm: int
     atoms: int
     phases: int
+    slides: int
+    summed: int
     element_bytes: int
     result_bytes: int
     a_boxes: int
@@ -149,7 +152,9 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         warpgroups=kernel.warpgroups,
         ctas_per_sm=kernel.blocks,
         atoms=atoms,
-        phases=kernel.phases if kernel.realign != "none" else 0,
+        phases=kernel.phases if kernel.realign in {"tiles", "registers"} else 0,
+        slides=kernel.slides,
+        summed=kernel.summed,
         element_bytes=size,
         result_bytes=result_bytes,
         a_boxes=a_boxes,

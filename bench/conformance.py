@@ -36,6 +36,7 @@ from legalsat.plans.product_kernel import WARPS, ProductKernel
 from legalsat.runtime import Cache
 from legalsat.runtime.cache import key_of
 from legalsat.targets import target
+from legalsat.tensor import Tensor
 
 PRODUCTS = (
     Gemm(8192, 8192, 8192, "bf16"),
@@ -50,6 +51,12 @@ PRODUCTS = (
     Gemm(300, 1000, 4090, "e4m3"),
     Gemm(512, 512, 1024, "bf16", batch=6),
     Gemm(512, 512, 1023, "bf16", batch=6),
+    Gemm(
+        1000, 1003, 8000, "bf16", a=Tensor((1000, 8000), "bf16", (1, 1000)), b=Tensor((1003, 8000), "bf16", (1, 1003))
+    ),
+    Gemm(
+        1000, 2052, 8000, "bf16", a=Tensor((1000, 8000), "bf16", (1, 1000)), b=Tensor((2052, 8000), "bf16", (1, 2052))
+    ),
 )
 Classes = dict[str, tuple[Gemm, ProductKernel]]
 SLICES = 3  # of k, at most: what a class's kernels do is the same whatever their number
@@ -90,7 +97,7 @@ def name_of(kernel: ProductKernel) -> str:
     words += ["cluster {}x{}".format(*kernel.cluster)] if kernel.cluster != (1, 1) else []
     words += [f"split {kernel.split}"] if kernel.split > 1 else []
     words += ["slices of k"] if kernel.slices > 1 else []
-    words += [f"A realigned in {kernel.realign}"] if kernel.realign != "none" else []
+    words += [f"{'B' if kernel.slides else 'A'} realigned in {kernel.realign}"] if kernel.realign != "none" else []
     words += [f"{' and '.join(one for one, so in zip('AB', kernel.aligned, strict=True) if so)} aligned"] * any(
         kernel.aligned
     )

@@ -38,6 +38,13 @@ PERSISTENT += [
     for cluster in PAIRS
 ]
 PERSISTENT += [(128, columns, 2, True, cluster) for columns in range(64, 193, 8) for cluster in PAIRS]
+SLID: list[Shape] = [  # whose accumulators have eight columns more, in sixteens
+    (rows, columns, {64: 1, 192: 3}.get(rows, 2), False, cluster)
+    for rows in (64, 128, 192, 256)
+    for columns in (24, 40, *range(56, 249, 16))
+    for cluster in (*PAIRS, *([(2, 2), (4, 1), (1, 4), (4, 2), (2, 4)] if columns in {56, 120, 184, 248} else []))
+]
+SLID += [(128, columns, 2, True, cluster) for columns in range(72, 185, 16) for cluster in PAIRS]
 WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)
 
 
@@ -83,12 +90,15 @@ def every(gemm: ls.Gemm, target: Target) -> Iterator[ProductKernel]:
         size, begins = gemm.out_dtype.bytes, gemm.c.address % 16 == 0
         whole = begins and all(one * size % 16 == 0 for one in (n, down))
         in_columns = not in_rows and begins and all(one * size % 16 == 0 for one in (m, across))
-        for first, second, realign, store in product(WAYS, WAYS, ("none", "registers", "tiles"), STORES):
+        for first, second, realign, store in product(WAYS, WAYS, ("none", "registers", "tiles", "sums"), STORES):
             majors = [
                 {"K": "MN", "MN": "K"}[side[0]] if one == "transpose" else side[0]  # type: ignore[index]
                 for one, side in zip((first, second), sides, strict=True)
             ]
             form = (swapped, first, second, realign, store, majors, sides, in_rows, whole, in_columns)
+            raw = (gemm.a if swapped else gemm.b) if realign == "sums" else None
+            if raw is not None and raw.address % min(16, 16 // sides[1][1]):  # type: ignore[index]
+                continue  # no line of B begins with a granule
             if possible(gemm, form):
                 for shape, split, blocks in numbers(gemm, (m, n), form):
                     for buffers in (2, 1):
@@ -105,19 +115,25 @@ def possible(gemm: ls.Gemm, form: Any) -> bool:
     """Whether operands can be read so, and C stored so."""
     _, first, second, realign, store, majors, sides, in_rows, whole, in_columns = form
     forbidden = [gemm.dtype.bytes != 2 and "MN" in majors]  # the matrix unit transposes 16-bit types alone
-    for before, side, needed in ((first, sides[0], realign == "none"), (second, sides[1], True)):
+    slid = realign == "sums"
+    for before, side, needed in ((first, sides[0], realign == "none" or slid), (second, sides[1], not slid)):
         forbidden += [needed and before == "none" and not side[2]]  # no map describes it
         forbidden += [before == "pad" and side[2]]  # which would change nothing
         readable = side[2] and (gemm.dtype.bytes == 2 or side[0] == "K")
-        forbidden += [before == "transpose" and readable and not (side is sides[1] and realign != "none")]
+        other = sides[0] if slid else sides[1]  # that has to lie as the realigned one asks
+        forbidden += [before == "transpose" and readable and not (side is other and realign != "none")]
     for before, side in ((first, sides[0]), (second, sides[1])):  # a phase's eight maps need lines that repeat by then
         forbidden += [before == "align" and (side[2] or side[1] > 8 or realign != "none")]
-    forbidden += [realign != "none" and (first != "none" or sides[0][2] or majors[0] != "K")]
+    if slid:  # lines across k, in phases of it that no slices have
+        forbidden += [second != "none" or sides[1][2] or majors != ["MN", "MN"] or store == "slices"]
+        forbidden += [store == "sums" and in_rows]
+        forbidden += [sides[1][1] == 1]
+    forbidden += [realign in {"tiles", "registers"} and (first != "none" or sides[0][2] or majors[0] != "K")]
     forbidden += [realign == "tiles" and (majors[1] != "MN" or store == "sums")]
     if store == "slices":  # by boxes of memory of their own, added up behind, wherever C lies
         return not any([*forbidden, realign == "registers"])
     if store == "turned":  # boxes of columns that lie in whole granules
-        return not any([*forbidden, realign != "none", not in_columns])
+        return not any([*forbidden, realign in {"tiles", "registers"}, not in_columns])
     forbidden += [store != "sums" and not in_rows]
     forbidden += [store != "sums" and (whole and realign != "registers") != (store == "tma")]
     return not any(forbidden)
@@ -146,12 +162,16 @@ def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple
         yield from ((shape, -slices, 1) for shape, slices in sliced(gemm))
         return
     if store != "sums":
-        for shape in cooperative if realign == "registers" else PERSISTENT:
-            if "align" not in (first, second) or (shape[1] % 32 == 0 and shape[4] not in {(4, 2), (2, 4)}):
+        for shape in {"registers": cooperative, "sums": SLID}.get(realign, PERSISTENT):
+            if "align" not in (first, second) or (shape[1] % 16 == 0 and shape[4] not in {(4, 2), (2, 4)}):
                 yield shape, 1, 1
         return
     if -(-gemm.m // 128) * -(-gemm.n // 128) > 512 and min(gemm.m, gemm.n) > 256:
         return  # each of the tiles would begin and end by itself
+    if realign == "sums":
+        for rows, columns, down in product((128, 256), range(72, 249, 16), (1, 2, 4)):
+            yield (rows, columns, 2, False, (down, 1)), 1, 1
+        return
     m, n = extent
     spanning = next((width for width in WIDTHS if width >= n), 128)
     columns = {spanning, min(spanning, 64)} | ({96, 160, 192} if n > 128 else set())
@@ -171,9 +191,12 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
     swapped, first, second, realign, store, majors, sides, *_ = form
     (rows, columns, warpgroups, ping_pong, cluster), split, blocks = chosen
     store, split, slices = ("tma", 1, -split) if store == "slices" else (store, split, 1)
-    size, result, alike = gemm.dtype.bytes, 4 if slices > 1 else gemm.out_dtype.bytes, sides[0][1]
+    slid = realign == "sums"
+    size, result, alike = gemm.dtype.bytes, 4 if slices > 1 else gemm.out_dtype.bytes, sides[slid][1]
     turns = -(-gemm.k // (128 // size))
-    phases = {"none": 1, "registers": max(8, alike), "tiles": alike}[realign]
+    phases = {"none": 1, "registers": max(8, alike), "tiles": alike, "sums": alike}[realign]
+    turns = -(-min(turns, 33) // phases) if slid else turns
+    summed = columns + 8 * slid
     aligned, before = (
         (first == "align", second == "align"),
         [first.replace("align", "none"), second.replace("align", "none")],
@@ -182,10 +205,10 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
         64 if one or major == "MN" else 8 * sharing
         for sharing, major, one in zip(cluster[::-1], majors, aligned, strict=True)
     ]
-    loaded = next(all_ for all_ in range(boxes[1], columns + boxes[1], boxes[1]) if all_ >= columns)
-    uneven = [rows % boxes[0], max(0, loaded - 256), loaded > columns * 4 / 3]
+    loaded = next(all_ for all_ in range(boxes[1], summed + boxes[1], boxes[1]) if all_ >= summed)
+    uneven = [rows % boxes[0], max(0, loaded - 256), loaded > summed * 4 / 3, slid and gemm.k < phases]
     uneven += [rows % (8 * phases)] if realign == "registers" else []
-    uneven += [majors[1] == "MN" and columns % 16]  # which the matrix unit turns more slowly
+    uneven += [majors[1] == "MN" and summed % 16]  # which the matrix unit turns more slowly
     uneven += [columns * result % 32] if store == "tma" and columns * result <= 128 else []
     uneven += [any(aligned) and min(*extent, gemm.k) < 8]  # a map for each phase has a line
     if any(uneven) or split > turns or (realign == "tiles" and extent[0] < phases):
@@ -215,21 +238,21 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
             return None
     if stages < (3 if realign == "registers" else 2):
         return None
-    apart = ping_pong or store == "sums" or realign == "registers" or turns <= 4
+    apart = ping_pong or store == "sums" or realign == "registers" or turns <= (1 if slid else 4)
     alone = ProductKernel(
         swapped, (rows, columns, 128 // size), stages, cluster, split, slices, warpgroups, ping_pong, blocks, 8,
         (majors[0], majors[1]), (before[0], before[1]), realign, phases, store, 0, (0, 0),
         None, None, 0, aligned=aligned, buffers=buffers,  # type: ignore[arg-type]
     )  # fmt: skip
     more = int(any(aligned))  # warpgroups
-    if columns // 2 + 26 > 65536 // blocks // (128 * (warpgroups + 1 + more)) // 8 * 8:
+    if summed // 2 + 26 > 65536 // blocks // (128 * (warpgroups + 1 + more)) // 8 * 8:
         return None  # no instruction has its registers (ptxas C7602)
     handed = split_of(registers(Work.of(alone), result, overlapped=False), warpgroups, blocks, more)
     if handed is None:
         return None
     # To spare, since no kernel need be overlapped.
     kept = not apart and registers(Work.of(alone), result, overlapped=True)[0] + 8 <= handed[0]
-    return replace(alone, overlapped=4 * kept, registers=handed)
+    return replace(alone, overlapped=min(4, turns - 1) * kept, registers=handed)
 
 
 @lru_cache(None)

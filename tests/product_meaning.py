@@ -127,6 +127,8 @@ class Meaning:
             return _summed(a.values, b.values, part, parts)
         if term.name == "multiply":
             return _summed(a.by_boxes(), b.by_boxes(), part, parts)
+        if term.name == "slide":
+            return _slid(a.by_boxes(), b, a.major, part, parts)
         assert term.name in ("shift", "realign")
         found = []
         for row in range(a.shape[0]):
@@ -157,6 +159,23 @@ class Meaning:
         if down and across:  # a single row or column, which lies either way
             return Stored(found.ravel().tolist(), None)
         return Stored((found if across else found.T).ravel().tolist(), max(down, across) >= 2)
+
+
+def _slid(a: np.ndarray, b: Matrix, major: str, part: int, parts: int) -> np.ndarray:
+    """Return C by lines of B from the granules in which they begin: those that begin alike are summed up together."""
+    if major == "K" or b.major == "K":
+        raise Unreadable("lines that are apart along k do not lie apart")
+    n, depth = b.shape
+    each = -(-depth // parts)
+    found = np.zeros((a.shape[0], n), int)
+    for early in range(b.granule):
+        some = [
+            k for k in range(part * each, min(depth, (part + 1) * each)) if (b.base + k * b.pitch) % b.granule == early
+        ]
+        starts = [b.base + k * b.pitch for k in some]
+        read = np.array([b.memory[start - early : start + n] for start in starts], int).reshape(len(some), early + n)
+        found += (a[:, some] @ read)[:, early:]
+    return found
 
 
 def _summed(a: np.ndarray, b: np.ndarray, part: int, parts: int) -> np.ndarray:

@@ -26,7 +26,7 @@ from legalsat.terms.trees import (
 )
 
 MATRICES = ("operand", "at", "pad", "transpose", "align")
-PRODUCTS = ("product", "flip", "multiply", "shift", "realign")
+PRODUCTS = ("product", "flip", "multiply", "shift", "realign", "slide")
 OF_PRODUCTS = (
     "flip",
     "store",

@@ -4,6 +4,13 @@ constexpr int threads = (plan::warpgroups + 1 + (plan::aligned_a || plan::aligne
 constexpr int cluster_ctas = plan::cluster_m * plan::cluster_n * plan::split;
 constexpr int atoms = plan::atoms;
 
+// Which phase of k is the one of a number, where sums slide: the first one's lines begin latest. An odd number is its own inverse.
+CUTLASS_DEVICE int lines_of(Sizes const &sizes, int turn) {
+    constexpr int step = granule / (plan::slides ? plan::slides : 1);  // bytes
+    return (plan::slides - 1 - turn - int(sizes.b / step % granule)) * int(sizes.b_pitch / step % granule) &
+           (plan::slides - 1);
+}
+
 struct Cta {
     Maps const &maps;
     Sizes const &sizes;
@@ -66,7 +73,10 @@ struct Cta {
             found.k_tiles = max(plan::least_k_tiles, (found.end - found.begin + plan::tile_k - 1) / plan::tile_k);
             return found;
         }
-        int const elements = sizes.k + found.shift, all = (elements + plan::tile_k - 1) / plan::tile_k;
+        if constexpr (plan::slides > 0) found.lines = lines_of(sizes, 0);
+        constexpr int in_phases = plan::slides ? plan::slides : 1;
+        int const elements = (sizes.k + in_phases - 1) / in_phases + found.shift;
+        int const all = (elements + plan::tile_k - 1) / plan::tile_k;
         found.k_tiles = all;
         if constexpr (plan::split > 1) {
             int const left_over = all % plan::split;  // of which the first CTAs have one each
@@ -89,7 +99,7 @@ struct Cta {
 
     // Stages that a tile takes, 0 where there is no such tile: rows that are realigned end one stage later.
     CUTLASS_DEVICE int stages(int number) const {
-        return number < tiles ? tile(number).k_tiles + (plan::realign ? 1 : 0) : 0;
+        return number < tiles ? tile(number).k_tiles * (plan::slides ? plan::slides : 1) + (plan::realign ? 1 : 0) : 0;
     }
 };
 
@@ -161,7 +171,7 @@ CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Til
         int const part = plan::a_parts > 1 ? box / blocks : 0, block = box - part * blocks;
         char *to = cta.stage(ring.stage) + block * plan::a_box_rows * swizzle_row + part * plan::a_box_bytes;
         int first = k, second = tile.a_m + block * plan::a_box_rows;
-        void const *map = &cta.maps.a[tile.phase];
+        void const *map = &cta.maps.a[plan::slides ? tile.lines : tile.phase];
         if constexpr (plan::realign) {
             map = &cta.maps.a[box];
             second = tile.m / a_maps;
@@ -187,8 +197,8 @@ CUTLASS_DEVICE void load_b(Cta const &cta, Ring const &ring, uint64_t *full, Til
         int const first = plan::b_k_major ? k : at, second = plan::b_k_major ? at : late;
         char *to = cta.stage(ring.stage) + plan::b_offset + block * plan::b_box_rows * swizzle_row +
                    part * plan::b_box_bytes;
-        load<plan::b_axes, (plan::cluster_m > 1)>(cta.maps.b, full + ring.stage, mask, plan::b_hint, to, first, second,
-                                                  member);
+        load<plan::b_axes, (plan::cluster_m > 1)>(&cta.maps.b[tile.lines], full + ring.stage, mask, plan::b_hint, to,
+                                                  first, second, member);
     }
 }
 
@@ -210,7 +220,7 @@ CUTLASS_DEVICE void fence(Accumulator (&accumulators)[atoms]) {
 #pragma unroll
     for (int i = 0; i < atoms; ++i) {
 #pragma unroll
-        for (int j = 0; j < plan::tile_n / 2; ++j) cute::warpgroup_fence_operand(accumulators[i][j]);
+        for (int j = 0; j < plan::summed / 2; ++j) cute::warpgroup_fence_operand(accumulators[i][j]);
     }
 }
 
@@ -218,7 +228,7 @@ CUTLASS_DEVICE void clear(Accumulator (&accumulators)[atoms]) {
 #pragma unroll
     for (int i = 0; i < atoms; ++i) {
 #pragma unroll
-        for (int j = 0; j < plan::tile_n / 2; ++j) accumulators[i][j] = 0;
+        for (int j = 0; j < plan::summed / 2; ++j) accumulators[i][j] = 0;
     }
 }
 

@@ -23,10 +23,11 @@ constexpr int atom_rows = 64;  // of one instruction
 constexpr int a_maps = plan::phases ? plan::phases : 1;
 
 // Tensor maps of A: one, or one for each phase of rows whose starts lie alike in a granule. Of C the same, where a
-// tile has rows of one phase. Operands that are aligned in shared memory have eight.
+// tile has rows of one phase. Operands that are aligned in shared memory have eight, and both as many as phases of k are
+// that sums slide between.
 struct Maps {
-    CUtensorMap a[plan::aligned_a ? 8 : a_maps];
-    CUtensorMap b[plan::aligned_b ? 8 : 1];
+    CUtensorMap a[plan::aligned_a ? 8 : plan::slides ? plan::slides : a_maps];
+    CUtensorMap b[plan::aligned_b ? 8 : plan::slides ? plan::slides : 1];
     CUtensorMap c[plan::phase_tiles ? a_maps : 1];
 };
 
@@ -43,7 +44,7 @@ struct Sizes {
     long long c_steps[3];            // elements of C from member to member along each
     int const *ends;                 // of groups, where plan::groups, and how many there are
     int groups;
-    unsigned long long b;  // as of A, where operands are aligned in shared memory
+    unsigned long long b;  // as of A, where operands are aligned in shared memory, or sums slide
     long long b_pitch;
 };
 
@@ -85,6 +86,7 @@ struct Tile {
     int m, a_m, n, phase, shift, k_tiles, first_k, last_steps;
     int end = 0, begin = 0;  // of its group's rows the end; of its group's k both
     int member[3] = {};  // of the batch, along each of its axes; or the group
+    int lines = 0;  // the phase of k that is loaded
     // Whether something lies before the rows in what is loaded first, which a slice of k behind the first does not have.
     CUTLASS_DEVICE bool starts_late() const { return shift && first_k == 0; }
 };
@@ -99,8 +101,8 @@ CUTLASS_DEVICE void place_of(int tile, int tiles_m, Sizes const &sizes, int &alo
 }
 
 // The accumulator of one atom of 64 rows, as wgmma has it: four registers hold two rows' parts of 8 columns.
-using Accumulator = float[plan::tile_n / 2];
-constexpr auto every_register = std::make_index_sequence<plan::tile_n / 2>();
+using Accumulator = float[plan::summed / 2];
+constexpr auto every_register = std::make_index_sequence<plan::summed / 2>();
 
 // In a cluster, bits above the 18 that a descriptor holds say which CTA an address is in.
 CUTLASS_DEVICE uint64_t descriptor(uint64_t word, uint32_t address) { return word + ((address & 0x3FFFF) >> 4); }

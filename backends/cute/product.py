@@ -38,6 +38,7 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
     program = printed_program(kernel, stored_type(gemm, kernel).bytes)
     multiply = "realign" if kernel.realign == "registers" else "multiply"
     more = [*(["groups"] if kernel.groups else []), *(["align"] if any(kernel.aligned) else [])]
+    more += ["slide"] if kernel.slides else []
     parts = ["parts", "cta", *more, multiply, *STORES[kernel.store]]
     return "\n".join([*_head(gemm, kernel), *(part(name) for name in parts), functions(program)])
 
@@ -50,6 +51,7 @@ def part(name: str) -> str:
 
 def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
     rows, columns, _ = kernel.tile
+    wide = kernel.summed not in USUAL_COLUMNS
     plan = kernel_numbers(gemm, kernel)
     found = {one.name: getattr(plan, one.name) for one in fields(plan)}
     words = {
@@ -60,7 +62,6 @@ def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
     }
     flags = {name: one for name, one in found.items() if isinstance(one, bool)}
     numbers = {name: one for name, one in found.items() if isinstance(one, int) and name not in flags}
-    wide = columns not in USUAL_COLUMNS
     return [
         f"// Products of {gemm.dtype} to {stored_type(gemm, kernel)} in tiles of {rows} x {columns}.",
         "// Written by LegalSAT, which it needs no more. Compile for sm_90a with CuTe's headers.",
@@ -85,7 +86,7 @@ def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
 def _atom(gemm: Gemm, kernel: ProductKernel) -> str:
     name, size = TYPES[gemm.dtype.name], gemm.dtype.bits // 8
     source = "RS" if kernel.realign == "registers" else "SS"
-    atom = f"cute::SM90::GMMA::MMA_64x{kernel.tile[1]}x{32 // size}_F32{name}{name}_{source}"
+    atom = f"cute::SM90::GMMA::MMA_64x{kernel.summed}x{32 // size}_F32{name}{name}_{source}"
     if size != 2:
         return f"{atom}_TN<>"
     majors = ", ".join(f"cute::SM90::GMMA::Major::{one}" for one in kernel.majors)

@@ -127,16 +127,16 @@ def _entry(scope: Scope) -> Lines:
     axes, grouped = program.batch, any(isinstance(op, k.FindGroups) for op in program.everybody)
     more = [f", int batch{i}" for i in range(axes)] + [f", long long c_step{i}" for i in range(axes)]
     more += [", int const *ends, int groups"] if grouped else []
-    aligned = any(isinstance(op, k.AlignLines) for role in program.roles for op in k.every(role.body))
-    more += [", unsigned long long b, long long b_pitch"] if aligned else []
+    of_b = any(isinstance(op, k.AlignLines | k.Phases) for role in program.roles for op in k.every(role.body))
+    more += [", unsigned long long b, long long b_pitch"] if of_b else []
     yield f"            float const *scale_a, float const *scale_b{''.join(more)}) {{"
     yield "    extern __shared__ __align__(1024) char memory[];"
     listed = [f"{{{', '.join(f'{name}{i}' for i in range(axes))}}}" for name in ("batch", "c_step")]
     listed += ["ends, groups"] if grouped else []
     rest = f", {', '.join(listed)}" if axes or grouped else ""
     numbers = "m, n, k, tiles_m, tiles_n, group, a, a_pitch, c, c_pitch, scale_a, scale_b"
-    yield f"    Sizes {'' if aligned else 'const '}sizes{{{numbers}{rest}}};"
-    yield from ["    sizes.b = b, sizes.b_pitch = b_pitch;"] * aligned
+    yield f"    Sizes {'' if of_b else 'const '}sizes{{{numbers}{rest}}};"
+    yield from ["    sizes.b = b, sizes.b_pitch = b_pitch;"] * of_b
     yield "    Cta cta = cta_of(maps, sizes, memory);"
     yield from (INDENT + line for line in scope.nested(program.setup, "if (threadIdx.x == 0) {"))
     yield from (INDENT + line for line in scope.body(program.everybody))
@@ -190,7 +190,8 @@ def _tiles(op: k.Tiles, scope: Scope) -> Lines:
         head = f"if (int const number = {own}; number < cta.tiles) {{"
     lines = replace(scope, following=f"number + {step}").nested(op.body, head)
     yield next(lines)
-    yield INDENT + "Tile const tile = cta.tile(number);"
+    changes = any(isinstance(one, k.Phases) for one in op.body)
+    yield INDENT + f"Tile {'' if changes else 'const '}tile = cta.tile(number);"
     yield from lines
 
 
@@ -208,6 +209,14 @@ def _k_tiles(op: k.KTiles, scope: Scope) -> Lines:
     yield from scope.nested(op.body, f"for (; {whole}; ++k_tile) {{")
     if op.short:
         yield from replace(scope, steps="tile.last_steps").nested(op.body, "if (k_tile < tile.k_tiles) {")
+
+
+def _phases(op: k.Phases, scope: Scope) -> Lines:
+    lines = scope.nested(op.body, f"for (int phase = 1; phase < {op.count}; ++phase) {{")
+    yield next(lines)
+    loads = any(isinstance(one, k.LoadShare) for one in k.every(op.body))
+    yield from [INDENT + "tile.lines = lines_of(cta.sizes, phase);"] * loads
+    yield from lines
 
 
 def _parts(op: k.Parts, scope: Scope) -> Lines:
@@ -303,6 +312,8 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
     k.Tiles: _tiles,
     k.KTiles: _k_tiles,
     k.Parts: _parts,
+    k.Phases: _phases,
+    k.SlideSums: lambda op, scope: "slide(cta, accumulators, lane);",
     k.IfLate: lambda op, scope: scope.nested(op.body, "if (tile.starts_late()) {"),
     k.Only: lambda op, scope: scope.nested(op.body, f"if (group == {op.consumer}) {{"),
     Loop: lambda op, scope: scope.nested(op.body, f"for (int turn = 0; turn < {op.trips.value({})}; ++turn) {{"),

@@ -126,8 +126,8 @@ CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp
                        cta.sizes.c_pitch * sizeof(plan::Result) % granule == 0;
     constexpr int items = outer * (inner / vector), share = (items + plan::split - 1) / plan::split;
     int const thread = group * warpgroup_threads + warp * warp_lanes + lane;
-    int const last = min(items, (cta.rank + 1) * share);
-    for (int item = cta.rank * share + thread; item < last; item += plan::warpgroups * warpgroup_threads) {
+    int const own = plan::split > 1 ? cta.rank : 0, last = min(items, (own + 1) * share);
+    for (int item = own * share + thread; item < last; item += plan::warpgroups * warpgroup_threads) {
         int const along = item % (inner / vector) * vector, across = item / (inner / vector);
         if (across >= outers || along >= inners) continue;
         Parts parts;

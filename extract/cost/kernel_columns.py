@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.plans.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import SLID, ProductKernel
 
 Numbers: TypeAlias = NDArray[Any]
 
@@ -29,6 +29,7 @@ class KernelColumns:
         relaid_a, relaid_b: whether its operands are laid out first. aligned_a, aligned_b: whether in shared memory.
         spans_a, spans_b: of a k-tile's bytes that lie side by side in a line that is loaded.
         buffers: through which C leaves by boxes.
+        slides: phases of k between which sums slide; 0 where they do not.
     """
 
     swapped: Numbers
@@ -57,6 +58,7 @@ class KernelColumns:
     spans_a: Numbers
     spans_b: Numbers
     buffers: Numbers
+    slides: Numbers
 
     @staticmethod
     def of(kernels: Sequence[ProductKernel]) -> KernelColumns:
@@ -83,10 +85,16 @@ class KernelColumns:
                 *one.aligned,
                 *(1 if lines is None else lines.spans for lines in one.lines),
                 one.buffers,
+                one.slides,
             )
             for one in kernels
         ]
         return KernelColumns(*(np.array(column) for column in zip(*numbers, strict=True)))
+
+    @property
+    def summed(self) -> Numbers:
+        """Columns of an accumulator, of which those of sums that slide have more than the tile."""
+        return np.asarray(self.columns + SLID * (self.slides > 0))
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -22,7 +22,7 @@ from legalsat.extract.kernels.product_maps import laid, sides
 from legalsat.operators.gemm import Gemm
 from legalsat.operators.members import OPERANDS, Members
 from legalsat.plans.product_cost import ProductCost
-from legalsat.plans.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
 
@@ -43,12 +43,15 @@ LOAD_BYTES = 43.7  # a cycle and processor, from L2, while all load
 ALONE = 0.584  # of what a load takes then, while few do
 CACHE_BYTES = 19586.0  # a nanosecond from L2, of all processors
 EMPTY_BYTES = 1862.0  # likewise, of zeros beyond an operand that go to several CTAs
-ALIGNED_BYTES = 34.0  # a cycle and processor, of tiles that a warpgroup aligns in shared memory
-# Cycles of a line that is to be aligned, whose boxes have no swizzle, and of each granule of it; and of each granule
-# that other CTAs send (120 kernels of 24 products on an H100).
-LINE_CYCLES, LINE_GRANULES, LINE_SENT = 5.2, 0.264, 0.555
+# Lines of 128 bytes that shared memory serves in a cycle where a warpgroup aligns operands in it: then boxes, what is
+# aligned, twice, and what instructions read, of A once for 64 columns and of B once for 64 rows, wait for each other.
+SHARED_LINES = 1.02
+SHARED_LOAD = 0.16  # more, of what loads take, which then wait for what is aligned (49 kernels of 40 products, an H100)
 LATENCY, REMOTE = 969.0, 99.1  # nanoseconds from a stage's release until it is full; more where a cluster shares it
 FILLING = 0.745  # of what its load takes, besides
+# Cycles in which sums slide to the columns of another phase of k, of a tile and of its columns of 64 rows each (85
+# kernels of 27 products on an H100).
+SLIDE, SLIDE_SUMS = 230.0, 2.03
 SHARED_CYCLES = 46.7  # a turn along k, of CTAs that share loads
 STORED_BYTES = {"once": 24.8, "overlapped": 47.0, "in turns": 38.8, "apart": 24.9}  # of C a cycle and processor
 STORED_TURNED = 1.15  # times as long, by boxes of turned tiles
@@ -64,6 +67,7 @@ WRITTEN_SHARE = 1.56  # of that, since what is written waits in L2
 KEPT_SHARE = 0.185  # of L2 that keeps an operand for the next wave of tiles
 SPLIT = 1204.0  # nanoseconds in which a cluster meets twice
 SPLIT_BYTES = 0.0531  # nanoseconds a byte of sums, to write them and to add up what others wrote
+SPLIT_SCATTERED = 6.0  # times as long, where rows of phases are added up along rows (3 kernels, an H100)
 SUMMED_LAUNCH = 3025.0  # of the kernel behind that adds slices up
 SUMMED_SHARE = 0.729  # of the datasheet's bandwidth, for what it reads and writes
 SUM_BYTES = 4  # of an element of what a slice gives
@@ -233,24 +237,26 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     along = np.where(groups > 0, m / (rows * down) + UNFILLED * np.minimum(groups, m), along[0]), along[1]
     clusters = along[0] * along[1] * count
     tiles = clusters * together
-    steps = _ceil(k, depth * split * slices) + in_registers
+    turns_of = np.maximum(1, kernels.slides)  # phases of k, whose last k-tiles are short each
+    steps = turns_of * _ceil(_ceil(k, turns_of), depth * split * slices) + in_registers
     rounds = _ceil(clusters, at_once)
     resident = np.minimum(own, _ceil(tiles, processors))
     busy = np.minimum(1.0, tiles / (rounds * resident * processors))  # of processors, on the average of rounds
 
-    cycles = rows * columns * depth * size / 4096 * _slower(target)
+    cycles = rows * kernels.summed * depth * size / 4096 * _slower(target)
     cycles = cycles * np.where(in_registers, REALIGNED + REALIGNED_COLUMNS / columns, 1.0)
-    requested, boxed, lines = _requested(kernels, (first, second))
-    requested = requested * depth * size
-    load = boxed * depth * size * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy) + lines * resident
+    requested = _requested(kernels, (first, second)) * depth * size
+    load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy)
     shared = down * across > 1
     # A stage is released when the next one is being multiplied, so that one less than there are is on its way.
-    align = (rows * kernels.aligned_a + kernels.loaded * kernels.aligned_b) * depth * size / ALIGNED_BYTES * resident
+    served = _shared_lines(kernels) * depth * size / LINE / SHARED_LINES * resident
     latency = ((LATENCY + REMOTE * shared) * CLOCK + FILLING * load) / (kernels.stages - 1)
+    align = served + (served > 0) * SHARED_LOAD * load
     turn = _norm(TURN, cycles * resident, load, latency, align) + SHARED_CYCLES * shared
     longer, more = _narrow_boxes(kernels, result_size)
     store = _stored(products, kernels, result_size, rounds) * (1 + longer)
-    compute = rounds * (steps * turn + store * resident) / _clock(busy)
+    slide = np.maximum(0, kernels.slides - 1) * (SLIDE + SLIDE_SUMS * rows / BLOCK_ROWS * kernels.summed)
+    compute = rounds * (steps * turn + (store + slide) * resident) / _clock(busy)
     empty = count * _empty((m, n), kernels, along) * depth * size
     from_cache = steps * (tiles * requested / CACHE_BYTES + empty / EMPTY_BYTES)
 
@@ -259,15 +265,11 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     moved = (read + written / WRITTEN_SHARE) / (bandwidth * DRAM_SHARE)
     work = 2 * count * m * n * k
     total = _norm(OVERLAP, compute, moved, from_cache) * (1 + WARM * np.log1p(work / WARM_FLOPS)) + LAUNCH
-    joined = np.where(split > 1, rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES), 0.0)
+    scattered = np.where(in_registers & swapped, SPLIT_SCATTERED, 1.0)
+    joined = np.where(split > 1, rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES * scattered), 0.0)
     again = m * n * (slices * SUM_BYTES + products.result_size) / (bandwidth * SUMMED_SHARE)
     joined = joined + np.where(slices > 1, SUMMED_LAUNCH + again, 0.0)
-    relayouts = np.zeros_like(total)
-    for side, extent in enumerate((of_a * m, of_b * n)):
-        # A weight is B, which a kernel that computes C^T takes for its A.
-        spared = (swapped if side == 0 else ~swapped) & products.constant_b
-        passes = (kernels.relaid_b if side else kernels.relaid_a) & ~spared
-        relayouts = relayouts + passes * relayout_nanoseconds(2 * extent * k * size, bandwidth)
+    relayouts = _relayouts(products, kernels, (of_a * m * k, of_b * n * k), bandwidth)
     return Parts(
         total + joined + relayouts,
         rounds * steps * turn / CLOCK,
@@ -280,29 +282,43 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     )
 
 
-def _requested(kernels: KernelColumns, crossed: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers, Numbers]:
-    """Return what a CTA requests in a turn, in lines of a k-tile's bytes, in all and without what is to be aligned.
+def _relayouts(
+    products: Products, kernels: KernelColumns, elements: tuple[Numbers, Numbers], bandwidth: float
+) -> Numbers:
+    """Return the nanoseconds of kernels in front that lay operands of so many elements out anew."""
+    found: Any = np.zeros_like(elements[0] * kernels.rows)
+    for side, count in enumerate(elements):
+        # A weight is B, which a kernel that computes C^T takes for its A.
+        spared = (kernels.swapped if side == 0 else ~kernels.swapped) & products.constant_b
+        passes = (kernels.relaid_b if side else kernels.relaid_a) & ~spared
+        found = found + passes * relayout_nanoseconds(2 * count * products.size, bandwidth)
+    return np.asarray(found, np.float64)
 
-    The last of three is the cycles that boxes of lines take which are to be aligned.
 
-    Lines of several spans cross fewer of the cache's for each of them, and have a granule more that holds parts of two.
+def _requested(kernels: KernelColumns, crossed: tuple[Numbers, Numbers]) -> Numbers:
+    """Return what a CTA requests in a turn, in lines of a k-tile's bytes.
+
+    Lines of several spans cross fewer of the cache's for each of them.
 
     Args:
         kernels: of one class.
         crossed: what is requested of A and of B beyond their bytes, of those, where they are not laid out anew.
     """
-    requested = boxed = lines = np.zeros(1)
-    of_a = kernels.rows, kernels.across, kernels.relaid_a, kernels.aligned_a, kernels.spans_a, crossed[0]
-    of_b = kernels.loaded, kernels.down, kernels.relaid_b, kernels.aligned_b, kernels.spans_b, crossed[1]
-    for extent, share, relaid, aligned, spans, more in (of_a, of_b):
-        own = extent / share
-        found = own * (1 + more * ~relaid / spans)
-        requested = requested + found
-        boxed = boxed + found * ~aligned
-        granules = own * (LINE / GRANULE_BYTES + 1 / spans)
-        lines = lines + aligned * (own / spans * LINE_CYCLES + granules * LINE_GRANULES)
-        lines = lines + aligned * granules * (share - 1) * LINE_SENT
-    return requested, boxed, lines
+    of_a = kernels.rows / kernels.across, kernels.relaid_a, kernels.spans_a, crossed[0]
+    of_b = kernels.loaded / kernels.down, kernels.relaid_b, kernels.spans_b, crossed[1]
+    found: Any = sum(own * (1 + more * ~relaid / spans) for own, relaid, spans, more in (of_a, of_b))
+    return np.asarray(found, np.float64)
+
+
+def _shared_lines(kernels: KernelColumns) -> Numbers:
+    """Return the lines of a k-tile's bytes that shared memory serves in a turn where operands are aligned in it."""
+    rows, loaded = kernels.rows, kernels.loaded
+    more_a, more_b = (GRANULE_BYTES / LINE / spans for spans in (kernels.spans_a, kernels.spans_b))
+    raw = rows * kernels.aligned_a * (1 + more_a) + loaded * kernels.aligned_b * (1 + more_b)
+    written = rows * ~kernels.aligned_a + loaded * ~kernels.aligned_b + raw  # by boxes
+    moved = raw + rows * kernels.aligned_a + loaded * kernels.aligned_b
+    multiplied = rows + rows * kernels.summed / BLOCK_ROWS
+    return np.asarray((kernels.aligned_a | kernels.aligned_b) * (written + moved + multiplied), np.float64)
 
 
 def _empty(extents: tuple[Numbers, Numbers], kernels: KernelColumns, along: tuple[Numbers, Numbers]) -> Numbers:

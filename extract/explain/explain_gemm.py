@@ -163,7 +163,7 @@ def _mended(kernel: ProductKernel) -> str:
         if aligned:
             done.setdefault("aligned in shared memory", []).append(name)
     if kernel.realign != "none":
-        done.setdefault(f"realigned in {kernel.realign}", []).append(kernel.operands[0])
+        done.setdefault(f"realigned in {kernel.realign}", []).append(kernel.operands[kernel.slides > 0])
     found = [f"{_list(sorted(some))} {'are' if some[1:] else 'is'} {how}" for how, some in done.items()]
     return _list(sorted(found)) if found else ""
 

@@ -139,6 +139,8 @@ class Launched:
             (any(steps[0]), any(steps[1])),
             gemm.k if kernel.ragged == "k" else self.m,
             ends,
+            self.laid[1].address,
+            self.laid[1].pitch,
         )
         self.tiles = self.scheduler.tiles
         self.clusters = clusters if clusters and kernel.store != "sums" else self.tiles
@@ -243,9 +245,8 @@ class Cta:
         self.a_maps = launched.scheduler.a_maps
         readers = 1 if kernel.ping_pong else kernel.warpgroups
         self.own = kernel.tile[0] // BLOCK_ROWS // readers
-        _, columns, depth = kernel.tile
-        self.depth = depth // len(kernel.b.offsets[0])  # of a step
-        self.sums = {i: np.zeros((self.own, BLOCK_ROWS, columns)) for i in range(kernel.warpgroups)}
+        self.depth = kernel.tile[2] // len(kernel.b.offsets[0])  # of a step
+        self.sums = {i: np.zeros((self.own, BLOCK_ROWS, kernel.summed)) for i in range(kernel.warpgroups)}
         self.taken: dict[int, tuple[Tile, Numbers] | None] = dict.fromkeys(range(kernel.warpgroups))
         self.fragments: dict[int, Numbers] = {}
         self.parts = parts_across(kernel, launched.result_type.bytes)
@@ -317,6 +318,12 @@ class Cta:
         """Set a consumer's accumulator to 0."""
         self.sums[consumer][:] = 0
 
+    def slide(self, consumer: int) -> None:
+        """Move a consumer's columns to where the next phase of k has them; those at the end keep what they had."""
+        step = GRANULE_BYTES // self.launched.size // self.kernel.slides
+        sums = self.sums[consumer]
+        sums[..., :-step] = sums[..., step:].copy()
+
     def numbers(self, places: Any) -> Numbers:
         """Return elements of A or B in shared memory."""
         return decoded(self.shared[places[..., None] + np.arange(self.launched.size)], self.launched.gemm.dtype.name)
@@ -360,9 +367,10 @@ class Cta:
 
     def take(self, consumer: int, tile: Tile) -> None:
         """Hold a tile's accumulator, times its scales, while the next tile is multiplied."""
+        sums = self.sums[consumer][..., : self.kernel.tile[1]]
         if self.launched.scales:
-            self.sums[consumer] *= self.scale(consumer, tile)
-        self.taken[consumer] = tile, self.sums[consumer].copy()
+            sums *= self.scale(consumer, tile)
+        self.taken[consumer] = tile, sums.copy()
 
     def scale(self, consumer: int, tile: Tile) -> Any:
         """Return what the sums of a consumer's rows, (blocks, rows, columns), are multiplied by."""
@@ -417,7 +425,9 @@ class Cta:
         if self.kernel.store == "sums":
             rows = (consumer * self.own * BLOCK_ROWS + np.arange(self.own * BLOCK_ROWS))[:, None]
             places = self.result_at + 4 * self.sums_place(rows, np.arange(self.kernel.tile[1])[None, :])
-            self.shared[places[..., None] + np.arange(4)] = encoded(self.sums[consumer].reshape(places.shape), "fp32")
+            self.shared[places[..., None] + np.arange(4)] = encoded(
+                self.sums[consumer][..., : self.kernel.tile[1]].reshape(places.shape), "fp32"
+            )
             return
         held = self.taken[consumer]
         if held is None:
@@ -509,8 +519,9 @@ class Cta:
         vector = GRANULE_BYTES // size
         items = outer * (inner // vector)
         share = -(-items // kernel.split)
-        item = np.arange(self.rank * share, min(items, (self.rank + 1) * share))
-        item = item[(item - self.rank * share) // WARPGROUP % kernel.warpgroups == consumer]
+        own, ctas = (self.rank, ctas) if kernel.split > 1 else (0, [self])
+        item = np.arange(own * share, min(items, (own + 1) * share))
+        item = item[(item - own * share) // WARPGROUP % kernel.warpgroups == consumer]
         along = (item % (inner // vector) * vector)[:, None] + np.arange(vector)
         across = np.broadcast_to((item // (inner // vector))[:, None], along.shape)
         chosen = (along < inners) & (across < outers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from legalsat.errors import LegalSatError
@@ -212,6 +212,14 @@ class _Cluster:
             yield from self.body(warps, op.body)
         warps.k_tile, warps.short = warps.tile.k_tiles, False
 
+    def phases(self, warps: _Warps, op: k.Phases) -> Running:
+        assert warps.tile is not None
+        whole = warps.tile
+        for turn in range(1, op.count):
+            warps.tile = replace(whole, lines=self.launched.scheduler.lines(turn))
+            yield from self.body(warps, op.body)
+        warps.tile = whole
+
     def parts(self, warps: _Warps, op: k.Parts) -> Running:
         for part in range(op.first, op.first + op.count):
             warps.part = part
@@ -336,6 +344,7 @@ def _nothing(cluster: _Cluster, warps: _Warps, op: object) -> None:
 ROWS: dict[type, Callable[[_Cluster, _Warps, Any], Running | None]] = {
     k.Tiles: _Cluster.tiles,
     k.KTiles: _Cluster.k_tiles,
+    k.Phases: _Cluster.phases,
     k.Parts: _Cluster.parts,
     k.IfLate: _Cluster.if_late,
     k.Only: _Cluster.only,
@@ -344,6 +353,7 @@ ROWS: dict[type, Callable[[_Cluster, _Warps, Any], Running | None]] = {
     k.AlignLines: _Cluster.align,
     k.Release: _Cluster.release,
     k.Clear: lambda _, warps, op: warps.cta.clear(warps.number),
+    k.SlideSums: lambda _, warps, op: warps.cta.slide(warps.number),
     k.ReadRows: _Cluster.read_rows,
     k.MultiplyRows: _Cluster.multiply_rows,
     k.ReadPeers: _Cluster.read_peers,

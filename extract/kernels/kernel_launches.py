@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from legalsat.extract.kernels.kernel_tiles import TileScheduler
-from legalsat.extract.kernels.unfolded import OF_LAST, OF_PAIR
+from legalsat.extract.kernels.unfolded import LATER, OF_LAST, OF_PAIR
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import GRANULE_BYTES
 
@@ -60,7 +60,11 @@ class Launch:
 
     def k_tiles(self, tile: int) -> int:
         """Return the k-tiles of a tile, of all CTAs that share its k together."""
-        every = -(-(self.k + self.shift(tile)) // self.kernel.tile[2])
+        every: int = (
+            self.kernel.k_tiles(self.k)
+            if self.kernel.slides
+            else -(-(self.k + self.shift(tile)) // self.kernel.tile[2])
+        )
         if self.kernel.slices == 1:
             return every
         count, left = divmod(every, self.slices)
@@ -95,7 +99,7 @@ class Launch:
         down = kernel.tile_phases if self.members else self.tiles
         tiles = (down, 1, down)  # along m, along n, and those that neighbours in time share
         steps = (MEMBER for _ in self.members)
-        of_b = (self.first, PITCH + self.pitch) if any(kernel.aligned) else ()
+        of_b = (self.first, PITCH + self.pitch) if any(kernel.aligned) or kernel.slides else ()
         found = (m, n, self.k, *tiles, self.first, PITCH + self.pitch, RESULT, RESULT_PITCH, 0, 0)
         return (*found, *self.members, *steps, *of_b)
 
@@ -106,7 +110,7 @@ class Launch:
         found = TileScheduler(
             self.kernel, self.k, self.size, down, 1, down, self.first, PITCH + self.pitch, self.slices
         )
-        return replace(found, members=self.members)
+        return replace(found, members=self.members, b_address=self.first, b_pitch=PITCH + self.pitch)
 
     @property
     def blocks(self) -> dict[str, int]:
@@ -129,6 +133,9 @@ class Launch:
             counts = tuple(self.k_tiles(tile) // kernel.split - 1 - kernel.overlapped for tile in tiles)
             late = tuple(int(self.starts_late(tile)) for tile in tiles)
             found[f"further k-tiles{of}"] = _one_or_all(counts)
+            if kernel.slides:
+                found[f"later phases{of}"] = kernel.slides - 1
+                found[f"further k-tiles{LATER}{of}"] = _one_or_all(counts)
             found[f"rows that start late{of}"] = _one_or_all(late)
         found["k-tiles left over"] = self.k_tiles(own[0]) % kernel.split if own else 0
         return found
@@ -170,7 +177,7 @@ def launches(kernel: ProductKernel, size: int, *, few: bool = False) -> Iterator
     cuts = depth // 2, 2 if kernel.realign == "tiles" else 0  # by which the last k-tile is short
     for number, (tiles, clusters, cluster, count) in enumerate(tried):
         for first, pitch in starts[-1:] if few else starts:
-            k = of_all(count, tiles) * depth - cuts[number % 2]
+            k = max(1, kernel.slides) * of_all(count, tiles) * depth - cuts[number % 2]
             one = Launch(kernel, size, tiles * in_phases, k, first, pitch, clusters, cluster)
             if one.legal:
                 yield one
@@ -184,4 +191,7 @@ def _starts(kernel: ProductKernel, size: int) -> list[tuple[int, int]]:
     """
     if kernel.realign == "tiles":
         return [(0, 0), (size, 0), (GRANULE_BYTES - size, size)]
+    if kernel.slides:  # as late as phases leave it
+        step = GRANULE_BYTES // kernel.slides
+        return [(0, step), (GRANULE_BYTES - step, 3 * step)]
     return [(size, size)] if kernel.realign == "registers" else [(0, 0)]

@@ -28,9 +28,11 @@ from legalsat.program.kernel import (
     MultiplyRows,
     Only,
     Parts,
+    Phases,
     ReadPeers,
     ReadRows,
     Release,
+    SlideSums,
     Tiles,
 )
 from legalsat.program.pipeline import (
@@ -185,7 +187,9 @@ class _Program:
         whole += (Advance("loaded"),)
         # Rows that are read from where they start end in a stage more.
         ends = (free, Expect("full", LOADED, self.a_bytes), load_a, Advance("loaded"))
-        tile = (KTiles(whole), *(ends if kernel.realign == "registers" else ()))
+        tile: Body = (KTiles(whole), *(ends if kernel.realign == "registers" else ()))
+        if kernel.slides:
+            tile = (*tile, Phases(kernel.slides, tile))
         tiles = Tiles(tile, once=kernel.store == "sums")
         # Kernels behind come in once all loads are on their way: sooner they gained no more, and some lost by it.
         body: Body = (Registers(kernel.registers[1], more=False), tiles, LaunchDependents())
@@ -253,16 +257,16 @@ class _Program:
         aside: Body = ()
         for stage in range(kernel.overlapped):
             aside += (*self.aside(stage), *following)
-        return (
-            Clear(),
-            *heads,
-            *multiply,
-            Advance("multiplied"),
-            *aside,
-            KTiles(following, after=1 + kernel.overlapped, short=True),
-            WaitGroup("wgmma", 0),
-            release,
-        )
+
+        def all_k(begin: Body, done: int) -> Body:
+            """Return the multiplications of all k-tiles, or of those of a phase."""
+            rest = KTiles(following, after=done, short=True)
+            return (*multiply, Advance("multiplied"), *begin, rest, WaitGroup("wgmma", 0), release)
+
+        slid: Body = ()
+        if kernel.slides:
+            slid = (Phases(kernel.slides, (SlideSums(SUMS), *all_k((), 1))),)
+        return (Clear(), *heads, *all_k(aside, 1 + kernel.overlapped), *slid)
 
     def from_registers(self) -> Body:
         """Return the mainloop whose A goes through registers: a stage's last step reads into the next one.

@@ -18,7 +18,7 @@ class Tile:
     """A tile of C of a CTA, as the scheduler of the kernel says it; `a_m` is its first row in A, of any slice of k.
 
     `member` says of which one of a batch it is, along each axis, or of which group, whose rows, or whose k from
-    `begin` on, end at `end`.
+    `begin` on, end at `end`. `lines` is the phase of k that is loaded, where sums slide.
     """
 
     m: int
@@ -32,6 +32,7 @@ class Tile:
     member: tuple[int, ...] = ()
     end: int = 0
     begin: int = 0
+    lines: int = 0
 
     @property
     def starts_late(self) -> bool:
@@ -63,6 +64,7 @@ class TileScheduler:
         address, pitch: of A, in bytes. slices: of k, one below the other along m.
         members: extents of a batch, or of groups of rows their number. axes: of the maps of A and B, one for each.
         rows: that there are, or k where groups cut that, and ends: where groups end, as the device is told.
+        b_address, b_pitch: of B, in bytes.
     """
 
     kernel: ProductKernel
@@ -78,6 +80,8 @@ class TileScheduler:
     axes: tuple[bool, bool] = (False, False)
     rows: int = 0
     ends: tuple[int, ...] = ()
+    b_address: int = 0
+    b_pitch: int = GRANULE_BYTES
 
     @cached_property
     def groups(self) -> list[tuple[int, int]]:
@@ -99,7 +103,16 @@ class TileScheduler:
     @property
     def a_maps(self) -> int:
         """Maps that share the rows of A out."""
-        return max(1, self.kernel.phases) if self.kernel.realign != "none" else 1
+        return max(1, self.kernel.phases) if self.kernel.realign in {"tiles", "registers"} else 1
+
+    def lines(self, turn: int) -> int:
+        """Return which phase of k is the one of a number: the lines of the first one begin latest in their granules.
+
+        Line p begins `b_address` + p * `b_pitch` bytes behind a granule, and each phase as many less than that before.
+        """
+        count = self.kernel.slides
+        step = GRANULE_BYTES // count
+        return (count - 1 - turn - self.b_address // step) * (self.b_pitch // step) % count  # an odd one's own inverse
 
     def place(self, rank: int) -> tuple[int, int]:
         """Return where a CTA stands in its cluster, along m and n."""
@@ -129,7 +142,7 @@ class TileScheduler:
         if kernel.realign == "tiles":
             along_m, phase = divmod(along_m, self.a_maps)
             shift = (self.address + phase * self.pitch) % GRANULE_BYTES // self.size
-        elements, depth = self.k + shift, kernel.tile[2]
+        elements, depth = -(-self.k // max(1, kernel.slides)) + shift, kernel.tile[2]
         every = -(-elements // depth)
         part, parts, of_a = 0, 1, along_m
         if kernel.split > 1:
@@ -145,7 +158,8 @@ class TileScheduler:
         last = -(-(elements - (every - 1) * depth) // step) if first_k + k_tiles == every else steps
         m, a_m = (first_row + (along * kernel.cluster[0] + rank_m) * kernel.tile[0] for along in (along_m, of_a))
         n = (along_n * kernel.cluster[1] + rank_n) * kernel.tile[1]
-        return Tile(m, a_m, n, phase, shift, k_tiles, first_k, last, tuple(member), end)
+        lines = self.lines(0) if kernel.slides else 0
+        return Tile(m, a_m, n, phase, shift, k_tiles, first_k, last, tuple(member), end, lines=lines)
 
     def _cut(self, member: list[int], along: tuple[int, int], rank: int) -> Tile:
         """Return a tile of a group along k, which has as many k-tiles as a kernel needs though they be empty."""
@@ -176,6 +190,8 @@ class TileScheduler:
             map_, along = 0, (k if operand == "A" else k - tile.shift) + late
             if operand == "A" and kernel.realign == "registers":
                 map_, at = box, tile.m // self.a_maps
+            elif kernel.slides:
+                map_ = tile.lines
             elif operand == "A":
                 map_ = tile.phase
             matrix = (along, at) if major == "K" else (at, along)

@@ -18,7 +18,7 @@ from legalsat.extract.kernels.conformance import conformance
 from legalsat.extract.kernels.kernel_launches import Launch
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program
-from legalsat.extract.kernels.kernel_tiles import Share, Tile
+from legalsat.extract.kernels.kernel_tiles import Share, Tile, TileScheduler
 from legalsat.extract.kernels.product_maps import Placed, maps_of, result_lies, steps_of, stored_type
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
@@ -118,7 +118,8 @@ class PrintedKernel:
         scheduler = replace(launch.scheduler, axes=(any(of_a), any(of_b)))
         for index, stream in sorted(recorded.streams.items()):
             cta = index // (self.kernel.threads // LANES)
-            places = [(tile, n) for tile in self._tiles(launch, cta) for n in range(self._stages(tile))]
+            tiles = (tile for tile in self._tiles(launch, cta) for tile in self._phases(scheduler, tile))
+            places = [(tile, n) for tile in tiles for n in range(self._stages(tile))]
             for item, loads in self._by_item(stream, memory):
                 tile, k_tile = places[item]
                 done = {self._share(event, names, item, memory.stage_bytes) for event in loads}
@@ -146,6 +147,11 @@ class PrintedKernel:
 
     def _tiles(self, launch: Launch, cta: int) -> Iterator[Tile]:
         return (launch.scheduler.tile(number, cta) for number in launch.own)
+
+    def _phases(self, scheduler: TileScheduler, tile: Tile) -> Iterator[Tile]:
+        """Yield a tile in each phase of k, where sums slide between phases."""
+        yield from (replace(tile, lines=scheduler.lines(turn)) for turn in range(self.kernel.slides))
+        yield from [tile] * (not self.kernel.slides)
 
     def _stages(self, tile: Tile) -> int:
         """Return the items of a tile: rows that are realigned in registers end one later."""

@@ -16,6 +16,7 @@ from legalsat.terms.trees import TermLaw
 from legalsat.units.sites import ProductTypes
 
 MOST_STAGES = 16
+MOST_TURNS = 33  # where a phase of k may have each eighth: those of a tile that is stored meanwhile, and one more
 NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
 MOST_SLICED_TILES, LEAST_SLICED_TURNS = 264, 16  # likewise; shorter slices lose more than they win
 LEAST_GROUPS = 64  # that a text has room for; more come in powers of two
@@ -26,13 +27,15 @@ MOST_NARROW_TILES = 512  # of 128 x 128: what is larger has work for all without
 class Side:
     """An operand's fast axis, "K" or "MN"; what divides bytes from line to line; whether a tensor map describes it.
 
-    `whole` says whether members of a batch begin as many bytes behind whole granules as the first one does.
+    `whole` says whether members of a batch begin as many bytes behind whole granules as the first one does, and `even`
+    whether that is a multiple of `pitch`, so that some line begins with a granule.
     """
 
     major: Major
     pitch: int
     legal: bool
     whole: bool = True
+    even: bool = True
 
     @property
     def alike(self) -> int:
@@ -108,7 +111,7 @@ def class_of(gemm: Gemm) -> ProductClass | None:
         across,
         _narrow(gemm.m),
         _narrow(gemm.n),
-        min(turns, MOST_STAGES),
+        min(turns, MOST_STAGES if a.legal and b.legal else MOST_TURNS),
         tiles > MOST_NARROW_TILES and min(gemm.m, gemm.n) > 256,
         tiles <= MOST_SLICED_TILES and turns >= LEAST_SLICED_TURNS and not members.extents,
         gemm.laws(),
@@ -153,4 +156,5 @@ def side_of(tensor: Tensor, steps: tuple[int, ...] = ()) -> Side | None:
     pitch = math.gcd(pitch * tensor.dtype.bytes, GRANULE_BYTES)
     aligned = pitch == GRANULE_BYTES or lines == 1  # a single line may lie at any pitch
     whole = all(step * tensor.dtype.bytes % GRANULE_BYTES == 0 for step in steps)
-    return Side(major, pitch, aligned and whole and tensor.address % GRANULE_BYTES == 0, whole)
+    legal, even = aligned and whole and tensor.address % GRANULE_BYTES == 0, tensor.address % pitch == 0
+    return Side(major, pitch, legal, whole, even)

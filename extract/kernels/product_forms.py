@@ -13,7 +13,7 @@ from legalsat.terms.products import CONSTRUCTORS, CUT, operand, product, store
 from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, TermStep, derivation
 
-REALIGN = {"multiply": "none", "realign": "registers", "shift": "tiles"}
+REALIGN = {"multiply": "none", "realign": "registers", "shift": "tiles", "slide": "sums"}
 STORES = {
     "boxes": "tma",
     "windows": "tma",
@@ -23,7 +23,7 @@ STORES = {
     "joined": "sums",
     "sliced": "tma",
 }
-BEFORE = ("none", "transpose", "pad")  # what a kernel in front may do to an operand
+BEFORE = ("none", "pad", "transpose")  # what a kernel in front may do to an operand; copies are faster as they lie
 ALIGN = "align"  # what this one does by the way
 
 
@@ -136,17 +136,18 @@ def _in_front(done: str) -> str:
 
 def exists(form: Form, facts: Facts) -> bool:
     """Whether kernels have such parts together, and each does something that is not done without it."""
-    realigned = form.realign == "registers"
+    realigned, lies = form.realign == "registers", facts.down if form.swapped else facts.across
     if any(form.aligned) and form.realign != "none":  # which ask other things of B's boxes, and of A's
         return False
-    lies = facts.down if form.swapped else facts.across
     by_boxes = lies == 2 and not realigned  # which can do what threads do
+    if form.realign == "sums" and (form.slices or form.splits or (lies and form.store == "sums")):
+        return False  # whose k-tiles are in phases already, and whose rows threads or boxes store as they lie
     if form.slices:  # boxes of their own memory, which they fit in
         return not realigned and not _idle(form, facts)
     stored = {
         "sums": form.realign != "tiles",
         "tma": by_boxes or lies == 3,
-        "turned": not lies and form.realign == "none",  # rows of phases are no neighbours in C
+        "turned": not lies and form.realign in {"none", "sums"},  # rows of phases are no neighbours in C
         "rows": not by_boxes,
     }
     return stored[form.store] and not _idle(form, facts)
@@ -156,11 +157,11 @@ def _idle(form: Form, facts: Facts) -> bool:
     """Whether an operand is copied first that could be read as it lies, and the other one is not realigned either.
 
     Along the other axis tiles may have other widths, which gains a few percent at most, for memory as large as the
-    operand. Beside one that is realigned it may gain more, and K is shifted along one axis alone.
+    operand. Beside one that is realigned it may gain more, and K is shifted, or lies in phases, along one axis alone.
     """
     lie = (facts.b, facts.a) if form.swapped else (facts.a, facts.b)
     read = [whole and (major == "MN" if facts.cut else facts.size == 2 or major == "K") for major, whole in lie]
-    needed = (False, form.realign != "none")
+    needed = (form.realign == "sums", form.realign in {"tiles", "registers"})
     return any(one != "none" and can and not must for one, can, must in zip(form.relayouts, read, needed, strict=True))
 
 

@@ -129,7 +129,12 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
         [_map(name, one, box)] if lines is None else _of_lines(name, one, lines)
         for one, box, lines in zip((a, b), (a_box, b_box), kernel.lines, strict=True)
     )
-    if kernel.realign != "none":
+    if kernel.slides:
+        of_a, of_b = (
+            [_phase(name, one, box, kernel.slides, number) for number in range(kernel.slides)]
+            for one, box in ((a, a_box), (b, b_box))
+        )
+    elif kernel.realign != "none":
         of_a = [_phase(name, a, a_box, kernel.phases, number) for number in range(kernel.phases)]
     a_steps, b_steps = steps_of(gemm, kernel)
     extents = gemm.members.extents

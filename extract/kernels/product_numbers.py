@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from legalsat.analyses.matrix_layout import matrix_operand, tile_layout
 from legalsat.dtypes import dtype
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
-from legalsat.extract.kernels.product_class import MOST_STAGES, NARROW, ProductClass
+from legalsat.extract.kernels.product_class import MOST_STAGES, NARROW, ProductClass, Side
 from legalsat.extract.kernels.product_forms import Form
 from legalsat.extract.kernels.product_maps import ROW_BYTES, SLICES_DTYPE, SPANS, STORE_ROWS, turned_columns
 from legalsat.extract.kernels.registers import (
@@ -37,6 +37,7 @@ from legalsat.plans.product_kernel import (
     GROUP_ENTRY_BYTES,
     LEAST_BOX,
     LINES_ALIKE,
+    SLID,
     WARPS,
     WIDE_BOX,
     ProductKernel,
@@ -114,8 +115,28 @@ SLICED_CUTS = tuple(
         ((64, 1), (128, 2), (192, 3), (256, 2)), range(32, 257, 32), ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4)), SLICES
     )
 )
-# Of lines that are aligned in shared memory, where memory and launches decide, and not the last tile.
-ALIGNED_CUTS = tuple(one for one in PLAIN_CUTS if one.columns % 32 == 0 and one.cluster not in {(4, 2), (2, 4)})
+# Of lines that are aligned in shared memory, which is what limits them: clusters of eight were no better.
+ALIGNED_CUTS = tuple(one for one in PLAIN_CUTS if one.columns % 16 == 0 and one.cluster not in {(4, 2), (2, 4)})
+# Of sums that slide: accumulators have eight columns more.
+SLID_CUTS = (
+    *(
+        Cut(rows, columns, warpgroups, cluster=cluster)
+        for (rows, warpgroups), columns, cluster in product(
+            ((64, 1), (128, 2), (192, 3), (256, 2)), (24, 40, 56, *BETWEEN), PAIRS
+        )
+    ),
+    *(
+        Cut(rows, columns, warpgroups, cluster=cluster)
+        for (rows, warpgroups), columns, cluster in product(
+            ((64, 1), (128, 2), (192, 3), (256, 2)), (56, 120, 184, 248), CLUSTERS[3:]
+        )
+    ),
+    *(Cut(128, columns, ping_pong=True, cluster=cluster) for columns, cluster in product(range(72, 185, 16), PAIRS)),
+)
+# Of C^T, whose rows no box stores, through accumulators.
+SLID_TURNED_CUTS = tuple(
+    Cut(rows, columns, cluster=(down, 1)) for rows, columns, down in product((128, 256), BETWEEN, (1, 2, 4))
+)
 # What shared memory pays for, the less the wider the tile.
 REALIGNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 192)
 
@@ -124,12 +145,20 @@ def cuts_of(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts that are open to a form."""
     if any(form.aligned) and not _alignable(form, one):
         return ()
-    if one.batch and (form.splits or (form.realign != "none" and not (one.b if form.swapped else one.a).whole)):
+    moved = _realigned(form, one)
+    if one.batch and (form.splits or (form.realign != "none" and not moved.whole)):
         return ()  # rows whose starts differ from member to member cannot be realigned alike
+    if form.realign == "sums" and (not moved.even or moved.alike == 1):
+        return ()  # sums slide by whole phases until the first column is a granule's
     if one.ragged == "m":  # whose rows begin anywhere; a box along them begins at whole granules alone (TI-06)
         kept = form.store != "sums" and not form.slices and form.realign == "none" and not form.swapped
         return GROUPED_CUTS if kept and form.majors[0] == "K" else ()
     return _single_cuts(form, one)
+
+
+def _realigned(form: Form, one: ProductClass) -> Side:
+    """Return the operand that a form realigns, if it realigns one."""
+    return one.b if form.swapped == (form.realign != "sums") else one.a
 
 
 def _alignable(form: Form, one: ProductClass) -> bool:
@@ -144,10 +173,10 @@ def _single_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     if form.slices:
         return SLICED_CUTS if one.few else ()
     if form.store != "sums":
-        usual = ALIGNED_CUTS if any(form.aligned) else PLAIN_CUTS
+        usual = ALIGNED_CUTS if any(form.aligned) else SLID_CUTS if form.realign == "sums" else PLAIN_CUTS
         return REALIGNED_CUTS if form.realign == "registers" else usual
-    if one.much:
-        return ()
+    if one.much or form.realign == "sums":
+        return () if one.much else SLID_TURNED_CUTS
     narrow = _narrow_cuts(one.m if form.swapped else one.n, splits=form.splits)
     if form.splits or (one.down if form.swapped else one.across):
         return narrow
@@ -205,7 +234,7 @@ class Table:
         warpgroups, overlapped, consumers, producer, shared, phases = self.rest[:, row].tolist()
         tile = (int(columns.rows[row]), int(columns.columns[row]), int(columns.depth[row]))
         bits = 8 * ROW_BYTES // tile[2]
-        b_rows = int(columns.loaded[row])
+        b_rows, columns_ = int(columns.loaded[row]), int(columns.summed[row])
         return ProductKernel(
             swapped=form.swapped,
             tile=tile,
@@ -227,7 +256,7 @@ class Table:
             a=None
             if form.realign == "registers"
             else _operand((tile[0],) * 2, tile[2], bits, form.majors[0], BLOCK_ROWS),
-            b=_operand((tile[1], b_rows), tile[2], bits, form.majors[1], tile[1]),
+            b=_operand((columns_, b_rows), tile[2], bits, form.majors[1], columns_),
             shared_bytes=shared,
             buffers=int(columns.buffers[row]),
             batch=self.batch,
@@ -258,32 +287,33 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     of, order, *numbers = np.array(cuts).T
     rows, columns, warpgroups, ping_pong, down, across, split, slices, blocks = numbers
     told = np.array([_facts(form, one) for _, form in forms])[of].T
-    swapped, registers, tiles, sums, boxed, turned, mn_a, mn_b, alike, relaid_a, relaid_b, aligned_a, aligned_b = told
-    aligning = aligned_a | aligned_b
-    size, turns = one.dtype.bytes, one.turns
+    swapped, registers, tiles, slid, sums, boxed, turned, mn_a, mn_b, alike, *done = told
+    relaid_a, relaid_b, aligned_a, aligned_b = done
+    summed, aligning = columns + SLID * slid, aligned_a | aligned_b
+    size = one.dtype.bytes
     result_size = np.where(slices > 1, dtype(SLICES_DTYPE).bytes, one.result.bytes)
 
-    phases = np.where(registers, np.maximum(8, alike), np.where(tiles, alike, 1))
+    phases = np.where(registers, np.maximum(8, alike), np.where(tiles | slid, alike, 1))
+    turns = np.where(slid, -(-one.turns // phases), one.turns)
     starts = np.where(registers, starts_of_rows(rows, phases), 0)
     own = rows // BLOCK_ROWS // np.where(ping_pong, 1, warpgroups)  # blocks of a consumer
-    alone = down * across * split == 1
-    by_rows = boxed + turned + sums == 0
-    work = Work(own, columns, starts, split, alone, sums, by_rows, aligning)
+    alone, by_rows = down * across * split == 1, boxed + turned + sums == 0
+    work = Work(own, summed, starts, split, alone, sums, by_rows, aligning)
     scales = SCALES_OF_ROWS * one.by_rows
     needed = of_consumers(work, result_size, overlapped=False) + scales
     consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target, aligning)
     # Of lines that are aligned a cluster shares out boxes of their own, and of those across k parts along k.
     wide_a, wide_b = mn_a | aligned_a, mn_b | aligned_b
     unit, unit_b = np.where(wide_a, WIDE_BOX, LEAST_BOX), np.where(wide_b, WIDE_BOX, LEAST_BOX * down)
-    loaded = -(-columns // unit_b) * unit_b
+    loaded = -(-summed // unit_b) * unit_b
     fits = (
         (rows % unit + np.where(wide_a, 0, rows // unit) % across == 0)
         & (loaded <= MOST_COLUMNS)
-        & (LOADED_MORE * (loaded - columns) <= columns)
-        & ((mn_b == 0) | (columns % TURNED_COLUMNS == 0))
+        & (LOADED_MORE * (loaded - summed) <= summed)
+        & ((mn_b == 0) | (summed % TURNED_COLUMNS == 0))
         & (split <= turns)
         & (consumers > 0)
-        & (columns // 2 + INSTRUCTION <= launched_registers(warpgroups + aligning, blocks, target))
+        & (summed // 2 + INSTRUCTION <= launched_registers(warpgroups + aligning, blocks, target))
         & ((registers == 0) | (rows % (8 * phases) == 0))
         # Boxes of C have a swizzle: as wide as the widest, or as the tile.
         & ((boxed == 0) | (columns * result_size % SPANS[-1] == 0) | (columns * result_size > SPANS[0]))
@@ -295,15 +325,14 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     groups = GROUP_ENTRY_BYTES * (one.groups + 1) if one.groups else 0
     room = np.minimum(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - SYSTEM_BYTES)
     stages = np.minimum(MOST_STAGES, (room - groups - output) // (stage + barriers))
-    stages = np.where(sums, np.minimum(stages, max(3, turns + 1)), stages)
+    stages = np.where(sums, np.minimum(stages, np.maximum(3, turns + 1)), stages)
     fits &= stages >= np.where(registers, 3, 2)
     # Boxes of C may leave through one buffer where that makes room for one stage more of few.
     halved = output // 2
     more = (boxed + turned > 0) & (stages < FEW_STAGES) & ((room - groups - halved) // (stage + barriers) > stages)
 
     kept = of_consumers(work, result_size, overlapped=True) + scales + SPREAD <= consumers
-    overlaps = kept & (ping_pong + sums + registers == 0) & (turns > OVERLAPPED_STAGES)
-    overlapped = np.where(overlaps, OVERLAPPED_STAGES, 0)
+    overlapped = kept * (ping_pong + sums + registers == 0) * _overlapped(turns, slid > 0)
     depth = np.full_like(rows, ROW_BYTES // size)
     group = np.full_like(rows, GROUP)
     found = KernelColumns(
@@ -322,6 +351,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
             np.where(aligned_a & mn_a, spans_of(rows), 1),
             np.where(aligned_b & mn_b, spans_of(loaded), 1),
             np.full_like(rows, BUFFERS),
+            np.where(slid, phases, 0),
         ),
     )
     shared = stages * (stage + barriers) + output + groups
@@ -347,6 +377,14 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     )
 
 
+def _overlapped(turns: Numbers, slid: Numbers) -> Numbers:
+    """Return the stages during which tiles may be stored, of sums that slide those of the first phase."""
+    found: Numbers = np.where(
+        slid, np.minimum(OVERLAPPED_STAGES, turns - 1), OVERLAPPED_STAGES * (turns > OVERLAPPED_STAGES)
+    )
+    return found
+
+
 def _line_bytes(extent: Numbers, across: Numbers) -> Numbers:
     """Return the bytes of granules that hold the lines of tiles, which lie along k or across."""
     found: Numbers = extent * ROW_BYTES + extent * GRANULE_BYTES // np.where(across, spans_of(extent), 1)
@@ -363,11 +401,12 @@ def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
         form.swapped,
         form.realign == "registers",
         form.realign == "tiles",
+        form.realign == "sums",
         form.store == "sums",
         form.store == "tma",
         form.store == "turned",
         *(major == "MN" for major in form.majors),
-        (one.b if form.swapped else one.a).alike,
+        _realigned(form, one).alike,
         *(first != "none" for first in form.relayouts),
         *form.aligned,
     )

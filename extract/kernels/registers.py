@@ -68,7 +68,7 @@ class Work:
     """What decides the registers of a kernel's roles: numbers, or columns of them, of which each row is a kernel.
 
     Attributes:
-        blocks: of 64 rows that a consumer multiplies. columns: of the tile.
+        blocks: of 64 rows that a consumer multiplies. columns: of an accumulator.
         starts: words a block that say where rows of A start, 0 where A does not go through registers.
         split: CTAs that split k. alone: whether a CTA has no cluster.
         sums, rows: whether C leaves through sums in shared memory, and by rows.
@@ -87,10 +87,10 @@ class Work:
     @staticmethod
     def of(kernel: ProductKernel) -> Work:
         """Return what decides the registers of a kernel."""
-        rows, columns, _ = kernel.tile
+        rows = kernel.tile[0]
         return Work(
             rows // BLOCK_ROWS // (1 if kernel.ping_pong else kernel.warpgroups),
-            columns,
+            kernel.summed,
             int(starts_of_rows(rows, kernel.phases)) if kernel.realign == "registers" else 0,
             kernel.split,
             kernel.cluster_blocks == 1,

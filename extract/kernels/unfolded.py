@@ -34,6 +34,7 @@ from legalsat.program.pipeline import (
 
 TILES, PAIRS, ODD = Trips("tiles"), Trips("tiles of each consumer"), Trips("last tile")
 OF_PAIR, OF_LAST = ("", " of the second tile"), " of the last tile"  # tiles of consumers that take turns
+LATER = " of later phases"  # k-tiles
 
 Operations = tuple[Operation, ...]
 
@@ -150,6 +151,16 @@ class _Unfolding:
         yield Loop(Trips(f"further k-tiles{self.tile}", self.program.least_k_tiles - op.after), body)
         if self.program.cluster[2] > 1:  # the first CTAs have one more
             yield Guard(Trips("k-tiles left over", -self.place.ranks[0]), body)
+
+    @each.register
+    def _(self, op: k.Phases) -> Iterator[Operation]:
+        around, self.tile = self.tile, f"{LATER}{self.tile}"
+        yield Loop(Trips(f"later phases{around}"), self.body(op.body))
+        self.tile = around
+
+    @each.register
+    def _(self, op: k.SlideSums) -> Iterator[Operation]:
+        yield UseSums(self.named(op.sums))
 
     @each.register
     def _(self, op: k.IfLate) -> Iterator[Operation]:

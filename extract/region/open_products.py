@@ -126,8 +126,8 @@ def requirements(
     rows, _ = extents(gemm, kernel)
     for extent in (gemm.m, gemm.n, gemm.k):
         yield "extents of 32 bits", within(1, at(extent, numbers), MOST_EXTENT)
-    yield "a row of every phase", at(rows, numbers) >= kernel.phases
-    yield "k-tiles", at(gemm.k, numbers) > (kernel.least_k_tiles - 1) * kernel.tile[2]
+    yield "a row of every phase", at(gemm.k if kernel.slides else rows, numbers) >= kernel.phases
+    yield "k-tiles", at(gemm.k, numbers) > (kernel.least_k_tiles - 1) * kernel.tile[2] * max(1, kernel.slides)
     for side, placed in maps_of(gemm, kernel).items():
         for one in placed:
             site = _site(one.map, numbers, stores=side == "C")

@@ -190,7 +190,7 @@ class GemmPlan:
         kernel, element = self.kernel, self.operator.dtype.name
         if kernel is None:
             return self.block.mma
-        shape = (64, kernel.tile[1], kernel.tile[2] // len(kernel.b.offsets[0]))
+        shape = (64, kernel.summed, kernel.tile[2] // len(kernel.b.offsets[0]))
         return Mma("wgmma", shape, (element, element, "fp32"), kernel.warpgroups, kernel.a, kernel.b)
 
     @property

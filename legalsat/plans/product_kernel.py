@@ -18,6 +18,7 @@ LEAST_BOX = 8  # rows of a box of an operand that is K-major: those of a swizzle
 BOXED = frozenset({"tma", "turned"})  # ways out of C by the copy engine
 WIDE_BOX = 64  # elements side by side in a box of an operand that is not K-major
 GROUP_ENTRY_BYTES = 8  # a group's first row and its first tile
+SLID = 8  # columns of sums beyond a tile's: lines begin less than a granule early, whose elements have 2 bytes
 LINES_ALIKE = 8  # lines after which starts lie alike, of an operand that is aligned in shared memory
 SPAN_BYTES, GRANULE = 128, 16  # of a line that a stage holds; bytes of a granule
 MOST_SPANS = 3  # side by side in a box, which has 256 elements at most (TM-09)
@@ -81,8 +82,9 @@ class ProductKernel:
             "transpose" makes the other axis the fast one as well.
         realign: how rows of A that start anywhere in a granule are multiplied. "tiles": a tile has rows of one phase,
             whose starts lie alike, and B is loaded as many rows further up. "registers": A goes through registers,
-            where it is shifted.
-        phases: rows after which starts lie alike again; 1 where all do.
+            where it is shifted. "sums": lines of B, which lie across k, start anywhere; a k-tile has lines of one
+            phase, and between phases sums slide to the columns in which the next one's lines have theirs.
+        phases: rows, or lines, after which starts lie alike again; 1 where all do.
         store: how C leaves: "tma" by boxes, "turned" by boxes of C^T, "rows" by granules of 16 bytes but for the ends
             of rows, "sums" through sums of the whole tile in shared memory, which split needs.
         buffers: through which C leaves by boxes, in turns; one leaves room for another stage.
@@ -140,13 +142,23 @@ class ProductKernel:
 
     @property
     def least_k_tiles(self) -> int:
-        """K-tiles that a product needs: for each slice, each block that splits k, and an overlapped epilogue."""
+        """K-tiles that a product, or a phase of one, needs: for slices, blocks that split k, an overlapped epilogue."""
         return max(self.split, self.slices * (1 + self.overlapped))
+
+    @property
+    def slides(self) -> int:
+        """Phases of k between which sums slide; 0 where they do not."""
+        return self.phases if self.realign == "sums" else 0
+
+    @property
+    def summed(self) -> int:
+        """Columns of an accumulator: those of the tile, and of sums that slide as many more as they do."""
+        return self.tile[1] + SLID * (self.slides > 0)
 
     @property
     def loaded(self) -> tuple[int, int]:
         """Rows of A and of B that a stage has: of B, whole boxes of all blocks that share it, of which C needs some."""
-        rows, columns, _ = self.tile
+        rows, columns = self.tile[0], self.summed
         # Of lines that are aligned, blocks share boxes of their own; of those across k, parts along k if they must.
         wide = self.majors[1] == "MN" or self.aligned[1]
         unit = WIDE_BOX if wide else LEAST_BOX * self.cluster[0]
@@ -202,6 +214,10 @@ class ProductKernel:
         rows, columns = self.tile[0] * self.cluster[0], self.tile[1] * self.cluster[1]
         return self.slices * self.tile_phases * ceil_div(of_phase, rows), ceil_div(n, columns)
 
+    def k_tiles(self, k: Extent) -> Any:
+        """Return the k-tiles of so many elements along k, or of those of each phase of k where sums slide."""
+        return ceil_div(ceil_div(k, max(1, self.slides)), self.tile[2])
+
     def slice_rows(self, m: int) -> int:
         """Return the rows of C that tiles of one slice cover."""
         return int(self.clusters(m, 1)[0]) // self.slices * self.tile[0] * self.cluster[0]
@@ -220,7 +236,7 @@ class ProductKernel:
             words.append(f"{self.blocks} blocks a processor")
         words += [f"{one} {name} first" for one, name in zip(self.relayouts, "AB", strict=True) if one != "none"]
         if self.realign != "none":
-            words.append(f"A realigned in {self.realign}")
+            words.append(f"{'B' if self.slides else 'A'} realigned in {self.realign}")
         words += [f"{name} aligned in shared memory" for name, one in zip("AB", self.aligned, strict=True) if one]
         if self.swapped:
             words.append("as C^T")

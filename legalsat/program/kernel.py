@@ -49,6 +49,17 @@ class KTiles:
 
 
 @dataclass(frozen=True, slots=True)
+class Phases:
+    """Run the body for each phase of k behind the first, of `count`, in the order in which sums slide on.
+
+    A phase has every `count`-th k, and the k-tiles of operations in the body are its own; of those before, the first's.
+    """
+
+    count: int
+    body: tuple[KernelOperation, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class IfLate:
     """Run the body if rows of A start in the tile, later than the granules of 16 bytes that they are loaded by."""
 
@@ -101,6 +112,13 @@ class Release:
 @dataclass(frozen=True, slots=True)
 class Clear:
     """Set the accumulator to 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlideSums:
+    """Move the columns of the accumulator to where the next phase of k has them, all by as many towards the first."""
+
+    sums: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +188,14 @@ KernelOperation: TypeAlias = (
     Operation
     | Tiles
     | KTiles
+    | Phases
     | IfLate
     | Only
     | Parts
     | LoadShare
     | Release
     | Clear
+    | SlideSums
     | AlignLines
     | FindRows
     | ReadRows
@@ -241,7 +261,7 @@ class KernelProgram:
         return [m + i * along_m for i in range(along_n)], [i + n * along_m for i in range(along_m)]
 
 
-NESTS = (Tiles, KTiles, IfLate, Only, Parts, Loop, Guard)
+NESTS = (Tiles, KTiles, Phases, IfLate, Only, Parts, Loop, Guard)
 
 
 def every(body: Body) -> Iterator[KernelOperation]:

@@ -21,9 +21,11 @@ from legalsat.program.kernel import (
     MultiplyRows,
     Only,
     Parts,
+    Phases,
     ReadPeers,
     ReadRows,
     Release,
+    SlideSums,
     Tiles,
 )
 from legalsat.program.pipeline_text import INDENT, of_item
@@ -66,6 +68,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
         "for the tile:" if op.once else f"for every tile i of {op.turns}:" if op.turns > 1 else "for every tile:"
     ),
     KTiles: lambda op: f"for every k-tile behind the first {op.after}:" if op.after else "for every k-tile:",
+    Phases: lambda op: f"for each phase of k but the first of {op.count}:",
     IfLate: lambda op: "if rows of A start late in their granules:",
     Only: lambda op: f"if i is {op.consumer}:",
     Parts: _parts,
@@ -80,6 +83,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
         f"arrive on {of_item(op.barrier, op.at)} of all CTAs whose loads{_of(op.operands)} come here, once a warp"
     ),
     Clear: lambda op: "clear accumulator i",
+    SlideSums: lambda op: f"slide the columns of {op.sums} to where the phase has them",
     FindRows: lambda op: "find where rows of A start in their granules",
     ReadRows: lambda op: f"read rows of A from where they start in {of_item('A', op.at)}, steps {_listed(op.steps)}",
     MultiplyRows: lambda op: f"multiply them by {of_item('B', op.at)}, steps {_listed(op.steps)}, into accumulator i",

@@ -14,7 +14,9 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
 - `product(size, a, b)`: C, of operands of `size` bytes an element. `flip(c)`: C^T.
 - `multiply(a, b)`: C, of tiles that boxes bring. `shift(a, b)`: C, of rows of A that are brought from the granule in
   which they begin, whatever is there, and of B brought as many elements before its first, where it is zero.
-  `realign(a, b)`: C, of rows of A that are shifted in registers to where they begin.
+  `realign(a, b)`: C, of rows of A that are shifted in registers to where they begin. `slide(a, b)`: C, of lines of B
+  that lie across k and are brought from the granule in which they begin, those that begin alike one phase of k after
+  the other; between phases the sums of all columns so far slide to where the next one's are.
 - `store(down, across, c)`: C in memory. `across` says how its rows lie there, and `down` its columns: 0 apart, 1 side
   by side, 2 side by side in whole granules.
 - `boxes(c)`, `rows(c)`: C stored row by row by the copy engine, or by threads. `windows(c)`: by boxes of a map with
@@ -44,6 +46,7 @@ flip = Constructor("flip", ("Term",), kernel=False)
 multiply = Constructor("multiply", ("Term", "Term"))
 shift = Constructor("shift", ("Term", "Term"))
 realign = Constructor("realign", ("Term", "Term"))
+slide = Constructor("slide", ("Term", "Term"))
 store = Constructor("store", ("i64", "i64", "Term"), kernel=False)
 boxes = Constructor("boxes", ("Term",))
 windows = Constructor("windows", ("Term",))

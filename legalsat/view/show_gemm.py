@@ -20,7 +20,7 @@ STORES = {
     "rows": "granules of rows",
     "sums": "way of the whole tile in shared memory",
 }
-REALIGNED = {"none": "", "tiles": ", phase-shifted K", "registers": ", realigned in registers"}
+REALIGNED = {"none": "", "tiles": ", phase-shifted K", "registers": ", realigned in registers", "sums": ", phases of k"}
 
 
 def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
@@ -109,7 +109,8 @@ def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
     maps = maps_of(plan.operator, kernel)
     rows = [("", "comes or goes", "maps", "boxes", "swizzle")]
     for side, name, first, aligned in zip("AB", kernel.operands, kernel.relayouts, kernel.aligned, strict=True):
-        shifted = ", aligned in shared memory" if aligned else REALIGNED[kernel.realign] if side == "A" else ""
+        realigned = side == ("B" if kernel.slides else "A")
+        shifted = ", aligned in shared memory" if aligned else REALIGNED[kernel.realign] if realigned else ""
         before = {"none": "", "pad": " of a padded copy", "transpose": " of a transposed copy"}[first]
         one = maps[side][0].map
         rows.append((name, f"loaded by boxes{before}{shifted}", str(len(maps[side])), by(one.box), str(one.swizzle)))

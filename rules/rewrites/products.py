@@ -24,6 +24,7 @@ from legalsat.terms.products import (
     rows,
     shift,
     sliced,
+    slide,
     store,
     transpose,
     turned,
@@ -123,6 +124,15 @@ def realign_in_registers(name: Variable, b: Variable) -> Equations:
     for size in SIZES:
         for second in _readable(size):
             yield TermEquation(product(size, a, b), realign(a, at(second, b)))
+
+
+@term_law
+def slide_sums(a: Variable, name: Variable) -> Equations:
+    """A B^T  =  the sum over p of A[:, p::8] B[:, p::8]^T, of lines of B that begin alike, columns where theirs are"""
+    b = operand(name, "MN", 0)
+    for size in SIZES:
+        if "MN" in _readable(size):  # then lines of A that are apart along k lie apart
+            yield TermEquation(product(size, a, b), slide(at("MN", a), b))
 
 
 @term_law
