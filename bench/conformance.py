@@ -101,6 +101,7 @@ def name_of(kernel: ProductKernel) -> str:
     words += [f"{' and '.join(one for one, so in zip('AB', kernel.aligned, strict=True) if so)} aligned"] * any(
         kernel.aligned
     )
+    words += ["one buffer"] if kernel.by_boxes and kernel.buffers == 1 else []
     words += ["a batch"] if kernel.batch else []
     return ", ".join(words)
 

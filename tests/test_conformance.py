@@ -175,7 +175,7 @@ WAIT, RELEASE = (
     "            release(cta, cta.empty, multiplied.before, lane);\n",
 )
 GROUPS, TURN = "if (lane == 0) cute::tma_store_wait<1>();\n", "cutlass::arch::NamedBarrier::arrive(256, 2 - group);\n"
-BOX, AT = "int const box = cta.rank_m * share + i;\n", "        int const at"
+BOX, AT = "int const box = cta.rank_m * share + i;\n", "        int const part = plan::b_parts"
 DONE, ARRIVES, WAITS = (
     "write_c<0, 0>(cta, held, accumulators, group, warp, lane);\n        __syncwarp();\n",
     "        cute::cluster_arrive();\n",
@@ -216,7 +216,7 @@ TEXTS = {
     ),
 }
 TEXTS |= {
-    "rows of B that are others": Fault(0, "tile.n + box * plan::b_box_rows;", "tile.n + 8;", "alone has B by map"),
+    "rows of B that are others": Fault(0, "tile.n + block * plan::b_box_rows,", "tile.n + 8,", "alone has B by map"),
     "the next k-tile": Fault(
         1, "(tile.first_k + k_tile) * plan::tile_k - tile.shift", "k_tile * 8", "alone has B by map"
     ),
