@@ -169,8 +169,8 @@ def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple
     if -(-gemm.m // 128) * -(-gemm.n // 128) > 512 and min(gemm.m, gemm.n) > 256:
         return  # each of the tiles would begin and end by itself
     if realign == "sums":
-        for rows, columns, down in product((128, 256), range(72, 249, 16), (1, 2, 4)):
-            yield (rows, columns, 2, False, (down, 1)), 1, 1
+        for tall, wide, down in product((128, 256), range(72, 249, 16), (1, 2, 4)):
+            yield (tall, wide, 2, False, (down, 1)), 1, 1
         return
     m, n = extent
     spanning = next((width for width in WIDTHS if width >= n), 128)
