@@ -21,7 +21,7 @@ from legalsat.program.pipeline import Expect, Multiply, Store, UseSums, Wait
 from legalsat.targets import target
 
 H200 = target("h200")
-CLASSES = classes()
+CLASSES = {name: one for name, one in classes().items() if not one[1].ragged}  # tests/test_members.py has groups
 
 
 def right(plan: GemmPlan, seed: int, program: KernelProgram | None = None, clusters: int = 2) -> bool:
