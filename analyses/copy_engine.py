@@ -27,6 +27,7 @@ round the low 13 mantissa bits away, to nearest.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,11 @@ def _shape(tm: TensorMap) -> _Shape:
     """Read `tm` as the engine does; raises `InvalidInput` where the map has no meaning to it."""
     if not isinstance(tm, TensorMap):
         raise InvalidInput(f"{shown(tm)} is no tensor map; give a TensorMap")
+    return _shape_of(tm)
+
+
+@lru_cache(maxsize=4096)
+def _shape_of(tm: TensorMap) -> _Shape:
     slice_bytes = _look_up(tm, "interleave", _SLICE_BYTES)
     span = _look_up(tm, "swizzle", _SPAN_BYTES)
     if tm.map_type.is_packed:
@@ -247,8 +253,15 @@ def _addresses(tm: TensorMap, shape: _Shape, base: int) -> Bytes:
         )
     if base + smem_bytes(tm) > _SHARED_BYTES:
         raise InvalidInput(f"the box ends at shared byte {base + smem_bytes(tm)}; end it by {_SHARED_BYTES}")
+    return _swizzled(shape, base)
+
+
+@lru_cache(maxsize=64)
+def _swizzled(shape: _Shape, base: int) -> Bytes:
     linear = base + np.arange(shape.rows)[:, None] * shape.pitch + np.arange(shape.row_bytes)
-    return linear ^ ((linear >> 7) % (max(shape.span, 16) // 16) << 4)
+    found: Bytes = linear ^ ((linear >> 7) % (max(shape.span, 16) // 16) << 4)
+    found.flags.writeable = False  # boxes of one shape share it
+    return found
 
 
 def _coordinate(tm: TensorMap, coordinate: Any) -> tuple[int, ...]:
@@ -283,13 +296,12 @@ def _sources(
     if whole_granules and not shape.slice_bytes:
         extents[0] = round_up(extents[0] * shape.unit_bytes, _GRANULE_BYTES) // shape.unit_bytes
     strides = (shape.unit_bytes, *tm.global_stride)
-    # One (rows, units) array per dimension by broadcasting; out-of-range positions go to 0 to keep products small.
-    inside = np.ones((shape.rows, shape.units), dtype=bool)
-    sums = np.zeros((shape.rows, shape.units), dtype=np.uint64)
-    for position, extent, stride in zip(positions, extents, strides, strict=True):
+    # By broadcasting, dimension 0 last, which units have; out-of-range positions go to 0 to keep products small.
+    inside, sums = np.ones((1, 1), dtype=bool), np.zeros((1, 1), dtype=np.uint64)
+    for position, extent, stride in [*zip(positions, extents, strides, strict=True)][::-1]:
         within = (position >= 0) & (position < extent)
         valid = np.where(within, position, 0)
-        inside &= within
+        inside = inside & within
         sums = sums + valid.astype(np.uint64) * np.uint64(stride % 2**64)
     offset = sums.view(np.int64)
     if (offset[inside] < 0).any():
@@ -297,8 +309,10 @@ def _sources(
             f"the box reaches {int(sums[inside].max())} bytes into the tensor; keep strides x extents below 2^63 "
             "bytes, or let them wrap to where the tensor is"
         )
-    unit = np.where(inside, offset, FILLED)[:, :, None]
-    return np.where(unit == FILLED, FILLED, unit + np.arange(shape.unit_bytes)).reshape(shape.rows, shape.row_bytes)
+    found = offset[:, :, None] + np.arange(shape.unit_bytes)
+    if not inside.all():
+        found = np.where(inside[:, :, None], found, FILLED)
+    return found.reshape(shape.rows, shape.row_bytes)
 
 
 def _tiled_positions(tm: TensorMap, start: tuple[int, ...]) -> list[Bytes]:

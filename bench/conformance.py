@@ -32,6 +32,7 @@ from legalsat.extract.kernels.printed_gluon import PrintedGluon
 from legalsat.extract.kernels.printed_kernel import PrintedKernel
 from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.operators.gemm import Gemm
+from legalsat.operators.grouped import GroupedGemm
 from legalsat.plans.product_kernel import WARPS, ProductKernel
 from legalsat.runtime import Cache
 from legalsat.runtime.cache import key_of
@@ -56,6 +57,14 @@ PRODUCTS = (
     ),
     Gemm(
         1000, 2052, 8000, "bf16", a=Tensor((1000, 8000), "bf16", (1, 1000)), b=Tensor((2052, 8000), "bf16", (1, 2052))
+    ),
+    GroupedGemm(2048, 512, 1024, "bf16", groups=7),
+    GroupedGemm(
+        *(512, 512, 8192, "bf16"),
+        groups=7,
+        along="k",
+        a=Tensor((512, 8192), "bf16", (1, 512)),
+        b=Tensor((512, 8192), "bf16", (1, 512)),
     ),
 )
 Classes = dict[str, tuple[Gemm, ProductKernel]]
@@ -93,6 +102,7 @@ def name_of(kernel: ProductKernel) -> str:
     """Return the class of a kernel in words."""
     words = [f"C by {kernel.store}"]
     words += ["ping-pong"] if kernel.ping_pong else [f"{kernel.warpgroups} consumer{'s' * (kernel.warpgroups > 1)}"]
+    words += ["one buffer"] if kernel.by_boxes and kernel.buffers == 1 else []
     words += ["overlapped epilogue"] if kernel.overlapped else []
     words += ["cluster {}x{}".format(*kernel.cluster)] if kernel.cluster != (1, 1) else []
     words += [f"split {kernel.split}"] if kernel.split > 1 else []
@@ -102,7 +112,8 @@ def name_of(kernel: ProductKernel) -> str:
         kernel.aligned
     )
     words += ["one buffer"] if kernel.by_boxes and kernel.buffers == 1 else []
-    words += ["a batch"] if kernel.batch else []
+    words += [{"m": "groups of rows", "k": "groups along k"}[kernel.ragged]] if kernel.ragged else []
+    words += ["a batch"] if kernel.batch and not kernel.ragged else []
     return ", ".join(words)
 
 

@@ -34,6 +34,11 @@ OF_MANY = (
 )
 # Warps of one role move several lines each, others one.
 OF_LINES = "C by tma, 3 consumers, A and B aligned"
+OF_GROUPS = (
+    "C by tma, 2 consumers, overlapped epilogue, groups of rows",
+    "C by rows, ping-pong, groups of rows",
+    "C by tma, 2 consumers, overlapped epilogue, cluster 2x1, groups along k",
+)
 CLASSES: Classes = classes()
 
 
@@ -61,12 +66,27 @@ def recorded(name: str) -> tuple[Recorded, ...]:
     return tuple(printed(name).run(launch) for launch in few(name))
 
 
-@pytest.mark.parametrize("name", [*FIRST, OF_THREE, *OF_MANY, OF_LINES])
+@pytest.mark.parametrize("name", [*FIRST, OF_THREE, *OF_MANY, OF_LINES, *OF_GROUPS])
 def test_the_text_does_what_the_program_says(name: str) -> None:
     for one in recorded(name):
         assert not printed(name).differences(one), one.launch
         assert not one.findings
         assert one.events > 100
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("min(cta.sizes.ends[number], extent)", "min(cta.sizes.ends[0], extent)"),
+        ("if (lane >= distance) end = max(end, other);", ""),
+        ("(end - begin + rows - 1) / rows", "(end - begin) / rows"),
+        ("all[number + 1] = {end, tiles}", "all[number + 1] = {end, tiles + 1}"),
+    ],
+)
+def test_tiles_that_are_other_groups_are_told(old: str, new: str) -> None:
+    """Where groups end is read from global memory, of which the machine is told, and lies in shared memory then."""
+    kernel = printed(OF_GROUPS[0], old, new)
+    assert any(kernel.differences(kernel.run(launch)) for launch in few(OF_GROUPS[0]))
 
 
 @pytest.mark.slow

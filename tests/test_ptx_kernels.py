@@ -17,7 +17,7 @@ from small_products import MORE, PRODUCTS, Case
 
 import legalsat as ls
 from bench.conformance import classes, judged
-from legalsat.backends import program
+from legalsat.backends import program, refusal_of
 from legalsat.backends.ptx.assemble import tool_for
 from legalsat.backends.ptx.persistent import emit
 from legalsat.backends.ptx.program import program_for
@@ -31,7 +31,8 @@ from legalsat.targets import target
 from legalsat.tensor import plain
 
 H200 = target("h200")
-CLASSES = classes()
+REFUSED = refusal_of("ptx")
+CLASSES = {name: one for name, one in classes().items() if REFUSED is not None and not REFUSED(*one)}
 GUARD, UNTOUCHED = 256, 0xA5
 UNIT = 64  # elements, of which all rows start alike in a granule
 WORDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -161,6 +162,7 @@ class Run:
     """
 
     group: Any = None
+    told: Mapping[int, bytes] = MappingProxyType({})  # bytes in global memory that are known, by their first address
 
     def __init__(
         self,
@@ -564,6 +566,18 @@ class Run:
         self.memory[places] = words.view(np.uint8).reshape(-1, 8)[:, :size]
         self.known[places] = True
 
+    def told_value(self, addresses: Value, mask: int, size: int) -> Value:
+        """Return what lanes read in global memory; None where they have not all been told."""
+        listed = [addresses] if isinstance(addresses, int) else lane_values(addresses, mask)
+        found = []
+        for address in listed:
+            begin = max((first for first in self.told if first <= address), default=address)
+            word = self.told.get(begin, b"")[address - begin :][:size]
+            if len(word) < size:
+                return None
+            found.append(int.from_bytes(word, "little"))
+        return _of_lanes(addresses, mask, found)
+
     def load_value(self, addresses: Value, mask: int, size: int) -> Value:
         """Read into a register; None where not all lanes' values are known."""
         listed = [addresses] if isinstance(addresses, int) else lane_values(addresses, mask)
@@ -572,8 +586,13 @@ class Run:
             if not self.known[address : address + size].all():
                 return None
             found.append(int.from_bytes(self.memory[address : address + size].tobytes(), "little"))
-        if isinstance(addresses, int):
-            return found[0]
-        value = np.zeros(LANES, dtype=np.uint64)
-        value[[i for i in range(LANES) if mask >> i & 1]] = found
-        return even(value) if mask == FULL else value
+        return _of_lanes(addresses, mask, found)
+
+
+def _of_lanes(addresses: Value, mask: int, found: list[int]) -> Value:
+    """Return what lanes of a mask have found, in the order of the lanes; one number where they asked for one."""
+    if isinstance(addresses, int):
+        return found[0]
+    value = np.zeros(LANES, dtype=np.uint64)
+    value[[i for i in range(LANES) if mask >> i & 1]] = found
+    return even(value) if mask == FULL else value

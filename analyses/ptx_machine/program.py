@@ -26,11 +26,7 @@ from legalsat.analyses.ptx.spaces import with_global_loads
 from legalsat.analyses.ptx.text import Kernel, PtxText
 from legalsat.analyses.ptx.webs import with_own_registers
 from legalsat.analyses.ptx_machine import branches, registers, units
-from legalsat.analyses.ptx_machine.alu import (
-    FULL,
-    LANES,
-    Value,
-)
+from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value
 from legalsat.analyses.ptx_machine.compute import compute
 from legalsat.analyses.ptx_machine.flow import control_of, is_choice, without
 from legalsat.analyses.ptx_machine.lanes import make_lanes
@@ -86,7 +82,7 @@ class Program:
         steering: parameters and special registers that what is kept depends on.
         headers: places that a loop comes back to.
         sums, fetched: registers that wgmma and tcgen05.ld write.
-        traced: are coordinates, and addresses in global memory, followed too?
+        traced: are coordinates, and addresses in global memory, followed too? told: and numbers that lie there?
         words: does what is stored in shared memory steer anything?
         flows: lines of stores, and of loads of what they stored.
         live: of each place, the registers that something may still read, as bits.
@@ -127,6 +123,7 @@ class Program:
     fetched: frozenset[str] = frozenset()
     needed: set[str] = field(default_factory=set)
     traced: bool = False
+    told: bool = False
     words: bool = False
     flows: set[tuple[int, int]] = field(default_factory=set)
     live: list[int] = field(default_factory=list)
@@ -437,7 +434,9 @@ class Program:
         )
 
 
-def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None, *, traced: bool = False) -> Program:
+def compile_kernel(
+    text: PtxText, kernel: Kernel, bounds: Bounds | None = None, *, traced: bool = False, told: bool = False
+) -> Program:
     """Make a kernel ready to run.
 
     Args:
@@ -445,6 +444,7 @@ def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None, 
         kernel: one of these.
         bounds: of what that may take.
         traced: whether coordinates, and addresses in global memory, are followed too, which break no contract.
+        told: whether runs are told of numbers in global memory, on which what a kernel does may hang.
 
     Raises:
         Undecided: it uses something that is not understood, such as calls or clusters, or meets a bound.
@@ -454,7 +454,7 @@ def compile_kernel(text: PtxText, kernel: Kernel, bounds: Bounds | None = None, 
     bounds, kernel = bounds or Bounds(), with_direct_parameters(with_direct_halves(with_local_registers(kernel)))
     kernel = with_global_loads(kernel, shared)
     kernel = with_own_registers(kernel, bounds)
-    program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds, traced=traced)
+    program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds, traced=traced, told=told)
     if not program.ranks:
         raise Undecided(kernel.line, "the launch decides how many CTAs a cluster has")
     if program.ranks > MOST_RANKS:

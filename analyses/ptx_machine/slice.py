@@ -233,7 +233,7 @@ def _unknown(program: Any, instructions: Iterable[Instruction]) -> set[str]:
     open_ = [
         (i.base in _ANY, [n for one in i.operands[1:] for n in names_in(one) if n in written], results)
         for i, results in listed
-        if _may_be_known(i) or id(i) in program.roles.words
+        if _may_be_known(i) or id(i) in program.roles.words or (program.told and i.base == "ld")
     ]
     moved = True
     while moved:

@@ -462,7 +462,7 @@ def make_load(program: Any, i: Instruction) -> Operation:
     if id(i) in program.roles.words and places:
         return _load_word(program, i, places, each)
     if space not in {"shared", ""}:
-        return _unknown_load(places, guard, line)
+        return _load_of_global(program, i, places, each)
     place, offset = program.address(i.operands[1], line)
     reach = Places(program.granule, offset, line)
 
@@ -497,10 +497,18 @@ def make_load(program: Any, i: Instruction) -> Operation:
     return operation
 
 
-def _unknown_load(places: list[tuple[int, int]], guard: tuple[int, int], line: int) -> Operation:
+def _load_of_global(program: Any, i: Instruction, places: list[tuple[int, int]], each: int) -> Operation:
+    """Return a load of what a run has been told, or of something unknown."""
+    line, guard = i.line, guard_of(program, i)
+    base, offset = program.address(i.operands[1], line) if program.told and space_of(i) == "global" else (-1, 0)
+
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        for _, to in places:
-            assign(part, to, None, guard, line)
+        lanes = active(part, guard, line) if base >= 0 and places else 0
+        begin = part.registers[base] if lanes else None
+        at = None if begin is None else begin + offset if isinstance(begin, int) else begin.astype(np.int64) + offset
+        for j, to in places:
+            value = None if at is None else run.told_value(at + each * j, lanes, each)
+            assign(part, to, value, guard, line)
         return None
 
     return operation

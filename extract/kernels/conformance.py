@@ -25,9 +25,11 @@ ALLOWED = {
     "set-up": "the first thread of the block sets barriers up ahead of its own role, and meets the others once",
     "one thread": "of the role that loads one thread acts; its warp, and the other warps, meet others and no more",
     "reads": "a warp may read less than its role: rows that C has not, or that start at a granule's beginning",
-    "before": "where a tile is stored during the next, nothing is read ahead of the first: C has no such rows",
+    "before": "where a tile is stored during the next, nothing is read ahead of the first: C has no such rows, and "
+    "boxes of groups of rows, which end where these do, are not stored",
     "mending": "warps of a role share the rows that it mends in a stage, and may read what they write there",
     "rounds": "a warp may read and write in turns what it moves from one buffer to another, before lanes meet",
+    "groups": "where they begin is said and read in shared memory of no buffer, which is part of the tile scheduler",
     "no events": "cursors and uses of accumulators: parities say the first, the machine follows registers itself",
 }
 _BY_ONE = frozenset({"start", "expect", "load", "store"})
@@ -59,9 +61,12 @@ def conformance(
     text = _Text(memory, base, kernel.threads // LANES)
     found: list[str] = []
     first = dict.fromkeys(range(kernel.cluster_blocks), 0)
+    tiles = values.get("tiles", 0)
+    # Ahead of each tile, and behind the last, one is stored.
+    unstored = 1 + tiles if kernel.overlapped and kernel.ragged == "m" and isinstance(tiles, int) else 0
     for cta, role, said in steps(program, values):
         where = role.name + (f" of CTA {cta}" if kernel.cluster_blocks > 1 else "")
-        matched = Matched(where, late=bool(kernel.overlapped))
+        matched = Matched(where, late=bool(kernel.overlapped), unstored=unstored)
         for warp, ours in enumerate(said):
             done = text.steps(cta, first[cta] + warp, events.get(cta * text.warps + first[cta] + warp, ()))
             found += matched.differences(warp, ours, done) or list(_lanes(f"{where}, warp {warp}", role, done))
@@ -105,6 +110,8 @@ class _Text:
             if event.what in {"lanes", "global read", "global write"}:
                 continue
             items = list(self.items(own, warp, event))
+            if event.what in {"read", "write"} and not items:
+                continue
             if event.what in {"read", "write"} and not any(name.startswith(RESULT) for name, _ in items):
                 last, names = found.open, {name for name, _ in items}
                 if last is not None and event.what == "read" and last.what == "write":
@@ -141,6 +148,8 @@ class _Text:
     def held(self, own: int, warp: int, event: Event) -> Iterator[str]:
         for first, last in event.spans:
             cta, offset = self.place(first)
+            if cta == own and self.memory.of_groups(offset):
+                continue
             for name, _ in self.memory.held(offset, offset + last - first, warp):
                 yield name if cta == own else f"{name} of CTA {cta}"
 
@@ -224,6 +233,7 @@ class Matched:
     Args:
         where: whose, in words.
         late: whether C is stored during the next tile.
+        unstored: how often a tile is stored, if it is not the first time, when there is none yet; else 0.
         shared: what warps share out among them.
         added: what a text may do beyond its program.
     """
@@ -233,16 +243,19 @@ class Matched:
         where: str,
         *,
         late: bool = False,
+        unstored: int = 0,
         shared: frozenset[str] = SHARED_OUT,
         added: Callable[[Step], bool] = lambda step: False,
     ) -> None:
         self.where, self.late, self.shared, self.added = where, late, shared, added
+        self.unstored = unstored
         self.wanted: dict[int, Step] = {}
         self.used: dict[int, set[str]] = {}
 
     def differences(self, warp: int, said: Sequence[Step], done: Sequence[Step]) -> list[str]:
         """Return the first difference of a warp."""
         at = 0
+        unstored = sum(step.what == "store" for step in said) // self.unstored if self.unstored else 0
         for number, step in enumerate(said):
             while at < len(done) and done[at].what != step.what and self.added(done[at]):
                 at += 1
@@ -253,8 +266,12 @@ class Matched:
                     self.used.setdefault(step.at, set()).update(found.names)
                     at += 1
                 continue
+            if step.what == "store" and unstored and (found is None or found.what != "store"):
+                unstored -= 1
+                continue
             if found is None or found.done != step.done:
                 return [self.told(warp, number, step, found)]
+            unstored = 0 if step.what == "store" else unstored
             at += 1
         rest = [step for step in done[at:] if not self.added(step)]
         return [self.told(warp, len(said), None, rest[0])] if rest else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from legalsat.extract.kernels.kernel_tiles import TileScheduler
 from legalsat.extract.kernels.unfolded import LATER, OF_LAST, OF_PAIR
@@ -14,6 +15,8 @@ Values = dict[str, int | tuple[int, ...]]
 PITCH = 1 << 20  # bytes from row to row; a multiple of a granule
 RESULT, RESULT_PITCH = 1 << 41, 1 << 20  # address of C, and elements from line to line
 MEMBER = 1 << 30  # elements of C from member to member
+ENDS = 1 << 42  # address of the numbers that say where groups end
+SHORT = 3  # rows by which a group's last tile is not full: boxes of 16 rows that have none of it are not stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,8 @@ class Launch:
     """What a launch decides, as one of its clusters sees it; clusters' tiles lie one below the other.
 
     Of a kernel of slices of k each tile is one, or those of all phases are. Of a batch each is a member's one tile, or
-    those of all phases are.
+    those of all phases are. Of groups of rows some have two tiles, one one, and some are empty; groups along k have one
+    each, of which every other one has half of the k.
 
     Attributes:
         kernel: that is launched. size: bytes of an element of A.
@@ -60,6 +64,8 @@ class Launch:
 
     def k_tiles(self, tile: int) -> int:
         """Return the k-tiles of a tile, of all CTAs that share its k together."""
+        if self.kernel.ragged == "k":
+            return max(1 + self.kernel.overlapped, -(-self.k_of(tile) // self.kernel.tile[2]))
         every: int = (
             self.kernel.k_tiles(self.k)
             if self.kernel.slides
@@ -69,6 +75,24 @@ class Launch:
             return every
         count, left = divmod(every, self.slices)
         return count + (tile // self.kernel.tile_phases < left)
+
+    def k_of(self, group: int) -> int:
+        """Return the elements along k of a group that cuts it."""
+        return self.k // (1 + group % 2)
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Where groups end; the last one of rows is said to end in front of where it begins, which is an empty one."""
+        if self.kernel.ragged == "k":
+            return tuple(accumulate(self.k_of(tile) for tile in range(self.tiles)))
+        rows = self.kernel.tile[0] * self.kernel.cluster[0]
+        extents = [0, *[rows - SHORT] * (self.tiles % 2), *[2 * rows - SHORT] * (self.tiles // 2)]
+        return (*accumulate(extents), 0)
+
+    @property
+    def told(self) -> dict[int, bytes]:
+        """What the kernel finds in global memory and its tiles hang on, by address."""
+        return {ENDS: b"".join(end.to_bytes(4, "little") for end in self.ends)} if self.kernel.groups else {}
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -95,13 +119,16 @@ class Launch:
         kernel = self.kernel
         along_m = 1 if kernel.slices > 1 or self.members else self.tiles  # of a slice, or a member
         m = along_m * kernel.tile[0] * kernel.cluster[0] * kernel.tile_phases
+        m = max(self.ends) if kernel.ragged == "m" else m
+        k = max(self.ends, default=0) if kernel.ragged == "k" else self.k
         n = kernel.tile[1] * kernel.cluster[1]
         down = kernel.tile_phases if self.members else self.tiles
         tiles = (down, 1, down)  # along m, along n, and those that neighbours in time share
         steps = (MEMBER for _ in self.members)
         of_b = (self.first, PITCH + self.pitch) if any(kernel.aligned) or kernel.slides else ()
-        found = (m, n, self.k, *tiles, self.first, PITCH + self.pitch, RESULT, RESULT_PITCH, 0, 0)
-        return (*found, *self.members, *steps, *of_b)
+        found = (m, n, k, *tiles, self.first, PITCH + self.pitch, RESULT, RESULT_PITCH, 0, 0)
+        groups = (ENDS, len(self.ends)) if kernel.groups else ()
+        return (*found, *self.members, *steps, *groups, *of_b)
 
     @property
     def scheduler(self) -> TileScheduler:
@@ -110,7 +137,8 @@ class Launch:
         found = TileScheduler(
             self.kernel, self.k, self.size, down, 1, down, self.first, PITCH + self.pitch, self.slices
         )
-        return replace(found, members=self.members, b_address=self.first, b_pitch=PITCH + self.pitch)
+        found = replace(found, members=self.members, b_address=self.first, b_pitch=PITCH + self.pitch)
+        return replace(found, rows=max(self.ends, default=0), ends=self.ends) if self.kernel.groups else found
 
     @property
     def blocks(self) -> dict[str, int]:

@@ -99,6 +99,13 @@ class KernelMemory:
         """Where the barriers begin, behind all else."""
         return int(round_up(self.pieces[-1].end, BARRIER_BYTES))
 
+    def of_groups(self, offset: int) -> bool:
+        """Whether a place is where it is said where groups begin, behind the barriers."""
+        if not self.kernel.groups:
+            return False
+        behind = self.barriers_at + BARRIER_BYTES * sum(ring.stages for ring in self.program.barriers)
+        return behind <= offset < behind + self.kernel.group_bytes
+
     @cached_property
     def _starts(self) -> list[int]:
         return [piece.start for piece in self.pieces]

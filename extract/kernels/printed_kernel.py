@@ -72,7 +72,7 @@ class PrintedKernel:
         self.gemm, self.kernel = gemm, kernel
         self.program = kernel_program(kernel, stored_type(gemm, kernel).bytes)
         shape = replace(entry, cluster=(kernel.cluster_blocks, 1, 1), threads=(kernel.threads, 1, 1))
-        self._machine = compile_kernel(module, shape, traced=self.traced)
+        self._machine = compile_kernel(module, shape, traced=self.traced, told=kernel.groups > 0)
         self._recorder = Recorder(self._machine)
         self._names = [one.name for one in entry.parameters]
         (self._base,) = (self._machine.symbols[name] for name in self._machine.shared)
@@ -97,6 +97,7 @@ class PrintedKernel:
         self._recorder.clear()
         self._machine.bounds = Bounds(MOST_SECONDS)
         run = Run(self._machine, launch.blocks | self.numbers(launch), self._boxes, MOST_WORK)
+        run.told = launch.told
         run.run()
         findings = tuple(one.message for one in run.order.findings.values() if one.level == "error")
         return Recorded(launch, self._recorder.streams, findings)
