@@ -340,10 +340,10 @@ def test_an_error_text_is_explained_by_its_rule(text: str, code: str, says: str)
 
 @pytest.mark.parametrize("word", ["cutlass ", "globalDim (", "CUDA error ", "x", "shape=(1,", "0x"])
 def test_long_texts_take_no_time(word: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(ls.InvalidInput):
         ls.explain(word * 20_000, "h200")
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
 
 
 def test_a_validators_words_do_not_repeat_what_its_numbers_say() -> None:

@@ -20,7 +20,7 @@ from legalsat.pasted.code.fragments import without_asides
 from legalsat.pasted.code.host_code import encoded_maps
 from legalsat.pasted.code.python import follow
 from legalsat.pasted.grammar import even, plain
-from legalsat.pasted.likely import likely_causes
+from legalsat.pasted.likely import MOST, likely_causes, speaks_of_gpus, tells_of_failure
 from legalsat.pasted.limits import explain_limits
 from legalsat.pasted.maps import PrintedMap, printed_maps
 from legalsat.pasted.multiplies import explain_multiplies, legal_multiplies
@@ -73,6 +73,12 @@ _BY_PROSE = re.compile(
 )
 # That some check of a program's own failed, of no known rule, or a library's kernel with nothing said of why.
 _UNKNOWN_CHECKS = (*(one.message.partition("{")[0] for one in OWN_CHECKS), LIBRARY_FAILED)
+# What happens in kernels alone, and what in kernels and where arrays are handed on.
+_OF_GPUS, _OF_GPUS_AND_ARRAYS = re.compile("PIPE|TMEM"), re.compile("PIPE|TMEM|TMA024")
+_OF_ARRAYS = re.compile(
+    r"contiguous|tensor|torch|major|kernel|mat_?[ab12]\b|\w\.strides?\b|dim(?:ension)?s?\b", re.IGNORECASE
+)
+_NAMED = 4.0  # by how much a line of prose that names a cause raises its score, a logarithm
 _MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
 
 
@@ -112,7 +118,10 @@ def explain_pasted(text: str, target: Target, uses: int = USES, beside: str = ""
 
 
 def with_likely(known: Explanation | None, whole: str, target: Target) -> Explanation | None:
-    """Return what is known of a report with the causes that its words make likely, where no cause is known."""
+    """Return what is known of a report with the causes that its words make likely, where no cause is known.
+
+    What lines of prose seem to name is ordered among these by how likely the words of the whole report make it.
+    """
     told = () if known is None else known.diagnostics
     effects = _effects(told)
     sure = [one for one in told if one.code not in effects and not _is_doubtful(one)]
@@ -120,16 +129,28 @@ def with_likely(known: Explanation | None, whole: str, target: Target) -> Explan
         return known
     codes = {one.code for one in told}
     failed = not codes.isdisjoint({*OF_ILLEGAL_MAPS, _LAUNCH}) and codes <= effects
-    likely = tuple(one for one in likely_causes(whole, target, failed=failed) if one.code not in codes)
-    likely = likely if codes <= effects else likely[:1]
-    if not likely:
+    likely = likely_causes(whole, target, failed=failed)
+    if likely is None:
         return known
-    if known is not None:  # what is named, what is likely, and last what is only seen, unless that is all
-        named = tuple(one for one in told if one.code not in effects)
-        seen = tuple(one for one in told if one.code in effects)
-        return replace(known, diagnostics=(*named, *likely, *seen) if named else (*seen, *likely))
+    results = tuple(one for one in told if one.code in effects and one.code not in likely.scores)
+    said = {one.code: one for one in told if one not in results}
+    least = min(likely.scores.values(), default=0.0)
+    scores = {code: likely.scores.get(code, least) for code in (*likely.scores, *said)}
+    # A line that seems to name a cause speaks for it as much as several words do.
+    scores |= {code: scores[code] + _NAMED for code in said if code not in effects}
+    first = sorted(scores, key=scores.__getitem__, reverse=True)
+    by_lines = [code for code in first if code in said and code not in effects]
+    if by_lines and by_lines[0] not in first[:MOST]:
+        first.insert(MOST - 1, first.pop(first.index(by_lines[0])))
+    kept = {*first[:MOST], *(code for code in said if code not in effects)}
+    named = tuple(said[code] if code in said else likely.diagnostic(code) for code in first if code in kept)
+    rest = tuple(one for code, one in said.items() if code not in kept)
+    if known is not None:
+        before = 1 if likely.much or not results else 0  # causes that come before what was only returned
+        ordered = (*named[:before], *results, *named[before:], *rest)
+        return replace(known, diagnostics=ordered)
     says = "what is likely is told from words alone, and is not proven"
-    return Explanation(_TEXT, str(target), False, likely, undecided=says)
+    return Explanation(_TEXT, str(target), False, named, undecided=says)
 
 
 def _is_doubtful(one: Diagnostic) -> bool:
@@ -198,6 +219,11 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
     fits = legal_multiplies(readable, target)
     known |= {"TCGEN003", "TCGEN004"} if fits else set()
     causes = [one for one in explain_causes(spoken, target) if one.code not in known]
+    if not speaks_of_gpus(whole):  # other machines have barriers and strides too
+        strange = _OF_GPUS if _OF_ARRAYS.search(whole) else _OF_GPUS_AND_ARRAYS
+        causes = [one for one in causes if not strange.match(one.code)]
+    if "?" in whole and not tells_of_failure(whole):  # what a question asks about is no cause
+        causes = [one for one in causes if not _is_doubtful(one)]
     accesses = (
         [] if sentences or causes else explain_accesses(evened, {one.number for one in results}, target, even(whole))
     )

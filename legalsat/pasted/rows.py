@@ -27,7 +27,8 @@ _OF_MAPS = re.compile(r"tensor ?_?map|cutensormap|tensor ?_?desc|make_tensor_des
 # Names of the extent of a tensor's last axis.
 _ROW = re.compile(
     r"(?:\w*head_?(?:size|dim)|headdim|hidden_?(?:size|dim)|vocab_?size|row_?(?:len\w*|size)|n?_?cols|columns|ncols|"
-    r"embed\w*_?dim|sample_(?:len\w*|size)|inner_?dim|in_features|out_features|feature_?(?:dim|size))",
+    r"embed\w*_?dim|sample_(?:len\w*|size)|inner_?dim|in_features|out_features|feature_?(?:dim|size)|"
+    r"(?:moe_)?intermediate_?(?:size|dim)|ffn_?(?:size|dim|hidden\w*)|d_model|d_ff|n_embd|num_features|row_?stride)",
     re.IGNORECASE,
 )
 # A size of which a report says itself that accesses by 4, 8 or 16 do not fill it.

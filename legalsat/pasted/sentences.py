@@ -20,6 +20,7 @@ from legalsat.pasted.results import RESULT_RULES
 from legalsat.pasted.tables.compilers import COMPILERS
 from legalsat.pasted.tables.cute_checks import CUTE_CHECKS
 from legalsat.pasted.tables.host_checks import HOST_CHECKS
+from legalsat.pasted.tables.kernel_checks import KERNEL_CHECKS
 from legalsat.pasted.tables.mosaic_checks import MOSAIC_CHECKS
 from legalsat.pasted.tables.ptxas import PTXAS
 from legalsat.pasted.tables.tile_checks import TILE_CHECKS
@@ -39,6 +40,7 @@ SENTENCES = (
     *MOSAIC_CHECKS,
     *TILE_CHECKS,
     *TORCH_CHECKS,
+    *KERNEL_CHECKS,
 )
 RULE_OF: dict[str, Rule] = {rule.code: rule for rule in (*RULES, *RESULT_RULES, *TOOL_RULES)}
 OWN_LIMIT = "TOOL010"

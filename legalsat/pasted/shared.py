@@ -47,7 +47,9 @@ _FAILS = re.compile(
     re.I,
 )
 _AMOUNT = re.compile(
-    r"(?<![\w.])(?P<bytes>\d{1,3}(?:,\d{3})+|\d{4,9})\b(?!\.\d)|\b(?P<kib>\d{1,4}(?:\.\d{1,3})?) ?(?:Ki?B|KByte)", re.I
+    r"(?<![\w.])(?<!% )(?<!%)(?P<bytes>\d{1,3}(?:,\d{3})+|\d{4,9})\b(?!\.\d)|"
+    r"\b(?P<kib>\d{1,4}(?:\.\d{1,3})?) ?(?:Ki?B|KByte)",
+    re.I,
 )
 _BEFORE_LIMIT = re.compile(
     r"(?:limit\w*|max\w*|available|only|exceed\w*|than|allow\w*|supports?|ha(?:s|ve)|capacity|<=?|>=?|up to|"

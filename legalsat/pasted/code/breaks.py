@@ -15,6 +15,7 @@ from legalsat.pasted.code.elected import explain_elected
 from legalsat.pasted.code.expressions import Followed
 from legalsat.pasted.code.launches import launched
 from legalsat.pasted.code.layouts import tensors_of_maps
+from legalsat.pasted.code.order import explain_order
 from legalsat.pasted.code.stages import explain_stages
 from legalsat.pasted.code.uses import Judged, judged_uses, of_map
 from legalsat.pasted.code.waits import explain_waits
@@ -36,6 +37,7 @@ _OF_BLOCKS = re.compile(r"__syncthreads\(\)|\bbar\.sync 0\b|barrier\.sync(?:\.al
 _WAITS = "waits for barriers in a loop"
 _ELECTED = "what one thread executes"
 _STAGES = "tiles of a pipelined loop"
+_ORDER = "the order of what the code does"
 _FOLLOWED = "the text's code was followed and not run"
 
 
@@ -96,8 +98,13 @@ def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, f
         judged += [
             of_map(one, "make_tma_copy", target) for one in tensors_of_maps(pasted.text) if target.tma is not None
         ]
+    judged += [Judged(_ORDER, tuple(explain_order(pasted.text, target)))]
     judged += launched(pasted.text, target, failed=failed)
-    judged = [one for one in judged if one.found or one.said not in ("a barrier of a block", _WAITS, _STAGES, _ELECTED)]
+    judged = [
+        one
+        for one in judged
+        if one.found or one.said not in ("a barrier of a block", _WAITS, _STAGES, _ELECTED, _ORDER)
+    ]
     broken = {found.code: found for one in reversed(judged) for found in reversed(one.found)}
     told = pasted.said if base is None else base.diagnostics
     extents = Judged("what the report names", tuple(explain_extents(pasted.text, followed, told, target)))

@@ -25,6 +25,13 @@ def explain_stages(calls: Sequence[Called], target: Target) -> Iterator[Diagnost
     most = target.shared_bytes_per_block
     for called in calls:
         last = called.name.rpartition(".")[2]
+        asked_at_once = called.arguments[0] if last == "allocate" and called.arguments else None
+        if isinstance(asked_at_once, int) and asked_at_once > most:
+            message = "one allocation of shared memory takes {needed} bytes, more than the {most} of {target}"
+            numbers = {"needed": asked_at_once, "most": most, "target": target}
+            refused = require(False, message, help="take a smaller tile or fewer stages", **numbers)
+            yield RULE_OF["SMEM001"].diagnostic(refused, f"{called.name}({asked_at_once})")
+            return
         if last in ("Pipelined", "Kernel"):
             asked = given(called.arguments, called.keywords, 2, "num_stages") if last == "Pipelined" else None
             stages, filled = max(asked, 1) if isinstance(asked, int) else 1, []

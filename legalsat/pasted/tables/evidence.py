@@ -18,13 +18,17 @@ CONCEPTS = {
     "hang": r"hang\w*|hung|(?:dead|endless|infinite) loops?|dead-?lock\w*|stuck|never (?:ends?|returns?|complet\w+|"
     r"finish\w*|flips?|signals?)|"
     r"parked|starv\w+|blocks? forever|spins?|time[sd]? ?out|does not return|livelock",
-    "wrong": r"wrong|incorrect\w*|corrupt\w*|garbage|\bnans?\b|\binf\b|inaccura\w+|mismatch\w*|not close|silent\w*|"
+    "wrong": r"wrong|gibberish|incorrect\w*|corrupt\w*|garbage|\bnans?\b|\binf\b|inaccura\w+|mismatch\w*|not close|"
+    r"silent\w*|"
     r"diverge\w*|miscomput\w+|miscompil\w+|bad results?|precision issues?|garbled|error of 0\.\d+|"
-    r"not correct|zeros instead|instead of (?:the \w+'s\b|-?\d+)|(?:sees?|reads?) (?:old|stale) (?:data|values?)|"
+    r"not correct|inconsistent|(?:do(?:es)?|did) not match|not what|values? (?:are )?off|stale|violat\w+|"
+    r"undefined behaviou?r|"
+    r"zeros instead|instead of (?:the \w+'s\b|-?\d+)|(?:sees?|reads?) (?:old|stale) (?:data|values?)|"
     r"bytes wrong|== -?\d+ instead",
-    "flaky": r"intermittent\w*|flaky|non-?determin\w+|now and then|sometimes|randomly|at random|"
+    "flaky": r"between (?:identical )?runs|run[- ]to[- ]run|from run to run|in \d+ of \d+ runs|intermittent\w*|flaky|"
+    r"non-?determin\w+|now and then|sometimes|randomly|at random|"
     r"\d+(?:\.\d+)?% of (?:calls|runs|launches)|sporadic\w*|occasional\w*|rarely",
-    "race": r"\brac(?:e|es|y|ing)\b|racecheck|hazards?|\b(?:raw|war|waw)\b",
+    "race": r"\brac(?:e|es|y|ing)\b|racecheck|hazards?|\b(?-i:RAW|WAR|WAW)\b",
     "fence": r"fences?|fence_\w+|proxy",
     "before": r"before|too early|early|not yet|ahead|prior to|while (?:\w+ ){0,4}still|in[- ]flight|still (?:reads?|"
     r"reading|in use|uses)",
@@ -47,12 +51,13 @@ CONCEPTS = {
     "multicast": r"multicast\w*|mcast\w*|cluster_mask",
     "regs": r"setmaxnreg\w*|reg_(?:de)?alloc|usetmaxreg\S*|registers?|launch_bounds\w*|maxrregcount|"
     r"resources requested",
-    "view": r"views?|slic\w+|split\w*|unbind\w*|chunk\w*|non-?contiguous|not contiguous|packed|padded|fused|"
+    "view": r"transpos\w+|(?:non|is|not)[-_ ]?contiguous|\.contiguous|views?|slic\w+|split\w*|unbind\w*|chunk\w*|"
+    r"packed|padded|fused|"
     r"narrow|as_strided|permut\w+|assumes? .{0,30}(?:contiguous|packed|dense)|hard-?cod\w+",
     "stride": r"strid\w+|pitch|leading dim\w*|\bld[abcd]\b",
     "align": r"align\w*|misalign\w*|unalign\w*|multiple of|divisib\w+|granul\w+",
     "address": r"address\w*|\bptrs?\b|pointers?|data_ptr|offset\w*",
-    "smem": r"smem|shared|shmem|dsmem|lds",
+    "smem": r"__shared__|smem|shared|shmem|dsmem|lds",
     "limit": r"exceed\w*|too (?:much|large|many|big)|limit\w*|out of|required|insufficient|capacity|"
     r"maxdynamicsharedmemorysize|optin|over(?:flow|subscri)\w*",
     "swizzle": r"swizzl\w+|xor",

@@ -1,0 +1,164 @@
+"""Ranks causes by the words of a report: by how often reports of each cause have them, and by learned weights.
+
+Two ways agree on more than either alone. Naive Bayes counts reports of each cause that have a word, together with what
+is told of each cause (`legalsat.pasted.tables.evidence`); it knows causes of few reports. A linear model, fitted by
+`bench/fit_evidence.py`, weighs words by how far they tell causes apart. A cause's score is the sum of both as
+logarithms of how likely it is, naive Bayes at a quarter, for its words are anything but independent.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from legalsat.pasted.sentences import RULE_OF
+from legalsat.pasted.tables.evidence import CONCEPTS, TOLD
+from legalsat.pasted.tables.tellings import TELLINGS
+from legalsat.targets import Target
+
+COUNTS = Path(__file__).parent / "evidence.json"
+_TOLD_AS, _TELLING_AS = 4.0, 1.0  # reports that what is told of a cause counts like
+_SMOOTHING, _SPREAD = 4.0, 2.0  # pseudo-counts
+_TRUST = 0.25  # of naive Bayes, whose words are counted as if they were independent
+_STEP = 100  # steps of a weight in the file that make 1
+# What a program returned, and what it has no kernel for, its own sentences tell.
+_TOLD_ELSEWHERE = re.compile(r"CUDA\d|TOOL010|PROD|UNIT")
+_ADDRESS = re.compile(r"https?://\S+")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])(?<!\bNa(?=N\b))(?<!\bNa(?=Ns\b))")
+_WORD = re.compile(r"[a-z]{2,}")
+_ENDINGS = re.compile(
+    r"(?<=[a-z]{4})(?:ization|isation|ations?|ments?|ings?|ers?|ed|ies|es|ly|al|s)$",
+)
+_COMMON = re.compile(
+    r"(?:at|of|to|in|on|is|it|as|an|be|or|so|we|the|and|for|with|that|this|but|not|from|are|was|has|have|which|its"
+    r"|than|only|when|what|into|all|any|can|may|"
+    r"will|does|did|get|got|use|used|using|our|your|they|them|there|here|been|being|were|would|should|could|also|just|"
+    r"same|some|more|most)"
+)
+_PATTERNS = {
+    name: re.compile(rf"(?<![a-z\d])(?:{pattern})(?![a-z\d])", re.IGNORECASE) for name, pattern in CONCEPTS.items()
+}
+
+
+class Evidence(NamedTuple):
+    """How often reports with a cause have each word, how many there are, how often a word is at all, and their sum.
+
+    `weights` are those of the linear model by cause and word, `bias` those of the causes; both may be empty.
+    """
+
+    by_cause: Mapping[str, Mapping[str, float]]
+    reports: Mapping[str, float]
+    overall: Mapping[str, float]
+    total: float
+    weights: Mapping[str, Mapping[str, float]]
+    bias: Mapping[str, float]
+
+
+def features(text: str) -> dict[str, str]:
+    """Return the concepts, as "@name", and the stems of the words of a text, each with a place where it is said."""
+    return {f"@{name}": said for name, said in concepts(text).items()} | words_of(text)
+
+
+def concepts(text: str) -> dict[str, str]:
+    """Return what is said of each concept that a text names."""
+    found = ((name, pattern.search(split)) for split in (_split(text),) for name, pattern in _PATTERNS.items())
+    return {name: " ".join(match[0].split()) for name, match in found if match is not None}
+
+
+def words_of(text: str) -> dict[str, str]:
+    """Return the stems of a text's words, without the most common ones, each with the word itself."""
+    words = (match[0] for match in _WORD.finditer(_split(text).lower()) if not _COMMON.fullmatch(match[0]))
+    return {_ENDINGS.sub("", word): word for word in words}
+
+
+def _split(text: str) -> str:
+    return _CAMEL.sub(" ", _ADDRESS.sub(" ", text))
+
+
+def scored(words: Iterable[str], known: Evidence, target: Target) -> dict[str, float]:
+    """Return a score for each cause that there may be on a target, the one first for which a text's words speak most.
+
+    The scores are logarithms of how likely each is, up to the quarter at which naive Bayes is taken.
+    """
+    said = list(dict.fromkeys(words))
+    possible = [code for code in known.reports if may_be(code, target)]
+    counted = [word for word in said if word in known.overall]
+    sums = _shares({code: _TRUST * _score(known, code, counted) for code in possible})
+    if known.weights:
+        weighed = [word for word in said if word in known.overall]
+        scale = 1 / math.sqrt(max(len(weighed), 1))
+        of: dict[str, float] = {}
+        for code in possible:
+            weights = known.weights.get(code, {})
+            of[code] = known.bias.get(code, min(known.bias.values())) + scale * sum(weights.get(w, 0) for w in weighed)
+        sums = {code: sums[code] + share for code, share in _shares(of).items()}
+    return dict(sorted(sums.items(), key=lambda one: one[1], reverse=True))
+
+
+def ranked(words: Iterable[str], known: Evidence, target: Target) -> list[str]:
+    """Return the causes that there may be on a target, the one first for which a text's features speak most."""
+    return list(scored(words, known, target))
+
+
+def _shares(scores: Mapping[str, float]) -> dict[str, float]:
+    """Return scores as logarithms of shares of one."""
+    if not scores:
+        return {}
+    most = max(scores.values())
+    total = most + math.log(sum(math.exp(score - most) for score in scores.values()))
+    return {code: score - total for code, score in scores.items()}
+
+
+@lru_cache(maxsize=1)
+def evidence() -> Evidence:
+    """Return what is known of reports, as the file beside this module has it."""
+    return evidence_of(json.loads(COUNTS.read_text(encoding="utf-8")))
+
+
+def evidence_of(known: Mapping[str, Any]) -> Evidence:
+    """Return the counts of known reports, as `bench/fit_evidence.py` makes them, with what is told of each cause."""
+    reports: defaultdict[str, float] = defaultdict(lambda: _SMOOTHING)
+    for code, number in known["reports"].items():
+        reports[code] += number
+    by_cause = {code: defaultdict(float, words) for code, words in known["words"].items()}
+    overall: defaultdict[str, float] = defaultdict(float, known["overall"])
+    tellings = [(code, one, _TELLING_AS) for code, several in TELLINGS.items() for one in several]
+    for code, told, often in [*((code, one, _TOLD_AS) for code, one in TOLD.items()), *tellings]:
+        reports[code] += often
+        words = by_cause.setdefault(code, defaultdict(float))
+        for word in features(told):
+            words[word] += often
+            overall[word] += often
+    weights = {
+        code: {word: steps / _STEP for word, steps in of.items()} for code, of in known.get("weights", {}).items()
+    }
+    bias = {code: steps / _STEP for code, steps in known.get("bias", {}).items()}
+    return Evidence(by_cause, dict(reports), dict(overall), sum(reports.values()), weights, bias)
+
+
+def in_steps(weights: Mapping[str, float], least: float = 0.0) -> dict[str, int]:
+    """Return weights as whole steps, without those below `least`, as the file keeps them."""
+    return {name: round(weight * _STEP) for name, weight in weights.items() if abs(weight) >= max(least, 0.5 / _STEP)}
+
+
+def may_be(code: str, target: Target) -> bool:
+    """Whether a cause is told from words: no result of a call, and no rule of a unit that the target lacks."""
+    return code in RULE_OF and _TOLD_ELSEWHERE.match(code) is None and RULE_OF[code].unit.limits(target) is not None
+
+
+def _score(known: Evidence, code: str, words: list[str]) -> float:
+    """Return the logarithm of how likely a cause is by words, up to what is common to all."""
+    return math.log(known.reports[code]) + sum(weight(known, code, word) for word in words)
+
+
+def weight(known: Evidence, code: str, word: str) -> float:
+    """Return by how much a word speaks for a cause, as a logarithm; negative where it speaks against it."""
+    common = known.overall[word] / known.total
+    count = known.by_cause.get(code, {}).get(word, 0)
+    return math.log((count + _SPREAD * common) / ((known.reports[code] + _SPREAD) * common))
