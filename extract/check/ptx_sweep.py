@@ -159,7 +159,7 @@ class Sweep:
             open_[run.line, not_understood(error)] = None
         finally:
             self.work += run.work - before
-        if len(self.program.store_places) > run.stores_known and self.again and not run.endless:
+        if len(self.program.store_places) > run.stores_known and self.again:
             # How far a store reaches follows from where others begin: those are known only now.
             self.again -= 1
             return self.run(values, limit, long=long, meant=meant, anew=anew)
