@@ -252,3 +252,102 @@ def test_addresses_of_a_cluster_are_places_of_its_memories() -> None:
     assert place_of(SHARED_BYTES) == NOWHERE + SHARED_BYTES
     assert place_of(MOST_RANKS << 24) > NOWHERE
     assert in_words(3 * SHARED_BYTES + SHARED_BASE + 8) == "8 of CTA 3"
+
+
+LEAVING = """
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k()
+.explicitcluster
+.reqnctapercluster 2
+.reqntid 64
+{
+.reg .pred %p<9>; .reg .b32 %r<9>;
+.shared .align 8 .b64 barriers[1];
+mov.u32 %r0, %tid.x;
+mov.u32 %r1, %cluster_ctarank;
+mov.u32 %r2, barriers;
+setp.eq.u32 %p0, %r0, 0;
+INIT
+barrier.cluster.arrive.aligned;
+setp.ge.u32 %p1, %r0, 32;
+@%p1 bra END;
+and.b32 %r3, %r0, 31;
+setp.ne.u32 %p2, %r3, 0;
+@%p2 bra END;
+barrier.cluster.wait;
+mapa.shared::cluster.u32 %r4, %r2, 0;
+mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r4];
+setp.ne.u32 %p3, %r1, 0;
+@%p3 bra END;
+AGAIN:
+mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r2], 0;
+@!%p4 bra AGAIN;
+END:
+ret;
+}
+"""
+
+
+def test_who_ends_after_its_arrival_at_the_clusters_barrier_is_counted_once() -> None:
+    """One thread of each CTA waits for the cluster; the others have ended, some before the other CTA begins."""
+    init = "@%p0 mbarrier.init.shared::cta.b64 [%r2], 2;\n@%p0 fence.mbarrier_init.release.cluster;"
+    found = check_ptx(LEAVING.replace("INIT", init))
+    assert found.proven, (found.findings, found.unproven)
+    assert not check_ptx(LEAVING.replace("INIT", "")).proven
+    one_less = check_ptx(LEAVING.replace("INIT", init.replace(", 2;", ", 3;")))
+    assert {f.kind for f in one_less.findings} == {"arrivals_missing"}
+    unmet = LEAVING.replace("barrier.cluster.arrive.aligned;\n", "").replace("barrier.cluster.wait;\n", "")
+    assert not check_ptx(unmet.replace("INIT", init)).proven  # the other CTA may arrive before the init
+
+
+def freed_at_the_end(meet: str = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;",
+                     wait: str = "tcgen05.wait::ld.sync.aligned;") -> str:  # fmt: skip
+    """Return a kernel whose second warp reads tensor memory and ends; the first one frees it, after the cluster met."""
+    return f"""
+.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry k()
+.explicitcluster
+.reqnctapercluster 2
+.reqntid 64
+{{
+.reg .pred %p<9>; .reg .b32 %r<9>;
+.shared .align 8 .b32 place[1];
+mov.u32 %r0, %tid.x;
+mov.u32 %r2, place;
+setp.lt.u32 %p0, %r0, 32;
+@!%p0 bra LOOK;
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;
+tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
+LOOK:
+tcgen05.fence::before_thread_sync;
+bar.sync 0;
+tcgen05.fence::after_thread_sync;
+ld.shared.b32 %r3, [%r2];
+@!%p0 bra READ;
+tcgen05.st.sync.aligned.32x32b.x1.b32 [%r3], {{%r0}};
+tcgen05.wait::st.sync.aligned;
+bra STORED;
+READ:
+STORED:
+tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r4}}, [%r3];
+{wait}
+@%p0 bra FREE;
+ret;
+FREE:
+{meet}
+tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 32;
+ret;
+}}
+"""
+
+
+def test_who_has_ended_has_done_what_it_waited_for_when_the_cluster_has_met() -> None:
+    """So tensor memory may be freed; what it has not waited for may still be under way."""
+    found = check_ptx(freed_at_the_end())
+    assert found.proven and {f.kind for f in found.warnings} == {"tensor_memory_not_fenced"}
+    for text in (freed_at_the_end(meet=""), freed_at_the_end(wait="")):
+        assert "tensor_memory_misused" in {f.kind for f in check_ptx(text).findings}

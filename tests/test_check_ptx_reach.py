@@ -133,3 +133,65 @@ def test_a_count_that_was_packed_beside_data_is_known(unpacked: tuple[str, ...],
     found = halves(*unpacked)
     assert found.proven == proven, (found.findings, found.unproven)
     assert proven or any("data" in one.reason for one in found.unproven)
+
+
+def tiles_of_rounds(before: str, tiles: str) -> str:
+    """Return a kernel of such tiles with k / 64 rounds each, in which threads read what others have written.
+
+    Where m and n are large there are too many tiles for a run that looks on what k steers; where one is 1, none.
+    """
+    ahead = "add.u32 %r3, %r3, 0;\n" * 100
+    return f""".version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u32 m, .param .u32 n, .param .u32 k)
+.reqntid 64
+{{
+.reg .pred %p<9>; .reg .b32 %r<30>;
+.shared .align 128 .b8 memory[2048];
+mov.u32 %r0, %tid.x;
+shl.b32 %r1, %r0, 2;
+mov.u32 %r2, memory;
+add.u32 %r3, %r2, %r1;
+xor.b32 %r4, %r1, 128;
+add.u32 %r4, %r2, %r4;
+ld.param.u32 %r5, [m];
+ld.param.u32 %r6, [n];
+ld.param.u32 %r7, [k];
+shr.u32 %r5, %r5, 5;
+shr.u32 %r6, %r6, 5;
+{tiles}
+shr.u32 %r7, %r7, 6;
+mov.u32 %r9, 0;
+TILES:
+setp.ge.u32 %p0, %r9, %r8;
+@%p0 bra END;
+setp.eq.s32 %p1, %r7, 0;
+@%p1 bra NEXT;
+mov.u32 %r10, %r7;
+{ahead}
+ROUND:
+st.shared.b32 [%r3], %r10;
+bar.sync 0;
+ld.shared.b32 %r11, [%r4];
+{before}
+add.u32 %r10, %r10, -1;
+setp.ne.u32 %p2, %r10, 0;
+@%p2 bra ROUND;
+NEXT:
+bar.sync 0;
+add.u32 %r9, %r9, 1;
+bra TILES;
+END:
+ret;
+}}
+"""
+
+
+@pytest.mark.parametrize("tiles", ["mul.lo.u32 %r8, %r5, %r6;", "mov.u32 %r8, %r5;"])
+def test_rounds_of_one_tile_are_run_where_there_are_none_or_too_many_else(tiles: str) -> None:
+    """A comparison that loops of other parameters never turn round is not seen in one way for good."""
+    (found,) = check_ptx(tiles_of_rounds("bar.sync 0;", tiles)).kernels
+    assert found.proven and found.reached == (3, 3) and {64, 128, 192} <= set(found.parameters["k"])
+    kinds = {f.kind for f in check_ptx(tiles_of_rounds("", tiles)).findings}
+    assert kinds == {"stage_overwritten", "read_before_full"}

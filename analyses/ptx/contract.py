@@ -250,10 +250,15 @@ class Order:
         What is done to tensor memory needs fences of its own, and arrivals that release nothing (PTX ISA, 9.7.16.6.4).
         """
         worker.meet()
-        found, clock = worker.released.copy(), worker.clock
         passed = slice(2 * self.warps, 3 * self.warps)
-        found[0, passed] = clock[passed]
-        found[0, self.tensor] = clock[self.tensor]
+        found = np.maximum(worker.released, self.of_tensor_memory(worker))
+        found[0, passed] = worker.clock[passed]
+        return found
+
+    def of_tensor_memory(self, worker: Worker) -> Clocks:
+        """Return what a warp knows to be done to tensor memory, and nothing else."""
+        found = self.clocks()
+        found[0, self.tensor] = worker.clock[self.tensor]
         return found
 
     def fence(self, worker: Worker, lanes: int) -> None:
@@ -261,15 +266,16 @@ class Order:
         passed, fenced = worker.passed_on(lanes), worker.clocks[1]
         np.maximum(fenced, passed[0], out=fenced)
 
-    def meet(self, arrivals: Iterable[tuple[Worker, Clocks]]) -> None:
-        """Let warps meet at a barrier of the block."""
+    def meet(self, arrivals: Iterable[tuple[Worker, Clocks]], *, of_all: bool = True) -> None:
+        """Let warps meet at a barrier of the block; where not `of_all`, only such wait as may all just look on."""
         listed = list(arrivals)
         clocks = listed[0][1].copy()
         for _, passed in listed[1:]:
             np.maximum(clocks, passed, out=clocks)
         for worker, _ in listed:
             worker.learn(clocks)
-            worker.used.add(worker.turn)
+            if of_all:
+                worker.used.add(worker.turn)
             worker.turn += 1
 
     def cells(self, addresses: Any, size: int) -> Cells:

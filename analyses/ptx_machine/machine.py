@@ -148,7 +148,7 @@ class Run:
     """One execution of a cluster, which is one CTA if the kernel says nothing else.
 
     `code` is followed, that of the program unless it is for a `group` of launches (`launches.together`); `apart` are
-    lanes that wait until these part.
+    lanes that wait until these part. `left`: what warps that have ended knew of tensor memory.
 
     Args:
         program: what `ptx_machine_program.compile_kernel` made.
@@ -222,7 +222,7 @@ class Run:
             worker.live = mask
         for warp in self.warps:
             warp.peers = [other for other in self.warps if other.group == warp.group and other is not warp]
-        self.living = [threads] * ranks
+        self.living, self.left = [threads] * ranks, self.order.clocks()
         self.backwards, self.turns = backwards, self.warps[::-1] if backwards else self.warps
         self.sized = True
         self.current: Part | None = None
@@ -432,10 +432,15 @@ class Run:
         """Let lanes end: who waits for all others does so no more for them."""
         warp.parts.remove(part)
         warp.live &= ~part.mask
-        self.living[warp.rank] -= part.mask.bit_count()
+        ended = part.mask.bit_count()
+        self.living[warp.rank] -= ended
         warp.worker.live = warp.live
+        if not warp.live:
+            self.left = np.maximum(self.left, self.order.of_tensor_memory(warp.worker))
         for name, meeting in list(self.meetings.items()):
             if not meeting.wanted:
+                if any(other is warp for other, _ in meeting.arrivals):
+                    meeting.threads -= ended  # of those that are waited for it is none any more
                 self._close(name, meeting)
 
     def meet(self, number: int, warp: Warp, part: Part, threads: int, line: int, *, waits: bool = True) -> int | None:
@@ -459,7 +464,11 @@ class Run:
             return False
         meeting.over = True
         del self.meetings[name]
-        self.order.meet([(w.worker, clocks) for w, clocks in meeting.arrivals])
+        of_all = not meeting.wanted or meeting.wanted >= self.program.threads
+        self.order.meet([(w.worker, clocks) for w, clocks in meeting.arrivals], of_all=of_all)
+        if name[0] == _CLUSTER:  # who has ended counts as if it had come
+            for warp, _ in meeting.arrivals:
+                warp.worker.learn(self.left)
         for warp, _ in meeting.arrivals:
             warp.worker.meet()
             known = [clock for rank, clock in meeting.relaxed if rank == warp.rank]

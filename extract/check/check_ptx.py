@@ -32,6 +32,7 @@ from legalsat.targets import target as as_target
 
 LARGE = 500  # instructions of a kernel that may take its time
 MOST_LARGE = 4  # such kernels of a text for which there is more of it
+UNREACHED = 4  # one of so many barriers and asynchronous operations may be reached by no run of what is proven
 MORE_TIME = 1.5  # times what a kernel has had, for which it is begun anew
 
 
@@ -205,7 +206,7 @@ def _checked(
     """Check a kernel in the cluster that its text says, or in the first that nothing speaks against."""
     shapes = clusters_of(kernel)
     if len(shapes) == 1:
-        return _check(module, replace(kernel, cluster=shapes[0]), fixed, boxes, bounds)
+        return _saying_much(_check(module, replace(kernel, cluster=shapes[0]), fixed, boxes, bounds))
     best: KernelCheck | None = None
     wrong: list[KernelCheck] = []
     left = WORK
@@ -220,12 +221,21 @@ def _checked(
         if found.proven or left < 0 or late:
             break
     if best is not None:
-        return _without_other_cluster(best, asked_for(kernel))
+        return _saying_much(_without_other_cluster(best, asked_for(kernel)))
     least = min(wrong, key=lambda one: len(one.findings))
     one, likeliest = least.findings[0], shape_of(least.cluster or ())
     reason = f"the launch decides the cluster, and in none of {len(wrong)} that were tried it is right"
     open_ = Unproven(kernel.line, f"{reason}; in one of {likeliest} CTAs {one.message}, at line {one.line}")
     return KernelCheck(kernel.name, kernel.line, (), (open_,), 0, {}, {}, 0.0)
+
+
+def _saying_much(found: KernelCheck) -> KernelCheck:
+    """Leave a proof open of which runs have come to little, whatever it was that kept them off."""
+    reached, there = found.reached
+    if not found.proven or UNREACHED * (there - reached) < max(there, 1):
+        return found
+    reason = f"{there - reached} of {there} barriers and asynchronous operations are reached by no run"
+    return replace(found, unproven=(Unproven(min(found.unreached, default=found.line), reason),))
 
 
 def _without_other_cluster(found: KernelCheck, asked: Shape | None) -> KernelCheck:

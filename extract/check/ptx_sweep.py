@@ -71,6 +71,7 @@ class Sweep:
         number: of sweeps of the kernel before. idle: maps by which nothing has been copied, and what follows.
         alike: no parameter makes loops longer, so that few runs are made.
         counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
+        unseen: parameters of which it is not known whether they steer a loop, as all runs that tell are too long.
     """
 
     program: Program
@@ -102,6 +103,7 @@ class Sweep:
     earlier: list[Values] = field(default_factory=list)
     steps: Values = field(default_factory=dict)
     counts_of: Values = field(default_factory=dict)
+    unseen: set[str] = field(default_factory=set)
     empty: dict[int, set[int]] = field(default_factory=dict)
     first: bool = False
     again: int = AGAIN
@@ -159,7 +161,7 @@ class Sweep:
             open_[run.line, not_understood(error)] = None
         finally:
             self.work += run.work - before
-        if len(self.program.store_places) > run.stores_known and self.again and not run.endless:
+        if len(self.program.store_places) > run.stores_known and self.again:
             # How far a store reaches follows from where others begin: those are known only now.
             self.again -= 1
             return self.run(values, limit, long=long, meant=meant, anew=anew)

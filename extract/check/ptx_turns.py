@@ -59,10 +59,14 @@ def _settled(sweep: Sweep) -> set[str]:
 def _keeps_off(sweep: Sweep, number: int) -> bool:
     """Do the registers of a comparison come no nearer to each other with more rounds of any loop?
 
-    It compares what loops carry, whose steps are the same in all rounds: so it never turns out the other way.
+    It compares what loops carry, whose steps are the same in all rounds: so it never turns out the other way. Of what
+    another number decides, of which none have been seen, they tell nothing.
     """
-    found = False
-    for pair in sweep.program.watches[number].compared:
+    program, found = sweep.program, False
+    keys = program.conditions.keys_now(program.watches[number].condition)
+    if keys & sweep.unseen:
+        return False
+    for pair in program.watches[number].compared:
         for runs in sweep.rounds.values():
             seen = [one[number, pair] for one in runs if (number, pair) in one]
             half = len(seen) // 2

@@ -33,15 +33,10 @@ def sweep_all(sweep: Sweep) -> None:
     rooms = _rooms(sweep, ones, names)
     idle = [name for name in names if name in decisive and not steps[name] and not name.startswith("%")]
     grid = {name: LATER * step for name, step in steps.items() if step and name.startswith("%")}
-    if len(idle) > 1 or (idle and grid):  # tiles of rows and columns: none steers a loop where there is none of others
-        many = {name: round_up(1 << GREATEST_POWER, program.multiple(name)) for name in idle}
-        few = {other: step for other, step in steps.items() if step}
-        for name in idle:
-            # Where many are too many, few; then rows of a later block, which sees more columns.
-            several = [many, {**many, **few}] if len(idle) > 1 else []
-            for others in several + [grid] * bool(grid):
-                if not steps[name] and not sweep.late:
-                    steps[name] = sweep.step_of(name, {**ones, **others, name: ones[name]}, MANY_WORK)
+    if len(idle) > 1 or (
+        idle and any(steps.values())
+    ):  # none steers a loop where there is no tile, as of rows or columns
+        _find_tiles(sweep, ones, idle, grid)
     looped = {name: step for name, step in steps.items() if step}
     rest = {name: one for name, one in ones.items() if not steps[name]}
     sweep.alike = not looped
@@ -65,6 +60,36 @@ def sweep_all(sweep: Sweep) -> None:
         sweep.unproven[0, program.bounds.reason] = None
     if sweep.work > sweep.most:
         sweep.unproven[0, f"not all values of parameters are tried within {sweep.most} instructions"] = None
+
+
+def _find_tiles(sweep: Sweep, ones: Values, idle: list[str], grid: Values) -> None:
+    """Find by how much parameters must grow for loops that are there only where others are large too.
+
+    Args:
+        sweep: whose steps are added to.
+        ones: the least values.
+        idle: parameters that steer no loop while the others have these.
+        grid: values of the block's number with which it is a later one.
+    """
+    steps, program = sweep.steps, sweep.program
+    many = {name: round_up(1 << GREATEST_POWER, program.multiple(name)) for name in idle}
+    few = {other: step for other, step in steps.items() if step and not other.startswith("%")}
+    # Where many are too many, few; then rows of a later block, which sees more columns.
+    roomy = [many, {**many, **few}] if len(idle) > 1 else [few] if few else []
+    unseen: list[str] = []
+    for name in idle:
+        for others in roomy + [grid] * bool(grid):
+            if not steps[name] and not sweep.late:
+                base = {**ones, **others, name: ones[name]}
+                steps[name] = sweep.step_of(name, base, MANY_WORK)
+                if not steps[name] and sweep.shown(base, MANY_WORK) is None:
+                    unseen.append(name)
+    one_tile = {**ones, **{name: step for name, step in steps.items() if step and not name.startswith("%")}}
+    for name in unseen:  # of too many tiles nothing is seen, and one is enough once it is known how large they are
+        if not steps[name] and not sweep.late:
+            steps[name] = sweep.step_of(name, one_tile, MANY_WORK)
+            if not steps[name] and sweep.shown(one_tile, MANY_WORK) is None:
+                sweep.unseen.add(name)
 
 
 def _first_has_more(sweep: Sweep, rest: Values, looped: Values) -> bool:
@@ -153,7 +178,7 @@ def _others(sweep: Sweep, looped: Values, main: Values, base: Values, rest: Valu
         three = sweep.more(name, step, 3)
         for value in (sweep.least.get(name, 0), three, three + sweep.program.multiple(name)):
             yield {**base, name: value}
-    for grid in (False, True):
+    for grid in () if sweep.findings else (False, True):  # else nothing is proven by it, and small examples are known
         for number in range(2, sweep.rounds_together(main, base, grid=grid) + 1):
             blocks = {name: number if grid else sweep.least.get(name, 0) for name in main if name.startswith("%")}
             yield {**so_many_rounds(sweep, rest, looped, number), **blocks}
