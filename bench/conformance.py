@@ -102,7 +102,6 @@ def name_of(kernel: ProductKernel) -> str:
     """Return the class of a kernel in words."""
     words = [f"C by {kernel.store}"]
     words += ["ping-pong"] if kernel.ping_pong else [f"{kernel.warpgroups} consumer{'s' * (kernel.warpgroups > 1)}"]
-    words += ["one buffer"] if kernel.by_boxes and kernel.buffers == 1 else []
     words += ["overlapped epilogue"] if kernel.overlapped else []
     words += ["cluster {}x{}".format(*kernel.cluster)] if kernel.cluster != (1, 1) else []
     words += [f"split {kernel.split}"] if kernel.split > 1 else []
