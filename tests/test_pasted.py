@@ -346,6 +346,13 @@ def test_long_texts_take_no_time(word: str) -> None:
     assert time.process_time() - started < 3
 
 
+@pytest.mark.parametrize("digits", ["(" + "9" * 5_000 + ", 4)", "0x" + "f" * 5_000])
+def test_a_field_that_is_no_number_is_named_in_a_line(digits: str) -> None:
+    with pytest.raises(ls.InvalidInput, match=r"paste the dump|the address of an array") as refused:
+        ls.explain(f"globalDim: {digits}\nboxDim: (64, 4)", "h200")
+    assert len(str(refused.value)) < 240
+
+
 def test_a_validators_words_do_not_repeat_what_its_numbers_say() -> None:
     """TileLang lists the broken conditions above the fields; two it adds itself, and the driver does not ask for."""
     text = (

@@ -71,6 +71,27 @@ def test_a_bad_row_is_said_with_its_line(tmp_path: Path, cells: str, words: str)
     assert len(found) - len(bad) == (3 if last else 2), "no other row is lost"
 
 
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ("(x,1)", "shape is '(x,1)'; a number is missing"),
+        ("4096x", "a number is missing"),
+        ("4096,,65", "a number is missing"),
+        (",", "a number is missing"),
+        ("batch x 65", "shape is 'batch'"),
+        ("()", "shape is empty"),
+    ],
+)
+def test_a_number_that_is_missing_from_a_shape_is_said(tmp_path: Path, shape: str, words: str) -> None:
+    rows = f'name,shape,dtype\na,"{shape}",bf16\nb,"(4096,)",bf16\nc,4096 x 65,bf16\nd,"[8, 4]",bf16\n'
+    bad, *others = problems_of(written(tmp_path / "p.csv", rows))
+    assert isinstance(bad, BadRow) and words in bad.error
+    shapes = [
+        one.operator.source.shape for one in others if isinstance(one, Problem) and isinstance(one.operator, ls.Copy)
+    ]
+    assert shapes == [(4096,), (4096, 65), (8, 4)]
+
+
 def test_bytes_that_are_no_utf_8_stay_in_their_row(tmp_path: Path) -> None:
     found = problems_of(written(tmp_path / "p.csv", GOOD.encode() + b"64,64,64,bf\xff16\n1,1,1,bf16\n"))
     assert [type(one) for one in found] == [Problem, Problem, BadRow, Problem]

@@ -30,7 +30,9 @@ def number(word: str, field: str) -> int:
     if word in NULL:
         return 0
     if not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|\d{1,20}", word):
-        raise InvalidInput(f"{field} of the printed map is {word!r}, no number; paste the dump of one process alone")
+        raise InvalidInput(
+            f"{field} of the printed map is {word[:60]!r}, no number; paste the dump of one process alone"
+        )
     return int(word, 0 if word[1:2] in ("x", "X") else 10)
 
 
@@ -42,13 +44,13 @@ def numbers(word: str, field: str) -> tuple[int, ...]:
     """
     if re.fullmatch(r"0[xX][0-9a-fA-F]+", word):
         raise InvalidInput(
-            f"{field} is printed as {word}, the address of an array; print its numbers, as newer versions of the "
+            f"{field} is printed as {word[:60]}, the address of an array; print its numbers, as newer versions of the "
             "program do"
         )
     inside = word.strip("()[]{}<> \t\n").rstrip(",")
     entries = re.split(r"\s*,\s*|\s+|\s*x\s*", inside) if inside else []
     if not all(re.fullmatch(r"-?\d{1,20}", entry) for entry in entries):
-        raise InvalidInput(f"{field} of the printed map is {word!r}, no list; paste the dump of one process alone")
+        raise InvalidInput(f"{field} of the printed map is {word[:60]!r}, no list; paste the dump of one process alone")
     return tuple(map(int, entries))
 
 
@@ -76,7 +78,7 @@ def enum(word: str, field: str) -> int | str:
     spelled = re.fullmatch(r"(?:K_|MN_)?[SBW]{0,2}_?(32|64|128)B?", bare)  # as s128b, SW128, B64
     if field == "swizzle" and spelled is not None:
         return f"{spelled[1]}B"
-    raise InvalidInput(f"{field} of the printed map is {word!r}, none of its values; give the driver's number")
+    raise InvalidInput(f"{field} of the printed map is {word[:60]!r}, none of its values; give the driver's number")
 
 
 def element_bytes(name: str | int) -> int:

@@ -314,7 +314,7 @@ def _bracketed(word: str, field: str, match: re.Match[str]) -> str:
         InvalidInput: it is one number where a list was to be, as where lines of several processes run together.
     """
     if word[:1].isdigit() and not word.startswith("0x") and ":" not in match[0] and "=" not in match[0]:
-        raise InvalidInput(f"{field} of the printed map is {word!r}, no list; paste the dump of one process alone")
+        raise InvalidInput(f"{field} of the printed map is {word[:60]!r}, no list; paste the dump of one process alone")
     return word.removeprefix("torch.Size").removeprefix("std::array")
 
 

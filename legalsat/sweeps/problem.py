@@ -289,7 +289,10 @@ def _flag(name: str, value: Any) -> bool:
 
 def _list(name: str, value: Any) -> tuple[int, ...]:
     if isinstance(value, str):
-        parts: list[Any] = [part for part in value.strip(" ()[]").replace("x", ",").split(",") if part.strip()]
+        inside = value.strip(" ()[]")
+        parts: list[Any] = inside.removesuffix(",").replace("x", ",").split(",") if inside else []
+        if not all(part.strip() for part in parts):
+            raise InvalidInput(f"{name} is {printable(value)[:40]!r}; a number is missing, give all as in 4096x4095")
     else:
         parts = list(value) if hasattr(value, "__iter__") else [value]
     if not parts:
