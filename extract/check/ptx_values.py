@@ -141,12 +141,10 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
         room = rooms.get(name, {})
         some, most = {**once, **room}, len(room) and MOST_STAY
         sweep.turned = True
-        likely = [{**some, name: sweep.more(name, step, number)} for number in (1, SPREAD + 1)]
-        likely += [{**base, **room, name: sweep.more(name, step, n)} for n in range(_likely_rounds(sweep) + 1)]
-        run_long_ahead(sweep, {**some, name: sweep.many(name, step, most)}, likely)
-        rounds = sweep.rounds_of(name, step, some, [o for o in main if o != name], most)
-        if sweep.findings:
-            rounds = list(range(SPREAD + 2))  # the smallest example may be between those that were run
+        if sweep.findings:  # nothing is proven by this sweep, and the smallest example may be among few rounds
+            rounds = list(range(SPREAD + 2))
+        else:
+            rounds = _rounds_to_try(sweep, name, step, some, base | room, [o for o in main if o != name], most)
         run_ahead(sweep, ({**base, name: sweep.more(name, step, number)} for number in rounds))
         for number in rounds:
             # A loop around this one need not run often for each of its counts; pairs come below.
@@ -165,6 +163,17 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
     others = list(_others(sweep, looped, main, base, rest))
     run_ahead(sweep, others)
     yield from others
+
+
+def _rounds_to_try(  # noqa: PLR0917
+    sweep: Sweep, name: str, step: int, some: Values, base: Values, others: list[str], most: int
+) -> list[int]:
+    """Return which numbers of rounds of a parameter's loops are to be tried, after a long run and others beside it."""
+    likely = [{**some, name: sweep.more(name, step, number)} for number in (1, SPREAD + 1)]
+    likely += [{**base, name: sweep.more(name, step, number)} for number in range(_likely_rounds(sweep) + 1)]
+    run_long_ahead(sweep, {**some, name: sweep.many(name, step, most)}, likely)
+    rounds = sweep.rounds_of(name, step, some, others, most)
+    return list(range(SPREAD + 2)) if sweep.findings else rounds
 
 
 def _likely_rounds(sweep: Sweep) -> int:
