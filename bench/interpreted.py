@@ -53,7 +53,8 @@ def small(gemm: ls.Gemm, kernel: ProductKernel, r: random.Random) -> ls.Gemm:
         rest = of % 128
         return 128 * (least + r.randint(0, 1)) + rest if rest else 128 * (least + r.randint(1, 2))
 
-    m, n, k = extent(gemm.m), extent(gemm.n), extent(gemm.k, -(-kernel.tile[2] * kernel.least_k_tiles // 128))
+    least = max(1, kernel.slides) * kernel.tile[2] * kernel.least_k_tiles  # of each phase
+    m, n, k = extent(gemm.m), extent(gemm.n), extent(gemm.k, -(-least // 128))
     batch = (2,) if gemm.batch else ()
 
     def alike(rows: int, one: ls.Tensor) -> ls.Tensor:

@@ -39,6 +39,15 @@ def mask_of(lanes: Lanes) -> int:
     return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")
 
 
+def of_lanes(addresses: Value, mask: int, found: list[int]) -> Value:
+    """Return what lanes of a mask have found, in the order of the lanes; one number where they asked for one."""
+    if isinstance(addresses, int):
+        return found[0]
+    value = np.zeros(LANES, dtype=np.uint64)
+    value[[i for i in range(LANES) if mask >> i & 1]] = found
+    return even(value) if mask == FULL else value
+
+
 def lane_values(value: Value, mask: int) -> list[int]:
     """Return the value in each lane of a mask, in order."""
     if isinstance(value, int):

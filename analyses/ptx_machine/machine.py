@@ -18,7 +18,7 @@ from legalsat.analyses.ptx.clocks import Clock, Clocks, Worker
 from legalsat.analyses.ptx.contract import ARRIVAL, Order, Undecided
 from legalsat.analyses.ptx.contract_barriers import Barrier, Barriers
 from legalsat.analyses.ptx.contract_maps import Maps
-from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value, even, lane_values, lanes_of
+from legalsat.analyses.ptx_machine.alu import LANES, Value, lane_values, lanes_of, of_lanes
 from legalsat.analyses.ptx_machine.launches.fan import joined, of_first
 from legalsat.analyses.ptx_machine.memory import NOWHERE, SHARED_BYTES
 from legalsat.analyses.ptx_machine.periods import Periods
@@ -585,7 +585,7 @@ class Run:
             if len(word) < size:
                 return None
             found.append(int.from_bytes(word, "little"))
-        return _of_lanes(addresses, mask, found)
+        return of_lanes(addresses, mask, found)
 
     def load_value(self, addresses: Value, mask: int, size: int) -> Value:
         """Read into a register; None where not all lanes' values are known."""
@@ -595,13 +595,4 @@ class Run:
             if not self.known[address : address + size].all():
                 return None
             found.append(int.from_bytes(self.memory[address : address + size].tobytes(), "little"))
-        return _of_lanes(addresses, mask, found)
-
-
-def _of_lanes(addresses: Value, mask: int, found: list[int]) -> Value:
-    """Return what lanes of a mask have found, in the order of the lanes; one number where they asked for one."""
-    if isinstance(addresses, int):
-        return found[0]
-    value = np.zeros(LANES, dtype=np.uint64)
-    value[[i for i in range(LANES) if mask >> i & 1]] = found
-    return even(value) if mask == FULL else value
+        return of_lanes(addresses, mask, found)
