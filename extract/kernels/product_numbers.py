@@ -359,12 +359,12 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     kept_rows = np.flatnonzero(fits)
     if not kept_rows.size:
         return None
-    alone_rows = np.flatnonzero(fits & more)
-    every = np.concatenate([kept_rows, alone_rows])
+    single = np.flatnonzero(fits & more)
+    every = np.concatenate([kept_rows, single])
     late, columns_of, rest = np.arange(len(kept_rows), len(every)), found.taken(every), rest[:, every]
     columns_of.stages[late] += 1
     columns_of.buffers[late] = 1
-    rest[SHARED, late] += (stage + barriers - halved)[alone_rows]
+    rest[SHARED, late] += (stage + barriers - halved)[single]
     return Table(
         tuple(form for _, form in forms),
         of[every],
