@@ -26,7 +26,7 @@ from bench import one_movement
 from legalsat.backends import program
 from legalsat.extract.cost.cost import among_others
 from legalsat.extract.kernels.product_maps import source_maps
-from legalsat.plans.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import ALIGNER_REGISTERS, ProductKernel
 from legalsat.program.pipeline import Expect, Load, Multiply, Registers, walk
 from legalsat.runtime.program import MapsArgument, NumberArgument, Program
 from legalsat.tensor import plain
@@ -57,8 +57,13 @@ def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
     yield "cluster, text", kernel.cluster, (text["cluster_m"], text["cluster_n"])
     yield "split, text", kernel.split, text["split"]
     handed, expected = (re.findall(one, made.text) for one in (r"reg_(?:de)?alloc<(\d+)>", r"expect_tx\(.*, (\d+)\);"))
-    yield "registers, text", plan.registers, tuple(map(int, handed))
-    yield "expected bytes, text", text["a_bytes"] + text["b_bytes"], int(expected[0])
+    sizes = zip((text["a_bytes"], text["b_bytes"]), kernel.lines, strict=True)
+    boxed = sum(size for size, one in sizes if one is None)  # the others are brought as lines, and aligned
+    lines = [one.bytes for one in kernel.lines if one is not None]
+    given = (*plan.registers, *([ALIGNER_REGISTERS] if lines else []))
+    yield "registers, text", given, tuple(map(int, handed))
+    asked_for = [size for size in (sum(lines), boxed) if size]
+    yield "expected bytes, text", asked_for, [int(size) for size in expected[: len(asked_for)]]
     words = [
         int(word, 16) for word in re.findall(r"constexpr unsigned long long [ab]_word = (0x[0-9a-f]+)ull;", made.text)
     ]
@@ -66,7 +71,7 @@ def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
     assert mma is not None
     yield "descriptors, text", [0 if one is None else one.descriptor.word for one in (mma.a, mma.b)], words
 
-    launch = made.recipes[-1]
+    launch = made.recipes[-1 - (kernel.slices > 1)]
     yield "entry, text", True, f" {launch.entry}(" in made.text
     yield "warps, launch", plan.launch.warps, launch.threads / 32
     m, n = (asked.n, asked.m) if kernel.swapped else (asked.m, asked.n)
@@ -80,21 +85,34 @@ def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
     yield "extents, launch", [m, n, asked.k], numbers[:3]
     yield from compared_relayouts(plan, kernel, made)
 
+    yield from _proven(plan, text, boxed, asked_for, given)
+    yield from _told(plan)
+    yield "kernel, candidates", kernel, plan.candidates[0].kernel
+
+
+def _proven(
+    plan: ls.GemmPlan, text: dict[str, int], boxed: int, asked_for: list[int], given: tuple[int, ...]
+) -> Iterator[Compared]:
+    """Yield what the proven program says: bytes by boxes, all that are expected, and registers are the plan's."""
+    kernel, cost = plan.kernel, plan.cost
+    assert kernel is not None
     pipeline = plan.pipeline
     rings = {ring.name: ring for ring in pipeline.barriers}
-    sharing = text["cluster_m"] + text["cluster_n"] - 1
+    by_boxes = [one is None for one in kernel.lines]
+    sharing = 1 + (text["cluster_n"] - 1) * by_boxes[0] + (text["cluster_m"] - 1) * by_boxes[1]
     readers = len({role.name for role in pipeline.roles if role.name.startswith("consumer")})
     yield "stages, program", plan.stages, rings["full"].stages
-    yield "bytes, program", text["a_bytes"] + text["b_bytes"], rings["full"].transaction_bytes
+    yield "bytes, program", boxed, rings["full"].transaction_bytes
     yield "arrivals, program", 4 * sharing * (1 if kernel.ping_pong else readers), rings["empty"].arrivals
     yield "consumers, program", text["warpgroups"], readers
     yield "cluster, program", kernel.cluster_blocks, pipeline.cluster
     ops = [op for role in pipeline.roles for op in walk(role.body)]
-    yield "registers, program", set(plan.registers), {op.count for op in ops if isinstance(op, Registers)}
+    expects = [op for op in ops if isinstance(op, Expect)]
+    yield "registers, program", set(given), {op.count for op in ops if isinstance(op, Registers)}
     yield (
         "expected bytes, program",
-        rings["full"].transaction_bytes,
-        max(op.bytes for op in ops if isinstance(op, Expect)),
+        set(asked_for),
+        {max(op.bytes for op in expects if op.barrier == one) for one in {op.barrier for op in expects}},
     )
     yield (
         "loads, program",
@@ -106,11 +124,13 @@ def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
     yield "shared memory, program", True, held <= cost.shared_bytes
     yield "proof", True, ls.check_pipeline(plan).proven
 
-    said = str(plan)
+
+def _told(plan: ls.GemmPlan) -> Iterator[Compared]:
+    """Yield what is said of a plan, and its cost."""
+    cost, said = plan.cost, str(plan)
     yield "time, print", True, f"time {duration(cost.nanoseconds)}" in re.sub(r" +", " ", said)
     yield "tile, print", True, " x ".join(map(str, plan.tile)) in said
     yield "time, candidates", cost.nanoseconds, plan.candidates[0].cost.nanoseconds
-    yield "kernel, candidates", kernel, plan.candidates[0].kernel
 
 
 def compared_relayouts(plan: ls.GemmPlan, kernel: ProductKernel, made: Program) -> Iterator[Compared]:
