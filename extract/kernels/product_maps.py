@@ -26,6 +26,8 @@ STORE_ROWS = 16  # of C that one warp stores
 # What L2 fetches at a time of operands. 256 bytes, whose second half is the next k-tile's, took 1.045 times as long (69
 # kernels of 23 products on an H100, at most 1.21): L2 reads 1.4 times as many sectors. None took 1.008 times as long.
 FETCHED: L2Promotion = "128B"
+# Of B where rows are grouped, read from DRAM once, by few: 128 bytes took 1.05 times as long (16 products, an H100).
+STREAMED: L2Promotion = "256B"
 WRAPS, WRAPPED = 2**30, 0x7FFF0000  # lines of a map that wraps, and extents of the axes by which it does
 MAP_TYPES = {"bf16": "bf16", "fp16": "f16", "fp32": "tf32", "e4m3": "u8", "e5m2": "u8"}
 RESULT_TYPES = {**MAP_TYPES, "fp32": "f32"}
@@ -125,9 +127,10 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
     )
     if kernel.ragged == "k":
         return [_cut(name, a, a_box)], [_cut(name, b, b_box)]
+    fetched = FETCHED, STREAMED if kernel.ragged == "m" else FETCHED
     of_a, of_b = (
-        [_map(name, one, box)] if lines is None else _of_lines(name, one, lines)
-        for one, box, lines in zip((a, b), (a_box, b_box), kernel.lines, strict=True)
+        [_map(name, one, box, then)] if lines is None else _of_lines(name, one, lines)
+        for one, box, lines, then in zip((a, b), (a_box, b_box), kernel.lines, fetched, strict=True)
     )
     if kernel.slides:
         of_a, of_b = (
@@ -300,7 +303,7 @@ def most_clusters(gemm: Gemm, kernel: ProductKernel) -> Any:
     return along_m * along_n * members.count
 
 
-def _map(name: str, matrix: Laid, box: tuple[int, int]) -> Placed:
+def _map(name: str, matrix: Laid, box: tuple[int, int], fetched: L2Promotion) -> Placed:
     return Placed(
         TensorMap(
             dtype=MAP_TYPES[name],
@@ -310,7 +313,7 @@ def _map(name: str, matrix: Laid, box: tuple[int, int]) -> Placed:
             box=box,
             element_stride=(1, 1),
             swizzle="128B",
-            l2_promotion=FETCHED,
+            l2_promotion=fetched,
         )
     )
 
