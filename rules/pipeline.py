@@ -246,6 +246,12 @@ def write_not_fenced(read: StageRead, target: Target) -> Requirements:
         help="give fence.proxy.async after the writes and before the writers arrive or meet",
         stage=read.stage,
     )
+    yield require(
+        read.met,
+        "stage {stage} is stored by warps that have not met those that wrote parts of it",
+        help="let all warps that write the stage meet between their fences and the store",
+        stage=read.stage,
+    )
 
 
 @CHIP.rule(
@@ -292,6 +298,12 @@ def store_source_reused(write: StageWrite, target: Target) -> Requirements:
             write.done,
             "stage {stage} is written while a store may still read it",
             help="move the write after a wait for the group of the store",
+            stage=write.stage,
+        )
+        yield require(
+            write.met,
+            "stage {stage} is written while another warp's store may still read it",
+            help="let all warps meet between their waits for the stores' groups and the write",
             stage=write.stage,
         )
 

@@ -22,6 +22,7 @@ from legalsat.analyses.protocol.typestate_program import Actor, Back, Enter, Hea
 from legalsat.analyses.protocol.typestate_run import Run, Stuck
 from legalsat.analyses.protocol.typestate_state import Process, State, Symbol
 from legalsat.analyses.protocol.typestate_steps import DOES
+from legalsat.analyses.protocol.typestate_together import check_together
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.program.pipeline import (
     CopyIn,
@@ -91,6 +92,7 @@ def check(
     machine = Machine(paired(pipeline), at_least or {})
     first = Run(machine, target, State(machine))
     _check_declarations(first)
+    check_together(first)
     search = _Search(machine, target, max_forks)
     search.explore(first.state, widen=True)
     certain = search.found

@@ -155,7 +155,8 @@ class _Program:
         if kernel.store == "sums":
             return [BufferRing("C", 1, kernel.shared_bytes - self.ring_bytes)]
         stages = kernel.buffers if kernel.by_boxes else 1
-        return [BufferRing(f"C{i}", stages, self.chunk_bytes) for i in range(kernel.warpgroups)]
+        together = STORED.cursor if kernel.store == "turned" else ""
+        return [BufferRing(f"C{i}", stages, self.chunk_bytes, (), together) for i in range(kernel.warpgroups)]
 
     @property
     def ring_bytes(self) -> int:

@@ -102,12 +102,15 @@ class BufferRing:
         stages: how many.
         bytes: of one stage.
         overlays: a buffer whose memory this one lies on; nobody may use that any more when this one is written.
+        together: the cursor of those who use it, if all warps of a role lay down what each of them stores, so that they
+            have to meet; "" where each has its own part.
     """
 
     name: str
     stages: int
     bytes: int
     overlays: tuple[str, ...] = ()
+    together: str = ""
 
 
 @dataclass(frozen=True, slots=True)

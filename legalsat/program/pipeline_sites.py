@@ -122,7 +122,8 @@ class StageWrite:
     """A stage is written; whether its `user` (threads, copies, wgmma, tcgen05 or stores) is done with it before.
 
     `fenced`: what ordinary instructions have written there is fenced before an asynchronous unit writes;
-    `reads_fenced`: so is what they have read.
+    `reads_fenced`: so is what they have read. `met`: whether the warps that write it together have met since each has
+    waited for its own store of what was there.
     """
 
     where: str
@@ -131,6 +132,7 @@ class StageWrite:
     done: bool
     fenced: bool = True
     reads_fenced: bool = True
+    met: bool = True
 
     def __str__(self) -> str:
         return self.where
@@ -152,7 +154,8 @@ class Grouped:
 class StageRead:
     """A stage is read: whether it holds the reader's item, all of it, and fenced if need be.
 
-    `copies_fenced`: whether a fence follows what cp.async wrote, where the async proxy reads it.
+    `copies_fenced`: whether a fence follows what cp.async wrote, where the async proxy reads it. `met`: whether the
+    warps that wrote it together have met since.
     """
 
     where: str
@@ -161,6 +164,7 @@ class StageRead:
     full: bool = True
     fenced: bool = True
     copies_fenced: bool = True
+    met: bool = True
 
     def __str__(self) -> str:
         return self.where
