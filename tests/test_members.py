@@ -208,10 +208,10 @@ def test_the_meaning_of_groups_along_k_is_number_by_number() -> None:
 def test_boxes_of_groups_along_k_end_where_a_group_does() -> None:
     gemm = ALONG_K["gradients of weights"]
     kernel = some_kernels(gemm, 1, 1)[0]
-    for name, operand in zip("AB", kernel.operands, strict=True):
+    for name, operand, parts in zip("AB", kernel.operands, kernel.k_parts, strict=True):
         extent = {"A": 80, "B": 96}[operand]
         (wrapping,) = maps_of(gemm, kernel)[name]
-        assert (wrapping.map.global_dim[0], wrapping.map.box[1:], wrapping.offset) == (extent, (64, 1, 1), 0)
+        assert (wrapping.map.global_dim[0], wrapping.map.box[1:], wrapping.offset) == (extent, (64 // parts, 1, 1), 0)
         *_, behind, back = wrapping.map.global_stride
         for begin, end, row in ((0, 10, 3), (37, 300, 262), (299, 300, 0)):
             line = 2**30 - (end - begin) + row
