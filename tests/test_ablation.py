@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from bench.ablation import PROBLEMS, Problem, measure, without
+from bench.gpu.gemm_shapes import Shape, product_of
 from bench.programs import programs
 from bench.saturation import compared_products, compared_programs, needed, needed_by_programs, products
 from legalsat.errors import LegalSatError
+
+# Of a long k, as few random ones have: what slices of k gain, and sums that slide.
+LONG = [product_of(Shape(512, 512, 16384)), product_of(Shape(498, 3318, 13031, "NN"))]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
@@ -27,7 +31,7 @@ def test_a_family_that_a_problem_does_not_need_is_told() -> None:
 
 
 def test_some_product_needs_each_law_and_saturation_finds_what_search_finds() -> None:
-    gemms = products(40)
+    gemms = products(40) + LONG
     rows = needed(gemms)
     assert all(row.refused or (row.dearer and row.worst >= row.mean > 1) for row in rows), rows
     both = compared_products(gemms[:2])

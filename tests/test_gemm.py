@@ -112,7 +112,7 @@ def test_a_plan_speaks_of_the_kernel_that_is_launched(extent: tuple[int, int, in
     assert list(plan.tensor_maps) == maps[: len(plan.tensor_maps)]
     rings = {ring.name: ring for ring in plan.pipeline.barriers}
     assert rings["full"].stages == rings["empty"].stages == plan.stages == kernel.stages
-    assert rings["full"].transaction_bytes == sum(plan.tile[:2]) * plan.tile[2] * 2
+    assert rings["full"].transaction_bytes == sum(kernel.loaded) * plan.tile[2] * 2
     shared = sum(ring.stages * ring.bytes for ring in plan.pipeline.buffers) + 16 * plan.stages
     assert shared == plan.cost.shared_bytes <= 227 * 1024
     assert str(kernel.stages) in str(plan) and ls.check_pipeline(plan).proven
@@ -122,7 +122,7 @@ def test_a_plan_speaks_of_the_kernel_that_is_launched(extent: tuple[int, int, in
     ("product", "laws", "term"),
     [
         (
-            ls.Gemm(1024, 1024, 1024, "bf16"),
+            ls.Gemm(2048, 2048, 2048, "bf16"),
             "store_by_boxes multiply_whole as_it_lies as_it_lies",
             "boxes(multiply(A, B))",
         ),

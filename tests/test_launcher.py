@@ -124,13 +124,14 @@ def test_a_host_file_lays_operands_out_as_the_plan_says(target: str) -> None:
 
 def by_hand(made: Program, driver: Any, at: dict[str, int], workspace: int) -> list[dict[str, Any]]:
     """What the runtime asks for the same addresses, its own memory standing where the workspace has it."""
-    found = []
+    found, constants = [], 0
     end = workspace
     for one in made.before:
         ends = {one.program.operands[0].name: at[one.operand], one.program.result.name: end}
         at = {**at, one.operand: end}
         end += -(-span_bytes(one.program.result.tensor) // 256) * 256
-        found.append((one.program, ends))
+        found.insert(constants if one.constant else len(found), (one.program, ends))  # which are prepared first
+        constants += one.constant
     for space in made.workspaces:
         at[space.name] = end
         end += -(-space.bytes // 256) * 256

@@ -218,8 +218,8 @@ def test_boxes_of_groups_along_k_end_where_a_group_does() -> None:
             address = (line + end) * behind + 2**30 * back
             assert address % 2**64 == (begin + row) * 2 * extent
             image = smem_image(wrapping.map, (0, line, end, 2**30))
-            inside = image.reshape(64, -1)[:, 0] != FILLED
-            assert inside.sum() == min(64, end - begin - row)
+            inside = image.reshape(64 // parts, -1)[:, 0] != FILLED
+            assert inside.sum() == min(64 // parts, end - begin - row)
     assert ls.synthesize(gemm, "h200").derivation[-1].law == "read_by_wrapping_maps"
 
 

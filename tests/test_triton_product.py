@@ -250,6 +250,7 @@ def printable(kernel: ProductKernel) -> bool:
         and kernel.split == kernel.slices == 1
         and not kernel.ping_pong
         and kernel.realign == "none"
+        and not any(kernel.aligned)
     )
     squares = all(bin(extent).count("1") == 1 for extent in kernel.tile)
     alone = kernel.store != "sums" or kernel.warpgroups == 1

@@ -103,9 +103,11 @@ def test_tiles_that_boxes_do_not_divide_are_right(gemm: ls.Gemm) -> None:
 def test_stages_hold_whole_boxes_of_all_blocks_that_share_them() -> None:
     for gemm in (WHOLE, MN_MAJOR):
         for _, kernel in product_kernels(gemm, H200):
-            columns, unit = kernel.tile[1], 64 if kernel.majors[1] == "MN" else 8
-            assert columns <= kernel.loaded[1] < columns + unit * kernel.cluster[0]
-            assert kernel.loaded[1] % (unit * kernel.cluster[0]) == kernel.boxes[1] % kernel.cluster[0] == 0
+            # Rows along k are shared as whole boxes of 8, those across k as parts along k of boxes of 64.
+            columns, unit = kernel.tile[1], 64 if kernel.majors[1] == "MN" else 8 * kernel.cluster[0]
+            assert columns <= kernel.loaded[1] < columns + unit
+            assert kernel.loaded[1] % unit == kernel.boxes[1] % kernel.cluster[0] == 0
+            assert kernel.majors[1] == "MN" or kernel.k_parts[1] == 1
 
 
 def test_the_law_asks_for_whole_columns() -> None:

@@ -266,16 +266,15 @@ class Order:
         passed, fenced = worker.passed_on(lanes), worker.clocks[1]
         np.maximum(fenced, passed[0], out=fenced)
 
-    def meet(self, arrivals: Iterable[tuple[Worker, Clocks]], *, of_all: bool = True) -> None:
-        """Let warps meet at a barrier of the block; where not `of_all`, only such wait as may all just look on."""
+    def meet(self, arrivals: Iterable[tuple[Worker, Clocks]]) -> None:
+        """Let warps meet at a barrier of the block."""
         listed = list(arrivals)
         clocks = listed[0][1].copy()
         for _, passed in listed[1:]:
             np.maximum(clocks, passed, out=clocks)
         for worker, _ in listed:
             worker.learn(clocks)
-            if of_all:
-                worker.used.add(worker.turn)
+            worker.used.add(worker.turn)
             worker.turn += 1
 
     def cells(self, addresses: Any, size: int) -> Cells:
