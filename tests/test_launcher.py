@@ -124,8 +124,8 @@ def test_a_host_file_lays_operands_out_as_the_plan_says(target: str) -> None:
 
 def by_hand(made: Program, driver: Any, at: dict[str, int], workspace: int) -> list[dict[str, Any]]:
     """What the runtime asks for the same addresses, its own memory standing where the workspace has it."""
-    found, constants = [], 0
-    end = workspace
+    found: list[tuple[Program, dict[str, int]]] = []
+    constants, end = 0, workspace
     for one in made.before:
         ends = {one.program.operands[0].name: at[one.operand], one.program.result.name: end}
         at = {**at, one.operand: end}
