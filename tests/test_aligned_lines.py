@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from lacking import without
+from lying import product_of
 
 import legalsat as ls
 from bench.interpreted import drawn_numbers, exact
@@ -26,15 +27,6 @@ from legalsat.program.pipeline import Arrive, Fence, Wait
 from legalsat.targets import target
 
 H200 = target("h200")
-
-
-def product_of(m: int, n: int, k: int, lies: str, dtype: str = "bf16") -> ls.Gemm:
-    """Return a product of operands that lie along k ("K") or across it ("M"), in lines without padding."""
-    a, b = (
-        ls.Tensor((rows, k), dtype, (k, 1) if axis == "K" else (1, rows))
-        for rows, axis in zip((m, n), lies, strict=True)
-    )
-    return ls.Gemm(m, n, k, dtype, a=a, b=b)
 
 
 def aligned(gemm: ls.Gemm) -> list[ProductKernel]:

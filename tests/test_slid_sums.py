@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from lacking import without
+from lying import product_of
 
 import legalsat as ls
 from bench.interpreted import drawn_numbers, exact
@@ -28,15 +29,6 @@ from legalsat.program.pipeline import Wait
 from legalsat.targets import target
 
 H200 = target("h200")
-
-
-def product_of(m: int, n: int, k: int, lies: str, **others: object) -> ls.Gemm:
-    """Return a product of operands that lie along k ("K") or across it ("M"), in lines without padding."""
-    a, b = (
-        ls.Tensor((rows, k), "bf16", (k, 1) if axis == "K" else (1, rows))
-        for rows, axis in zip((m, n), lies, strict=True)
-    )
-    return ls.Gemm(m, n, k, "bf16", **({"a": a, "b": b} | others))  # type: ignore[arg-type]
 
 
 def slid(gemm: ls.Gemm) -> list[ProductKernel]:

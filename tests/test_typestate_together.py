@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count, islice
-from typing import cast
+from itertools import islice
 
 import pytest
+from lacking import without
 
 import legalsat as ls
 from legalsat.analyses.protocol.typestate import check
@@ -15,7 +15,7 @@ from legalsat.extract.kernels.kernel_program import printed_program
 from legalsat.extract.kernels.product_kernels import each_kernel
 from legalsat.extract.kernels.unfolded import unfolded
 from legalsat.plans.product_kernel import ProductKernel
-from legalsat.program.kernel import NESTS, Body, KernelOperation, KernelProgram, every
+from legalsat.program.kernel import NESTS, KernelProgram, every
 from legalsat.program.pipeline import Sync, WaitGroup
 from legalsat.targets import target
 
@@ -46,26 +46,17 @@ def is_wait(op: object) -> bool:
     return isinstance(op, WaitGroup) and op.family == "bulk"
 
 
-def without(body: Body, unwanted: Callable[[object], bool]) -> Body:
-    """Return a body without some operations, which are asked about in order."""
-    kept: list[KernelOperation] = []
-    for op in body:
-        if isinstance(op, NESTS):
-            kept.append(cast("KernelOperation", replace(op, body=without(op.body, unwanted))))  # type: ignore[arg-type]
-        elif not unwanted(op):
-            kept.append(op)
-    return tuple(kept)
-
-
 def lacking(program: KernelProgram) -> Iterator[KernelProgram]:
     """Yield the program without one meeting of a consumer's warps, each in turn; then without waits for stores."""
     consumer, *others = program.roles
-    meetings = sum(map(is_meeting, every(consumer.body)))
-    for number in range(meetings):
-        left = count()
-        body = without(consumer.body, lambda op, n=number, left=left: is_meeting(op) and next(left) == n)  # type: ignore[misc]
-        yield replace(program, roles=(replace(consumer, body=body), *others))
-    yield replace(program, roles=(replace(consumer, body=without(consumer.body, is_wait)), *others))
+    plain = [op for op in every(consumer.body) if not isinstance(op, NESTS)]
+    for number, op in enumerate(plain):
+        if is_meeting(op):
+            yield replace(program, roles=(replace(consumer, body=without(consumer.body, number)), *others))
+    body = consumer.body
+    for number in reversed([number for number, op in enumerate(plain) if is_wait(op)]):
+        body = without(body, number)
+    yield replace(program, roles=(replace(consumer, body=body), *others))
 
 
 @pytest.mark.parametrize("kind", KINDS)

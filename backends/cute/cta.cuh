@@ -4,7 +4,8 @@ constexpr int threads = (plan::warpgroups + 1 + (plan::aligned_a || plan::aligne
 constexpr int cluster_ctas = plan::cluster_m * plan::cluster_n * plan::split;
 constexpr int atoms = plan::atoms;
 
-// Which phase of k is the one of a number, where sums slide: the first one's lines begin latest. An odd number is its own inverse.
+// Which phase of k is the one of a number, where sums slide: the first one's lines begin latest. An odd number is its own
+// inverse.
 CUTLASS_DEVICE int lines_of(Sizes const &sizes, int turn) {
     constexpr int step = granule / (plan::slides ? plan::slides : 1);  // bytes
     return (plan::slides - 1 - turn - int(sizes.b / step % granule)) * int(sizes.b_pitch / step % granule) &

@@ -33,9 +33,8 @@ def sweep_all(sweep: Sweep) -> None:
     rooms = _rooms(sweep, ones, names)
     idle = [name for name in names if name in decisive and not steps[name] and not name.startswith("%")]
     grid = {name: LATER * step for name, step in steps.items() if step and name.startswith("%")}
-    if len(idle) > 1 or (
-        idle and any(steps.values())
-    ):  # none steers a loop where there is no tile, as of rows or columns
+    # None steers a loop where there is no tile, as of rows or columns.
+    if len(idle) > 1 or (idle and any(steps.values())):
         _find_tiles(sweep, ones, idle, grid)
     looped = {name: step for name, step in steps.items() if step}
     rest = {name: one for name, one in ones.items() if not steps[name]}
@@ -141,10 +140,7 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
         room = rooms.get(name, {})
         some, most = {**once, **room}, len(room) and MOST_STAY
         sweep.turned = True
-        if sweep.findings:  # nothing is proven by this sweep, and the smallest example may be among few rounds
-            rounds = list(range(SPREAD + 2))
-        else:
-            rounds = _rounds_to_try(sweep, name, step, some, base | room, [o for o in main if o != name], most)
+        rounds = _rounds_to_try(sweep, name, step, some, base | room, [o for o in main if o != name], most)
         run_ahead(sweep, ({**base, name: sweep.more(name, step, number)} for number in rounds))
         for number in rounds:
             # A loop around this one need not run often for each of its counts; pairs come below.
@@ -168,12 +164,18 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
 def _rounds_to_try(  # noqa: PLR0917
     sweep: Sweep, name: str, step: int, some: Values, base: Values, others: list[str], most: int
 ) -> list[int]:
-    """Return which numbers of rounds of a parameter's loops are to be tried, after a long run and others beside it."""
+    """Return which numbers of rounds of a parameter's loops are to be tried, after a long run and others beside it.
+
+    Once something has been found, nothing is proven by the sweep, and the smallest example may be among few rounds.
+    """
+    few = list(range(SPREAD + 2))
+    if sweep.findings:
+        return few
     likely = [{**some, name: sweep.more(name, step, number)} for number in (1, SPREAD + 1)]
     likely += [{**base, name: sweep.more(name, step, number)} for number in range(_likely_rounds(sweep) + 1)]
     run_long_ahead(sweep, {**some, name: sweep.many(name, step, most)}, likely)
     rounds = sweep.rounds_of(name, step, some, others, most)
-    return list(range(SPREAD + 2)) if sweep.findings else rounds
+    return few if sweep.findings else rounds
 
 
 def _likely_rounds(sweep: Sweep) -> int:

@@ -76,6 +76,7 @@ class Cut:
     blocks: int = 1
 
 
+TEAMS = ((64, 1), (128, 2), (192, 3), (256, 2))  # rows of a tile, and the warpgroups that multiply them
 CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4))
 PAIRS = CLUSTERS[:3]
 WIDTHS = range(16, 257, 16)
@@ -84,11 +85,11 @@ BETWEEN = range(72, 257, 16)  # columns: of narrower tiles eight more are much, 
 PLAIN_CUTS = (
     *(
         Cut(rows, columns, warpgroups, cluster=cluster)
-        for (rows, warpgroups), columns, cluster in product(((64, 1), (128, 2), (192, 3), (256, 2)), WIDTHS, CLUSTERS)
+        for (rows, warpgroups), columns, cluster in product(TEAMS, WIDTHS, CLUSTERS)
     ),
     *(
         Cut(rows, columns, warpgroups, cluster=cluster)
-        for (rows, warpgroups), columns, cluster in product(((64, 1), (128, 2), (192, 3), (256, 2)), BETWEEN, PAIRS)
+        for (rows, warpgroups), columns, cluster in product(TEAMS, BETWEEN, PAIRS)
     ),
     *(
         Cut(128, columns, ping_pong=True, cluster=cluster)
@@ -100,10 +101,7 @@ WIDE_CUTS = (*(Cut(128, columns) for columns in WIDTHS[2:]), *(Cut(256, columns)
 TURNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 96)
 # Of groups of rows: clusters gained 1% at most, and lost up to 40% (`bench.gpu.members`).
 GROUPED_CUTS = (
-    *(
-        Cut(rows, columns, warpgroups)
-        for (rows, warpgroups), columns in product(((64, 1), (128, 2), (192, 3), (256, 2)), range(32, 257, 32))
-    ),
+    *(Cut(rows, columns, warpgroups) for (rows, warpgroups), columns in product(TEAMS, range(32, 257, 32))),
     *(
         Cut(rows, columns, ping_pong=True)
         for rows, columns in (*product((64,), range(64, 257, 32)), *product((128,), range(64, 193, 32)))
@@ -112,7 +110,7 @@ GROUPED_CUTS = (
 SLICED_CUTS = tuple(
     Cut(rows, columns, warpgroups, cluster=cluster, slices=slices)
     for (rows, warpgroups), columns, cluster, slices in product(
-        ((64, 1), (128, 2), (192, 3), (256, 2)), range(32, 257, 32), ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4)), SLICES
+        TEAMS, range(32, 257, 32), ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4)), SLICES
     )
 )
 # Of lines that are aligned in shared memory, which is what limits them: clusters of eight were no better.
@@ -121,15 +119,11 @@ ALIGNED_CUTS = tuple(one for one in PLAIN_CUTS if one.columns % 16 == 0 and one.
 SLID_CUTS = (
     *(
         Cut(rows, columns, warpgroups, cluster=cluster)
-        for (rows, warpgroups), columns, cluster in product(
-            ((64, 1), (128, 2), (192, 3), (256, 2)), (24, 40, 56, *BETWEEN), PAIRS
-        )
+        for (rows, warpgroups), columns, cluster in product(TEAMS, (24, 40, 56, *BETWEEN), PAIRS)
     ),
     *(
         Cut(rows, columns, warpgroups, cluster=cluster)
-        for (rows, warpgroups), columns, cluster in product(
-            ((64, 1), (128, 2), (192, 3), (256, 2)), (56, 120, 184, 248), CLUSTERS[3:]
-        )
+        for (rows, warpgroups), columns, cluster in product(TEAMS, (56, 120, 184, 248), CLUSTERS[3:])
     ),
     *(Cut(128, columns, ping_pong=True, cluster=cluster) for columns, cluster in product(range(72, 185, 16), PAIRS)),
 )
@@ -175,8 +169,15 @@ def _single_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     if form.store != "sums":
         usual = ALIGNED_CUTS if any(form.aligned) else SLID_CUTS if form.realign == "sums" else PLAIN_CUTS
         return REALIGNED_CUTS if form.realign == "registers" else usual
-    if one.much or form.realign == "sums":
-        return () if one.much else SLID_TURNED_CUTS
+    return _cuts_by_sums(form, one)
+
+
+def _cuts_by_sums(form: Form, one: ProductClass) -> tuple[Cut, ...]:
+    """Return the cuts of a form whose C leaves through all accumulators of a tile."""
+    if one.much:
+        return ()
+    if form.realign == "sums":
+        return SLID_TURNED_CUTS
     narrow = _narrow_cuts(one.m if form.swapped else one.n, splits=form.splits)
     if form.splits or (one.down if form.swapped else one.across):
         return narrow
@@ -234,7 +235,7 @@ class Table:
         warpgroups, overlapped, consumers, producer, shared, phases = self.rest[:, row].tolist()
         tile = (int(columns.rows[row]), int(columns.columns[row]), int(columns.depth[row]))
         bits = 8 * ROW_BYTES // tile[2]
-        b_rows, columns_ = int(columns.loaded[row]), int(columns.summed[row])
+        b_rows, summed = int(columns.loaded[row]), int(columns.summed[row])
         return ProductKernel(
             swapped=form.swapped,
             tile=tile,
@@ -256,7 +257,7 @@ class Table:
             a=None
             if form.realign == "registers"
             else _operand((tile[0],) * 2, tile[2], bits, form.majors[0], BLOCK_ROWS),
-            b=_operand((columns_, b_rows), tile[2], bits, form.majors[1], columns_),
+            b=_operand((summed, b_rows), tile[2], bits, form.majors[1], summed),
             shared_bytes=shared,
             buffers=int(columns.buffers[row]),
             batch=self.batch,

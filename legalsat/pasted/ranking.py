@@ -86,17 +86,15 @@ def scored(words: Iterable[str], known: Evidence, target: Target) -> dict[str, f
 
     The scores are logarithms of how likely each is, up to the quarter at which naive Bayes is taken.
     """
-    said = list(dict.fromkeys(words))
     possible = [code for code in known.reports if may_be(code, target)]
-    counted = [word for word in said if word in known.overall]
+    counted = [word for word in dict.fromkeys(words) if word in known.overall]
     sums = _shares({code: _TRUST * _score(known, code, counted) for code in possible})
     if known.weights:
-        weighed = [word for word in said if word in known.overall]
-        scale = 1 / math.sqrt(max(len(weighed), 1))
+        scale = 1 / math.sqrt(max(len(counted), 1))
         of: dict[str, float] = {}
         for code in possible:
             weights = known.weights.get(code, {})
-            of[code] = known.bias.get(code, min(known.bias.values())) + scale * sum(weights.get(w, 0) for w in weighed)
+            of[code] = known.bias.get(code, min(known.bias.values())) + scale * sum(weights.get(w, 0) for w in counted)
         sums = {code: sums[code] + share for code, share in _shares(of).items()}
     return dict(sorted(sums.items(), key=lambda one: one[1], reverse=True))
 

@@ -132,7 +132,7 @@ def events_of(text: str) -> Iterator[Event]:
             continue
         loops = [one for one in loops if margin > one[1] or (one[2] and depth >= one[2] and not closes)]
         for statement in _statements(line):
-            if _LOOP.match(statement) or (_LOOP.match(line) and statement is line):
+            if _LOOP.match(statement):
                 loops.append((number, margin, depth + 1 if "{" in line else 0))
             kind = next((name for name, pattern in _EVENTS if pattern.search(statement)), None)
             if kind is not None:
