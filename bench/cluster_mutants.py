@@ -1,12 +1,13 @@
 """Are faults in the protocol of clusters told? Those of kernels of products, before they are printed.
 
-    python -m bench.cluster_mutants [--every N] [--processes N] [--seconds S] [--whole S] [--out FOLDER] [--json FILE]
+    python -m bench.cluster_mutants [--every N] [--sample N [--seed N]] [--processes N] [--seconds S] [--whole S]
+                                    [--out FOLDER] [--json FILE]
 
 Programs of kernels whose CTAs multicast, split k or take turns get one fault each: a remote arrival that is missing or
 goes elsewhere, a mask with a wrong bit, a CTA that ends before its peers are done, bytes of peers that nobody expects.
 The contract judges them as it judges every plan. What it passes is run in all orders by the model checker, for each
 small number of tiles and k-tiles; exit code 1 if that finds harm in one of them, or knows no answer. Each mutant has a
-process of its own, and so many seconds.
+process of its own, and so many seconds. Written as each is done: a line of JSON in the folder.
 """
 
 from __future__ import annotations
@@ -95,12 +96,14 @@ def answer(mutant: Mutant) -> str:
 
 
 def judged(
-    listed: Sequence[tuple[str, Mutant]], limits: pool.Limits = pool.ALONE
+    listed: Sequence[tuple[str, Mutant]], limits: pool.Limits = pool.ALONE, file: Path | None = None
 ) -> tuple[Counter[tuple[str, str]], list[str]]:
     """Return how many mutants came out how, by kind, and those that pass though they do harm, or get no answer."""
     counts: Counter[tuple[str, str]] = Counter()
     missed: list[str] = []
-    for (name, mutant), found in pool.done(_answer, listed, limits):
+    for (name, mutant), found in pool.noted(pool.done(_answer, listed, limits), file, _row):
+        if isinstance(found, pool.NotBegun):
+            continue
         said = found if isinstance(found, str) else "no answer"
         counts[mutant.kind, said] += 1
         if said not in {"flagged", "harmless"}:
@@ -113,22 +116,30 @@ def _answer(one: tuple[str, Mutant]) -> str:
     return answer(one[1])
 
 
+def _row(one: tuple[str, Mutant], found: Any) -> dict[str, Any]:
+    return {"class": one[0], "kind": one[1].kind, "where": one[1].where, "answer": str(found)}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Judge all, print, and write if asked to."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--every", type=int, default=1, help="of so many mutants of a class one is judged")
+    pool.sample_options_of(parser)
     pool.options_of(parser)
     options = parser.parse_args(arguments)
     planted = {name: [*of_clusters(program)][:: options.every] for name, program in programs().items()}
     listed = [(name, mutant) for name, mutants_ in planted.items() for mutant in mutants_]
     # Those whose CTAs take turns have by far the most states, and what passes is run in all orders.
     listed.sort(key=lambda one: ("ping-pong" not in one[0], "overlapped" not in one[0], one[0]))
-    counts, missed = judged(listed, pool.limits_of(options))
+    listed = pool.sampled(listed, options)
+    file = options.out and options.out / "cluster_mutants.jsonl"
+    counts, missed = judged(listed, pool.limits_of(options), file)
     names = {name for name, _ in listed}
     found: dict[str, Any] = {
         "classes": len(names),
         "kinds": len({kind for kind, _ in counts}),
+        "listed": len(listed),
         "mutants": counts.total(),
         "flagged": sum(count for (_, what), count in counts.items() if what == "flagged"),
         "passed and harmless": sum(count for (_, what), count in counts.items() if what == "harmless"),

@@ -1,11 +1,14 @@
 """Whether kernels of products do what their programs say: their PTX is run beside them, and events are compared.
 
-Run `python -m bench.conformance [--backend NAME] [--few] [--json FILE] [WORD...]`; with words, of classes alone that
-have them all in their names. The backend "cute" needs nvcc and CuTe's headers, "triton" Triton, "ptx" nothing, and none
-a GPU. Every class of the products below that the backend prints, on all CTAs of a cluster, for 0 to 3 tiles, and as few
-k-tiles as it takes up to twice the stages and one more.
+    python -m bench.conformance [--backend NAME] [--few] [--sample N [--seed N]] [--processes N] [--seconds S]
+                                [--whole S] [--out FOLDER] [--json FILE] [WORD...]
 
-Exit code 1 if a text does something else than its program, or breaks the asynchronous contract.
+With words, of classes alone that have them all in their names. The backend "cute" needs nvcc and CuTe's headers,
+"triton" Triton, "ptx" nothing, and none a GPU. Every class of the products below that the backend prints, on all CTAs
+of a cluster, for 0 to 3 tiles, and as few k-tiles as it takes up to twice the stages and one more.
+With a folder, a line of JSON is written there as each is done.
+
+Exit code 1 if a text does something else than its program, or breaks the asynchronous contract, or has no answer.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bench import pool
 from bench.machine import write
 from legalsat.backends import refusal_of
 from legalsat.backends.cute.compile import OPTIONS, headers, nvcc, nvcc_version
@@ -166,14 +170,11 @@ def _spanned(numbers: Sequence[int]) -> str:
     return f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
 
 
-def _rows(chosen: Classes, results: dict[str, Any], *, few: bool, backend: str) -> Iterator[str]:
-    yield f"{'class':76} {'tiles':>7} {'k-tiles':>10} {'launches':>8} {'events':>9} {'s':>6}  equal"
-    for name, (gemm, kernel) in chosen.items():
-        found = results[name] = judged(gemm, kernel, few=few, backend=backend)
-        tiles, counts, equal = _spanned(found["tiles"]), _spanned(found["k-tiles"]), not found["differences"]
-        row = f"{name:76} {tiles:>7} {counts:>10} {found['launches']:8} {found['events']:9,} {found['seconds']:6.1f}"
-        yield f"{row}  {'yes' if equal else 'no'}"
-        yield from (f"    {one}" for one in found["differences"][:3])
+def _row(name: str, found: dict[str, Any]) -> Iterator[str]:
+    tiles, counts, equal = _spanned(found["tiles"]), _spanned(found["k-tiles"]), not found["differences"]
+    row = f"{name:76} {tiles:>7} {counts:>10} {found['launches']:8} {found['events']:9,} {found['seconds']:6.1f}"
+    yield f"{row}  {'yes' if equal else 'no'}"
+    yield from (f"    {one}" for one in found["differences"][:3])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -183,18 +184,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--backend", choices=BACKENDS, default="cute")
     parser.add_argument("--few", action="store_true", help="one launch of a kind")
     parser.add_argument("--json", type=Path)
+    pool.sample_options_of(parser)
+    pool.options_of(parser, seconds=1800.0)
     given = parser.parse_args(arguments)
     listed = classes(backend=given.backend)
     chosen = {name: one for name, one in listed.items() if all(word in name for word in given.words)}
+    chosen = {name: chosen[name] for name in pool.sampled(list(chosen), given)}
+
+    def work(name: str) -> dict[str, Any]:
+        return judged(*chosen[name], few=given.few, backend=given.backend)
+
     results: dict[str, Any] = {}
-    for row in _rows(chosen, results, few=given.few, backend=given.backend):
-        print(row, flush=True)
+    late: dict[str, str] = {}
+    print(f"{'class':76} {'tiles':>7} {'k-tiles':>10} {'launches':>8} {'events':>9} {'s':>6}  equal")
+    file = given.out and given.out / f"conformance_{given.backend}.jsonl"
+    done = pool.done(work, list(chosen), pool.limits_of(given))
+    for name, found in pool.noted(done, file, lambda name, one: {"class": name, "found": one}):
+        if isinstance(found, Exception):
+            late[name] = str(found)
+            print(f"{name:76} {found}", flush=True)
+        else:
+            results[name] = found
+            print("\n".join(_row(name, found)), flush=True)
     equal = sum(not one["differences"] for one in results.values())
     events, seconds = (sum(one[key] for one in results.values()) for key in ("events", "seconds"))
-    print(f"{equal} of {len(results)} classes equal, {events:,} events, {seconds:.0f} s")
-    if given.json is not None:
-        write(given.json, {"classes": results})
-    return int(equal < len(results))
+    print(f"{equal} of {len(results)} classes equal, {events:,} events, {seconds:.0f} s; {len(late)} without an answer")
+    for written in filter(None, (given.json, given.out and given.out / f"conformance_{given.backend}.json")):
+        write(written, {"classes": results, "no answer": late})
+    return int(equal < len(chosen))
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def drawn(r: random.Random) -> ls.Plan | None:
     means = r.choice(("", *MEANS[1:]))
     try:
         return ls.synthesize(operator, TARGET, means=(means,) if means else None)  # type: ignore[arg-type]
-    except ls.LegalSatError:
+    except (ls.NoLegalLayout, ls.InvalidInput):
         return None
 
 

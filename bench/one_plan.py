@@ -1,28 +1,32 @@
 """Is what is planned, costed, explained and proven what runs?
 
-    python -m bench.one_plan [COUNT] [SEED]     # 200 random products and movements each when left out; needs no GPU
+    python -m bench.one_plan [COUNT] [SEED] [--processes N] [--seconds S] [--whole S] [--out FOLDER]
+
+Needs no GPU; 200 random products and movements each when COUNT is left out.
 
 Of each product the plan, the text that it prints, the launch that it makes and the program that is proven are read
 separately and compared field by field: tile, stages, cluster, split, consumers, registers, grid, shared memory,
 tensor maps, arrivals and bytes of barriers, k-tiles, predicted time; of relayouts in front, which are movements, all
-that is compared of these. Writes bench/results/one_plan.json.
+that is compared of these. Writes one_plan.json, and a line of JSON as each is done, to bench/results or a folder.
 Movements, with every means and every backend that prints them, are compared by `bench.one_movement`.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import random
 import re
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import legalsat as ls
-from bench import one_movement
+from bench import one_movement, pool
 from legalsat.backends import program
 from legalsat.extract.cost.cost import among_others
 from legalsat.extract.kernels.product_maps import source_maps
@@ -32,9 +36,11 @@ from legalsat.runtime.program import MapsArgument, NumberArgument, Program
 from legalsat.tensor import plain
 from legalsat.view.show import duration
 
-TARGET, PRODUCTS, SEED = "h200", 200, 7
-RESULTS = Path(__file__).parent / "results" / "one_plan.json"
+TARGET, COUNT, SEED = "h200", 200, 7
+MOVEMENTS, PRODUCTS = "movements", "products"
+RESULTS = Path(__file__).parent / "results"
 Compared = tuple[str, Any, Any]
+Piece = tuple[str, int, int]  # kind, seed and number
 
 
 def drawn(r: random.Random) -> ls.Gemm:
@@ -152,65 +158,94 @@ def compared_relayouts(plan: ls.GemmPlan, kernel: ProductKernel, made: Program) 
             yield f"{name}, relayouts", ours, theirs
 
 
-def movements(count: int, seed: int) -> dict[str, Any]:
-    """Compare movements."""
-    r = random.Random(seed)
-    differ: list[dict[str, str]] = []
-    classes, fields, agree, tried = Counter[str](), 0, 0, 0
-    while tried < count:
-        plan = one_movement.drawn(r)
-        if plan is None:
-            continue
-        tried += 1
-        found = list(one_movement.compared(plan))
-        wrong = [
-            {"movement": str(plan.operator), "field": name, "plan": str(ours), "other": str(theirs)}
-            for name, ours, theirs in found
-            if ours != theirs
-        ]
-        fields, agree, differ = fields + len(found), agree + (not wrong), differ + wrong
-        printers = {name.rpartition(", ")[2] for name, *_ in found if name.startswith("grid")}
-        classes[f"by {plan.access.by}, printed by {' and '.join(sorted(printers)) or 'none'}"] += 1
-    for one in differ:
-        print(f"{one['movement']}: {one['field']}: plan {one['plan']}, else {one['other']}")
-    print(f"{agree} of {tried} movements agree, in {fields} fields; {dict(sorted(classes.items()))}")
-    told = {"movements": tried, "agree": agree, "fields": fields, "classes": dict(sorted(classes.items()))}
-    return {**told, "differ": differ}
+def of_product(plan: ls.GemmPlan) -> list[str]:
+    """Return in words of which classes a product's kernel is."""
+    kernel = plan.kernel
+    assert kernel is not None
+    return [
+        "ping-pong" if kernel.ping_pong else "overlapped" if kernel.overlapped else "cooperative",
+        f"realign {kernel.realign}",
+        f"C by {kernel.store}",
+        *(["behind relayouts"] if plan.before else []),
+        "split" if kernel.split > 1 else "cluster" if kernel.cluster_blocks > 1 else "one CTA",
+    ]
 
 
-def main(count: int = PRODUCTS, seed: int = SEED) -> int:
-    """Compare, print and write; return 1 where anything differs."""
-    moved = movements(count, seed)
-    r = random.Random(seed)
-    differ: list[dict[str, str]] = []
-    classes, fields, agree, tried = Counter[str](), 0, 0, 0
-    while tried < count:
+def of_movement(plan: ls.Plan, found: Sequence[Compared]) -> list[str]:
+    """Return in words of which class a movement is: its means, and who prints it."""
+    printers = {name.rpartition(", ")[2] for name, *_ in found if name.startswith("grid")}
+    return [f"by {plan.access.by}, printed by {' and '.join(sorted(printers)) or 'none'}"]
+
+
+def judged(piece: Piece) -> dict[str, Any] | None:
+    """Return what the comparison of a random product or movement says; None if it has no plan of that kind."""
+    kind, seed, number = piece
+    r = random.Random(f"{seed} {number}")
+    if kind == MOVEMENTS:
+        moved = one_movement.drawn(r)
+        if moved is None:
+            return None
+        found = list(one_movement.compared(moved))
+        operator, classes = str(moved.operator), of_movement(moved, found)
+    else:
         plan = ls.synthesize(drawn(r), TARGET)
         if plan.kernel is None:  # planned operand by operand, which is another printer's
-            continue
-        tried += 1
-        wrong = []
-        for name, ours, theirs in compared(plan):
-            fields += 1
-            if ours != theirs:
-                wrong.append({"product": str(plan.operator), "field": name, "plan": str(ours), "other": str(theirs)})
-        agree, differ = agree + (not wrong), differ + wrong
-        classes[
-            "ping-pong" if plan.kernel.ping_pong else "overlapped" if plan.kernel.overlapped else "cooperative"
-        ] += 1
-        classes[f"realign {plan.kernel.realign}"] += 1
-        classes[f"C by {plan.kernel.store}"] += 1
-        classes["behind relayouts"] += bool(plan.before)
-        classes["split" if plan.kernel.split > 1 else "cluster" if plan.kernel.cluster_blocks > 1 else "one CTA"] += 1
-    for one in differ:
-        print(f"{one['product']}: {one['field']}: plan {one['plan']}, else {one['other']}")
-    print(f"{agree} of {tried} products agree, in {fields} fields; {dict(sorted(classes.items()))}")
-    found = {"question": "is what is planned what runs", "target": TARGET, "seed": seed, "products": tried}
-    found |= {"agree": agree, "fields": fields, "classes": dict(sorted(classes.items())), "differ": differ}
-    found["of movements"] = moved
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    return int(bool(differ or moved["differ"]))
+            return None
+        found = list(compared(plan))
+        operator, classes = str(plan.operator), of_product(plan)
+    differ = [{"field": name, "plan": str(one), "other": str(other)} for name, one, other in found if one != other]
+    return {"number": number, "operator": operator, "classes": classes, "fields": len(found), "differ": differ}
+
+
+def all_of(
+    kind: str, count: int, seed: int, limits: pool.Limits = pool.ALONE, file: Path | None = None
+) -> dict[str, Any]:
+    """Compare so many that have a plan, print what differs, and return the counts."""
+    rows: list[dict[str, Any]] = []
+    late: list[str] = []
+    for piece, row in pool.noted(_until(kind, count, seed, limits), file, lambda _, row: row or {}):
+        if isinstance(row, Exception):
+            late.append(f"{kind} {piece[-1]}: {row}")
+            print(late[-1], flush=True)
+        elif row is not None:
+            rows.append(row)
+            for one in row["differ"]:
+                print(f"{row['operator']}: {one['field']}: plan {one['plan']}, else {one['other']}", flush=True)
+    agree, fields = sum(not row["differ"] for row in rows), sum(row["fields"] for row in rows)
+    classes = dict(sorted(Counter(one for row in rows for one in row["classes"]).items()))
+    print(f"{agree} of {count} {kind} agree, in {fields} fields; {classes}")
+    differ = [{kind[:-1]: row["operator"], **one} for row in rows for one in row["differ"]]
+    return {kind: count, "agree": agree, "fields": fields, "classes": classes, "differ": differ, "no answer": late}
+
+
+def _until(kind: str, count: int, seed: int, limits: pool.Limits) -> Iterator[tuple[Piece, Any]]:
+    """Yield what comes of so many that have a plan: for each that has none there is another."""
+    begun, left, over = 0, count, time.monotonic() + limits.whole
+    while left:
+        pieces = [(kind, seed, number) for number in range(begun, begun + left)]
+        begun, left = begun + left, 0
+        remaining = limits._replace(whole=over - time.monotonic())
+        for piece, row in pool.done(judged, pieces, remaining, planning=True):
+            left += row is None
+            yield piece, row
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare, print and write; return 1 where anything differs, or has no answer."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", nargs="?", type=int, default=COUNT)
+    parser.add_argument("seed", nargs="?", type=int, default=SEED)
+    pool.options_of(parser)
+    given = parser.parse_args(arguments)
+    folder, limits = given.out or RESULTS, pool.limits_of(given)
+    moved, made = (
+        all_of(kind, given.count, given.seed, limits, folder / f"one_plan_{kind}.jsonl")
+        for kind in (MOVEMENTS, PRODUCTS)
+    )
+    found = {"question": "is what is planned what runs", "target": TARGET, "seed": given.seed, **made}
+    (folder / "one_plan.json").write_text(json.dumps({**found, "of movements": moved}, indent=1) + "\n")
+    return int(any(one["agree"] < given.count for one in (made, moved)))
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    sys.exit(main())
