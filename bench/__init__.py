@@ -1,1 +1,1 @@
-"""Measurements: one script a question, run as `python -m bench.NAME` from a checkout."""
+"""Measurements: one script a question, run as `python -m bench[.FOLDER].NAME` from a checkout."""

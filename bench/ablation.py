@@ -2,9 +2,10 @@
 
 Run `python -m bench.ablation [--json FILE]`. Each of twelve movements is planned with everything and without its
 family: laws of rewriting by name, or the relayout before the movement. A row that loses nothing is an error of the
-table: exit code 1. So is a law that none of 200 random products needs. Programs (`bench.programs`) are planned without
-each law that they are derived by, and operator by operator. At last saturation is compared with search breadth first
-over the same laws (`bench.saturation`), and with an analysis of functions on classes (`bench.functions`).
+table: exit code 1. So is a law that none of 200 random products needs. Programs (`bench.search.programs`) are planned
+without each law that they are derived by, and operator by operator. At last saturation is compared with search breadth
+first over the same laws (`bench.search.saturation`), and with an analysis of functions on classes
+(`bench.search.functions`).
 
 Merging modes is a law, and modes that are equal as functions of their coordinates are merged without one
 (`legalsat.extract.search.search.function_form`), as long as no tile is longer than its extent. Where the first row's
@@ -19,10 +20,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench.functions import compared, compared_values
 from bench.machine import write
-from bench.programs import one_by_one, programs
-from bench.saturation import (
+from bench.search.functions import compared, compared_values
+from bench.search.programs import one_by_one, programs
+from bench.search.saturation import (
     compared_movements,
     compared_products,
     compared_programs,

@@ -22,13 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import legalsat as ls
+from bench.machine import DATA
 from legalsat.operators.batch import failing
 from legalsat.rule import Rule
 from legalsat.rules import TENSOR_MAP_RULES
 from legalsat.targets import Target, target
 from legalsat.units.tensor_map import MAP_TYPES, SWIZZLES
 
-SAMPLE = Path(__file__).parent.parent / "tests" / "data" / "tensor_map_verdicts.npz"
+SAMPLE = DATA / "tensor_map_verdicts.npz"
 VARIABLE = "LEGALSAT_TRUTH"
 TARGET = "h200"
 SINGLE_CALLS = 5000

@@ -1,4 +1,4 @@
-"""What a measurement on the host ran on, and how its result is written."""
+"""What a measurement on the host ran on, where its data lie, and how its result is written."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS, DATA = ROOT / "bench" / "results", ROOT / "tests" / "data"
 LIBRARIES = ("egglog", "islpy", "z3-solver", "numpy")
 CPU_NAMES = Path("/proc/cpuinfo")
 

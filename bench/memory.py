@@ -22,9 +22,9 @@ from random import Random
 from typing import Any
 
 import legalsat as ls
-from bench.example_pipelines import EXAMPLES
+from bench.kernels.example_pipelines import EXAMPLES
 from bench.machine import write
-from bench.random_problems import problem
+from bench.search.random_problems import problem
 from legalsat.extract.kernels import product_kernels
 from legalsat.extract.solve import solver
 

@@ -8,7 +8,7 @@ Of each product the plan, the text that it prints, the launch that it makes and 
 separately and compared field by field: tile, stages, cluster, split, consumers, registers, grid, shared memory,
 tensor maps, arrivals and bytes of barriers, k-tiles, predicted time; of relayouts in front, which are movements, all
 that is compared of these. Writes one_plan.json, and a line of JSON as each is done, to bench/results or a folder.
-Movements, with every means and every backend that prints them, are compared by `bench.one_movement`.
+Movements, with every means and every backend that prints them, are compared by `bench.kernels.one_movement`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import legalsat as ls
-from bench import one_movement, pool
+from bench import pool
+from bench.kernels import one_movement
+from bench.machine import RESULTS
 from legalsat.backends import program
 from legalsat.extract.cost.cost import among_others
 from legalsat.extract.kernels.product_maps import source_maps
@@ -38,7 +40,6 @@ from legalsat.view.show import duration
 
 TARGET, COUNT, SEED = "h200", 200, 7
 MOVEMENTS, PRODUCTS = "movements", "products"
-RESULTS = Path(__file__).parent / "results"
 Compared = tuple[str, Any, Any]
 Piece = tuple[str, int, int]  # kind, seed and number
 

@@ -28,10 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from bench import pool
-from bench.machine import write
+from bench.machine import RESULTS, write
 from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
 
-RESULTS = Path(__file__).parent / "results"
 CORPUS = "corpus.json"
 CAPABILITIES = (90, 100)
 COPIES = 12
@@ -66,7 +65,7 @@ def triton_kernels() -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield names of kernels in Triton's language, and what compiles them."""
     import triton.language as tl  # noqa: PLC0415
 
-    from bench import corpus_kernels as kernels  # noqa: PLC0415
+    from bench.ptx import corpus_kernels as kernels  # noqa: PLC0415
 
     def product(kind: str, cap: int, stages: int, *, tile: Any = (128, 128, 64), dtype: str = "bf16", warps: int = 4,
                 **more: Any) -> tuple[str, Callable[[], str]]:  # fmt: skip
@@ -167,7 +166,7 @@ def gluon_kernels() -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield names of kernels in Gluon, and what compiles them."""
     from triton.experimental.gluon import language as gl  # noqa: PLC0415
 
-    from bench import corpus_gluon as kernels  # noqa: PLC0415
+    from bench.ptx import corpus_gluon as kernels  # noqa: PLC0415
 
     def boxes(names: str, *shapes: tuple[int, int]) -> dict[str, str]:
         shared = gl.NVMMASharedLayout(128, 16, 2)

@@ -14,7 +14,7 @@ from in_boxes import Placement, boxes, load_boxes, load_phases, placed_boxes
 from in_vectors import load_asynchronously, load_runs, load_vectors, store_vectors
 from tiles import Tile
 
-from bench.moved import POISON, Bytes, places
+from bench.kernels.moved import POISON, Bytes, places
 from legalsat.analyses.copy_engine import smem_bytes, store_footprint
 from legalsat.operators import Pad
 from legalsat.plans.plan import Plan

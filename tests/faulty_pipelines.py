@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from bench.example_pipelines import EXAMPLES, Ops
+from bench.kernels.example_pipelines import EXAMPLES, Ops
 from legalsat.program.pipeline import Guard, Loop, Operation, Pipeline
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from bench.ablation import PROBLEMS, Problem, measure, without
 from bench.gpu.gemm_shapes import Shape, product_of
-from bench.programs import programs
-from bench.saturation import compared_products, compared_programs, needed, needed_by_programs, products
+from bench.search.programs import programs
+from bench.search.saturation import compared_products, compared_programs, needed, needed_by_programs, products
 from legalsat.errors import LegalSatError
 
 # Of a long k, as few random ones have: what slices of k gain, and sums that slide.

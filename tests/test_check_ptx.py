@@ -15,7 +15,7 @@ from ptx_machine import Stuck
 from small_products import PRODUCTS, Case
 from test_ptx_gemm import multiply, planned
 
-from bench.ptx_mutants import KINDS, mutants
+from bench.ptx.ptx_mutants import KINDS, mutants
 from legalsat.analyses.ptx.contract import KINDS as FOUND
 from legalsat.analyses.ptx.contract import Finding
 from legalsat.analyses.ptx.instruction import NotPtx

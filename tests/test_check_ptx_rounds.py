@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_check_ptx import SET_UP, kernel, wait
 
-from bench.conformance import classes
+from bench.kernels.conformance import classes
 from legalsat import Gemm
 from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.machine import Run

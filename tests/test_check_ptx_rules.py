@@ -13,7 +13,7 @@ import pytest
 from test_check_ptx import DATA, HEAD, LOAD, SET_UP, kernel, ping_pong, two_loads, wait
 
 import legalsat as ls
-from bench.ptx_judged import answer, faults
+from bench.ptx.ptx_judged import answer, faults
 from legalsat.analyses.ptx.contract_units import lacking
 from legalsat.analyses.ptx.instruction import Instruction
 from legalsat.analyses.ptx.text import Kernel, parse

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.cluster_mutants import KINDS, chosen, judged, of_clusters, programs
-from bench.conformance import classes
-from bench.typestate_agreement import checked, harm
+from bench.kernels.cluster_mutants import KINDS, chosen, judged, of_clusters, programs
+from bench.kernels.conformance import classes
+from bench.kernels.typestate_agreement import checked, harm
 from legalsat.extract.kernels.kernel_program import kernel_program
 
 MULTICAST, SPLIT = "C by tma, 2 consumers, cluster 2x1", "C by sums, 1 consumer, split 2"

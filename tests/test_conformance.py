@@ -8,8 +8,8 @@ from functools import cache
 
 import pytest
 
-from bench.conformance import Classes, classes, judged, ptx_of
-from bench.pipeline_mutants import Mutant, mutants
+from bench.kernels.conformance import Classes, classes, judged, ptx_of
+from bench.kernels.pipeline_mutants import Mutant, mutants
 from legalsat.analyses.protocol.pipeline_unroll import Value, unroll
 from legalsat.backends.cute.compile import CompilationFailed, headers, nvcc
 from legalsat.backends.cute.product import emit

@@ -13,8 +13,8 @@ from small_products import Case
 from test_conformance import unseen
 
 import legalsat as ls
-from bench.conformance import judged
-from bench.pipeline_mutants import mutants
+from bench.kernels.conformance import judged
+from bench.kernels.pipeline_mutants import mutants
 from legalsat.backends.triton.product_program import compiled, program_for
 from legalsat.extract.kernels.kernel_launches import launches
 from legalsat.extract.kernels.printed_gluon import PrintedGluon

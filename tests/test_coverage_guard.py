@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.coverage_guard import OPEN, PROVEN, REMOVALS, RESULT, RULES, checked, rows_of, verdict, without
 from bench.foreign_mutants.texts import Source
+from bench.ptx.coverage_guard import OPEN, PROVEN, REMOVALS, RESULT, RULES, checked, rows_of, verdict, without
 
 DATA = Path(__file__).parent / "data" / "ptx"
 KERNELS = (

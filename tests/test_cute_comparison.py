@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import legalsat as ls
-from bench.cute_comparison import CUTES, GOLDEN, OURS, compared, cutes_map, measure, merged, modes_of, tiles
+from bench.maps.cute_comparison import CUTES, GOLDEN, OURS, compared, cutes_map, measure, merged, modes_of, tiles
 
 
 def test_no_map_of_cute_is_cheaper_and_every_difference_has_a_class() -> None:

@@ -17,9 +17,9 @@ from movement_on_host import compiled, run
 
 import legalsat as ls
 from bench.gpu.copies import random_pad
-from bench.moved import memory_of, moved
-from bench.one_movement import BACKENDS, compared, compared_text
-from bench.random_problems import problem
+from bench.kernels.moved import memory_of, moved
+from bench.kernels.one_movement import BACKENDS, compared, compared_text
+from bench.search.random_problems import problem
 from legalsat.backends import emit, program
 from legalsat.backends.cute.compile import OPTIONS, _compiled
 from legalsat.extract.check.check_ptx import check_ptx

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import legalsat as ls
-from bench.cute_comparison import cutes_map
+from bench.maps.cute_comparison import cutes_map
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "cutlass_tma_encode.json").read_text(encoding="utf-8"))
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from problems import operators
 
 import legalsat as ls
-from bench.tensor_repairs import cases as tensor_cases
-from bench.tensor_repairs import outcome
+from bench.maps.tensor_repairs import cases as tensor_cases
+from bench.maps.tensor_repairs import outcome
 from legalsat.explanation import FALL_BACK
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.explain.tensor_repair import mended, ranked

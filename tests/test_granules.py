@@ -14,7 +14,7 @@ import pytest
 from relayout_on_host import Side, compiled, faults
 
 import legalsat as ls
-from bench.moved import memory_of, moved
+from bench.kernels.moved import memory_of, moved
 from legalsat.backends import program
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.cost.cost import among_others

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from in_windows import execute_columns, execute_masked, windows_by_definition
 
 import legalsat as ls
-from bench.moved import memory_of, moved
+from bench.kernels.moved import memory_of, moved
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.cost.cost import order
 from legalsat.extract.search.planner import Limits, cached_plan, plan

@@ -10,8 +10,8 @@ import pytest
 from lacking import without
 
 import legalsat as ls
-from bench.conformance import classes
-from bench.interpreted import drawn_numbers, drawn_plan, exact, small
+from bench.kernels.conformance import classes
+from bench.kernels.interpreted import drawn_numbers, drawn_plan, exact, small
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.interpreter import Stuck, interpret
 from legalsat.extract.kernels.kernel_program import printed_program

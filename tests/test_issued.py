@@ -14,8 +14,8 @@ import pytest
 
 import legalsat as ls
 from bench.gpu.copies import random_pad
-from bench.moved import places
-from bench.random_problems import problem
+from bench.kernels.moved import places
+from bench.search.random_problems import problem
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.extract.moved.issued import Issued, issued
 from legalsat.extract.moved.tile_operand import operand_of

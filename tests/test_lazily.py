@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from legalsat.lazily import Lazily
+from legalsat.plans.lazily import Lazily
 
 INDEX = st.none() | st.integers(-7, 7)
 

@@ -10,7 +10,7 @@ import pytest
 from execute import execute
 
 import legalsat as ls
-from bench.moved import memory_of, moved
+from bench.kernels.moved import memory_of, moved
 from legalsat.extract.check.recheck import recheck
 from legalsat.operators.operator import Move
 from legalsat.plans.plan import InvalidPlan

@@ -1,6 +1,6 @@
 """Repairs of tensor maps: they work, describe the same data, and none is larger than what exhaustive search finds.
 
-`python -m bench.map_repairs` asks the same of 5,000 requests.
+`python -m bench.maps.map_repairs` asks the same of 5,000 requests.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 import legalsat as ls
-from bench import map_exhaustive, map_ways
-from bench.map_repairs import EQUAL, FAULTS, SMALLER, Report, flat, measure, text
-from bench.random_maps import requests
+from bench.maps import map_exhaustive, map_ways
+from bench.maps.map_repairs import EQUAL, FAULTS, SMALLER, Report, flat, measure, text
+from bench.maps.random_maps import requests
 from legalsat.explanation import Repair
 from legalsat.extract.explain.map_repair import DATA, MapRepair, map_repairs
 from legalsat.logic import ceil_div

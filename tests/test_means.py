@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from problems import operators, targets
 
 import legalsat as ls
-from bench.moved import memory_of, moved
+from bench.kernels.moved import memory_of, moved
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.search.planner import cached_plan
 from legalsat.operators import Copy, Move, Transpose

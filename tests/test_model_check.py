@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 from faulty_pipelines import faulty
 
-from bench.example_pipelines import EXAMPLES, one_buffer, simple_wgmma, single_copy, threads_ring
+from bench.kernels.example_pipelines import EXAMPLES, one_buffer, simple_wgmma, single_copy, threads_ring
 from legalsat.analyses.protocol.model_check import explore
 from legalsat.errors import InvalidInput
 from legalsat.program.pipeline import (

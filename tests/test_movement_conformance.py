@@ -11,8 +11,8 @@ import pytest
 from test_conformance import straight
 
 import legalsat as ls
-from bench.movement_conformance import chosen, judged, printed, texts
-from bench.pipeline_mutants import Mutant, mutants, places, replaced
+from bench.kernels.movement_conformance import chosen, judged, printed, texts
+from bench.kernels.pipeline_mutants import Mutant, mutants, places, replaced
 from legalsat.analyses.protocol.pipeline_unroll import Value
 from legalsat.backends import program
 from legalsat.backends.cute.compile import CompilationFailed, headers, nvcc

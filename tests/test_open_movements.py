@@ -17,7 +17,7 @@ from movement_on_host import compiled, run
 from test_launcher import ASKED, addresses, by_hand
 
 import legalsat as ls
-from bench.moved import memory_of, moved
+from bench.kernels.moved import memory_of, moved
 from legalsat.backends import program
 from legalsat.extract.moved.issued import issued
 from legalsat.runtime.views import Mismatch

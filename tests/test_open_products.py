@@ -16,7 +16,7 @@ import recording_runtime
 from test_launcher import ASKED, addresses, by_hand
 
 import legalsat as ls
-from bench.interpreted import drawn_numbers, exact
+from bench.kernels.interpreted import drawn_numbers, exact
 from legalsat.backends import program
 from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.host.launcher import Launcher

@@ -30,7 +30,7 @@ from problems import operators, pads
 from test_repository import name_of, sources
 
 import legalsat as ls
-from bench.moved import memory_of, moved
+from bench.kernels.moved import memory_of, moved
 from legalsat.backends.triton import kernel_name, load_module
 from legalsat.backends.triton.adapter import kernel_of
 from legalsat.extract.check.recheck import recheck

@@ -1,4 +1,4 @@
-"""Plans cost what exhaustive enumeration finds; `python -m bench.optimality` asks this of 5,000 problems."""
+"""Plans cost what exhaustive enumeration finds; `python -m bench.search.optimality` asks this of 5,000 problems."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from execute import execute
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench import equal_accesses as equal
-from bench import exhaustive
-from bench.equal_accesses import TooManyWays, equal_accesses
-from bench.exhaustive import MEANS, Way, cheapest
-from bench.moved import memory_of, moved
-from bench.optimality import ALONE, CHEAPER, DEARER, EQUAL, REFUSED, Tally, best_way, measure, text, verdict
-from bench.random_problems import TARGETS, problem
+from bench.kernels.moved import memory_of, moved
+from bench.search import equal_accesses as equal
+from bench.search import exhaustive
+from bench.search.equal_accesses import TooManyWays, equal_accesses
+from bench.search.exhaustive import MEANS, Way, cheapest
+from bench.search.optimality import ALONE, CHEAPER, DEARER, EQUAL, REFUSED, Tally, best_way, measure, text, verdict
+from bench.search.random_problems import TARGETS, problem
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.search.planner import Limits, plan
 from legalsat.extract.search.views import views_of

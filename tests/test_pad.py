@@ -27,7 +27,7 @@ from test_triton_threads import vector_bytes
 
 import legalsat as ls
 from bench.gpu.copies import random_pad
-from bench.moved import memory_of, moved
+from bench.kernels.moved import memory_of, moved
 from legalsat.backends import program
 from legalsat.backends.triton import compile_kernel, compile_vectors, kernel_name, load_module
 from legalsat.backends.triton.adapter import kernel_of, vector_kernel_of

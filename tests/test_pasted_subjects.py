@@ -13,8 +13,8 @@ import pytest
 from printed_maps import by_cutlass
 
 import legalsat as ls
-from bench.example_pipelines import EXAMPLES, simple_wgmma
-from bench.pipeline_mutants import mutants
+from bench.kernels.example_pipelines import EXAMPLES, simple_wgmma
+from bench.kernels.pipeline_mutants import mutants
 from legalsat.analyses.protocol import pipeline_machine
 from legalsat.cli import main
 from legalsat.extract.check.check_pipeline import code_of

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from faulty_pipelines import faulty
 
-from bench.example_pipelines import EXAMPLES, one_buffer, simple_wgmma
+from bench.kernels.example_pipelines import EXAMPLES, one_buffer, simple_wgmma
 from legalsat.analyses.protocol.pipeline_timing import LATENCIES, Span, Timing, timed
 from legalsat.errors import InvalidInput
 from legalsat.program.pipeline import Arrive, At, Pipeline, WaitGroup

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 import legalsat as ls
-from bench.example_pipelines import EXAMPLES
-from bench.pipeline_mutants import mutants
+from bench.kernels.example_pipelines import EXAMPLES
+from bench.kernels.pipeline_mutants import mutants
 from legalsat.analyses.protocol.typestate import check
 from legalsat.extract.explain.pipeline_repair import pipeline_repairs
 from legalsat.program.pipeline import Expect, Load, Operation, Pipeline, walk

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 from faulty_pipelines import faulty
 
-from bench.example_pipelines import EXAMPLES, fill, handed_to_storer, one_buffer, single_copy, start
+from bench.kernels.example_pipelines import EXAMPLES, fill, handed_to_storer, one_buffer, single_copy, start
 from legalsat.analyses.protocol.pipeline_run import POISON, SCHEDULES, Bytes, Hooks, Now, Schedule, Sums, run
 from legalsat.errors import InvalidInput
 from legalsat.program.pipeline import (

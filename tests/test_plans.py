@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from problems import operators
 
 import legalsat as ls
-from bench.moved import memory_of, moved
+from bench.kernels.moved import memory_of, moved
 from legalsat.errors import SolverGaveUp
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.search import planner

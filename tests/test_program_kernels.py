@@ -18,8 +18,8 @@ from recording_driver import RecordingDriver
 from test_launcher import ASKED, built
 
 import legalsat as ls
-from bench.program_exhaustive import cheapest
-from bench.programs import given, numbers, programs, small
+from bench.search.program_exhaustive import cheapest
+from bench.search.programs import given, numbers, programs, small
 from legalsat.backends.composed import schedule
 from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.host.launcher import Launcher

@@ -14,10 +14,10 @@ import pytest
 from execute import execute
 
 import legalsat as ls
-from bench import program_exhaustive
-from bench.moved import memory_of, moved
-from bench.program_exhaustive import cheapest
-from bench.programs import SLOW, computes, drawn, given, numbers, one_by_one, programs, small
+from bench.kernels.moved import memory_of, moved
+from bench.search import program_exhaustive
+from bench.search.program_exhaustive import cheapest
+from bench.search.programs import SLOW, computes, drawn, given, numbers, one_by_one, programs, small
 from legalsat.errors import InvalidInput
 from legalsat.extract.composed.classes import matrices_of, terms_of
 from legalsat.extract.composed.derivations import NO_LAW

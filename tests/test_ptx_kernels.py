@@ -16,7 +16,7 @@ from ptx_machine import MAP_BYTES, PARAMETER_BASE, Given, Global, Stuck, parse, 
 from small_products import MORE, PRODUCTS, Case
 
 import legalsat as ls
-from bench.conformance import classes, judged
+from bench.kernels.conformance import classes, judged
 from legalsat.backends import program, refusal_of
 from legalsat.backends.ptx.assemble import tool_for
 from legalsat.backends.ptx.persistent import emit

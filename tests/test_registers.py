@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import legalsat as ls
-from bench.conformance import classes
-from bench.registers import Compared, compared
+from bench.kernels.conformance import classes
+from bench.kernels.registers import Compared, compared
 from legalsat.analyses.sass.roles import RoleRegisters, highest, role_registers
 from legalsat.analyses.sass.text import parse
 from legalsat.backends.cute.compile import CompilationFailed, headers, nvcc

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
-from bench.moved import memory_of, moved
+from bench.kernels.moved import memory_of, moved
 from legalsat.extract.check.recheck import RELAID, recheck
 from legalsat.extract.search.planner import BOXES, EVERY_MEANS
 from legalsat.operators import padded

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from bench.functions import Joined, every_class, nothing, saturated
+from bench.search.functions import Joined, every_class, nothing, saturated
 from legalsat.extract.search import search
 from legalsat.extract.search.search import (
     EQUAL_AS_FUNCTIONS,
@@ -109,7 +109,7 @@ def test_where_words_of_the_target_lie_apart_laws_find_what_functions_show(seed:
 
 
 def test_functions_joined_each_round_find_what_laws_do_not() -> None:
-    """So that a table of movements in which they find nothing (`bench.functions`) says something of these movements."""
+    """So that a table in which they find nothing (`bench.search.functions`) says something of its movements."""
     start = Access(16, (Mode(6, 32, 64, 6), Mode(2, 48, 96, 2), Mode(8, 1024, 1024, 8)))
     by_laws, by_functions = (
         {one.access for one in saturated([start], between, Joined(""))[0]} for between in (nothing, every_class)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import legalsat as ls
-from bench.interpreted import drawn_numbers, exact
+from bench.kernels.interpreted import drawn_numbers, exact
 from legalsat.backends import program
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.kernel_launches import launches

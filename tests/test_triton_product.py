@@ -21,7 +21,7 @@ from numpy.lib.stride_tricks import as_strided
 from small_products import MORE, PRODUCTS, Case
 
 import legalsat as ls
-from bench.conformance import name_of
+from bench.kernels.conformance import name_of
 from legalsat.backends import program
 from legalsat.backends.ptx.assemble import tool_for
 from legalsat.backends.triton.block import product_kernel_of, triton_box

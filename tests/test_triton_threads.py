@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from problems import operators
 
 import legalsat as ls
-from bench.moved import memory_of, moved
+from bench.kernels.moved import memory_of, moved
 from legalsat.backends.triton import VectorKernel, compile_vectors, emit_threads, load_module
 from legalsat.backends.triton.adapter import vector_kernel_of
 from legalsat.extract.search.planner import cached_plan

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import legalsat as ls
-from bench.conformance import printed
-from bench.interpreted import drawn_numbers, exact, small
+from bench.kernels.conformance import printed
+from bench.kernels.interpreted import drawn_numbers, exact, small
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.kernel_launches import Launch
 from legalsat.extract.kernels.product_kernels import product_kernels

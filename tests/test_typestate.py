@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
-from bench import example_pipelines as pipelines
-from bench.pipeline_mutants import Mutant, mutants
+from bench.kernels import example_pipelines as pipelines
+from bench.kernels.pipeline_mutants import Mutant, mutants
 from legalsat.analyses.protocol.model_check import explore
 from legalsat.analyses.protocol.typestate import TypestateResult, check
 from legalsat.analyses.protocol.typestate_program import InvalidPipeline
@@ -43,7 +43,7 @@ from legalsat.targets import target
 EXAMPLES = pipelines.EXAMPLES
 C = At("c")
 K = Trips("K tiles")
-EVERY = 53  # of the mutants is compared with the model checker; bench.typestate_agreement compares all
+EVERY = 53  # of the mutants is compared with the model checker; bench.kernels.typestate_agreement compares all
 
 
 def judged(pipeline: Pipeline, max_forks: int = 4096) -> TypestateResult:

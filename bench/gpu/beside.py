@@ -40,7 +40,7 @@ from bench.gpu.gemm_shapes import Shape, product_of
 
 def prepare(path: Path, backend: str = "cute") -> None:
     """Write the texts and launches of this checkout's kernels."""
-    from bench.conformance import name_of  # noqa: PLC0415 - the GPU's machine has no LegalSAT
+    from bench.kernels.conformance import name_of  # noqa: PLC0415 - the GPU's machine has no LegalSAT
     from legalsat.backends.cute.program import program_for  # noqa: PLC0415
     from legalsat.backends.ptx.persistent import emit  # noqa: PLC0415
     from legalsat.extract.kernels.product_kernels import product_kernels  # noqa: PLC0415

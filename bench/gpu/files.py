@@ -91,7 +91,7 @@ def _operand(rng: random.Random, rows: int, k: int, dtype: str) -> Any:
 def random_movement(rng: random.Random) -> Any:
     """Return a random copy, transpose or padding, of not too many bits."""
     from bench.gpu.copies import random_pad  # noqa: PLC0415
-    from bench.random_problems import problem  # noqa: PLC0415
+    from bench.search.random_problems import problem  # noqa: PLC0415
 
     while True:
         operator: Any = random_pad(rng) if rng.random() < 0.3 else problem(rng).operator
@@ -129,7 +129,7 @@ def prepared_file(folder: Path, name: str, operator: Any, backend: str, printed:
     import numpy as np  # noqa: PLC0415
 
     import legalsat as ls  # noqa: PLC0415
-    from bench.moved import memory_of, moved  # noqa: PLC0415
+    from bench.kernels.moved import memory_of, moved  # noqa: PLC0415
     from legalsat.backends import program  # noqa: PLC0415
     from legalsat.runtime.program import span_bytes  # noqa: PLC0415
     from legalsat.tensor import plain  # noqa: PLC0415

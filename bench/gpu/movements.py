@@ -2,9 +2,9 @@
 
     python -m bench.gpu.movements [PLANS] [SEED]     # 500 when left out; needs a GPU, torch, Triton, nvcc
 
-Plans are those of `bench.one_movement`, of phases, bulk copies, cp.async and im2col at least 60 each. Each is compiled
-by every backend that prints it, and run on random bytes with a guard around the target; what comes out is compared with
-what the operator means, in numpy. Writes movements.json into $OUT, else bench/gpu/results.
+Plans are those of `bench.kernels.one_movement`, of phases, bulk copies, cp.async and im2col at least 60 each. Each is
+compiled by every backend that prints it, and run on random bytes with a guard around the target; what comes out is
+compared with what the operator means, in numpy. Writes movements.json into $OUT, else bench/gpu/results.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 import legalsat as ls
-from bench.moved import memory_of, moved
-from bench.one_movement import BACKENDS, drawn
+from bench.kernels.moved import memory_of, moved
+from bench.kernels.one_movement import BACKENDS, drawn
 from legalsat.runtime.views import TORCH_NAMES
 
 PLANS, SEED, LEAST = 500, 3, 60

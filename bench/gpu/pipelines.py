@@ -85,7 +85,7 @@ def prepare(folder: Path, plans: int) -> None:
         (folder / f"{name}.cubin").write_bytes(assemble(text, plan.target.architecture))
         entries.append(entry_of(plan, name))
         if len(entries) <= MUTANTS_OF:
-            # `bench.ptx_judged` reads these from results/judged, beside the verdicts.
+            # `bench.ptx.ptx_judged` reads these from results/judged, beside the verdicts.
             (folder / f"{name}.ptx").write_text(text)
             entries[-1]["mutants"] = planted(folder, plan, name, text)
     (folder / "pipelines.json").write_text(json.dumps(entries))
@@ -106,7 +106,7 @@ def said(plan: Any, text: str) -> list[str]:
 
 def planted(folder: Path, plan: Any, name: str, text: str) -> list[dict[str, Any]]:
     """Write the kernel with each fault, a few of a kind, and return what the checker says of them."""
-    from bench.ptx_mutants import mutants  # noqa: PLC0415
+    from bench.ptx.ptx_mutants import mutants  # noqa: PLC0415
     from legalsat.backends.ptx.assemble import AssemblyFailed, assemble  # noqa: PLC0415
 
     found: list[dict[str, Any]] = []

@@ -1,14 +1,14 @@
 """Do plans of programs run, as one file and as one kernel, are they right, and are they faster than torch's operators?
 
-    python -m bench.gpu.programs prepare FOLDER [N [SEED]]  # where LegalSAT is: bench.programs', and N random ones
+    python -m bench.gpu.programs prepare FOLDER [N [SEED]]  # where LegalSAT is: `bench.search.programs`, N random ones
     python -m bench.gpu.programs compile FOLDER [WORKERS]  # by the line in each file; CUTLASS_PATH names CuTe's headers
     python -m bench.gpu.programs run FOLDER [WORKERS]      # on a GPU, beside torch; compiles first what is not yet
 
 Each program runs in a process of its own: its file is called by the Python lines in its comment, and `compile()` of its
 plan, read back, is called with the same tensors, thrice each, inputs changed in between and constants changed once.
 Inputs are small whole numbers; every element must be what the program means, and memory around results must stay. The
-programs of bench.programs are timed in turns with torch's operators, which keep what is made of constants alone. Writes
-programs_report.json into $OUT, else into FOLDER. Exit status 1 if a file does not compile or anything is wrong.
+programs of bench.search.programs are timed in turns with torch's operators, which keep what is made of constants alone.
+Writes programs_report.json into $OUT, else into FOLDER. Exit status 1 if a file does not compile or anything is wrong.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RANDOM = 40
 def prepare(folder: Path, count: int, seed: int) -> None:
     """Write a folder for each program: its file, its plan, and what it means."""
     import legalsat as ls  # noqa: PLC0415 - the GPU's machine has no LegalSAT
-    from bench.programs import drawn, one_by_one, programs  # noqa: PLC0415
+    from bench.search.programs import drawn, one_by_one, programs  # noqa: PLC0415
     from legalsat.backends.composed import schedule  # noqa: PLC0415
 
     rng, entries, refused = random.Random(seed), list[dict[str, Any]](), dict[str, str]()

@@ -70,7 +70,7 @@ def random_gemm(rng: random.Random, most: int = MOST) -> Any:
 def chosen(plans: int, kernels: int) -> Iterator[tuple[Any, Any, Any]]:
     """Yield products with a kernel and its program: that of the plan, and `kernels` of other classes."""
     import legalsat as ls  # noqa: PLC0415
-    from bench.conformance import name_of  # noqa: PLC0415
+    from bench.kernels.conformance import name_of  # noqa: PLC0415
     from legalsat.backends.ptx.program import program_for  # noqa: PLC0415
     from legalsat.extract.kernels.product_kernels import product_kernels  # noqa: PLC0415
     from legalsat.targets import target  # noqa: PLC0415
@@ -92,7 +92,7 @@ def chosen(plans: int, kernels: int) -> Iterator[tuple[Any, Any, Any]]:
 
 def prepare(folder: Path, plans: int, kernels: int) -> list[dict[str, Any]]:
     """Write programs, and compile them into a cache beside them; return what is checked."""
-    from bench.conformance import name_of  # noqa: PLC0415
+    from bench.kernels.conformance import name_of  # noqa: PLC0415
     from legalsat.runtime import Kernel  # noqa: PLC0415
 
     os.environ["LEGALSAT_CACHE"] = str(folder / "cache")

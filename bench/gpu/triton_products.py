@@ -102,7 +102,7 @@ def kernels(gemm: Any, rng: random.Random) -> list[Any]:
     from dataclasses import replace  # noqa: PLC0415
 
     import legalsat as ls  # noqa: PLC0415
-    from bench.conformance import name_of  # noqa: PLC0415
+    from bench.kernels.conformance import name_of  # noqa: PLC0415
     from legalsat.backends import refusal_of  # noqa: PLC0415
     from legalsat.extract.kernels.product_kernels import each_kernel  # noqa: PLC0415
 
@@ -147,7 +147,7 @@ def prepare(folder: Path) -> None:
 def written(plan: Any, path: Path, *, timed: bool) -> dict[str, Any]:
     """Write a plan's program, and of what is timed cute's images; return what is said of it."""
     import legalsat as ls  # noqa: PLC0415
-    from bench.conformance import name_of  # noqa: PLC0415
+    from bench.kernels.conformance import name_of  # noqa: PLC0415
     from legalsat.backends import program  # noqa: PLC0415
     from legalsat.backends.cute.program import image_of, program_for  # noqa: PLC0415
 

@@ -2,7 +2,7 @@
 
 What a program keeps in registers is counted: accumulators, what is held of the tile before, fragments of A, words
 that are read at once. What the compiler adds for addresses, loop state and coordinates was fitted
-(`python -m bench.registers --fit`). Compared with machine code: `python -m bench.registers`.
+(`python -m bench.kernels.registers --fit`). Compared with machine code: `python -m bench.kernels.registers`.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ def function_form(access: Access) -> Access | None:
 
     Laws rewrite modes next to each other; some movements are equal although no law leads from one to the other, those
     of which words of both sides lie on one another. Of others laws find the form too, and forms of every class after
-    each round show nothing more (`bench.functions`). The tile must keep its volume, since whoever reads it counts on
-    what overhangs.
+    each round show nothing more (`bench.search.functions`). The tile must keep its volume, since whoever reads it
+    counts on what overhangs.
     """
     try:
         found = _in_words_of(functions.canonical(access), access)

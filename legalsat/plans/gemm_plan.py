@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from legalsat.dims import typical_of
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.lazily import Lazily
 from legalsat.operators.gemm import Gemm
 from legalsat.operators.grouped import GroupedGemm
 from legalsat.options import ProductBackend, RunProductBackend
 from legalsat.plans.block_plan import BlockPlan, block_from_json
+from legalsat.plans.lazily import Lazily
 from legalsat.plans.plan import (
     PLAN_VERSION,
     InvalidPlan,

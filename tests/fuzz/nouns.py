@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import legalsat as ls
-from bench.example_pipelines import EXAMPLES
-from bench.pipeline_mutants import mutants
+from bench.kernels.example_pipelines import EXAMPLES
+from bench.kernels.pipeline_mutants import mutants
 from legalsat.analyses.banks.bank_wavefronts import shared_access
 from legalsat.dtypes import DTYPES
 from legalsat.layout.int_tuple import Basis

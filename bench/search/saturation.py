@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bench.one_plan import drawn
-from bench.program_exhaustive import forms
-from bench.programs import programs
+from bench.search.program_exhaustive import forms
+from bench.search.programs import programs
 from bench.speed_problems import tiles
 from legalsat.errors import LegalSatError
 from legalsat.extract.composed.classes import matrices_of

@@ -3,8 +3,8 @@
 It has no e-graph, no solver, no bounds and no pruning. It shares with the planner what a plan *is*: accesses, views,
 the plain reading of the rules (`rule.check`), and the cost model. It tries
 
-- every list of modes that equals the operator's (`bench.equal_accesses`): what the laws make of it, read forwards and
-  backwards, so that a mode is also cut wherever two modes would merge to it;
+- every list of modes that equals the operator's (`bench.search.equal_accesses`): what the laws make of it, read
+  forwards and backwards, so that a mode is also cut wherever two modes would merge to it;
 - every word of `word_is_moved` and every means of `MEANS`, which bring a tile straight from the source;
 - every box whose extents divide the tile's, up to the box limit, with every swizzle, the same L2 promotion; a store by
   boxes or by threads; 1 to 4 stages where somebody works on a stage while the next ones load;
@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from bench.equal_accesses import TooManyWays, divisors, equal_accesses
+from bench.search.equal_accesses import TooManyWays, divisors, equal_accesses
 from legalsat.extract.cost.cost import WAITING_STORE, Work, cost_of, order
 from legalsat.extract.search.views import map_type, turned, views_of
 from legalsat.logic import ceil_div, round_up

@@ -1,10 +1,11 @@
 """How much of what this library prints does the check of PTX prove, told nothing but the text?
 
-    python -m bench.own_ptx [--processes N] [--plans N] [--out FOLDER] [--texts FOLDER] [WORD...]    # words: of names
+    python -m bench.ptx.own_ptx [--processes N] [--plans N] [--out FOLDER] [--texts FOLDER] [WORD...]  # of names
 
-Every class of products that `bench.conformance` compares, by the backends "ptx" and "cute", and the texts of random
-movements that `bench.movement_conformance` compares, in PTX: nvcc and Triton are needed, and no GPU. Each is checked as
-`legalsat check` does it. With --texts the PTX is written to a folder, or read from there if it is there.
+Every class of products that `bench.kernels.conformance` compares, by the backends "ptx" and "cute", and the texts of
+random movements that `bench.kernels.movement_conformance` compares, in PTX: nvcc and Triton are needed, and no GPU.
+Each is checked as `legalsat check` does it. With --texts the PTX is written to a folder, or read from there if it is
+there.
 
 Exit status 1 if an error is reported, or if fewer than 95 % are proven.
 """
@@ -22,7 +23,7 @@ from random import Random
 from typing import Any
 
 from bench import pool
-from bench.conformance import classes, ptx_of
+from bench.kernels.conformance import classes, ptx_of
 from bench.machine import write
 from legalsat.backends.cute.product import emit
 from legalsat.backends.ptx.persistent import emit as emit_ptx
@@ -49,7 +50,7 @@ def _by_cute(gemm: Any, kernel: Any) -> str:
 
 def movements(count: int) -> Iterator[Made]:
     """Yield texts of random plans of movements."""
-    from bench.movement_conformance import chosen, kind_of, texts  # noqa: PLC0415 - imports Triton
+    from bench.kernels.movement_conformance import chosen, kind_of, texts  # noqa: PLC0415 - imports Triton
     from legalsat.backends.triton import program as triton  # noqa: PLC0415
 
     r, plans = Random(SEED), 0

@@ -1,6 +1,6 @@
 """Every way to see the tensor of a map: with its dimensions merged, its steps folded, its bytes as other words.
 
-What a tensor map describes is the same in all of them. See `bench.map_exhaustive`.
+What a tensor map describes is the same in all of them. See `bench.maps.map_exhaustive`.
 """
 
 from __future__ import annotations

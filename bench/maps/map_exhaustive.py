@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.map_ways import NOTHING, Dimensions, Parts, ways
+from bench.maps.map_ways import NOTHING, Dimensions, Parts, ways
 from legalsat.rules import TENSOR_MAP_RULES
 from legalsat.targets import Target
 from legalsat.units.sites import TmaCopy

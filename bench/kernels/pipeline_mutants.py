@@ -1,6 +1,6 @@
 """Faults planted into a pipeline: every kind that makes sense, at every place where it can be.
 
-`bench.typestate_agreement` counts what the typestate check and the model checker find of them.
+`bench.kernels.typestate_agreement` counts what the typestate check and the model checker find of them.
 """
 
 from __future__ import annotations

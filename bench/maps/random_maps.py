@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,9 +12,10 @@ import numpy as np
 
 import legalsat as ls
 from bench.driver_agreement import tensor_map
+from bench.machine import DATA
 from legalsat.units.tensor_map import MAP_TYPES, SWIZZLES
 
-VERDICTS = Path(__file__).parent.parent / "tests" / "data" / "tensor_map_verdicts.npz"
+VERDICTS = DATA / "tensor_map_verdicts.npz"
 TARGETS = ("h200", "h200", "b200", "rtx5090")
 COMMON_TYPES = ("bf16", "bf16", "f16", "u8", "u8", "f32", "u32", "u16", "f64", "s32", "tf32")
 PACKED_TYPES = ("16u4_align8b", "16u4_align16b", "16u6_align16b")

@@ -1,10 +1,10 @@
 """Are registers of kernels' roles predicted? Compares predictions with machine code, role by role.
 
-Run `python -m bench.registers [--first N] [--fit] [WORD...]`; with words, of kernels alone that have them all in their
-names. Needs nvcc, CuTe's headers and nvdisasm, and no GPU. The kernels are those that `bench.gpu.gemm` times, the first
-N of each product, and one of each class of `bench.conformance`. What a role uses is the highest register of its code,
-from setmaxnreg to the exit. Constants of the prediction were fitted to half of the kernels (--fit shows by which); the
-others judge it. Writes bench/results/registers.json unless words are given.
+Run `python -m bench.kernels.registers [--first N] [--fit] [WORD...]`; with words, of kernels alone that have them all
+in their names. Needs nvcc, CuTe's headers and nvdisasm, and no GPU. The kernels are those that `bench.gpu.gemm` times,
+the first N of each product, and one of each class of `bench.kernels.conformance`. What a role uses is the highest
+register of its code, from setmaxnreg to the exit. Constants of the prediction were fitted to half of the kernels (--fit
+shows by which); the others judge it. Writes bench/results/registers.json unless words are given.
 
 Exit code 1 if fewer than 95% of the kernels are within 8 in both roles, or one spills.
 """
@@ -16,13 +16,12 @@ import hashlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
-from bench.conformance import classes
 from bench.gpu.gemm import MOST
 from bench.gpu.gemm_shapes import illegal, legal, narrow, product_of
-from bench.machine import write
+from bench.kernels.conformance import classes
+from bench.machine import RESULTS, write
 from legalsat.analyses.sass.roles import RoleRegisters, role_registers
 from legalsat.analyses.sass.text import parse
 from legalsat.backends.cute.compile import cubin_of, nvcc_version
@@ -35,7 +34,7 @@ from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import target
 
-RESULT = Path(__file__).parent / "results" / "registers.json"
+RESULT = RESULTS / "registers.json"
 GPU = target("h200")
 SEED = 18
 SHARE = 0.95

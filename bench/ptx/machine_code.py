@@ -1,4 +1,4 @@
-"""Does the check of machine code raise a false alarm, and see faults? `python -m bench.machine_code [FOLDER]`.
+"""Does the check of machine code raise a false alarm, and see faults? `python -m bench.ptx.machine_code [FOLDER]`.
 
 Assembles the kernels of `bench.triton_corpus` for sm_90, and the PTX below FOLDER if one is given, with ptxas, and
 checks what nvdisasm prints. Then plants faults into each text, one at a time: waits, fences, commits, inits and
@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from bench.machine import write
+from bench.machine import RESULTS, write
 from bench.triton_corpus import copies, gluon_kernels, products, triton_kernels
 from legalsat.analyses.sass.registers import MATRIX, matrix_of
 from legalsat.analyses.sass.text import Instruction, parse
@@ -26,7 +26,7 @@ from legalsat.backends.ptx.assemble import AssemblyFailed, assemble
 from legalsat.backends.ptx.disassemble import disassemble
 from legalsat.extract.check.check_sass import SassCheck, check_sass
 
-RESULT = Path(__file__).parent / "results" / "machine_code.json"
+RESULT = RESULTS / "machine_code.json"
 OTHERS = ("sm_100", "b200", "tcgen05", "gather of rows")  # of names: kernels of other chips
 SEED = 20261122
 PLACES = 4  # of one kind in one kernel

@@ -1,7 +1,7 @@
 """Whether kernels of products do what their programs say: their PTX is run beside them, and events are compared.
 
-    python -m bench.conformance [--backend NAME] [--few] [--sample N [--seed N]] [--processes N] [--seconds S]
-                                [--whole S] [--out FOLDER] [--json FILE] [WORD...]
+    python -m bench.kernels.conformance [--backend NAME] [--few] [--sample N [--seed N]] [--processes N] [--seconds S]
+                                        [--whole S] [--out FOLDER] [--json FILE] [WORD...]
 
 With words, of classes alone that have them all in their names. The backend "cute" needs nvcc and CuTe's headers,
 "triton" Triton, "ptx" nothing, and none a GPU. Every class of the products below that the backend prints, on all CTAs

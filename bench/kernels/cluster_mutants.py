@@ -1,7 +1,7 @@
 """Are faults in the protocol of clusters told? Those of kernels of products, before they are printed.
 
-    python -m bench.cluster_mutants [--every N] [--sample N [--seed N]] [--processes N] [--seconds S] [--whole S]
-                                    [--out FOLDER] [--json FILE]
+    python -m bench.kernels.cluster_mutants [--every N] [--sample N [--seed N]] [--processes N] [--seconds S]
+                                            [--whole S] [--out FOLDER] [--json FILE]
 
 Programs of kernels whose CTAs multicast, split k or take turns get one fault each: a remote arrival that is missing or
 goes elsewhere, a mask with a wrong bit, a CTA that ends before its peers are done, bytes of peers that nobody expects.
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from bench import pool
-from bench.conformance import classes
+from bench.kernels.conformance import classes
+from bench.kernels.pipeline_mutants import Mutant, mutants
+from bench.kernels.typestate_agreement import checked, harm
 from bench.machine import write
-from bench.pipeline_mutants import Mutant, mutants
-from bench.typestate_agreement import checked, harm
 from legalsat.extract.kernels.kernel_program import kernel_program
 from legalsat.extract.kernels.product_maps import stored_type
 from legalsat.program.pipeline import Pipeline

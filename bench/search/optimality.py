@@ -1,9 +1,9 @@
 """Whether a plan costs what exhaustive enumeration finds, on random small problems.
 
-Run `python -m bench.optimality [N] [--seed SEED] [--json FILE]`. Each of N problems is planned, and every way there is
-to move its tensor is tried (`bench.exhaustive`); where the user names no tile, for the tiles that the planner proposes.
-Compared is what `legalsat.extract.cost.cost.order` compares. Then it is planned without pruning, which must change
-nothing.
+Run `python -m bench.search.optimality [N] [--seed SEED] [--json FILE]`. Each of N problems is planned, and every way
+there is to move its tensor is tried (`bench.search.exhaustive`); where the user names no tile, for the tiles that the
+planner proposes. Compared is what `legalsat.extract.cost.cost.order` compares. Then it is planned without pruning,
+which must change nothing.
 
 A problem with more ways than are tried is drawn again. It still counts where only the laws' own lists of modes are
 tried, without cuts that no law makes. The relayout before a movement is left out on both sides: it is two movements.
@@ -24,10 +24,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from bench.equal_accesses import MOST_LISTS, TooManyWays
-from bench.exhaustive import MEANS, MOST_BOXES, Way, cheapest
 from bench.machine import write
-from bench.random_problems import Problem, problem
+from bench.search.equal_accesses import MOST_LISTS, TooManyWays
+from bench.search.exhaustive import MEANS, MOST_BOXES, Way, cheapest
+from bench.search.random_problems import Problem, problem
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost.cost import order
 from legalsat.extract.search.planner import Limits, NoLegalLayout, plan
@@ -211,7 +211,7 @@ def text(report: Report) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.optimality", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.search.optimality", description=__doc__.splitlines()[0])
     parser.add_argument("count", nargs="?", type=int, default=PROBLEMS, help="problems to judge")
     parser.add_argument("--seed", type=int, default=SEED, help="of the problems")
     parser.add_argument("--json", type=Path, help="write the result here")

@@ -1,9 +1,10 @@
 """Whether repairs of tensor maps work, and whether any is larger than what exhaustive search finds.
 
-Run `python -m bench.map_repairs [N] [--json FILE]`. Each of N random refused requests (`bench.random_maps`) is
-explained, and every combination of values in small domains is tried (`bench.map_exhaustive`). Each repair is applied
-and judged; its size is compared with the smallest that was found for the same parts, the first one's with the smallest
-of all. "Smaller" repairs have values outside the domains, which hold but a part of all boxes of many dimensions.
+Run `python -m bench.maps.map_repairs [N] [--json FILE]`. Each of N random refused requests (`bench.maps.random_maps`)
+is explained, and every combination of values in small domains is tried (`bench.maps.map_exhaustive`). Each repair is
+applied and judged; its size is compared with the smallest that was found for the same parts, the first one's with the
+smallest of all. "Smaller" repairs have values outside the domains, which hold but a part of all boxes of many
+dimensions.
 
 Exit code 1 if a repair does not work or warns anew, if any is larger than what was found, or if one side alone repairs.
 """
@@ -24,16 +25,16 @@ from random import Random
 from typing import Any
 
 import legalsat as ls
-from bench.machine import write
-from bench.map_exhaustive import MOST_BOXES, Search, Smallest
-from bench.map_ways import Parts
-from bench.random_maps import Request, requests
+from bench.machine import RESULTS, write
+from bench.maps.map_exhaustive import MOST_BOXES, Search, Smallest
+from bench.maps.map_ways import Parts
+from bench.maps.random_maps import Request, requests
 from legalsat.extract.explain.map_repair import MapRepair, map_repairs
 from legalsat.targets import target
 
 SEED = 1
 REQUESTS = 5000
-RESULT = Path(__file__).parent / "results" / "map_repairs.json"
+RESULT = RESULTS / "map_repairs.json"
 MOST_DESCRIBED = 20
 WARM_UP = 20  # requests that are explained before any is timed
 EQUAL, LARGER, SMALLER, UNKNOWN, MISSED = "equal", "larger", "smaller", "unknown to the search", "missed"
@@ -174,7 +175,7 @@ def text(report: Report) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.map_repairs", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.maps.map_repairs", description=__doc__.splitlines()[0])
     parser.add_argument("count", nargs="?", type=int, default=REQUESTS, help="requests to judge")
     parser.add_argument("--seed", type=int, default=SEED, help="of the requests")
     parser.add_argument("--json", type=Path, default=RESULT, help="write the result here")

@@ -14,7 +14,7 @@ from typing import Any
 
 import legalsat as ls
 from bench.gpu.copies import random_operator, random_pad
-from bench.random_problems import problem
+from bench.search.random_problems import problem
 from legalsat.backends import program
 from legalsat.extract.check.recheck import recheck
 from legalsat.operators import Move

@@ -1,8 +1,8 @@
 """Our tensor maps against those that CuTe computes for the same problems in its own unit tests.
 
-Run `python -m bench.cute_comparison [--json FILE]`. A problem is a tensor, the tile of a block, and whether the tile is
-loaded or stored. Where CuTe's test swizzles shared memory, threads read the tile, so that bank conflicts count; else
-nobody does. CuTe's tests also fix how the tile lies in shared memory, which a user of LegalSAT leaves open.
+Run `python -m bench.maps.cute_comparison [--json FILE]`. A problem is a tensor, the tile of a block, and whether the
+tile is loaded or stored. Where CuTe's test swizzles shared memory, threads read the tile, so that bank conflicts count;
+else nobody does. CuTe's tests also fix how the tile lies in shared memory, which a user of LegalSAT leaves open.
 
 Both maps are charged by `legalsat.extract.cost.cost` for one end of the same movement; boxes a tile and conflicts are
 all that can differ. A multicast box lands in every block of the cluster, and each block asks for its share; that L2 is
@@ -25,14 +25,14 @@ from typing import Any
 import numpy as np
 
 import legalsat as ls
-from bench.machine import write
+from bench.machine import DATA, write
 from legalsat.extract.cost.cost import Work, cost_of, order
 from legalsat.operators import Copy
 from legalsat.plans.plan import Plan
 from legalsat.targets import GRANULE_BYTES, target
 from legalsat.units.tensor_map import MAP_TYPES, driver_value
 
-GOLDEN = Path(__file__).parent.parent / "tests" / "data" / "cutlass_tma_encode.json"
+GOLDEN = DATA / "cutlass_tma_encode.json"
 TARGET = "h200"
 BANK_GROUPS = 8  # of 16 bytes: what eight threads that read 16 bytes each can take at once
 
@@ -275,7 +275,7 @@ def report(found: Sequence[Comparison]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.cute_comparison", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.maps.cute_comparison", description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparison there")
     given = parser.parse_args(arguments)
     found = measure()

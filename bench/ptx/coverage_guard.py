@@ -1,6 +1,6 @@
 """Is a proof about what it seems to be? Kernels without their barriers, waits or fences must not be proven.
 
-    python -m bench.coverage_guard FOLDER...      # PTX below folders; without one, what this library prints itself
+    python -m bench.ptx.coverage_guard FOLDER...      # PTX below folders; without one, what this library prints itself
 
 Of each kernel that is proven all instructions of one kind are taken out: every `mbarrier.init`, every wait of one kind,
 every fence of one kind. Such a text may be proven only by one of `RULES`, which know no names. Writes
@@ -21,11 +21,10 @@ from typing import Any
 
 from bench.foreign_mutants.faults import Statement, statement
 from bench.foreign_mutants.texts import Source, sources
-from bench.machine import write
+from bench.machine import RESULTS, write
 from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
 
-HERE = Path(__file__).parent
-RESULT = HERE / "results" / "coverage_guard.json"
+RESULT = RESULTS / "coverage_guard.json"
 FLAGGED, OPEN, PROVEN = "flagged", "not proven", "proven"
 
 

@@ -1,6 +1,6 @@
 """Plants faults in PTX by editing its text: `mutants(ptx)` yields each with its kind and line.
 
-    python -m bench.ptx_mutants [FOLDER...] [--processes N] [--seconds S] [--whole S] [--out FOLDER]
+    python -m bench.ptx.ptx_mutants [FOLDER...] [--processes N] [--seconds S] [--whole S] [--out FOLDER]
 
 Checks every fault of the PTX below folders, those of the tests when left out, told nothing but the text, and counts by
 kind what is flagged, not proven and proven. Exit status 1 if one has no answer.
@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from bench import pool
-from bench.machine import write
+from bench.machine import DATA, write
 from legalsat.extract.check.check_ptx import check_ptx
 
-KERNELS = Path(__file__).parent.parent / "tests" / "data" / "ptx"
+KERNELS = DATA / "ptx"
 STAGE_BYTES = 8  # from a barrier to that of the next stage
 
 Edit = Callable[[str], str | None]

@@ -1,6 +1,6 @@
 """Does the PTX check say the same as in another checkout, and how long does it take in each?
 
-    python -m bench.check_agreement CHECKOUT FOLDER...      # PTX below folders
+    python -m bench.ptx.check_agreement CHECKOUT FOLDER...      # PTX below folders
 
 Each kernel is checked in both, one after the other, in processes of their own, so that a busy machine slows both down.
 Prints what differs, and processor time: median, nine in ten, the worst, and the ratio. Exit status 1 if anything else
@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.foreign_mutants.texts import sources
+from bench.machine import ROOT
 
-HERE = Path(__file__).resolve().parents[1]
 _LATE = re.compile(r"not decided within|not all values of parameters are tried within")
 _WORKER = """
 import json, sys, time
@@ -71,7 +71,7 @@ def times(seconds: list[float]) -> str:
 
 def main(arguments: list[str]) -> int:
     """Compare; return 1 if anything else differs than what was late."""
-    there, here = Checkout(Path(arguments[0]).resolve()), Checkout(HERE)
+    there, here = Checkout(Path(arguments[0]).resolve()), Checkout(ROOT)
     before: list[float] = []
     now: list[float] = []
     differ = decided = 0

@@ -1,6 +1,6 @@
 """What the PTX check says of faults that a GPU has judged; no GPU is needed.
 
-    python -m bench.ptx_judged [--processes N] [--seconds S] [--whole S] [--out FOLDER]
+    python -m bench.ptx.ptx_judged [--processes N] [--seconds S] [--whole S] [--out FOLDER]
 
 `bench.gpu.pipelines` planted faults in three kernels and ran each of them on an H200, in a process of its own. The
 kernels lie in `gpu/results/judged` as they ran; here the same faults are planted again, and each text is checked twice:
@@ -23,16 +23,15 @@ from pathlib import Path
 from typing import Any
 
 from bench import pool
-from bench.machine import write
-from bench.ptx_mutants import mutants
+from bench.machine import RESULTS, write
+from bench.ptx.ptx_mutants import mutants
 from legalsat.dtypes import dtype
 from legalsat.extract.check.check_pipeline import code_of
 from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
 
-HERE = Path(__file__).parent
-VERDICTS = HERE / "gpu" / "results" / "pipelines.json"
-KERNELS = HERE / "gpu" / "results" / "judged"
-RESULTS, FILE = HERE / "results", "ptx_judged.json"
+JUDGED = RESULTS.parent / "gpu" / "results"
+VERDICTS, KERNELS = JUDGED / "pipelines.json", JUDGED / "judged"
+FILE = "ptx_judged.json"
 _MAP = re.compile(r"^// (\w+): tiled (\w+) map of [^\n]*, box ([\dx ]+),", re.M)
 _BITS = {"u8": 8, "f16": 16, "bf16": 16}
 TOLD, ALONE = "told the boxes", "told nothing"

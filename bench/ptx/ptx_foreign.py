@@ -1,6 +1,6 @@
 """What the PTX check says of other people's kernels, and how long it takes: PTX below folders.
 
-    python -m bench.ptx_foreign FOLDER... [--seconds S] [--processes N] [--json FILE]
+    python -m bench.ptx.ptx_foreign FOLDER... [--seconds S] [--processes N] [--json FILE]
 
 Each kernel that has barriers or asynchronous operations is checked alone, as `legalsat check` does it, in a process
 that checks nothing else at the same time. Where its text leaves the threads of a block open, it is given those of its

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.programs import drawn, programs
-from bench.random_problems import problem
+from bench.search.programs import drawn, programs
+from bench.search.random_problems import problem
 from bench.speed_problems import tiles
 from legalsat.analyses.sets.canonical import canonical
 from legalsat.errors import LegalSatError

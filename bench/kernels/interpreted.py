@@ -1,6 +1,6 @@
 """Do plans of products compute the product? Their kernels run on numpy, without a GPU.
 
-    python -m bench.interpreted [PLANS] [SEED]     # 500 random products by random kernels of theirs when left out
+    python -m bench.kernels.interpreted [PLANS] [SEED]     # 500 random products by random kernels when left out
 
 Every role of every CTA runs its program in an order that chance decides; loads, multiplications and stores take effect
 at any time that the program allows. Maps act as the copy engine's model says, descriptors as the matrix unit's. All is
@@ -14,13 +14,13 @@ import random
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import legalsat as ls
-from bench.conformance import name_of
+from bench.kernels.conformance import name_of
+from bench.machine import RESULTS
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.interpreted_memory import decoded, encoded
 from legalsat.extract.kernels.interpreter import interpret
@@ -31,7 +31,7 @@ from legalsat.targets import target
 from legalsat.tensor import plain
 
 TARGET, PLANS, SEED = "h200", 500, 11
-RESULTS = Path(__file__).parent / "results" / "interpreted.json"
+RESULT = RESULTS / "interpreted.json"
 
 
 def drawn_numbers(gemm: ls.Gemm, seed: int) -> tuple[Any, Any]:
@@ -104,7 +104,7 @@ def main(count: int = PLANS, seed: int = SEED) -> int:
     seconds = round(time.process_time() - started, 1)
     print(f"{count - len(wrong)} of {count} plans right, of {len(kinds)} classes, {seconds} s")
     found = {"target": TARGET, "seed": seed, "plans": count, "classes": len(kinds), "wrong": wrong, "seconds": seconds}
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    RESULT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return int(bool(wrong))
 
 

@@ -1,10 +1,10 @@
 """Programs of several operators: does the planner find what trying every way finds, and do the plans compute it?
 
-    python -m bench.programs [--json FILE] [--quick]     # needs no GPU; --quick leaves out what takes a minute to try
+    python -m bench.search.programs [--json FILE] [--quick]     # needs no GPU; --quick leaves out what takes a minute
 
-Each program is planned and compared with `bench.program_exhaustive`; with its operators planned one by one, every
-intermediate dense and row-major, as frameworks have it; and its small sibling runs on numpy, where every element must
-be what the program means. Exit code 1 if anything differs.
+Each program is planned and compared with `bench.search.program_exhaustive`; with its operators planned one by one,
+every intermediate dense and row-major, as frameworks have it; and its small sibling runs on numpy, where every element
+must be what the program means. Exit code 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 import legalsat as ls
 from bench.machine import write
-from bench.program_exhaustive import cheapest
+from bench.search.program_exhaustive import cheapest
 from legalsat.extract.composed.works import cost_of
 from legalsat.operators.program import PAD, PRODUCT
 from legalsat.targets import target
@@ -188,7 +188,7 @@ def drawn(r: random.Random) -> ls.Program:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.programs", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.search.programs", description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table there")
     parser.add_argument("--quick", action="store_true", help="leave out what takes a minute to try")
     asked = parser.parse_args(arguments)

@@ -1,6 +1,6 @@
 """Whether kernels of movements do what their programs say: their PTX is run beside them, and events are compared.
 
-    python -m bench.movement_conformance [COUNT] [SEED] [--json FILE]    # 300 plans when left out
+    python -m bench.kernels.movement_conformance [COUNT] [SEED] [--json FILE]    # 300 plans when left out
 
 Needs nvcc and Triton, and no GPU. Plans are random, by every means; each is printed by every backend that prints it,
 and run for blocks with no tile, one, and as many as take its ring round once or twice. Who waits, arrives, expects,
@@ -21,9 +21,9 @@ from random import Random
 from typing import Any
 
 import legalsat as ls
-from bench.conformance import ptx_of
+from bench.kernels.conformance import ptx_of
+from bench.kernels.one_movement import BACKENDS, TARGET, drawn
 from bench.machine import write
-from bench.one_movement import BACKENDS, TARGET, drawn
 from legalsat.backends import program
 from legalsat.backends.triton import program as triton
 from legalsat.extract.moved.movement_conformance import trips

@@ -1,7 +1,8 @@
 """What the typestate check finds of planted faults, against the model checker.
 
-Run `python -m bench.typestate_agreement [--json FILE]`. Every mutant of every pipeline of the tests is checked for
-all trip counts at once, and model-checked, all orders of all steps, for each of the trip counts below until one fails.
+Run `python -m bench.kernels.typestate_agreement [--json FILE]`. Every mutant of every pipeline of the tests is checked
+for all trip counts at once, and model-checked, all orders of all steps, for each of the trip counts below until one
+fails.
 
 Exit code 1 if a right pipeline is refused or not proven, or if a harmful mutant passes.
 """
@@ -18,9 +19,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from bench.example_pipelines import EXAMPLES
+from bench.kernels.example_pipelines import EXAMPLES
+from bench.kernels.pipeline_mutants import mutants
 from bench.machine import write
-from bench.pipeline_mutants import mutants
 from legalsat.analyses.protocol.model_check import explore
 from legalsat.analyses.protocol.typestate import TypestateResult, check
 from legalsat.program.pipeline import Pipeline, walk

@@ -1,13 +1,13 @@
 """Repairs of random refused tensors and operators: each is applied, judged again, timed, and compared with all others.
 
-    python -m bench.tensor_repairs [COUNT] [--seconds 540]
+    python -m bench.maps.tensor_repairs [COUNT] [--seconds 540]
 
 Copies, transposes and paddings, on several GPUs, for 1 to 10,000 uses. A subject counts as missed if its verdict is not
-that of the encode call's rules in plain numbers (`bench.row_search`); if an offered repair is not legal; if totals are
-not once + uses x time, repairs not in their order, or one that is slower than changing nothing above it; if a layout
-would do and none is offered; or if exhaustive search finds a repair of the same kind that adds fewer bytes. Products
-are explained and timed as well: every shape of the shipped catalogue, and odd ones, each asked for once in a process
-that has explained others; their repairs must be in the order of their totals too.
+that of the encode call's rules in plain numbers (`bench.maps.row_search`); if an offered repair is not legal; if totals
+are not once + uses x time, repairs not in their order, or one that is slower than changing nothing above it; if a
+layout would do and none is offered; or if exhaustive search finds a repair of the same kind that adds fewer bytes.
+Products are explained and timed as well: every shape of the shipped catalogue, and odd ones, each asked for once in a
+process that has explained others; their repairs must be in the order of their totals too.
 Result: bench/results/tensor_repairs.json.
 """
 
@@ -23,18 +23,18 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice, pairwise
-from pathlib import Path
 from typing import Any
 
 import legalsat as ls
-from bench.row_search import Lies, least_dense, paddings, smaller_padding, smaller_view, span
+from bench.machine import RESULTS
+from bench.maps.row_search import Lies, least_dense, paddings, smaller_padding, smaller_view, span
 from legalsat.demo import shapes
 from legalsat.extract.explain.tensor_repair import boxed, mended, with_source
 from legalsat.operators import MATRIX_CONSUMERS, Copy, Move, Pad, Transpose, padded
 from legalsat.targets import target
 from legalsat.tensor import Tensor, plain
 
-RESULT = Path(__file__).parent / "results" / "tensor_repairs.json"
+RESULT = RESULTS / "tensor_repairs.json"
 TARGETS = ("h200", "h200", "h200", "b200", "rtx5090")
 DTYPES = ("u8", "i8", "e4m3", "bf16", "fp16", "fp32", "fp64", "i64")
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 33, 60, 63, 64, 65, 100, 127, 1000, 4095)
@@ -288,7 +288,7 @@ def measure(wanted: int, seconds: float, seed: int = 1) -> dict[str, Any]:
             print(f"{len(outcomes)} of {wanted} subjects, {len(misses)} misses", end="\r", file=sys.stderr, flush=True)
     times = sorted(one.milliseconds for one in outcomes)
     return {
-        "command": "python -m bench.tensor_repairs",
+        "command": "python -m bench.maps.tensor_repairs",
         "targets": sorted(set(TARGETS)),
         "refused": dict(sorted(subjects.items())),
         "legal_beside_them": legal,
