@@ -32,7 +32,9 @@ class Worker:
             the cluster's barrier without a release, None before.
         trail: a sum over all it has read and written, if that is traced.
         turn: how often it has waited or met others. used: turns in which it did what others may need: it used shared
-            memory, arrived, or met them.
+            memory, arrived, or met them. held: turns in which it has met some others after several waits in succession,
+            who need it if it is ever `working`, so does more than to wait and meet. looked: barriers and phases for
+            which it has waited since it met others last, the first few.
         behind: accesses that are known to be before what it does. fenced_behind: behind its fences too, where these
             are asked for. Access 0, which stands for none, is in both.
     """
@@ -50,6 +52,9 @@ class Worker:
     likely: Clock | None = None
     turn: int = 0
     used: set[int] = field(default_factory=set)
+    held: set[int] = field(default_factory=set)
+    working: bool = False
+    looked: set[tuple[int, int]] = field(default_factory=set)
     behind: set[int] = field(default_factory=lambda: {0})
     fenced_behind: set[int] = field(default_factory=lambda: {0})
     known: memoryview[int] = field(init=False)
@@ -71,8 +76,14 @@ class Worker:
         """Return a copy that goes on by itself."""
         return Worker(
             self.index, self.single, self.passed, self.clocks.copy(), self.released, self.time, self.met, self.alone,
-            self.live, self.trail, self.likely, self.turn, set(self.used), set(self.behind), set(self.fenced_behind),
+            self.live, self.trail, self.likely, self.turn, set(self.used), set(self.held), self.working,
+            set(self.looked), set(self.behind), set(self.fenced_behind),
         )  # fmt: skip
+
+    def works(self) -> None:
+        """Note that it does what others may need."""
+        self.used.add(self.turn)
+        self.working = True
 
     def meet(self) -> None:
         """Let its lanes meet: what each has done so far, all have."""

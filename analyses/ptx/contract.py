@@ -58,11 +58,21 @@ KINDS = {
     "tensor_memory_not_fenced": "tensor memory passes through a barrier without the fences of tcgen05",
     "arrival_without_release": "warps of a block rely on an arrival at the cluster's barrier that releases nothing",
 }
+SEVERAL = 2  # phases for which a warp waits in succession, so that each is none that others hold it to
 ARRIVAL = "this arrival"  # of those that may reach a block of a cluster too late
-# What may break where there is nothing to do, such as no round of a loop, and something is waited for all the same.
+# What may break where there is nothing to do, such as no round of a loop, and something is waited for all the same; or
+# too little, such as fewer tiles than stages, so that others are done with all of it before a wait is come to.
 OF_NOTHING = frozenset(
-    {"arrivals_missing", "barrier_not_initialised", "not_drained", "remote_block_gone", "roles_disagree"}
+    {
+        "arrivals_missing",
+        "barrier_not_initialised",
+        "not_drained",
+        "phase_missed",
+        "remote_block_gone",
+        "roles_disagree",
+    }
 )
+HANGS = frozenset({"arrivals_missing", "bytes_differ", "roles_disagree"})
 # What documents ask for, but neither hardware nor the compilers at large (FACTS FN-02, FN-04, FN-05): no error.
 WARNINGS = frozenset(
     {
@@ -105,6 +115,11 @@ class Finding:
     def of_nothing(self) -> bool:
         """May it be so because there was nothing to do, so that something was left out that is always waited for?"""
         return self.kind in OF_NOTHING or self.message.endswith(UNWRITTEN)
+
+    @property
+    def hangs(self) -> bool:
+        """Does somebody wait in vain, for arrivals, bytes or others?"""
+        return self.kind in HANGS
 
     @property
     def of_any_size(self) -> bool:
@@ -266,16 +281,21 @@ class Order:
         passed, fenced = worker.passed_on(lanes), worker.clocks[1]
         np.maximum(fenced, passed[0], out=fenced)
 
-    def meet(self, arrivals: Iterable[tuple[Worker, Clocks]]) -> None:
-        """Let warps meet at a barrier of the block."""
+    def meet(self, arrivals: Iterable[tuple[Worker, Clocks]], *, of_all: bool = True) -> None:
+        """Let warps meet at a barrier of the block, `of_all` or of some.
+
+        Who waits for phase after phase, does nothing else, and meets some others when all is over, is needed by none of
+        these phases. Who meets them after each wait holds them up.
+        """
         listed = list(arrivals)
         clocks = listed[0][1].copy()
         for _, passed in listed[1:]:
             np.maximum(clocks, passed, out=clocks)
         for worker, _ in listed:
             worker.learn(clocks)
-            worker.used.add(worker.turn)
+            (worker.used if of_all or len(worker.looked) < SEVERAL else worker.held).add(worker.turn)
             worker.turn += 1
+            worker.looked.clear()
 
     def cells(self, addresses: Any, size: int) -> Cells:
         """Return the cells of `size` bytes from each address."""
@@ -302,7 +322,7 @@ class Order:
     ) -> list[int]:
         """Record a read, and check that it follows the writes; return these, 0 among them if some cells have none."""
         if kind != "barrier":
-            worker.used.add(worker.turn)
+            worker.works()
             if self.traced:
                 _trace(worker, cells, line)
         regions = memory.of(cells)
@@ -349,7 +369,7 @@ class Order:
             return False
         if 0 in before[1] or not worker.fenced_behind.issuperset(before[1]):
             return False
-        worker.used.add(worker.turn)
+        worker.works()
         return True
 
     def new(self, kind: str, line: int) -> bool:
@@ -378,7 +398,7 @@ class Order:
         `same`: nothing is known to differ between what is written and what is there, so that one store by several warps
         is taken to write one value.
         """
-        worker.used.add(worker.turn)
+        worker.works()
         if self.traced:
             _trace(worker, cells, line)
         own, to_fence = agent if kind in _IN_ORDER else -1, _TO_FENCE if kind == "load" else _NO_KINDS

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses.ptx.clocks import Clock, Clocks, Worker
-from legalsat.analyses.ptx.contract import Order
+from legalsat.analyses.ptx.contract import SEVERAL, Order
 from legalsat.analyses.ptx_machine.memory import in_words
 
 MAX_COUNT = 2**20 - 1  # FACTS MB-02
@@ -274,7 +274,7 @@ class Barriers:
         np.maximum(barrier.clocks, clocks, out=barrier.clocks)
         barrier.contributions.append((worker, clocks))
         if worker >= 0:
-            self.order.workers[worker].used.add(self.order.workers[worker].turn)
+            self.order.workers[worker].works()
         if count > barrier.pending:
             more = count - barrier.pending
             self.order.find(
@@ -387,7 +387,8 @@ class Barriers:
         """Add findings on waits that may be two phases late: of warps that look on, or go on to do what others need."""
         for wait, phase, line in self.overtaken:
             worker = self.order.workers[wait.worker]
-            kind = "phase_missed" if wait.turn in worker.used else "bystander_overtaken"
+            needed = wait.turn in worker.used or (worker.working and wait.turn in worker.held)
+            kind = "phase_missed" if needed else "bystander_overtaken"
             waited = f"phase {phase - 1}" if phase else "the phase before its first"
             message = f"phase {phase} of the barrier can end before this wait for {waited} is passed"
             self.order.find(kind, wait.line, message, f"barrier started at line {line}")
@@ -411,6 +412,8 @@ class Barriers:
             worker.learn(barrier.past[phase])
         alone = lanes.bit_count() == 1 and lanes != worker.live
         worker.turn += 1
+        if len(worker.looked) < SEVERAL:
+            worker.looked.add((barrier.agent, phase))
         wait = PassedWait(worker.index, worker.single if alone else worker.index, worker.time, line, worker.turn)
         if barrier.phase > phase + 1:
             self._too_late(barrier, wait, phase + 1)

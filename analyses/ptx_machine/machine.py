@@ -464,7 +464,8 @@ class Run:
             return False
         meeting.over = True
         del self.meetings[name]
-        self.order.meet([(w.worker, clocks) for w, clocks in meeting.arrivals])
+        of_all = not meeting.wanted or meeting.wanted >= self.program.threads
+        self.order.meet([(w.worker, clocks) for w, clocks in meeting.arrivals], of_all=of_all)
         if name[0] == _CLUSTER:  # who has ended counts as if it had come
             for warp, _ in meeting.arrivals:
                 warp.worker.learn(self.left)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from legalsat.analyses.ptx.bounds import SECONDS, Bounds, seldom_collected
@@ -22,6 +22,7 @@ from legalsat.analyses.ptx_machine.program import Program, compile_kernel
 from legalsat.errors import InvalidInput
 from legalsat.extract.check.check_arguments import arguments
 from legalsat.extract.check.check_block import extents_of, take_block, words
+from legalsat.extract.check.ptx_cluster_probe import speaks_against
 from legalsat.extract.check.ptx_clusters import Shape, asked_for, clusters_of, take_cluster
 from legalsat.extract.check.ptx_clusters import words as shape_of
 from legalsat.extract.check.ptx_least import Precondition, counts_of, sweep_from_least
@@ -209,24 +210,52 @@ def _checked(
         return _saying_much(_check(module, replace(kernel, cluster=shapes[0]), fixed, boxes, bounds))
     best: KernelCheck | None = None
     wrong: list[KernelCheck] = []
+    refuted: dict[Shape, Finding] = {}
     left = WORK
-    for shape in shapes:
-        found = _check(module, replace(kernel, cluster=shape), fixed, boxes, bounds, left)
-        found, left = replace(found, cluster=shape), left - found.work
-        late = not bounds.left  # so that it may leave little open because little was run
-        if not found.findings and (best is None or (not late and len(found.unproven) < len(best.unproven))):
-            best = found
-        if found.findings:
-            wrong.append(found)
-        if found.proven or left < 0 or late:
+    likely = _likely(module, kernel, shapes, fixed, boxes, bounds, refuted)
+    for tried in (likely, ((shape, None) for shape in refuted)):
+        for shape, program in tried:
+            found = _check(module, replace(kernel, cluster=shape), fixed, boxes, bounds, left, program)
+            found, left = replace(found, cluster=shape), left - found.work
+            late = not bounds.left  # so that it may leave little open because little was run
+            if not found.findings and (best is None or (not late and len(found.unproven) < len(best.unproven))):
+                best = found
+            if found.findings:
+                wrong.append(found)
+            if found.proven or left < 0 or late:
+                break
+        if best is not None or wrong or not bounds.left:
             break
     if best is not None:
         return _saying_much(_without_other_cluster(best, asked_for(kernel)))
-    least = min(wrong, key=lambda one: len(one.findings))
-    one, likeliest = least.findings[0], shape_of(least.cluster or ())
-    reason = f"the launch decides the cluster, and in none of {len(wrong)} that were tried it is right"
+    if wrong:
+        least = min(wrong, key=lambda one: len(one.findings))
+        one, likeliest = least.findings[0], shape_of(least.cluster or ())
+    else:
+        shape, one = next(iter(refuted.items()))
+        likeliest = shape_of(shape)
+    count = len({*refuted, *(found.cluster for found in wrong)})
+    reason = f"the launch decides the cluster, and in none of {count} that were tried it is right"
     open_ = Unproven(kernel.line, f"{reason}; in one of {likeliest} CTAs {one.message}, at line {one.line}")
     return KernelCheck(kernel.name, kernel.line, (), (open_,), 0, {}, {}, 0.0)
+
+
+def _likely(  # noqa: PLR0917
+    module: PtxText, kernel: Kernel, shapes: tuple[Shape, ...], fixed: dict[str, int], boxes: dict[str, int],
+    bounds: Bounds, refuted: dict[Shape, Finding],
+) -> Iterator[tuple[Shape, Program | None]]:  # fmt: skip
+    """Yield the clusters in which a launch with some work goes right, one by one; `refuted`: what the others end in."""
+    for shape in shapes:
+        program = against = None
+        try:
+            program = compile_kernel(module, replace(kernel, cluster=shape), bounds)
+            against = speaks_against(program, fixed, boxes)
+        except (Undecided, *MISREAD):
+            program = None  # the check of this cluster says why
+        if against is None:
+            yield shape, program
+        else:
+            refuted[shape] = against
 
 
 def _saying_much(found: KernelCheck) -> KernelCheck:
@@ -250,14 +279,15 @@ def _without_other_cluster(found: KernelCheck, asked: Shape | None) -> KernelChe
 
 
 def _check(  # noqa: PLR0917
-    module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict[str, int], bounds: Bounds, work: int = WORK
-) -> KernelCheck:
+    module: PtxText, kernel: Kernel, fixed: dict[str, int], boxes: dict[str, int], bounds: Bounds, work: int = WORK,
+    compiled: Program | None = None,
+) -> KernelCheck:  # fmt: skip
     started = time.monotonic()
     sweep: Sweep | None = None
     reason, line = "", kernel.line
     conditions: tuple[Precondition, ...] = ()
     try:
-        program = compile_kernel(module, kernel, bounds)
+        program = compiled or compile_kernel(module, kernel, bounds)
         found = _of_shapes(module, kernel, program, fixed, boxes, bounds, work)
         if found is not None:
             return found

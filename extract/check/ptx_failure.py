@@ -15,6 +15,7 @@ class Failure:
     Attributes:
         values: of the launch. line, reason: where, and what went wrong.
         of_nothing: whether it may be for want of work. of_any_size: whether no size excuses it, not even zero.
+        hangs: somebody waits in vain.
     """
 
     values: Values
@@ -22,3 +23,4 @@ class Failure:
     reason: str
     of_nothing: bool
     of_any_size: bool = False
+    hangs: bool = False

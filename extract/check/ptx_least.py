@@ -4,7 +4,7 @@ Many kernels take for granted that there is something to do: one tile, or as man
 that go wrong say for which values; here the least ones are found from which the same runs are right, and the kernel is
 swept again from there. Only if nothing is wrong then is it proven, under that condition. What breaks for a size that
 is no small one, or for one above a size that is right, is an error of the kernel, and so is a race for any size but
-zero.
+zero, unless it is that of a wait which few rounds may overtake.
 """
 
 from __future__ import annotations
@@ -73,8 +73,10 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
 
 
 def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
-    boxes, fixed, multiples = dict(first.boxes), dict(first.fixed), first.program.roles.multiples
+    program, boxes, fixed, most = first.program, dict(first.boxes), dict(first.fixed), first.most
+    multiples = program.roles.multiples
     before = dict(multiples)
+    first.early = True
     _sweep(first)
     sweep, work, runs = first, first.work, first.runs
     found: dict[str, Precondition] = {}
@@ -84,23 +86,23 @@ def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
         if not sweep.failing or (not sweep.findings and not sweep.missed):
             break
         earlier += sweep.ran
-        taken = first.program.forget()
+        taken = program.forget()
         seen = Seen({n: w | seen.outcomes.get(n, 0) for n, w in taken.outcomes.items()}, seen.cases | taken.cases)
-        search = _Search(sweep, boxes, first.most - work)
+        search = _Search(sweep, boxes, most - work)
         more = {} if shared else search.shared_tiles()
         shared |= more
         if not more:
             more = search.preconditions(found)
             found |= more
         work, runs = work + search.work, runs + search.runs
-        first.program.forget()
-        if not more or work > first.most:
+        program.forget()
+        if (not more and not sweep.early) or work > most:
             break
         whole = {name: one.multiple for name, one in shared.items()}
         multiples |= whole
         least = {name: round_up(one.least, whole.get(name, 1)) for name, one in found.items()}
-        sweep = Sweep(first.program, fixed, dict(boxes), first.most - work, least=least, whole=whole, known=first.known)
-        sweep.excused, sweep.earlier, sweep.number = seen, earlier, number + 1
+        sweep = Sweep(program, fixed, dict(boxes), most - work, least=least, whole=whole, known=first.known)
+        sweep.excused, sweep.earlier, sweep.number, sweep.early = seen, earlier, number + 1, bool(more)
         _sweep(sweep)
         work, runs = work + sweep.work, runs + sweep.runs
         if any(one.least > most_of(sweep, name) for name, one in found.items()):
@@ -108,13 +110,18 @@ def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
         if sweep.ran and not sweep.findings and not sweep.missed:
             sweep.work, sweep.runs = work, runs
             return sweep, (*shared.values(), *found.values())
-    if sweep is not first and first.findings:  # what goes wrong beside what could be left out
-        first.findings = sweep.findings | first.findings
-        first.failing += sweep.failing
     multiples.clear()
     multiples |= before
+    if first.early and first.failing:  # it has not run what is wrong beside
+        program.forget()
+        first = Sweep(program, fixed, dict(boxes), most - work, known=first.known, number=_SWEEPS + 1)
+        _sweep(first)
+        work, runs = work + first.work, runs + first.runs
+    if sweep is not first and (first.findings or sweep.findings):  # what goes wrong beside what could be left out
+        first.findings = sweep.findings | first.findings
+        first.failing += sweep.failing
     first.work, first.runs = work, runs
-    if first.late or work > first.most:
+    if first.late or work > most:
         _leave_open_what_is_small(first, known=bool(found or shared))
     return first, ()
 
@@ -150,12 +157,21 @@ def _leave_open_what_is_small(sweep: Sweep, *, known: bool) -> None:
 
 
 def _empty(sweep: Sweep, failure: Failure) -> set[str]:
-    """Return the sizes that are zero, so that it may break: nobody multiplies or copies what has no elements."""
+    """Return the sizes that are zero, so that it may break: nobody multiplies or copies what has no elements.
+
+    Where only whole tiles count, less than one is as good as none.
+    """
     if failure.of_any_size:
         return set()
     program, values = sweep.program, failure.values
-    named = (n for n in values if values[n] == 0 and n in program.decisive and not n.startswith(("%", "[")))
-    return {n for n in named if sweep.steps.get(n) and not program.is_pointer(n)}
+    named = (n for n in values if n in program.decisive and not n.startswith(("%", "[")) and not program.is_pointer(n))
+    return {n for n in named if values[n] < sweep.steps.get(n, 0) and (not values[n] or _as_none(sweep, values, n))}
+
+
+def _as_none(sweep: Sweep, values: Values, name: str) -> bool:
+    """Does a run go as if a parameter were nothing?"""
+    one, none = sweep.shown(values), sweep.shown({**values, name: 0})
+    return one is not None and none is not None and one.visits == none.visits and one.accesses == none.accesses
 
 
 def counts_of(sweep: Sweep) -> tuple[Precondition, ...]:
@@ -180,14 +196,19 @@ class _Search:
         self._known: dict[tuple[tuple[str, int], ...], bool] = {}
 
     def shared_tiles(self) -> dict[str, Precondition]:
-        """Return parameters of which each CTA of a cluster must get as many tiles as the others."""
+        """Return parameters of which each CTA of a cluster must get as many tiles as the others.
+
+        A launch in which they do not is none that is meant if the least of them hangs, whatever greater ones end in.
+        """
         ranks = self.sweep.program.ranks
         listed = sorted(self.sweep.failing, key=lambda one: sum(map(abs, one.values.values())))
-        if ranks == 1 or not all(one.of_nothing for one in listed):
+        if ranks == 1:
             return {}
         for name, step in self.sweep.steps.items():
             multiple = step * ranks
             uneven = [one for one in listed if step and one.values.get(name, 0) % multiple]
+            if not uneven or not uneven[0].hangs or not all(one.of_nothing or one in uneven for one in listed):
+                continue
             tried = (one.values for one in uneven[:_PROBES])
             whole = [{**v, name: -(-v[name] // multiple) * multiple} for v in tried]
             if whole and all(map(self._right, whole)):

@@ -17,7 +17,9 @@ PAIRED = (0, 1, 3)
 _BEFORE, _MOST_LIKELY = 3, 24  # rounds before a ring's state repeats, and the most that are begun before it is known
 MOST_STAY = 24  # blocks that stay where there is room
 LATER = 4  # tiles before a block that is a later one
+_ONE = 0x3F80_0000  # 1.0
 _NUMBERS = {"f32", "u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
+
 _LONG_NUMBERS = {"u64", "s64", "b64"}
 
 
@@ -25,7 +27,7 @@ def sweep_all(sweep: Sweep) -> None:
     """Run a kernel for all values that tell, the telling ones first."""
     program = sweep.program
     names = steering(program, sweep.fixed)
-    ones = {n: sweep.least.get(n, 0 if n.startswith("%") else program.multiple(n)) for n in names}
+    ones = {n: sweep.least.get(n, 0 if n.startswith("%") else one_of(program, n)) for n in names}
     decisive = program.decisive
     sweep.steps = steps = {
         name: sweep.step_of(name, ones) if name in decisive and not sweep.late else 0 for name in names
@@ -42,10 +44,14 @@ def sweep_all(sweep: Sweep) -> None:
     sweep.first = _first_has_more(sweep, rest, looped)
     several = [so_many_rounds(sweep, rest, looped, rounds) for rounds in ((1, 2) if looped else (1,))]
     sweep.size_boxes(several + [{**several[0], name: sweep.more(name, step, 6)} for name, step in looped.items()])
+    if sweep.early and sweep.failing:
+        return
     for values in _values(sweep, looped, rest, rooms):
         if sweep.late:
             break
         sweep.shown(values)
+        if sweep.early and sweep.failing:
+            return
     bases = [so_many_rounds(sweep, rest, looped, rounds) for rounds in ((3, 1) if looped else (1,))]
     bases += [{**bases[0], name: sweep.least.get(name, 0)} for name in looped]
     if not sweep.findings:
@@ -59,6 +65,11 @@ def sweep_all(sweep: Sweep) -> None:
         sweep.unproven[0, program.bounds.reason] = None
     if sweep.work > sweep.most:
         sweep.unproven[0, f"not all values of parameters are tried within {sweep.most} instructions"] = None
+
+
+def one_of(program: Program, name: str) -> int:
+    """Return the bits of the least value of a parameter that makes sense and is something: 1.0 of a factor."""
+    return _ONE if name in program.roles.floats else program.multiple(name)
 
 
 def _find_tiles(sweep: Sweep, ones: Values, idle: list[str], grid: Values) -> None:

@@ -6,7 +6,7 @@ is compared, or scaled first. Bytes of bulk copies and places in shared memory a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from legalsat.analyses.ptx.bounds import Bounds
@@ -32,6 +32,7 @@ class Roles:
         words: loads of words in memory that are as good as parameters, by identity, with the pointer to them.
         widths: of parameters and such words, in bits.
         anywhere: such words by which is written to generic addresses, so that they may be any.
+        floats: those that are loaded as numbers of 32 bits with a fraction, such as factors.
     """
 
     pointers: set[str] = field(default_factory=set)
@@ -40,6 +41,7 @@ class Roles:
     words: dict[int, str] = field(default_factory=dict)
     widths: dict[str, int] = field(default_factory=dict)
     anywhere: set[str] = field(default_factory=set)
+    floats: frozenset[str] = frozenset()
 
 
 def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
@@ -59,6 +61,7 @@ def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
         if i.base == "cvta":
             direct = {key for key, scale in scales.get(i.operands[1], {}).items() if scale == 1}
             found.pointers |= {key for key in direct if len(direct) == 1 and widths.get(key) == 64}
+    found.floats = frozenset(_floats(kernel.instructions, words))
     maps: set[str] = set()
     for i in kernel.instructions:
         for name in maps_of(i):
@@ -85,6 +88,15 @@ def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
                     found.multiples[key] = max(found.multiples.get(key, 1), multiple // scale)
     found.multiples = {k: m for k, m in found.multiples.items() if k not in found.pointers}
     return found
+
+
+def _floats(instructions: Iterable[Instruction], words: Mapping[int, str]) -> Iterator[str]:
+    for i in instructions:
+        if i.base == "ld" and i.parts[-1] == "f32":
+            if units.space_of(i) == "param":
+                yield from keys_of_load(i)
+            elif id(i) in words:
+                yield name_of(words[id(i)])
 
 
 def _widths(instructions: Iterable[Instruction]) -> dict[str, int]:
