@@ -6,34 +6,26 @@ import itertools
 import math
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import islpy as isl
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from legalsat.analyses.banks.bank_sets import bank_words, lane_banks, worst_bank
+from legalsat.analyses.banks.bank_sets import worst_bank
 from legalsat.analyses.sets import progressions, relations
-from legalsat.analyses.sets.isl_logic import IslNumber, IslTruth, NotAffine
+from legalsat.analyses.sets.isl_logic import IslTruth, NotAffine
 from legalsat.analyses.sets.progressions import count, ends, merged, same_set
 from legalsat.analyses.sets.relations import (
     TooHard,
-    as_modes,
-    coalesced,
     footprint,
-    function,
     injective,
-    of_access,
     offsets,
-    overlaps,
-    reach,
-    same_function,
 )
 from legalsat.dims import Dim, Extent, bind
-from legalsat.errors import InvalidInput, LegalSatError, NoSuchLayout
-from legalsat.operators.access import Access, Mode
+from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.targets import BankModel
 
 Vector: TypeAlias = tuple[int, ...]
@@ -51,23 +43,12 @@ def modes(sides: int, most: int = 4) -> st.SearchStrategy[Progressions]:
 
 
 @st.composite
-def continuing(draw: st.DrawFn) -> Progressions:
-    """Modes of which some continue the one before, and some have one element."""
-    found = draw(st.integers(1, 2).flatmap(lambda sides: modes(sides, 2)))
-    for at in draw(st.lists(st.integers(0, 3), max_size=2)):
-        if at < len(found):
-            extent, stride = found[at]
-            found.insert(at + 1, (draw(st.integers(1, 4)), tuple(extent * step for step in stride)))
-    return found
-
-
-@st.composite
-def open_modes(draw: st.DrawFn, sides: int, *, last: bool = False) -> tuple[list[tuple[Extent, Vector]], Dim]:
-    """Modes of which one (the last, or any) has an open extent, a dim or a number times it; and the dim."""
+def open_modes(draw: st.DrawFn, sides: int) -> tuple[list[tuple[Extent, Vector]], Dim]:
+    """Modes of which one has an open extent, a dim or a number times it; and the dim."""
     found: list[tuple[Extent, Vector]] = [*draw(modes(sides, 2))]
     dim = draw(st.sampled_from(ODD_NAMES))
     mode = (draw(st.sampled_from((1, 1, 2))) * dim, draw(st.tuples(*[STRIDES] * sides)))
-    found.insert(len(found) if last else draw(st.integers(0, len(found))), mode)
+    found.insert(draw(st.integers(0, len(found))), mode)
     return found, dim
 
 
@@ -126,11 +107,9 @@ def no_point_twice(steps: Sequence[tuple[int, Vector]]) -> bool:
 def test_relations_of_numbers(steps: Progressions) -> None:
     expected = sums(steps)
     assert points(footprint(steps)) == set(expected)
-    assert points(function(steps).wrap()) == {(i, *offset) for i, offset in enumerate(expected)}
     coordinates = list(itertools.product(*(range(n) for n, _ in reversed(steps))))
     graph = {(*reversed(at), *offset) for at, offset in zip(coordinates, expected, strict=True)}
     assert points(offsets(steps).wrap()) == graph
-    assert reach(steps) == [(min(side), max(side)) for side in zip(*expected, strict=True)]
     assert injective(steps) is no_point_twice(steps)
 
 
@@ -138,7 +117,7 @@ def test_relations_of_numbers(steps: Progressions) -> None:
 @given(st.integers(1, 2).flatmap(open_modes))
 def test_relations_of_open_extents_at_every_value(drawn: tuple[list[tuple[Extent, Vector]], Dim]) -> None:
     steps, dim = drawn
-    touched, truth, ends_of_sides = footprint(steps), injective(steps), reach(steps)
+    touched, truth = footprint(steps), injective(steps)
     for value in VALUES:
         if value not in values_of(dim):
             assert fixed(touched, dim, value).is_empty()
@@ -148,22 +127,6 @@ def test_relations_of_open_extents_at_every_value(drawn: tuple[list[tuple[Extent
         expected = sums(closed)
         assert points(fixed(touched, dim, value)) == set(expected)
         assert holds(truth, dim, value) is no_point_twice(closed)
-        for (least, greatest), side in zip(ends_of_sides, zip(*expected, strict=True), strict=True):
-            for found, expected_end in ((least, min(side)), (greatest, max(side))):
-                same = found == expected_end
-                assert holds(same, dim, value) if isinstance(found, IslNumber) else same
-
-
-@settings(deadline=None, max_examples=20)
-@given(st.integers(1, 2).flatmap(lambda sides: open_modes(sides, last=True)))
-def test_functions_of_open_extents_at_every_value(drawn: tuple[list[tuple[Extent, Vector]], Dim]) -> None:
-    steps, dim = drawn
-    graph, fewer = function(steps), coalesced(steps)
-    assert same_function(steps, fewer)
-    for value in values_of(dim):
-        expected = sums(bound(steps, dim, value))
-        assert points(fixed(graph, dim, value).wrap()) == {(i, *offset) for i, offset in enumerate(expected)}
-        assert sums(bound(fewer, dim, value)) == expected
 
 
 def test_injectivity_of_two_open_extents() -> None:
@@ -172,24 +135,6 @@ def test_injectivity_of_two_open_extents() -> None:
     assert isinstance(truth, IslTruth)
     for r, c in itertools.product(VALUES, VALUES):
         assert (not fixed(fixed(truth.holds, rows, r), columns, c).is_empty()) is no_point_twice([(r, (3,)), (c, (5,))])
-
-
-@settings(deadline=None, max_examples=60)
-@given(modes(1), modes(1), st.integers(-30, 30))
-def test_overlaps(one: Progressions, other: Progressions, apart: int) -> None:
-    assert overlaps(one, other, apart) is bool(set(sums(one)) & {(x + apart,) for (x,) in sums(other)})
-
-
-@settings(deadline=None, max_examples=20)
-@given(open_modes(1), modes(1, 3), st.integers(-30, 60))
-def test_overlaps_of_open_extents(
-    drawn: tuple[list[tuple[Extent, Vector]], Dim], other: Progressions, apart: int
-) -> None:
-    steps, dim = drawn
-    truth = overlaps(steps, other, apart)
-    moved = {(x + apart,) for (x,) in sums(other)}
-    for value in values_of(dim):
-        assert holds(truth, dim, value) is bool(set(sums(bound(steps, dim, value))) & moved)
 
 
 @settings(deadline=None, max_examples=150)
@@ -203,74 +148,6 @@ def test_count_needs_no_counting_where_modes_join_or_stand_apart() -> None:
     assert count([(2**20, 2), (2**20, -(2**30))]) == 2**40
 
 
-def test_sides_of_an_access() -> None:
-    access = Access(16, (Mode(4, 16, 64, 2), Mode(3, 128, 0, 3)))
-    assert of_access(access, "source") == [(16, (1,)), (4, (16,)), (3, (128,))]
-    assert of_access(access, "target") == [(16, (1,)), (4, (64,)), (3, (0,))]
-    moved = {at for tile in access.tiles() for at in tile}
-    assert points(footprint(of_access(access))) == moved
-    assert points(footprint(of_access(access, "target"))) == {(target,) for _, target in moved}
-    with pytest.raises(InvalidInput, match="side"):
-        of_access(access, "left")
-
-
-# Functions of the index.
-
-
-@settings(deadline=None, max_examples=80)
-@given(continuing())
-def test_coalesced_modes_are_found_from_the_function_alone(steps: Progressions) -> None:
-    fewest = coalesced(steps)
-    assert as_modes(function(steps)) == fewest
-    assert same_function(steps, fewest)
-    assert sums(bound(fewest, N, 1)) == sums(steps) if steps else fewest == [(1, (0,))]
-
-
-def splits(total: int) -> Iterator[list[int]]:
-    """The lists of factors above 1 whose product is `total`."""
-    if total == 1:
-        yield []
-    for first in range(2, total + 1):
-        if total % first == 0:
-            for rest in splits(total // first):
-                yield [first, *rest]
-
-
-@settings(deadline=None, max_examples=150)
-@given(modes(1, 3), modes(1, 3), st.integers(1, 24))
-def test_modes_of_composed_functions(inner: Progressions, outer: Progressions, end: int) -> None:
-    """Compared with a search of all extents: strides follow from them."""
-    graph = function(inner).apply_range(function(outer)).intersect_domain(isl.Set(f"{{ [i] : i < {end} }}"))
-    some = sums(outer)
-    table = [some[x][0] for (x,) in sums(inner)[:end] if 0 <= x < len(some)]
-    assume(len(table) == len(sums(inner)[:end]))
-    fits = [
-        steps
-        for extents in splits(len(table))
-        if (steps := [(n, (table[math.prod(extents[:i])],)) for i, n in enumerate(extents)]) is not None
-        and [x for (x,) in sums(steps)] == table
-    ]
-    if fits:
-        assert as_modes(graph) == (min(fits, key=len) or [(1, (0,))])
-        assert sum(len(steps) == len(min(fits, key=len)) for steps in fits) == 1
-    else:
-        with pytest.raises(NoSuchLayout):
-            as_modes(graph)
-
-
-def test_what_is_no_function_of_an_index_has_no_modes() -> None:
-    for graph in (
-        "{ [i] -> [i] : i >= 0 }",
-        "{ [i] -> [i + 1] : 0 <= i < 4 }",
-        "{ [i] -> [x] : 0 <= i < 4 and 0 <= x <= i }",
-        "{ [i] -> [i] : 0 <= i < 8 and i mod 2 = 0 }",
-        "[n] -> { [i] -> [i] : 0 <= i < n }",
-        "{ [i] -> [i] : 1 = 0 }",
-    ):
-        with pytest.raises(NoSuchLayout):
-            as_modes(isl.Map(graph))
-
-
 # Banks.
 
 BANKS = st.builds(BankModel, st.sampled_from((1, 2, 3, 4, 8)), st.sampled_from((1, 2, 4)))
@@ -280,16 +157,6 @@ LANES = st.lists(st.tuples(st.integers(1, 5), st.tuples(st.integers(-9, 20))), m
 def touched_words(lanes: Progressions, width: int, banks: BankModel, base: int) -> list[set[int]]:
     """The words of every lane."""
     return [{(base + start + byte) // banks.bytes for byte in range(width)} for (start,) in sums(lanes)]
-
-
-@settings(deadline=None, max_examples=80)
-@given(LANES, st.integers(1, 9), BANKS, st.integers(-5, 40))
-def test_banks(lanes: Progressions, width: int, banks: BankModel, base: int) -> None:
-    words = touched_words(lanes, width, banks, base)
-    expected = {(lane, word % banks.count) for lane, found in enumerate(words) for word in found}
-    assert points(lane_banks(lanes, width, banks, base).wrap()) == expected
-    served = {(word % banks.count, word) for found in words for word in found}
-    assert points(bank_words(lanes, width, banks, base).wrap()) == served
 
 
 @settings(deadline=None, max_examples=300)
@@ -310,15 +177,6 @@ def test_bank_conflicts_as_they_are_known() -> None:
     assert worst_bank([(32, 0)], 4, banks) == 1
     assert worst_bank([(32, 2)], 2, banks) == 1
     assert worst_bank([(4096, 128), (4096, 2**20)], 4, banks) == 2**24
-
-
-def test_banks_of_open_extents() -> None:
-    dim, banks = Dim("lanes", max=40), BankModel(4)
-    relation, words = lane_banks([(2, 4), (dim, 12)], 4, banks), bank_words([(2, 4), (dim, 12)], 4, banks)
-    for value in VALUES:
-        found = touched_words([(2, (4,)), (value, (12,))], 4, banks, 0)
-        assert points(fixed(relation, dim, value).wrap()) == {(i, w % 4) for i, ws in enumerate(found) for w in ws}
-        assert points(fixed(words, dim, value).wrap()) == {(w % 4, w) for ws in found for w in ws}
 
 
 # Sets.
@@ -391,11 +249,9 @@ def test_modes_that_are_none(steps: Any, error: type[LegalSatError], said: str) 
 
 
 def test_open_extents_where_none_can_be() -> None:
-    with pytest.raises(NotAffine, match="not the last"):
-        function([(N, 1), (4, 40)])
     with pytest.raises(NotAffine, match="bind"):
         count([(N, 1)])
     with pytest.raises(NotAffine, match="bind"):
         worst_bank([(N, 4)], 4, BankModel(32))
     with pytest.raises(InvalidInput, match="give 1"):
-        overlaps([(4, (1, 1))], [(4, 1)])
+        worst_bank([(4, (1, 1))], 4, BankModel(32))

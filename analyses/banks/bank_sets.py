@@ -11,29 +11,11 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-import islpy as isl
 
 from legalsat.analyses.sets.progressions import bits, merged, numbers, reach, unsigned
-from legalsat.analyses.sets.relations import Modes, checked, footprint, function, injective
+from legalsat.analyses.sets.relations import Modes, injective
 from legalsat.checks import integer
 from legalsat.targets import BankModel
-
-
-def lane_banks(lanes: Modes, width: int, banks: BankModel, base: int = 0) -> Any:
-    """Return the isl map from the flat lane index to the banks that the lane touches; `base` is a byte address."""
-    first = f"{integer(base, 'base')} + o"
-    inside = f"{first} <= x < {first} + {integer(width, 'width', low=1)}"
-    bank = f"exists x, w : {inside} and w = floor(x / {banks.bytes}) and b = w mod {banks.count}"
-    return function(checked(lanes, 1)).apply_range(isl.Map(f"{{ [o] -> [b] : {bank} }}"))
-
-
-def bank_words(lanes: Modes, width: int, banks: BankModel, base: int = 0) -> Any:
-    """Return the isl map from each bank to the words that it serves; word 0 is at address 0."""
-    touched = footprint([*checked(lanes, 1), (integer(width, "width", low=1), (1,))])
-    word = isl.Map(f"{{ [o] -> [w] : w = floor((o + {integer(base, 'base')}) / {banks.bytes}) }}")
-    return isl.Map(f"{{ [b] -> [w] : b = w mod {banks.count} }}").intersect_range(touched.apply(word))
 
 
 def worst_bank(lanes: Modes, width: int, banks: BankModel, base: int = 0) -> int:

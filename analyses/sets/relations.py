@@ -1,8 +1,8 @@
-"""Exact isl relations of strided modes: what they touch, whether twice, in which banks, and as which function.
+"""Exact isl relations of strided modes: what they touch, and whether twice.
 
 Modes are pairs (extent, stride), where the stride is an int, or a tuple with one for each side that moves. Extents are
 ints or, where affine, parameters (a `Dim`, or a number times one); a parameter times a coordinate is not affine.
-Units are the caller's own: `of_access` gives bits, and banks count bytes.
+Units are the caller's own.
 
 Truths are bools where all is known, else sets of parameters within the ranges of the dims. isl stops after
 `MAX_OPERATIONS`, some seconds, and `TooHard` is raised. isl has one context for the process and is not safe for
@@ -17,12 +17,11 @@ from typing import Any, TypeAlias
 
 import islpy as isl
 
-from legalsat.analyses.sets.isl_logic import IslTruth, NotAffine, parameters
+from legalsat.analyses.sets.isl_logic import IslTruth, NotAffine
 from legalsat.checks import integer
-from legalsat.dims import Dim, Extent, Scaled, as_extent, dims_of, times
-from legalsat.errors import InvalidInput, LegalSatError, NoSuchLayout
-from legalsat.logic import Condition, Value, negate, product
-from legalsat.operators.access import Access
+from legalsat.dims import Dim, Extent, Scaled, as_extent, dims_of
+from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.logic import Condition, negate
 
 MAX_OPERATIONS = 500_000
 
@@ -64,19 +63,11 @@ def _spent() -> bool:
     return False
 
 
-def of_access(access: Access, side: str = "both") -> list[Progression]:
-    """Return the modes of the "source", the "target" or "both" sides of an access in bits, those of a word first."""
-    modes = [(access.word, 1, 1), *((m.extent, m.source, m.target) for m in access.modes)]
-    if side not in {"source", "target", "both"}:
-        raise InvalidInput(f"side is {side!r}; give source, target or both")
-    return [(n, (s, t) if side == "both" else (s,) if side == "source" else (t,)) for n, s, t in modes]
-
-
 class _Texts:
     """Makes isl sets and maps from text; the dims are written p0, p1, ... since a dim may be called `mod` or `c0`."""
 
-    def __init__(self, *lists: Steps) -> None:
-        self.dims = dims_of(*(extent for steps in lists for extent, _ in steps))
+    def __init__(self, steps: Steps) -> None:
+        self.dims = dims_of(*(extent for extent, _ in steps))
         names = [f"p{i}" for i in range(len(self.dims))]
         self._prefix = f"[{', '.join(names)}] -> "
         self._ranges = [
@@ -141,114 +132,9 @@ def offsets(modes: Modes) -> Any:
     return texts.make(isl.Map, f"[{', '.join(names)}] -> [{_sums(names, steps)}]", *inside)
 
 
-def function(modes: Modes) -> Any:
-    """Return the isl map from the flat index, first mode fastest, to offsets, one for each side.
-
-    Raises:
-        NotAffine: an extent before the last is open, so that later digits of the index are no affine function.
-    """
-    steps = checked(modes)
-    texts, period, digits = _Texts(steps), 1, []
-    for extent, _ in steps[:-1]:
-        if not isinstance(extent, int):
-            raise NotAffine(f"extent {extent} is open and not the last; isl cannot divide the index by it; bind it")
-        digits.append(f"(floor(i / {period}) mod {extent})")
-        period *= extent
-    digits += [f"floor(i / {period})"] * bool(steps)
-    end = texts.extent(times(period, steps[-1][0])) if steps else "1"
-    return texts.make(isl.Map, f"[i] -> [{_sums(digits, steps)}]", f"0 <= i < {end}")
-
-
-def same_function(one: Modes, other: Modes) -> bool:
-    """Whether both have the same offsets at every flat index, whatever the dims."""
-    with limited("the equality of two functions of the index"):
-        return bool(function(one).is_equal(function(other)))
-
-
-def coalesced(modes: Modes) -> Steps:
-    """Return the fewest modes that are the same function of the flat index.
-
-    Extents of 1 are dropped, except that 1:0 stands for none, and a mode that continues the one before is joined to
-    it. In plain numbers the result is unique among all modes that are the same function: see `as_modes`, which finds
-    it from the function alone.
-    """
-    steps = checked(modes)
-    found: Steps = []
-    for extent, strides in steps:
-        if extent == 1:
-            continue
-        last, before = found[-1] if found else (0, ())
-        if isinstance(last, int) and strides == tuple(last * stride for stride in before):
-            found[-1] = (times(last, extent), before)
-        else:
-            found.append((extent, strides))
-    return found or [(1, (0,) * len(_sides(steps)))]
-
-
-def as_modes(graph: Any) -> list[Progression]:
-    """Return the fewest modes that are the isl map `graph`, without parameters, as a function of the flat index.
-
-    They are unique: the first stride is what index 1 maps to, the first extent ends where the map leaves that line,
-    and the multiples of that extent say the rest in the same way.
-
-    Raises:
-        NoSuchLayout: no modes are this function.
-    """
-    refusal = NoSuchLayout(f"no modes are the function {graph}; split its domain")
-    if graph.dim(isl.dim_type.param):
-        raise refusal
-    with limited("the modes of a function"):
-        end = 1 + _integer(graph.domain().dim_max_val(0), refusal)
-        found: list[Progression] = []
-        step = 1
-        while step < end:
-            every = graph.apply_domain(isl.Map(f"{{ [j] -> [i] : j = {step} * i }}"))
-            image = every.intersect_domain(isl.Set("{ [1] }")).range()
-            strides = tuple(_integer(image.dim_min_val(side), refusal) for side in range(image.dim(isl.dim_type.set)))
-            line = isl.Map(f"{{ [i] -> [{', '.join(f'{d} * i' for d in strides)}] }}")
-            beyond = every.subtract(line).domain()
-            extent = -(-end // step) if beyond.is_empty() else _integer(beyond.dim_min_val(0), refusal)
-            if extent < 2:
-                raise refusal
-            found.append((extent, strides))
-            step *= extent
-        found = found or [(1, (0,) * graph.dim(isl.dim_type.out))]
-        if not graph.is_equal(function(found)):
-            raise refusal
-        return found
-
-
-def _integer(value: Any, refusal: LegalSatError) -> int:
-    if not value.is_int():
-        raise refusal
-    return int(value.to_python())
-
-
 def footprint(modes: Modes) -> Any:
     """Return the isl set of the offsets touched."""
     return offsets(modes).range()
-
-
-def reach(modes: Modes) -> list[tuple[Value, Value]]:
-    """Return the least and the greatest offset on each side; expressions in the dims where extents are open."""
-    steps = checked(modes)
-    values = parameters([dim.name for dim in dims_of(*(extent for extent, _ in steps))])
-    found: list[tuple[Value, Value]] = [(0, 0)] * len(_sides(steps))
-    for extent, strides in steps:
-        factor, dims = (extent.coefficient, extent.dims) if isinstance(extent, Scaled) else (1, (extent,))
-        last = product([values[n.name] if isinstance(n, Dim) else n for n in dims]) * factor - 1
-        for side, stride in enumerate(strides):
-            least, greatest = found[side]
-            found[side] = (least + last * min(stride, 0), greatest + last * max(stride, 0))
-    return found
-
-
-def overlaps(one: Modes, other: Modes, apart: int = 0) -> Condition:
-    """States that some offset of `one` is `apart` plus one of `other`; both have one side."""
-    texts = _Texts(checked(one, 1), checked(other, 1))
-    with limited("the overlap of two footprints"):
-        moved = footprint(other).apply(isl.Map(f"{{ [x] -> [x + {integer(apart, 'apart')}] }}"))
-        return texts.truth(footprint(one).intersect(moved))
 
 
 def injective(modes: Modes) -> Condition:
