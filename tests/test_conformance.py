@@ -15,8 +15,8 @@ from legalsat.backends.cute.compile import CompilationFailed, headers, nvcc
 from legalsat.backends.cute.product import emit
 from legalsat.backends.cute.program import program_for
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.extract.kernels.kernel_launches import Launch, launches
-from legalsat.extract.kernels.printed_kernel import PrintedKernel, Recorded
+from legalsat.extract.conformance.kernel_launches import Launch, launches
+from legalsat.extract.conformance.printed_kernel import PrintedKernel, Recorded
 from legalsat.operators.gemm import Gemm
 from legalsat.program.pipeline import Advance, At, BarrierRing, Fence, Guard, Loop, Pipeline, Role, Trips, UseSums, Wait
 from legalsat.targets import target

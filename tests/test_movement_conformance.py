@@ -17,8 +17,8 @@ from legalsat.analyses.protocol.pipeline_unroll import Value
 from legalsat.backends import program
 from legalsat.backends.cute.compile import CompilationFailed, headers, nvcc
 from legalsat.errors import InvalidInput
-from legalsat.extract.moved.movement_conformance import trips
-from legalsat.extract.moved.printed_movement import Moved, PrintedMovement, blocks_of
+from legalsat.extract.conformance.movement_conformance import trips
+from legalsat.extract.conformance.printed_movement import Moved, PrintedMovement, blocks_of
 from legalsat.operators import Move
 from legalsat.program.pipeline import CopyIn, Load, Operation, Pipeline, Store, Vectors
 

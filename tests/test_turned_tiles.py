@@ -12,8 +12,8 @@ import pytest
 import legalsat as ls
 from bench.kernels.conformance import printed
 from bench.kernels.interpreted import drawn_numbers, exact, small
+from legalsat.extract.conformance.kernel_launches import Launch
 from legalsat.extract.kernels.interpreter import interpret
-from legalsat.extract.kernels.kernel_launches import Launch
 from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.extract.kernels.product_maps import extents, result_map
 from legalsat.plans.gemm_plan import GemmPlan

@@ -31,9 +31,9 @@ from legalsat.backends.cute.compile import OPTIONS, headers, nvcc, nvcc_version
 from legalsat.backends.cute.product import emit
 from legalsat.backends.ptx.persistent import emit as emit_ptx
 from legalsat.backends.triton.product_program import compiled, program_for
-from legalsat.extract.kernels.kernel_launches import launches
-from legalsat.extract.kernels.printed_gluon import PrintedGluon
-from legalsat.extract.kernels.printed_kernel import PrintedKernel
+from legalsat.extract.conformance.kernel_launches import launches
+from legalsat.extract.conformance.printed_gluon import PrintedGluon
+from legalsat.extract.conformance.printed_kernel import PrintedKernel
 from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.operators.gemm import Gemm
 from legalsat.operators.grouped import GroupedGemm

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from legalsat.analyses.ptx_machine.alu import FULL
 from legalsat.analyses.ptx_machine.events import Event
-from legalsat.extract.kernels.conformance import conformance
-from legalsat.extract.kernels.kernel_launches import Launch
+from legalsat.extract.conformance.kernel_conformance import conformance
+from legalsat.extract.conformance.kernel_launches import Launch
+from legalsat.extract.conformance.printed_kernel import PrintedKernel, Recorded
 from legalsat.extract.kernels.kernel_memory import RESULT, FoundMemory
 from legalsat.extract.kernels.kernel_steps import NUMBERS
-from legalsat.extract.kernels.printed_kernel import PrintedKernel, Recorded
 from legalsat.extract.kernels.product_maps import Placed, maps_of
 from legalsat.plans.product_kernel import WARPGROUP, WARPS
 from legalsat.program.pipeline import Pipeline

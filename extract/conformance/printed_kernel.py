@@ -14,8 +14,8 @@ from legalsat.analyses.ptx_machine.events import Event, Recorder
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES
 from legalsat.analyses.ptx_machine.program import compile_kernel
-from legalsat.extract.kernels.conformance import conformance
-from legalsat.extract.kernels.kernel_launches import Launch
+from legalsat.extract.conformance.kernel_conformance import conformance
+from legalsat.extract.conformance.kernel_launches import Launch
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program
 from legalsat.extract.kernels.kernel_tiles import Share, Tile, TileScheduler

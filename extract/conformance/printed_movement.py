@@ -12,8 +12,8 @@ from legalsat.analyses.ptx_machine.alu import LANES
 from legalsat.analyses.ptx_machine.events import Event, Recorder
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.program import compile_kernel
-from legalsat.extract.moved.granules_conformance import granules_conformance
-from legalsat.extract.moved.movement_conformance import ADDRESSES, movement_conformance, trips
+from legalsat.extract.conformance.granules_conformance import granules_conformance
+from legalsat.extract.conformance.movement_conformance import ADDRESSES, movement_conformance, trips
 from legalsat.plans.plan import Plan
 from legalsat.program.pipeline import Pipeline
 from legalsat.runtime.program import AddressArgument, MapArgument, NumberArgument, Recipe

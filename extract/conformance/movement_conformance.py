@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from legalsat.analyses.protocol.pipeline_tables import Instruction
 from legalsat.analyses.ptx_machine.alu import FULL
 from legalsat.analyses.ptx_machine.events import Event
-from legalsat.extract.kernels.conformance import Matched, done_to
+from legalsat.extract.conformance.kernel_conformance import Matched, done_to
 from legalsat.extract.kernels.kernel_steps import SHARED_OUT, Items, Step, Steps, steps
 from legalsat.extract.moved.movement_tiles import NOTHING, MovedTiles
 from legalsat.logic import round_up
