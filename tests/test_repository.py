@@ -29,7 +29,6 @@ HOMES = {
         "analyses/sets/isl_logic.py",
         "analyses/sets/relations.py",
         "analyses/sets/progressions.py",
-        "analyses/banks/bank_sets.py",
         "analyses/sets/canonical.py",
         "analyses/sets/regions.py",
     },
