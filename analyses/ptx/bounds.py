@@ -94,4 +94,7 @@ def seldom_collected() -> Iterator[None]:
     try:
         yield
     finally:
+        if not gc.get_freeze_count():  # what was made is as good as looked at: else it is, all of it, right now
+            gc.freeze()
+            gc.unfreeze()
         gc.set_threshold(*before)

@@ -8,9 +8,9 @@ if its line's time is behind the warp's clock. So one execution tells of all its
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -180,14 +180,23 @@ _HELP = {
 }
 
 
-@dataclass(slots=True)
-class Access:
+class Access(NamedTuple):
     """A use of memory: by which line of work, when by its time, where in the text, and what kind of use."""
 
     agent: int
     epoch: int
     line: int
     kind: str
+
+
+class ByPeers(NamedTuple):
+    """What a warp of a warpgroup has read, as its peers do: see `Order.read_by_peers`."""
+
+    key: tuple[int, ...]
+    operands: Sequence[tuple[Cells, list[int]]]
+    writers: frozenset[int]
+    writes: int
+    trail: int
 
 
 class Order:
@@ -218,6 +227,7 @@ class Order:
         self.traced = False
         self.accesses: list[Access] = [Access(0, -1, 0, "none")]
         self._multiplied: dict[int, tuple[tuple[int, int, int, int], list[int]]] = {}
+        self._by_peers: dict[int, ByPeers] = {}
         self.shared = Shadow(regions or Regions(shared_bytes // granule + 1))
         self.shared_bytes = shared_bytes
         self.findings: dict[tuple[str, int], Finding] = {}
@@ -357,30 +367,39 @@ class Order:
                         sure=kind != "guess",
                     )
         if not same:
-            memory.has_read(regions, agent, self._add(agent, epoch, kind, line))
+            self.accesses.append(Access(agent, epoch, line, kind))
+            memory.has_read(regions, agent, len(self.accesses) - 1)
             if kind == "wgmma":
                 self._multiplied[id(cells)] = (memory.writes, agent, epoch, line), writers
         return writers
 
-    def read_by_peers(self, cells: Cells, worker: Worker, agent: int, epoch: int, line: int) -> bool:
-        """Has another warp of the warpgroup recorded this very read, of what a warp knows to be written before?"""
-        before = self._multiplied.get(id(cells))
-        if before is None or self.traced or before[0] != (self.shared.writes, agent, epoch, line):
+    def read_by_peers(self, key: tuple[int, ...], worker: Worker, line: int) -> bool:
+        """Has another warp of the warpgroup recorded these very reads, of what a warp knows to be written before?
+
+        `key`: the line of work, its time, and the descriptors.
+        """
+        before = self._by_peers.get(line)
+        if before is None or before.key != key or not worker.fenced_behind.issuperset(before.writers):
             return False
-        if 0 in before[1] or not worker.fenced_behind.issuperset(before[1]):
+        shared = self.shared
+        if before.writes != shared.writes and any(  # what else has been written is of no account
+            shared.writers_of(shared.of(cells)) != writers for cells, writers in before.operands
+        ):
             return False
         worker.works()
+        worker.trail += before.trail
         return True
+
+    def let_peers_know(
+        self, key: tuple[int, ...], operands: Sequence[tuple[Cells, list[int]]], trail: int, line: int
+    ) -> None:
+        """Note what a warp of a warpgroup has read: cells with who wrote them, and what its trail grew by."""
+        writers = frozenset[int]().union(*(one for _, one in operands))
+        self._by_peers[line] = ByPeers(key, operands, writers, self.shared.writes, trail)
 
     def new(self, kind: str, line: int) -> bool:
         """Has nothing of a kind been found at a line yet?"""
         return (kind, line) not in self.findings
-
-    def has_read(  # noqa: PLR0917
-        self, memory: Shadow, cells: Cells, agent: int, epoch: int, kind: str, line: int
-    ) -> None:
-        """Record a read that needs no check."""
-        memory.has_read(memory.of(cells), agent, self._add(agent, epoch, kind, line))
 
     def write(  # noqa: PLR0917
         self,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses.ptx.clocks import Clock, Clocks, Worker
-from legalsat.analyses.ptx.contract import SEVERAL, Order
+from legalsat.analyses.ptx.contract import SEVERAL, Access, Order
 from legalsat.analyses.ptx_machine.memory import in_words
 
 MAX_COUNT = 2**20 - 1  # FACTS MB-02
@@ -54,6 +54,7 @@ class Barrier:
         under_way: loads. owed: arrivals that tcgen05 or cp.async still owe.
         arrived: of the last phase, if nothing but arrivals of threads ended it, by which warps and with which clocks.
         starter: the warp that initialised it. fenced_start: a fence of that warp has followed.
+        cells: where it lies in shared memory.
         released: the time of its fence.mbarrier_init, which has released the init to the cluster; -1 without one.
         passed_on: the time of an arrival at the cluster's barrier that released nothing, but after such a fence.
     """
@@ -63,6 +64,7 @@ class Barrier:
     agent: int
     line: int
     clocks: Clocks
+    cells: slice
     base: int = 0
     pending: int = 0
     phase: int = 0
@@ -127,7 +129,7 @@ class Barriers:
         order.write(order.shared, cells, worker, agent, worker.time, "init", line)
         last = self.last.get(address)
         agent, base = (last.agent, last.base + last.phase + 2) if last is not None else (order.agent(), 0)
-        started = Barrier(address, count, agent, line, order.clocks(), base, pending=count, starter=worker.index)
+        started = Barrier(address, count, agent, line, order.clocks(), cells, base, pending=count, starter=worker.index)
         self.live[address] = self.last[address] = started
 
     def fence_starts(self, worker: Worker, *, releases: bool) -> None:
@@ -201,17 +203,19 @@ class Barriers:
                 "barrier_not_initialised", line, f"no barrier has been initialised at shared byte {in_words(address)}"
             )
             return None
-        agent = worker.single if lanes.bit_count() == 1 and lanes != worker.live else worker.index
-        cells = order.cells(address, 8)
-        writers = order.shared.writers_of(order.shared.of(cells))
-        over = [access for access in map(order.accesses.__getitem__, writers) if access.kind != "init"]
+        agent = worker.index if lanes & lanes - 1 or lanes == worker.live else worker.single
+        cells, shared, accesses = barrier.cells, order.shared, order.accesses
+        regions = shared.of(cells)
+        writers = shared.writers_of(regions)
+        over = [access for access in map(accesses.__getitem__, writers) if access.kind != "init"]
         if over:
             message = f"a barrier is used that {order.use_of(over[0])} has overwritten"
             order.find("barrier_destroyed", line, message, f"overwritten at line {over[0].line}")
-        if not over and self._sees_start(worker, barrier):
-            order.has_read(order.shared, cells, agent, worker.time, "barrier", line)
+        if not over and (self._sees_start(worker, barrier) or worker.behind.issuperset(writers)):
+            accesses.append(Access(agent, worker.time, line, "barrier"))
+            shared.has_read(regions, agent, len(accesses) - 1)
         else:
-            order.read(order.shared, cells, worker, agent, worker.time, "barrier", line)
+            order.read(shared, cells, worker, agent, worker.time, "barrier", line)
         return barrier
 
     def reaches(self, run: Any, warp: Any, address: int, line: int, what: str) -> None:

@@ -64,11 +64,19 @@ def blend(new: Value, old: Value, mask: int, *, lanewise: bool = False) -> Value
         return None
     if lanewise and isinstance(new, int) and isinstance(old, int):
         return (new & mask) | (old & ~mask)
-    if isinstance(new, int) and isinstance(old, int) and new == old:
-        return new
+    if isinstance(new, int) and isinstance(old, int):
+        return new if new == old else _blended(new, old, mask)
     new_lanes = new if not isinstance(new, int) else np.uint64(new)
     old_lanes = old if not isinstance(old, int) else np.uint64(old)
     return np.where(lanes_of(mask), new_lanes, old_lanes)
+
+
+@lru_cache(maxsize=1 << 12)
+def _blended(new: int, old: int, mask: int) -> NDArray[np.uint64]:
+    """Return two numbers in the lanes of a mask and in the others; the same array each time, which is remembered."""
+    found = np.where(lanes_of(mask), np.uint64(new), np.uint64(old))
+    found.flags.writeable = False
+    return found
 
 
 def even(value: Value) -> Value:
@@ -185,7 +193,7 @@ def remembered(work: Work) -> Work:
     held: dict[tuple[object, ...], tuple[tuple[Value, ...], Value]] = {}
 
     def again(*values: Value) -> Value:
-        key = tuple(("", id(one)) if type(one) is np.ndarray else one for one in values)
+        key = tuple([("", id(one)) if type(one) is np.ndarray else one for one in values])
         found = held.get(key)
         if found is None:
             if len(held) >= _MOST_HELD:
@@ -263,6 +271,52 @@ def _bits_two(function: Callable[[Any, Any], Any], bits: int) -> Work:
         return found & limit if isinstance(found, int) else found & array_limit
 
     return work
+
+
+def remembered_of_two(work: Work) -> Work:
+    """Return the same of work with two sources, which is what there is most of."""
+    held: dict[tuple[object, ...], tuple[Value, Value, Value]] = {}
+
+    def again(a: Value, b: Value) -> Value:
+        lanes = type(a) is np.ndarray, type(b) is np.ndarray
+        key = id(a) if lanes[0] else a, id(b) if lanes[1] else b, lanes
+        found = held.get(key)
+        if found is None:
+            if len(held) >= _MOST_HELD:
+                held.clear()
+            found = held[key] = a, b, work(a, b)
+        return found[2]
+
+    return again
+
+
+Quick: TypeAlias = Callable[[int, int], int]
+
+
+@lru_cache(maxsize=1 << 12)
+def quick(parts: tuple[str, ...]) -> Quick | None:
+    """Return what an instruction with two sources computes where all lanes agree on both; None for rarer ones."""
+    kind = whole_type(parts)
+    if kind is None or "sat" in parts or "cc" in parts or not 1 < kind[1] <= MOST_BITS:
+        return None
+    (letter, bits), base = kind, parts[0]
+    limit, half = (1 << bits) - 1, 1 << bits - 1
+    if base == "setp" and len(parts) == 3 and parts[1] in _COMPARED:
+        test = _COMPARED[parts[1]]
+        if letter == "s" and parts[1] not in {"eq", "ne"}:
+            return lambda a, b: FULL if test((a & limit) ^ half, (b & limit) ^ half) else 0
+        return lambda a, b: FULL if test(a, b) else 0
+    found: dict[str, Quick] = {
+        "add": lambda a, b: a + b & limit,
+        "sub": lambda a, b: a - b & limit,
+        "and": lambda a, b: a & b & limit,
+        "or": lambda a, b: (a | b) & limit,
+        "xor": lambda a, b: (a ^ b) & limit,
+        "shl": lambda a, b: a << b & limit if b < bits else 0,
+    }
+    if base == "shr" and letter != "s":
+        return lambda a, b: a >> b
+    return found.get(base)
 
 
 def _high(a: Any, b: Any, bits: int) -> Any:

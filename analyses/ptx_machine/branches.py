@@ -36,11 +36,20 @@ def make_branch(program: Any, i: Instruction, places: dict[str, int]) -> Operati
     holds = program.asserted.get(id(i))  # the outcome for which no assertion fails: launches that fail one are left out
     passes = holds is not None and (holds == TRUE) != i.negated
 
+    decides, turned = guard
+
+    def always(run: Run, warp: Warp, part: Part) -> int | None:
+        part.pc = target
+        return JUMP
+
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        if holds is not None and part.registers[guard[0]] is None:
+        held = part.registers[decides]
+        if type(held) is int:
+            taken = (held ^ turned) & part.mask
+        elif held is None and holds is not None:
             taken = part.mask if passes else 0
         else:
-            taken = part.mask if guard[0] < 0 else active(part, guard, line)
+            taken = active(part, guard, line)
         if not taken:
             return None
         if taken == part.mask:
@@ -53,7 +62,7 @@ def make_branch(program: Any, i: Instruction, places: dict[str, int]) -> Operati
         part.registers = _narrowed(program, part.registers, rest, part.pc)
         return JUMP
 
-    return operation
+    return operation if decides >= 0 else always
 
 
 def _narrowed(program: Any, registers: list[Value], mask: int, at: int) -> list[Value]:

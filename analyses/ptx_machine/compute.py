@@ -9,7 +9,18 @@ import numpy as np
 
 from legalsat.analyses.ptx.instruction import Instruction, results_of, vector
 from legalsat.analyses.ptx_machine import units
-from legalsat.analyses.ptx_machine.alu import FULL, MOST_BITS, Value, Work, arithmetic, blend, compare, remembered
+from legalsat.analyses.ptx_machine.alu import (
+    FULL,
+    MOST_BITS,
+    Value,
+    Work,
+    arithmetic,
+    blend,
+    compare,
+    quick,
+    remembered,
+    remembered_of_two,
+)
 from legalsat.analyses.ptx_machine.guards import assign, guard_of
 from legalsat.analyses.ptx_machine.machine import MAP_BASE, Operation, Part, Run, Warp
 
@@ -54,6 +65,8 @@ def compute(program: Any, i: Instruction) -> Operation:
     predicate = base == "setp" or parts[-1] == "pred"
     once = guard[0] >= 0 and results[0] in program.written_once
     result = _Result(place, second, guard, line, predicate, once)
+    if len(sources) == 2 and (short := quick(parts)) is not None:
+        return _of_two(short, remembered_of_two(work), sources, result)
     return _worked(work, base in {"mov", "cvta"}, sources, result)
 
 
@@ -78,6 +91,8 @@ class _Result(NamedTuple):
 def _worked(work: Work, copies: bool, sources: list[int], result: _Result) -> Operation:
     """Return what computes a result; `copies`: it is one of the sources."""
     place, plain = result.place, result.guard[0] < 0 and result.second < 0
+    if len(sources) == 2:
+        return _of_two(work, remembered_of_two(work), sources, result)
     again = work if copies else remembered(work)
     if len(sources) == 1:
         only = sources[0]
@@ -92,20 +107,6 @@ def _worked(work: Work, copies: bool, sources: list[int], result: _Result) -> Op
             return None
 
         return of_one
-    if len(sources) == 2:
-        a, b = sources
-
-        def of_two(run: Run, warp: Warp, part: Part) -> int | None:
-            registers = part.registers
-            x, y = registers[a], registers[b]
-            value = work(x, y) if type(x) is int and type(y) is int else again(x, y)
-            if plain:
-                registers[place] = value
-            else:
-                result.assign(part, value)
-            return None
-
-        return of_two
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         values = [part.registers[s] for s in sources]
@@ -117,6 +118,25 @@ def _worked(work: Work, copies: bool, sources: list[int], result: _Result) -> Op
         return None
 
     return operation
+
+
+def _of_two(short: Work, again: Work, sources: list[int], result: _Result) -> Operation:
+    """Return what computes a result from two sources; `short` does where all lanes agree on both, `again` else."""
+    a, b = sources
+    place, plain = result.place, result.guard[0] < 0 and result.second < 0
+
+    def plainly(run: Run, warp: Warp, part: Part) -> int | None:
+        registers = part.registers
+        x, y = registers[a], registers[b]
+        registers[place] = short(x, y) if type(x) is int and type(y) is int else again(x, y)
+        return None
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        x, y = part.registers[a], part.registers[b]
+        result.assign(part, short(x, y) if type(x) is int and type(y) is int else again(x, y))
+        return None
+
+    return plainly if plain else operation
 
 
 def _operand_bits(parts: tuple[str, ...]) -> int:

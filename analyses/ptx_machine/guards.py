@@ -20,7 +20,7 @@ def active(part: Part, guard: tuple[int, int], line: int) -> int:
     if guard[0] < 0:
         return part.mask
     held = part.registers[guard[0]]
-    return _lanes(held, guard, line) & part.mask
+    return (held ^ guard[1] if type(held) is int else _lanes(held, guard, line)) & part.mask
 
 
 def assign(
@@ -31,7 +31,10 @@ def assign(
 
     `once`: nothing else writes the register, so that what other lanes hold before it is written is of no account.
     """
-    held = FULL if guard[0] < 0 else part.registers[guard[0]]
+    if guard[0] < 0:
+        part.registers[place] = value
+        return
+    held = part.registers[guard[0]]
     if held is None:
         part.registers[place] = None
         return

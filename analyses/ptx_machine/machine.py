@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,11 +17,12 @@ from legalsat.analyses.ptx.clocks import Clock, Clocks, Worker
 from legalsat.analyses.ptx.contract import ARRIVAL, Order, Undecided
 from legalsat.analyses.ptx.contract_barriers import Barrier, Barriers
 from legalsat.analyses.ptx.contract_maps import Maps
-from legalsat.analyses.ptx_machine.alu import LANES, Value, lane_values, lanes_of, of_lanes
+from legalsat.analyses.ptx_machine.alu import LANES, Value
 from legalsat.analyses.ptx_machine.launches.fan import joined, of_first
 from legalsat.analyses.ptx_machine.memory import NOWHERE, SHARED_BYTES
 from legalsat.analyses.ptx_machine.periods import Periods
 from legalsat.analyses.ptx_machine.shadow import Shadow
+from legalsat.analyses.ptx_machine.words import Words
 
 # Fake addresses: what the n-th parameter points to, or the m-th byte of it; and the parameters themselves, for maps.
 POINTER, POINTED, MAP_BASE, PARAMETER = 1 << 40, 1 << 24, 1 << 50, 1 << 16
@@ -30,6 +30,7 @@ TENSOR_COLUMNS = 512
 TENSOR_STRIPS = 8  # of 16 lanes, which is what the narrow shapes of tcgen05.ld and st reach
 JUMP, BLOCK, PARK, EXIT, PASS, APART = 1, 2, 3, 4, 5, 6
 TURN = 64  # rounds of loops that a warp makes at a time, where nothing that it waits for stops it
+_SELDOM = 16  # jumps between two looks at the bounds
 _OF_TENSOR_MEMORY = ("tcgen05", "ld.tensor", "st.tensor")  # lines of work that fences of tcgen05 order
 _CLUSTER = -1  # instead of a CTA's rank: where all CTAs of a cluster meet
 Operation: TypeAlias = Callable[["Run", "Warp", "Part"], int | None]
@@ -88,6 +89,7 @@ class Warp:
         closed: what the warp knew when it closed each group of wgmma. peers: the others of its warpgroup.
         fenced_tensor: what it knew at its last fence of tcgen05 after a barrier. rested: turns and trail when it has
             last let others go on.
+        group: the number of its warpgroup in the cluster, that no other has.
         fetches: which tcgen05.ld wrote registers last, and how many are `fetched`, waited for.
         stores: of each lane, accesses of stores in closed groups, those of the open one, and how many are waited for.
     """
@@ -114,11 +116,11 @@ class Warp:
     peers: list[Warp] = field(default_factory=list)
     fenced_tensor: Clock | None = None
     rested: tuple[int, int] = (-1, -1)
+    group: int = field(init=False)
 
-    @property
-    def group(self) -> int:
-        """The number of its warpgroup in the cluster, that no other has."""
-        return self.rank << 8 | self.local >> 2
+    def __post_init__(self) -> None:
+        """Number its warpgroup."""
+        self.group = self.rank << 8 | self.local >> 2
 
 
 @dataclass(slots=True)
@@ -144,7 +146,7 @@ class Meeting:
     line: int = 0
 
 
-class Run:
+class Run(Words):
     """One execution of a cluster, which is one CTA if the kernel says nothing else.
 
     `code` is followed, that of the program unless it is for a `group` of launches (`launches.together`); `apart` are
@@ -162,7 +164,6 @@ class Run:
     """
 
     group: Any = None
-    told: Mapping[int, bytes] = MappingProxyType({})  # bytes in global memory that are known, by their first address
 
     def __init__(
         self,
@@ -183,8 +184,7 @@ class Run:
         self.order = Order(warps * ranks, self.shared_bytes, program.granule, program.shared_regions, ranks)
         self.tensor = Shadow(program.tensor_regions)
         self.barriers = Barriers(self.order, boxes)
-        self.memory = np.zeros(self.shared_bytes, dtype=np.uint8)
-        self.known = np.zeros(self.shared_bytes, dtype=bool)
+        super().__init__(self.shared_bytes)
         self.meetings: dict[tuple[int, int], Meeting] = {}
         self.allocated: dict[tuple[int, int], tuple[int, int]] = {}
         self.remote: dict[tuple[int, int, int, int], tuple[tuple[tuple[int, int], ...], str]] = {}
@@ -197,7 +197,6 @@ class Run:
         self.outcomes = bytearray(len(program.watches))
         self.closest: dict[tuple[int, tuple[int, int, int]], int] = {}
         self.cases: set[tuple[int, int]] = set()
-        self.reached: set[int] = set()
         self.ways: set[tuple[int, int]] = set()
         self.first = self.at_once = 0
         self.used: set[str] = set()
@@ -208,7 +207,6 @@ class Run:
         self.touched = np.zeros(program.shared_regions.cells, dtype=bool)
         self.periods = periods
         self.order.traced = periods is not None
-        self.valued = False
         self.cut = self.endless = self.tired = self.spinning = False
         self.idle: set[int] = set()
         self.warps = []
@@ -272,6 +270,12 @@ class Run:
             self.cut |= repeats and not self.apart  # else others wait for what is no part of the loops
 
     @property
+    def reached(self) -> frozenset[int]:
+        """The places of barriers and asynchronous operations that it has come to."""
+        found: frozenset[int] = self.program.covered_in(self.ways)
+        return found
+
+    @property
     def work(self) -> int:
         """How many instructions were followed that matter."""
         return self.allowed - self.steps
@@ -300,6 +304,7 @@ class Run:
     def _run(self) -> None:
         while True:
             moved = False
+            self.program.bounds.check()
             if self.periods is not None:
                 self.periods.next_turn()
             for warp in self.turns:
@@ -335,11 +340,17 @@ class Run:
             part.gathers = False
         return bool(found)
 
-    def _advance(self, warp: Warp) -> bool:
-        code, moved, ways = self.code, False, self.ways
+    def _advance(self, warp: Warp) -> bool:  # noqa: PLR0912 - one frame, since it is what takes the time
+        code, moved, ways, jumps = self.code, False, self.ways, 0
         self.at_once = 0
         while True:
-            part = self.current = self._pick(warp)
+            parts, chosen = warp.parts, None
+            if len(parts) > 1:
+                chosen = self._pick(warp)
+            elif parts and ((blocked := parts[0].blocked) is None or blocked.over(self)):
+                chosen = parts[0]
+                chosen.blocked, chosen.parked = None, False
+            self.current = part = chosen
             if part is None:
                 return moved
             moved = True
@@ -356,19 +367,23 @@ class Run:
                     continue
                 ways.add((self.first, pc))
                 if signal == JUMP:
+                    self.current = None  # nothing has been followed from where it is now
                     self.steps -= pc - begin + 1
                     if self.steps < 0:
                         self.endless = True
                         raise Undecided(self.program.lines[pc], f"no end within {self.allowed} instructions")
-                    self.program.bounds.check()
+                    jumps += 1
+                    if not jumps % _SELDOM:
+                        self.program.bounds.check()
                     if self.cut:
                         return moved
                     if self.tired:
                         self.tired, self.spinning = False, True
                         return False
-                    self.first = begin = part.pc
-                    if len(warp.parts) > 1:
+                    if len(parts) > 1:
                         break
+                    self.current, self.first = part, part.pc
+                    begin = part.pc
                 else:
                     self._rest(warp, part, signal)
                     break
@@ -391,9 +406,6 @@ class Run:
                 ready.append(part)
         if not ready:
             return None
-        if len(parts) == 1:
-            ready[0].parked = False
-            return ready[0]
         rank = self.program.rank
         moving = [p for p in ready if not p.parked]
         if moving:
@@ -553,46 +565,3 @@ class Run:
                 self.order.find("group_not_committed", self.program.last_of("wgmma"), "wgmma that no group closes")
         for (_, column), (_, line) in self.allocated.items():
             self.order.find("tensor_memory_misused", line, f"tensor memory at column {column} is not freed")
-
-    # Shared memory as values.
-
-    def forget(self, places: Any) -> None:
-        """Note that bytes hold what is not known."""
-        if self.valued:
-            self.known[places] = False
-
-    def store_values(self, addresses: Any, size: int, value: Value, mask: int) -> None:
-        """Write lanes of a register to their addresses, or all to one."""
-        self.valued = True
-        if isinstance(addresses, int):
-            low = value if isinstance(value, int) else lane_values(value, mask)[-1]
-            held = (low & (1 << 8 * size) - 1).to_bytes(size, "little")
-            self.memory[addresses : addresses + size] = list(held)
-            self.known[addresses : addresses + size] = True
-            return
-        words = np.full(len(addresses), value, dtype=np.uint64) if isinstance(value, int) else value[lanes_of(mask)]
-        places = addresses[:, None] + np.arange(size)
-        self.memory[places] = words.view(np.uint8).reshape(-1, 8)[:, :size]
-        self.known[places] = True
-
-    def told_value(self, addresses: Value, mask: int, size: int) -> Value:
-        """Return what lanes read in global memory; None where they have not all been told."""
-        listed = [addresses] if isinstance(addresses, int) else lane_values(addresses, mask)
-        found = []
-        for address in listed:
-            begin = max((first for first in self.told if first <= address), default=address)
-            word = self.told.get(begin, b"")[address - begin :][:size]
-            if len(word) < size:
-                return None
-            found.append(int.from_bytes(word, "little"))
-        return of_lanes(addresses, mask, found)
-
-    def load_value(self, addresses: Value, mask: int, size: int) -> Value:
-        """Read into a register; None where not all lanes' values are known."""
-        listed = [addresses] if isinstance(addresses, int) else lane_values(addresses, mask)
-        found = []
-        for address in listed:
-            if not self.known[address : address + size].all():
-                return None
-            found.append(int.from_bytes(self.memory[address : address + size].tobytes(), "little"))
-        return of_lanes(addresses, mask, found)

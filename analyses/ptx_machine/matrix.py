@@ -27,6 +27,7 @@ from legalsat.analyses.ptx_machine.machine import (
     Warp,
 )
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES, in_words
+from legalsat.analyses.ptx_machine.shadow import Cells
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.options import MAJORS, Major
 from legalsat.units.matrix_descriptor import MatrixDescriptor
@@ -115,8 +116,12 @@ def _cells(  # noqa: PLR0917
 def _read(  # noqa: PLR0917
     run: Run, warp: Warp, unit: str, word: int, major: Major, mn: int, bits: int, agent: int, epoch: int, line: int,
     rank: int, step: int = _STEP_BYTES,
-) -> None:  # fmt: skip
-    """Let a matrix unit read what a descriptor says in the shared memory of a CTA, `step` bytes of each row."""
+) -> tuple[Cells, list[int]] | None:  # fmt: skip
+    """Let a matrix unit read what a descriptor says in the shared memory of a CTA, `step` bytes of each row.
+
+    Returns:
+        The cells, and the accesses that wrote them, 0 among them where nobody did; None where it is not understood.
+    """
     order, held = run.order, run.program.operands
     key = word, rank, unit, major, mn, bits, step
     cells = held.get(key)
@@ -125,17 +130,16 @@ def _read(  # noqa: PLR0917
             cells = held[key] = _cells(unit, word, major, mn, bits, order.granule, rank, step)
         except LegalSatError as error:
             run.note(line, f"the matrix descriptor {word:#x} is not understood: {error}")
-            return
-    if unit == "wgmma" and order.read_by_peers(cells, warp.worker, agent, epoch, line):
-        return
-    written = 0 not in order.read(order.shared, cells, warp.worker, agent, epoch, unit, line)
-    if written or not (run.measures or run.sized):
-        return
+            return None
+    writers = order.read(order.shared, cells, warp.worker, agent, epoch, unit, line)
+    if 0 not in writers or not (run.measures or run.sized):
+        return cells, writers
     empty = order.shared.unwritten(cells)
     run.touched[empty] = True
     if run.sized:
         byte = in_words(int(empty[0]) * order.granule)
         order.find("read_before_full", line, f"a multiplication reads shared byte {byte}, {UNWRITTEN}")
+    return cells, writers
 
 
 # wgmma.
@@ -182,9 +186,16 @@ def _multiply(program: Any, i: Instruction) -> Operation:
         agent, rank = run.agent("wgmma", warp.group), warp.rank
         held = part.registers
         found = [one if type(one := held[w]) is int else units.one_address(part, w, 0, part.mask, line) for w in words]
-        if not in_registers:
-            _read(run, warp, "wgmma", found[0], majors[0], 64, bits[0], agent, group, line, rank)
-        _read(run, warp, "wgmma", found[-1], majors[1], n, bits[1], agent, group, line, rank)
+        order, worker = run.order, warp.worker
+        key = agent, group, *found
+        if not order.read_by_peers(key, worker, line):
+            trail, read = worker.trail, []
+            if not in_registers:
+                read.append(_read(run, warp, "wgmma", found[0], majors[0], 64, bits[0], agent, group, line, rank))
+            read.append(_read(run, warp, "wgmma", found[-1], majors[1], n, bits[1], agent, group, line, rank))
+            operands = [one for one in read if one is not None]
+            if len(operands) == len(read):
+                order.let_peers_know(key, operands, worker.trail - trail, line)
         warp.open["wgmma"] = True
         sums_of = warp.sums
         if sums_of.get(sums[0]) != group:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -143,6 +144,7 @@ class Program:
     read_sums: set[tuple[int, int]] = field(default_factory=set)
     spread: set[str] = field(default_factory=set)
     tables: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
+    _pointers: dict[str, int | None] = field(default_factory=dict)
     _beginnings: dict[tuple[int, int], list[Value]] = field(default_factory=dict)
     cases: set[tuple[int, int]] = field(default_factory=set)
     covered: dict[int, int] = field(default_factory=dict)
@@ -191,6 +193,12 @@ class Program:
         """Does the kernel edit tensor maps, or acquire those that others edit?"""
         return bool(self.roles.map_stores) or any("tensormap" in i.name for i in self.kernel.instructions)
 
+    def covered_in(self, ways: Iterable[tuple[int, int]]) -> frozenset[int]:
+        """Return the places of barriers and asynchronous operations in what was followed, by first and last places."""
+        places = sorted(self.covered)
+        spans = {(bisect_left(places, first), bisect_right(places, last)) for first, last in ways}
+        return frozenset().union(*(places[begin:end] for begin, end in spans))
+
     def copies_by(self, map_: str) -> set[int]:
         """Return the places of copies whose map is a parameter for sure."""
         copied = {i.operands[0]: i.operands[1] for i in self.kernel.instructions if i.base in {"mov", "cvta"}}
@@ -204,11 +212,10 @@ class Program:
 
     def alive(self, at: int) -> list[int]:
         """Return the places of the registers that something may still read from a place in the code on."""
-        found = self._alive.get(at)
-        if found is None:
+        if at not in self._alive:
             bits = self.live[at]
-            found = self._alive[at] = [place for place in range(bits.bit_length()) if bits >> place & 1]
-        return found
+            self._alive[at] = [place for place in range(bits.bit_length()) if bits >> place & 1]
+        return self._alive[at]
 
     # Operands.
 
@@ -262,19 +269,21 @@ class Program:
         """Return the registers that a warp of a CTA begins with."""
         registers = self._beginnings.get((rank, warp))
         if registers is None:
-            registers = self._beginnings[rank, warp] = [None] * len(self.slots)
-            for place, value in self.constants.items():
-                registers[place] = value
+            registers = [self.constants.get(place) for place in range(len(self.slots))]
+            self._beginnings[rank, warp] = registers
             for name in self.shared:
                 if name in self.slots:
                     registers[self.slots[name]] = self.symbols[name] + (rank << RANK_BIT)
             for name, place in self._specials:
                 registers[place] = self.special({}, name, warp, rank)
-        registers = list(registers)
-        for name, place in self._specials:
-            if name in run.parameters or name.startswith(_OF_LAUNCH):
-                registers[place] = self.special(run.parameters, name, warp, rank)
-        return registers
+        found = list(registers)
+        for name, place in self.of_launch(run.parameters):
+            found[place] = self.special(run.parameters, name, warp, rank)
+        return found
+
+    def of_launch(self, given: Container[str]) -> list[tuple[str, int]]:
+        """Return special registers that a launch decides, which gives some of them, and their places."""
+        return [one for one in self._specials if one[0] in given or one[0].startswith(_OF_LAUNCH)]
 
     @cached_property
     def _specials(self) -> list[tuple[str, int]]:
@@ -321,9 +330,8 @@ class Program:
         found = of_axis.get(name[:-1])
         return None if found is None else found()
 
-    def parameter(self, values: Mapping[str, int], name: str, offset: int, bits: int) -> Value:
-        """Return what a kernel finds in a parameter in a launch with these values."""
-        key = f"{name}+{offset}" if offset else name
+    def parameter(self, values: Mapping[str, int], key: str, bits: int) -> Value:
+        """Return what a kernel finds in a parameter, or a part of one, in a launch with these values."""
         if key in values:
             return values[key] & ((1 << bits) - 1)
         return self.pointer(key) if bits == 64 else None
@@ -370,6 +378,9 @@ class Program:
 
     def pointer(self, key: str) -> int | None:
         """Return what a pointer is taken for, None where there is no parameter of the name."""
+        return self._pointers[key] if key in self._pointers else self._pointers.setdefault(key, self._pointer(key))
+
+    def _pointer(self, key: str) -> int | None:
         if key.startswith("["):  # one that lies where another one points to
             begin = self.pointer(key[1:-1])
             return None if begin is None else begin + (POINTER // 2 >> key.count("[") - 1)
@@ -517,7 +528,6 @@ def _build(program: Program, instructions: list[Instruction], labels: dict[str, 
             operation = _operation(program, instruction, places, at)
             if instruction.base in COVERED:
                 program.covered[at] = instruction.line
-                operation = _covering(operation, at)
             program.code.append(operation)
             program.texts.append(instruction.name)
         program.lines.append(line)
@@ -530,16 +540,6 @@ def _build(program: Program, instructions: list[Instruction], labels: dict[str, 
     program.live = alive(program, chosen, places)
     for at in program.headers:
         program.code[at] = _header(at)
-
-
-def _covering(inner: Operation, at: int) -> Operation:
-    """Return an operation that notes that a run has come to it."""
-
-    def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        run.reached.add(at)
-        return inner(run, warp, part)
-
-    return operation
 
 
 def _end(run: Run, warp: Warp, part: Part) -> int:

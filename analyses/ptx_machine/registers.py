@@ -10,6 +10,34 @@ from legalsat.analyses.ptx_machine.machine import PASS, Operation, Part, Run, Wa
 _Copy: TypeAlias = tuple[tuple[str, ...], list[str]]
 
 
+class Copies:
+    """Copies of registers, one behind the other.
+
+    Args:
+        origins: which registers all of them write, and from which ones of before.
+        more: how many follow the first.
+    """
+
+    def __init__(self, origins: list[tuple[str, list[str]]], more: int = 0) -> None:
+        self.origins, self.more = origins, more
+        self._written = [to for to, _ in origins]
+        self._read = sorted({one for _, several in origins for one in several or [""]})
+
+    def pass_on(self, pending: dict[str, int]) -> None:
+        """Let registers be written last by what wrote those that they are copies of."""
+        get = pending.get
+        numbers = set(map(get, self._read))
+        if len(numbers) == 1 and None not in numbers:  # all of one fetch
+            pending.update(dict.fromkeys(self._written, numbers.pop() or 0))
+            return
+        written = [(to, max([get(one, -1) for one in several], default=-1)) for to, several in self.origins]
+        for to, number in written:
+            if number >= 0:
+                pending[to] = number
+            else:
+                pending.pop(to, None)
+
+
 class Idle:
     """An operation that only looks at registers that a matrix unit may still write.
 
@@ -17,12 +45,12 @@ class Idle:
 
     Attributes:
         copy: the registers that it writes, and those that it copies; none where it is no copy.
-        copies: how many follow that are copies, and which registers all of them write, from which ones of before.
+        copies: it and those that follow.
     """
 
     def __init__(self, operation: Operation, *, unfences: bool, copy: _Copy | None = None) -> None:
         self.operation, self.unfences, self.following, self.copy = operation, unfences, 0, copy
-        self.copies: tuple[int, list[tuple[str, list[str]]]] = (0, [])
+        self.copies = Copies([])
 
     def __call__(self, run: Run, warp: Warp, part: Part) -> int | None:
         """Look, or pass all that follow."""
@@ -31,12 +59,12 @@ class Idle:
                 warp.wgmma_fenced = False
             part.pc += self.following
             return PASS
-        more, copies = self.copies
-        if more:
+        copies = self.copies
+        if copies.more:
             for pending in (warp.sums, warp.fetches):
                 if pending:
-                    _copy_all(copies, pending)
-            part.pc += more
+                    copies.pass_on(pending)
+            part.pc += copies.more
             return PASS
         return self.operation(run, warp, part)
 
@@ -57,30 +85,15 @@ def join_idle(code: list[Operation]) -> None:
             following, unfences = 0, False
 
 
-def _joined(code: list[Operation], begin: int) -> tuple[int, list[tuple[str, list[str]]]]:
-    """Return how many copies follow one, and what all of them do together."""
+def _joined(code: list[Operation], begin: int) -> Copies:
+    """Return the copies that follow one, and what all of them do together."""
     at, origins = begin, dict[str, list[str]]()
     while at < len(code) and isinstance(one := code[at], Idle) and one.copy:
         results, sources = one.copy
         found = sorted({origin for source in sources for origin in origins.get(source, [source])})
         origins |= dict.fromkeys(results, found)
         at += 1
-    return at - begin - 1, [*origins.items()]
-
-
-def _copy_all(copies: list[tuple[str, list[str]]], pending: dict[str, int]) -> None:
-    """Let registers be written last by what wrote those that they are copies of."""
-    get = pending.get
-    numbers = {get(one, -1) for _, origins in copies for one in origins or [""]}
-    if len(numbers) == 1 and -1 not in numbers:  # all of one fetch
-        pending.update(dict.fromkeys([to for to, _ in copies], numbers.pop()))
-        return
-    written = [(to, max([get(one, -1) for one in origins], default=-1)) for to, origins in copies]
-    for to, number in written:
-        if number >= 0:
-            pending[to] = number
-        else:
-            pending.pop(to, None)
+    return Copies([*origins.items()], at - begin - 1)
 
 
 # What compilers place between a matrix unit's write of registers and the wait for it: copies, and conversions that they

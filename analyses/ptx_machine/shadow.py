@@ -18,11 +18,21 @@ Indices: TypeAlias = NDArray[np.intp]
 _WINDOW = 4096  # cells that are looked at together
 
 
+def key_of(cells: Cells) -> object:
+    """Return by what cells are known: arrays that cannot be written to by identity."""
+    if type(cells) is slice:
+        return cells.start, cells.stop
+    return cells.tobytes() if cells.flags.writeable else id(cells)
+
+
 class Regions:
     """The partition of a memory's cells by the accesses seen so far.
 
     Args:
         cells: how many cells the memory has.
+
+    Attributes:
+        known: the regions of sets of cells that have been asked for.
     """
 
     def __init__(self, cells: int) -> None:
@@ -30,7 +40,7 @@ class Regions:
         self.label = np.zeros(cells, dtype=np.int32)
         self.parents = [0]
         self._sizes = [cells]
-        self._known: dict[object, list[int]] = {}
+        self.known: dict[object, list[int]] = {}
         self._users: list[list[object]] = [[]]
         self._held: list[Cells] = []
 
@@ -39,14 +49,8 @@ class Regions:
 
         Arrays that cannot be written to are known by identity, and hold each cell once.
         """
-        key: object
-        if isinstance(cells, slice):
-            key = cells.start, cells.stop
-        elif cells.flags.writeable:
-            key = cells.tobytes()
-        else:
-            key = id(cells)
-        found = self._known.get(key)
+        key = key_of(cells)
+        found = self.known.get(key)
         if found is not None:
             return found
         begin = 0
@@ -67,7 +71,7 @@ class Regions:
             chosen.append(self._split(region, inside + begin if isinstance(cells, slice) else cells[inside]))
         for region in chosen:
             self._users[region].append(key)
-        self._known[key] = chosen
+        self.known[key] = chosen
         return chosen
 
     def _split(self, region: int, inside: Indices) -> int:
@@ -78,7 +82,7 @@ class Regions:
         self._sizes.append(inside.size)
         self._users.append(list(self._users[region]))
         for key in self._users[region]:
-            self._known[key].append(new)
+            self.known[key].append(new)
         return new
 
 
@@ -110,8 +114,9 @@ class Shadow:
 
     def of(self, cells: Cells) -> list[int]:
         """Return the regions of which cells consist, which have the history of those from which they were split."""
-        found = self.regions.of(cells)
-        if len(self._writer) < len(self.regions.parents):
+        regions = self.regions
+        found = regions.known.get(key_of(cells)) or regions.of(cells)
+        if len(self._writer) < len(regions.parents):
             self._follow()
         return found
 
@@ -159,7 +164,9 @@ class Shadow:
 
     def has_read(self, regions: list[int], agent: int, access: int) -> None:
         """Note the access by which an agent read regions."""
-        slot, readers = self._slots.setdefault(agent, len(self._slots)), self._readers
+        readers, slot = self._readers, self._slots.get(agent)
+        if slot is None:
+            slot = self._slots[agent] = len(self._slots)
         for one in regions:
             held = readers[one]
             if held is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from legalsat.analyses.ptx.contract import ARRIVAL, Undecided
 from legalsat.analyses.ptx.contract_values import agrees, lanes_agree
 from legalsat.analyses.ptx.instruction import Instruction, operation_of, results_of, vector
-from legalsat.analyses.ptx_machine import cancel, copies, fences, maps, matrix
+from legalsat.analyses.ptx_machine import cancel, copies, fences, maps, matrix, rows
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value, lanes_of
 from legalsat.analyses.ptx_machine.guards import active, assign, guard_of
 from legalsat.analyses.ptx_machine.launches import data
@@ -27,7 +28,12 @@ _OTHER_SPACES = {"global", "param", "const", "local"}
 
 def space_of(i: Instruction) -> str:
     """Return the memory of a load or store: "shared", "" for generic, or another one's name."""
-    for part in i.parts:
+    return _space(i.parts)
+
+
+@lru_cache(maxsize=1 << 12)
+def _space(parts: tuple[str, ...]) -> str:
+    for part in parts:
         if part.startswith("shared"):
             return "shared"
         stem = part.split("::")[0]
@@ -116,8 +122,8 @@ def make(program: Any, i: Instruction, at: int) -> Operation:
         "wgmma": matrix.make,
         "tcgen05": matrix.make,
         "st": _store,
-        "ldmatrix": _matrices,
-        "stmatrix": _matrices,
+        "ldmatrix": rows.make,
+        "stmatrix": rows.make,
         "fence": fences.make,
         "membar": fences.make,
         "setmaxnreg": _nothing,
@@ -150,10 +156,10 @@ def refused(program: Any, i: Instruction, what: str = "") -> Operation:
 def known_lanes(part: Part, place: int, offset: int, lanes: int, line: int) -> Any:
     """Return addresses: an int where all agree, else an array of those of the lanes."""
     value = part.registers[place]
+    if type(value) is int:
+        return value + offset
     if value is None:
         raise Undecided(line, "an address depends on data")
-    if isinstance(value, int):
-        return value + offset
     chosen = value[lanes_of(lanes)]
     if (chosen == chosen[0]).all():
         return int(chosen[0]) + offset
@@ -162,6 +168,9 @@ def known_lanes(part: Part, place: int, offset: int, lanes: int, line: int) -> A
 
 def one_address(part: Part, place: int, offset: int, lanes: int, line: int) -> int:
     """Return an address that all lanes agree on."""
+    value = part.registers[place]
+    if type(value) is int:
+        return value + offset
     found = known_lanes(part, place, offset, lanes, line)
     if not isinstance(found, int):
         raise Undecided(line, "lanes use different addresses here")
@@ -174,6 +183,9 @@ def shared_places(part: Part, place: int, offset: int, lanes: int, line: int) ->
     Raises:
         Undecided: the addresses are not known.
     """
+    value = part.registers[place]
+    if type(value) is int and 0 <= value + offset < SHARED_BYTES:
+        return value + offset
     return _held(place_of(known_lanes(part, place, offset, lanes, line)), line)
 
 
@@ -191,7 +203,10 @@ def shared_place(part: Part, place: int, offset: int, lanes: int, line: int) -> 
     Raises:
         Undecided: the address is not known, or not the same in all lanes.
     """
-    found: int = _held(place_of(one_address(part, place, offset, lanes, line)), line)
+    address = one_address(part, place, offset, lanes, line)
+    if 0 <= address < SHARED_BYTES:
+        return address
+    found: int = _held(place_of(address), line)
     return found
 
 
@@ -377,9 +392,14 @@ def _only_arrivals_write(program: Any, register: str) -> bool:
 
 def width_of(i: Instruction) -> int:
     """Return the bytes that a load or store moves for each lane."""
-    found = re.fullmatch(r"[busf](\d+)", i.parts[-1]) or re.fullmatch(r"(?:bf|f|b)(\d+)x?\d*", i.parts[-1])
+    return _width(i.parts)
+
+
+@lru_cache(maxsize=1 << 10)
+def _width(parts: tuple[str, ...]) -> int:
+    found = re.fullmatch(r"[busf](\d+)", parts[-1]) or re.fullmatch(r"(?:bf|f|b)(\d+)x?\d*", parts[-1])
     size = int(found[1]) // 8 if found else 4
-    counts = [int(p[1:]) for p in i.parts if re.fullmatch(r"v[248]", p)]
+    counts = [int(p[1:]) for p in parts if re.fullmatch(r"v[248]", p)]
     return size * (counts[0] if counts else 1)
 
 
@@ -534,46 +554,12 @@ def _parameter(program: Any, i: Instruction, places: list[tuple[int, int]], each
     found = re.fullmatch(r"([\w$]+)\s*(?:\+\s*(\d+))?", inside)
     line, guard = i.line, guard_of(program, i)
     name, begin = (found[1], int(found[2] or 0)) if found else ("", 0)
-    for j, _ in places:
-        program.steering.add(f"{name}+{begin + each * j}" if begin + each * j else name)
+    taken = [(f"{name}+{at}" if (at := begin + each * j) else name, to) for j, to in places]
+    program.steering.update(key for key, _ in taken)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        for j, to in places:
-            assign(part, to, program.parameter(run.parameters, name, begin + each * j, 8 * each), guard, line)
-        return None
-
-    return operation
-
-
-def _matrices(program: Any, i: Instruction) -> Operation:
-    """Ldmatrix and stmatrix: lanes 8m to 8m + 7 give the addresses of the rows, of 16 bytes, of matrix m."""
-    writes = i.base == "stmatrix"
-    line, guard = i.line, guard_of(program, i)
-    place, offset = program.address(i.operands[0 if writes else 1], line)
-    count = next((int(p[1]) for p in i.parts if re.fullmatch(r"x[124]", p)), 1)
-    rows = (1 << 8 * count) - 1
-    names = vector(i.operands[0]) if not writes else []
-    places = [program.slot(n, line) for n in names if n in program.needed]
-    reach = Places(program.granule, offset, line)
-
-    def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        lanes = active(part, guard, line)
-        if not lanes:
-            return None
-        if part.mask != warp.live:
-            return PARK
-        order, worker = run.order, warp.worker
-        reached = reach.at(part.registers[place], lanes & rows, 16)
-        if check_inside(run, reached, line):
-            cells = reached.cells
-            if writes:
-                order.write(order.shared, cells, worker, worker.index, worker.time, "st", line)
-                run.forget(reached.bytes)
-            else:
-                order.read(order.shared, cells, worker, worker.index, worker.time, "ld", line)
-            worker.meet()
-        for to in places:
-            part.registers[to] = None
+        for key, to in taken:
+            assign(part, to, program.parameter(run.parameters, key, 8 * each), guard, line)
         return None
 
     return operation

@@ -262,7 +262,7 @@ class Sweep:
         taken = Taken(
             bytes(run.outcomes) if ended else b"",
             frozenset(run.cases) if ended else frozenset(),
-            frozenset(run.reached),
+            run.reached,
             run.visits,
             {line: first for line, (_, first, _) in run.order.unwritten.items()},
             run.order.findings,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,6 +42,25 @@ class Told:
 
     columns: tuple[object, ...]
     divides: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """An instruction as it is followed for several launches.
+
+    Attributes:
+        at: its place. reads: registers that it may look at. results: those that it writes.
+        names: the former, and the latter too where a guard may keep them as they are.
+        taken: what it takes from the launch by itself.
+        computes: it only computes registers, so that it can be followed for each launch by itself.
+    """
+
+    at: int
+    reads: frozenset[str]
+    results: tuple[str, ...]
+    names: frozenset[str]
+    taken: tuple[str, ...]
+    computes: bool
 
 
 class Alike:
@@ -102,6 +122,22 @@ class Alike:
         if pointer is not None:
             return [pointer, name_of(pointer)]
         return keys_of_load(i) if units.space_of(i) == "param" else []
+
+    @cached_property
+    def followed(self) -> list[Followed]:
+        """All instructions."""
+        program, found = self.program, []
+        for at, i in zip(program.places, program.chosen, strict=True):
+            reads, results = frozenset(self.read(i)), results_of(i)
+            names = reads.union(results) if i.guard else reads
+            found.append(Followed(at, reads, results, names, tuple(self.taken(i)), self._computes(i)))
+        return found
+
+    def _computes(self, i: Instruction) -> bool:
+        program = self.program
+        if i.base in OTHERS or not results_of(i) or touches(i, program.sums | program.fetched):
+            return False
+        return i.base != "ld" or units.space_of(i) == "param" or id(i) in program.roles.words
 
     def looked_at(self, ways: Iterable[tuple[int, int]]) -> tuple[int, ...]:
         """Return the columns that a run has looked at; `ways`: first and last places of what it has followed."""

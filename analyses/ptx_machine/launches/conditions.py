@@ -18,16 +18,7 @@ import numpy as np
 
 from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of, vector
 from legalsat.analyses.ptx_machine import units
-from legalsat.analyses.ptx_machine.alu import (
-    FULL,
-    LANES,
-    DividesByZero,
-    Value,
-    Work,
-    arithmetic,
-    blend,
-    compare,
-)
+from legalsat.analyses.ptx_machine.alu import FULL, LANES, DividesByZero, Value, Work, arithmetic, blend, compare
 from legalsat.analyses.ptx_machine.launches import data
 from legalsat.analyses.ptx_machine.launches.loads import keys_of_load, parameter_of
 
@@ -89,6 +80,7 @@ class Conditions:
         self._firmly = False  # of registers that loops carry nothing is known, instead of what they begin with
         self._last = self._several = False  # of several places that write a register the last is taken; there were such
         self._worked: dict[int, tuple[Work | None, list[tuple[Value, str, bool]] | None]] = {}
+        self._loaded: dict[tuple[int, str], tuple[int, str, int]] = {}
         self.definitions: dict[str, list[Instruction]] = {}
         for i in program.chosen:
             for name in results_of(i):
@@ -393,8 +385,7 @@ class Conditions:
 
     def out_of_reach(self, condition: Condition, values: Mapping[str, int]) -> bool:
         """Does a branch on the only way to a condition go another way for these values?"""
-        here = [i for i in self.program.chosen if i.line == condition.line]
-        here = [i for i in here if condition.name in (*results_of(i), i.guard)]
+        here = [i for i in self._lines.get(condition.line, ()) if condition.name in (*results_of(i), i.guard)]
         at: Instruction | None = here[0] if len(here) == 1 else None
         for _ in range(_MOST_DEPTH):
             found = self.program.only_after.get(id(at))
@@ -473,7 +464,8 @@ class Conditions:
         """
         found, name = 0, condition.name
         here = [i for i in self.definitions.get(name, ()) if i.line == condition.line and not condition.used]
-        at = self._guarded.get((condition.line, name)) if condition.used else None
+        used = (i for i in reversed(self._lines.get(condition.line, ())) if i.guard == name and condition.used)
+        at = next(used, None)
         last = -(-self.program.threads // LANES) - 1
         threads = [(w, lane) for w in sorted({0, 1, last}) for lane in (0, LANES - 1)] if by_thread else []
         for warp, lane in threads or [(0, -1), (last, -1)]:
@@ -532,13 +524,15 @@ class Conditions:
         self, i: Instruction, name: str, values: Mapping[str, int], warp: int, held: dict[str, Value], depth: int
     ) -> Value:
         if i.base == "ld":
-            at = results_of(i).index(name)
-            if id(i) in self.program.roles.words:
-                return self._word_at(i, at, values, warp, held, depth)
-            if units.space_of(i) != "param":
-                return None
-            place, offset, bits = parameter_of(i, at)
-            return self.program.parameter(values, place, offset, bits)
+            taken = self._loaded.get((id(i), name))
+            if taken is None:
+                at, of_launch = results_of(i).index(name), units.space_of(i) == "param"
+                word = id(i) in self.program.roles.words
+                taken = self._loaded[id(i), name] = (at, "", 0) if word or not of_launch else (at, *parameter_of(i, at))
+            at, key, bits = taken
+            if bits:
+                return self.program.parameter(values, key, bits)
+            return self._word_at(i, at, values, warp, held, depth) if id(i) in self.program.roles.words else None
         work, operands = self._worked.get(id(i)) or self._worked.setdefault(id(i), _work(i))
         if operands is None:
             return None
@@ -561,9 +555,11 @@ class Conditions:
         return value
 
     @cached_property
-    def _guarded(self) -> dict[tuple[int, str], Instruction]:
-        """Instructions by line and the predicate before them."""
-        return {(i.line, i.guard): i for i in self.program.chosen if i.guard}
+    def _lines(self) -> dict[int, list[Instruction]]:
+        found: dict[int, list[Instruction]] = {}
+        for i in self.program.chosen:
+            found.setdefault(i.line, []).append(i)
+        return found
 
     def _word_at(  # noqa: PLR0917
         self, i: Instruction, at: int, values: Mapping[str, int], warp: int, held: dict[str, Value], depth: int

@@ -26,9 +26,10 @@ class Fan:
 def fanned(values: Sequence[Value]) -> Any:
     """Return values of launches as one: plain where all agree."""
     first = values[0]
-    if all(same(one, first) for one in values):
-        return first
-    return Fan(values)
+    for one in values:
+        if one is not first and not same(one, first):
+            return Fan(values)
+    return first
 
 
 def same(a: Value, b: Value) -> bool:

@@ -5,6 +5,7 @@ What is never changed once it is made, such as accesses, clocks that were passed
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from copy import copy
 from typing import TypeVar
@@ -15,7 +16,7 @@ from legalsat.analyses.ptx.contract_barriers import Barrier, Barriers
 from legalsat.analyses.ptx_machine.machine import Meeting, Part, Run, Wait, Warp
 
 _T = TypeVar("_T")
-_HOLDERS = (dict, list, set, bytearray, np.ndarray)
+_HOLDERS = frozenset({dict, list, set, bytearray, np.ndarray, Counter})
 
 
 def fork(run: Run) -> Run:
@@ -53,11 +54,10 @@ def fork(run: Run) -> Run:
 
 def _apart(one: _T) -> _T:
     """Return a copy of an object with containers of its own, which hold the same."""
-    found = copy(one)
+    found = object.__new__(type(one))
     for name in getattr(one, "__slots__", None) or vars(one):
         held = getattr(one, name)
-        if isinstance(held, _HOLDERS):
-            setattr(found, name, held.copy())
+        setattr(found, name, held.copy() if type(held) in _HOLDERS else held)
     return found
 
 

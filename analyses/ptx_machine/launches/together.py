@@ -7,23 +7,20 @@ the run is forked (`fork`). Each of the copies goes on with those launches that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 from legalsat.analyses.ptx.contract import Undecided
-from legalsat.analyses.ptx.instruction import Instruction, results_of
-from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.alu import NoLaunch
-from legalsat.analyses.ptx_machine.launches.alike import LAUNCH, OTHERS
+from legalsat.analyses.ptx_machine.launches.alike import LAUNCH, Followed
 from legalsat.analyses.ptx_machine.launches.data import CANCELLED
 from legalsat.analyses.ptx_machine.launches.fan import Fan, fanned, same
 from legalsat.analyses.ptx_machine.launches.fork import fork
 from legalsat.analyses.ptx_machine.launches.watch import Noted, note, watching
 from legalsat.analyses.ptx_machine.machine import APART, Operation, Part, Run, Warp
-from legalsat.analyses.ptx_machine.slice import touches
 
 Values = Mapping[str, int]
 MISSED = (Undecided, NoLaunch, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -35,10 +32,11 @@ class Forked:
 
     Attributes:
         code: a function for each instruction. needs: of each that needs one value of all launches, the registers.
-        takes: of those that take something from the launch by themselves, what.
+        takes: of those that take something from the launch by themselves, what. spread: registers that may be `Fan`s.
     """
 
     code: list[Operation]
+    spread: list[int]
     needs: dict[int, list[int]]
     takes: dict[int, list[str]]
 
@@ -66,7 +64,8 @@ class Group:
             if part.blocked is not None and part.blocked.apart:
                 part.blocked = None
             held = part.registers
-            for place, value in enumerate(held):
+            for place in self.forked.spread:
+                value = held[place]
                 if type(value) is Fan:
                     held[place] = fanned([value.values[n] for n in chosen])
         if len(chosen) == 1:
@@ -222,30 +221,32 @@ def _begin(run: Run, launches: Sequence[Values]) -> None:
     """Let registers begin with what each launch gives them."""
     program: Any = run.program
     for warp in run.warps:
-        begins = [program.initial(SimpleNamespace(parameters=v), warp.rank, warp.local) for v in launches]
-        warp.parts[0].registers = [fanned(held) for held in zip(*begins, strict=True)]
+        found = warp.parts[0].registers = program.initial(
+            SimpleNamespace(parameters=launches[0]), warp.rank, warp.local
+        )
+        for name, place in program.of_launch({key for values in launches for key in values}):
+            found[place] = fanned([program.special(values, name, warp.local, warp.rank) for values in launches])
 
 
 def _forked(program: Any, launches: Sequence[Values]) -> Forked:
     """Return how a kernel is followed for launches."""
     keys = {key for values in launches for key, value in values.items() if launches[0].get(key) != value}
-    chosen: dict[int, Instruction] = dict(zip(program.places, program.chosen, strict=True))
-    taken = {at: [key for key in program.alike.taken(i) if key in keys] for at, i in chosen.items()}
-    spread = _spread(program, chosen, taken, any(key.startswith("%") for key in keys))
-    found = Forked(list(program.code), {}, {})
+    followed: list[Followed] = program.alike.followed
+    spread = _spread(program, followed, keys)
     slots = program.slots
-    for at, i in chosen.items():
-        names = [*program.alike.read(i), *(results_of(i) if i.guard else ())]
-        places = sorted({slots[name] for name in names if name in spread and name in slots})
-        if not places and not taken[at]:
+    found = Forked(list(program.code), sorted(slots[name] for name in spread if name in slots), {}, {})
+    for one in followed:
+        at, taken = one.at, [key for key in one.taken if key in keys]
+        places = [] if spread.isdisjoint(one.names) else sorted({slots[n] for n in one.names & spread if n in slots})
+        if not places and not taken:
             continue
         operation = program.bare[at]
-        if _computes(program, i):
-            results = [slots[name] for name in results_of(i) if name in slots]
-            operation = _for_each(operation, places, results, always=bool(taken[at]))
+        if one.computes:
+            results = [slots[name] for name in one.results if name in slots]
+            operation = _for_each(operation, places, results, always=bool(taken))
         else:
-            found.needs[at], found.takes[at] = places, taken[at]
-            operation = _for_all(operation, places, always=bool(taken[at]))
+            found.needs[at], found.takes[at] = places, taken
+            operation = _for_all(operation, places, always=bool(taken))
         listed = program.watches_at.get(at)
         found.code[at] = watching(operation, listed, _note_each) if listed else operation
     for at, listed in program.watches_at.items():
@@ -254,25 +255,19 @@ def _forked(program: Any, launches: Sequence[Values]) -> Forked:
     return found
 
 
-def _computes(program: Any, i: Instruction) -> bool:
-    """Does an instruction only compute registers, so that it can be followed for each launch by itself?"""
-    if i.base in OTHERS or not results_of(i) or touches(i, program.sums | program.fetched):
-        return False
-    return i.base != "ld" or units.space_of(i) == "param" or id(i) in program.roles.words
-
-
-def _spread(program: Any, chosen: Mapping[int, Instruction], taken: Mapping[int, list[str]], grid: bool) -> set[str]:
-    """Return the registers on which launches may not agree."""
+def _spread(program: Any, followed: Sequence[Followed], keys: Set[str]) -> set[str]:
+    """Return the registers on which launches may not agree that differ in some values."""
+    grid = any(key.startswith("%") for key in keys)
     found = {name for name in program.slots if grid and name.startswith(LAUNCH)}
-    listed = [(at, i, {*program.alike.read(i)}) for at, i in chosen.items() if _computes(program, i)]
+    listed = [(one.reads, one.results, not keys.isdisjoint(one.taken)) for one in followed if one.computes]
     moved = True
     while moved:
         program.bounds.check()
         moved = False
-        for at, i, names in listed:
-            if (taken[at] or not names.isdisjoint(found)) and not found.issuperset(results_of(i)):
+        for reads, results, always in listed:
+            if (always or not reads.isdisjoint(found)) and not found.issuperset(results):
                 moved = True
-                found.update(results_of(i))
+                found.update(results)
     return found
 
 
