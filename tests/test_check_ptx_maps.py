@@ -155,3 +155,42 @@ def test_a_box_that_the_kernel_makes_is_known() -> None:
     found = check_ptx(kernel(edit=f"{made}\n{EDITS['a draft in shared memory']}"))
     assert found.kernels[0].boxes == {"maps": 32 * 16 * 2}  # of 2 bytes each
     assert found.proven, (found.findings, found.unproven)
+
+
+def test_what_a_block_expects_by_its_number_leaves_all_open() -> None:
+    """The last block has a part of a tile, and expects as much: what goes wrong then may be due to that."""
+    text = """
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[128], .param .u32 n)
+.reqntid 32
+{
+.reg .pred %p<4>; .reg .b32 %r<12>;
+.shared .align 128 .b8 memory[4096];
+.shared .align 8 .b64 full;
+mov.u32 %r0, %tid.x;
+mov.u32 %r1, %ctaid.x;
+ld.param.u32 %r2, [n];
+sub.u32 %r3, %r2, %r1;
+min.u32 %r3, %r3, 4;
+shl.b32 %r4, %r3, 10;
+mov.u32 %r5, full;
+mov.u32 %r6, memory;
+setp.ne.u32 %p0, %r0, 0;
+@%p0 bra READ;
+mbarrier.init.shared::cta.b64 [%r5], 2;
+fence.proxy.async;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], %r4;
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r6], [map, {%r1, %r1}], [%r5];
+READ:
+bar.sync 0;
+WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r5], 0;
+@!%p1 bra WAIT;
+ld.shared.b32 %r7, [%r6];
+ret;
+}
+"""
+    (found,) = check_ptx(text).kernels
+    assert not found.findings and not found.proven
+    assert any("where it is not known how many bytes a block expects" in one.reason for one in found.unproven)

@@ -213,3 +213,12 @@ def test_the_kernels_of_a_text_share_its_seconds() -> None:
     assert first.left <= 4.0 < whole.left <= 8.0  # what it leaves is for the other two
     assert 7.0 < whole.part(1).left <= 8.0 and Bounds(0.0).part(2).reason
     assert Bounds(40.0).part(1, 40.0).left > 30.0  # a caller may give one kernel more
+
+
+def test_a_kernel_that_divides_by_half_of_a_parameter_is_run_with_more_of_it() -> None:
+    """As many rounds as n has halves of m: with the least m, 1, there is no launch at all."""
+    count = "ld.param.u32 %r30, [m];\nshr.u32 %r31, %r30, 1;\ndiv.u32 %r2, %r2, %r31;\nsetp.lt.s32 %p1, %r2, 1;"
+    text = ring(2).replace("setp.lt.s32 %p1, %r2, 1;", count).replace("u64 x", "u64 x, .param .u32 m")
+    found = only(text)
+    assert found.proven, (found.findings, found.unproven)
+    assert max(found.parameters["m"]) > 1 and found.reached[0] == found.reached[1]

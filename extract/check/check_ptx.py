@@ -320,6 +320,11 @@ def _check(  # noqa: PLR0917
     if not known:  # with other blocks it may be right
         sweep.unproven |= {(f.line, f"with blocks of {program.threads} threads: {f.message}"): None for f in findings}
         findings = []
+    if _bytes_by_block(program, fixed):  # and how many the blocks of a launch have together, is not followed
+        sweep.unproven |= {
+            (f.line, f"{f.message}, where it is not known how many bytes a block expects"): None for f in findings
+        }
+        findings = []
     findings = one_a_cause(findings)
     return KernelCheck(
         kernel.name,
@@ -373,6 +378,11 @@ def _of_shapes(  # noqa: PLR0917
     listed = listed or [(line, "sums are read that nothing has written")]
     open_ = tuple(Unproven(at, f"{begin}, {reason}") for at, reason in listed)
     return replace(likeliest, findings=(), unproven=open_)
+
+
+def _bytes_by_block(program: Program, fixed: Mapping[str, int]) -> bool:
+    """Does the number of a block decide how many bytes it expects, as where the last one has a part of a tile?"""
+    return any(n.startswith("%") and n not in fixed for keys in program.conditions.expected.values() for n in keys)
 
 
 def _shares(module: PtxText, kernel: Kernel, program: Program) -> bool:

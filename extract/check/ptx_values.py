@@ -17,6 +17,7 @@ PAIRED = (0, 1, 3)
 _BEFORE, _MOST_LIKELY = 3, 24  # rounds before a ring's state repeats, and the most that are begun before it is known
 MOST_STAY = 24  # blocks that stay where there is room
 LATER = 4  # tiles before a block that is a later one
+_MORE = (2, 4, 8)  # times the least value
 _ONE = 0x3F80_0000  # 1.0
 _NUMBERS = {"f32", "u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
 
@@ -29,6 +30,7 @@ def sweep_all(sweep: Sweep) -> None:
     names = steering(program, sweep.fixed)
     ones = {n: sweep.least.get(n, 0 if n.startswith("%") else one_of(program, n)) for n in names}
     decisive = program.decisive
+    ones = _launched(sweep, ones)
     sweep.steps = steps = {
         name: sweep.step_of(name, ones) if name in decisive and not sweep.late else 0 for name in names
     }
@@ -65,6 +67,22 @@ def sweep_all(sweep: Sweep) -> None:
         sweep.unproven[0, program.bounds.reason] = None
     if sweep.work > sweep.most:
         sweep.unproven[0, f"not all values of parameters are tried within {sweep.most} instructions"] = None
+
+
+def _launched(sweep: Sweep, ones: Values) -> Values:
+    """Return least values with which a launch is not dropped, where one that is greater alone makes that so.
+
+    Halves of heads by which is divided are none of one head.
+    """
+    sweep.shown(ones)
+    for name, times in product(ones if sweep.dropped(ones) else (), _MORE):
+        more = {**ones, name: ones[name] * times}
+        if sweep.late or name.startswith(("%", "[")) or sweep.program.is_pointer(name):
+            continue
+        sweep.shown(more, MANY_WORK)
+        if sweep.has_shown(more) and not sweep.dropped(more):
+            return more
+    return ones
 
 
 def one_of(program: Program, name: str) -> int:
