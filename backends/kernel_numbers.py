@@ -128,7 +128,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         kernel: how it is computed.
     """
     result_bytes = stored_type(gemm, kernel).bytes
-    program, size, turned = printed_program(kernel, result_bytes), gemm.dtype.bits // 8, kernel.store == "turned"
+    program, size, turned = printed_program(kernel, result_bytes), gemm.dtype.bits // 8, kernel.turns
     (rows, columns, depth), (_, loaded) = kernel.tile, kernel.loaded
     (a_boxes, b_boxes), (a_parts, b_parts) = kernel.boxes, kernel.k_parts
     lines_a, lines_b = kernel.lines
@@ -175,7 +175,11 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         store_columns=turned_columns(columns, result_bytes) if turned else box_columns(kernel, result_bytes),
         parts=parts_across(kernel, result_bytes),
         buffers=result.stages,
-        buffer_bytes={"sums": memory.sums_bytes, "turned": result.bytes}.get(kernel.store, memory.part_bytes(result)),
+        buffer_bytes=memory.sums_bytes
+        if kernel.store == "sums"
+        else result.bytes
+        if turned
+        else memory.part_bytes(result),
         result_at=kernel.stages * memory.stage_bytes,
         barriers_at=memory.barriers_at,
         fragment_steps=next((len(op.steps) for op in every(program.roles[0].body) if isinstance(op, ReadRows)), 0),

@@ -1,8 +1,8 @@
 """Do the warps of a role meet between what they lay down together and what each of them stores of it?
 
 A process stands for all warps of a role, which is right where each uses its own part of a buffer. Where they lay a
-buffer down together, each stores what others wrote: they meet before that, and again once each has waited for its own
-store, before any of them writes there anew. Every way through the role's program is followed at once, as states of the
+buffer down together, each stores, or reads, what others wrote: they meet before that, and again once each has read it
+or has waited for its own store, before any of them writes there anew. Every way through the role's program is followed at once, as states of the
 buffer's stages, until there are no new ones.
 """
 
@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from legalsat.analyses.protocol.typestate_run import Run
-from legalsat.program.pipeline import Advance, BufferRing, Guard, Loop, Operation, Store, Sync, WaitGroup, Write
+from legalsat.program.pipeline import Advance, BufferRing, Guard, Loop, Operation, Read, Store, Sync, WaitGroup, Write
 from legalsat.program.pipeline_sites import StageRead, StageWrite
 
-FREE, LAID, MET, STORED, READ = range(5)  # what the warps know of a stage: READ by a warp's own store, FREE by all
+FREE, LAID, MET, STORED, READ = range(5)  # what the warps know of a stage: READ by a warp or its store, FREE by all
 _AFTER_MEETING = {LAID: MET, READ: FREE}
 
 
@@ -70,7 +70,7 @@ class _Walk:
         return found
 
     def _after(self, op: Operation, state: _State) -> _State:
-        if isinstance(op, Write | Store) and op.buffer == self.ring.name:
+        if isinstance(op, Write | Store | Read) and op.buffer == self.ring.name:
             stage = (state.cursor + op.at.offset) % self.ring.stages
             what, known = f"{op.buffer}[{op.at}]", state.stages[stage]
             if isinstance(op, Write):
@@ -78,8 +78,12 @@ class _Walk:
                     site = StageWrite(f"{self.role}: write of {what}", what, "stores", done=True, met=False)
                     self.run.violate(site, stop=False)
                 return state.having(stage, LAID)
-            if known != MET:
-                self.run.violate(StageRead(f"{self.role}: store of {what}", what, met=False), stop=False)
+            reads = isinstance(op, Read)
+            if known != MET and not (reads and known == READ):
+                which = "read" if reads else "store"
+                self.run.violate(StageRead(f"{self.role}: {which} of {what}", what, met=False), stop=False)
+            if reads:  # which threads are done with when they go on
+                return state.having(stage, READ)
             others = tuple(one for one in state.stores if one != stage)  # an older one of the stage is over no later
             return replace(state.having(stage, STORED), stores=(*others, stage))
         if isinstance(op, WaitGroup) and op.family == "bulk":

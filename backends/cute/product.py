@@ -20,7 +20,8 @@ TYPES = {"bf16": "BF16", "fp16": "F16", "e4m3": "E4M3", "e5m2": "E5M2", "fp32": 
 RESULTS = {"bf16": "__nv_bfloat16", "fp16": "__half", "fp32": "float"}
 STORES = {
     "tma": ("store_warps", "store_by_map"),
-    "turned": ("store_turned",),
+    "turned": ("turn_tiles", "store_turned"),
+    "columns": ("turn_tiles", "store_by_columns"),
     "rows": ("store_warps", "store_by_rows"),
     "sums": ("store_split",),
 }

@@ -97,7 +97,7 @@ class Scope:
         """Return the address of an item's barrier."""
         return f"cta.{name} + {self.item(at)}.stage"
 
-    def of_c(self, op: Write | Read | Store | k.ReadPeers) -> str:
+    def of_c(self, op: Write | Read | Store | k.ReadPeers | k.StoreColumns) -> str:
         """Return the part of C, and the stage of the buffer that it passes through, as arguments of a template."""
         part, first, by = self.part
         if isinstance(op, k.ReadPeers) or not op.at.cursor or self.program.stages(op.buffer) == 1:
@@ -334,6 +334,7 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
     ),
     Arrive: lambda op, scope: f"if (lane == 0) ClusterBarrier::arrive({scope.barrier(op.barrier, op.at)});",
     k.ReadPeers: lambda op, scope: f"read_c<{scope.of_c(op)}>(cta, held, group, warp, lane);",
+    k.StoreColumns: lambda op, scope: f"read_c<{scope.of_c(op)}>(cta, held, group, warp, lane);",
     Start: lambda op, scope: next(
         f"for (int i = 0; i < {ring.stages}; ++i) ClusterBarrier::init(cta.{ring.name} + i, {ring.arrivals});"
         for ring in scope.program.barriers

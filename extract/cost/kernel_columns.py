@@ -26,6 +26,7 @@ class KernelColumns:
         phases: rows after which starts lie alike, of tiles that have one phase; else 1.
         in_registers: whether A is realigned there. overlapped: whether the epilogue is overlapped.
         by_sums: whether C leaves through all accumulators. by_rows: whether by threads. turned: whether as C^T.
+        by_columns: whether by threads as C^T.
         relaid_a, relaid_b: whether its operands are laid out first. aligned_a, aligned_b: whether in shared memory.
         spans_a, spans_b: of a k-tile's bytes that lie side by side in a line that is loaded.
         buffers: through which C leaves by boxes.
@@ -51,6 +52,7 @@ class KernelColumns:
     by_sums: Numbers
     by_rows: Numbers
     turned: Numbers
+    by_columns: Numbers
     relaid_a: Numbers
     relaid_b: Numbers
     aligned_a: Numbers
@@ -81,6 +83,7 @@ class KernelColumns:
                 one.store == "sums",
                 one.store == "rows",
                 one.store == "turned",
+                one.store == "columns",
                 *(first != "none" for first in one.relayouts),
                 *one.aligned,
                 *(1 if lines is None else lines.spans for lines in one.lines),

@@ -58,6 +58,9 @@ STORED_TURNED = 1.15  # times as long, by boxes of turned tiles
 STORED_ALONE_BUFFER = 1.1  # likewise, through one buffer
 STORED_BY_THREADS = 3.08  # times as long, without boxes
 STORED_BY_THREADS_IN_TURNS = 1.5  # likewise, where another consumer multiplies meanwhile (`bench.gpu.members`)
+# Likewise by threads of turned tiles, whose columns of 64 rows have ends of their own; and element by element, where the
+# rows of a tile are of one phase, for each of these that lies beside another. Not measured yet.
+STORED_BY_COLUMNS, STORED_APART = 4.0, 12.0
 STORED_AS_SUMS = 2.83  # times as long, through all accumulators where C has whole granules
 STORED_ALONE = 17.0  # likewise where it has none: element by element
 # Boxes of C whose rows are no whole lines, by bytes of a row: longer from shared memory, and more of C's bytes.
@@ -374,7 +377,8 @@ def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, ro
     eights = kernels.columns // 8
     parts = _ceil(eights * result_size, LINE // 8)
     turned = STORED_TURNED * parts * _ceil(eights, parts) / eights
-    store = store * np.where(kernels.by_rows, by_threads, np.where(kernels.turned, turned, 1.0))
+    by_columns = np.where(kernels.phases > 1, STORED_APART, STORED_BY_COLUMNS)
+    store = store * np.select([kernels.by_rows, kernels.turned, kernels.by_columns], [by_threads, turned, by_columns], 1.0)
     store = store * np.where(kernels.buffers == 1, STORED_ALONE_BUFFER, 1.0)
     as_sums = np.where(products.granular[:, None], STORED_AS_SUMS, STORED_ALONE)
     return np.asarray(store * np.where(kernels.by_sums & (kernels.split == 1), as_sums, 1.0), np.float64)
@@ -387,7 +391,7 @@ def _narrow_boxes(kernels: KernelColumns, result_size: Numbers) -> tuple[Numbers
     """
     width = kernels.columns * result_size
     row = np.gcd(width, LINE)
-    by_boxes = ~(kernels.by_rows | kernels.by_sums | kernels.turned)  # turned ones' rows are whole lines
+    by_boxes = ~(kernels.by_rows | kernels.by_sums | kernels.turned | kernels.by_columns)
     twice = by_boxes & (width > LINE) & (width % (LINE // 2) != 0)
     narrow = by_boxes & ~twice
     longer, more = (sum(narrow * (row == span) * one[i] for span, one in NARROW_BOXES.items()) for i in range(2))

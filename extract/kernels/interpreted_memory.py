@@ -403,7 +403,7 @@ class Cta:
         block, chunk = divmod(part, self.parts)
         if self.kernel.store == "rows":
             return block, warp * 16 + chunk * 8, slice(None)
-        if self.kernel.store == "turned":  # boxes of the block, those that go on along its columns side by side
+        if self.kernel.turns:  # boxes of the block, those that go on along its columns side by side
             rows, count = turned_box(self.kernel, self.launched.result_type.bytes)
             columns = WARPS * rows // BLOCK_ROWS * count
             first = first_column(self.kernel, chunk, columns) + warp * count % columns
@@ -416,7 +416,7 @@ class Cta:
         """Return where a warp's buffer lies, and its bytes."""
         ring = self.memory.program.buffers[-1]
         size = self.memory.part_bytes(ring)
-        if self.kernel.store == "turned":  # of all warps
+        if self.kernel.turns:  # of all warps
             return self.result_at + (consumer * ring.stages + stage) * ring.bytes + warp * size, size
         return self.result_at + ((consumer * WARPS + warp) * ring.stages + stage) * size, size
 
@@ -437,9 +437,13 @@ class Cta:
             block, first, columns = self.part(consumer, part, warp)
             at, length = self.buffer(consumer, warp, stage)
             count = 8 if self.kernel.store == "rows" else STORE_ROWS
-            if self.kernel.store == "turned":
+            if self.kernel.turns:
                 side_by_side, _ = turned_box(self.kernel, self.launched.result_type.bytes)
-                self.lay_down(encoded(held[1][block, first : first + side_by_side, columns].T, name), at)
+                turned = encoded(held[1][block, first : first + side_by_side, columns].T, name)
+                if self.kernel.by_boxes:
+                    self.lay_down(turned, at)
+                else:
+                    self.shared[at : at + length] = turned.reshape(-1)
                 continue
             data = encoded(held[1][block, first : first + count, columns], name)
             data = data.reshape(count, -1)
@@ -501,6 +505,24 @@ class Cta:
                     begin = at + row * (length // 8)
                     places = (of.c_offset(tile) + of.pitch * target + tile.n) * size + np.arange(count * size)
                     of.put(places, self.shared[begin : begin + count * size])
+
+    def store_columns(self, consumer: int, part: int, stage: int) -> None:
+        """Copy a part of C that is turned to where its columns lie, by threads."""
+        held, of = self.taken[consumer], self.launched
+        if held is None:
+            return
+        tile, size = held[0], of.result_type.bytes
+        step, late = (self.a_maps, tile.phase) if self.kernel.realign == "tiles" else (1, 0)
+        for warp in range(WARPS):
+            block, first, columns = self.part(consumer, part, warp)
+            at, length = self.buffer(consumer, warp, stage)
+            n = tile.n + np.arange(columns.start, columns.stop)[:, None]
+            within = (self.first_block(consumer) + block) * BLOCK_ROWS + first
+            rows = tile.m + within + np.arange(length // size // len(n))
+            m = np.broadcast_to(rows * step + late, (len(n), len(rows)))
+            inside = (m < of.m) & (n < of.n)
+            places = (of.c_offset(tile) + n * of.pitch + m)[inside][:, None] * size + np.arange(size)
+            of.put(places, self.shared[at : at + length].reshape(*m.shape, size)[inside])
 
     def sums_place(self, rows: Any, columns: Any) -> Any:
         """Return where accumulators lie, in elements."""

@@ -333,6 +333,10 @@ class _Cluster:
         stage = warps.item(op.at) % self.stages[op.buffer.format(i=warps.number)]
         warps.cta.read_c(warps.number, warps.part, stage)
 
+    def store_columns(self, warps: _Warps, op: k.StoreColumns) -> None:
+        stage = warps.item(op.at) % self.stages[op.buffer.format(i=warps.number)]
+        warps.cta.store_columns(warps.number, warps.part, stage)
+
     def read_peers(self, warps: _Warps, op: k.ReadPeers) -> None:
         warps.cta.add_up(warps.number, self.ctas)
 
@@ -357,6 +361,7 @@ ROWS: dict[type, Callable[[_Cluster, _Warps, Any], Running | None]] = {
     k.ReadRows: _Cluster.read_rows,
     k.MultiplyRows: _Cluster.multiply_rows,
     k.ReadPeers: _Cluster.read_peers,
+    k.StoreColumns: _Cluster.store_columns,
     Wait: _Cluster.wait,
     Expect: _Cluster.expect,
     Arrive: _Cluster.arrive,

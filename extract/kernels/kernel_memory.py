@@ -57,7 +57,7 @@ class KernelMemory:
         for group, ring in enumerate(ring for ring in self.program.buffers if ring.name.startswith(RESULT)):
             if self.kernel.store == "sums":
                 return [*found, Piece(at, at + self.sums_bytes, ring.name, 0)]
-            if self.kernel.store == "turned":  # of all warps of a consumer
+            if self.kernel.turns:  # of all warps of a consumer
                 found += [
                     Piece(at + n * ring.bytes, at + (n + 1) * ring.bytes, ring.name, n) for n in range(ring.stages)
                 ]

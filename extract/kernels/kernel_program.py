@@ -33,6 +33,7 @@ from legalsat.program.kernel import (
     ReadRows,
     Release,
     SlideSums,
+    StoreColumns,
     Tiles,
 )
 from legalsat.program.pipeline import (
@@ -87,7 +88,7 @@ def printed_program(kernel: ProductKernel, result_bytes: int) -> KernelProgram:
 
 def parts_across(kernel: ProductKernel, result_bytes: int) -> int:
     """Return in how many parts 64 rows leave: boxes side by side, or each warp's 8 rows and 8 rows."""
-    if kernel.store == "turned":
+    if kernel.turns:
         return -(-kernel.tile[1] // turned_columns(kernel.tile[1], result_bytes))
     return -(-kernel.tile[1] // box_columns(kernel, result_bytes)) if kernel.store == "tma" else 2
 
@@ -154,8 +155,8 @@ class _Program:
         kernel = self.kernel
         if kernel.store == "sums":
             return [BufferRing("C", 1, kernel.shared_bytes - self.ring_bytes)]
-        stages = kernel.buffers if kernel.by_boxes else 1
-        together = STORED.cursor if kernel.store == "turned" else ""
+        stages = kernel.buffers if kernel.by_boxes or kernel.turns else 1
+        together = STORED.cursor if kernel.turns else ""
         return [BufferRing(f"C{i}", stages, self.chunk_bytes, (), together) for i in range(kernel.warpgroups)]
 
     @property
@@ -169,7 +170,7 @@ class _Program:
         """Bytes that a consumer's warps lay down at a time on C's way out."""
         if self.kernel.store == "rows":  # in a pitch that spreads rows over the banks
             return WARPS * 8 * (self.kernel.tile[1] * self.result_bytes + GRANULE_BYTES)
-        if self.kernel.store == "turned":
+        if self.kernel.turns:
             return BLOCK_ROWS * turned_columns(self.kernel.tile[1], self.result_bytes) * self.result_bytes
         return WARPS * STORE_ROWS * box_columns(self.kernel, self.result_bytes) * self.result_bytes
 
@@ -335,6 +336,8 @@ class _Program:
             return ()
         if self.kernel.store == "rows":
             return (Parts(first, count, (Write(OWN_C, STORED), Read(OWN_C, STORED), Advance("stored"))),)
+        if self.kernel.store == "columns":
+            return self.store_columns(first, count)
         if self.kernel.store == "turned":
             return self.store_turned(first, count)
         lay_down = (Write(OWN_C, STORED), Fence("proxy.async"), Store(OWN_C, STORED, self.chunk_bytes), Commit("bulk"))
@@ -367,10 +370,29 @@ class _Program:
             Store(OWN_C, STORED, self.chunk_bytes),
             Commit("bulk"),
         )
+        return self.in_turns(first, count, body, (free, meet))
+
+    def store_columns(self, first: int, count: int) -> Body:
+        """Return the store of some parts of a tile by threads, each of which reads what all warps have turned.
+
+        Behind the meeting before that all have read the part before, so that its buffer is free.
+        """
+        meet = Sync("turned {i}")
+        return self.in_turns(first, count, (Write(OWN_C, STORED), meet, StoreColumns(OWN_C, STORED)), (meet,))
+
+    def in_turns(self, first: int, count: int, body: Body, free: Body) -> Body:
+        """Return what is done to parts of a tile through two buffers; a tile begins with the first of them.
+
+        Args:
+            first: part.
+            count: parts.
+            body: for one.
+            free: what frees the buffer of the last part of the tile before, where that is the first.
+        """
         odd, found = self.chunks % 2, list[KernelOperation]()
         last = bool(odd) and first + count == self.chunks
-        if odd and not first:  # into the buffer of the last part of the tile before
-            found += [free, meet]
+        if odd and not first:
+            found += free
         if count > last:
             found.append(Parts(first, count - last, (*body, Advance("stored"))))
         if last:

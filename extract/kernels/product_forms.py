@@ -19,12 +19,14 @@ STORES = {
     "windows": "tma",
     "turned": "turned",
     "rows": "rows",
+    "columns": "columns",
     "accumulators": "sums",
     "joined": "sums",
     "sliced": "tma",
 }
 BEFORE = ("none", "pad", "transpose")  # what a kernel in front may do to an operand; copies are faster as they lie
 ALIGN = "align"  # what this one does by the way
+WHOLE = 2  # as lines of C lie whose elements are side by side in whole granules
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,9 @@ def _in_front(done: str) -> str:
 
 def exists(form: Form, facts: Facts) -> bool:
     """Whether kernels have such parts together, and each does something that is not done without it."""
-    realigned, lies = form.realign == "registers", facts.down if form.swapped else facts.across
+    realigned, (lies, down) = form.realign == "registers", (facts.across, facts.down)
+    if form.swapped:
+        lies, down = down, lies
     if any(form.aligned) and form.realign != "none":  # which ask other things of B's boxes, and of A's
         return False
     by_boxes = lies == 2 and not realigned  # which can do what threads do
@@ -149,6 +153,8 @@ def exists(form: Form, facts: Facts) -> bool:
         "tma": by_boxes or lies == 3,
         "turned": not lies and form.realign in {"none", "sums"},  # rows of phases are no neighbours in C
         "rows": not by_boxes,
+        # What is as well computed the other way round, or stored by boxes, is not.
+        "columns": not lies and (form.realign == "tiles" or (form.realign == "sums" and down != WHOLE)),
     }
     return stored[form.store] and not _idle(form, facts)
 

@@ -288,7 +288,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     of, order, *numbers = np.array(cuts).T
     rows, columns, warpgroups, ping_pong, down, across, split, slices, blocks = numbers
     told = np.array([_facts(form, one) for _, form in forms])[of].T
-    swapped, registers, tiles, slid, sums, boxed, turned, mn_a, mn_b, alike, *done = told
+    swapped, registers, tiles, slid, sums, boxed, turned, by_columns, mn_a, mn_b, alike, *done = told
     relaid_a, relaid_b, aligned_a, aligned_b = done
     summed, aligning = columns + SLID * slid, aligned_a | aligned_b
     size = one.dtype.bytes
@@ -298,8 +298,8 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     turns = np.where(slid, -(-one.turns // phases), one.turns)
     starts = np.where(registers, starts_of_rows(rows, phases), 0)
     own = rows // BLOCK_ROWS // np.where(ping_pong, 1, warpgroups)  # blocks of a consumer
-    alone, by_rows = down * across * split == 1, boxed + turned + sums == 0
-    work = Work(own, summed, starts, split, alone, sums, by_rows, aligning)
+    alone, by_rows = down * across * split == 1, boxed + turned + by_columns + sums == 0
+    work = Work(own, summed, starts, split, alone, sums, by_rows | (by_columns > 0), aligning)
     scales = SCALES_OF_ROWS * one.by_rows
     needed = of_consumers(work, result_size, overlapped=False) + scales
     consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target, aligning)
@@ -322,7 +322,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     barriers = np.where(aligning, 32, 16)  # bytes a stage
     stage = (rows + loaded) * ROW_BYTES
     stage = stage + aligned_a * _line_bytes(rows, mn_a) + aligned_b * _line_bytes(loaded, mn_b)
-    output = _output_bytes(rows, columns, warpgroups, result_size, boxed=boxed, turned=turned, sums=sums)
+    output = _output_bytes(rows, columns, warpgroups, result_size, boxed=boxed, turned=turned + by_columns, sums=sums)
     groups = GROUP_ENTRY_BYTES * (one.groups + 1) if one.groups else 0
     room = np.minimum(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - SYSTEM_BYTES)
     stages = np.minimum(MOST_STAGES, (room - groups - output) // (stage + barriers))
@@ -345,6 +345,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
             sums > 0,
             by_rows,
             turned > 0,
+            by_columns > 0,
             relaid_a > 0,
             relaid_b > 0,
             aligned_a > 0,
@@ -406,6 +407,7 @@ def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
         form.store == "sums",
         form.store == "tma",
         form.store == "turned",
+        form.store == "columns",
         *(major == "MN" for major in form.majors),
         _realigned(form, one).alike,
         *(first != "none" for first in form.relayouts),

@@ -71,7 +71,7 @@ class Work:
         blocks: of 64 rows that a consumer multiplies. columns: of an accumulator.
         starts: words a block that say where rows of A start, 0 where A does not go through registers.
         split: CTAs that split k. alone: whether a CTA has no cluster.
-        sums, rows: whether C leaves through sums in shared memory, and by rows.
+        sums, rows: whether C leaves through sums in shared memory, and by threads otherwise.
         aligning: whether operands are aligned in shared memory.
     """
 
@@ -95,7 +95,7 @@ class Work:
             kernel.split,
             kernel.cluster_blocks == 1,
             kernel.store == "sums",
-            kernel.store == "rows",
+            kernel.store in {"rows", "columns"},
             any(kernel.aligned),
         )
 

@@ -223,6 +223,10 @@ class _Unfolding:
         yield from (Read(op.buffer, cta=cta) for cta in range(self.program.cluster[2]))
 
     @each.register
+    def _(self, op: k.StoreColumns) -> Iterator[Operation]:
+        yield Read(self.named(op.buffer), op.at)
+
+    @each.register
     def _(self, op: k.MeetSetup) -> Iterator[Operation]:
         yield Sync("cluster" if self.program.ctas > 1 else "block")
 

@@ -171,6 +171,18 @@ class ReadPeers:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreColumns:
+    """Store columns of C that all warps of the role laid down in a buffer, wherever they begin, each warp some.
+
+    Attributes:
+        buffer: through which they leave. at: its stage.
+    """
+
+    buffer: str
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
 class FindGroups:
     """Read where groups end, and say in shared memory where they begin, and of groups of rows which tiles are theirs.
 
@@ -201,6 +213,7 @@ KernelOperation: TypeAlias = (
     | ReadRows
     | MultiplyRows
     | ReadPeers
+    | StoreColumns
     | FindGroups
     | MeetSetup
 )

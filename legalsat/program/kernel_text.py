@@ -26,6 +26,7 @@ from legalsat.program.kernel import (
     ReadRows,
     Release,
     SlideSums,
+    StoreColumns,
     Tiles,
 )
 from legalsat.program.pipeline_text import INDENT, of_item
@@ -83,6 +84,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
         f"arrive on {of_item(op.barrier, op.at)} of all CTAs whose loads{_of(op.operands)} come here, once a warp"
     ),
     Clear: lambda op: "clear accumulator i",
+    StoreColumns: lambda op: f"store columns of C that lie in {of_item(op.buffer, op.at)} by threads",
     SlideSums: lambda op: f"slide the columns of {op.sums} to where the phase has them",
     FindRows: lambda op: "find where rows of A start in their granules",
     ReadRows: lambda op: f"read rows of A from where they start in {of_item('A', op.at)}, steps {_listed(op.steps)}",

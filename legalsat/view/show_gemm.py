@@ -18,6 +18,7 @@ STORES = {
     "tma": "boxes",
     "turned": "boxes of turned tiles",
     "rows": "granules of rows",
+    "columns": "granules of turned tiles",
     "sums": "way of the whole tile in shared memory",
 }
 REALIGNED = {"none": "", "tiles": ", phase-shifted K", "registers": ", realigned in registers", "sums": ", phases of k"}

@@ -14,6 +14,7 @@ from legalsat.terms.products import (
     align,
     at,
     boxes,
+    columns,
     flip,
     joined,
     multiply,
@@ -73,6 +74,13 @@ def store_by_rows(down: Variable, c: Variable) -> Equations:
     """C in rows side by side  =  C by threads, a granule each but for the ends of rows"""
     for across in (SIDE_BY_SIDE, WHOLE, GROUPED):
         yield TermEquation(store(down, across, c), rows(c))
+
+
+@term_law
+def store_by_columns(across: Variable, c: Variable) -> Equations:
+    """C in columns side by side  =  C by threads, column by column, of tiles that are turned"""
+    for down in (SIDE_BY_SIDE, WHOLE):
+        yield TermEquation(store(down, across, c), columns(c))
 
 
 @term_law
