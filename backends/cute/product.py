@@ -21,8 +21,8 @@ RESULTS = {"bf16": "__nv_bfloat16", "fp16": "__half", "fp32": "float"}
 STORES = {
     "tma": ("store_warps", "store_by_map"),
     "turned": ("turn_tiles", "store_turned"),
-    "columns": ("turn_tiles", "store_by_columns"),
-    "rows": ("store_warps", "store_by_rows"),
+    "columns": ("turn_tiles", "granule", "store_by_columns"),
+    "rows": ("store_warps", "granule", "store_by_rows"),
     "sums": ("store_split",),
 }
 USUAL_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)  # of instructions that CuTe names without being asked

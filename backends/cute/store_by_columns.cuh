@@ -11,14 +11,6 @@ CUTLASS_DEVICE uint32_t turned_place(int line, int element) {
     return line * swizzle_row + (bytes / granule ^ column % 8) * granule + bytes % granule;
 }
 
-CUTLASS_DEVICE void store_element(unsigned long long to, uint32_t from) {
-    if constexpr (result_bytes == 2) {
-        asm volatile("{ .reg .b16 h; ld.shared.b16 h, [%1]; st.global.b16 [%0], h; }" ::"l"(to), "r"(from) : "memory");
-    } else {
-        asm volatile("{ .reg .b32 h; ld.shared.b32 h, [%1]; st.global.b32 [%0], h; }" ::"l"(to), "r"(from) : "memory");
-    }
-}
-
 // The elements of a line that C has, and where the first one lies.
 struct Line {
     unsigned long long start;
@@ -47,30 +39,10 @@ CUTLASS_DEVICE void store_granules(Cta const &cta, Tile const &tile, uint32_t st
         int const head = int(own.start) & (granule - 1), end = head + own.count * result_bytes;
         int const at = (lane % lanes + (head > 0)) * granule;  // from where the line's first granule begins
         if (at + granule > end) continue;
-        uint32_t low[4], high[4];
         int const element = (at - head) / granule * whole;  // of the granule in shared memory that it begins in
-        uint32_t const first = staged + turned_place(line, element);
-        uint32_t const second = staged + turned_place(line, (element + whole) % turned_rows);
-        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(low[0]), "=r"(low[1]), "=r"(low[2]), "=r"(low[3])
-                     : "r"(first));
-        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(high[0]), "=r"(high[1]), "=r"(high[2]), "=r"(high[3])
-                     : "r"(second));
-        uint32_t words[8], once[7], found[4];
-        int const late = (granule - head) % granule;  // bytes of that which are no part of it
-#pragma unroll
-        for (int i = 0; i < 8; ++i) words[i] = i < 4 ? low[i] : high[i - 4];
-#pragma unroll
-        for (int i = 0; i < 7; ++i) once[i] = late & 4 ? words[i + 1] : words[i];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            uint32_t const from = late & 8 ? once[i + 2] : once[i], next = late & 8 ? once[i + 3] : once[i + 1];
-            found[i] = __funnelshift_r(from, next, late % 4 * 8);
-        }
-        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(own.start - head + at), "r"(found[0]),
-                     "r"(found[1]), "r"(found[2]), "r"(found[3])
-                     : "memory");
+        Granule const first = granule_at(staged + turned_place(line, element));
+        Granule const next = granule_at(staged + turned_place(line, (element + whole) % turned_rows));
+        store_granule(own.start - head + at, shifted(first, next, -head & (granule - 1)));
     }
 }
 

@@ -1,12 +1,8 @@
 constexpr int result_bytes = sizeof(plan::Result);
 constexpr int row_granules = plan::tile_n * result_bytes / granule;
-constexpr int store_pitch = (row_granules + 1) * granule;  // a row begins where it does in its granule of C
+constexpr int store_pitch = (row_granules | 1) * granule;  // so that eight rows lie in different banks
 static_assert(8 * store_pitch <= plan::buffer_bytes, "a warp's eight rows have room");
 constexpr int at_once = 2;  // granules that a thread has on their way
-
-struct Granule {
-    uint32_t word[4];
-};
 
 // Eight rows of the tile in C: the first one's address and the bytes to the next, how many there are, and a row's bytes.
 struct Rows {
@@ -26,43 +22,51 @@ CUTLASS_DEVICE Rows rows_of(Cta const &cta, Tile const &tile, int row) {
             min(plan::tile_n, cta.sizes.n - tile.n) * result_bytes};
 }
 
-CUTLASS_DEVICE void write_element(uint32_t address, uint32_t value) {
-    if constexpr (result_bytes == 2) {
-        asm volatile("{ .reg .b16 low, high; mov.b32 {low, high}, %1; st.shared.b16 [%0], low; }" ::"r"(address),
-                     "r"(value)
+// Lays so many matrices of 8 rows and 8 columns side by side, whose words are `by` registers apart.
+template <int count, int by>
+CUTLASS_DEVICE void lay_matrices(uint32_t to, uint32_t const *from) {
+    if constexpr (count == 4) {
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(from[0]),
+                     "r"(from[by]), "r"(from[2 * by]), "r"(from[3 * by])
+                     : "memory");
+    } else if constexpr (count == 2) {
+        asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(from[0]), "r"(from[by])
                      : "memory");
     } else {
-        asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+        asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};" ::"r"(to), "r"(from[0]) : "memory");
     }
 }
 
-// Lays 8 rows side by side in shared memory, element by element, each from where it begins in its granule of C: so
-// nothing need be shifted on the way out.
+// Lays 8 rows side by side in shared memory.
 template <int part, int buffer>
 CUTLASS_DEVICE void write_c(Cta const &cta, Held const &held, Accumulator const (&)[atoms], int group, int warp,
                             int lane) {
-    constexpr int half = part % plan::parts;
-    Rows const rows = rows_of(cta, held.tile, first_row<part>(group, warp) + 8 * half);
+    constexpr int half = part % plan::parts, eights = plan::tile_n / 8;
     Kept const &kept = held.kept[part / plan::parts];
-    int const row = lane / 4;
-    uint32_t const at = shared_address(buffer_of(cta, group, warp, buffer)) + row * store_pitch + rows.head(row) +
-                        lane % 4 * 2 * result_bytes;
+    uint32_t const start = shared_address(buffer_of(cta, group, warp, buffer));
     __syncwarp();
+    if constexpr (result_bytes == 2) {
+        uint32_t const at = start + lane % 8 * store_pitch + lane / 8 * granule;
 #pragma unroll
-    for (int eight = 0; eight < plan::tile_n / 8; ++eight) {
-        uint32_t const to = at + eight * 8 * result_bytes;
-        if constexpr (result_bytes == 2) {
-            write_element(to, kept[2 * eight + half]);
-            write_element(to + 2, kept[2 * eight + half] >> 16);
-        } else {
-            write_element(to, kept[4 * eight + 2 * half]);
-            write_element(to + 4, kept[4 * eight + 2 * half + 1]);
+        for (int four = 0; four < eights / 4; ++four) {
+            lay_matrices<4, 2>(at + four * 4 * granule, &kept[8 * four + half]);
+        }
+        constexpr int done = eights / 4 * 4;
+        if constexpr (eights % 4 >= 2) lay_matrices<2, 2>(at + done * granule, &kept[2 * done + half]);
+        if constexpr (eights % 2) lay_matrices<1, 2>(at + (eights - 1) * granule, &kept[2 * (eights - 1) + half]);
+    } else {
+        uint32_t const at = start + lane / 4 * store_pitch + lane % 4 * 2 * result_bytes;
+#pragma unroll
+        for (int eight = 0; eight < eights; ++eight) {
+            asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(at + eight * 8 * result_bytes),
+                         "r"(kept[4 * eight + 2 * half]), "r"(kept[4 * eight + 2 * half + 1])
+                         : "memory");
         }
     }
 }
 
-// Rows of C at any address: whole granules first, then both ends of each row, whose granules belong to neighbours as
-// well, element by element.
+// Rows of C at any address: whole granules first, each of which ends one that lies in shared memory and begins the next,
+// then both ends of each row, whose granules belong to neighbours as well, element by element.
 template <int part, int buffer>
 CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp, int lane) {
     uint32_t const staged = shared_address(buffer_of(cta, group, warp, buffer));
@@ -75,23 +79,17 @@ CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp
 #pragma unroll
         for (int n = 0; n < at_once; ++n) {
             int const i = begin + n * warp_lanes + lane, row = i / row_granules, head = rows.head(row);
-            int const at = (i % row_granules + (head > 0)) * granule;  // from where the row's first granule begins
-            bool const whole = row < min(rows.count, 8) && at + granule <= head + rows.bytes;
-            to[n] = whole ? rows.start + row * rows.step - head + at : 0;
+            int const late = -head & (granule - 1), at = i % row_granules * granule;  // of the row in shared memory
+            bool const whole = row < min(rows.count, 8) && at + late + granule <= rows.bytes;
+            to[n] = whole ? rows.start + row * rows.step + at + late : 0;
             if (whole) {
-                asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                             : "=r"(found[n].word[0]), "=r"(found[n].word[1]), "=r"(found[n].word[2]),
-                               "=r"(found[n].word[3])
-                             : "r"(staged + row * store_pitch + at));
+                uint32_t const from = staged + row * store_pitch + at;
+                found[n] = shifted(granule_at(from), granule_at(from + (late ? granule : 0)), late);
             }
         }
 #pragma unroll
         for (int n = 0; n < at_once; ++n) {
-            if (to[n]) {
-                asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to[n]), "r"(found[n].word[0]),
-                             "r"(found[n].word[1]), "r"(found[n].word[2]), "r"(found[n].word[3])
-                             : "memory");
-            }
+            if (to[n]) store_granule(to[n], found[n]);
         }
     }
     constexpr int elements = granule / result_bytes;
@@ -101,15 +99,7 @@ CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp
         int const front = head ? min(granule, end) : 0, back = max(end / granule * granule, front);
         int const at = (late ? back : 0) + i % elements * result_bytes;
         if (row < rows.count && at >= head && at < (late ? end : front)) {
-            uint32_t const from = staged + row * store_pitch + at;
-            unsigned long long const to = rows.start + row * rows.step - head + at;
-            if constexpr (result_bytes == 2) {
-                asm volatile("{ .reg .b16 h; ld.shared.b16 h, [%1]; st.global.b16 [%0], h; }" ::"l"(to), "r"(from)
-                             : "memory");
-            } else {
-                asm volatile("{ .reg .b32 h; ld.shared.b32 h, [%1]; st.global.b32 [%0], h; }" ::"l"(to), "r"(from)
-                             : "memory");
-            }
+            store_element(rows.start + row * rows.step - head + at, staged + row * store_pitch + at - head);
         }
     }
 }
