@@ -107,7 +107,7 @@ def every(gemm: ls.Gemm, target: Target) -> Iterator[ProductKernel]:
                             yield found
 
 
-STORES = ("tma", "turned", "rows", "sums", "slices")
+STORES = ("tma", "turned", "columns", "rows", "sums", "slices")
 WAYS = ("none", "pad", "transpose", "align")
 
 
@@ -122,6 +122,7 @@ def possible(gemm: ls.Gemm, form: Any) -> bool:
         readable = side[2] and (gemm.dtype.bytes == 2 or side[0] == "K")
         other = sides[0] if slid else sides[1]  # that has to lie as the realigned one asks
         forbidden += [before == "transpose" and readable and not (side is other and realign != "none")]
+        forbidden += [before == "transpose" and side[0] == "K" and not (side is other and realign != "none")]
     for before, side in ((first, sides[0]), (second, sides[1])):  # a phase's eight maps need lines that repeat by then
         forbidden += [before == "align" and (side[2] or side[1] > 8 or realign != "none")]
     if slid:  # lines across k, in phases of it that no slices have
@@ -134,6 +135,8 @@ def possible(gemm: ls.Gemm, form: Any) -> bool:
         return not any([*forbidden, realign == "registers"])
     if store == "turned":  # boxes of columns that lie in whole granules
         return not any([*forbidden, realign in {"tiles", "registers"}, not in_columns])
+    if store == "columns":  # where nothing else stores C^T as well
+        return not any([*forbidden, realign in {"none", "registers"}, in_rows, realign == "sums" and in_columns])
     forbidden += [store != "sums" and not in_rows]
     forbidden += [store != "sums" and (whole and realign != "registers") != (store == "tma")]
     return not any(forbidden)
@@ -220,6 +223,7 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
     output = {
         "tma": 4 * warpgroups * 2 * 16 * 128,
         "turned": warpgroups * 2 * 64 * result * 8 * evenly(columns // 8, 16 // result),
+        "columns": warpgroups * 2 * 64 * result * 8 * evenly(columns // 8, 16 // result),
         "rows": 4 * warpgroups * 8 * (columns * result + 16),
         "sums": 4 * max(rows * (columns + 4), columns * (rows + 4)),
     }[store]

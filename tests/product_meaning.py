@@ -150,8 +150,8 @@ class Meaning:
         *numbers, inner = term.parts
         if term.name in ("boxes", "windows", "rows"):
             return Stored(self.product(inner).ravel().tolist(), None if term.name == "rows" else True)
-        if term.name == "turned":
-            return Stored(self.product(inner).T.ravel().tolist(), True)
+        if term.name in ("turned", "columns"):
+            return Stored(self.product(inner).T.ravel().tolist(), True if term.name == "turned" else None)
         down, across = numbers[:2]
         assert isinstance(down, int) and isinstance(across, int)
         ways = self.open_numbers[str(numbers[2])] if term.name in ("joined", "sliced") else 1

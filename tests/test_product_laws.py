@@ -33,6 +33,7 @@ OF_PRODUCTS = (
     "boxes",
     "windows",
     "turned",
+    "columns",
     "rows",
     "accumulators",
     "joined",

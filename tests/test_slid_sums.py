@@ -57,7 +57,7 @@ def test_products_are_exact_whatever_lies_beside_their_elements() -> None:
     """What ends a line is infinite in some, and in columns beside a tile: none reaches the sums of others."""
     kinds = one_of_each()
     assert {one.slides for _, one in kinds} == {2, 4, 8} and {one.swapped for _, one in kinds} == {False, True}
-    assert {one.store for _, one in kinds} == {"rows", "turned", "sums"}
+    assert {one.store for _, one in kinds} == {"rows", "columns", "turned", "sums"}
     for seed, (gemm, kernel) in enumerate(kinds):
         a, b = (one.astype(float) for one in drawn_numbers(gemm, seed))
         a[3::17, -1], b[5::19, 0], b[-1, 7::31] = np.inf, -np.inf, np.nan

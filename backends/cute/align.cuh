@@ -41,20 +41,7 @@ CUTLASS_DEVICE void load_lines_b(Cta const &cta, Ring const &ring, uint64_t *ful
                                    (tile.first_k + k_tile) * plan::tile_k, cta.rank_m, tile);
 }
 
-// A granule as words.
-struct Brought {
-    uint32_t word[4];
-};
-
-CUTLASS_DEVICE Brought brought(uint32_t at) {
-    Brought found;
-    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(found.word[0]), "=r"(found.word[1]), "=r"(found.word[2]), "=r"(found.word[3])
-                 : "r"(at));
-    return found;
-}
-
-CUTLASS_DEVICE void lay_down(uint32_t at, Brought const &one) {
+CUTLASS_DEVICE void lay_down(uint32_t at, Granule const &one) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(one.word[0]), "r"(one.word[1]),
                  "r"(one.word[2]), "r"(one.word[3])
                  : "memory");
@@ -66,8 +53,7 @@ template <class Lines>
 CUTLASS_DEVICE void align_lines(uint32_t from, uint32_t to, unsigned long long address, long long pitch, int thread) {
     constexpr int granules = swizzle_row / granule, octets = warpgroup_threads / lines_alike;
     int const phase = thread % lines_alike;
-    uint32_t const bytes = (address + phase * pitch) % granule, bits = bytes % 4 * 8;
-    bool const one_word = bytes & 4, two_words = bytes & 8;
+    int const late = (address + phase * pitch) % granule;
 #pragma unroll 1
     for (int unit = thread / lines_alike; unit < Lines::rows / lines_alike; unit += octets) {
         int const line = unit / lines_alike * lines_alike + (phase + unit) % lines_alike;  // of its phase
@@ -75,24 +61,11 @@ CUTLASS_DEVICE void align_lines(uint32_t from, uint32_t to, unsigned long long a
         uint32_t const source = from + (box * Lines::count + line % Lines::count) * Lines::pitch +
                                 span % Lines::side_by_side * swizzle_row;
         uint32_t const target = to + (line * lines_alike + phase) * swizzle_row;
-        Brought raw[granules + 1];
+        Granule raw[granules + 1];
 #pragma unroll
-        for (int i = 0; i <= granules; ++i) raw[i] = brought(source + i * granule);
+        for (int i = 0; i <= granules; ++i) raw[i] = granule_at(source + i * granule);
 #pragma unroll
-        for (int i = 0; i < granules; ++i) {
-            uint32_t words[8], once[7];
-            Brought moved;
-#pragma unroll
-            for (int j = 0; j < 8; ++j) words[j] = raw[i + j / 4].word[j % 4];
-#pragma unroll
-            for (int j = 0; j < 7; ++j) once[j] = one_word ? words[j + 1] : words[j];
-#pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                uint32_t const low = two_words ? once[j + 2] : once[j], high = two_words ? once[j + 3] : once[j + 1];
-                moved.word[j] = __funnelshift_r(low, high, bits);
-            }
-            lay_down(target + (i ^ phase) * granule, moved);
-        }
+        for (int i = 0; i < granules; ++i) lay_down(target + (i ^ phase) * granule, shifted(raw[i], raw[i + 1], late));
     }
 }
 

@@ -38,9 +38,9 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
     """
     program = printed_program(kernel, stored_type(gemm, kernel).bytes)
     multiply = "realign" if kernel.realign == "registers" else "multiply"
-    more = [*(["groups"] if kernel.groups else []), *(["align"] if any(kernel.aligned) else [])]
+    more = [*(["groups"] if kernel.groups else []), *(["granule", "align"] if any(kernel.aligned) else [])]
     more += ["slide"] if kernel.slides else []
-    parts = ["parts", "cta", *more, multiply, *STORES[kernel.store]]
+    parts = dict.fromkeys(("parts", "cta", *more, multiply, *STORES[kernel.store]))
     return "\n".join([*_head(gemm, kernel), *(part(name) for name in parts), functions(program)])
 
 

@@ -168,7 +168,11 @@ def _idle(form: Form, facts: Facts) -> bool:
     lie = (facts.b, facts.a) if form.swapped else (facts.a, facts.b)
     read = [whole and (major == "MN" if facts.cut else facts.size == 2 or major == "K") for major, whole in lie]
     needed = (form.realign == "sums", form.realign in {"tiles", "registers"})
-    return any(one != "none" and can and not must for one, can, must in zip(form.relayouts, read, needed, strict=True))
+    majors = (major for (major, _) in lie)
+    # What lies along k stays so, since tiles may have any width then.
+    turned = [one == "transpose" and major == "K" and not facts.cut for one, major in zip(form.relayouts, majors, strict=True)]
+    done = zip(form.relayouts, read, turned, needed, strict=True)
+    return any(one != "none" and (can or turns) and not must for one, can, turns, must in done)
 
 
 @lru_cache(maxsize=4096)
