@@ -224,7 +224,7 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
         "tma": 4 * warpgroups * 2 * 16 * 128,
         "turned": warpgroups * 2 * 64 * result * 8 * evenly(columns // 8, 16 // result),
         "columns": warpgroups * 2 * 64 * result * 8 * evenly(columns // 8, 16 // result),
-        "rows": 4 * warpgroups * 8 * (columns * result + 16),
+        "rows": 4 * warpgroups * 8 * next(16 * n for n in (1, 3, *range(5, 200, 2)) if 16 * n >= columns * result + 16),
         "sums": 4 * max(rows * (columns + 4), columns * (rows + 4)),
     }[store]
     stage = (rows + loaded) * 128

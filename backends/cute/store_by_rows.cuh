@@ -1,6 +1,7 @@
 constexpr int result_bytes = sizeof(plan::Result);
 constexpr int row_granules = plan::tile_n * result_bytes / granule;
-constexpr int store_pitch = (row_granules | 1) * granule;  // so that eight rows lie in different banks
+// A row begins where it does in its granule of C; eight of them lie in different banks, an odd number of granules apart.
+constexpr int store_pitch = ((row_granules + 1) | 1) * granule;
 static_assert(8 * store_pitch <= plan::buffer_bytes, "a warp's eight rows have room");
 constexpr int at_once = 2;  // granules that a thread has on their way
 
@@ -22,51 +23,43 @@ CUTLASS_DEVICE Rows rows_of(Cta const &cta, Tile const &tile, int row) {
             min(plan::tile_n, cta.sizes.n - tile.n) * result_bytes};
 }
 
-// Lays so many matrices of 8 rows and 8 columns side by side, whose words are `by` registers apart.
-template <int count, int by>
-CUTLASS_DEVICE void lay_matrices(uint32_t to, uint32_t const *from) {
-    if constexpr (count == 4) {
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(from[0]),
-                     "r"(from[by]), "r"(from[2 * by]), "r"(from[3 * by])
-                     : "memory");
-    } else if constexpr (count == 2) {
-        asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(from[0]), "r"(from[by])
+CUTLASS_DEVICE void write_element(uint32_t address, uint32_t value) {
+    if constexpr (result_bytes == 2) {
+        asm volatile("{ .reg .b16 low, high; mov.b32 {low, high}, %1; st.shared.b16 [%0], low; }" ::"r"(address),
+                     "r"(value)
                      : "memory");
     } else {
-        asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};" ::"r"(to), "r"(from[0]) : "memory");
+        asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
     }
 }
 
-// Lays 8 rows side by side in shared memory.
+// Lays 8 rows side by side in shared memory, element by element, each from where it begins in its granule of C: so
+// nothing need be shifted on the way out.
 template <int part, int buffer>
 CUTLASS_DEVICE void write_c(Cta const &cta, Held const &held, Accumulator const (&)[atoms], int group, int warp,
                             int lane) {
-    constexpr int half = part % plan::parts, eights = plan::tile_n / 8;
+    constexpr int half = part % plan::parts;
+    Rows const rows = rows_of(cta, held.tile, first_row<part>(group, warp) + 8 * half);
     Kept const &kept = held.kept[part / plan::parts];
-    uint32_t const start = shared_address(buffer_of(cta, group, warp, buffer));
+    int const row = lane / 4;
+    uint32_t const at = shared_address(buffer_of(cta, group, warp, buffer)) + row * store_pitch + rows.head(row) +
+                        lane % 4 * 2 * result_bytes;
     __syncwarp();
-    if constexpr (result_bytes == 2) {
-        uint32_t const at = start + lane % 8 * store_pitch + lane / 8 * granule;
 #pragma unroll
-        for (int four = 0; four < eights / 4; ++four) {
-            lay_matrices<4, 2>(at + four * 4 * granule, &kept[8 * four + half]);
-        }
-        constexpr int done = eights / 4 * 4;
-        if constexpr (eights % 4 >= 2) lay_matrices<2, 2>(at + done * granule, &kept[2 * done + half]);
-        if constexpr (eights % 2) lay_matrices<1, 2>(at + (eights - 1) * granule, &kept[2 * (eights - 1) + half]);
-    } else {
-        uint32_t const at = start + lane / 4 * store_pitch + lane % 4 * 2 * result_bytes;
-#pragma unroll
-        for (int eight = 0; eight < eights; ++eight) {
-            asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(at + eight * 8 * result_bytes),
-                         "r"(kept[4 * eight + 2 * half]), "r"(kept[4 * eight + 2 * half + 1])
-                         : "memory");
+    for (int eight = 0; eight < plan::tile_n / 8; ++eight) {
+        uint32_t const to = at + eight * 8 * result_bytes;
+        if constexpr (result_bytes == 2) {
+            write_element(to, kept[2 * eight + half]);
+            write_element(to + 2, kept[2 * eight + half] >> 16);
+        } else {
+            write_element(to, kept[4 * eight + 2 * half]);
+            write_element(to + 4, kept[4 * eight + 2 * half + 1]);
         }
     }
 }
 
-// Rows of C at any address: whole granules first, each of which ends one that lies in shared memory and begins the next,
-// then both ends of each row, whose granules belong to neighbours as well, element by element.
+// Rows of C at any address: whole granules first, then both ends of each row, whose granules belong to neighbours as
+// well, element by element.
 template <int part, int buffer>
 CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp, int lane) {
     uint32_t const staged = shared_address(buffer_of(cta, group, warp, buffer));
@@ -79,13 +72,10 @@ CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp
 #pragma unroll
         for (int n = 0; n < at_once; ++n) {
             int const i = begin + n * warp_lanes + lane, row = i / row_granules, head = rows.head(row);
-            int const late = -head & (granule - 1), at = i % row_granules * granule;  // of the row in shared memory
-            bool const whole = row < min(rows.count, 8) && at + late + granule <= rows.bytes;
-            to[n] = whole ? rows.start + row * rows.step + at + late : 0;
-            if (whole) {
-                uint32_t const from = staged + row * store_pitch + at;
-                found[n] = shifted(granule_at(from), granule_at(from + (late ? granule : 0)), late);
-            }
+            int const at = (i % row_granules + (head > 0)) * granule;  // from where the row's first granule begins
+            bool const whole = row < min(rows.count, 8) && at + granule <= head + rows.bytes;
+            to[n] = whole ? rows.start + row * rows.step - head + at : 0;
+            if (whole) found[n] = granule_at(staged + row * store_pitch + at);
         }
 #pragma unroll
         for (int n = 0; n < at_once; ++n) {
@@ -99,7 +89,7 @@ CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp
         int const front = head ? min(granule, end) : 0, back = max(end / granule * granule, front);
         int const at = (late ? back : 0) + i % elements * result_bytes;
         if (row < rows.count && at >= head && at < (late ? end : front)) {
-            store_element(rows.start + row * rows.step - head + at, staged + row * store_pitch + at - head);
+            store_element(rows.start + row * rows.step - head + at, staged + row * store_pitch + at);
         }
     }
 }

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.extract.cost.cost import NOMINAL, relayout_nanoseconds
+from legalsat.extract.cost.cost import NOMINAL, SECTOR_BYTES, relayout_nanoseconds
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_maps import laid, sides
 from legalsat.operators.gemm import Gemm
@@ -58,9 +58,11 @@ STORED_TURNED = 1.15  # times as long, by boxes of turned tiles
 STORED_ALONE_BUFFER = 1.1  # likewise, through one buffer
 STORED_BY_THREADS = 3.08  # times as long, without boxes
 STORED_BY_THREADS_IN_TURNS = 1.5  # likewise, where another consumer multiplies meanwhile (`bench.gpu.members`)
-# Likewise by threads of turned tiles, whose columns of 64 rows have ends of their own; and element by element, where the
-# rows of a tile are of one phase, for each of these that lies beside another. Not measured yet.
-STORED_BY_COLUMNS, STORED_APART = 4.0, 12.0
+# Likewise by threads of turned tiles, whose columns of 64 rows have ends of their own (36 kernels of 12 products, an H100).
+STORED_BY_COLUMNS = 3.67
+# Sectors a nanosecond, of all processors, that L2 is written in parts: of turned tiles whose rows are of one phase, in
+# which every eighth element, fourth or second is a tile's (49 kernels of 13 products on an H100).
+APART_SECTORS = 97.5
 STORED_AS_SUMS = 2.83  # times as long, through all accumulators where C has whole granules
 STORED_ALONE = 17.0  # likewise where it has none: element by element
 # Boxes of C whose rows are no whole lines, by bytes of a row: longer from shared memory, and more of C's bytes.
@@ -268,6 +270,8 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     moved = (read + written / WRITTEN_SHARE) / (bandwidth * DRAM_SHARE)
     work = 2 * count * m * n * k
     total = _norm(OVERLAP, compute, moved, from_cache) * (1 + WARM * np.log1p(work / WARM_FLOPS)) + LAUNCH
+    sectors = count * m * n * phases * result_size / SECTOR_BYTES * (kernels.by_columns & (phases > 1))
+    total = total + sectors / APART_SECTORS
     scattered = np.where(in_registers & swapped, SPLIT_SCATTERED, 1.0)
     joined = np.where(split > 1, rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES * scattered), 0.0)
     again = m * n * (slices * SUM_BYTES + products.result_size) / (bandwidth * SUMMED_SHARE)
@@ -377,8 +381,8 @@ def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, ro
     eights = kernels.columns // 8
     parts = _ceil(eights * result_size, LINE // 8)
     turned = STORED_TURNED * parts * _ceil(eights, parts) / eights
-    by_columns = np.where(kernels.phases > 1, STORED_APART, STORED_BY_COLUMNS)
-    store = store * np.select([kernels.by_rows, kernels.turned, kernels.by_columns], [by_threads, turned, by_columns], 1.0)
+    ways = (kernels.by_rows, by_threads), (kernels.turned, turned), (kernels.by_columns, STORED_BY_COLUMNS)
+    store = store * np.select([by for by, _ in ways], [longer for _, longer in ways], 1.0)
     store = store * np.where(kernels.buffers == 1, STORED_ALONE_BUFFER, 1.0)
     as_sums = np.where(products.granular[:, None], STORED_AS_SUMS, STORED_ALONE)
     return np.asarray(store * np.where(kernels.by_sums & (kernels.split == 1), as_sums, 1.0), np.float64)

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, box_columns, turned_columns
 from legalsat.extract.kernels.unfolded import unfolded
-from legalsat.plans.product_kernel import ALIGNER_REGISTERS, BLOCK_ROWS, WARPS, ProductKernel
+from legalsat.plans.product_kernel import ALIGNER_REGISTERS, BLOCK_ROWS, WARPS, ProductKernel, row_pitch
 from legalsat.program.kernel import (
     AlignLines,
     Body,
@@ -61,7 +61,6 @@ from legalsat.program.pipeline import (
     WaitGroup,
     Write,
 )
-from legalsat.targets import GRANULE_BYTES
 
 NARROW_COLUMNS = 64  # of a tile whose accumulators leave registers for the fragments of two stages of A
 LOADED, ALIGNED, MULTIPLIED, STORED = At("loaded"), At("aligned"), At("multiplied"), At("stored")
@@ -169,7 +168,7 @@ class _Program:
     def chunk_bytes(self) -> int:
         """Bytes that a consumer's warps lay down at a time on C's way out."""
         if self.kernel.store == "rows":  # in a pitch that spreads rows over the banks
-            return WARPS * 8 * (self.kernel.tile[1] * self.result_bytes + GRANULE_BYTES)
+            return WARPS * 8 * int(row_pitch(self.kernel.tile[1], self.result_bytes))
         if self.kernel.turns:
             return BLOCK_ROWS * turned_columns(self.kernel.tile[1], self.result_bytes) * self.result_bytes
         return WARPS * STORE_ROWS * box_columns(self.kernel, self.result_bytes) * self.result_bytes

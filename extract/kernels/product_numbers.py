@@ -41,6 +41,7 @@ from legalsat.plans.product_kernel import (
     WARPS,
     WIDE_BOX,
     ProductKernel,
+    row_pitch,
     spans_of,
 )
 from legalsat.targets import GRANULE_BYTES, KIB, Target
@@ -429,7 +430,7 @@ def _output_bytes(
     # Sums lie along either axis, in a pitch that spreads them over the banks.
     through_sums = 4 * np.maximum(rows * (columns + 4), columns * (rows + 4))
     warps = warpgroups * WARPS
-    by_threads = warps * 8 * (columns * result_size + GRANULE_BYTES)
+    by_threads = warps * 8 * row_pitch(columns, result_size)
     by_boxes = warps * 2 * STORE_ROWS * ROW_BYTES
     by_columns = warpgroups * 2 * BLOCK_ROWS * result_size * _turned_columns()[columns // 8, result_size]
     found: NDArray[Any] = np.select([boxed > 0, turned > 0, sums > 0], [by_boxes, by_columns, through_sums], by_threads)

@@ -57,6 +57,14 @@ class Lines:
         return self.boxes * self.count * self.pitch
 
 
+def row_pitch(columns: Any, size: int) -> Any:
+    """Return the bytes from row to row in shared memory of rows of C that threads store, of numbers or columns.
+
+    A row begins anywhere in its first granule; an odd number of granules lays eight rows in different banks.
+    """
+    return GRANULE * (columns * size // GRANULE + 1 | 1)
+
+
 def spans_of(extent: Any) -> Any:
     """Return how many spans of 64 rows lie side by side in boxes of a tile that lies across k, of numbers or columns.
 
