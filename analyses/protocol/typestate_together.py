@@ -2,8 +2,8 @@
 
 A process stands for all warps of a role, which is right where each uses its own part of a buffer. Where they lay a
 buffer down together, each stores, or reads, what others wrote: they meet before that, and again once each has read it
-or has waited for its own store, before any of them writes there anew. Every way through the role's program is followed at once, as states of the
-buffer's stages, until there are no new ones.
+or has waited for its own store, before any of them writes there anew. Every way through the role's program is
+followed at once, as states of the buffer's stages, until there are no new ones.
 """
 
 from __future__ import annotations
@@ -71,21 +71,7 @@ class _Walk:
 
     def _after(self, op: Operation, state: _State) -> _State:
         if isinstance(op, Write | Store | Read) and op.buffer == self.ring.name:
-            stage = (state.cursor + op.at.offset) % self.ring.stages
-            what, known = f"{op.buffer}[{op.at}]", state.stages[stage]
-            if isinstance(op, Write):
-                if known not in {FREE, LAID}:
-                    site = StageWrite(f"{self.role}: write of {what}", what, "stores", done=True, met=False)
-                    self.run.violate(site, stop=False)
-                return state.having(stage, LAID)
-            reads = isinstance(op, Read)
-            if known != MET and not (reads and known == READ):
-                which = "read" if reads else "store"
-                self.run.violate(StageRead(f"{self.role}: {which} of {what}", what, met=False), stop=False)
-            if reads:  # which threads are done with when they go on
-                return state.having(stage, READ)
-            others = tuple(one for one in state.stores if one != stage)  # an older one of the stage is over no later
-            return replace(state.having(stage, STORED), stores=(*others, stage))
+            return self._used(op, state)
         if isinstance(op, WaitGroup) and op.family == "bulk":
             done = state.stores[: max(0, len(state.stores) - op.pending)]
             for stage in done:
@@ -96,3 +82,21 @@ class _Walk:
         if isinstance(op, Advance) and op.cursor == self.ring.together:
             return replace(state, cursor=(state.cursor + op.by) % self.ring.stages)
         return state
+
+    def _used(self, op: Write | Store | Read, state: _State) -> _State:
+        """Return the state behind an operation on the buffer."""
+        stage = (state.cursor + op.at.offset) % self.ring.stages
+        what, known = f"{op.buffer}[{op.at}]", state.stages[stage]
+        if isinstance(op, Write):
+            if known not in {FREE, LAID}:
+                site = StageWrite(f"{self.role}: write of {what}", what, "stores", done=True, met=False)
+                self.run.violate(site, stop=False)
+            return state.having(stage, LAID)
+        reads = isinstance(op, Read)
+        if known != MET and not (reads and known == READ):
+            which = "read" if reads else "store"
+            self.run.violate(StageRead(f"{self.role}: {which} of {what}", what, met=False), stop=False)
+        if reads:  # which threads are done with when they go on
+            return state.having(stage, READ)
+        others = tuple(one for one in state.stores if one != stage)  # an older one of the stage is over no later
+        return replace(state.having(stage, STORED), stores=(*others, stage))

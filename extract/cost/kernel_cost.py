@@ -58,7 +58,7 @@ STORED_TURNED = 1.15  # times as long, by boxes of turned tiles
 STORED_ALONE_BUFFER = 1.1  # likewise, through one buffer
 STORED_BY_THREADS = 3.08  # times as long, without boxes
 STORED_BY_THREADS_IN_TURNS = 1.5  # likewise, where another consumer multiplies meanwhile (`bench.gpu.members`)
-# Likewise by threads of turned tiles, whose columns of 64 rows have ends of their own (36 kernels of 12 products, an H100).
+# Likewise by threads of turned tiles, whose columns of 64 rows have ends of their own (36 kernels of 12 products).
 STORED_BY_COLUMNS = 3.67
 # Sectors a nanosecond, of all processors, that L2 is written in parts: of turned tiles whose rows are of one phase, in
 # which every eighth element, fourth or second is a tile's (49 kernels of 13 products on an H100).
@@ -213,6 +213,11 @@ def _clock(busy: Numbers) -> Numbers:
     return CLOCK * (1 + SPARED * (1 - busy))
 
 
+def _warm(work: Numbers) -> Numbers:
+    """Return how many times as long operations take by which a GPU gets warm."""
+    return np.asarray(1 + WARM * np.log1p(work / WARM_FLOPS), np.float64)
+
+
 def _slower(target: Target) -> float:
     """Return how many times as long a processor multiplies as those that the rates were fitted on."""
     return FLOPS * target.device.processors / target.device.bf16_flops if target.device else 1.0
@@ -268,14 +273,12 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     read = _read(products, kernels, along, at_once, device.l2_bytes)
     written = count * slices * m * n * result_size * (1 + np.where(slices > 1, 0.0, crossed[2]) + more)
     moved = (read + written / WRITTEN_SHARE) / (bandwidth * DRAM_SHARE)
-    work = 2 * count * m * n * k
-    total = _norm(OVERLAP, compute, moved, from_cache) * (1 + WARM * np.log1p(work / WARM_FLOPS)) + LAUNCH
-    sectors = count * m * n * phases * result_size / SECTOR_BYTES * (kernels.by_columns & (phases > 1))
-    total = total + sectors / APART_SECTORS
+    total = _norm(OVERLAP, compute, moved, from_cache) * _warm(2 * count * m * n * k) + LAUNCH
     scattered = np.where(in_registers & swapped, SPLIT_SCATTERED, 1.0)
     joined = np.where(split > 1, rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES * scattered), 0.0)
     again = m * n * (slices * SUM_BYTES + products.result_size) / (bandwidth * SUMMED_SHARE)
-    joined = joined + np.where(slices > 1, SUMMED_LAUNCH + again, 0.0)
+    apart = count * m * n * _sectors(kernels, result_size) / APART_SECTORS
+    joined = joined + np.where(slices > 1, SUMMED_LAUNCH + again, 0.0) + apart
     relayouts = _relayouts(products, kernels, (of_a * m * k, of_b * n * k), bandwidth)
     return Parts(
         total + joined + relayouts,
@@ -386,6 +389,12 @@ def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, ro
     store = store * np.where(kernels.buffers == 1, STORED_ALONE_BUFFER, 1.0)
     as_sums = np.where(products.granular[:, None], STORED_AS_SUMS, STORED_ALONE)
     return np.asarray(store * np.where(kernels.by_sums & (kernels.split == 1), as_sums, 1.0), np.float64)
+
+
+def _sectors(kernels: KernelColumns, result_size: Numbers) -> Numbers:
+    """Return the sectors of C that are written for each of its elements, where these are written apart."""
+    apart = kernels.by_columns & (kernels.phases > 1)
+    return np.asarray(apart * kernels.phases * result_size / SECTOR_BYTES, np.float64)
 
 
 def _narrow_boxes(kernels: KernelColumns, result_size: Numbers) -> tuple[Numbers, Numbers]:

@@ -9,6 +9,7 @@ from typing import Any
 from legalsat.extract.kernels.product_class import ProductClass
 from legalsat.extract.search.planner import ONE_AT_A_TIME
 from legalsat.options import Major
+from legalsat.rules.rewrites.products import WHOLE
 from legalsat.terms.products import CONSTRUCTORS, CUT, operand, product, store
 from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, TermStep, derivation
@@ -26,7 +27,6 @@ STORES = {
 }
 BEFORE = ("none", "pad", "transpose")  # what a kernel in front may do to an operand; copies are faster as they lie
 ALIGN = "align"  # what this one does by the way
-WHOLE = 2  # as lines of C lie whose elements are side by side in whole granules
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +168,12 @@ def _idle(form: Form, facts: Facts) -> bool:
     lie = (facts.b, facts.a) if form.swapped else (facts.a, facts.b)
     read = [whole and (major == "MN" if facts.cut else facts.size == 2 or major == "K") for major, whole in lie]
     needed = (form.realign == "sums", form.realign in {"tiles", "registers"})
-    majors = (major for (major, _) in lie)
-    # What lies along k stays so, since tiles may have any width then.
-    turned = [one == "transpose" and major == "K" and not facts.cut for one, major in zip(form.relayouts, majors, strict=True)]
-    done = zip(form.relayouts, read, turned, needed, strict=True)
-    return any(one != "none" and (can or turns) and not must for one, can, turns, must in done)
+    # What lies along k stays so where it is copied: tiles may have any width then.
+    stays = [major == "K" and not facts.cut for major, _ in lie]
+    done = zip(form.relayouts, read, stays, needed, strict=True)
+    return any(
+        not must and ((one == "transpose" and along) or (one != "none" and can)) for one, can, along, must in done
+    )
 
 
 @lru_cache(maxsize=4096)

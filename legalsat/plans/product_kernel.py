@@ -57,7 +57,7 @@ class Lines:
         return self.boxes * self.count * self.pitch
 
 
-def row_pitch(columns: Any, size: int) -> Any:
+def row_pitch(columns: Any, size: Any) -> Any:
     """Return the bytes from row to row in shared memory of rows of C that threads store, of numbers or columns.
 
     A row begins anywhere in its first granule; an odd number of granules lays eight rows in different banks.
@@ -95,7 +95,8 @@ class ProductKernel:
             phase, and between phases sums slide to the columns in which the next one's lines have theirs.
         phases: rows, or lines, after which starts lie alike again; 1 where all do.
         store: how C leaves: "tma" by boxes, "turned" by boxes of C^T, "rows" by granules of 16 bytes but for the ends
-            of rows, "columns" by those of C^T, or by elements where a tile's rows are of one phase, "sums" through sums of the whole tile in shared memory, which split needs.
+            of rows, "columns" by those of C^T, or by elements where a tile's rows are of one phase, "sums" through
+            sums of the whole tile in shared memory, which split needs.
         buffers: through which C leaves by boxes, in turns; one leaves room for another stage.
         overlapped: stages of a tile during whose multiplication the tile before is stored; 0 where it is stored first.
         registers: a thread of warpgroups that multiply, and of the one that loads.

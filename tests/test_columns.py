@@ -1,0 +1,135 @@
+"""Kernels of C^T whose columns threads store: those that begin anywhere, and elements of tiles of one phase of rows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from lacking import without
+from lying import product_of
+
+import legalsat as ls
+from bench.conformance import judged
+from bench.interpreted import drawn_numbers, exact
+from legalsat.analyses.protocol.typestate import check
+from legalsat.backends.ptx.persistent import require_rows
+from legalsat.errors import LegalSatError
+from legalsat.extract.kernels.interpreter import interpret
+from legalsat.extract.kernels.kernel_program import kernel_program, printed_program
+from legalsat.extract.kernels.product_kernels import product_kernels
+from legalsat.extract.kernels.unfolded import unfolded
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.product_kernel import ProductKernel, row_pitch
+from legalsat.program.kernel import NESTS, KernelProgram, StoreColumns, every
+from legalsat.program.pipeline import Sync, Write
+from legalsat.targets import target
+
+H200 = target("h200")
+
+
+def by_columns(gemm: ls.Gemm) -> list[ProductKernel]:
+    kernels = (one for _, one in product_kernels(gemm, H200))
+    return [one for one in kernels if one.store == "columns" and one.k_tiles(gemm.k) >= one.least_k_tiles]
+
+
+@lru_cache
+def one_of_each() -> dict[object, tuple[ls.Gemm, ProductKernel]]:
+    """Return a kernel for each way to mend operands, to share and to store, and for odd and even numbers of parts."""
+    r, found = random.Random(6), dict[object, tuple[ls.Gemm, ProductKernel]]()
+    for lies, extents in (("KK", (133, 203, 597)), ("KK", (70, 136, 330)), ("MM", (77, 131, 700))):
+        gemm = product_of(*extents, lies)
+        kernels = by_columns(gemm)
+        for one in r.sample(kernels, len(kernels)):
+            parts = len(range(0, one.tile[1], 64)) % 2
+            found.setdefault((one.realign, one.phases), (gemm, one))
+            found.setdefault((one.realign, one.ping_pong, one.overlapped > 0, parts), (gemm, one))
+            found.setdefault((one.cluster != (1, 1), one.tile[0]), (gemm, one))
+    return found
+
+
+def test_products_are_exact_and_no_byte_beside_c_is_written() -> None:
+    kinds = list(dict.fromkeys(one_of_each().values()))
+    assert {(one.realign, one.phases) for _, one in kinds} >= {("tiles", 8), ("tiles", 4), ("sums", 8)}
+    assert {one.ping_pong for _, one in kinds} == {one.overlapped > 0 for _, one in kinds} == {False, True}
+    for seed, (gemm, kernel) in enumerate(kinds):
+        a, b = (one.astype(float) for one in drawn_numbers(gemm, seed))
+        a[3::17, -1], b[5::19, 0] = np.inf, -np.inf
+        with np.errstate(invalid="ignore"):
+            found = interpret(GemmPlan(gemm, H200, kernel), a, b, clusters=2, seed=seed)
+            assert np.array_equal(found, exact(gemm, a, b), equal_nan=True), f"{gemm}: {kernel}"
+
+
+def test_elements_of_four_bytes() -> None:
+    gemm = product_of(70, 131, 330, "KK", out_dtype="fp32")
+    kernels = by_columns(gemm)
+    for seed, kernel in enumerate(random.Random(2).sample(kernels, 3)):
+        a, b = (one.astype(float) for one in drawn_numbers(gemm, seed))
+        assert np.array_equal(interpret(GemmPlan(gemm, H200, kernel), a, b, seed=seed), exact(gemm, a, b))
+
+
+def test_every_kernel_keeps_its_contract() -> None:
+    for _, kernel in dict.fromkeys(one_of_each().values()):
+        assert check(kernel_program(kernel, 2), H200).proven, str(kernel)
+
+
+def lacking(program: KernelProgram) -> Iterator[KernelProgram]:
+    """Yield the program without one meeting of a consumer's warps, each in turn."""
+    consumer, *others = program.roles
+    plain = [op for op in every(consumer.body) if not isinstance(op, NESTS)]
+    for number, op in enumerate(plain):
+        if isinstance(op, Sync) and op.name.startswith("turned"):
+            yield replace(program, roles=(replace(consumer, body=without(consumer.body, number)), *others))
+
+
+def test_each_meeting_is_needed() -> None:
+    parts = set[int]()
+    for _, kernel in dict.fromkeys(one_of_each().values()):
+        program = printed_program(kernel, 2)
+        faults = list(lacking(program))
+        parts.add(len(faults))
+        for fault in faults:
+            result = check(unfolded(fault), H200)
+            assert not result.proven
+            assert {said.code for said in result.diagnostics} & {"PIPE010", "PIPE013", "PIPE014"}
+    assert min(parts) >= 1 and max(parts) > 1
+
+
+@pytest.mark.parametrize("realign", ["tiles", "sums"])
+def test_a_printed_kernel_does_what_its_program_says(realign: str) -> None:
+    gemm, kernel = next(
+        (gemm, one) for gemm, one in one_of_each().values() if one.realign == realign and one.cluster == (1, 1)
+    )
+    assert not judged(gemm, kernel, few=True)["differences"]
+
+
+def test_columns_are_stored_so_where_nothing_else_does() -> None:
+    """Boxes store whole columns, rows are stored as rows, and what lies as asked is as well computed as C."""
+    assert not by_columns(product_of(200, 304, 1095, "KM"))  # rows of C are whole granules, and so are those of B
+    assert not by_columns(product_of(200, 301, 1096, "KK"))
+    assert by_columns(product_of(201, 304, 1095, "KK"))  # rows of one phase are no neighbours in C
+    for _, kernel in product_kernels(product_of(201, 301, 1095, "MM"), H200):
+        assert kernel.store != "columns" or (kernel.swapped and kernel.realign == "sums")
+
+
+def test_other_backends_name_what_they_lack() -> None:
+    gemm, kernel = next(one for one in one_of_each().values() if one[1].realign == "tiles")
+    with pytest.raises(LegalSatError, match="ptx has no row for StoreColumns"):
+        require_rows(gemm, kernel)
+
+
+def test_rows_that_threads_store_lie_in_different_banks() -> None:
+    for columns in range(8, 257, 8):
+        for size in (2, 4):
+            pitch = row_pitch(columns, size)
+            assert pitch % 32 == 16 and columns * size + 16 <= pitch <= columns * size + 32
+
+
+def test_the_program_says_who_reads_what_all_have_laid_down() -> None:
+    gemm, kernel = next(iter(one_of_each().values()))
+    ops = list(every(printed_program(kernel, gemm.out_dtype.bytes).roles[0].body))
+    stored = [op.buffer for op in ops if isinstance(op, StoreColumns)]
+    assert stored and {op.buffer for op in ops if isinstance(op, Write) and op.buffer.startswith("C")} == set(stored)
