@@ -77,10 +77,17 @@ def _rows(one: ProductClass, passes: tuple[bool, bool], products: Products, targ
     if table is None:
         return
     times = times_of(table.columns, products, target)[0]
-    for row in np.lexsort((table.order, times)):
+    for row in _sorted(times, table.order):
         if times[row] == np.inf:
             return
         yield float(times[row]), int(table.order[row]), table, int(row)
+
+
+def _sorted(times: NDArray[np.float64], order: Numbers) -> Iterator[int]:
+    """Yield rows by times, then by order; the first one does not wait until all are sorted."""
+    best = np.flatnonzero(times == times.min())
+    yield int(best[np.argmin(order[best])])
+    yield from map(int, np.lexsort((order, times))[1:])
 
 
 def multiplied(gemm: Gemm, target: Target) -> ProductClass | None:
