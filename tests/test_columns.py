@@ -13,8 +13,8 @@ from lacking import without
 from lying import product_of
 
 import legalsat as ls
-from bench.conformance import judged
-from bench.interpreted import drawn_numbers, exact
+from bench.kernels.conformance import judged
+from bench.kernels.interpreted import drawn_numbers, exact
 from legalsat.analyses.protocol.typestate import check
 from legalsat.backends.ptx.persistent import require_rows
 from legalsat.errors import LegalSatError
