@@ -17,6 +17,7 @@ from legalsat.extract.kernels.product_maps import (
     result_map,
     sides,
     source_maps,
+    steps_of,
     stored_type,
 )
 from legalsat.extract.kernels.slices import WORKSPACE, Added, added_of
@@ -152,6 +153,7 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
         *(AddressArgument(name) if gemm.scaled else NumberArgument(0, "u64") for name in _scales(kernel)),
         *_of_members(gemm),
         *((AddressArgument(b), NumberArgument(second.pitch, "i64")) if any(kernel.aligned) or kernel.slides else ()),
+        *_of_loose(gemm, kernel),
     )
     return Recipe(
         ENTRY,
@@ -177,6 +179,12 @@ def _of_members(gemm: Gemm) -> Iterator[Argument]:
     if members.ragged:
         yield from (AddressArgument(name) for name in gemm.indices)
         yield NumberArgument(members.groups, "i32")
+
+
+def _of_loose(gemm: Gemm, kernel: ProductKernel) -> Iterator[Argument]:
+    """Yield how far apart members are that begin anywhere, in bytes along each axis."""
+    for loose, steps in zip(kernel.loose, steps_of(gemm, kernel), strict=True):
+        yield from (NumberArgument(step, "i64") for step in steps if loose)
 
 
 def _behind(added: Added) -> Recipe:

@@ -44,6 +44,7 @@ class KernelNumbers:
         groups: that there is room for. groups_at: where it is said where they begin. least_k_tiles: of a tile.
         a_lines, b_lines: where lines of A, and of B, lie in a stage that are aligned. a_spans, b_spans: of a k-tile's
             bytes that lie side by side in one. aligned_a, aligned_b: whether some are aligned.
+        loose_a, loose_b: whether members begin anywhere in a granule.
         rows_cut, k_cut: whether groups cut rows of A, or k. ping_pong: whether consumers take turns with tiles.
         sliced: whether a tile is of one slice of k. phase_tiles: whether a tile has rows of one phase.
         realign: whether A is shifted in registers. scaled: whether C is, and scaled_by: 0 as a whole, 1 by rows
@@ -101,6 +102,8 @@ class KernelNumbers:
     b_lines: int
     a_spans: int
     b_spans: int
+    loose_a: bool
+    loose_b: bool
     aligned_a: bool
     aligned_b: bool
     rows_cut: bool
@@ -138,7 +141,11 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
     memory = KernelMemory(kernel_program(kernel, result_bytes), kernel, along_rows)
     result = program.buffers[-1]
     starts = {piece.name: piece.start for piece in memory.loaded(0)}
-    a_axes, b_axes = (len(gemm.members.extents) if any(steps) else 0 for steps in steps_of(gemm, kernel))
+    axes = len(gemm.members.extents)
+    a_axes, b_axes = (
+        1 if loose else axes if any(steps) else 0
+        for loose, steps in zip(kernel.loose, steps_of(gemm, kernel), strict=True)
+    )
     if kernel.ragged == "k":  # by which maps wrap
         a_axes = b_axes = 2
     return KernelNumbers(
@@ -188,12 +195,14 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         b_axes=b_axes,
         c_axes=len(gemm.members.batch) if any(gemm.members.of("C")) else 0,
         groups=kernel.groups,
-        groups_at=memory.barriers_at + 2 * 8 * kernel.stages,
+        groups_at=memory.barriers_at + 8 * sum(ring.stages for ring in program.barriers),
         least_k_tiles=program.least_k_tiles,
         a_lines=starts.get("lines of A", 0),
         b_lines=starts.get("lines of B", 0),
         a_spans=1 if lines_a is None else lines_a.spans,
         b_spans=1 if lines_b is None else lines_b.spans,
+        loose_a=kernel.loose[0],
+        loose_b=kernel.loose[1],
         aligned_a=kernel.aligned[0],
         aligned_b=kernel.aligned[1],
         rows_cut=kernel.ragged == "m",

@@ -111,6 +111,8 @@ class Meaning:
                 raise Unreadable("lines of elements are no whole granules apart")
             return inner
         inner = self.matrix(term.parts[-1])
+        if term.name == "granules":  # which say where members begin, and nothing of one
+            return inner
         if term.name == "align":
             return laid(inner.aligned, inner.major, inner.size, whole=True)
         other = {"K": "MN", "MN": "K"}[inner.major]

@@ -86,7 +86,7 @@ def test_lines_of_a_phase_begin_as_many_columns_earlier_than_those_before() -> N
             for address in range(0, 64, step):
                 one = replace(kernel, phases=slides)
                 scheduler = TileScheduler(one, 64, 2, 1, 1, 1, 0, 16, 1, b_address=address, b_pitch=pitch)
-                starts = [(address + scheduler.lines(turn) * pitch) % 16 for turn in range(slides)]
+                starts = [(address + scheduler.phase(turn) * pitch) % 16 for turn in range(slides)]
                 assert starts[-1] == 0 and all(late - early == step for late, early in pairwise(starts))
 
 

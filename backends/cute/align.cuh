@@ -3,32 +3,42 @@
 constexpr int lines_alike = 8;  // lines after which starts lie alike; those of one phase share a legal tensor map
 
 // The boxes of lines of a tile: along k they are its rows, across k those of 64 rows, `spans` of them side by side.
-template <bool along_k, int extent, int number, int spans, int axes>
+template <bool of_a, bool along_k, int extent, int number, int spans, int axes>
 struct Lines {
+    static constexpr bool loose = of_a ? plan::loose_a : plan::loose_b;
     static constexpr int boxes = number, side_by_side = spans, rows = extent;
     static constexpr int count = along_k ? extent / lines_alike : atom_rows / lines_alike;  // of a box
     static constexpr int pitch = spans * swizzle_row + granule;                            // bytes, from line to line
 
     // Brings a CTA's share of them, to all CTAs that share the tile.
     template <int sharing>
-    CUTLASS_DEVICE static void bring(CUtensorMap const *maps, uint64_t *full, uint16_t mask, uint64_t hint, char *to,
-                                     int first, int k, int share, Tile const &tile) {
+    CUTLASS_DEVICE static void bring(Sizes const &sizes, CUtensorMap const *maps, uint64_t *full, uint16_t mask,
+                                     uint64_t hint, char *to, int first, int k, int share, Tile const &tile) {
 #pragma unroll
         for (int i = 0; i < boxes / sharing; ++i) {
             int const box = share * (boxes / sharing) + i, some = box / lines_alike;
-            int const along = along_k ? k : first + some * spans * atom_rows, line = along_k ? first : k;
-            load<axes, (sharing > 1)>(maps + box % lines_alike, full, mask, hint, to + box * count * pitch, along,
-                                      line / lines_alike, tile.member);
+            int const along = along_k ? k : first + some * spans * atom_rows;
+            int const line = (along_k ? first : k) + box % lines_alike, phase = line % lines_alike;
+            int map = phase;
+            int const *member = tile.member;
+            Begin begin;
+            if constexpr (loose) {
+                begin = begin_of<of_a, lines_alike>(sizes, tile, phase);
+                map = begin.map;
+                member = &begin.granule;
+            }
+            load<axes, (sharing > 1)>(maps + map, full, mask, hint, to + box * count * pitch, along, line / lines_alike,
+                                      member);
         }
     }
 };
-using LinesA = Lines<plan::a_k_major, plan::tile_m, plan::a_boxes, plan::a_spans, plan::a_axes>;
-using LinesB = Lines<plan::b_k_major, plan::b_bytes / swizzle_row, plan::b_boxes, plan::b_spans, plan::b_axes>;
+using LinesA = Lines<true, plan::a_k_major, plan::tile_m, plan::a_boxes, plan::a_spans, plan::a_axes>;
+using LinesB = Lines<false, plan::b_k_major, plan::b_bytes / swizzle_row, plan::b_boxes, plan::b_spans, plan::b_axes>;
 
 CUTLASS_DEVICE void load_lines_a(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
     uint16_t mask = 0;
     for (int i = 0; i < plan::cluster_n; ++i) mask |= 1 << (cta.rank_m + i * plan::cluster_m);
-    LinesA::bring<plan::cluster_n>(cta.maps.a, full + ring.stage, mask, plan::a_hint,
+    LinesA::bring<plan::cluster_n>(cta.sizes, cta.maps.a, full + ring.stage, mask, plan::a_hint,
                                    cta.stage(ring.stage) + plan::a_lines, tile.a_m,
                                    (tile.first_k + k_tile) * plan::tile_k, cta.rank_n, tile);
 }
@@ -36,7 +46,7 @@ CUTLASS_DEVICE void load_lines_a(Cta const &cta, Ring const &ring, uint64_t *ful
 CUTLASS_DEVICE void load_lines_b(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
     uint16_t mask = 0;
     for (int i = 0; i < plan::cluster_m; ++i) mask |= 1 << (i + cta.rank_n * plan::cluster_m);
-    LinesB::bring<plan::cluster_m>(cta.maps.b, full + ring.stage, mask, plan::b_hint,
+    LinesB::bring<plan::cluster_m>(cta.sizes, cta.maps.b, full + ring.stage, mask, plan::b_hint,
                                    cta.stage(ring.stage) + plan::b_lines, tile.n,
                                    (tile.first_k + k_tile) * plan::tile_k, cta.rank_m, tile);
 }
@@ -69,12 +79,15 @@ CUTLASS_DEVICE void align_lines(uint32_t from, uint32_t to, unsigned long long a
     }
 }
 
-CUTLASS_DEVICE void align_a(Cta const &cta, Ring const &ring, int thread) {
+// A tile's first line is one of the first phase, but for groups of rows, which begin with any.
+CUTLASS_DEVICE void align_a(Cta const &cta, Ring const &ring, Tile const &tile, int thread) {
     uint32_t const stage = shared_address(cta.stage(ring.stage));
-    align_lines<LinesA>(stage + plan::a_lines, stage, cta.sizes.a, cta.sizes.a_pitch, thread);
+    unsigned long long const first = plan::rows_cut ? tile.a_m * cta.sizes.a_pitch : in_front<true>(cta.sizes, tile);
+    align_lines<LinesA>(stage + plan::a_lines, stage, cta.sizes.a + first, cta.sizes.a_pitch, thread);
 }
 
-CUTLASS_DEVICE void align_b(Cta const &cta, Ring const &ring, int thread) {
+CUTLASS_DEVICE void align_b(Cta const &cta, Ring const &ring, Tile const &tile, int thread) {
     uint32_t const stage = shared_address(cta.stage(ring.stage));
-    align_lines<LinesB>(stage + plan::b_lines, stage + plan::b_offset, cta.sizes.b, cta.sizes.b_pitch, thread);
+    unsigned long long const first = cta.sizes.b + in_front<false>(cta.sizes, tile);
+    align_lines<LinesB>(stage + plan::b_lines, stage + plan::b_offset, first, cta.sizes.b_pitch, thread);
 }

@@ -4,11 +4,41 @@ constexpr int threads = (plan::warpgroups + 1 + (plan::aligned_a || plan::aligne
 constexpr int cluster_ctas = plan::cluster_m * plan::cluster_n * plan::split;
 constexpr int atoms = plan::atoms;
 
+// How many bytes of A, or of B, are in front of a tile's member, where that begins anywhere.
+template <bool of_a>
+CUTLASS_DEVICE long long in_front(Sizes const &sizes, Tile const &tile) {
+    long long found = 0;
+    if constexpr (of_a ? plan::loose_a : plan::loose_b) {
+#pragma unroll
+        for (int i = 0; i < (plan::batch ? plan::batch : 1); ++i) {
+            found += tile.member[i] * (of_a ? sizes.a_steps : sizes.b_steps)[i];
+        }
+    }
+    return found;
+}
+
+// By which map lines of a phase come of a member that begins anywhere, of which every so many are alike, and in which
+// granule they begin, counted from where A, or B, does. Some phases have a line more than the others.
+struct Begin {
+    int map, granule;
+};
+
+template <bool of_a, int alike>
+CUTLASS_DEVICE Begin begin_of(Sizes const &sizes, Tile const &tile, int phase) {
+    constexpr bool along_k = of_a ? plan::a_k_major : plan::b_k_major;
+    int const lines = !along_k ? sizes.k : of_a ? sizes.m : sizes.n;
+    unsigned long long const first = (of_a ? sizes.a : sizes.b) % granule;
+    unsigned long long const bytes = first + in_front<of_a>(sizes, tile) + phase * (of_a ? sizes.a_pitch : sizes.b_pitch);
+    int const fewer = phase >= lines % alike ? granule : 0;
+    return {(int(bytes % granule) + fewer) / plan::element_bytes, int(bytes / granule)};
+}
+
 // Which phase of k is the one of a number, where sums slide: the first one's lines begin latest. An odd number is its own
 // inverse.
-CUTLASS_DEVICE int lines_of(Sizes const &sizes, int turn) {
+CUTLASS_DEVICE int lines_of(Sizes const &sizes, Tile const &tile, int turn) {
     constexpr int step = granule / (plan::slides ? plan::slides : 1);  // bytes
-    return (plan::slides - 1 - turn - int(sizes.b / step % granule)) * int(sizes.b_pitch / step % granule) &
+    unsigned long long const first = sizes.b + in_front<false>(sizes, tile);
+    return (plan::slides - 1 - turn - int(first / step % granule)) * int(sizes.b_pitch / step % granule) &
            (plan::slides - 1);
 }
 
@@ -63,7 +93,8 @@ struct Cta {
         if constexpr (plan::phase_tiles) {
             found.phase = along_m % a_maps;
             along_m /= a_maps;
-            found.shift = (sizes.a + found.phase * sizes.a_pitch) % granule / plan::element_bytes;
+            unsigned long long const first = sizes.a + in_front<true>(sizes, found);
+            found.shift = (first + found.phase * sizes.a_pitch) % granule / plan::element_bytes;
         }
         found.m = found.a_m = first_row + (along_m * plan::cluster_m + rank_m) * plan::tile_m;
         found.n = (along_n * plan::cluster_n + rank_n) * plan::tile_n;
@@ -74,7 +105,7 @@ struct Cta {
             found.k_tiles = max(plan::least_k_tiles, (found.end - found.begin + plan::tile_k - 1) / plan::tile_k);
             return found;
         }
-        if constexpr (plan::slides > 0) found.lines = lines_of(sizes, 0);
+        if constexpr (plan::slides > 0) found.lines = lines_of(sizes, found, 0);
         constexpr int in_phases = plan::slides ? plan::slides : 1;
         int const elements = (sizes.k + in_phases - 1) / in_phases + found.shift;
         int const all = (elements + plan::tile_k - 1) / plan::tile_k;
@@ -180,6 +211,12 @@ CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Til
             first = second;
             second = k + part * (plan::tile_k / plan::a_parts);
         }
+        if constexpr (plan::loose_a) {
+            Begin const begin = begin_of<true, a_maps>(cta.sizes, tile, tile.phase);
+            map = &cta.maps.a[begin.map];
+            load<1, (plan::cluster_n > 1)>(map, full + ring.stage, mask, plan::a_hint, to, first, second, &begin.granule);
+            continue;
+        }
         load<plan::a_axes, (plan::cluster_n > 1)>(map, full + ring.stage, mask, plan::a_hint, to, first, second, member);
     }
 }
@@ -198,6 +235,12 @@ CUTLASS_DEVICE void load_b(Cta const &cta, Ring const &ring, uint64_t *full, Til
         int const first = plan::b_k_major ? k : at, second = plan::b_k_major ? at : late;
         char *to = cta.stage(ring.stage) + plan::b_offset + block * plan::b_box_rows * swizzle_row +
                    part * plan::b_box_bytes;
+        if constexpr (plan::loose_b) {
+            Begin const begin = begin_of<false, plan::slides>(cta.sizes, tile, tile.lines);
+            load<1, (plan::cluster_m > 1)>(&cta.maps.b[begin.map], full + ring.stage, mask, plan::b_hint, to, first,
+                                           second, &begin.granule);
+            continue;
+        }
         load<plan::b_axes, (plan::cluster_m > 1)>(&cta.maps.b[tile.lines], full + ring.stage, mask, plan::b_hint, to,
                                                   first, second, member);
     }

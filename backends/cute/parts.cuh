@@ -24,10 +24,11 @@ constexpr int a_maps = plan::phases ? plan::phases : 1;
 
 // Tensor maps of A: one, or one for each phase of rows whose starts lie alike in a granule. Of C the same, where a
 // tile has rows of one phase. Operands that are aligned in shared memory have eight, and both as many as phases of k are
-// that sums slide between.
+// that sums slide between; those whose members begin anywhere have one for each start in a granule, and as many again.
+constexpr int loose_maps = 2 * granule / plan::element_bytes;
 struct Maps {
-    CUtensorMap a[plan::aligned_a ? 8 : plan::slides ? plan::slides : a_maps];
-    CUtensorMap b[plan::aligned_b ? 8 : plan::slides ? plan::slides : 1];
+    CUtensorMap a[plan::loose_a ? loose_maps : plan::aligned_a ? 8 : plan::slides ? plan::slides : a_maps];
+    CUtensorMap b[plan::loose_b ? loose_maps : plan::aligned_b ? 8 : plan::slides ? plan::slides : 1];
     CUtensorMap c[plan::phase_tiles ? a_maps : 1];
 };
 
@@ -46,6 +47,7 @@ struct Sizes {
     int groups;
     unsigned long long b;  // as of A, where operands are aligned in shared memory, or sums slide
     long long b_pitch;
+    long long a_steps[3], b_steps[3];  // bytes from member to member along each axis, where members begin anywhere
 };
 
 // Which row a group begins with, or which k, and the first of its clusters' tiles along m.

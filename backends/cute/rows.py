@@ -129,14 +129,18 @@ def _entry(scope: Scope) -> Lines:
     more += [", int const *ends, int groups"] if grouped else []
     of_b = any(isinstance(op, k.AlignLines | k.Phases) for role in program.roles for op in k.every(role.body))
     more += [", unsigned long long b, long long b_pitch"] if of_b else []
+    sides = zip("ab", program.loose, strict=True)
+    steps = [f"{name}_step{i}" for name, loose in sides if loose for i in range(axes or 1)]
+    more += [f", long long {name}" for name in steps]
     yield f"            float const *scale_a, float const *scale_b{''.join(more)}) {{"
     yield "    extern __shared__ __align__(1024) char memory[];"
     listed = [f"{{{', '.join(f'{name}{i}' for i in range(axes))}}}" for name in ("batch", "c_step")]
     listed += ["ends, groups"] if grouped else []
     rest = f", {', '.join(listed)}" if axes or grouped else ""
     numbers = "m, n, k, tiles_m, tiles_n, group, a, a_pitch, c, c_pitch, scale_a, scale_b"
-    yield f"    Sizes {'' if of_b else 'const '}sizes{{{numbers}{rest}}};"
+    yield f"    Sizes {'' if of_b or steps else 'const '}sizes{{{numbers}{rest}}};"
     yield from ["    sizes.b = b, sizes.b_pitch = b_pitch;"] * of_b
+    yield from (f"    sizes.{name[0]}_steps[{name[-1]}] = {name};" for name in steps)
     yield "    Cta cta = cta_of(maps, sizes, memory);"
     yield from (INDENT + line for line in scope.nested(program.setup, "if (threadIdx.x == 0) {"))
     yield from (INDENT + line for line in scope.body(program.everybody))
@@ -215,7 +219,7 @@ def _phases(op: k.Phases, scope: Scope) -> Lines:
     lines = scope.nested(op.body, f"for (int phase = 1; phase < {op.count}; ++phase) {{")
     yield next(lines)
     loads = any(isinstance(one, k.LoadShare) for one in k.every(op.body))
-    yield from [INDENT + "tile.lines = lines_of(cta.sizes, phase);"] * loads
+    yield from [INDENT + "tile.lines = lines_of(cta.sizes, tile, phase);"] * loads
     yield from lines
 
 
@@ -328,7 +332,7 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
         f"multiply_rows<{op.steps[0]}>(accumulators, {_set(op, scope)}, cta, {scope.item(op.at)});"
     ),
     k.LoadShare: _load,
-    k.AlignLines: lambda op, scope: f"align_{op.operand.lower()}(cta, {scope.item(op.at)}, thread);",
+    k.AlignLines: lambda op, scope: f"align_{op.operand.lower()}(cta, {scope.item(op.at)}, tile, thread);",
     k.Release: lambda op, scope: (
         f"release{_operands(op)}(cta, cta.{op.barrier}, {op.at.cursor}.{'before' if op.at.offset else 'stage'}, lane);"
     ),

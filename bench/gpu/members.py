@@ -1,6 +1,7 @@
 """How fast are products of batches, and of groups of rows or along k, beside torch's own?
 
-    python -m bench.gpu.members prepare FOLDER [--of bmm|grouped|gradients|scaled|random] [--kernels 1] [--seed 1]
+    python -m bench.gpu.members prepare FOLDER [--of bmm|drawn|grouped|odd|gradients|scaled|random|loose] [--kernels 1]
+        [--seed 1] [--target h200] [--spread]
     python -m bench.gpu.members run FOLDER    # where the GPU, nvcc, CuTe's headers and torch are
     python -m bench.gpu.members judge [FILE]
 
@@ -8,8 +9,10 @@ Of each product as many kernels as asked of those predicted to be fastest are co
 are exact, must come out right in every element, with guards around C; groups with routings of several kinds in turn, by
 the same kernel, and in one CUDA graph that is replayed with each. Then kernels and torch's ways are timed in turns, in
 CUDA graphs that go through more memory than L2 holds. `gradients` are groups along k, as those of experts' weights;
-`scaled` groups of rows in e4m3, each row and each column with a scale. `random` are many small products and routings,
-which are checked alone. Writes members.json into $OUT, else into FOLDER.
+`scaled` groups of rows in e4m3, each row and each column with a scale. `drawn` are batches by the seed, and `odd`
+groups of rows beside those whose extents are whole. `random` are many small products and routings, and `loose` small
+batches and groups whose members or rows begin anywhere, which are checked alone. `--spread` takes kernels of different
+tiles. Groups of whole tiles are timed beside as many that are not. Writes members.json into $OUT, else into FOLDER.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ UNTOUCHED = -77.0
 ROTATING = 100 << 20  # bytes that a graph's calls go through at least
 WORKERS = 16
 ROUTINGS = ("uniform", "zipf", "sparse")
+OF = ("bmm", "drawn", "grouped", "odd", "gradients", "scaled", "random", "loose")
+CHECKED = OF[-2:]  # alone, not timed
 BMM = (  # batch, m, n, k
     (64, 1024, 1024, 128), (64, 1024, 1024, 127), (64, 1024, 1023, 128), (128, 577, 577, 64), (128, 577, 64, 577),
     (256, 197, 197, 64), (256, 197, 64, 197), (16, 2048, 2047, 2048), (16, 2048, 2048, 2047), (16, 2047, 2048, 2048),
@@ -57,11 +62,19 @@ GRADIENTS = (  # rows of the weights, groups, their columns, tokens, routing
     (2048, 64, 2047, 8192, "uniform"),
 )  # fmt: skip
 
+ODD = (  # each three behind one whose extents are whole
+    *((8192, 64, n, k, "uniform") for n, k in ((2048, 2048), (2048, 2047), (2047, 2048), (2047, 2047))),
+    *((16384, 32, n, k, "zipf") for n, k in ((1408, 2048), (1408, 2041), (1403, 2048), (1403, 2041))),
+    *((8192, 8, n, k, "uniform") for n, k in ((4096, 4096), (4096, 4095), (4093, 4096), (4093, 4095))),
+    *((8192, 128, n, k, "sparse") for n, k in ((1536, 2048), (1536, 2043), (1535, 2048), (1535, 2043))),
+)
 SCALED = (
     (8192, 64, 2048, 2048, "uniform"), (8192, 128, 1536, 2048, "uniform"), (4096, 256, 2048, 7168, "uniform"),
     (16384, 32, 1408, 2048, "zipf"), (1024, 64, 2048, 2048, "sparse"), (16384, 8, 4096, 14336, "uniform"),
     (16384, 8, 14336, 4096, "zipf"),
 )  # fmt: skip
+
+LISTED = {"grouped": GROUPED, "odd": ODD, "gradients": GRADIENTS, "scaled": SCALED}
 
 
 def ends_of(rows: int, groups: int, routing: str, seed: int) -> list[int]:
@@ -84,21 +97,41 @@ def ends_of(rows: int, groups: int, routing: str, seed: int) -> list[int]:
     return found
 
 
+def drawn(rng: random.Random) -> Iterator[dict[str, Any]]:
+    """Yield batches with work and memory enough to be timed."""
+    for _ in range(30):
+        n, k = (round(math.exp(rng.uniform(math.log(low), math.log(2048)))) for low in (64, 64))
+        m = round(math.exp(rng.uniform(math.log(128), math.log(2048))))
+        m, n, k = (one if rng.random() < 0.6 else -(-one // 8) * 8 for one in (m, n, k))
+        moved, work = 2 * (m * k + n * k + m * n), m * n * k
+        batch = max(4, min(256, round(rng.uniform(5e7, 4e8) / moved), round(1.5e11 / work)))
+        yield {"kind": "bmm", "batch": [batch], "m": m, "n": n, "k": k}
+
+
+def loose(rng: random.Random) -> Iterator[dict[str, Any]]:
+    """Yield small batches, and groups of rows, of which most begin anywhere."""
+    for _ in range(24):
+        m, n, k = (rng.randrange(9, 400) for _ in range(3))
+        batch = [rng.randrange(2, 9) for _ in range(rng.choice((1, 2)))]
+        yield {"kind": "bmm", "batch": batch, "m": m, "n": n, "k": k}
+    for _ in range(16):
+        m, n, k = rng.randrange(9, 2000), rng.randrange(9, 400), 2 * rng.randrange(9, 200) - 1
+        yield {"kind": "grouped", "groups": rng.randrange(1, 40), "m": m, "n": n, "k": k, "routing": "zipf"}
+
+
 def cases(of: str, seed: int) -> Iterator[dict[str, Any]]:
     """Yield what is to be computed, as plain numbers."""
+    if of in {"drawn", "loose"}:
+        yield from (drawn if of == "drawn" else loose)(random.Random(seed))
+        return
     rng = random.Random(seed)
     if of == "bmm":
         for batch, m, n, k in BMM:
             yield {"kind": "bmm", "batch": [batch], "m": m, "n": n, "k": k}
-    elif of == "grouped":
-        for m, groups, n, k, routing in GROUPED:
-            yield {"kind": "grouped", "groups": groups, "m": m, "n": n, "k": k, "routing": routing}
-    elif of == "gradients":
-        for m, groups, n, k, routing in GRADIENTS:
-            yield {"kind": "gradients", "groups": groups, "m": m, "n": n, "k": k, "routing": routing}
-    elif of == "scaled":
-        for m, groups, n, k, routing in SCALED:
-            yield {"kind": "scaled", "groups": groups, "m": m, "n": n, "k": k, "routing": routing}
+    elif of in LISTED:
+        kind = "grouped" if of == "odd" else of
+        for m, groups, n, k, routing in LISTED[of]:
+            yield {"kind": kind, "groups": groups, "m": m, "n": n, "k": k, "routing": routing}
     else:
         for _ in range(16):
             m, n, k = (rng.randrange(1, 400) for _ in range(3))
@@ -139,13 +172,18 @@ def prepare(asked: argparse.Namespace) -> None:
     from legalsat.extract.kernels.product_kernels import each_kernel  # noqa: PLC0415
     from legalsat.targets import target  # noqa: PLC0415
 
-    gpu, found = target("h200"), list[dict[str, Any]]()
+    gpu, found = target(asked.target), list[dict[str, Any]]()
     asked.folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(asked.seed)
     for number, case in enumerate(cases(asked.of, asked.seed)):
         operator = operator_of(case)
-        listed = list(islice(each_kernel(operator, gpu), asked.kernels if asked.of != "random" else 300))
-        if asked.of == "random":
+        every, checked = each_kernel(operator, gpu), asked.of in CHECKED
+        if asked.of == "loose":
+            every = (one for one in every if any(one[1].loose) or (one[1].ragged and any(one[1].aligned)))
+        if asked.spread:
+            every = first_of_each_tile(every)
+        listed = list(islice(every, asked.kernels if not checked else 300))
+        if checked:
             listed = rng.sample(listed, min(asked.kernels, len(listed)))
         candidates = []
         for i, (ns, kernel) in enumerate(listed):
@@ -155,6 +193,16 @@ def prepare(asked: argparse.Namespace) -> None:
         found.append({**case, "candidates": candidates})
     (asked.folder / "cases.json").write_text(json.dumps({"of": asked.of, "cases": found}))
     print(f"{len(found)} products, {sum(len(one['candidates']) for one in found)} kernels")
+
+
+def first_of_each_tile(kernels: Iterator[tuple[float, Any]]) -> Iterator[tuple[float, Any]]:
+    """Yield the first kernel of each tile, and of those whose warpgroups take turns."""
+    seen = set[object]()
+    for time_, kernel in kernels:
+        key = kernel.tile, kernel.ping_pong
+        if key not in seen:
+            seen.add(key)
+            yield time_, kernel
 
 
 class Arrays:
@@ -274,6 +322,23 @@ class Arrays:
                 return f"{off}, in a graph replayed with sizes {routing}"
         return ""
 
+    def by_tiles(self, kernel: Any, rows: int) -> dict[str, list[Callable[[], None]]]:
+        """Return a kernel's calls with groups of whole tiles of so many rows, and of as many that are not."""
+        whole = (
+            self.case["m"] // self.case["groups"] // rows * rows if self.case["kind"] in {"grouped", "scaled"} else 0
+        )
+        if not whole:
+            return {}
+        rng, ragged = random.Random(whole), [0]
+        for _ in range(self.case["groups"]):
+            ragged.append(ragged[-1] + whole - rng.randrange(1, min(rows, 32)))
+        found = {"aligned": [whole * (i + 1) for i in range(self.case["groups"])], "ragged": ragged[1:]}
+        ends = {name: self.torch.tensor(one, device="cuda", dtype=self.torch.int32) for name, one in found.items()}
+        return {
+            name: [partial(kernel, *self.operands(one, own), out=self.place(one[2])) for one in self.sets]
+            for name, own in ends.items()
+        }
+
     def rivals(self) -> dict[str, list[Callable[[], None]]]:
         """Return torch's ways."""
         torch, case = self.torch, self.case
@@ -340,6 +405,9 @@ def measured(
         rivals = arrays.rivals() if timed else {}
         if rivals and case["kind"] != "bmm":
             rivals["dense"] = arrays.dense()
+        if timed and "0" in ways:
+            first = case["candidates"][0]
+            rivals |= arrays.by_tiles(kernels[first["program"]], int(first["kernel"].partition("x")[0]))
     us = graphed({**rivals, **ways}, stream) if timed else {}
     return {
         **case,
@@ -377,7 +445,7 @@ def run(folder: Path, seconds: float) -> int:
     for case in prepared["cases"]:
         if time.monotonic() - started > seconds:
             break
-        rows.append(measured(case, kernels, refused, stream, timed=prepared["of"] != "random"))
+        rows.append(measured(case, kernels, refused, stream, timed=prepared["of"] not in CHECKED))
         out.write_text(json.dumps({"machine": machine(), "of": prepared["of"], "rows": rows}, indent=1) + "\n")
         torch.cuda.empty_cache()
     judge(out)
@@ -390,10 +458,11 @@ def judge(file: Path) -> None:
     wrong = [f"{row}: {row['wrong']}" for row in report["rows"] if row["wrong"]]
     print(f"{len(report['rows'])} products, {sum(len(row['candidates']) for row in report['rows'])} kernels")
     print(*(f"WRONG {one}" for one in wrong[:10]), sep="\n")
-    for rival in ("torch", "nearest", "dense", "bound"):
+    for rival in ("torch", "nearest", "dense", "bound", "aligned"):
         rows = [row for row in report["rows"] if f"{rival}_us" in row and "0" in row["us"]]
         if rows:
-            found = sorted(row[f"{rival}_us"] / row["us"]["0"] for row in rows)
+            own = [row["ragged_us"] if rival == "aligned" else row["us"]["0"] for row in rows]
+            found = sorted(row[f"{rival}_us"] / one for row, one in zip(rows, own, strict=True))
             print(
                 f"first choices: {statistics.geometric_mean(found):.3f} of {rival}, worst {found[0]:.3f}, {len(found)}"
             )
@@ -416,9 +485,11 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("prepare")
     one.add_argument("folder", type=Path)
-    one.add_argument("--of", choices=("bmm", "grouped", "gradients", "scaled", "random"), default="bmm")
+    one.add_argument("--of", choices=OF, default="bmm")
     one.add_argument("--kernels", type=int, default=1)
     one.add_argument("--seed", type=int, default=1)
+    one.add_argument("--target", default="h200")
+    one.add_argument("--spread", action="store_true")
     two = commands.add_parser("run")
     two.add_argument("folder", type=Path)
     two.add_argument("--seconds", type=float, default=400.0)

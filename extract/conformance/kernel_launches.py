@@ -15,6 +15,7 @@ Values = dict[str, int | tuple[int, ...]]
 PITCH = 1 << 20  # bytes from row to row; a multiple of a granule
 RESULT, RESULT_PITCH = 1 << 41, 1 << 20  # address of C, and elements from line to line
 MEMBER = 1 << 30  # elements of C from member to member
+LOOSE = 1 << 30  # bytes from member to member of operands that begin anywhere, and a step of a phase more
 ENDS = 1 << 42  # address of the numbers that say where groups end
 SHORT = 3  # rows by which a group's last tile is not full: boxes of 16 rows that have none of it are not stored
 
@@ -56,7 +57,22 @@ class Launch:
         """Return the elements in front of a tile's rows that share a granule with their beginning."""
         if self.kernel.realign != "tiles":
             return 0
-        return (self.first + tile % self.kernel.tile_phases * self.pitch) % GRANULE_BYTES // self.size
+        phase, member = tile % self.kernel.tile_phases, tile // self.kernel.tile_phases * self.loose_step
+        late = self.first + phase * self.pitch + self.kernel.loose[0] * member
+        return late % GRANULE_BYTES // self.size
+
+    @property
+    def loose_step(self) -> int:
+        """Bytes from member to member that begin anywhere, or as lines of a phase may."""
+        slides = self.kernel.slides
+        return LOOSE + (GRANULE_BYTES // slides if slides else self.size)
+
+    @property
+    def steps(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The bytes from member to member along each axis of A and of B, where those begin anywhere."""
+        axes = len(self.members) or bool(self.kernel.groups)
+        a, b = ((self.loose_step,) * axes if loose else () for loose in self.kernel.loose)
+        return a, b
 
     def starts_late(self, tile: int) -> bool:
         """Return whether a tile's rows start late in what is loaded first, which a first slice of k alone has."""
@@ -117,18 +133,24 @@ class Launch:
     def numbers(self) -> tuple[int, ...]:
         """The parameters behind the tensor maps, in their order; scales are none."""
         kernel = self.kernel
-        along_m = 1 if kernel.slices > 1 or self.members else self.tiles  # of a slice, or a member
-        m = along_m * kernel.tile[0] * kernel.cluster[0] * kernel.tile_phases
-        m = max(self.ends) if kernel.ragged == "m" else m
-        k = max(self.ends, default=0) if kernel.ragged == "k" else self.k
-        n = kernel.tile[1] * kernel.cluster[1]
+        m, n, k = self.extents
         down = kernel.tile_phases if self.members else self.tiles
         tiles = (down, 1, down)  # along m, along n, and those that neighbours in time share
         steps = (MEMBER for _ in self.members)
         of_b = (self.first, PITCH + self.pitch) if any(kernel.aligned) or kernel.slides else ()
+        loose = (step for steps in self.steps for step in steps)
         found = (m, n, k, *tiles, self.first, PITCH + self.pitch, RESULT, RESULT_PITCH, 0, 0)
         groups = (ENDS, len(self.ends)) if kernel.groups else ()
-        return (*found, *self.members, *steps, *groups, *of_b)
+        return (*found, *self.members, *steps, *groups, *of_b, *loose)
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        """How many rows, columns and elements along k there are, of a slice or a member."""
+        kernel = self.kernel
+        along_m = 1 if kernel.slices > 1 or self.members else self.tiles
+        m = along_m * kernel.tile[0] * kernel.cluster[0] * kernel.tile_phases
+        k = max(self.ends, default=0) if kernel.ragged == "k" else self.k
+        return max(self.ends) if kernel.ragged == "m" else m, kernel.tile[1] * kernel.cluster[1], k
 
     @property
     def scheduler(self) -> TileScheduler:
@@ -137,7 +159,10 @@ class Launch:
         found = TileScheduler(
             self.kernel, self.k, self.size, down, 1, down, self.first, PITCH + self.pitch, self.slices
         )
+        m, n, k = self.extents
+        a, b = (k if major == "MN" else own for major, own in zip(self.kernel.majors, (m, n), strict=True))
         found = replace(found, members=self.members, b_address=self.first, b_pitch=PITCH + self.pitch)
+        found = replace(found, steps=self.steps, lines=(a, b))
         return replace(found, rows=max(self.ends, default=0), ends=self.ends) if self.kernel.groups else found
 
     @property

@@ -151,7 +151,7 @@ class PrintedKernel:
 
     def _phases(self, scheduler: TileScheduler, tile: Tile) -> Iterator[Tile]:
         """Yield a tile in each phase of k, where sums slide between phases."""
-        yield from (replace(tile, lines=scheduler.lines(turn)) for turn in range(self.kernel.slides))
+        yield from (replace(tile, lines=scheduler.phase(turn, tile.member)) for turn in range(self.kernel.slides))
         yield from [tile] * (not self.kernel.slides)
 
     def _stages(self, tile: Tile) -> int:

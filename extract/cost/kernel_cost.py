@@ -41,12 +41,17 @@ STORED_CROSSED = 0.82  # of C's bytes, likewise: lines that are written in parts
 STORED_SECTOR = 0.747  # more, where rows begin at any granule: sectors of 32 bytes are written in parts
 LOAD_BYTES = 43.7  # a cycle and processor, from L2, while all load
 ALONE = 0.584  # of what a load takes then, while few do
+# Likewise, of groups of rows (121 kernels of 16 products, an H100). Less would fit a little better, but narrower tiles
+# win then that were not timed.
+LOAD_GROUPED = 0.77
 CACHE_BYTES = 19586.0  # a nanosecond from L2, of all processors
 EMPTY_BYTES = 1862.0  # likewise, of zeros beyond an operand that go to several CTAs
 # Lines of 128 bytes that shared memory serves in a cycle where a warpgroup aligns operands in it: then boxes, what is
 # aligned, twice, and what instructions read, of A once for 64 columns and of B once for 64 rows, wait for each other.
 SHARED_LINES = 1.02
 SHARED_LOAD = 0.16  # more, of what loads take, which then wait for what is aligned (49 kernels of 40 products, an H100)
+# A cycle, by boxes without a swizzle, which bring lines that are aligned (36 kernels of 24 batches on an H100).
+ENGINE_BYTES = 18.0
 LATENCY, REMOTE = 969.0, 99.1  # nanoseconds from a stage's release until it is full; more where a cluster shares it
 FILLING = 0.745  # of what its load takes, besides
 # Cycles in which sums slide to the columns of another phase of k, of a tile and of its columns of 64 rows each (85
@@ -235,14 +240,14 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     of_a, of_b = np.where(swapped, of_b, of_a), np.where(swapped, of_a, of_b)
     groups = products.groups[:, None]
     first, second = np.where(swapped, crossed[1], crossed[0]), np.where(swapped, crossed[0], crossed[1])
-    rows, columns, depth, own, phases = kernels.rows, kernels.columns, kernels.depth, kernels.blocks, kernels.phases
+    rows, columns, depth, own = kernels.rows, kernels.columns, kernels.depth, kernels.blocks
     down, across, split, in_registers = kernels.down, kernels.across, kernels.split, kernels.in_registers
     together = down * across * split
     fitting = np.array([0, *(device.clusters_at_once(count) for count in range(1, together.max() + 1))])
     at_once = fitting[together] * own
 
     # Clusters' tiles: those of slices of k lie one below the other.
-    along = slices * phases * _ceil(_ceil(m, phases), rows * down), _ceil(n, columns * across)
+    along = slices * kernels.phases * _ceil(_ceil(m, kernels.phases), rows * down), _ceil(n, columns * across)
     # Groups end anywhere, so that a part of a tile of each is beyond its end.
     along = np.where(groups > 0, m / (rows * down) + UNFILLED * np.minimum(groups, m), along[0]), along[1]
     clusters = along[0] * along[1] * count
@@ -256,13 +261,16 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     cycles = rows * kernels.summed * depth * size / 4096 * _slower(target)
     cycles = cycles * np.where(in_registers, REALIGNED + REALIGNED_COLUMNS / columns, 1.0)
     requested = _requested(kernels, (first, second)) * depth * size
-    load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy)
+    load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy) * np.where(groups > 0, LOAD_GROUPED, 1.0)
     shared = down * across > 1
     # A stage is released when the next one is being multiplied, so that one less than there are is on its way.
     served = _shared_lines(kernels) * depth * size / LINE / SHARED_LINES * resident
     latency = ((LATENCY + REMOTE * shared) * CLOCK + FILLING * load) / (kernels.stages - 1)
-    align = served + (served > 0) * SHARED_LOAD * load
-    turn = _norm(TURN, cycles * resident, load, latency, align) + SHARED_CYCLES * shared
+    brought = _lines_brought(kernels) * depth * size / ENGINE_BYTES * resident
+    turn = (
+        _norm(TURN, cycles * resident, load, latency, served + (served > 0) * SHARED_LOAD * load, brought)
+        + SHARED_CYCLES * shared
+    )
     longer, more = _narrow_boxes(kernels, result_size)
     store = _stored(products, kernels, result_size, rounds) * (1 + longer)
     slide = np.maximum(0, kernels.slides - 1) * (SLIDE + SLIDE_SUMS * rows / BLOCK_ROWS * kernels.summed)
@@ -329,6 +337,13 @@ def _shared_lines(kernels: KernelColumns) -> Numbers:
     moved = raw + rows * kernels.aligned_a + loaded * kernels.aligned_b
     multiplied = rows + rows * kernels.summed / BLOCK_ROWS
     return np.asarray((kernels.aligned_a | kernels.aligned_b) * (written + moved + multiplied), np.float64)
+
+
+def _lines_brought(kernels: KernelColumns) -> Numbers:
+    """Return what a CTA brings in a turn of operands that are aligned, in lines of a k-tile's bytes."""
+    more_a, more_b = (1 + GRANULE_BYTES / LINE / spans for spans in (kernels.spans_a, kernels.spans_b))
+    of_a, of_b = kernels.rows * kernels.aligned_a / kernels.across, kernels.loaded * kernels.aligned_b / kernels.down
+    return np.asarray(of_a * more_a + of_b * more_b, np.float64)
 
 
 def _empty(extents: tuple[Numbers, Numbers], kernels: KernelColumns, along: tuple[Numbers, Numbers]) -> Numbers:

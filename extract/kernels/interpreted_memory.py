@@ -141,6 +141,8 @@ class Launched:
             ends,
             self.laid[1].address,
             self.laid[1].pitch,
+            steps,
+            (self.laid[0].lines, self.laid[1].lines),
         )
         self.tiles = self.scheduler.tiles
         self.clusters = clusters if clusters and kernel.store != "sums" else self.tiles
@@ -293,7 +295,7 @@ class Cta:
             at = stage * self.memory.stage_bytes + row * ROW_BYTES + row % 8 * GRANULE_BYTES
             self.shared[at : at + shift * self.launched.size] = 0
 
-    def align(self, operand: str, stage: int) -> None:
+    def align(self, operand: str, tile: Tile, stage: int) -> None:
         """Move lines of a tile from the granules in which they lie to where boxes with the swizzle would lay them."""
         of, number = self.launched, "AB".index(operand)
         lines = self.kernel.lines[number]
@@ -303,8 +305,9 @@ class Cta:
         span, inside = np.divmod(line // LINES_ALIKE, lines.count)
         box = span // lines.spans * LINES_ALIKE + phase
         source = (box * lines.count + inside) * lines.pitch + span % lines.spans * ROW_BYTES
-        laid_ = of.laid[number]
-        late = (laid_.address + phase * laid_.pitch) % GRANULE_BYTES
+        # Lines of groups of rows begin with any; others with one of the first phase.
+        first = (tile.a_m, tile.n)[number] if self.kernel.majors[number] == "K" else 0
+        late = (of.scheduler.begin(number, tile.member) + (first + phase) * of.laid[number].pitch) % GRANULE_BYTES
         byte = np.arange(ROW_BYTES)
         (begin,) = (one.start for one in self.memory.loaded(stage) if one.name == f"lines of {operand}")
         (to,) = (one.start for one in self.memory.loaded(stage) if one.name == operand)

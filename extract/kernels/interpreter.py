@@ -216,7 +216,7 @@ class _Cluster:
         assert warps.tile is not None
         whole = warps.tile
         for turn in range(1, op.count):
-            warps.tile = replace(whole, lines=self.launched.scheduler.lines(turn))
+            warps.tile = replace(whole, lines=self.launched.scheduler.phase(turn, whole.member))
             yield from self.body(warps, op.body)
         warps.tile = whole
 
@@ -268,7 +268,8 @@ class _Cluster:
                 self.landing.append(land)
 
     def align(self, warps: _Warps, op: k.AlignLines) -> None:
-        warps.cta.align(op.operand, warps.item(op.at) % self.stages[op.lines])
+        assert warps.tile is not None
+        warps.cta.align(op.operand, warps.tile, warps.item(op.at) % self.stages[op.lines])
 
     def multiply(self, warps: _Warps, op: Multiply) -> None:
         assert warps.tile is not None

@@ -133,6 +133,7 @@ class _Program:
             cluster=(*kernel.cluster, kernel.split),
             least_k_tiles=1 + kernel.overlapped,
             batch=kernel.batch,
+            loose=kernel.loose,
         )
 
     def sharing(self, operands: str) -> int:

@@ -65,6 +65,7 @@ class TileScheduler:
         members: extents of a batch, or of groups of rows their number. axes: of the maps of A and B, one for each.
         rows: that there are, or k where groups cut that, and ends: where groups end, as the device is told.
         b_address, b_pitch: of B, in bytes.
+        steps: from member to member along each axis, of A and of B, in bytes. lines: of one of them.
     """
 
     kernel: ProductKernel
@@ -82,6 +83,8 @@ class TileScheduler:
     ends: tuple[int, ...] = ()
     b_address: int = 0
     b_pitch: int = GRANULE_BYTES
+    steps: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    lines: tuple[int, int] = (1, 1)
 
     @cached_property
     def groups(self) -> list[tuple[int, int]]:
@@ -105,14 +108,32 @@ class TileScheduler:
         """Maps that share the rows of A out."""
         return max(1, self.kernel.phases) if self.kernel.realign in {"tiles", "registers"} else 1
 
-    def lines(self, turn: int) -> int:
+    def phase(self, turn: int, member: tuple[int, ...] = ()) -> int:
         """Return which phase of k is the one of a number: the lines of the first one begin latest in their granules.
 
-        Line p begins `b_address` + p * `b_pitch` bytes behind a granule, and each phase as many less than that before.
+        Line p begins p * `b_pitch` bytes behind the member's first, and each phase as many less than that before.
         """
         count = self.kernel.slides
         step = GRANULE_BYTES // count
-        return (count - 1 - turn - self.b_address // step) * (self.b_pitch // step) % count  # an odd one's own inverse
+        first = self.begin(1, member) // step
+        return (count - 1 - turn - first) * (self.b_pitch // step) % count  # an odd one's own inverse
+
+    def begin(self, number: int, member: tuple[int, ...]) -> int:
+        """Return where a member of A (0) or B (1) begins, in bytes."""
+        steps = self.steps[number] if self.kernel.loose[number] else ()
+        within = sum(i * step for i, step in zip(member, steps, strict=True)) if steps else 0
+        return (self.address, self.b_address)[number] + within
+
+    def placed(self, number: int, phase: int, member: tuple[int, ...]) -> tuple[int, int]:
+        """Return by which map lines of a phase of a member come that begins anywhere, and in which granule they begin.
+
+        That is counted from the one in which A, or B, begins.
+        """
+        alike, first = self.kernel.alike[number], (self.address, self.b_address)[number]
+        bytes_ = self.begin(number, member) - first + first % GRANULE_BYTES
+        bytes_ += phase * (self.pitch, self.b_pitch)[number]
+        fewer = phase >= self.lines[number] % alike
+        return (bytes_ % GRANULE_BYTES + GRANULE_BYTES * fewer) // self.size, bytes_ // GRANULE_BYTES
 
     def place(self, rank: int) -> tuple[int, int]:
         """Return where a CTA stands in its cluster, along m and n."""
@@ -141,7 +162,7 @@ class TileScheduler:
         phase = shift = 0
         if kernel.realign == "tiles":
             along_m, phase = divmod(along_m, self.a_maps)
-            shift = (self.address + phase * self.pitch) % GRANULE_BYTES // self.size
+            shift = (self.begin(0, tuple(member)) + phase * self.pitch) % GRANULE_BYTES // self.size
         elements, depth = -(-self.k // max(1, kernel.slides)) + shift, kernel.tile[2]
         every = -(-elements // depth)
         part, parts, of_a = 0, 1, along_m
@@ -158,7 +179,7 @@ class TileScheduler:
         last = -(-(elements - (every - 1) * depth) // step) if first_k + k_tiles == every else steps
         m, a_m = (first_row + (along * kernel.cluster[0] + rank_m) * kernel.tile[0] for along in (along_m, of_a))
         n = (along_n * kernel.cluster[1] + rank_n) * kernel.tile[1]
-        lines = self.lines(0) if kernel.slides else 0
+        lines = self.phase(0, tuple(member)) if kernel.slides else 0
         return Tile(m, a_m, n, phase, shift, k_tiles, first_k, last, tuple(member), end, lines=lines)
 
     def _cut(self, member: list[int], along: tuple[int, int], rank: int) -> Tile:
@@ -196,6 +217,9 @@ class TileScheduler:
                 map_ = tile.phase
             matrix = (along, at) if major == "K" else (at, along)
             coordinate = (*matrix, *(tile.member[::-1] if self.axes[number] else ()))
+            if kernel.loose[number]:
+                map_, granule = self.placed(number, map_, tile.member)
+                coordinate = (*matrix, granule)
             if kernel.ragged == "k":
                 coordinate = (at, WRAPS - (tile.end - tile.begin) + k + late, tile.end, WRAPS)
             to = (kernel.tile[0] * ROW_BYTES if operand == "B" else 0) + block * rows * ROW_BYTES
@@ -210,10 +234,14 @@ class TileScheduler:
         lines, before = kernel.lines[number], kernel.lines[0] if number else None
         assert lines is not None
         begin = (rows + columns) * ROW_BYTES + (before.bytes if before is not None else 0)
-        member = tile.member[::-1] if self.axes[number] else ()
         share, mine = lines.boxes // kernel.cluster[1 - number], self.place(rank)[1 - number]
         for box in range(mine * share, (mine + 1) * share):
-            some, phase = divmod(box, LINES_ALIKE)
+            some, number_of = divmod(box, LINES_ALIKE)
             along, line = (k, first) if kernel.majors[number] == "K" else (first + some * lines.spans * WIDE_BOX, k)
+            line, phase = divmod(line + number_of, LINES_ALIKE)
             to = begin + box * lines.count * lines.pitch
-            yield Share(operand, phase, (along, line // LINES_ALIKE, *member), to)
+            map_, member = phase, tile.member[::-1] if self.axes[number] else ()
+            if kernel.loose[number]:
+                map_, granule = self.placed(number, phase, tile.member)
+                member = (granule,)
+            yield Share(operand, map_, (along, line, *member), to)

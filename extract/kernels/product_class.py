@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from legalsat.dtypes import DType
 from legalsat.extract.kernels.product_maps import ROW_BYTES, by_rows
 from legalsat.operators.gemm import Gemm, sums_of
-from legalsat.operators.members import Ragged
+from legalsat.operators.members import Members, Ragged
 from legalsat.options import Major
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import Tensor, plain
@@ -20,6 +20,7 @@ MOST_TURNS = 33  # where a phase of k may have each eighth: those of a tile that
 NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
 MOST_SLICED_TILES, LEAST_SLICED_TURNS = 264, 16  # likewise; shorter slices lose more than they win
 LEAST_GROUPS = 64  # that a text has room for; more come in powers of two
+MOST_GRANULES = 2**31  # coordinates are signed (FACTS TM-27)
 MOST_NARROW_TILES = 512  # of 128 x 128: what is larger has work for all without
 
 
@@ -28,7 +29,7 @@ class Side:
     """An operand's fast axis, "K" or "MN"; what divides bytes from line to line; whether a tensor map describes it.
 
     `whole` says whether members of a batch begin as many bytes behind whole granules as the first one does, and `even`
-    whether that is a multiple of `pitch`, so that some line begins with a granule.
+    whether these are multiples of `pitch` for all of them, so that some line begins with a granule.
     """
 
     major: Major
@@ -59,6 +60,7 @@ class ProductClass:
         laws: that say what else such a product equals.
         batch, groups, ragged: as of `ProductKernel`.
         by_rows: whether sums are multiplied by scales of their rows and columns.
+        far: whether some granule of A or B has no number below 2^31, so that no coordinate names it.
     """
 
     dtype: DType
@@ -77,6 +79,7 @@ class ProductClass:
     groups: int = 0
     ragged: Ragged = ""
     by_rows: bool = False
+    far: bool = False
 
 
 def types_of(gemm: Gemm) -> ProductTypes:
@@ -119,7 +122,16 @@ def class_of(gemm: Gemm) -> ProductClass | None:
         groups,
         members.ragged,
         gemm.scaled == "rows",
+        any(_granules(matrices[name], members, name) >= MOST_GRANULES for name in "AB"),
     )
+
+
+def _granules(tensor: Tensor, members: Members, operand: str) -> int:
+    """Return how many granules there are from where an operand's first member begins to where its last one ends."""
+    shape, strides = plain(tensor.shape), plain(tensor.strides)
+    apart = ((*members.extents, *shape), (*members.of(operand), *strides))
+    last = sum((extent - 1) * step for extent, step in zip(*apart, strict=True))
+    return (last + 1) * tensor.dtype.bytes // GRANULE_BYTES + 1
 
 
 def _narrow(extent: int) -> int:
@@ -156,5 +168,5 @@ def side_of(tensor: Tensor, steps: tuple[int, ...] = ()) -> Side | None:
     pitch = math.gcd(pitch * tensor.dtype.bytes, GRANULE_BYTES)
     aligned = pitch == GRANULE_BYTES or lines == 1  # a single line may lie at any pitch
     whole = all(step * tensor.dtype.bytes % GRANULE_BYTES == 0 for step in steps)
-    legal, even = aligned and whole and tensor.address % GRANULE_BYTES == 0, tensor.address % pitch == 0
-    return Side(major, pitch, legal, whole, even)
+    even = all(begin % pitch == 0 for begin in (tensor.address, *(step * tensor.dtype.bytes for step in steps)))
+    return Side(major, pitch, aligned and whole and tensor.address % GRANULE_BYTES == 0, whole, even)

@@ -10,7 +10,7 @@ from legalsat.extract.kernels.product_class import ProductClass
 from legalsat.extract.search.planner import ONE_AT_A_TIME
 from legalsat.options import Major
 from legalsat.rules.rewrites.products import WHOLE
-from legalsat.terms.products import CONSTRUCTORS, CUT, operand, product, store
+from legalsat.terms.products import CONSTRUCTORS, CUT, LOOSE, operand, product, store
 from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, TermStep, derivation
 
@@ -26,7 +26,7 @@ STORES = {
     "sliced": "tma",
 }
 BEFORE = ("none", "pad", "transpose")  # what a kernel in front may do to an operand; copies are faster as they lie
-ALIGN = "align"  # what this one does by the way
+ALIGN, BEGUN = "align", "granules"  # what this one does by the way, and how it finds members
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class Facts:
         a, b: the axis along which an operand's elements lie side by side, and whether a tensor map describes it.
         down, across: how columns and rows of C lie: 0 apart, 1 side by side, 2 in whole granules, 3 so in groups.
         cut: whether groups cut the operands along k.
+        loose: of which of both members begin anywhere in a granule.
     """
 
     size: int
@@ -46,18 +47,20 @@ class Facts:
     down: int
     across: int
     cut: bool = False
+    loose: tuple[bool, bool] = (False, False)
 
     @staticmethod
     def of(one: ProductClass) -> Facts:
         """Return what laws look at of a class."""
         a, b = ((side.major, side.legal) for side in (one.a, one.b))
-        return Facts(one.dtype.bytes, a, b, one.down, one.across, one.ragged == "k")
+        loose = not one.a.whole, not one.b.whole
+        return Facts(one.dtype.bytes, a, b, one.down, one.across, one.ragged == "k", loose)
 
     @property
     def term(self) -> Term:
         """The product, stored, as it is asked for."""
-        cut = CUT * self.cut
-        a, b = (operand(name, major, cut + whole) for name, (major, whole) in (("A", self.a), ("B", self.b)))
+        cut, sides = CUT * self.cut, zip("AB", (self.a, self.b), self.loose, strict=True)
+        a, b = (operand(name, major, cut + (LOOSE if loose else whole)) for name, (major, whole), loose in sides)
         return store(self.down, self.across, product(self.size, a, b))
 
 
@@ -76,6 +79,7 @@ class Form:
     majors: tuple[Major, Major]
     relayouts: tuple[str, str]
     aligned: tuple[bool, bool]
+    loose: tuple[bool, bool]
     realign: str
     store: str
     splits: bool
@@ -92,6 +96,7 @@ class Form:
             (sides[0][1], sides[1][1]),
             (_in_front(sides[0][2]), _in_front(sides[1][2])),
             (sides[0][2] == ALIGN, sides[1][2] == ALIGN),
+            (_begun(multiplied.parts[0]), _begun(multiplied.parts[1])),
             REALIGN[multiplied.name],
             STORES[term.name],
             term.name == "joined",
@@ -119,14 +124,19 @@ class Form:
         )
 
 
+def _begun(side: Any) -> bool:
+    """Whether an operand comes by maps with an axis of granules, in which its members begin."""
+    return side.name == BEGUN or (side.name != "operand" and _begun(side.parts[0]))
+
+
 def _operand(side: Any) -> tuple[str, Major, str]:
     """Return an operand's name, the axis along which it is read, and what is done to it first."""
-    if side.name == "wrap":
+    if side.name in {"wrap", BEGUN}:
         return _operand(side.parts[0])
     if side.name == "operand":
         name, major, _ = side.parts
         return name, major, "none"
-    name, major, _ = side.parts[0].parts
+    name, major, _ = _operand(side.parts[0])
     turned: Major = "MN" if major == "K" else "K"
     return name, turned if side.name == "transpose" else major, side.name
 
@@ -141,6 +151,8 @@ def exists(form: Form, facts: Facts) -> bool:
     realigned, (lies, down) = form.realign == "registers", (facts.across, facts.down)
     if form.swapped:
         lies, down = down, lies
+    if any(loose and first != "none" for loose, first in zip(form.loose, form.relayouts, strict=True)):
+        return False  # copies of members lie whole, however those begin
     if any(form.aligned) and form.realign != "none":  # which ask other things of B's boxes, and of A's
         return False
     by_boxes = lies == 2 and not realigned  # which can do what threads do

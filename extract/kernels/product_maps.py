@@ -139,9 +139,46 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
         )
     elif kernel.realign != "none":
         of_a = [_phase(name, a, a_box, kernel.phases, number) for number in range(kernel.phases)]
-    a_steps, b_steps = steps_of(gemm, kernel)
-    extents = gemm.members.extents
-    return [of_members(one, extents, a_steps) for one in of_a], [of_members(one, extents, b_steps) for one in of_b]
+    found, extents = list[list[Placed]](), gemm.members.extents
+    for own, matrix, steps, loose, alike in zip(
+        (of_a, of_b), (a, b), steps_of(gemm, kernel), kernel.loose, kernel.alike, strict=True
+    ):
+        beyond = sum((extent - 1) * step for extent, step in zip(extents, steps, strict=True))  # to the last member
+        whole = [of_members(one, extents, steps) for one in own] if not loose else []
+        found.append(whole or _loose(own[0].map, matrix, gemm.dtype.bytes, alike, beyond))
+    return found[0], found[1]
+
+
+def _loose(one: TensorMap, matrix: Laid, size: int, alike: int, beyond: int) -> list[Placed]:
+    """Return the maps of lines of members that begin anywhere; `TileScheduler.placed` says which has a line, and where.
+
+    Their last axis has all granules, and a coordinate along it says in which one lies the first line of a phase of some
+    member. A map's lines begin as many elements behind that, and end with their own. Some phases have a line more.
+
+    Args:
+        one: a map of lines of one phase.
+        matrix: of which.
+        size: bytes of an element.
+        alike: how many phases there are.
+        beyond: bytes from the first member to the last.
+    """
+    late = matrix.address % GRANULE_BYTES
+    granules = (late + (alike - 1) * matrix.pitch + beyond) // GRANULE_BYTES + 1
+    return [
+        Placed(
+            replace(
+                one,
+                address=matrix.address - late,
+                global_dim=(matrix.length + early, ceil_div(matrix.lines - last, alike), granules),
+                global_stride=(alike * matrix.pitch, GRANULE_BYTES),
+                box=(*one.box, 1),
+                element_stride=(1, 1, 1),
+            ),
+            -late,
+        )
+        for last in (0, alike - 1)
+        for early in range(GRANULE_BYTES // size)
+    ]
 
 
 def _of_lines(name: str, matrix: Laid, lines: Lines) -> list[Placed]:

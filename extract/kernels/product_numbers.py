@@ -138,11 +138,11 @@ REALIGNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 192)
 
 def cuts_of(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts that are open to a form."""
-    if any(form.aligned) and not _alignable(form, one):
+    if (any(form.aligned) and not _alignable(form, one)) or (any(form.loose) and one.far):
         return ()
     moved = _realigned(form, one)
-    if one.batch and (form.splits or (form.realign != "none" and not moved.whole)):
-        return ()  # rows whose starts differ from member to member cannot be realigned alike
+    if one.batch and form.splits:
+        return ()
     if form.realign == "sums" and (not moved.even or moved.alike == 1):
         return ()  # sums slide by whole phases until the first column is a granule's
     if one.ragged == "m":  # whose rows begin anywhere; a box along them begins at whole granules alone (TI-06)
@@ -157,10 +157,10 @@ def _realigned(form: Form, one: ProductClass) -> Side:
 
 
 def _alignable(form: Form, one: ProductClass) -> bool:
-    """Whether lines of what a form aligns start alike often enough, in all members of a batch."""
+    """Whether lines of what a form aligns start alike often enough."""
     sides = (one.b, one.a) if form.swapped else (one.a, one.b)
     moved = [side for side, aligned in zip(sides, form.aligned, strict=True) if aligned]
-    return not one.ragged and all(side.whole and side.alike <= LINES_ALIKE for side in moved)
+    return one.ragged != "k" and all(side.alike <= LINES_ALIKE for side in moved)
 
 
 def _single_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
@@ -265,6 +265,7 @@ class Table:
             groups=self.groups,
             ragged=self.ragged,
             aligned=form.aligned,
+            loose=form.loose,
         )
 
 

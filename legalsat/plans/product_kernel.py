@@ -107,6 +107,8 @@ class ProductKernel:
         ragged: the axis that groups cut: "m" of rows, "k" of both operands, "" where there are none.
         aligned: whether A, and B, are aligned in shared memory: a warpgroup of its own moves each line from the
             granules in which it lies to where a whole one would.
+        loose: whether members of A, and of B, begin anywhere in a granule: an axis of their maps has granules, and each
+            start within one has maps of its own.
     """
 
     swapped: bool
@@ -134,6 +136,7 @@ class ProductKernel:
     ragged: Ragged = ""
     aligned: tuple[bool, bool] = (False, False)
     buffers: int = 2
+    loose: tuple[bool, bool] = (False, False)
 
     @property
     def threads(self) -> int:
@@ -219,6 +222,12 @@ class ProductKernel:
         return GROUP_ENTRY_BYTES * (self.groups + 1) if self.groups else 0
 
     @property
+    def alike(self) -> tuple[int, int]:
+        """Lines of A and of B that have maps of their own, since they begin otherwise than those between them."""
+        a = LINES_ALIKE if self.aligned[0] else self.phases if self.realign != "none" else 1
+        return a, LINES_ALIKE if self.aligned[1] else max(1, self.slides)
+
+    @property
     def tile_phases(self) -> int:
         """Phases of rows that tiles are of one of; 1 where they have rows of all."""
         return self.phases if self.realign == "tiles" else 1
@@ -253,6 +262,7 @@ class ProductKernel:
         if self.realign != "none":
             words.append(f"{'B' if self.slides else 'A'} realigned in {self.realign}")
         words += [f"{name} aligned in shared memory" for name, one in zip("AB", self.aligned, strict=True) if one]
+        words += [f"members of {name} anywhere" for name, one in zip("AB", self.loose, strict=True) if one]
         if self.swapped:
             words.append("as C^T")
         if self.groups:

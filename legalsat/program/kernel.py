@@ -244,6 +244,7 @@ class KernelProgram:
         everybody: what all roles do behind it. roles: what each does then.
         cluster: CTAs along m and along n, and those that split k. least_k_tiles: that every tile has for each CTA.
         batch: axes of the batch whose members' tiles the scheduler gives.
+        loose: whether members of A, and of B, begin anywhere, so that loads and `AlignLines` look where a tile's does.
     """
 
     barriers: tuple[BarrierRing, ...]
@@ -254,6 +255,7 @@ class KernelProgram:
     cluster: tuple[int, int, int]
     least_k_tiles: int
     batch: int = 0
+    loose: tuple[bool, bool] = (False, False)
 
     @property
     def ctas(self) -> int:

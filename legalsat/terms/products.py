@@ -4,11 +4,14 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
 
 - `operand(name, major, whole)`: the user's matrix, "K" or "MN" the axis along which its elements lie side by side;
   `whole` is 1 where a tensor map describes it, so that all lines begin at whole granules of 16 bytes, and `CUT` more
-  where groups cut it along k, so that a tile may have elements of two.
+  where groups cut it along k, so that a tile may have elements of two; `LOOSE` where members of a batch, or of groups,
+  begin as many bytes behind whole granules as no other may.
 - `at(major, x)`: the values of x, lying along `major` in whole granules. Something has to bring them there.
 - `wrap(x)`: x, by boxes of a map with two axes more that lead to a group's end and 2^64 bytes further, which is back:
   what of a box lies behind the end is zero.
 - `pad(x)`, `transpose(x)`: a copy of x in whole granules, along the same axis or the other one, made in front.
+- `granules(x)`: x, of members that begin anywhere, by maps of lines that begin alike, one axis of which has granules:
+  a member's phase says which map has a line, and where it begins in which granule.
 - `align(x)`: x, by the granules in which its lines lie, whatever else they hold; warps move each line in shared
   memory to where a whole one would lie.
 - `product(size, a, b)`: C, of operands of `size` bytes an element. `flip(c)`: C^T.
@@ -34,6 +37,7 @@ from __future__ import annotations
 from legalsat.terms.trees import Constructor, Part, Term
 
 CUT = 2
+LOOSE = 4
 WAYS = "ways"  # the open number of slices of k
 
 operand = Constructor("operand", ("String", "String", "i64"))
@@ -41,6 +45,7 @@ at = Constructor("at", ("String", "Term"), kernel=False)
 wrap = Constructor("wrap", ("Term",))
 pad = Constructor("pad", ("Term",))
 transpose = Constructor("transpose", ("Term",))
+granules = Constructor("granules", ("Term",))
 align = Constructor("align", ("Term",))
 product = Constructor("product", ("i64", "Term", "Term"), kernel=False)
 flip = Constructor("flip", ("Term",), kernel=False)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from legalsat.options import MAJORS
 from legalsat.terms.products import (
     CUT,
+    LOOSE,
     WAYS,
     accumulators,
     align,
@@ -16,6 +17,7 @@ from legalsat.terms.products import (
     boxes,
     columns,
     flip,
+    granules,
     joined,
     multiply,
     operand,
@@ -32,7 +34,7 @@ from legalsat.terms.products import (
     windows,
     wrap,
 )
-from legalsat.terms.trees import TermEquation, Variable, term_law
+from legalsat.terms.trees import Term, TermEquation, Variable, term_law
 
 Equations: TypeAlias = Iterator[TermEquation]
 
@@ -43,6 +45,12 @@ APART, SIDE_BY_SIDE, WHOLE, GROUPED = 0, 1, 2, 3  # how lines of C lie
 def _readable(size: int) -> tuple[str, ...]:
     """Return the axes along which tiles may lie for the matrix unit, which transposes 16-bit types alone."""
     return MAJORS if size == 2 else MAJORS[:1]
+
+
+def _begun(name: Variable, major: str) -> tuple[Term, Term]:
+    """Return an operand whose lines begin anywhere, and one whose members do too, by maps that have these apart."""
+    lies = operand(name, major, 0)
+    return lies, granules(lies)
 
 
 @term_law
@@ -119,10 +127,10 @@ def multiply_whole(a: Variable, b: Variable) -> Equations:
 @term_law
 def shift_k(name: Variable, b: Variable) -> Equations:
     """A B^T  =  [F A] [0 B]^T row by row of A, where F is what lies in its granule before it, and 0 as wide"""
-    a = operand(name, "K", 0)
     for size in SIZES:
         if "MN" in _readable(size):  # then boxes of B begin at any k
-            yield TermEquation(product(size, a, b), shift(a, at("MN", b)))
+            for a in _begun(name, "K"):
+                yield TermEquation(product(size, a, b), shift(a, at("MN", b)))
 
 
 @term_law
@@ -137,10 +145,10 @@ def realign_in_registers(name: Variable, b: Variable) -> Equations:
 @term_law
 def slide_sums(a: Variable, name: Variable) -> Equations:
     """A B^T  =  the sum over p of A[:, p::8] B[:, p::8]^T, of lines of B that begin alike, columns where theirs are"""
-    b = operand(name, "MN", 0)
     for size in SIZES:
         if "MN" in _readable(size):  # then lines of A that are apart along k lie apart
-            yield TermEquation(product(size, a, b), slide(at("MN", a), b))
+            for b in _begun(name, "MN"):
+                yield TermEquation(product(size, a, b), slide(at("MN", a), b))
 
 
 @term_law
@@ -155,22 +163,40 @@ def as_it_lies(name: Variable) -> Equations:
 def align_in_shared_memory(name: Variable) -> Equations:
     """X whole along an axis  =  X brought by granules that hold its lines, each moved to where a whole one would lie"""
     for major in MAJORS:
-        lies = operand(name, major, 0)
-        yield TermEquation(at(major, lies), align(lies))
+        for lies in _begun(name, major):
+            yield TermEquation(at(major, lies), align(lies))
+
+
+@term_law
+def begin_in_granules(a: Variable, name: Variable, b: Variable) -> Equations:
+    """X of members that begin anywhere  =  X by maps of lines that begin alike, one axis of which has granules
+
+    Whatever lies between members, a line begins in one of all granules, fewer than 16 bytes behind its start. So there
+    is a map for each of these, and one for each of both counts of lines that are as far apart. X itself is no such
+    thing: it is so where it is asked for.
+    """
+    for major in MAJORS:
+        lies, (_, begun) = operand(name, major, LOOSE), _begun(name, major)
+        yield TermEquation(at(major, lies), at(major, begun))
+        for size in SIZES if major == "K" else ():
+            yield TermEquation(product(size, lies, b), product(size, begun, b))
+        for size in SIZES if major == "MN" else ():
+            yield TermEquation(product(size, a, lies), product(size, a, begun))
 
 
 @term_law
 def pad_first(name: Variable) -> Equations:
     """X whole along an axis  =  X copied to a longer pitch, where it lies along that axis"""
     for major in MAJORS:
-        lies = operand(name, major, 0)
-        yield TermEquation(at(major, lies), pad(lies))
+        for whole in (0, LOOSE):
+            lies = operand(name, major, whole)
+            yield TermEquation(at(major, lies), pad(lies))
 
 
 @term_law
 def transpose_first(name: Variable) -> Equations:
     """X whole along an axis  =  X copied with its axes exchanged, where it lies along the other one"""
-    for whole in (0, 1):
+    for whole in (0, 1, LOOSE):
         for major, other in (MAJORS, MAJORS[::-1]):
             lies = operand(name, other, whole)
             yield TermEquation(at(major, lies), transpose(lies))
