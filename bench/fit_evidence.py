@@ -1,31 +1,50 @@
-"""Count and weigh the words of reports whose cause is known, which rank causes (`legalsat/pasted/evidence.json`).
+"""Count and weigh the words of texts whose cause is known, which rank causes (`legalsat/pasted/evidence.json`).
 
 python -m bench.fit_evidence            # writes the file
-python -m bench.fit_evidence --folds 5  # how often a report's cause is first or second by the others' words
+python -m bench.fit_evidence --folds    # how often a report's cause is first or second by what other libraries' say,
+                                        # and how many reports and unrelated texts are thought to be about kernels
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from legalsat.pasted import likely, ranking
+from legalsat.pasted import likely, ranking, scope
+from legalsat.pasted.sentences import RULE_OF, SENTENCES
 from legalsat.pasted.tables.evidence import TOLD
+from legalsat.pasted.tables.more_tellings import MORE_TELLINGS
 from legalsat.pasted.tables.tellings import TELLINGS
 from legalsat.targets import target_of_text
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
-SETS = ("texts", "with_code", "gathered", "fresh", "blind", "recent", "later")
+SETS = ("texts", "with_code", "gathered", "fresh", "blind", "recent", "later", "drawn")
 WITH_CAUSE, AS_TOLD = 0.5, 2.0  # reports that a report with its cause counts like, and what is told of a cause
 LEAST_WEIGHED, LEAST_WEIGHT = 3, 0.25  # documents with a word that is weighed; what is less than that is none
-SHRINK, STEPS = 0.02, 150  # of the linear model's fit
-LEAST_OVERALL, LEAST_OF_CAUSE = 5, 1  # reports with a word, of all and of one cause
+SHRINK, STEPS = 0.02, 100  # of the linear model's fit
+SCOPE_SHRINK, SCOPE_STEPS, LEAST_IN_SCOPE = 0.3, 150, 2
+FOLDS = 6
+# Of texts about something else, held out by where they are from, no more than so many are guessed about.
+MOST_GUESSED = 0.10
+_features = lru_cache(maxsize=1 << 13)(ranking.features)
+_PATTERN = re.compile(r"\(\?P<\w+>[^()]*\)|\\[a-zA-Z]|\(\?[:=!]|\[[^\]]*\]|\{[^}]*\}|[\\?*+()|.^$]")
+
+
+class Document(NamedTuple):
+    """A text, the causes that it tells of in shares, and how many reports it counts like."""
+
+    text: str
+    causes: dict[str, float]
+    often: float
 
 
 def labelled(names: Sequence[str] = SETS) -> list[dict[str, Any]]:
@@ -37,116 +56,243 @@ def labelled(names: Sequence[str] = SETS) -> list[dict[str, Any]]:
     return found
 
 
-def counted(reports: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return how often reports of each cause have each word; a report of several causes counts for each in part."""
+def unrelated() -> list[dict[str, Any]]:
+    """Return texts of which no cause is to be named."""
+    return [json.loads(line) for line in (DATA / "unrelated_texts.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def whole(report: Mapping[str, Any]) -> str:
+    """Return all that a reporter had."""
+    return f"{report['text']}\n{report.get('had', '')}".rstrip()
+
+
+def documents(reports: Iterable[Mapping[str, Any]]) -> list[Document]:
+    """Return reports, alone and with the cause that their threads name, and whatever else is told of causes."""
+    found: list[Document] = []
+    for report in reports:
+        had, cause = whole(report), report.get("cause") or report.get("why", "")
+        shares = _shared(report["codes"])
+        found.append(Document(had, shares, 1.0))
+        found += [Document(f"{had}\n{cause}", shares, WITH_CAUSE)] if cause else []
+    return [*found, *told()]
+
+
+def told() -> Iterator[Document]:
+    """Yield what is told of each cause: by these tables, by programs' own sentences, and by the rules."""
+    for code, one in TOLD.items():
+        yield Document(one, {code: 1.0}, AS_TOLD)
+    for table in (TELLINGS, MORE_TELLINGS):
+        for code, tellings in table.items():
+            yield from (Document(one, {code: 1.0}, 1.0) for one in tellings)
+    for line in (DATA / "printed_messages.jsonl").read_text(encoding="utf-8").splitlines():
+        printed = json.loads(line)
+        if printed["codes"]:
+            yield Document(printed["text"], _shared(printed["codes"]), 1.0)
+    for sentence in SENTENCES:
+        words = f"{_PATTERN.sub(' ', sentence.pattern)}\n{sentence.message}"
+        yield Document(words, _shared(sentence.code.split("/")), 1.0)
+    gpus = [target_of_text(name) for name in ("b200", "h200")]
+    for code, rule in RULE_OF.items():
+        if any(ranking.may_be(code, gpu) for gpu in gpus):
+            yield Document(f"{rule.name.replace('_', ' ')} {rule.docs}", {code: 1.0}, 1.0)
+
+
+def _shared(codes: Sequence[str]) -> dict[str, float]:
+    return dict.fromkeys(codes, 1 / len(codes))
+
+
+def evidence(reports: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return counts and weights, as the file has them; `others` are unrelated texts."""
+    texts = documents(reports)
+    return {**counted(texts), **weighed(texts), "scope": scoped(reports, others)}
+
+
+def counted(texts: Sequence[Document]) -> dict[str, Any]:
+    """Return how often texts of each cause have each word; one of several causes counts for each in part."""
     by_cause: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     number: defaultdict[str, float] = defaultdict(float)
-    overall: Counter[str] = Counter()
-    for report in reports:
-        cause = report.get("cause") or report.get("why", "")
-        words = ranking.features(f"{report['text']}\n{report.get('had', '')}\n{cause}")
-        overall.update(words.keys())
-        for code in report["codes"]:
-            number[code] += 1 / len(report["codes"])
+    overall: defaultdict[str, float] = defaultdict(float)
+    often: Counter[str] = Counter()
+    for text in texts:
+        words = _features(text.text)
+        often.update(words.keys())
+        for word in words:
+            overall[word] += text.often
+        for code, share in text.causes.items():
+            number[code] += share * text.often
             for word in words:
-                by_cause[code][word] += 1 / len(report["codes"])
-    told = [*TOLD.values(), *(one for tellings in TELLINGS.values() for one in tellings)]
-    known = {word for one in told for word in ranking.features(one)}
-    kept = {word for word, count in overall.items() if count >= LEAST_OVERALL or word in known}
+                by_cause[code][word] += share * text.often
+    kept = {word for word, count in often.items() if count >= LEAST_WEIGHED}
     return {
         "reports": _rounded(number),
         "words": {
-            code: _rounded({word: n for word, n in words.items() if word in kept and n >= LEAST_OF_CAUSE})
+            code: _rounded({word: count for word, count in words.items() if word in kept})
             for code, words in sorted(by_cause.items())
         },
-        "overall": _rounded({word: n for word, n in overall.items() if word in kept}),
+        "overall": _rounded({word: count for word, count in overall.items() if word in kept}),
     }
 
 
-def weighed(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the weights of a linear model, in steps, that tells the causes of reports apart by their words.
+def weighed(texts: Sequence[Document]) -> dict[str, Any]:
+    """Return the weights of a linear model, in steps, that tells the causes of texts apart by their words.
 
-    A softmax over causes, regularised by the sum of squares, fitted to what reports have, to the same with the cause
-    that their threads name, and to what is told of each cause. A report of several causes counts for each in part.
+    A softmax over causes, regularised by the sum of squares.
     """
-    documents: list[tuple[dict[str, str], dict[str, float], float]] = []
-    for report in reports:
-        had, cause = f"{report['text']}\n{report.get('had', '')}", report.get("cause") or report.get("why", "")
-        shares = {code: 1 / len(report["codes"]) for code in report["codes"]}
-        documents.append((ranking.features(had), shares, 1.0))
-        documents += [(ranking.features(f"{had}\n{cause}"), shares, WITH_CAUSE)] if cause else []
-    documents += [(ranking.features(told), {code: 1.0}, AS_TOLD) for code, told in TOLD.items()]
-    documents += [(ranking.features(one), {code: 1.0}, 1.0) for code, tellings in TELLINGS.items() for one in tellings]
-    often = Counter(word for words, _, _ in documents for word in words)
-    # Ranking counts the words that are counted, and no others.
-    known = ranking.evidence_of(counted(reports)).overall
-    words = {word: at for at, word in enumerate(sorted(w for w in known if often[w] >= LEAST_WEIGHED))}
-    codes = {code: at for at, code in enumerate(sorted({code for _, of, _ in documents for code in of}))}
-    x, t = np.zeros((len(documents), len(words))), np.zeros((len(documents), len(codes)))
-    for row, (said, of, _) in enumerate(documents):
-        there = [words[word] for word in said if word in words]
-        x[row, there] = 1 / np.sqrt(max(sum(word in known for word in said), 1))
-        for code, portion in of.items():
+    said = [_features(text.text) for text in texts]
+    often = Counter(word for words in said for word in words)
+    words = {word: at for at, word in enumerate(sorted(w for w, count in often.items() if count >= LEAST_WEIGHED))}
+    codes = {code: at for at, code in enumerate(sorted({code for text in texts for code in text.causes}))}
+    x = np.zeros((len(texts), len(words)), np.float32)
+    t = np.zeros((len(texts), len(codes)), np.float32)
+    for row, text in enumerate(texts):
+        there = [words[word] for word in said[row] if word in words]
+        x[row, there] = 1 / np.sqrt(max(len(there), 1))
+        for code, portion in text.causes.items():
             t[row, codes[code]] = portion
-    fitted, bias = _fit(x, t, np.array([one[2] for one in documents])[:, None])
+    weights, bias = _fit(x, t, np.array([[text.often] for text in texts], np.float32), SHRINK, STEPS)
     return {
         "weights": {
-            code: ranking.in_steps({word: float(fitted[at, column]) for word, at in words.items()}, LEAST_WEIGHT)
+            code: ranking.in_steps({word: float(weights[at, column]) for word, at in words.items()}, LEAST_WEIGHT)
             for code, column in codes.items()
         },
         "bias": ranking.in_steps({code: float(bias[column]) for code, column in codes.items()}),
     }
 
 
-def _fit(x: np.ndarray, t: np.ndarray, often: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def scoped(reports: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the weights by which reports and unrelated texts are told apart, and the least score of a report.
+
+    That is the lowest at which no more than a share of the unrelated texts is guessed about, each scored by what was
+    fitted to texts from elsewhere.
+    """
+    weights, bias = _scope_of(reports, others)
+    scores = sorted((one for _, one in held_out([], others, reports)), reverse=True)
+    least = scores[int(MOST_GUESSED * len(scores))] if scores else 0.0
+    return {
+        "weights": ranking.in_steps(weights),
+        "bias": ranking.in_steps({"": bias}).get("", 0),
+        "least": ranking.in_steps({"": least}).get("", 0),
+    }
+
+
+def held_out(
+    asked: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], reports: Sequence[Mapping[str, Any]]
+) -> list[tuple[bool, float]]:
+    """Return whether a text is a report, and its score by what is fitted to texts of other libraries."""
+    found: list[tuple[bool, float]] = []
+    for fold in range(FOLDS):
+        model = _scope_of(
+            [r for r in reports if fold_of(r) != fold], [other for other in others if fold_of(other) != fold]
+        )
+        for about, texts in ((True, asked), (False, others)):
+            found += [(about, _score(whole(text), *model)) for text in texts if fold_of(text) == fold]
+    return found
+
+
+def _scope_of(
+    reports: Iterable[Mapping[str, Any]], others: Iterable[Mapping[str, Any]]
+) -> tuple[dict[str, float], float]:
+    """Return weights and bias of a logistic model; reports and unrelated texts count alike as a whole."""
+    texts: list[tuple[str, int, float]] = []
+    for report in reports:
+        texts.append((whole(report), 1, 1.0))
+        texts += [(report["text"], 1, 0.5)] if report.get("had") else []
+    texts += [(text.text, 1, 0.5) for table in (TELLINGS, MORE_TELLINGS) for text in _tellings(table)]
+    for other in others:
+        texts.append((whole(other), 0, 1.0))
+        texts += [(other["text"], 0, 0.5)] if other.get("had") else []
+    said = [_in_scope(text) for text, _, _ in texts]
+    often = Counter(word for words, signs in said for word in (*words, *signs))
+    names = {word: at for at, word in enumerate(sorted(w for w, count in often.items() if count >= LEAST_IN_SCOPE))}
+    x, t = np.zeros((len(texts), len(names)), np.float32), np.zeros((len(texts), 2), np.float32)
+    for row, (words, signs) in enumerate(said):
+        there = [names[word] for word in words if word in names]
+        x[row, there] = 1 / np.sqrt(max(len(there), 1))
+        x[row, [names[sign] for sign in signs if sign in names]] = scope.SIGN
+        t[row, texts[row][1]] = 1
+    sums = [sum(weight for _, about, weight in texts if about == side) for side in (0, 1)]
+    count = np.array([[weight * len(texts) / (2 * sums[about])] for _, about, weight in texts], np.float32)
+    weights, bias = _fit(x, t, count, SCOPE_SHRINK, SCOPE_STEPS)
+    apart = weights[:, 1] - weights[:, 0]
+    return {word: float(apart[at]) for word, at in names.items()}, float(bias[1] - bias[0])
+
+
+@lru_cache(maxsize=1 << 12)
+def _in_scope(text: str) -> tuple[list[str], list[str]]:
+    read = scope.ends(text)
+    return scope.words(read), scope.signs(read)
+
+
+def _tellings(table: Mapping[str, Sequence[str]]) -> Iterator[Document]:
+    return (Document(one, {code: 1.0}, 1.0) for code, tellings in table.items() for one in tellings)
+
+
+def _score(text: str, weights: Mapping[str, float], bias: float) -> float:
+    words, signs = _in_scope(text)
+    told = [weights[word] for word in words if word in weights]
+    shown = scope.SIGN * sum(weights.get(sign, 0.0) for sign in signs)
+    return bias + sum(told) / float(np.sqrt(max(len(told), 1))) + shown
+
+
+def _fit(x: np.ndarray, t: np.ndarray, often: np.ndarray, shrink: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the weights (words x causes) and biases that fit shares `t` of causes to documents `x`, by Adam."""
-    w, b = np.zeros((x.shape[1], t.shape[1])), np.zeros(t.shape[1])
+    w, b = np.zeros((x.shape[1], t.shape[1]), x.dtype), np.zeros(t.shape[1], x.dtype)
     moments = [np.zeros_like(one) for one in (w, w, b, b)]
-    for step in range(1, STEPS + 1):
+    for step in range(1, steps + 1):
         z = x @ w + b
         p = np.exp(z - z.max(axis=1, keepdims=True))
         d = often * (p / p.sum(axis=1, keepdims=True) - t)
-        for at, gradient in ((0, x.T @ d + SHRINK * w), (2, d.sum(axis=0))):
+        for at, gradient in ((0, x.T @ d + shrink * w), (2, d.sum(axis=0))):
             moments[at] = 0.9 * moments[at] + 0.1 * gradient
             moments[at + 1] = 0.99 * moments[at + 1] + 0.01 * gradient**2
-        rate = 0.3 * (1 - step / (STEPS + 1))
+        rate = 0.3 * (1 - step / (steps + 1))
         w -= rate * (moments[0] / (1 - 0.9**step)) / (np.sqrt(moments[1] / (1 - 0.99**step)) + 1e-8)
         b -= rate * (moments[2] / (1 - 0.9**step)) / (np.sqrt(moments[3] / (1 - 0.99**step)) + 1e-8)
     return w, b
-
-
-def evidence(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return counts and weights, as the file has them."""
-    return {**counted(reports), **weighed(reports)}
 
 
 def _rounded(counts: Mapping[str, float]) -> dict[str, float]:
     return {name: int(count) if count == int(count) else round(count, 2) for name, count in sorted(counts.items())}
 
 
-def named(reports: Sequence[dict[str, Any]], folds: int) -> int:
-    """Return of how many reports a cause is first or second by the words of those in other folds."""
+def library(report: Mapping[str, Any]) -> str:
+    """Return the library that a text is from, by its address or its name."""
+    found = re.match(r"https://github\.com/[^/]+/([^/]+)", report.get("url", ""))
+    return (found[1] if found else re.sub(r"[-_]?\d+\w?$", "", report["id"])).lower()
+
+
+def fold_of(report: Mapping[str, Any]) -> int:
+    """Return the part that a text's library is in: what is learned of others is asked about it."""
+    return int(hashlib.sha256(library(report).encode()).hexdigest(), 16) % FOLDS
+
+
+def named(reports: Sequence[Mapping[str, Any]]) -> int:
+    """Return of how many reports a cause is first or second by the words of other libraries' reports."""
     found = 0
-    for fold in range(folds):
-        known = ranking.evidence_of(evidence([r for at, r in enumerate(reports) if at % folds != fold]))
-        for report in reports[fold::folds]:
-            words = ranking.features(f"{report['text']}\n{report.get('had', '')}")
-            first = ranking.ranked(words, known, target_of_text(report["target"]))[: likely.MOST]
-            found += not set(report["codes"]).isdisjoint(first)
+    for fold in range(FOLDS):
+        texts = documents(report for report in reports if fold_of(report) != fold)
+        known = ranking.evidence_of({**counted(texts), **weighed(texts)})
+        for report in (report for report in reports if fold_of(report) == fold):
+            first = ranking.ranked(_features(whole(report)), known, target_of_text(report["target"]))
+            found += not set(report["codes"]).isdisjoint(first[: likely.MOST])
     return found
 
 
 def main() -> None:
     """Write the counts, or measure the ranking."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folds", type=int, default=0, help="measure by leaving out so many parts in turn")
-    folds = parser.parse_args().folds
-    reports = labelled()
-    if folds:
-        asked = [r for r in reports if any(ranking.may_be(code, target_of_text(r["target"])) for code in r["codes"])]
-        print(f"{named(asked, folds)} of {len(asked)}")
-    else:
-        ranking.COUNTS.write_text(json.dumps(evidence(reports), separators=(",", ":")) + "\n", encoding="utf-8")
+    parser.add_argument("--folds", action="store_true", help="measure by leaving out parts of the libraries in turn")
+    reports, others = labelled(), unrelated()
+    if not parser.parse_args().folds:
+        made = json.dumps(evidence(reports, others), separators=(",", ":"))
+        ranking.COUNTS.write_text(made + "\n", encoding="utf-8")
+        return
+    asked = [r for r in reports if any(ranking.may_be(code, target_of_text(r["target"])) for code in r["codes"])]
+    print(f"{named(asked)} of {len(asked)}")
+    scores, least = held_out(asked, others, reports), ranking.evidence().scope.least
+    for about, what in ((True, "reports"), (False, "unrelated texts")):
+        of = [score for is_report, score in scores if is_report == about]
+        print(f"{what}: {sum(score >= least for score in of)} of {len(of)} are thought to be about kernels")
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ from bench.reported import answered, named
 from legalsat.pasted import likely
 
 DATA = Path(__file__).parent / "data"
-RECENT, LATER = (
+RECENT, LATER, DRAWN = (
     [json.loads(line) for line in (DATA / f"reported_{name}.jsonl").read_text(encoding="utf-8").splitlines()]
-    for name in ("recent", "later")
+    for name in ("recent", "later", "drawn")
 )
 UNRELATED: list[dict[str, Any]] = [
     json.loads(line) for line in (DATA / "unrelated_texts.jsonl").read_text(encoding="utf-8").splitlines()
@@ -30,18 +30,25 @@ AT_ONCE_LATER = {
     "last": ((5, 9), (5, 9), 13),
     "after": ((0, 4), (0, 4), 7),
 }
+# Gathered after those, by somebody who did not know the code, when a text's scope was learned: before that.
+AT_ONCE_DRAWN = {"developed": ((23, 31), None, 51)}
 # Of which the answers now name the cause, with the rest; what is missed is missed as the reports say.
 NOW = {"mended": 33, "kept": 31, "last": 13}
 NOW_LATER = {"mended": 26, "kept": 26, "last": 13, "after": 4}
-# Texts of which something is guessed though they are about other things, and of what: no more than these.
-GUESSED = {"triton-2779", "cccl-8288", "lightseq-329", "closerlook-35"}
+NOW_DRAWN = {"developed": 44}
+# The share of texts about other things of which a cause is guessed at most, as something not proven.
+GUESSED = 0.05
 # What a program prints of itself, which is told as it is: that a check or a launch of its own failed.
 SAYS_SO = {"TOOL004", "TOOL010", "TOOL011"}
 
 
 @pytest.mark.parametrize(
     ("of", "at_once", "part"),
-    [*((RECENT, AT_ONCE, part) for part in AT_ONCE), *((LATER, AT_ONCE_LATER, part) for part in AT_ONCE_LATER)],
+    [
+        *((RECENT, AT_ONCE, part) for part in AT_ONCE),
+        *((LATER, AT_ONCE_LATER, part) for part in AT_ONCE_LATER),
+        *((DRAWN, AT_ONCE_DRAWN, part) for part in AT_ONCE_DRAWN),
+    ],
 )
 def test_recent_reports_say_how_often_they_were_named_before_and_at_first(
     of: list[dict[str, Any]], at_once: dict[str, Any], part: str
@@ -56,7 +63,11 @@ def test_recent_reports_say_how_often_they_were_named_before_and_at_first(
 
 @pytest.mark.parametrize(
     ("of", "now", "part"),
-    [*((RECENT, NOW, part) for part in NOW), *((LATER, NOW_LATER, part) for part in NOW_LATER)],
+    [
+        *((RECENT, NOW, part) for part in NOW),
+        *((LATER, NOW_LATER, part) for part in NOW_LATER),
+        *((DRAWN, NOW_DRAWN, part) for part in NOW_DRAWN),
+    ],
 )
 def test_what_was_named_once_of_recent_reports_stays_named(
     of: list[dict[str, Any]], now: dict[str, int], part: str
@@ -67,7 +78,7 @@ def test_what_was_named_once_of_recent_reports_stays_named(
     assert once <= found and len(found) >= now[part]
 
 
-@pytest.mark.parametrize("report", [*RECENT, *LATER], ids=lambda report: report["id"])
+@pytest.mark.parametrize("report", [*RECENT, *LATER, *DRAWN], ids=lambda report: report["id"])
 def test_no_recent_report_is_called_legal(report: dict[str, Any]) -> None:
     for text in (report["text"], f"{report['text']}\n{report['had']}"):
         try:
@@ -78,13 +89,27 @@ def test_no_recent_report_is_called_legal(report: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("report", UNRELATED, ids=lambda report: report["id"])
 def test_of_unrelated_texts_nothing_is_claimed_but_what_they_say(report: dict[str, Any]) -> None:
-    try:
-        found = ls.explain(f"{report['text']}\n{report.get('had', '')}", report["target"])
-    except ls.InvalidInput:
+    found = explained(report)
+    if found is None:
         return
     assert not found.legal and found.repairs == ()
     errors = {one.code for one in found.diagnostics if one.level == "error"}
     assert {code for code in errors if not code.startswith("CUDA")} <= SAYS_SO
-    guessed = [one for one in found.diagnostics if one.level != "error"]
-    assert all(one.where == likely.WHERE and "not proven" in one.message for one in guessed)
-    assert not guessed or report["id"] in GUESSED
+    assert all(one.where == likely.WHERE and "not proven" in one.message for one in guesses(found))
+
+
+def test_of_few_unrelated_texts_a_cause_is_guessed() -> None:
+    guessed = [report["id"] for report in UNRELATED if guesses(explained(report))]
+    assert len(UNRELATED) >= 300 and len(guessed) <= GUESSED * len(UNRELATED), guessed
+
+
+def explained(report: dict[str, Any]) -> ls.Explanation | None:
+    try:
+        return ls.explain(f"{report['text']}\n{report.get('had', '')}", report["target"])
+    except ls.InvalidInput:
+        return None
+
+
+def guesses(found: ls.Explanation | None) -> list[ls.Diagnostic]:
+    """Return what is said of a text and is no error, which is a guess."""
+    return [] if found is None else [one for one in found.diagnostics if one.level != "error"]

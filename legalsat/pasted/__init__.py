@@ -20,7 +20,7 @@ from legalsat.pasted.code.fragments import without_asides
 from legalsat.pasted.code.host_code import encoded_maps
 from legalsat.pasted.code.python import follow
 from legalsat.pasted.grammar import even, plain
-from legalsat.pasted.likely import MOST, likely_causes, speaks_of_gpus, tells_of_failure
+from legalsat.pasted.likely import MOST, likely_causes, says_more, tells_of_failure
 from legalsat.pasted.limits import explain_limits
 from legalsat.pasted.maps import PrintedMap, printed_maps
 from legalsat.pasted.multiplies import explain_multiplies, legal_multiplies
@@ -32,6 +32,7 @@ from legalsat.pasted.results import (
     left_behind,
     returned_results,
 )
+from legalsat.pasted.scope import is_strange, speaks_of_gpus
 from legalsat.pasted.sentences import explain_causes, explain_failed_check, explain_sentences
 from legalsat.pasted.shared import explain_shared, shared_memory_told
 from legalsat.pasted.tables.program_causes import ASKED, LIBRARY_FAILED, OWN_CHECKS
@@ -125,7 +126,7 @@ def with_likely(known: Explanation | None, whole: str, target: Target) -> Explan
     told = () if known is None else known.diagnostics
     effects = _effects(told)
     sure = [one for one in told if one.code not in effects and not _is_doubtful(one)]
-    if known is not None and (known.subject != _TEXT or sure):
+    if known is not None and (known.subject != _TEXT or sure or not says_more(whole, (one.where for one in told))):
         return known
     codes = {one.code for one in told}
     failed = not codes.isdisjoint({*OF_ILLEGAL_MAPS, _LAUNCH}) and codes <= effects
@@ -142,6 +143,8 @@ def with_likely(known: Explanation | None, whole: str, target: Target) -> Explan
     by_lines = [code for code in first if code in said and code not in effects]
     if by_lines and by_lines[0] not in first[:MOST]:
         first.insert(MOST - 1, first.pop(first.index(by_lines[0])))
+    # What a program prints of a check of its own is sure, though not why it asks.
+    first.sort(key=lambda code: code not in said or not _is_unknown_check(said[code]))
     kept = {*first[:MOST], *(code for code in said if code not in effects)}
     named = tuple(said[code] if code in said else likely.diagnostic(code) for code in first if code in kept)
     rest = tuple(one for code, one in said.items() if code not in kept)
@@ -155,7 +158,11 @@ def with_likely(known: Explanation | None, whole: str, target: Target) -> Explan
 
 def _is_doubtful(one: Diagnostic) -> bool:
     """Whether a cause is named by what prose seems to say, or is a check that nobody knows."""
-    return _BY_PROSE.match(one.where) is not None or one.message.startswith(_UNKNOWN_CHECKS)
+    return _BY_PROSE.match(one.where) is not None or _is_unknown_check(one)
+
+
+def _is_unknown_check(one: Diagnostic) -> bool:
+    return one.message.startswith(_UNKNOWN_CHECKS)
 
 
 def _effects(told: Iterable[Diagnostic]) -> set[str]:
@@ -224,6 +231,8 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
         causes = [one for one in causes if not strange.match(one.code)]
     if "?" in whole and not tells_of_failure(whole):  # what a question asks about is no cause
         causes = [one for one in causes if not _is_doubtful(one)]
+    if causes and is_strange(whole):  # nor what a text's prose says that is rather about something else
+        causes = [one for one in causes if _BY_PROSE.match(one.where) is None or _is_unknown_check(one)]
     accesses = (
         [] if sentences or causes else explain_accesses(evened, {one.number for one in results}, target, even(whole))
     )

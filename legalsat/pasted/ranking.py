@@ -1,9 +1,10 @@
 """Ranks causes by the words of a report: by how often reports of each cause have them, and by learned weights.
 
-Two ways agree on more than either alone. Naive Bayes counts reports of each cause that have a word, together with what
-is told of each cause (`legalsat.pasted.tables.evidence`); it knows causes of few reports. A linear model, fitted by
-`bench/fit_evidence.py`, weighs words by how far they tell causes apart. A cause's score is the sum of both as
-logarithms of how likely it is, naive Bayes at a quarter, for its words are anything but independent.
+Two ways agree on more than either alone. Naive Bayes counts the texts of each cause that have a word: reports, what is
+told of the cause (`legalsat.pasted.tables.evidence`, `tellings`), what programs print of it and what its rule says; it
+knows causes of few reports. A linear model weighs words by how far they tell causes apart. Both are made by
+`bench/fit_evidence.py`. A cause's score is the sum of both as logarithms of how likely it is, naive Bayes at a quarter,
+for its words are anything but independent.
 """
 
 from __future__ import annotations
@@ -11,19 +12,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from legalsat.pasted.sentences import RULE_OF
-from legalsat.pasted.tables.evidence import CONCEPTS, TOLD
-from legalsat.pasted.tables.tellings import TELLINGS
+from legalsat.pasted.tables.evidence import CONCEPTS
 from legalsat.targets import Target
 
 COUNTS = Path(__file__).parent / "evidence.json"
-_TOLD_AS, _TELLING_AS = 4.0, 1.0  # reports that what is told of a cause counts like
 _SMOOTHING, _SPREAD = 4.0, 2.0  # pseudo-counts
 _TRUST = 0.25  # of naive Bayes, whose words are counted as if they were independent
 _STEP = 100  # steps of a weight in the file that make 1
@@ -46,8 +44,16 @@ _PATTERNS = {
 }
 
 
+class Scope(NamedTuple):
+    """Weights of words and signs by which a text is about a kernel that failed, and the least score of such a text."""
+
+    weights: Mapping[str, float]
+    bias: float
+    least: float
+
+
 class Evidence(NamedTuple):
-    """How often reports with a cause have each word, how many there are, how often a word is at all, and their sum.
+    """How often texts of a cause have each word, how many there are, how often a word is at all, and their sum.
 
     `weights` are those of the linear model by cause and word, `bias` those of the causes; both may be empty.
     """
@@ -58,6 +64,7 @@ class Evidence(NamedTuple):
     total: float
     weights: Mapping[str, Mapping[str, float]]
     bias: Mapping[str, float]
+    scope: Scope
 
 
 def features(text: str) -> dict[str, str]:
@@ -120,24 +127,19 @@ def evidence() -> Evidence:
 
 
 def evidence_of(known: Mapping[str, Any]) -> Evidence:
-    """Return the counts of known reports, as `bench/fit_evidence.py` makes them, with what is told of each cause."""
-    reports: defaultdict[str, float] = defaultdict(lambda: _SMOOTHING)
-    for code, number in known["reports"].items():
-        reports[code] += number
-    by_cause = {code: defaultdict(float, words) for code, words in known["words"].items()}
-    overall: defaultdict[str, float] = defaultdict(float, known["overall"])
-    tellings = [(code, one, _TELLING_AS) for code, several in TELLINGS.items() for one in several]
-    for code, told, often in [*((code, one, _TOLD_AS) for code, one in TOLD.items()), *tellings]:
-        reports[code] += often
-        words = by_cause.setdefault(code, defaultdict(float))
-        for word in features(told):
-            words[word] += often
-            overall[word] += often
+    """Return what `bench/fit_evidence.py` counts and weighs."""
+    reports = {code: _SMOOTHING + number for code, number in known["reports"].items()}
     weights = {
         code: {word: steps / _STEP for word, steps in of.items()} for code, of in known.get("weights", {}).items()
     }
     bias = {code: steps / _STEP for code, steps in known.get("bias", {}).items()}
-    return Evidence(by_cause, dict(reports), dict(overall), sum(reports.values()), weights, bias)
+    scope = known.get("scope", {})
+    of_scope = Scope(
+        {word: steps / _STEP for word, steps in scope.get("weights", {}).items()},
+        scope.get("bias", 0) / _STEP,
+        scope.get("least", 0) / _STEP,
+    )
+    return Evidence(known["words"], reports, known["overall"], sum(reports.values()), weights, bias, of_scope)
 
 
 def in_steps(weights: Mapping[str, float], least: float = 0.0) -> dict[str, int]:

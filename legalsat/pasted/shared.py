@@ -41,6 +41,7 @@ _SENTENCES = (
     r"\bshared_?mem\w*=(?P<opt_in>\d{5,7})\b(?=[\s\S]{0,2000}(?:CUDA_ERROR_INVALID_VALUE|cudaErrorInvalidValue))",
 )
 _SHARED = re.compile(r"\bLDS\b|shared[ _]?mem|(?<!d)smem|shared[ _]storage|shared_memory", re.I)
+_OF_PROCESSES = re.compile(r"\bworkers?\b|/dev/shm|shm[-_]size|\bipc\b|\bpid\b", re.I)  # memory that processes share
 _FAILS = re.compile(
     r"exceed|more .{0,40}than|larger than|greater than|too (?:much|large|big|high)|not enough|insufficient|out of|"
     r"(?:not|n't|no longer) fit|large amount|fail|lack|unable|cannot|invalid",
@@ -179,7 +180,7 @@ def _printed_needs(text: str) -> Iterator[Need]:
     told = (
         f"{line} {more}" if _AMOUNT.search(line) is None else line
         for line, more in zip(lines, [*lines[1:], ""], strict=True)
-        if _SHARED.search(line)
+        if _SHARED.search(line) and not _OF_PROCESSES.search(line)
     )
     for line in islice((without_layouts(line[:_LONGEST]) for line in told), MOST_TILES):
         need = _of_line(line)

@@ -139,7 +139,8 @@ CAUSES = (
         "the buffer in shared memory has not the extents of the box that is copied",
         "give the buffer and the map's box the same extents and type, without the stages",
         unless=r"swizzl|stride|align|exceed|capacity|usage|__shared__|scale|layouts? (?:mismatch|must|to equal)|"
-        r"mismatched (?:\w+ ){0,3}elements|elements (?:mismatch|differ)|difference|between (?:two|the) ",
+        r"mismatched (?:\w+ ){0,3}elements|elements (?:mismatch|differ)|difference|between (?:two|the) |checkpoint|"
+        r"state_?dict|\.weight\b",
     ),
     Cause(
         "TMA006",
@@ -395,6 +396,8 @@ CAUSES = (
         r"memory assertion|assertion.{0,120}<=?",
         "the kernel needs more shared memory than a block has",
         "take a smaller block or fewer stages",
+        # What processes share is another memory.
+        unless=r"dataloader|\bworkers?\b|/dev/shm|shm[-_]size|\bipc\b|raise your shared",
     ),
     Cause(
         "TOOL008",

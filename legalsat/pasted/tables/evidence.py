@@ -103,6 +103,7 @@ CONCEPTS = {
     "linear": r"linear(?:ly)?(?: scan)?|permutation|base ?\+ ?i\b|logical (?:index|order)|unswizzled",
     "grid": r"grids?\w*|griddim\w*|dim3|<<<\w*|blockdim\w*|num_blocks",
     "small": r"small(?:er)? (?:inputs?|sizes?|shapes?|batch\w*|tensors?)|short (?:prompts?|sequences?)",
+    "slow": r"slow\w*|speed\w*|perf\w*|latency|throughput|times? (?:longer|faster)|too long|bandwidth",
     "outstanding": r"drain\w*|exits? .{0,40}(?:store|copy)|store .{0,40}exit\w*",
 }
 # What is told of a failure with this cause: what is seen, of what kind of kernel, and what its code does or lacks.

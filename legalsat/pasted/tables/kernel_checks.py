@@ -19,6 +19,8 @@ _ARRIVALS = "initialise it with the number of threads, warps or commits that arr
 _MASK = "name in the mask CTAs of the cluster alone, and launch the cluster that the multicast is made for"
 _WHOLE = "take a tile of whole atoms of the swizzle or no swizzle, and let copy and product share it"
 
+_VECTORS = "copy the slice to a tensor of its own, or pad its rows to a multiple of 16 bytes"
+
 KERNEL_CHECKS = (
     Sentence(
         "nvcc",
@@ -351,5 +353,20 @@ KERNEL_CHECKS = (
         "PIPE017",
         "a multicast or a remote reference names no axis of the cluster",
         _MASK,
+    ),
+    Sentence(
+        "causal_conv1d",
+        r"requires strides \([^\n]{1,60}\) to be multiples of (?P<elements>\d{1,3})",
+        "VEC002",
+        "strides are no multiple of {elements} elements, which the kernel reads as vectors of 16 bytes",
+        _VECTORS,
+    ),
+    Sentence(
+        "xFormers",
+        r"attn_bias is not correctly aligned|attn_bias\.stride\([-\d]{1,3}\) % (?P<elements>\d{1,3}) != 0"
+        r"|[Mm]ask\w* (?:is )?not (?:correctly )?aligned",
+        "VEC002",
+        "rows of the attention's bias or mask are no multiple of 16 bytes, and are read as vectors",
+        "allocate the mask with rows of a multiple of 8 elements of 16 bits, and slice it to the keys that there are",
     ),
 )

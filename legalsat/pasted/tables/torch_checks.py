@@ -16,6 +16,8 @@ _SCALES = (
     "and nvfp4 the blocks of 128 x 4 that are padded to whole ones"
 )
 
+_BLOCKS = "lay the scales out in blocks of 128 rows x 4 columns, padded to whole ones, and say SWIZZLE_32_4_4"
+
 TORCH_CHECKS = (
     Sentence(
         "PyTorch",
@@ -110,5 +112,44 @@ TORCH_CHECKS = (
         "TOOL010",
         "the operands of a product do not agree in their depth",
         "transpose one operand until the columns of A are the rows of B",
+    ),
+    Sentence(
+        "PyTorch",
+        r"scale_(?P<what>[ab]) (?:must have )?strides (?:must be )?\((?P<asked>[^()\n]{1,40})\); got:? "
+        r"\[(?P<stride>[^\]\n]{1,40})|expected scale_(?P<what_too>[ab])\.stride\(\d\) to be (?P<asked_too>\d+), but "
+        r"got (?P<stride_too>\d+)",
+        "TOOL010",
+        "the scales of {what} have strides {stride}, and the product takes them with {asked}",
+        "lay the scales out as asked; an axis of one element may have any stride, and some versions refuse what it has",
+    ),
+    Sentence(
+        "PyTorch",
+        r"scale_?(?:_(?P<what>[ab]))?(?: swizzle types)? must (?:use|be) SWIZZLE_32_4_4",
+        "TCGEN010/TOOL010",
+        "scales of blocks are passed as they are, and the product reads them swizzled",
+        _BLOCKS,
+    ),
+    Sentence(
+        "PyTorch",
+        r"(?P<what>mat_?[ab12]) shape to be divisible by (?P<granule>\d+)",
+        "TMA005",
+        "an extent of {what} is no multiple of {granule}",
+        _DEPTH,
+    ),
+    Sentence(
+        "PyTorch",
+        r"[Ss]caling (?:is )?only supported (?:in CUDA )?(?:for|on) (?P<target>[\w/, ]{2,40})"
+        r"|Block-wise scaling for [\w ]{1,40} is only supported on (?P<target_too>[\w, ]{2,40})",
+        "TOOL004",
+        "scales of this kind exist on {target} alone{own}",
+        "take such a GPU, or scale by tensors or rows",
+    ),
+    Sentence(
+        "PyTorch",
+        r"Offsets have to be int32|Have to provide offsets if there is a 2d matrix|[Oo]ffs(?:ets)? has to be 1D"
+        r"|matrix batch sizes have to match|scale must have the same (?:length|batch dimension|first dimension) as mat",
+        "TOOL010",
+        "the groups' offsets or scales have another shape or type than the operands ask for",
+        "give one offset of int32 to each group, where a matrix of rows is divided, and one scale to each of its rows",
     ),
 )
