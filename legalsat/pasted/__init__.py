@@ -33,7 +33,7 @@ from legalsat.pasted.results import (
     returned_results,
 )
 from legalsat.pasted.scope import is_strange, speaks_of_gpus
-from legalsat.pasted.sentences import explain_causes, explain_failed_check, explain_sentences
+from legalsat.pasted.sentences import OWN_LIMIT, explain_causes, explain_failed_check, explain_sentences
 from legalsat.pasted.shared import explain_shared, shared_memory_told
 from legalsat.pasted.tables.program_causes import ASKED, LIBRARY_FAILED, OWN_CHECKS
 from legalsat.pasted.tensors import explain_printed_tensors
@@ -70,7 +70,7 @@ _LAUNCH, _REFUSED = "TOOL011", "text of the runtime"  # that a launch is outside
 _TEXT = "the pasted text"
 # Where a cause is named by what a line of prose seems to say, and not by what a program printed.
 _BY_PROSE = re.compile(
-    r"line \"(?![^\n]*(?:\b\w*(?:[Ee]rror|Exception)\b|[Aa]ssert|\bmust\b|\bexpect|\brequire|\bneeds?\b))"
+    r"line \"(?![^\n]*(?:\b\w*(?:[Ee]rror|Exception)\b|[Aa]ssert|\bmust\b|\bexpect|\brequire|\bneeds?\b|\bshould be \d))"
 )
 # That some check of a program's own failed, of no known rule, or a library's kernel with nothing said of why.
 _UNKNOWN_CHECKS = (*(one.message.partition("{")[0] for one in OWN_CHECKS), LIBRARY_FAILED)
@@ -126,7 +126,10 @@ def with_likely(known: Explanation | None, whole: str, target: Target) -> Explan
     told = () if known is None else known.diagnostics
     effects = _effects(told)
     sure = [one for one in told if one.code not in effects and not _is_doubtful(one)]
-    if known is not None and (known.subject != _TEXT or sure or not says_more(whole, (one.where for one in told))):
+    if known is not None and (known.subject != _TEXT or sure):
+        return known
+    # A program's own limit that is all that a text says is told alone.
+    if not says_more(whole, (one.where for one in told if one.code == OWN_LIMIT)):
         return known
     codes = {one.code for one in told}
     failed = not codes.isdisjoint({*OF_ILLEGAL_MAPS, _LAUNCH}) and codes <= effects
