@@ -70,7 +70,8 @@ _LAUNCH, _REFUSED = "TOOL011", "text of the runtime"  # that a launch is outside
 _TEXT = "the pasted text"
 # Where a cause is named by what a line of prose seems to say, and not by what a program printed.
 _BY_PROSE = re.compile(
-    r"line \"(?![^\n]*(?:\b\w*(?:[Ee]rror|Exception)\b|[Aa]ssert|\bmust\b|\bexpect|\brequire|\bneeds?\b|\bshould be \d))"
+    r"line \"(?![^\n]*(?:\b\w*(?:[Ee]rror|Exception)\b|[Aa]ssert|\bmust\b|\bexpect|"
+    r"\brequire|\bneeds?\b|\bshould be \d))"
 )
 # That some check of a program's own failed, of no known rule, or a library's kernel with nothing said of why.
 _UNKNOWN_CHECKS = (*(one.message.partition("{")[0] for one in OWN_CHECKS), LIBRARY_FAILED)
