@@ -246,7 +246,8 @@ def store_footprint(tm: TensorMap, coordinate: Any, base: int = 0) -> Bytes:
 
 def _addresses(tm: TensorMap, shape: _Shape, base: int) -> Bytes:
     """Return the shared address of each byte of the box, rows by row bytes, swizzled; checks `base` and the size."""
-    if integer(base, "base", low=0) % _SHARED_ALIGNMENT:
+    base = integer(base, "base", low=0)
+    if base % _SHARED_ALIGNMENT:
         raise InvalidInput(
             f"base is {base}, no multiple of {_SHARED_ALIGNMENT}, and the copy is a misaligned address; "
             f"move it to {round_up(base, _SHARED_ALIGNMENT)}"

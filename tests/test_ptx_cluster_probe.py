@@ -46,3 +46,9 @@ def test_that_all_ctas_must_get_as_many_tiles_is_a_condition() -> None:
     (found,) = check(shared_tiles()).kernels
     assert found.proven, (found.findings, found.unproven)
     assert [(one.name, one.multiple) for one in found.conditions] == [("n", 2)]
+
+
+def test_where_one_launch_speaks_against_every_cluster_the_answer_says_so() -> None:
+    (found,) = check(ring(4, cluster="", expect="mbarrier.arrive.shared::cta.b64 _, [%r15];")).kernels
+    assert not found.proven
+    assert "and in none" in found.unproven[0].reason

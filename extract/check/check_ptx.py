@@ -213,8 +213,8 @@ def _checked(
     refuted: dict[Shape, Finding] = {}
     left = WORK
     likely = _likely(module, kernel, shapes, fixed, boxes, bounds, refuted)
-    for tried in (likely, ((shape, None) for shape in refuted)):
-        for shape, program in tried:
+    for rest in (False, True):  # what one launch spoke against is known when all likely ones were tried
+        for shape, program in [(shape, None) for shape in refuted] if rest else likely:
             found = _check(module, replace(kernel, cluster=shape), fixed, boxes, bounds, left, program)
             found, left = replace(found, cluster=shape), left - found.work
             late = not bounds.left  # so that it may leave little open because little was run

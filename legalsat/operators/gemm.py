@@ -86,8 +86,7 @@ class Gemm(Operator):
         put = object.__setattr__
         for name, extent in (("m", m), ("n", n), ("k", k)):
             put(self, name, extent if isinstance(extent, Dim) else integer(extent, name, low=1, high=MOST_EXTENT))
-        axes = (batch,) if isinstance(batch, int) else batch
-        put(self, "batch", integers(axes, "batch", low=1) if axes else ())
+        put(self, "batch", integers((batch,) if isinstance(batch, int) else batch, "batch", low=1))
         put(self, "dtype", as_dtype(dtype))
         put(self, "out_dtype", result_of(self.dtype) if out_dtype is None else as_dtype(out_dtype))
         shapes = self._shapes()
