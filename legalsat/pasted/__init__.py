@@ -134,7 +134,8 @@ def with_likely(known: Explanation | None, whole: str, target: Target) -> Explan
         return known
     codes = {one.code for one in told}
     failed = not codes.isdisjoint({*OF_ILLEGAL_MAPS, _LAUNCH}) and codes <= effects
-    likely = likely_causes(whole, target, failed=failed)
+    fits = known is not None and not told
+    likely = likely_causes(whole, target, failed=failed, fits=fits)
     if likely is None:
         return known
     results = tuple(one for one in told if one.code in effects and one.code not in likely.scores)

@@ -46,11 +46,11 @@ _SHOWN_AS = {
     "hang": re.compile(r"PIPE|TMEM|COPY0(?:06|12)|TMA0(?:03|19)|TOOL0(?:03|08)"),
 }
 # Of words that are known, in all and outside of code: fewer say nothing, so many say much.
-_LEAST_WORDS, _MORE_WORDS, _MUCH_WORDS = (6, 0), (8, 4), (20, 4)
+_LEAST_WORDS, _MORE_WORDS, _MUCH_WORDS = (6, 3), (8, 4), (20, 4)
 _OFTEN = 12  # how often a word is in reports and what is told, so that it says something
 _OF_LINE = 60  # characters by which a line is known again
 _CLAUSE = re.compile(r"[.;:,]\s|\n")
-_CODE = re.compile(r"[{}]|\w ?=[^=]|^\s*(?:def|for|if|else|import|from|@\w+)\b|\w\([^ )]")
+_CODE = re.compile(r"[{}]|\w ?=[^=]|^\s*(?:def|for|if|else|import|from|@\w+)\b|\w\([^ )]|^\s*[\w.:]+\(\);?\s*$")
 # What every failure is called says nothing of it.
 _CALLED = re.compile(
     r"\b(?:\w*Error|\w*Exception|Traceback|CUDA|Triton|torch|error|failed)\b|^[ \t]*(?:#|//|raise\b|assert\b)[^\n]*",
@@ -75,27 +75,32 @@ def tells_of_failure(text: str) -> bool:
     return not SEEN.isdisjoint(concepts(text))
 
 
-def likely_causes(text: str, target: Target, *, failed: bool) -> Likely | None:
+def likely_causes(text: str, target: Target, *, failed: bool, fits: bool = False) -> Likely | None:
     """Return how likely the words of a plain text make each cause, the likeliest first.
 
     Args:
         text: the whole report.
         target: the GPU. Rules of units that it lacks are no causes.
         failed: whether it is known that something failed, as by what a call returned.
+        fits: whether numbers of the text were judged and are in order.
 
     Returns:
         None if the text is not likely about a failure of a GPU's kernel (`legalsat.pasted.scope`).
     """
     text = ends(text)
     bare = A_RESULT.sub(" ", text)
-    told, seen = concepts(bare).keys() & PARTS, seen_in(text) - OFTEN_BESIDE
+    told, shows = concepts(bare).keys() & PARTS, seen_in(text)
+    seen = shows - OFTEN_BESIDE
     # A refused call says little, unless it is said to be that of a map, and what the map is of. Tensors whose numbers
     # the text has are judged by these, and are in order where nothing was found.
     refused = failed and seen <= {"invalid"} and len(told & _OF_MAPS) < _LEAST_PARTS
-    judged = failed and seen <= _OF_ARGUMENTS and _HAS_NUMBERS.search(bare) is not None
+    judged = (fits and not seen) or (failed and seen <= _OF_ARGUMENTS and _HAS_NUMBERS.search(bare) is not None)
     # A result alone is told as what it is.
     least = _MUCH_WORDS if judged else _MORE_WORDS if refused else _LEAST_WORDS
     if not (_says_enough(bare, least) and concerns(text)):
+        return None
+    # Little that says nothing of a failure need not tell of one.
+    if not (failed or shows or _says_enough(bare, _MORE_WORDS)):
         return None
     shown = next(iter(seen)) if len(seen) == 1 else ""
     possible, said = _SHOWN_AS.get(shown, _ANY), features(text)
@@ -110,7 +115,7 @@ def likely_causes(text: str, target: Target, *, failed: bool) -> Likely | None:
 def says_more(text: str, lines: Iterable[str]) -> bool:
     """Whether a text says enough beside some of its lines, each told as `line "..."`, by which causes are named."""
     told = [line.removeprefix('line "').rstrip('"')[:_OF_LINE] for line in lines if line.startswith('line "')]
-    rest = [line for line in text.splitlines() if not any(one in " ".join(line.split()) for one in told)]
+    rest = [line for line in ends(text).splitlines() if not any(one in " ".join(line.split()) for one in told)]
     return not told or _says_enough(A_RESULT.sub(" ", "\n".join(rest)), _LEAST_WORDS)
 
 
