@@ -19,7 +19,7 @@ from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF
 from legalsat.targets import target_of_text
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
-SETS = ("texts", "with_code", "gathered", "fresh", "blind", "recent", "later", "drawn")
+SETS = ("texts", "with_code", "gathered", "fresh", "blind", "recent", "later", "drawn", "sealed")
 FIRST = 2  # diagnostics among which the cause must be
 
 
@@ -49,7 +49,7 @@ def _sets(part: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         reports = [report for line in lines if (report := json.loads(line)).get("codes")]
         of = (
             "part"
-            if name in ("blind", "recent", "later", "drawn")
+            if name in ("blind", "recent", "later", "drawn", "sealed")
             else "half"
             if name == "texts"
             else "set"
