@@ -46,14 +46,10 @@ def sweep_all(sweep: Sweep) -> None:
     sweep.first = _first_has_more(sweep, rest, looped)
     several = [so_many_rounds(sweep, rest, looped, rounds) for rounds in ((1, 2) if looped else (1,))]
     sweep.size_boxes(several + [{**several[0], name: sweep.more(name, step, 6)} for name, step in looped.items()])
-    if sweep.early and sweep.failing:
-        return
     for values in _values(sweep, looped, rest, rooms):
         if sweep.late:
             break
         sweep.shown(values)
-        if sweep.early and sweep.failing:
-            return
     bases = [so_many_rounds(sweep, rest, looped, rounds) for rounds in ((3, 1) if looped else (1,))]
     bases += [{**bases[0], name: sweep.least.get(name, 0)} for name in looped]
     if not sweep.findings:
