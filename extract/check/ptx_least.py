@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from legalsat.analyses.ptx.contract import Undecided
 from legalsat.analyses.ptx_machine.program import Seen
-from legalsat.extract.check.ptx_failure import Failure, Values
+from legalsat.extract.check.ptx_failure import Failure, Values, of_few_rounds
 from legalsat.extract.check.ptx_sweep import Sweep
 from legalsat.extract.check.ptx_values import sweep_all
 from legalsat.logic import round_up
@@ -76,6 +76,7 @@ def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     program, boxes, fixed, most = first.program, dict(first.boxes), dict(first.fixed), first.most
     multiples = program.roles.multiples
     before = dict(multiples)
+    first.early = True
     _sweep(first)
     sweep, work, runs = first, first.work, first.runs
     found: dict[str, Precondition] = {}
@@ -95,13 +96,13 @@ def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
             found |= more
         work, runs = work + search.work, runs + search.runs
         program.forget()
-        if not more or work > most:
+        if (not more and not (sweep.early and of_few_rounds(sweep.failing))) or work > most:
             break
         whole = {name: one.multiple for name, one in shared.items()}
         multiples |= whole
         least = {name: round_up(one.least, whole.get(name, 1)) for name, one in found.items()}
         sweep = Sweep(program, fixed, dict(boxes), most - work, least=least, whole=whole, known=first.known)
-        sweep.excused, sweep.earlier, sweep.number = seen, earlier, number + 1
+        sweep.excused, sweep.earlier, sweep.number, sweep.early = seen, earlier, number + 1, bool(more)
         _sweep(sweep)
         work, runs = work + sweep.work, runs + sweep.runs
         if any(one.least > most_of(sweep, name) for name, one in found.items()):
@@ -111,6 +112,11 @@ def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
             return sweep, (*shared.values(), *found.values())
     multiples.clear()
     multiples |= before
+    if first.early and of_few_rounds(first.failing):  # it has not run what is wrong beside
+        program.forget()
+        first = Sweep(program, fixed, dict(boxes), most - work, known=first.known, number=_SWEEPS + 1)
+        _sweep(first)
+        work, runs = work + first.work, runs + first.runs
     if sweep is not first and (first.findings or sweep.findings):  # what goes wrong beside what could be left out
         first.findings = sweep.findings | first.findings
         first.failing += sweep.failing
