@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -74,7 +74,8 @@ _BY_PROSE = re.compile(
     r"\brequire|\bneeds?\b|\bshould be \d))"
 )
 # That some check of a program's own failed, of no known rule, or a library's kernel with nothing said of why.
-_UNKNOWN_CHECKS = (*(one.message.partition("{")[0] for one in OWN_CHECKS), LIBRARY_FAILED)
+_CHECKS = tuple(one.message.partition("{")[0] for one in OWN_CHECKS)
+_UNKNOWN_CHECKS = (*_CHECKS, LIBRARY_FAILED)
 # What happens in kernels alone, and what in kernels and where arrays are handed on.
 _OF_GPUS, _OF_GPUS_AND_ARRAYS = re.compile("PIPE|TMEM"), re.compile("PIPE|TMEM|TMA024")
 _OF_ARRAYS = re.compile(
@@ -127,6 +128,8 @@ def with_likely(known: Explanation | None, whole: str, target: Target) -> Explan
     told = () if known is None else known.diagnostics
     effects = _effects(told)
     sure = [one for one in told if one.code not in effects and not _is_doubtful(one)]
+    if known is not None and sure and _is_open(told, sure, effects):
+        return _with_what_is_likely_too(known, sure[0], whole, target)
     if known is not None and (known.subject != _TEXT or sure):
         return known
     # A program's own limit that is all that a text says is told alone.
@@ -149,7 +152,7 @@ def with_likely(known: Explanation | None, whole: str, target: Target) -> Explan
     if by_lines and by_lines[0] not in first[:MOST]:
         first.insert(MOST - 1, first.pop(first.index(by_lines[0])))
     # What a program prints of a check of its own is sure, though not why it asks.
-    first.sort(key=lambda code: code not in said or not _is_unknown_check(said[code]))
+    first.sort(key=lambda code: code not in said or not said[code].message.startswith(_CHECKS))
     kept = {*first[:MOST], *(code for code in said if code not in effects)}
     named = tuple(said[code] if code in said else likely.diagnostic(code) for code in first if code in kept)
     rest = tuple(one for code, one in said.items() if code not in kept)
@@ -159,6 +162,22 @@ def with_likely(known: Explanation | None, whole: str, target: Target) -> Explan
         return replace(known, diagnostics=ordered)
     says = "what is likely is told from words alone, and is not proven"
     return Explanation(_TEXT, str(target), False, named, undecided=says)
+
+
+def _is_open(told: Iterable[Diagnostic], sure: Sequence[Diagnostic], effects: set[str]) -> bool:
+    """Whether all that is named is one cause that code may have, beside which words may make another likely."""
+    return len(sure) == 1 and all(one.level == "warning" for one in told if one.code not in effects)
+
+
+def _with_what_is_likely_too(known: Explanation, cause: Diagnostic, whole: str, target: Target) -> Explanation:
+    """Return what is known with the likeliest other cause by the text's words after the one that is named."""
+    likely = likely_causes(whole, target, failed=False)
+    codes = {one.code for one in known.diagnostics}
+    other = None if likely is None else next((code for code in likely.scores if code not in codes), None)
+    if likely is None or other is None:
+        return known
+    at = known.diagnostics.index(cause) + 1
+    return replace(known, diagnostics=(*known.diagnostics[:at], likely.diagnostic(other), *known.diagnostics[at:]))
 
 
 def _is_doubtful(one: Diagnostic) -> bool:

@@ -100,7 +100,8 @@ _QUANTITY = re.compile(
     r"features|tokens|alignment|numel|range)\b(?! (?:of|in) the (?:file|image|batch))"
 )
 
-_CODE = re.compile(r"(?:if|elif|for|while|def|return|#|//)\b")
+# What a line of a program says in passing: no check of it failed.
+_CODE = re.compile(r"(?:(?:if|elif|for|while|def|return)\b|#|//|(?:[^\n]*[;{}] ?)?(?:for|while|if) ?\()")
 _MEASURES = (MULTIPLE.partition("{")[0], "at least", "at most", "more than", "a power")
 
 

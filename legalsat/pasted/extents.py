@@ -72,6 +72,7 @@ _NUMBER = re.compile(r"(?<![\w.])(\d{1,3}(?:[_,]\d{3})+|\d{1,12})([kKmMgG]?)\b(?
 _LAUNCHED = re.compile(
     r"(\d{2,5}) threads\b[^\n]{0,60}\bgrid\w* ?[(=]{1,2} ?(\d{1,10}) ?, ?(\d{1,9})(?: ?, ?(\d{1,9}))?"
 )
+_OF_WORD = 10  # characters before a list that say what it is
 _LIST = re.compile(r"(?<![\w\]])(?:new|shape|size)?\s?[(\[](\d{1,12}(?: ?, ?\d{1,12}){1,5})[)\]]")
 _OF_VERSIONS = re.compile(r"\b(?:cuda|torch|python|triton|cutlass|version|driver|sm|gcc|v)[ _:=]{0,2}$", re.IGNORECASE)
 _OF_LAUNCHES, _OF_ADDRESSES = frozenset({"CUDA001", "TOOL008", "TOOL011"}), frozenset({"CUDA700", "TOOL013"})
@@ -277,10 +278,12 @@ def _shapes(text: str, followed: Followed) -> Iterator[tuple[int, ...]]:
         known = tuple(one for one in array.shape if one is not None)
         if known and len(known) == array.rank:
             yield known
-    for match in islice(_LIST.finditer(plain_lists(text)), MOST_EXTENTS):
+    lists = plain_lists(text)
+    for match in islice(_LIST.finditer(lists), MOST_EXTENTS):
+        said = lists[max(match.start() - _OF_WORD, 0) : match.end()]
         sizes = tuple(int(one) for one in match[1].split(","))
         strides = sizes[-1] == 1 and all(not one % (other or 1) for one, other in pairwise(sizes))
-        if not strides and MOST_BLOCKS not in sizes and MOST_OFFSETS not in sizes and "stride" not in match[0]:
+        if not strides and MOST_BLOCKS not in sizes and MOST_OFFSETS not in sizes and "stride" not in said:
             yield sizes
 
 

@@ -13,6 +13,7 @@ from legalsat.explanation import Explanation
 from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
 from legalsat.pasted.code.elected import explain_elected
 from legalsat.pasted.code.expressions import Followed
+from legalsat.pasted.code.hazards import explain_hazards
 from legalsat.pasted.code.launches import launched
 from legalsat.pasted.code.layouts import tensors_of_maps
 from legalsat.pasted.code.order import explain_order
@@ -38,6 +39,7 @@ _WAITS = "waits for barriers in a loop"
 _ELECTED = "what one thread executes"
 _STAGES = "tiles of a pipelined loop"
 _ORDER = "the order of what the code does"
+_HAZARDS = "what threads of a block share"
 _FOLLOWED = "the text's code was followed and not run"
 
 
@@ -99,11 +101,12 @@ def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, f
             of_map(one, "make_tma_copy", target) for one in tensors_of_maps(pasted.text) if target.tma is not None
         ]
     judged += [Judged(_ORDER, tuple(explain_order(pasted.text, target)))]
+    judged += [Judged(_HAZARDS, tuple(explain_hazards(pasted.text, target)))]
     judged += launched(pasted.text, target, failed=failed)
     judged = [
         one
         for one in judged
-        if one.found or one.said not in ("a barrier of a block", _WAITS, _STAGES, _ELECTED, _ORDER)
+        if one.found or one.said not in ("a barrier of a block", _WAITS, _STAGES, _ELECTED, _ORDER, _HAZARDS)
     ]
     broken = {found.code: found for one in reversed(judged) for found in reversed(one.found)}
     told = pasted.said if base is None else base.diagnostics

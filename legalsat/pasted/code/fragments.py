@@ -61,6 +61,9 @@ def without_asides(text: str) -> str:
     for begin, end in reader.blocks:
         for at in range(begin, end):
             lines[at] = "" if aside.match(lines[at]) else _QUOTED.sub(_uncommented, lines[at])
+    for at in range(1, len(lines)):  # of a script whose line before it is no assertion either
+        if aside.match(lines[at]) and _STATEMENT.match(lines[at - 1].lstrip()) and not _MAY_FAIL.match(lines[at - 1]):
+            lines[at] = ""
     return "\n".join(lines)
 
 

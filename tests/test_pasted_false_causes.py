@@ -1,0 +1,48 @@
+"""What names no cause: loops of code, assertions of a script, tensors of kernels that copy nothing, lists of strides."""
+
+from __future__ import annotations
+
+import pytest
+
+import legalsat as ls
+
+
+def codes(text: str, name: str = "h100") -> list[str]:
+    try:
+        return [one.code for one in ls.explain(text, name).diagnostics]
+    except ls.InvalidInput:
+        return []
+
+
+def test_the_condition_of_a_loop_is_no_check_that_failed() -> None:
+    loop = "Setup(); for (var alive = width >> 1; alive > 0; alive >>= 1) { Step(alive); }"
+    assert codes(f"the group's sum comes out wrong\n{loop}") == []
+    assert codes("check failed: tile_n must be > 0 but got tile_n=0") == ["TOOL010"]
+
+
+def test_an_assertion_of_a_script_is_told_where_one_failed_alone() -> None:
+    script = "\n".join(
+        (
+            "w = torch.randn(8, 64, 32, device='cuda', dtype=torch.float16)",
+            "x = w.view(64, 256)",
+            "assert x.stride(-1) == 1",
+            "y = layer(x)",
+        )
+    )
+    assert "TMA024" not in codes(f"the second call returns other values than the first\n{script}")
+    assert "TMA024" in codes(f"{script}\nAssertionError: assert x.stride(-1) == 1, last dimension must be contiguous")
+
+
+@pytest.mark.parametrize(("said", "told"), [("its sums are NaN", False), ("TMA descriptor: invalid argument", True)])
+def test_how_a_tensor_lies_is_the_cause_of_failed_copies_alone(said: str, told: bool) -> None:
+    assert ("TMA024" in codes(f"the gradient has shape (64, 2), strides (0, 0), {said}")) == told
+
+
+def test_a_unit_that_a_gpu_lacks_is_not_missed_where_no_copy_is_spoken_of() -> None:
+    assert "UNIT001" not in codes("wrong values for shape [2, 32, 4, 128], stride=(16384, 128, 4096, 1)", "a100")
+
+
+def test_a_list_of_strides_is_no_shape() -> None:
+    said = "illegal memory access with stride=(16384, 128, 4096, 1)"
+    assert "TOOL013" not in codes(said)
+    assert "TOOL013" in codes(said.replace("stride", "shape"))

@@ -1,0 +1,83 @@
+"""Shared memory that pasted code reads or overwrites too early, and what says nothing of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import legalsat as ls
+from legalsat.pasted.code.hazards import explain_hazards
+from legalsat.targets import target
+
+RIGHT = """
+__global__ void total(const float* in, float* out, int n) {
+  __shared__ float part[256];
+  int tid = threadIdx.x;
+  for (int row = blockIdx.x; row < n; row += gridDim.x) {
+    part[tid] = in[row * 256 + tid];
+    __syncthreads();
+    for (int step = 128; step > 0; step /= 2) {
+      if (tid < step) part[tid] += part[tid + step];
+      __syncthreads();
+    }
+    if (tid == 0) out[row] = part[0];
+    __syncthreads();
+  }
+}
+"""
+
+
+def without(text: str, number: int) -> str:
+    """Return a text without one of its barriers."""
+    at = [found.start() for found in re.finditer(r"__syncthreads\(\);", text)][number]
+    return text[:at] + text[at:].replace("__syncthreads();", "", 1)
+
+
+def found_in(code: str, said: str = "the sums are wrong now and then") -> list[str]:
+    return [one.code for one in explain_hazards(f"{said}\n{code}", target("h200"))]
+
+
+def test_a_reduction_with_all_its_barriers_is_in_order() -> None:
+    assert found_in(RIGHT) == []
+
+
+@pytest.mark.parametrize(("barrier", "code"), [(0, "PIPE009"), (1, "PIPE009"), (2, "PIPE008")])
+def test_each_barrier_of_a_reduction_is_missed(barrier: int, code: str) -> None:
+    assert found_in(without(RIGHT, barrier))[0] == code
+
+
+def test_what_one_thread_writes_is_read_by_others_after_a_barrier_alone() -> None:
+    code = "__shared__ int first;\nif (threadIdx.x == 0) first = atomicAdd(count, 32);\n{}\nint at = first + threadIdx.x;"
+    assert found_in(code.replace("{}", "")) == ["PIPE009"]
+    assert found_in(code.replace("{}", "__syncthreads();")) == []
+
+
+def test_words_of_two_functions_of_the_thread_are_written_in_no_order() -> None:
+    code = "__shared__ float sums[32];\nif (wid == 0) sums[lane] = 0;\n{}\nsums[wid] = total;\n"
+    assert found_in(code.replace("{}", "")) == ["PIPE009"] and found_in(code.replace("{}", "__syncthreads();")) == []
+
+
+def test_nothing_is_found_where_nothing_fails_or_where_code_is_left_out() -> None:
+    assert found_in(without(RIGHT, 0), "what does this kernel compute?") == []
+    assert found_in(without(RIGHT, 0).replace("    for (int step", "    ...;\n    for (int step")) == []
+    assert found_in("part[tid] = 1;\n} else {\nx = part[tid + 1]; __syncthreads();") == []
+
+
+def test_a_thread_may_read_its_own_word_and_functions_begin_anew() -> None:
+    assert found_in("__shared__ int own[64];\nown[tid] = 1;\nif (tid < 8) own[tid] = 2;\nint x = own[tid];") == []
+    one = "__device__ void {0}(int tid) {{\n  {1}\n}}\n"
+    two = "__shared__ int w[64];\n" + one.format("f", "w[tid] = 1;") + one.format("g", "int x = w[tid + 1];")
+    assert found_in(two) == []
+
+
+def test_what_is_found_is_a_warning_that_words_may_stand_beside() -> None:
+    said = "Sums of a row are wrong now and then on an A100, and racecheck reports hazards in the kernel's shared memory."
+    found = ls.explain(f"{said}\n{without(RIGHT, 2)}", "a100")
+    assert found.diagnostics[0].code == "PIPE008" and not found.legal and found.repairs == ()
+    assert all(one.level == "warning" for one in found.diagnostics)
+    assert {one.where for one in found.diagnostics} >= {"the words of the text"}
+
+
+def test_reading_takes_no_more_than_the_begin_of_very_long_code() -> None:
+    assert found_in("x = 1;\n" * 20_000 + without(RIGHT, 0)) == []
