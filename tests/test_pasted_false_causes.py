@@ -15,8 +15,8 @@ def codes(text: str, name: str = "h100") -> list[str]:
 
 
 def test_the_condition_of_a_loop_is_no_check_that_failed() -> None:
-    loop = "Setup(); for (var alive = width >> 1; alive > 0; alive >>= 1) { Step(alive); }"
-    assert codes(f"the group's sum comes out wrong\n{loop}") == []
+    loop = "Setup();\nfor (var nAlive = Group.DimX >> 1; nAlive > 0; nAlive >>= 1)\n{\n  Step(nAlive);\n}"
+    assert codes(f"a group's sum hangs\n{loop}") == []
     assert codes("check failed: tile_n must be > 0 but got tile_n=0") == ["TOOL010"]
 
 

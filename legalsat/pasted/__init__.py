@@ -166,7 +166,8 @@ def with_likely(known: Explanation | None, whole: str, target: Target) -> Explan
 
 def _is_open(told: Iterable[Diagnostic], sure: Sequence[Diagnostic], effects: set[str]) -> bool:
     """Whether all that is named is one cause that code may have, beside which words may make another likely."""
-    return len(sure) == 1 and all(one.level == "warning" for one in told if one.code not in effects)
+    by_code = len(sure) == 1 and not sure[0].where.startswith("line ")
+    return by_code and all(one.level == "warning" for one in told if one.code not in effects)
 
 
 def _with_what_is_likely_too(known: Explanation, cause: Diagnostic, whole: str, target: Target) -> Explanation:

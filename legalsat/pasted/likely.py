@@ -47,7 +47,7 @@ _SHOWN_AS = {
 }
 # Of words that are known, in all and outside of code: fewer say nothing, so many say much.
 _LEAST_WORDS, _MORE_WORDS, _MUCH_WORDS = (6, 3), (8, 4), (20, 4)
-_OFTEN = 12  # how often a word is in reports and what is told, so that it says something
+_OFTEN = 8  # how often a word is in reports and what is told, so that it says something
 _OF_LINE = 60  # characters by which a line is known again
 _CLAUSE = re.compile(r"[.;:,]\s|\n")
 _CODE = re.compile(r"[{}]|\w ?=[^=]|^\s*(?:def|for|if|else|import|from|@\w+)\b|\w\([^ )]|^\s*[\w.:]+\(\);?\s*$")

@@ -24,9 +24,10 @@ from legalsat.targets import Target
 COUNTS = Path(__file__).parent / "evidence.json"
 _SMOOTHING, _SPREAD = 4.0, 2.0  # pseudo-counts
 _TRUST = 0.25  # of naive Bayes, whose words are counted as if they were independent
+_BESIDE = 0.3  # what naive Bayes counts beside the linear model
 _STEP = 100  # steps of a weight in the file that make 1
-# What a program returned, and what it has no kernel for, its own sentences tell.
-_TOLD_ELSEWHERE = re.compile(r"CUDA\d|TOOL010|PROD|UNIT")
+# What a program returned, and which unit a GPU lacks, is told where it is printed.
+_TOLD_ELSEWHERE = re.compile(r"CUDA\d|PROD|UNIT")
 _ADDRESS = re.compile(r"https?://\S+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])(?<!\bNa(?=N\b))(?<!\bNa(?=Ns\b))")
 _WORD = re.compile(r"[a-z]{2,}")
@@ -97,6 +98,7 @@ def scored(words: Iterable[str], known: Evidence, target: Target) -> dict[str, f
     counted = [word for word in dict.fromkeys(words) if word in known.overall]
     sums = _shares({code: _TRUST * _score(known, code, counted) for code in possible})
     if known.weights:
+        sums = {code: _BESIDE * share for code, share in sums.items()}
         scale = 1 / math.sqrt(max(len(counted), 1))
         of: dict[str, float] = {}
         for code in possible:

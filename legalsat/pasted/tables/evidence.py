@@ -104,6 +104,7 @@ CONCEPTS = {
     "grid": r"grids?\w*|griddim\w*|dim3|<<<\w*|blockdim\w*|num_blocks",
     "small": r"small(?:er)? (?:inputs?|sizes?|shapes?|batch\w*|tensors?)|short (?:prompts?|sequences?)",
     "slow": r"slow\w*|speed\w*|perf\w*|latency|throughput|times? (?:longer|faster)|too long|bandwidth",
+    "dependent": r"griddepcontrol\w*|launch_pdl|programmatic\w*|pdl|gdc_\w+|launch_dependents|dependent launch\w*",
     "outstanding": r"drain\w*|exits? .{0,40}(?:store|copy)|store .{0,40}exit\w*",
 }
 # What is told of a failure with this cause: what is seen, of what kind of kernel, and what its code does or lacks.
