@@ -1,4 +1,4 @@
-"""What names no cause: loops of code, assertions of a script, tensors of kernels that copy nothing, lists of strides."""
+"""What names no cause: loops, assertions of a script, tensors of kernels that copy nothing, lists of strides."""
 
 from __future__ import annotations
 

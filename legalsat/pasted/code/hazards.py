@@ -18,7 +18,8 @@ from legalsat.pasted.sentences import RULE_OF
 from legalsat.rule import require
 from legalsat.targets import Target
 
-MOST_CHARACTERS, MOST_ARRAYS, MOST_STATEMENTS, LONGEST_STATEMENT, DEEPEST = 20_000, 8, 600, 400, 4
+MOST_CHARACTERS, MOST_ARRAYS, MOST_STATEMENTS, LONGEST_STATEMENT, DEEPEST, MOST_OPEN = 20_000, 8, 600, 400, 3, 32
+MOST_BLOCKS = 48  # one in another
 _FAILS = re.compile(
     r"h[au]ngs?\b|wrong|incorrect|garbage|corrupt|mismatch|match|stale|\brac(?:e|es|y)\b|racecheck|hazard|\bnan|fail|"
     r"inconsistent|flaky|differ|sporadic|non-?determin|illegal|error",
@@ -93,9 +94,9 @@ def explain_hazards(text: str, target: Target) -> Iterator[Diagnostic]:
     names = dict.fromkeys(
         found["name"] for pattern in (_DECLARED, _NAMED, _BY_THREAD) for found in pattern.finditer(code)
     )
-    told: set[str] = set()
+    blocks, told = _blocks(code), set[str]()
     for name in islice(names, MOST_ARRAYS):
-        for rule, message, help_, statement in _hazards(name, _blocks(code)):
+        for rule, message, help_, statement in _hazards(name, blocks):
             if rule not in told and RULE_OF[rule].unit.limits(target) is not None:
                 told.add(rule)
                 words = " ".join(statement.split())[:_SHOWN].replace("{", "(").replace("}", ")")
@@ -114,7 +115,7 @@ def _blocks(code: str) -> _Block:
         if char not in "{};" or (char == ";" and depth):
             continue
         words, begin, depth = code[begin:at], at + 1, 0
-        if char == "{":
+        if char == "{" and len(stack) < MOST_BLOCKS:
             stack.append(_opened(words, stack[-1]))
         else:
             count += 1
@@ -140,7 +141,7 @@ def _opened(words: str, around: _Block) -> _Block:
 def _single(words: str, around: _Block) -> str | _Block:
     """Return a statement, or the block of one that stands after a header without braces."""
     header = _HEADER.search(words)
-    if header is None or header["word"] == "do":
+    if header is None or header["word"] == "do" or len(words) > LONGEST_STATEMENT:
         return words
     condition, end = _condition(words[header.start() :])
     found = _Block(header["word"] in _LOOPS, _chosen(f"({condition})", around.chosen))
@@ -183,7 +184,8 @@ def _hazards(name: str, blocks: _Block) -> Iterator[tuple[str, str, str, str]]:
             continue
         if name not in words or declared.search(words) or _NO_CODE.search(words):
             continue
-        new_reads, new_writes = [], []
+        new_reads: list[_Access] = []
+        new_writes: list[_Access] = []
         for found in access.finditer(words):
             index = "".join(found["index"].split())
             if found["call"] and not index and not found["atomic"]:  # what a function does with it is not known
@@ -204,7 +206,7 @@ def _hazards(name: str, blocks: _Block) -> Iterator[tuple[str, str, str, str]]:
             message = "threads write {name} while others may still read it: no barrier stands after the read"
             help_ = "let all threads meet (__syncthreads) after the read, before it is written again"
             yield "PIPE008", message, help_, words
-        reads, writes = [*reads, *new_reads], [*writes, *new_writes]
+        reads, writes = [*reads, *new_reads][-MOST_OPEN:], [*writes, *new_writes][-MOST_OPEN:]
 
 
 def _flat(block: _Block, depth: int) -> Iterator[tuple[str, str]]:
