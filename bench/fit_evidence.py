@@ -1,6 +1,7 @@
 """Count and weigh the words of texts whose cause is known, which rank causes (`legalsat/pasted/evidence.json`).
 
 python -m bench.fit_evidence            # writes the file
+python -m bench.fit_evidence --curve    # the first by a quarter, a half and all of the other libraries' reports
 python -m bench.fit_evidence --folds    # how often a report's cause is first or second by what other libraries' say,
                                         # and how many reports and unrelated texts are thought to be about kernels
 """
@@ -276,14 +277,19 @@ def fold_of(report: Mapping[str, Any]) -> int:
     return int(hashlib.sha256(library(report).encode()).hexdigest(), 16) % FOLDS
 
 
-def named(reports: Sequence[Mapping[str, Any]]) -> int:
-    """Return of how many reports a cause is first or second by the words of other libraries' reports alone.
+def _part_of(report: Mapping[str, Any]) -> float:
+    """Return where a report's library stands among all, from 0 to 1, in an order that has nothing to do with folds."""
+    return int(hashlib.sha256(f"part of {library(report)}".encode()).hexdigest(), 16) / 2**256
+
+
+def named(reports: Sequence[Mapping[str, Any]], share: float = 1.0) -> int:
+    """Return of how many reports a cause is first or second by the words of a share of other libraries' reports.
 
     What is told of causes was written by people who had read all reports, so it measures nothing of new ones.
     """
     found = 0
     for fold in range(FOLDS):
-        texts = reported(report for report in reports if fold_of(report) != fold)
+        texts = reported(report for report in reports if fold_of(report) != fold and _part_of(report) < share)
         known = ranking.evidence_of({**counted(texts), **weighed(texts)})
         for report in (report for report in reports if fold_of(report) == fold):
             first = ranking.ranked(_features(whole(report)), known, target_of_text(report["target"]))
@@ -295,13 +301,19 @@ def main() -> None:
     """Write the counts, or measure the ranking."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folds", action="store_true", help="measure by leaving out parts of the libraries in turn")
+    parser.add_argument("--curve", action="store_true", help="measure what more reports bring")
     reports, others = labelled(), unrelated()
-    if not parser.parse_args().folds:
+    options = parser.parse_args()
+    if not (options.folds or options.curve):
         made = json.dumps(evidence(reports, others), separators=(",", ":"))
         ranking.COUNTS.write_text(made + "\n", encoding="utf-8")
         return
     asked = [r for r in reports if any(ranking.may_be(code, target_of_text(r["target"])) for code in r["codes"])]
-    print(f"{named(asked)} of {len(asked)}")
+    for share in (0.25, 0.5, 1.0) if options.curve else (1.0,):
+        known = sum(_part_of(report) < share for report in asked)
+        print(f"{named(asked, share)} of {len(asked)} by those of {known} that are of other libraries", flush=True)
+    if options.curve:
+        return
     scores, least = held_out(asked, others, reports), ranking.evidence().scope.least
     for about, what in ((True, "reports"), (False, "unrelated texts")):
         of = [score for is_report, score in scores if is_report == about]

@@ -166,7 +166,7 @@ def with_likely(known: Explanation | None, whole: str, target: Target) -> Explan
 
 def _is_open(told: Iterable[Diagnostic], sure: Sequence[Diagnostic], effects: set[str]) -> bool:
     """Whether all that is named is one cause that code may have, beside which words may make another likely."""
-    by_code = len(sure) == 1 and not sure[0].where.startswith("line ")
+    by_code = len(sure) == 1 and sure[0].where.startswith('text "')
     return by_code and all(one.level == "warning" for one in told if one.code not in effects)
 
 
