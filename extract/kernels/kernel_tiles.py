@@ -194,7 +194,7 @@ class TileScheduler:
         return Tile(m, m, n, 0, 0, k_tiles, 0, len(kernel.b.offsets[0]), tuple(member), end, begin)
 
     def clipped_k(self, tile: Tile, k_tile: int) -> int:
-        """Return where along k the boxes of a k-tile begin, the first of which is the granule's in which a group begins.
+        """Return where along k a k-tile's boxes begin, the first of which is the granule's in which a group begins.
 
         The group's own last k-tile is the last of all, and what it has too few lie behind everything, in front of that.
         """
@@ -203,7 +203,7 @@ class TileScheduler:
         own = max(1, -(-(tile.end - first) // depth))
         last = k_tile + 1 == tile.k_tiles
         if k_tile >= own - 1 and not last:
-            return round_up(self.rows, granular)
+            return int(round_up(self.rows, granular))
         return first + (own - 1 if last else k_tile) * depth
 
     def shares(self, operand: str, tile: Tile, k_tile: int, rank: int) -> Iterator[Share]:

@@ -294,7 +294,6 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     swapped, registers, tiles, slid, sums, boxed, turned, by_columns, mn_a, mn_b, alike, *done = told
     relaid_a, relaid_b, aligned_a, aligned_b, clipped = done
     summed, aligning = columns + SLID * slid, aligned_a | aligned_b
-    mending = aligning | clipped  # by a warpgroup of its own
     size = one.dtype.bytes
     result_size = np.where(slices > 1, dtype(SLICES_DTYPE).bytes, one.result.bytes)
 
@@ -306,7 +305,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     work = Work(own, summed, starts, split, alone, sums, by_rows | (by_columns > 0), aligning)
     scales = SCALES_OF_ROWS * one.by_rows
     needed = of_consumers(work, result_size, overlapped=False) + scales
-    consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target, mending)
+    consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target, aligning | clipped)
     # Of lines that are aligned a cluster shares out boxes of their own, and of those across k parts along k.
     wide_a, wide_b = mn_a | aligned_a, mn_b | aligned_b
     unit, unit_b = np.where(wide_a, WIDE_BOX, LEAST_BOX), np.where(wide_b, WIDE_BOX, LEAST_BOX * down)
@@ -318,7 +317,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
         & ((mn_b == 0) | (summed % TURNED_COLUMNS == 0))
         & (split <= turns)
         & (consumers > 0)
-        & (summed // 2 + INSTRUCTION <= launched_registers(warpgroups + mending, blocks, target))
+        & (summed // 2 + INSTRUCTION <= launched_registers(warpgroups + (aligning | clipped), blocks, target))
         & ((registers == 0) | (rows % (8 * phases) == 0))
         # Boxes of C have a swizzle: as wide as the widest, or as the tile.
         & ((boxed == 0) | (columns * result_size % SPANS[-1] == 0) | (columns * result_size > SPANS[0]))

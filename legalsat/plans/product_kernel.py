@@ -153,7 +153,7 @@ class ProductKernel:
 
     @property
     def fewest_k_tiles(self) -> int:
-        """K-tiles that a block's tile has at least, of a short group empty ones: the last is cleared as the first is."""
+        """K-tiles that a block's tile has at least, though some be empty: the last is cleared as the first is."""
         return 1 + max(self.overlapped, self.clipped)
 
     @property

@@ -87,8 +87,8 @@ _WORDS: dict[type, Callable[[Any], str]] = {
         f"align lines of {op.operand} from {of_item(op.lines, op.at)} in {of_item(op.operand, op.at)}"
     ),
     ClearOthers: lambda op: (
-        f"clear in {of_item('A', op.at)} and {of_item('B', op.at)} what of the {'last' if op.last else 'first'} k-tile is "
-        "other groups'"
+        f"clear in {of_item('A', op.at)} and {of_item('B', op.at)} what other groups have of the "
+        f"{'last' if op.last else 'first'} k-tile"
     ),
     Release: lambda op: (
         f"arrive on {of_item(op.barrier, op.at)} of all CTAs whose loads{_of(op.operands)} come here, once a warp"

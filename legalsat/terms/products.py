@@ -18,8 +18,8 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
 - `product(size, a, b)`: C, of operands of `size` bytes an element. `flip(c)`: C^T.
 - `multiply(a, b)`: C, of tiles that boxes bring. `shift(a, b)`: C, of rows of A that are brought from the granule in
   which they begin, whatever is there, and of B brought as many elements before its first, where it is zero.
-  `clip(a, b)`: C, of tiles that boxes bring from the granule in which a group along k begins, and in which what is other
-  groups' is cleared in shared memory.
+  `clip(a, b)`: C, of tiles that boxes bring from the granule in which a group along k begins, and of which what is
+  others' is cleared in shared memory.
   `realign(a, b)`: C, of rows of A that are shifted in registers to where they begin. `slide(a, b)`: C, of lines of B
   that lie across k and are brought from the granule in which they begin, those that begin alike one phase of k after
   the other; between phases the sums of all columns so far slide to where the next one's are.
