@@ -139,7 +139,7 @@ class AlignLines:
 class ClearOthers:
     """Set to 0, in a stage of A and B that lie along k, what of the tile's first or last k-tile is not of its group.
 
-    Whatever that is, each row's first granule is written, and all from the one in which the group ends, or the last one.
+    Whatever that is, each row's first granule is written, and all from the one in which the group ends, or the last.
 
     Attributes:
         at: the stage. last: whether it is the last k-tile's.
