@@ -20,6 +20,7 @@ from legalsat.extract.kernels.contract import require_contract
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.product_kernels import each_kernel
 from legalsat.extract.kernels.product_maps import maps_of, most_clusters
+from legalsat.operators.grouped import require_ends
 from legalsat.operators.members import members_of
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
@@ -336,3 +337,12 @@ def test_all_of_a_class_share_a_text() -> None:
 def test_what_makes_no_sense_is_refused(build: object, says: str) -> None:
     with pytest.raises(LegalSatError, match=says):
         build()  # type: ignore[operator]
+
+
+def test_ends_that_the_host_knows_are_refused_where_the_gpu_would_clip_them() -> None:
+    for name, ends in ENDS.items():
+        if name in {"ends that fall", "ends beyond"}:
+            with pytest.raises(ls.InvalidInput, match="ends at"):
+                require_ends(ends, 300)
+        else:
+            require_ends(ends, 300)
