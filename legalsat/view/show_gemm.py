@@ -10,7 +10,8 @@ from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.kernel_text import program_lines
 from legalsat.program.pipeline_text import role_lines
 from legalsat.terms.products import words
-from legalsat.view.show import PLAIN, Look, byte_count, duration, granules_lines, table
+from legalsat.view.look import PLAIN, Look
+from legalsat.view.show import byte_count, duration, granules_lines, table
 from legalsat.view.show_block import by, cost_lines, mma_lines, show_block_plan
 
 SHOWN = 4  # kernels of those considered
