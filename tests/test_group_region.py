@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
-import islpy as isl
 import pytest
 
 import legalsat as ls
+from legalsat.analyses.sets.groups import reaches
 from legalsat.extract.kernels.kernel_tiles import window_of
 from legalsat.extract.kernels.product_kernels import each_kernel
 from legalsat.extract.region import groups
@@ -52,18 +52,16 @@ def test_every_group_gets_what_is_its(name: str) -> None:
 def test_what_isl_is_told_is_what_tiles_do(name: str) -> None:
     """The relation, at single groups, beside the tile scheduler: with another granule, depth or tile they differ."""
     for plan in some_plans(name)[::4]:
-        gemm, kernel = groups._parts(plan)
-        theirs, _ = groups._rows(kernel) if gemm.along == "m" else groups._depths(gemm, kernel)
+        gemm, kernel = groups.parts_of(plan)
+        said, _ = groups.rows_of(kernel) if gemm.along == "m" else groups.depths_of(gemm, kernel)
         for begin, end in ((0, 0), (0, 1), (5, 5), (7, 300), (13, 14), (899, 900), (0, 900), (129, 386)):
-            said = theirs.intersect_params(isl.Set(f"[b, e] -> {{ : b = {begin} and e = {end} }}")).range()
-            done = set(groups._theirs(gemm, kernel, begin, end))
-            points = "; ".join(f"[{one}]" for one in sorted(done)) or "[x] : 1 = 0"
-            assert said.is_equal(isl.Set(f"[b, e] -> {{ {points} }}").intersect_params(said.params())), (begin, end)
+            assert reaches(said, begin, end, set(groups.theirs_of(gemm, kernel, begin, end))), (begin, end)
+        assert not reaches(said, 7, 300, set(range(7, 299)))
 
 
 def test_a_tile_of_which_boxes_leave_rows_out_is_not_proven() -> None:
     plan = some_plans("windows")[0]
-    gemm, kernel = groups._parts(plan)
+    gemm, kernel = groups.parts_of(plan)
     bad = replace(kernel, tile=(kernel.tile[0] + 8, *kernel.tile[1:]))
     assert "a group gets what is its, and nothing else" in list(unproven(gemm, bad))
     with pytest.raises(ls.LegalSatError, match="not proven"):
@@ -74,7 +72,7 @@ def test_a_map_that_has_too_few_lines_is_not_proven_and_not_planned() -> None:
     """Of more than 2^30 k in a group: boxes would begin in front of the map's first line, which brings zeros."""
     k = 2**30 + 8
     gemm = ls.GroupedGemm(8, 8, k, "bf16", groups=2, along="k", a=across(8, k), b=across(8, k))
-    kernel = groups._parts(some_plans("maps that wrap")[0])[1]
+    kernel = groups.parts_of(some_plans("maps that wrap")[0])[1]
     assert list(unproven(gemm, kernel))
     assert not any(one.ragged == "k" and not one.clipped for _, one in islice(each_kernel(gemm, H200), 50))
 
@@ -84,8 +82,8 @@ def test_coordinates_stay_within_31_bits() -> None:
         ls.GroupedGemm(MOST_EXTENT + 1, 8, 8, "bf16", groups=2)
     for plan in some_plans("windows"):
         gemm = ls.GroupedGemm(MOST_EXTENT, 8, 8, "bf16", groups=2)
-        assert not list(unproven(gemm, groups._parts(plan)[1]))
-        large = replace(groups._parts(plan)[1], cluster=(64, 1))  # 2^13 rows and more
+        assert not list(unproven(gemm, groups.parts_of(plan)[1]))
+        large = replace(groups.parts_of(plan)[1], cluster=(64, 1))  # 2^13 rows and more
         if large.tile[0] >= 256:
             assert list(unproven(gemm, large))
 

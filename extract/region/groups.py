@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import islpy as isl
-
+from legalsat.analyses.sets.groups import faults
 from legalsat.checks import integer
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_tiles import TileScheduler, window_of
@@ -91,11 +90,11 @@ class GroupRegion:
             samples: how many groups to draw.
             seed: of the draw.
         """
-        gemm, kernel = _parts(self.plan)
+        gemm, kernel = parts_of(self.plan)
         drawn, wrong = random.Random(seed), []
         for _ in range(samples):
             begin, end = _drawn(_extent(gemm), drawn)
-            if Counter(_theirs(gemm, kernel, begin, end)) != Counter(range(begin, end)):
+            if Counter(theirs_of(gemm, kernel, begin, end)) != Counter(range(begin, end)):
                 wrong.append((begin, end))
         return GroupProof(samples, tuple(wrong), tuple(unproven(gemm, kernel)))
 
@@ -113,7 +112,7 @@ def group_region(plan: GemmPlan) -> GroupRegion:
     Raises:
         LegalSatError: isl does not find so, which no plan has shown yet.
     """
-    gemm, kernel = _parts(plan)
+    gemm, kernel = parts_of(plan)
     if lacking := list(unproven(gemm, kernel)):
         raise LegalSatError(f"of {kernel} on {plan.target} it is not proven that {lacking[0]}; please report this")
     what = "rows" if gemm.along == "m" else "k"
@@ -125,22 +124,13 @@ def group_region(plan: GemmPlan) -> GroupRegion:
 
 def unproven(gemm: GroupedGemm, kernel: ProductKernel) -> Iterator[str]:
     """Yield what isl does not find of a kernel for all groups, in words; nothing where every group is legal."""
+    theirs, coordinates = rows_of(kernel) if gemm.along == "m" else depths_of(gemm, kernel)
     with ONE_AT_A_TIME:
-        theirs, coordinates = _rows(kernel) if gemm.along == "m" else _depths(gemm, kernel)
-        extent = _extent(gemm)
-        groups = isl.Set(f"[b, e] -> {{ : 0 <= b <= e <= {extent} }}")
-        theirs = theirs.intersect_params(groups)
-        if not theirs.range().is_equal(isl.Set("[b, e] -> { [x] : b <= x < e }").intersect_params(groups)):
-            yield "a group gets what is its, and nothing else"
-        if not theirs.is_injective():
-            yield "nothing is taken twice"
-        fit = isl.Set(f"[b, e] -> {{ [c] : 0 <= c <= {MOST_COORDINATE} }}")
-        if not coordinates.intersect_params(groups).range().is_subset(fit):
-            yield "no coordinate is negative, or has more than 31 bits"
+        yield from list(faults(theirs, coordinates, _extent(gemm), MOST_COORDINATE))
 
 
-def _rows(kernel: ProductKernel) -> tuple[Any, Any]:
-    """Return which rows of C tiles of a group of rows store, and the coordinates that boxes have, as isl maps."""
+def rows_of(kernel: ProductKernel) -> tuple[str, str]:
+    """Return which rows of C tiles of a group of rows store, and the coordinates that boxes have, as relations."""
     rows, ctas = kernel.tile[0], kernel.cluster[0]
     # CTAs' tiles are as many as whole clusters cover the group with.
     tiles = (
@@ -148,37 +138,33 @@ def _rows(kernel: ProductKernel) -> tuple[Any, Any]:
     )
     if kernel.store != "tma":  # threads store rows up to the end
         return (
-            isl.Map(
-                f"[b, e] -> {{ [t, i] -> [b + {rows} t + i] : 0 <= i < {rows} and b + {rows} t + i < e and {tiles} }}"
-            ),
-            isl.Map(f"[b, e] -> {{ [t] -> [b + {rows} t] : {tiles} }}"),
+            f"[b, e] -> {{ [t, i] -> [b + {rows} t + i] : 0 <= i < {rows} and b + {rows} t + i < e and {tiles} }}",
+            f"[b, e] -> {{ [t] -> [b + {rows} t] : {tiles} }}",
         )
     first, box = f"(b + {rows} t + {STORE_ROWS} w)", f"0 <= w < {rows // STORE_ROWS} and {tiles}"
     whole, cut = f"e - {first} >= {STORE_ROWS}", f"0 < e - {first} < {STORE_ROWS}"
     return (
-        isl.Map(
+        (
             f"[b, e] -> {{ [t, w, i] -> [{first} + i] : 0 <= i < {STORE_ROWS} and {whole} and {box}; "
             f"[t, w, i] -> [e - {STORE_ROWS} + i] : {box} and {cut} and "
             f"{STORE_ROWS} - (e - {first}) <= i < {STORE_ROWS} }}"
         ),
-        isl.Map(
+        (
             f"[b, e] -> {{ [t, w] -> [{first}] : {box}; [t, w] -> [{first} + {STORE_ROWS}] : {whole} and {box}; "
             f"[t, w] -> [e] : {cut} and {box}; [t, w] -> [{STORE_ROWS} - (e - {first})] : {cut} and {box} }}"
         ),
     )
 
 
-def _depths(gemm: GroupedGemm, kernel: ProductKernel) -> tuple[Any, Any]:
-    """Return which k the k-tiles of a group along k multiply, and the coordinates that boxes have, as isl maps."""
+def depths_of(gemm: GroupedGemm, kernel: ProductKernel) -> tuple[str, str]:
+    """Return which k the k-tiles of a group along k multiply, and the coordinates that boxes have, as relations."""
     depth, least = kernel.tile[2], kernel.fewest_k_tiles
     if not kernel.clipped:  # lines of a map that has WRAPS of them, the last of which is the group's
         count = f"0 <= j < {depth} and 0 <= t and ({depth} t < e - b or t < {least})"
         line = f"({WRAPS} - (e - b) + {depth} t + j)"
         return (
-            isl.Map(f"[b, e] -> {{ [t, j] -> [b + {depth} t + j] : 0 <= {line} < {WRAPS} and {count} }}"),
-            isl.Map(
-                f"[b, e] -> {{ [t] -> [{WRAPS} - (e - b) + {depth} t] : 0 <= t and {depth} t < e - b; [t] -> [e] }}"
-            ),
+            f"[b, e] -> {{ [t, j] -> [b + {depth} t + j] : 0 <= {line} < {WRAPS} and {count} }}",
+            f"[b, e] -> {{ [t] -> [{WRAPS} - (e - b) + {depth} t] : 0 <= t and {depth} t < e - b; [t] -> [e] }}",
         )
     granular = GRANULE_BYTES // gemm.dtype.bytes
     first = f"({granular} * floor(b / {granular}))"
@@ -186,18 +172,19 @@ def _depths(gemm: GroupedGemm, kernel: ProductKernel) -> tuple[Any, Any]:
     middle, last = f"0 < t and {depth} * (t + 1) < e - {first}", f"{depth} * (t + 1) >= e - {first}"
     kept = f"b <= {k} < e and {own}"  # of the first k-tile and of the last, which are cleared
     return (
-        isl.Map(
+        (
             f"[b, e] -> {{ [t, j] -> [{k}] : {kept} and t = 0; [t, j] -> [{k}] : {kept} and {last}; "
             f"[t, j] -> [{k}] : {middle} and {own} }}"
         ),
-        isl.Map(
+        (
             f"[b, e] -> {{ [t] -> [{first} + {depth} t] : 0 <= t and {depth} t < e - {first}; "
             f"[t] -> [{-(-_extent(gemm) // granular) * granular}] }}"
         ),
     )
 
 
-def _parts(plan: GemmPlan) -> tuple[GroupedGemm, ProductKernel]:
+def parts_of(plan: GemmPlan) -> tuple[GroupedGemm, ProductKernel]:
+    """Return a plan's product of groups and its kernel."""
     assert isinstance(plan.operator, GroupedGemm) and plan.kernel is not None
     return plan.operator, plan.kernel
 
@@ -213,7 +200,7 @@ def _drawn(extent: int, drawn: random.Random) -> tuple[int, int]:
     return begin, begin + size
 
 
-def _theirs(gemm: GroupedGemm, kernel: ProductKernel, begin: int, end: int) -> Iterator[int]:
+def theirs_of(gemm: GroupedGemm, kernel: ProductKernel, begin: int, end: int) -> Iterator[int]:
     """Yield the rows that a group's tiles store, or the k that they multiply, by the tile scheduler itself."""
     along_m = gemm.along == "m"
     tiles_m, _ = kernel.clusters(gemm.m, gemm.n)
