@@ -69,7 +69,7 @@ _FRAME = re.compile(
     r"kernel errors might be asynchronously|For debugging consider passing|TORCH_USE_CUDA_DSA|"
     r"^\s*Search for [`'\"]?cuda|Traceback \(most recent call"
 )
-_KNOWN_BY, _STRANGE = 14, -1.0  # words, and a score
+_KNOWN_BY, _STRANGE = 14, -1.3  # words, and a score
 _MOST_KINDS, _MOST_PARTS = 3, (1, 2, 3, 5)  # of what more of it says more
 
 
