@@ -32,7 +32,7 @@ from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.options import MAJORS, Major
 from legalsat.units.matrix_descriptor import MatrixDescriptor
 
-_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}  # of operands of wgmma
 _KIND_BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}
 STRIP_LANES = 16
 
@@ -162,7 +162,7 @@ def _multiply(program: Any, i: Instruction) -> Operation:
     if shape is None or "sp" in i.parts:
         return units.refused(program, i)
     n = int(shape[1])
-    bits = _BITS.get(i.parts[-2], 0), _BITS.get(i.parts[-1], 0)
+    bits = BITS.get(i.parts[-2], 0), BITS.get(i.parts[-1], 0)
     if not all(bits):
         return units.refused(program, i)
     sums = vector(operands[0])
