@@ -93,7 +93,8 @@ def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
 def _atom(gemm: Gemm, kernel: ProductKernel) -> str:
     name, size = TYPES[gemm.dtype.name], gemm.dtype.bits // 8
     source = "RS" if kernel.realign == "registers" else "SS"
-    atom = f"cute::SM90::GMMA::MMA_64x{kernel.summed}x{32 // size}_{SUMS[sums_of(gemm.dtype).name][0]}{name}{name}_{source}"
+    types = f"{SUMS[sums_of(gemm.dtype).name][0]}{name}{name}"
+    atom = f"cute::SM90::GMMA::MMA_64x{kernel.summed}x{32 // size}_{types}_{source}"
     if size != 2:
         return f"{atom}_TN" + "<>" * (gemm.dtype.kind == "float")  # signs, which integers have not
     majors = ", ".join(f"cute::SM90::GMMA::Major::{one}" for one in kernel.majors)

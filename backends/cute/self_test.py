@@ -99,7 +99,18 @@ def _elements(tensor: Tensor) -> Extent:
 
 _INCLUDES = "".join(
     f"#include <{name}>\n"
-    for name in ("cuda_bf16.h", "cuda_fp16.h", "cuda_fp8.h", "cmath", "cstdint", "cstdio", "cstdlib", "cstring", "type_traits", "vector")
+    for name in (
+        "cuda_bf16.h",
+        "cuda_fp16.h",
+        "cuda_fp8.h",
+        "cmath",
+        "cstdint",
+        "cstdio",
+        "cstdlib",
+        "cstring",
+        "type_traits",
+        "vector",
+    )
 )
 _BODY = """\
 

@@ -76,7 +76,9 @@ KEPT_BYTES = '''\
 @gluon.jit
 def kept(accumulators):
     """Four neighbours in registers as bytes of C's type, the first one low; what is beyond its numbers saturates."""
-    convert: gl.constexpr = "{convert}"
+    convert: gl.constexpr = (
+{convert}
+    )
     kinds: gl.constexpr = "=r,{kind},{kind},{kind},{kind}"
     return gl.inline_asm_elementwise(convert, kinds, [accumulators], dtype=gl.int8, is_pure=False, pack=4)
 
@@ -113,10 +115,14 @@ def elements(words):
     return words
 '''
 CONVERT = {"bf16": "cvt.rn.bf16x2.f32", "fp16": "cvt.rn.f16x2.f32"}
-_FLOATS = "{ .reg .b16 low, high; cvt.rn.satfinite.TYPEx2.f32 low, $2, $1; "
-_FLOATS += "cvt.rn.satfinite.TYPEx2.f32 high, $4, $3; mov.b32 $0, {low, high}; }"
-_INTEGERS = "{ .reg .b32 high; cvt.pack.sat.s8.s32.b32 high, $4, $3, 0; "
-_INTEGERS += "cvt.pack.sat.s8.s32.b32 $0, $2, $1, high; }"
+_FLOATS = """\
+        "{ .reg .b16 low, high; cvt.rn.satfinite.TYPEx2.f32 low, $2, $1; "
+        "cvt.rn.satfinite.TYPEx2.f32 high, $4, $3; mov.b32 $0, {low, high}; }"\
+"""
+_INTEGERS = """\
+        "{ .reg .b32 high; cvt.pack.sat.s8.s32.b32 high, $4, $3, 0; "
+        "cvt.pack.sat.s8.s32.b32 $0, $2, $1, high; }"\
+"""
 BYTES = {**{name: (_FLOATS.replace("TYPE", name), "f") for name in ("e4m3", "e5m2")}, "i8": (_INTEGERS, "r")}
 # Columns of an instruction on integers: Triton knows no 256, and a tile's is halved.
 MOST_COLUMNS = {"i32": 128}

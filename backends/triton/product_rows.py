@@ -324,9 +324,7 @@ ROWS: dict[type, Callable[[Any, Scope], Lines]] = {
     k.MeetSetup: lambda op, scope: iter(()),  # all warps meet as `warp_specialize` begins
     AwaitGrid: lambda op, scope: iter(["await_grid()"]),
     LaunchDependents: lambda op, scope: iter(["launch_dependents()"]),
-    k.Clear: lambda op, scope: iter(
-        ["accumulators = warpgroup_mma_init(gl.zeros([ROWS, TILE_N], SUM, ACCUMULATORS))"]
-    ),
+    k.Clear: lambda op, scope: iter(["accumulators = warpgroup_mma_init(gl.zeros([ROWS, TILE_N], SUM, ACCUMULATORS))"]),
     k.LoadShare: _load,
     k.Release: lambda op, scope: iter([f"mbarrier.arrive({_barrier(op.barrier, op.at)}, count={WARPS})"]),
     k.ReadPeers: lambda op, scope: iter(["store_tile(c, C.index(0), row, column, m, n, pitch)"]),

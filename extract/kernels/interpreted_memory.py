@@ -55,7 +55,8 @@ def decoded(raw: Bytes, name: str) -> Numbers:
     if name == "bf16":
         return (flat.view(np.uint16).astype(np.uint32) << 16).view(np.float32)[..., 0].astype(np.float64)
     if name in _PLAIN:
-        return flat.view(_PLAIN[name])[..., 0].astype(np.float64)
+        plain_numbers: Numbers = flat.view(_PLAIN[name])[..., 0].astype(np.float64)
+        return plain_numbers
     if name == "e5m2":
         return (flat[..., 0].astype(np.uint16) << 8).view(np.float16).astype(np.float64)
     sign, exponent, fraction = (flat[..., 0] >> at & mask for at, mask in ((7, 1), (3, 15), (0, 7)))
@@ -65,7 +66,7 @@ def decoded(raw: Bytes, name: str) -> Numbers:
 
 
 def encoded(numbers: Any, name: str) -> Bytes:
-    """Return numbers as bytes, each rounded to nearest even, or saturated; the last axis is the bytes of one element."""
+    """Return numbers as bytes, rounded to nearest even or saturated; the last axis is the bytes of one element."""
     values = np.asarray(numbers, dtype=np.float64)
     if name == "bf16":
         bits = values.astype(np.float32).view(np.uint32).astype(np.uint64)
@@ -434,7 +435,8 @@ class Cta:
             rows = (consumer * self.own * BLOCK_ROWS + np.arange(self.own * BLOCK_ROWS))[:, None]
             places = self.result_at + 4 * self.sums_place(rows, np.arange(self.kernel.tile[1])[None, :])
             self.shared[places[..., None] + np.arange(4)] = encoded(
-                self.sums[consumer][..., : self.kernel.tile[1]].reshape(places.shape), sums_of(self.launched.gemm.dtype).name
+                self.sums[consumer][..., : self.kernel.tile[1]].reshape(places.shape),
+                sums_of(self.launched.gemm.dtype).name,
             )
             return
         held = self.taken[consumer]

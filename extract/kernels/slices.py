@@ -68,7 +68,7 @@ def added_of(gemm: Gemm, kernel: ProductKernel) -> Added | None:
 
 
 def added_up(added: Added, parts: NDArray[Any]) -> NDArray[np.float64]:
-    """Return what the kernel behind makes of products of slices, one below the other: their sum in the slices' type, in order.
+    """Return what the kernel behind makes of products of slices, one below the other: their sum in their order.
 
     Args:
         added: the kernel.

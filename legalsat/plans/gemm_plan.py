@@ -192,7 +192,9 @@ class GemmPlan:
         if kernel is None:
             return self.block.mma
         shape = (64, kernel.summed, kernel.tile[2] // len(kernel.b.offsets[0]))
-        return Mma("wgmma", shape, (element, element, sums_of(self.operator.dtype).name), kernel.warpgroups, kernel.a, kernel.b)
+        return Mma(
+            "wgmma", shape, (element, element, sums_of(self.operator.dtype).name), kernel.warpgroups, kernel.a, kernel.b
+        )
 
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:
