@@ -9,7 +9,6 @@ from legalsat.units.sites import ProductTypes
 
 # What kernels convert sums to; what is out of range saturates to the narrow types (FACTS WG-04: sums are fp32 or i32).
 RESULTS = {"fp32": ("fp32", "tf32", "fp16", "bf16", "e4m3", "e5m2"), "i32": ("i32", "i8"), "fp64": ("fp64",)}
-TURNED = ("bf16", "fp16")
 _DATASHEETS = Source("vendors' datasheets, throughput of matrix units", "dtype")
 
 
@@ -66,23 +65,4 @@ def many_without_wgmma(types: ProductTypes, target: Target) -> Requirements:
         element=types.element,
         result=types.result,
         target=target,
-    )
-
-
-@CHIP.rule(
-    "PROD004",
-    Source("PTX ISA 9.1, 9.7.15.5, wgmma.mma_async", "imm-trans-a").saying("supported only for .f16/.bf16 types"),
-    refused_by="hardware",
-)
-def groups_along_k_are_turned(types: ProductTypes, target: Target) -> Requirements:
-    """Groups along k are read across k, so that a tensor map ends where a group does; 16-bit types can be.
-
-    A map that ended within a line would have strides of elements, and maps know whole granules of 16 bytes (TMA005).
-    """
-    yield require(
-        types.many != "groups along k" or types.element in TURNED,
-        "groups along k of {element} are read across k, and wgmma transposes 16-bit types alone",
-        help="convert A and B to one of {known}, or compute each group's product by itself",
-        element=types.element,
-        known=" or ".join(TURNED),
     )

@@ -47,6 +47,7 @@ GUARD = 256  # bytes around what is in global memory
 JUNK = 0x55  # of bytes that nobody wrote
 _PLAIN: dict[str, Any] = {"fp16": np.float16, "fp32": np.float32, "tf32": np.float32}
 _PLAIN |= {"i8": np.int8, "u8": np.uint8, "i32": np.int32}
+NO_NUMBER = np.uint8(0x7F)  # e4m3
 
 
 def decoded(raw: Bytes, name: str) -> Numbers:
@@ -81,8 +82,8 @@ def encoded(numbers: Any, name: str) -> Bytes:
         known = decoded(codes[:, None], name)
         known[~np.isfinite(known)] = np.nan  # what is beyond saturates
         different, place = np.unique(values, return_inverse=True)
-        nearest = codes[np.nanargmin(np.abs(known - different[:, None]), axis=-1)]
-        words = nearest[place].reshape(values.shape)
+        nearest = codes[np.nanargmin(np.abs(known - np.nan_to_num(different)[:, None]), axis=-1)]
+        words = np.where(np.isnan(different), NO_NUMBER, nearest)[place].reshape(values.shape)
     return words[..., None].view(np.uint8)
 
 
@@ -320,6 +321,18 @@ class Cta:
         chunk = byte // GRANULE_BYTES ^ line % 8
         target = to + line * ROW_BYTES + chunk * GRANULE_BYTES + byte % GRANULE_BYTES
         self.shared[target] = self.shared[begin + source + late + byte]
+
+    def clear_others(self, tile: Tile, k_tile: int, stage: int) -> None:
+        """Clear what of a k-tile of A and B is not of the tile's group."""
+        size = self.launched.size
+        byte = np.arange(ROW_BYTES)
+        k = self.launched.scheduler.clipped_k(tile, k_tile) + byte // size
+        others = byte[(k < tile.begin) | (k >= tile.end)]
+        for name, rows in zip("AB", self.kernel.loaded, strict=True):
+            (begin,) = (one.start for one in self.memory.loaded(stage) if one.name == name)
+            row = np.arange(rows)[:, None]
+            chunk = others // GRANULE_BYTES ^ row % 8
+            self.shared[begin + row * ROW_BYTES + chunk * GRANULE_BYTES + others % GRANULE_BYTES] = 0
 
     # Multiplications.
 
