@@ -45,8 +45,8 @@ def grouped_mm(
     Returns:
         A new tensor of a's type. Rows and columns behind the last end hold anything; products of no T are 0.
 
-    On the GPU ends beyond T count as T, and an end in front of the one before as that one. What has no kernel is computed
-    group by group, which waits for the host, and the log says why. Gradients flow to a and b.
+    On the GPU ends beyond T count as T, and an end in front of the one before as that one. What has no kernel is
+    computed group by group, which waits for the host, and the log says why. Gradients flow to a and b.
 
     Raises:
         InvalidInput: shapes or types do not belong together, or ends on the host decrease or lie beyond T.

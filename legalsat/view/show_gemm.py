@@ -113,6 +113,7 @@ def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
     for side, name, first, aligned in zip("AB", kernel.operands, kernel.relayouts, kernel.aligned, strict=True):
         realigned = side == ("B" if kernel.slides else "A")
         shifted = ", aligned in shared memory" if aligned else REALIGNED[kernel.realign] if realigned else ""
+        shifted += ", others' k cleared in shared memory" * kernel.clipped
         before = {"none": "", "pad": " of a padded copy", "transpose": " of a transposed copy"}[first]
         one = maps[side][0].map
         rows.append((name, f"loaded by boxes{before}{shifted}", str(len(maps[side])), by(one.box), str(one.swizzle)))
