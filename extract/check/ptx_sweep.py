@@ -69,7 +69,7 @@ class Sweep:
         later: by the same, what makes a run that has parted from another one and waits.
         turned: whether runs are made backwards, None for by turns.
         number: of sweeps of the kernel before. idle: maps by which nothing has been copied, and what follows.
-        alike: no parameter makes loops longer, so that few runs are made. early: it ends once launches have gone wrong.
+        alike: no parameter makes loops longer, so that few runs are made.
         counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
         unseen: parameters of which it is not known whether they steer a loop, as all runs that tell are too long.
     """
@@ -114,7 +114,6 @@ class Sweep:
     ahead: dict[tuple[object, ...], Run] = field(default_factory=dict)
     later: dict[tuple[object, ...], Callable[[], None]] = field(default_factory=dict)
     turned: bool | None = None
-    early: bool = False
 
     # One run.
 
