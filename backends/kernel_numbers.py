@@ -45,7 +45,8 @@ class KernelNumbers:
         a_lines, b_lines: where lines of A, and of B, lie in a stage that are aligned. a_spans, b_spans: of a k-tile's
             bytes that lie side by side in one. aligned_a, aligned_b: whether some are aligned.
         loose_a, loose_b: whether members begin anywhere in a granule.
-        rows_cut, k_cut: whether groups cut rows of A, or k. ping_pong: whether consumers take turns with tiles.
+        rows_cut, k_cut: whether groups cut rows of A, or k. clipped: whether tiles begin where a group's granule does,
+            and others' k are cleared; else maps end with a group. ping_pong: whether consumers take turns with tiles.
         sliced: whether a tile is of one slice of k. phase_tiles: whether a tile has rows of one phase.
         realign: whether A is shifted in registers. scaled: whether C is, and scaled_by: 0 as a whole, 1 by rows
             and columns, 2 by groups. a_k_major, b_k_major: whether operands are.
@@ -108,6 +109,7 @@ class KernelNumbers:
     aligned_b: bool
     rows_cut: bool
     k_cut: bool
+    clipped: bool
     ping_pong: bool
     sliced: bool
     phase_tiles: bool
@@ -146,7 +148,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         1 if loose else axes if any(steps) else 0
         for loose, steps in zip(kernel.loose, steps_of(gemm, kernel), strict=True)
     )
-    if kernel.ragged == "k":  # by which maps wrap
+    if kernel.ragged == "k" and not kernel.clipped:  # by which maps wrap
         a_axes = b_axes = 2
     return KernelNumbers(
         tile_m=rows,
@@ -207,6 +209,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         aligned_b=kernel.aligned[1],
         rows_cut=kernel.ragged == "m",
         k_cut=kernel.ragged == "k",
+        clipped=kernel.clipped,
         ping_pong=kernel.ping_pong,
         sliced=kernel.slices > 1,
         phase_tiles=kernel.realign == "tiles",

@@ -203,9 +203,9 @@ class _WhenImported(MetaPathFinder):
 def judged(name: str, data: bytes) -> Verdict:
     """Check one file that Triton wrote."""
     from legalsat.backends.ptx.disassemble import disassemble, disassembler  # noqa: PLC0415 - only if there are kernels
-    from legalsat.extract.check.check_pipeline import code_of, place_of  # noqa: PLC0415
     from legalsat.extract.check.check_ptx import check_ptx  # noqa: PLC0415
     from legalsat.extract.check.check_sass import check_sass  # noqa: PLC0415
+    from legalsat.extract.check.check_words import code_of, place_of  # noqa: PLC0415
 
     try:
         if name.endswith(".ptx"):

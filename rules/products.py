@@ -12,7 +12,6 @@ RESULTS = {"fp32": ("fp32", "tf32", "fp16", "bf16", "e4m3", "e5m2"), "i32": ("i3
 # What kernels on wgmma multiply, and what they store.
 KERNEL_TYPES = ("bf16", "fp16", "e4m3", "e5m2", "fp32")
 KERNEL_RESULTS = ("bf16", "fp16", "fp32")
-TURNED = ("bf16", "fp16")
 _DATASHEETS = Source("vendors' datasheets, throughput of matrix units", "dtype")
 
 
@@ -73,23 +72,4 @@ def many_without_wgmma(types: ProductTypes, target: Target) -> Requirements:
         target=target,
         elements=", ".join(KERNEL_TYPES),
         results=", ".join(KERNEL_RESULTS),
-    )
-
-
-@CHIP.rule(
-    "PROD004",
-    Source("PTX ISA 9.1, 9.7.15.5, wgmma.mma_async", "imm-trans-a").saying("supported only for .f16/.bf16 types"),
-    refused_by="hardware",
-)
-def groups_along_k_are_turned(types: ProductTypes, target: Target) -> Requirements:
-    """Groups along k are read across k, so that a tensor map ends where a group does; 16-bit types can be.
-
-    A map that ended within a line would have strides of elements, and maps know whole granules of 16 bytes (TMA005).
-    """
-    yield require(
-        types.many != "groups along k" or types.element in TURNED,
-        "groups along k of {element} are read across k, and wgmma transposes 16-bit types alone",
-        help="convert A and B to one of {known}, or compute each group's product by itself",
-        element=types.element,
-        known=" or ".join(TURNED),
     )

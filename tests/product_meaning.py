@@ -116,7 +116,7 @@ class Meaning:
         if term.name == "align":
             return laid(inner.aligned, inner.major, inner.size, whole=True)
         other = {"K": "MN", "MN": "K"}[inner.major]
-        major = {"at": str(term.parts[0]), "pad": inner.major, "transpose": other}[term.name]
+        major = {"at": str(term.parts[0]), "pad": inner.major, "transpose": other, "uncut": "K"}[term.name]
         return laid(inner.values, major, inner.size, whole=True)
 
     def product(self, term: Part, part: int = 0, parts: int = 1) -> np.ndarray:
@@ -127,7 +127,9 @@ class Meaning:
         a, b = (self.matrix(one) for one in term.parts[-2:])
         if term.name == "product":
             return _summed(a.values, b.values, part, parts)
-        if term.name == "multiply":
+        if term.name == "clip" and "MN" in {a.major, b.major}:
+            raise Unreadable("what others have of a row lies beside it along k alone")
+        if term.name in {"multiply", "clip"}:  # of clipped tiles a group's own k, whatever others there are
             return _summed(a.by_boxes(), b.by_boxes(), part, parts)
         if term.name == "slide":
             return _slid(a.by_boxes(), b, a.major, part, parts)

@@ -10,14 +10,16 @@ from bench.search.programs import programs
 from bench.search.saturation import compared_products, compared_programs, needed, needed_by_programs, products
 from legalsat.errors import LegalSatError
 from legalsat.operators.gemm import Gemm
+from legalsat.operators.grouped import GroupedGemm
 
 # What few random ones have: a long k, which slices of k gain by; sums that slide, with C by columns; members that begin
-# anywhere.
+# anywhere; groups along k that lie along it.
 RARE = [
     product_of(Shape(512, 512, 16384)),
     product_of(Shape(498, 3318, 13031, "NN")),
     product_of(Shape(10358, 252, 7894, "TN")),
     Gemm(577, 64, 577, "bf16", batch=16),
+    GroupedGemm(512, 512, 4096, "e4m3", groups=8, along="k"),
 ]
 
 

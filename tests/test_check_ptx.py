@@ -27,8 +27,8 @@ from legalsat.backends.ptx import emit_ptx, launch_of
 from legalsat.backends.ptx.adapter import product_of
 from legalsat.cli import main
 from legalsat.errors import InvalidInput
-from legalsat.extract.check.check_pipeline import code_of
 from legalsat.extract.check.check_ptx import check_ptx
+from legalsat.extract.check.check_words import code_of
 from legalsat.rules import PIPELINE_RULES
 from legalsat.view.show_rules import rules_by_code
 

@@ -6,8 +6,8 @@ import pytest
 
 from legalsat.analyses.ptx_machine.memory import MOST_RANKS, NOWHERE, SHARED_BASE, SHARED_BYTES, in_words, place_of
 from legalsat.errors import InvalidInput
-from legalsat.extract.check.check_pipeline import assumptions_of
 from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
+from legalsat.extract.check.check_words import assumptions_of
 
 MULTICAST = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
 BOX, STAGES = 1024, 2

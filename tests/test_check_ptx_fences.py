@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 from legalsat.analyses.ptx_machine.program import Program
-from legalsat.extract.check.check_pipeline import assumptions_of
 from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
+from legalsat.extract.check.check_words import assumptions_of
 from legalsat.extract.check.ptx_shapes import reads_its_sums
 
 BEFORE, AFTER = "tcgen05.fence::before_thread_sync;", "tcgen05.fence::after_thread_sync;"

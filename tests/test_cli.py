@@ -31,6 +31,18 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
     assert out.splitlines()[-1] == "[]"
 
 
+def test_a_check_imports_no_more_than_it_runs() -> None:
+    """Solvers and what plans are made of take a second to load, a check a third of that."""
+    ptx = str(Path(__file__).parent / "data" / "ptx" / "gluon_cp_async_ring_sm_90.ptx")
+    others = {*HEAVY, "legalsat.api", "legalsat.rules", "legalsat.backends"} - {"numpy"}
+    script = (
+        f"import sys; from legalsat.cli import main; main(['check', {ptx!r}]); "
+        f"print([m for m in {sorted(others)} if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert "proven" in out and out.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize(
     "verb",
     [

@@ -158,7 +158,6 @@ def test_reading_takes_time_in_proportion_to_the_text(piece: str) -> None:
     seconds(1000)
     short, long = seconds(100_000), seconds(400_000)
     assert long < 10 * short + 0.5
-    assert long < 4
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from bench.kernels.example_pipelines import EXAMPLES, simple_wgmma
 from bench.kernels.pipeline_mutants import mutants
 from legalsat.analyses.protocol import pipeline_machine
 from legalsat.cli import main
-from legalsat.extract.check.check_pipeline import code_of
 from legalsat.extract.check.check_ptx import check_ptx
+from legalsat.extract.check.check_words import code_of
 from legalsat.extract.explain.explain_pipeline import _CALLED
 from legalsat.program.pipeline import At, Expect, Loop
 from legalsat.rules import PIPELINE_RULES

@@ -38,8 +38,8 @@ from legalsat.terms.trees import (
     term_law,
 )
 
-MATRICES = ("operand", "at", "pad", "transpose", "align")
-PRODUCTS = ("product", "flip", "multiply", "shift", "realign", "slide")
+MATRICES = ("operand", "at", "uncut", "pad", "transpose", "align")
+PRODUCTS = ("product", "flip", "multiply", "clip", "shift", "realign", "slide")
 OF_PRODUCTS = (
     "flip",
     "store",

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from legalsat.extract.check.check_pipeline import assumptions_of
 from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
+from legalsat.extract.check.check_words import assumptions_of
 
 HEAD = """.version 8.7
 .target sm_90a

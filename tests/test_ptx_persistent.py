@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_ptx_branches import BARRIERS, BYTES, START, kernel, line_of, only, wait
 
-from legalsat.extract.check.check_pipeline import assumptions_of
+from legalsat.extract.check.check_words import assumptions_of
 
 TWO = ".param .u64 x, .param .u64 y, .param .u32 n"
 

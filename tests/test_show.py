@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import legalsat as ls
-from legalsat.view.show import Look, byte_count, duration, show_diagnostic, show_plan, table
+from legalsat.view.look import Look
+from legalsat.view.show import byte_count, duration, show_diagnostic, show_plan, table
 from legalsat.view.show_explanation import show_explanation
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")

@@ -472,6 +472,10 @@ def test_compilation_keeps_one_call_of_a_scaled_product() -> None:
 ENDS = (3, 3, 10, 25, 25)  # of groups, of 30 in all
 
 
+def ends_of(*ends: int) -> Any:
+    return torch.tensor(ends, dtype=torch.int32)
+
+
 def of_groups(a: Any, b: Any) -> Any:
     """Products of groups, one after the other: rows of a, or along a's columns where b has no groups of its own."""
     found, begin = [], 0
@@ -533,6 +537,8 @@ def test_scales_of_groups_are_multiplied_where_sums_leave() -> None:
         ),
         (lambda: ours.grouped_mm(torch.zeros(3, 4), torch.zeros(2, 4, 5), torch.zeros(2)), "int32"),
         (lambda: ours.scaled_grouped_mm(*[torch.zeros(3, 4)] * 5), "give"),
+        (lambda: ours.grouped_mm(torch.zeros(3, 4), torch.zeros(2, 4, 5), ends_of(1, 4)), "ends at 4"),
+        (lambda: ours.grouped_mm(torch.zeros(3, 4), torch.zeros(4, 5), ends_of(3, 1)), "ends at 1, and it begins at 3"),
     ],
 )
 def test_groups_that_do_not_fit_are_refused(given: Any, says: str) -> None:

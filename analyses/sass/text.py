@@ -12,6 +12,7 @@ from functools import cached_property
 
 from legalsat.errors import LegalSatError
 
+CUBIN_MAGIC = b"\x7fELF"  # which a cubin begins with
 TRUE_PREDICATES = frozenset({"PT", "UPT"})
 
 

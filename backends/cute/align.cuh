@@ -51,12 +51,6 @@ CUTLASS_DEVICE void load_lines_b(Cta const &cta, Ring const &ring, uint64_t *ful
                                    (tile.first_k + k_tile) * plan::tile_k, cta.rank_m, tile);
 }
 
-CUTLASS_DEVICE void lay_down(uint32_t at, Granule const &one) {
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(one.word[0]), "r"(one.word[1]),
-                 "r"(one.word[2]), "r"(one.word[3])
-                 : "memory");
-}
-
 // Eight lanes have a line of each phase, and lie on a diagonal: of boxes, whose lines are an odd number of granules
 // apart, they read other banks then, and the swizzle has them write others.
 template <class Lines>

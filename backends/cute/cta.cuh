@@ -1,6 +1,7 @@
 // The tile scheduler, and what a CTA shares with its cluster.
 
-constexpr int threads = (plan::warpgroups + 1 + (plan::aligned_a || plan::aligned_b)) * warpgroup_threads;
+constexpr bool mends = plan::aligned_a || plan::aligned_b || plan::clipped;  // by a warpgroup of its own
+constexpr int threads = (plan::warpgroups + 1 + mends) * warpgroup_threads;
 constexpr int cluster_ctas = plan::cluster_m * plan::cluster_n * plan::split;
 constexpr int atoms = plan::atoms;
 
@@ -48,6 +49,7 @@ struct Cta {
     char *memory;
     uint64_t *full, *empty;
     uint64_t *lines, *read;  // where operands are aligned in shared memory
+    uint64_t *brought;       // where others' k are cleared there, in place of these
     int rank, rank_m, rank_n;  // in the cluster
     int first_tile, tile_step, tiles;
     int slice_tiles;  // along m, of a slice of k and a phase
@@ -102,7 +104,9 @@ struct Cta {
             Group const *own = groups() + found.member[0];
             found.begin = own[0].row;
             found.end = own[1].row;
-            found.k_tiles = max(plan::least_k_tiles, (found.end - found.begin + plan::tile_k - 1) / plan::tile_k);
+            int const early = plan::clipped ? found.begin % (granule / plan::element_bytes) : 0;
+            int const elements = found.end - found.begin + early;
+            found.k_tiles = max(plan::least_k_tiles, (elements + plan::tile_k - 1) / plan::tile_k);
             return found;
         }
         if constexpr (plan::slides > 0) found.lines = lines_of(sizes, found, 0);
@@ -149,6 +153,7 @@ CUTLASS_DEVICE Cta cta_of(Maps const &maps, Sizes const &sizes, char *memory) {
             full + plan::stages,
             full + 2 * plan::stages,
             full + 3 * plan::stages,
+            full + 2 * plan::stages,
             rank,
             rank % plan::cluster_m,
             rank / plan::cluster_m % plan::cluster_n,
@@ -181,19 +186,37 @@ CUTLASS_DEVICE void load(void const *map, uint64_t *full, uint16_t mask, uint64_
     }
 }
 
+constexpr int wraps = 1 << 30;
+
+// Where a k-tile of a group along k begins, the first of which is the granule's in which the group does. The group's own
+// last one is the last of all, and what it has too few lie behind everything, in front of that.
+CUTLASS_DEVICE int clipped_k(Tile const &tile, int k_tile, int extent) {
+    constexpr int granular = granule / plan::element_bytes;
+    int const first = tile.begin / granular * granular;
+    int const own = max(1, (tile.end - first + plan::tile_k - 1) / plan::tile_k);
+    bool const last = k_tile + 1 == tile.k_tiles;
+    if (k_tile >= own - 1 && !last) return (extent + granular - 1) / granular * granular;
+    return first + (last ? own - 1 : k_tile) * plan::tile_k;
+}
+
 // Where a group along k has a line: as many lines in front of where the map ends as the group has, and the coordinates
 // that lead to the group's end, and 2^64 bytes further.
-constexpr int wraps = 1 << 30;
 struct Wrapped {
     int k, at[2];
-    CUTLASS_DEVICE Wrapped(Tile const &tile, int k)
-        : k(plan::k_cut ? wraps - (tile.end - tile.begin) + k : k), at{wraps, tile.end} {}
+    CUTLASS_DEVICE Wrapped(Cta const &cta, Tile const &tile, int k_tile, int shift)
+        : k((tile.first_k + k_tile) * plan::tile_k - shift), at{wraps, tile.end} {
+        if constexpr (plan::clipped) {
+            k = clipped_k(tile, k_tile, cta.sizes.k);
+        } else if constexpr (plan::k_cut) {
+            k += wraps - (tile.end - tile.begin);
+        }
+    }
 };
 
 // A CTA's share of what its cluster shares, sent to all of them.
 CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
     constexpr int share = plan::a_boxes / plan::cluster_n, blocks = plan::a_boxes / plan::a_parts;
-    Wrapped const cut(tile, (tile.first_k + k_tile) * plan::tile_k);
+    Wrapped const cut(cta, tile, k_tile, 0);
     int const k = cut.k, *member = plan::k_cut ? cut.at : tile.member;
     uint16_t mask = 0;
     for (int i = 0; i < plan::cluster_n; ++i) mask |= 1 << (cta.rank_m + i * plan::cluster_m);
@@ -223,7 +246,7 @@ CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Til
 
 CUTLASS_DEVICE void load_b(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
     constexpr int share = plan::b_boxes / plan::cluster_m, blocks = plan::b_boxes / plan::b_parts;
-    Wrapped const cut(tile, (tile.first_k + k_tile) * plan::tile_k - tile.shift);
+    Wrapped const cut(cta, tile, k_tile, tile.shift);
     int const k = cut.k, *member = plan::k_cut ? cut.at : tile.member;
     uint16_t mask = 0;
     for (int i = 0; i < plan::cluster_m; ++i) mask |= 1 << (i + cta.rank_n * plan::cluster_m);

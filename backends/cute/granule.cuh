@@ -12,6 +12,12 @@ CUTLASS_DEVICE Granule granule_at(uint32_t from) {
     return found;
 }
 
+CUTLASS_DEVICE void lay_down(uint32_t at, Granule const &one) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(one.word[0]), "r"(one.word[1]),
+                 "r"(one.word[2]), "r"(one.word[3])
+                 : "memory");
+}
+
 // The last 16 - late bytes of one, and the first late bytes of the next.
 CUTLASS_DEVICE Granule shifted(Granule const &first, Granule const &next, int late) {
     uint32_t words[8], once[7];

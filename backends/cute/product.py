@@ -40,6 +40,7 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
     multiply = "realign" if kernel.realign == "registers" else "multiply"
     more = [*(["groups"] if kernel.groups else []), *(["granule", "align"] if any(kernel.aligned) else [])]
     more += ["slide"] if kernel.slides else []
+    more += ["granule", "clear"] if kernel.clipped else []
     parts = dict.fromkeys(("parts", "cta", *more, multiply, *STORES[kernel.store]))
     return "\n".join([*_head(gemm, kernel), *(part(name) for name in parts), functions(program)])
 

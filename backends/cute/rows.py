@@ -200,6 +200,7 @@ def _tiles(op: k.Tiles, scope: Scope) -> Lines:
 
 
 def _k_tiles(op: k.KTiles, scope: Scope) -> Lines:
+    count = f"tile.k_tiles - {op.before}" if op.before else "tile.k_tiles"
     yield f"int k_tile = {op.after};"
     if op.sets > 1:  # sets of registers are named when the text is compiled
         yield from replace(scope, set="set").nested(op.body, "auto const turn = [&](auto set) {", "};")
@@ -209,7 +210,7 @@ def _k_tiles(op: k.KTiles, scope: Scope) -> Lines:
         yield "}"
         yield from (f"if (k_tile + {i} < tile.k_tiles) {turn}" for i, turn in enumerate(turns[:-1]))
         return
-    whole = "k_tile + 1 < tile.k_tiles" if op.short else "k_tile < tile.k_tiles"
+    whole = f"k_tile + 1 < {count}" if op.short else f"k_tile < {count}"
     yield from scope.nested(op.body, f"for (; {whole}; ++k_tile) {{")
     if op.short:
         yield from replace(scope, steps="tile.last_steps").nested(op.body, "if (k_tile < tile.k_tiles) {")
@@ -333,6 +334,9 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
     ),
     k.LoadShare: _load,
     k.AlignLines: lambda op, scope: f"align_{op.operand.lower()}(cta, {scope.item(op.at)}, tile, thread);",
+    k.ClearOthers: lambda op, scope: (
+        f"clear_others(cta, {scope.item(op.at)}, tile, {'tile.k_tiles - 1' if op.last else '0'}, thread);"
+    ),
     k.Release: lambda op, scope: (
         f"release{_operands(op)}(cta, cta.{op.barrier}, {op.at.cursor}.{'before' if op.at.offset else 'stage'}, lane);"
     ),

@@ -12,11 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from legalsat import files
+from legalsat.analyses.sass.text import CUBIN_MAGIC
 from legalsat.errors import LegalSatError
 
 SECONDS = 120  # for one cubin; a kernel takes a few hundredths
 MOST_TOLD = 200  # characters of what nvdisasm says
-ELF = b"\x7fELF"
 
 
 class DisassemblyFailed(LegalSatError):
@@ -29,7 +29,7 @@ def disassemble(cubin: bytes) -> str:
     Raises:
         DisassemblyFailed: these bytes are no cubin, or no nvdisasm is installed.
     """
-    if not cubin.startswith(ELF):
+    if not cubin.startswith(CUBIN_MAGIC):
         raise DisassemblyFailed("these bytes are no cubin: they do not begin as an ELF file does; give a cubin")
     tool = disassembler()
     if tool is None:

@@ -70,6 +70,7 @@ PRODUCTS = (
         a=Tensor((512, 8192), "bf16", (1, 512)),
         b=Tensor((512, 8192), "bf16", (1, 512)),
     ),
+    GroupedGemm(512, 512, 8192, "e4m3", groups=7, along="k"),
 )
 Classes = dict[str, tuple[Gemm, ProductKernel]]
 SLICES = 3  # of k, at most: what a class's kernels do is the same whatever their number
@@ -116,6 +117,7 @@ def name_of(kernel: ProductKernel) -> str:
     )
     words += ["one buffer"] if kernel.by_boxes and kernel.buffers == 1 else []
     words += [{"m": "groups of rows", "k": "groups along k"}[kernel.ragged]] if kernel.ragged else []
+    words += ["others' k cleared"] * kernel.clipped
     words += ["a batch"] if kernel.batch and not kernel.ragged else []
     return ", ".join(words)
 

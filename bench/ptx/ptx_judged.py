@@ -26,8 +26,8 @@ from bench import pool
 from bench.machine import RESULTS, write
 from bench.ptx.ptx_mutants import mutants
 from legalsat.dtypes import dtype
-from legalsat.extract.check.check_pipeline import code_of
 from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
+from legalsat.extract.check.check_words import code_of
 
 JUDGED = RESULTS.parent / "gpu" / "results"
 VERDICTS, KERNELS = JUDGED / "pipelines.json", JUDGED / "judged"

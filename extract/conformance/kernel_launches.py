@@ -81,7 +81,9 @@ class Launch:
     def k_tiles(self, tile: int) -> int:
         """Return the k-tiles of a tile, of all CTAs that share its k together."""
         if self.kernel.ragged == "k":
-            return max(1 + self.kernel.overlapped, -(-self.k_of(tile) // self.kernel.tile[2]))
+            begin = self.ends[tile - 1] if tile and self.kernel.clipped else 0
+            late = begin % (GRANULE_BYTES // self.size)
+            return max(self.kernel.fewest_k_tiles, -(-(self.k_of(tile) + late) // self.kernel.tile[2]))
         every: int = (
             self.kernel.k_tiles(self.k)
             if self.kernel.slides
@@ -124,7 +126,7 @@ class Launch:
     @property
     def legal(self) -> bool:
         """Whether each CTA has as many k-tiles as the kernel takes at least, and no more tiles than it takes."""
-        least = max(self.kernel.split, 1 + self.kernel.overlapped)
+        least = max(self.kernel.split, self.kernel.fewest_k_tiles)
         return all(self.k_tiles(tile) >= least for tile in self.own) and (
             self.kernel.store != "sums" or len(self.own) == 1
         )
@@ -183,7 +185,7 @@ class Launch:
         else:
             found, of_each = {"tiles": len(own)}, {OF_PAIR[0]: own}
         for of, tiles in of_each.items():
-            counts = tuple(self.k_tiles(tile) // kernel.split - 1 - kernel.overlapped for tile in tiles)
+            counts = tuple(self.k_tiles(tile) // kernel.split - kernel.fewest_k_tiles for tile in tiles)
             late = tuple(int(self.starts_late(tile)) for tile in tiles)
             found[f"further k-tiles{of}"] = _one_or_all(counts)
             if kernel.slides:
@@ -210,7 +212,7 @@ def launches(kernel: ProductKernel, size: int, *, few: bool = False) -> Iterator
         size: bytes of an element of A.
         few: whether one of a kind is enough.
     """
-    depth, least, stages = kernel.tile[2], 1 + kernel.overlapped, kernel.stages
+    depth, least, stages = kernel.tile[2], kernel.fewest_k_tiles, kernel.stages
     in_phases = kernel.tile_phases if kernel.slices > 1 or kernel.batch else 1
 
     def of_all(count: int, tiles: int) -> int:

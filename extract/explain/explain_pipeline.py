@@ -15,8 +15,8 @@ from legalsat.analyses.ptx.text import chip_of
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
-from legalsat.extract.check.check_pipeline import assumptions_of, diagnostic_of, place_of
 from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
+from legalsat.extract.check.check_words import assumptions_of, diagnostic_of, place_of
 from legalsat.extract.explain.pipeline_repair import pipeline_repairs
 from legalsat.program.pipeline import Pipeline
 from legalsat.rules import PIPELINE_RULES

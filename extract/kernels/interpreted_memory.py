@@ -45,6 +45,7 @@ Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.float64]
 GUARD = 256  # bytes around what is in global memory
 JUNK = 0x55  # of bytes that nobody wrote
+NO_NUMBER = np.uint8(0x7F)  # e4m3
 
 
 def decoded(raw: Bytes, name: str) -> Numbers:
@@ -75,8 +76,8 @@ def encoded(numbers: Any, name: str) -> Bytes:
     else:  # all numbers of 8 bits are few
         known = decoded(np.arange(256, dtype=np.uint8)[:, None], name)
         different, place = np.unique(values, return_inverse=True)
-        nearest = np.nanargmin(np.abs(known - different[:, None]), axis=-1).astype(np.uint8)
-        words = nearest[place].reshape(values.shape)
+        nearest = np.nanargmin(np.abs(known - np.nan_to_num(different)[:, None]), axis=-1).astype(np.uint8)
+        words = np.where(np.isnan(different), NO_NUMBER, nearest)[place].reshape(values.shape)
     return words[..., None].view(np.uint8)
 
 
@@ -314,6 +315,18 @@ class Cta:
         chunk = byte // GRANULE_BYTES ^ line % 8
         target = to + line * ROW_BYTES + chunk * GRANULE_BYTES + byte % GRANULE_BYTES
         self.shared[target] = self.shared[begin + source + late + byte]
+
+    def clear_others(self, tile: Tile, k_tile: int, stage: int) -> None:
+        """Clear what of a k-tile of A and B is not of the tile's group."""
+        size = self.launched.size
+        byte = np.arange(ROW_BYTES)
+        k = self.launched.scheduler.clipped_k(tile, k_tile) + byte // size
+        others = byte[(k < tile.begin) | (k >= tile.end)]
+        for name, rows in zip("AB", self.kernel.loaded, strict=True):
+            (begin,) = (one.start for one in self.memory.loaded(stage) if one.name == name)
+            row = np.arange(rows)[:, None]
+            chunk = others // GRANULE_BYTES ^ row % 8
+            self.shared[begin + row * ROW_BYTES + chunk * GRANULE_BYTES + others % GRANULE_BYTES] = 0
 
     # Multiplications.
 

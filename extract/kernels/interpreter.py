@@ -207,10 +207,11 @@ class _Cluster:
 
     def k_tiles(self, warps: _Warps, op: k.KTiles) -> Running:
         assert warps.tile is not None
-        for number in range(op.after, warps.tile.k_tiles):
-            warps.k_tile, warps.short = number, op.short and number + 1 == warps.tile.k_tiles
+        last = warps.tile.k_tiles - op.before
+        for number in range(op.after, last):
+            warps.k_tile, warps.short = number, op.short and number + 1 == last
             yield from self.body(warps, op.body)
-        warps.k_tile, warps.short = warps.tile.k_tiles, False
+        warps.k_tile, warps.short = last, False
 
     def phases(self, warps: _Warps, op: k.Phases) -> Running:
         assert warps.tile is not None
@@ -270,6 +271,11 @@ class _Cluster:
     def align(self, warps: _Warps, op: k.AlignLines) -> None:
         assert warps.tile is not None
         warps.cta.align(op.operand, warps.tile, warps.item(op.at) % self.stages[op.lines])
+
+    def clear_others(self, warps: _Warps, op: k.ClearOthers) -> None:
+        assert warps.tile is not None
+        k_tile = warps.tile.k_tiles - 1 if op.last else 0
+        warps.cta.clear_others(warps.tile, k_tile, warps.item(op.at) % self.stages["A"])
 
     def multiply(self, warps: _Warps, op: Multiply) -> None:
         assert warps.tile is not None
@@ -356,6 +362,7 @@ ROWS: dict[type, Callable[[_Cluster, _Warps, Any], Running | None]] = {
     Loop: _Cluster.loop,
     k.LoadShare: _Cluster.load,
     k.AlignLines: _Cluster.align,
+    k.ClearOthers: _Cluster.clear_others,
     k.Release: _Cluster.release,
     k.Clear: lambda _, warps, op: warps.cta.clear(warps.number),
     k.SlideSums: lambda _, warps, op: warps.cta.slide(warps.number),

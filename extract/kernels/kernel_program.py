@@ -16,6 +16,7 @@ from legalsat.program.kernel import (
     AlignLines,
     Body,
     Clear,
+    ClearOthers,
     FindGroups,
     FindRows,
     IfLate,
@@ -64,6 +65,7 @@ from legalsat.program.pipeline import (
 
 NARROW_COLUMNS = 64  # of a tile whose accumulators leave registers for the fragments of two stages of A
 LOADED, ALIGNED, MULTIPLIED, STORED = At("loaded"), At("aligned"), At("multiplied"), At("stored")
+CLEARED = At("cleared")
 BEFORE, NEXT = At("multiplied", -1), At("multiplied", 1)  # stages of the k-tiles before and after
 SUMS, OWN_C = "accumulator {i}", "C{i}"
 
@@ -111,11 +113,12 @@ class _Program:
         kernel, stages = self.kernel, self.kernel.stages
         parts = [f"A{i}" for i in range(self.readers)] if kernel.realign == "tiles" else ["A"]
         arrivals = self.sharing(self.by_boxes) * self.readers * WARPS
+        brought = bool(self.boxed) and not kernel.clipped  # by boxes, which nobody changes before it is multiplied
         return KernelProgram(
             barriers=(
-                BarrierRing("full", stages, bool(self.boxed) + WARPS * bool(self.lines), sum(self.boxed.values())),
+                BarrierRing("full", stages, brought + WARPS * kernel.mends, brought * sum(self.boxed.values())),
                 BarrierRing("empty", stages, arrivals),
-                *self.of_lines(),
+                *self.mended(),
             ),
             buffers=(
                 *(BufferRing(name, stages, self.a_bytes // len(parts)) for name in parts),
@@ -123,15 +126,16 @@ class _Program:
                 *(BufferRing(f"lines of {name}", stages, size) for name, size in self.lines.items()),
                 *self.results(),
             ),
-            setup=(*map(Start, ("full", "empty", *(one.name for one in self.of_lines()))), Fence("mbarrier_init")),
+            setup=(*map(Start, ("full", "empty", *(one.name for one in self.mended()))), Fence("mbarrier_init")),
             everybody=(MeetSetup(), AwaitGrid(), *([FindGroups()] if kernel.groups else [])),
             roles=(
                 KernelRole("consumer", self.consumer(), kernel.warpgroups),
                 KernelRole("producer", self.producer(), one_thread=True),
                 *([KernelRole("aligner", self.aligner())] if self.lines else []),
+                *([KernelRole("clearer", self.clearer())] if kernel.clipped else []),
             ),
             cluster=(*kernel.cluster, kernel.split),
-            least_k_tiles=1 + kernel.overlapped,
+            least_k_tiles=kernel.fewest_k_tiles,
             batch=kernel.batch,
             loose=kernel.loose,
         )
@@ -141,11 +145,13 @@ class _Program:
         along_m, along_n = self.kernel.cluster
         return 1 + (along_n - 1) * ("A" in operands) + (along_m - 1) * ("B" in operands)
 
-    def of_lines(self) -> tuple[BarrierRing, ...]:
-        """Return the barriers of lines that are aligned: when they have come, and when they have been read."""
+    def mended(self) -> tuple[BarrierRing, ...]:
+        """Return the barriers of what is mended: when it has come, and when lines that are aligned have been read."""
+        stages = self.kernel.stages
+        if self.kernel.clipped:
+            return (BarrierRing("brought", stages, 1, sum(self.boxed.values())),)
         if not self.lines:
             return ()
-        stages = self.kernel.stages
         return BarrierRing("lines", stages, 1, sum(self.lines.values())), BarrierRing(
             "read", stages, self.sharing(self.by_lines) * WARPS
         )
@@ -162,7 +168,7 @@ class _Program:
     @property
     def ring_bytes(self) -> int:
         """Bytes of the stages and their barriers."""
-        barriers = 32 if self.lines else 16
+        barriers = 8 * (2 + len(self.mended()))
         return self.kernel.stages * (self.a_bytes + self.b_bytes + sum(self.lines.values()) + barriers)
 
     @property
@@ -184,8 +190,9 @@ class _Program:
             loads = (LoadShare(name, LOADED, "lines", f"lines of {name}") for name in self.lines)
             whole += (Wait("read", LOADED, before=True), Expect("lines", LOADED, sum(self.lines.values())), *loads)
         if self.boxed:
-            loads = (LoadShare(name, LOADED, "full") for name in self.boxed)
-            whole += (free, Expect("full", LOADED, sum(self.boxed.values())), *loads)
+            barrier = "brought" if kernel.clipped else "full"
+            loads = (LoadShare(name, LOADED, barrier) for name in self.boxed)
+            whole += (free, Expect(barrier, LOADED, sum(self.boxed.values())), *loads)
         whole += (Advance("loaded"),)
         # Rows that are read from where they start end in a stage more.
         ends = (free, Expect("full", LOADED, self.a_bytes), load_a, Advance("loaded"))
@@ -219,6 +226,19 @@ class _Program:
         hand = Registers(ALIGNER_REGISTERS, more=False)
         body: Body = (hand, Tiles((KTiles(turn),), once=kernel.store == "sums"))
         return (*body, self.meet, self.meet) if kernel.split > 1 else body
+
+    # Clearer.
+
+    def clearer(self) -> Body:
+        """Return how the first and the last k-tile of a group lose what is others', before either is multiplied."""
+
+        def turn(*mend: KernelOperation) -> Body:
+            done = (Fence("proxy.async"), Arrive("full", CLEARED, WARPS), Advance("cleared"))
+            return (Wait("brought", CLEARED), *mend, *done)
+
+        first, last = (turn(ClearOthers(CLEARED, last)) for last in (False, True))
+        tile = (*first, KTiles(turn(), after=1, before=1), *last)
+        return (Registers(ALIGNER_REGISTERS, more=False), Tiles(tile, once=self.kernel.store == "sums"))
 
     # Consumers.
 

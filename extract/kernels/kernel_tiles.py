@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from legalsat.extract.kernels.product_maps import ROW_BYTES, WRAPS
+from legalsat.logic import round_up
 from legalsat.plans.product_kernel import LINES_ALIKE, WIDE_BOX, ProductKernel
 from legalsat.targets import GRANULE_BYTES
 
@@ -186,10 +187,24 @@ class TileScheduler:
         """Return a tile of a group along k, which has as many k-tiles as a kernel needs though they be empty."""
         kernel = self.kernel
         (begin, _), (end, _) = self.groups[member[0] : member[0] + 2]
-        k_tiles = max(1 + kernel.overlapped, -(-(end - begin) // kernel.tile[2]))
+        early = begin % (GRANULE_BYTES // self.size) if kernel.clipped else 0
+        k_tiles = max(kernel.fewest_k_tiles, -(-(end - begin + early) // kernel.tile[2]))
         places = zip(along, kernel.cluster, self.place(rank), kernel.tile, strict=False)
         m, n = ((number * ctas + own) * extent for number, ctas, own, extent in places)
         return Tile(m, m, n, 0, 0, k_tiles, 0, len(kernel.b.offsets[0]), tuple(member), end, begin)
+
+    def clipped_k(self, tile: Tile, k_tile: int) -> int:
+        """Return where along k a k-tile's boxes begin, the first of which is the granule's in which a group begins.
+
+        The group's own last k-tile is the last of all, and what it has too few lie behind everything, in front of that.
+        """
+        granular, depth = GRANULE_BYTES // self.size, self.kernel.tile[2]
+        first = tile.begin - tile.begin % granular
+        own = max(1, -(-(tile.end - first) // depth))
+        last = k_tile + 1 == tile.k_tiles
+        if k_tile >= own - 1 and not last:
+            return int(round_up(self.rows, granular))
+        return first + (own - 1 if last else k_tile) * depth
 
     def shares(self, operand: str, tile: Tile, k_tile: int, rank: int) -> Iterator[Share]:
         """Yield the boxes of a CTA's share of a tile of A or B."""
@@ -199,6 +214,8 @@ class TileScheduler:
         kernel, (rank_m, rank_n) = self.kernel, self.place(rank)
         along_m, along_n = kernel.cluster
         k = (tile.first_k + k_tile) * kernel.tile[2]
+        if kernel.clipped:
+            k = self.clipped_k(tile, k_tile)
         number = "AB".index(operand)
         extent, count, major = kernel.loaded[number], kernel.boxes[number], kernel.majors[number]
         share = count // (along_n if operand == "A" else along_m)
@@ -220,7 +237,7 @@ class TileScheduler:
             if kernel.loose[number]:
                 map_, granule = self.placed(number, map_, tile.member)
                 coordinate = (*matrix, granule)
-            if kernel.ragged == "k":
+            if kernel.ragged == "k" and not kernel.clipped:
                 coordinate = (at, WRAPS - (tile.end - tile.begin) + k + late, tile.end, WRAPS)
             to = (kernel.tile[0] * ROW_BYTES if operand == "B" else 0) + block * rows * ROW_BYTES
             to += part * rows * ROW_BYTES // parts

@@ -14,7 +14,7 @@ from legalsat.terms.products import CONSTRUCTORS, CUT, LOOSE, operand, product, 
 from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, TermStep, derivation
 
-REALIGN = {"multiply": "none", "realign": "registers", "shift": "tiles", "slide": "sums"}
+REALIGN = {"multiply": "none", "clip": "none", "realign": "registers", "shift": "tiles", "slide": "sums"}
 STORES = {
     "boxes": "tma",
     "windows": "tma",
@@ -72,6 +72,7 @@ class Form:
         term: what the laws made of the product.
         splits: whether CTAs of a cluster have an open number of slices of k.
         slices: whether products of their own have.
+        clipped: whether others' k are cleared of tiles of groups along k.
     """
 
     term: Term
@@ -84,6 +85,7 @@ class Form:
     store: str
     splits: bool
     slices: bool
+    clipped: bool = False
 
     @staticmethod
     def of(term: Term) -> Form:
@@ -101,6 +103,7 @@ class Form:
             STORES[term.name],
             term.name == "joined",
             term.name == "sliced",
+            multiplied.name == "clip",
         )
 
     @property
@@ -117,6 +120,7 @@ class Form:
             self.swapped,
             *before,
             sum(self.aligned),
+            self.clipped,
             list(REALIGN.values()).index(self.realign),
             self.store == "sums",
             self.splits,
@@ -178,10 +182,12 @@ def _idle(form: Form, facts: Facts) -> bool:
     operand. Beside one that is realigned it may gain more, and K is shifted, or lies in phases, along one axis alone.
     """
     lie = (facts.b, facts.a) if form.swapped else (facts.a, facts.b)
-    read = [whole and (major == "MN" if facts.cut else facts.size == 2 or major == "K") for major, whole in lie]
+    by_maps = facts.cut and not form.clipped  # which end with a group where lines lie across k
+    along = "MN" if by_maps else "K" if form.clipped or facts.size != 2 else ""
+    read = [whole and along in {major, ""} for major, whole in lie]
     needed = (form.realign == "sums", form.realign in {"tiles", "registers"})
     # What lies along k stays so where it is copied: tiles may have any width then.
-    stays = [major == "K" and not facts.cut for major, _ in lie]
+    stays = [major == "K" and not by_maps for major, _ in lie]
     done = zip(form.relayouts, read, stays, needed, strict=True)
     return any(
         not must and ((one == "transpose" and along) or (one != "none" and can)) for one, can, along, must in done

@@ -176,7 +176,7 @@ def is_kernel(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
 
 def form_of(one: ProductClass, kernel: ProductKernel) -> Form | None:
     """Return the form of one of a class's kernels; None if no law leads there."""
-    names = ("swapped", "majors", "relayouts", "aligned", "loose", "realign", "store")
+    names = ("swapped", "majors", "relayouts", "aligned", "loose", "realign", "store", "clipped")
     found = (
         form
         for form in forms_of(Facts.of(one), one.laws)

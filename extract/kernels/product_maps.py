@@ -125,7 +125,7 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
         (depth, extent // boxes) if major == "K" else (extent * parts // boxes, depth // parts)
         for extent, boxes, parts, major in zip(kernel.loaded, kernel.boxes, kernel.k_parts, kernel.majors, strict=True)
     )
-    if kernel.ragged == "k":
+    if kernel.ragged == "k" and not kernel.clipped:
         return [_cut(name, a, a_box)], [_cut(name, b, b_box)]
     fetched = FETCHED, STREAMED if kernel.ragged == "m" else FETCHED
     of_a, of_b = (

@@ -266,6 +266,7 @@ class Table:
             ragged=self.ragged,
             aligned=form.aligned,
             loose=form.loose,
+            clipped=form.clipped,
         )
 
 
@@ -291,7 +292,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     rows, columns, warpgroups, ping_pong, down, across, split, slices, blocks = numbers
     told = np.array([_facts(form, one) for _, form in forms])[of].T
     swapped, registers, tiles, slid, sums, boxed, turned, by_columns, mn_a, mn_b, alike, *done = told
-    relaid_a, relaid_b, aligned_a, aligned_b = done
+    relaid_a, relaid_b, aligned_a, aligned_b, clipped = done
     summed, aligning = columns + SLID * slid, aligned_a | aligned_b
     size = one.dtype.bytes
     result_size = np.where(slices > 1, dtype(SLICES_DTYPE).bytes, one.result.bytes)
@@ -304,7 +305,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     work = Work(own, summed, starts, split, alone, sums, by_rows | (by_columns > 0), aligning)
     scales = SCALES_OF_ROWS * one.by_rows
     needed = of_consumers(work, result_size, overlapped=False) + scales
-    consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target, aligning)
+    consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target, aligning | clipped)
     # Of lines that are aligned a cluster shares out boxes of their own, and of those across k parts along k.
     wide_a, wide_b = mn_a | aligned_a, mn_b | aligned_b
     unit, unit_b = np.where(wide_a, WIDE_BOX, LEAST_BOX), np.where(wide_b, WIDE_BOX, LEAST_BOX * down)
@@ -316,12 +317,12 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
         & ((mn_b == 0) | (summed % TURNED_COLUMNS == 0))
         & (split <= turns)
         & (consumers > 0)
-        & (summed // 2 + INSTRUCTION <= launched_registers(warpgroups + aligning, blocks, target))
+        & (summed // 2 + INSTRUCTION <= launched_registers(warpgroups + (aligning | clipped), blocks, target))
         & ((registers == 0) | (rows % (8 * phases) == 0))
         # Boxes of C have a swizzle: as wide as the widest, or as the tile.
         & ((boxed == 0) | (columns * result_size % SPANS[-1] == 0) | (columns * result_size > SPANS[0]))
     )
-    barriers = np.where(aligning, 32, 16)  # bytes a stage
+    barriers = 16 + 16 * aligning + 8 * clipped  # bytes a stage
     stage = (rows + loaded) * ROW_BYTES
     stage = stage + aligned_a * _line_bytes(rows, mn_a) + aligned_b * _line_bytes(loaded, mn_b)
     output = _output_bytes(rows, columns, warpgroups, result_size, boxed=boxed, turned=turned + by_columns, sums=sums)
@@ -414,6 +415,7 @@ def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
         _realigned(form, one).alike,
         *(first != "none" for first in form.relayouts),
         *form.aligned,
+        form.clipped,
     )
 
 

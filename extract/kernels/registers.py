@@ -161,7 +161,7 @@ def launched_registers(warpgroups: Any, blocks: Any, target: Target) -> Any:
 
 
 def solved(  # noqa: PLR0917 - columns of a table
-    consumer: Any, producer: Any, warpgroups: Any, blocks: Any, target: Target, aligning: Any = 0
+    consumer: Any, producer: Any, warpgroups: Any, blocks: Any, target: Target, mending: Any = 0
 ) -> tuple[Numbers, Numbers]:
     """Return registers a thread of consumers and of the producer (setmaxnreg), 0 where no split gives them enough.
 
@@ -173,14 +173,14 @@ def solved(  # noqa: PLR0917 - columns of a table
         warpgroups: of consumers; one more is the producer's.
         blocks: CTAs on an SM.
         target: the GPU.
-        aligning: whether one more warpgroup aligns operands.
+        mending: whether one more warpgroup mends what boxes brought.
     """
-    each = launched_registers(warpgroups + aligning, blocks, target)
-    whole = each * (warpgroups + 1 + aligning) - ALIGNER_REGISTERS * aligning  # what a launch gives is all there is
+    each = launched_registers(warpgroups + mending, blocks, target)
+    whole = each * (warpgroups + 1 + mending) - ALIGNER_REGISTERS * mending  # what a launch gives is all there is
     least = np.maximum(LEAST, -(-(producer + UNUSED) // STEP) * STEP)
     taken = np.minimum((whole - least) // warpgroups // STEP * STEP, MOST_TAKEN)
     kept = np.minimum(
         np.maximum(least, np.where(blocks == 1, MOST_KEPT, LEAST)), (whole - warpgroups * taken) // STEP * STEP
     )
-    enough = (taken >= np.maximum(consumer + UNUSED, LEAST)) & (each >= ALIGNER_REGISTERS * aligning)
+    enough = (taken >= np.maximum(consumer + UNUSED, LEAST)) & (each >= ALIGNER_REGISTERS * mending)
     return np.where(enough, taken, 0), np.where(enough, kept, 0)

@@ -148,7 +148,7 @@ class _Unfolding:
     @each.register
     def _(self, op: k.KTiles) -> Iterator[Operation]:
         body = self.body(op.body)
-        yield Loop(Trips(f"further k-tiles{self.tile}", self.program.least_k_tiles - op.after), body)
+        yield Loop(Trips(f"further k-tiles{self.tile}", self.program.least_k_tiles - op.after - op.before), body)
         if self.program.cluster[2] > 1:  # the first CTAs have one more
             yield Guard(Trips("k-tiles left over", -self.place.ranks[0]), body)
 
@@ -207,6 +207,10 @@ class _Unfolding:
     def _(self, op: k.AlignLines) -> Iterator[Operation]:
         yield Read(op.lines, op.at)
         yield Write(op.operand, op.at)
+
+    @each.register
+    def _(self, op: k.ClearOthers) -> Iterator[Operation]:
+        yield from (Write(name, op.at) for name in "AB")
 
     @each.register
     def _(self, op: k.ReadRows) -> Iterator[Operation]:

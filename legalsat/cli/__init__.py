@@ -13,16 +13,14 @@ import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO, get_args
+from typing import Any, NamedTuple, NoReturn, TextIO, get_args
 
 import legalsat
 from legalsat import files
 from legalsat.checks import meant
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.options import Backend, Consumer, Into, Means, ProductBackend
-
-if TYPE_CHECKING:
-    from legalsat.view.show import Look
+from legalsat.view.look import PLAIN, Look
 
 DONE, REFUSED, USAGE = 0, 1, 2
 INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell reports for SIGINT and SIGPIPE
@@ -246,8 +244,6 @@ def _run(words: list[str]) -> int:
     if answer.note and not as_json:
         print(_wrapped(f"note: {answer.note}", _MAX_WIDTH), file=sys.stderr)
     if output is not None and not answer.failed:
-        from legalsat.view.show import PLAIN  # noqa: PLC0415 - it loads what plans are made of
-
         text = json.dumps(answer.data, indent=1) if as_json else PLAIN.clean(answer.text(PLAIN))
         try:
             files.write(output, text.rstrip("\n") + "\n")
@@ -286,8 +282,6 @@ def _print(answer: Answer, *, as_json: bool) -> None:
 
 
 def _look(stream: TextIO) -> Look:
-    from legalsat.view.show import Look  # noqa: PLC0415 - it loads what plans are made of
-
     terminal = stream is not None and stream.isatty()
     colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Look(min(shutil.get_terminal_size((100, 24)).columns, _MAX_WIDTH), colour)

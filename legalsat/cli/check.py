@@ -9,13 +9,12 @@ from typing import Any
 from legalsat.analyses.ptx.contract import KINDS, Finding
 from legalsat.cli import DONE, REFUSED, USAGE, Answer
 from legalsat.cli.check_files import Checked, check_files
-from legalsat.extract.check.check_pipeline import assumptions_of, code_of
 from legalsat.extract.check.check_ptx import KernelCheck, PtxCheck
 from legalsat.extract.check.check_sass import SassCheck, SassKernelCheck
+from legalsat.extract.check.check_words import assumptions_of, code_of
 from legalsat.extract.check.ptx_names import by_reason
 from legalsat.view.sarif import Result
 from legalsat.view.show_check import counts_of, page
-from legalsat.view.show_sarif import with_rules
 
 _NOT_PROVEN, _NOT_JUDGED, _ASSUMED, _NOT_CHECKED = "not_proven", "not_judged", "assumed", "not_checked"
 
@@ -114,6 +113,8 @@ def _finding_json(f: Finding) -> dict[str, Any]:
 
 
 def _sarif(checked: Sequence[Checked]) -> dict[str, Any]:
+    from legalsat.view.show_sarif import with_rules  # noqa: PLC0415 - it loads all rules and their examples
+
     results: list[Result] = []
     for one in checked:
         if one.found is None:

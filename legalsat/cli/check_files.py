@@ -11,8 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from legalsat.analyses.ptx.text import parse
-from legalsat.analyses.sass.text import is_sass
-from legalsat.backends.ptx.disassemble import ELF, disassemble
+from legalsat.analyses.sass.text import CUBIN_MAGIC, is_sass
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.check.check_block import Extents, block_of, extents_of, takes_block
 from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
@@ -163,7 +162,9 @@ def _text(file: str) -> str:
         raise InvalidInput(f"cannot be read: {why.lower()}; {_GIVE}") from error
     if len(data) > MOST_BYTES:
         raise InvalidInput(f"more than {MOST_BYTES >> 20} MiB; give parts of it")
-    if data.startswith(ELF):
+    if data.startswith(CUBIN_MAGIC):
+        from legalsat.backends.ptx.disassemble import disassemble  # noqa: PLC0415 - it loads what prints PTX
+
         return disassemble(data)
     if b"\0" in data:
         raise InvalidInput(f"neither text nor a cubin; {_GIVE}")

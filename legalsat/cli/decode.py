@@ -18,7 +18,8 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
 from legalsat.units.tensor_map import TensorMap
 from legalsat.units.tensor_map_bytes import DecodedMap, decode_with_notes
-from legalsat.view.show import Look, table
+from legalsat.view.look import Look
+from legalsat.view.show import table
 from legalsat.view.show_explanation import show_explanation
 
 _UNITS = {

@@ -10,7 +10,7 @@ from typing import Any
 from legalsat.cli import DONE, REFUSED, Answer
 from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
-from legalsat.view.show import Look
+from legalsat.view.look import Look
 
 _FORMS = ("json", "sarif", "html")
 

@@ -14,8 +14,9 @@ from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.targets import target as as_target
 from legalsat.tensor import Tensor
+from legalsat.view.look import Look
 from legalsat.view.pipeline_chart import gantt
-from legalsat.view.show import Look, duration, show_diagnostic
+from legalsat.view.show import duration, show_diagnostic
 from legalsat.view.show_explanation import show_explanation
 from legalsat.view.show_gemm import show_gemm_plan
 

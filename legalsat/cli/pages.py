@@ -16,7 +16,8 @@ from legalsat.errors import InvalidInput
 from legalsat.rule import Rule
 from legalsat.targets import TARGETS, Target
 from legalsat.targets import target as as_target
-from legalsat.view.show import Look, byte_count, table
+from legalsat.view.look import Look
+from legalsat.view.show import byte_count, table
 from legalsat.view.show_rules import Family, cases, families, rules_by_code
 
 _UNITS = {

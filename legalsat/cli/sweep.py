@@ -21,7 +21,8 @@ from legalsat.sweeps.compare import Change, Comparison, compare
 from legalsat.sweeps.engine import Progress, Sweep, rows_in
 from legalsat.sweeps.engine import sweep as run_sweep
 from legalsat.sweeps.rows import placed
-from legalsat.view.show import Look, duration, table
+from legalsat.view.look import Look
+from legalsat.view.show import duration, table
 
 MOST_CHANGES = 20  # of a comparison that a terminal shows
 WIDTH = 100  # columns that no line is longer than

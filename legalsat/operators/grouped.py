@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -144,3 +144,18 @@ class GroupedGemm(Gemm):
         if self.scaled == "rows":
             return of_a[own, None] * of_b[group]
         return of_a * of_b if self.scaled == "tensor" else of_a[group] * of_b[group]
+
+
+def require_ends(ends: Sequence[int], extent: int) -> None:
+    """Raise InvalidInput unless these are ends of groups of so many rows, or k, which only the host can say early.
+
+    A kernel reads ends on the GPU, takes what is beyond for the extent, and what decreases for an empty group.
+    """
+    begin = 0
+    for group, end in enumerate(ends):
+        if not begin <= end <= extent:
+            raise InvalidInput(
+                f"group {group} ends at {end}, and it begins at {begin} of {extent}; "
+                "give for each group where it ends: sums of sizes, none negative, at most the extent"
+            )
+        begin = end

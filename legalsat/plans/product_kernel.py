@@ -107,6 +107,8 @@ class ProductKernel:
         ragged: the axis that groups cut: "m" of rows, "k" of both operands, "" where there are none.
         aligned: whether A, and B, are aligned in shared memory: a warpgroup of its own moves each line from the
             granules in which it lies to where a whole one would.
+        clipped: whether tiles of groups along k begin at a group's granule, and a warpgroup of its own clears what is
+            others' in shared memory; else maps end with a group.
         loose: whether members of A, and of B, begin anywhere in a granule: an axis of their maps has granules, and each
             start within one has maps of its own.
     """
@@ -137,11 +139,22 @@ class ProductKernel:
     aligned: tuple[bool, bool] = (False, False)
     buffers: int = 2
     loose: tuple[bool, bool] = (False, False)
+    clipped: bool = False
+
+    @property
+    def mends(self) -> bool:
+        """Whether a warpgroup of its own mends in shared memory what boxes brought."""
+        return any(self.aligned) or self.clipped
 
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return WARPGROUP * (self.warpgroups + 1 + any(self.aligned))
+        return WARPGROUP * (self.warpgroups + 1 + self.mends)
+
+    @property
+    def fewest_k_tiles(self) -> int:
+        """K-tiles that a block's tile has at least, though some be empty: the last is cleared as the first is."""
+        return 1 + max(self.overlapped, self.clipped)
 
     @property
     def cluster_blocks(self) -> int:
@@ -156,7 +169,7 @@ class ProductKernel:
     @property
     def least_k_tiles(self) -> int:
         """K-tiles that a product, or a phase of one, needs: for slices, blocks that split k, an overlapped epilogue."""
-        return max(self.split, self.slices * (1 + self.overlapped))
+        return max(self.split, self.slices * self.fewest_k_tiles)
 
     @property
     def slides(self) -> int:
@@ -262,6 +275,7 @@ class ProductKernel:
         if self.realign != "none":
             words.append(f"{'B' if self.slides else 'A'} realigned in {self.realign}")
         words += [f"{name} aligned in shared memory" for name, one in zip("AB", self.aligned, strict=True) if one]
+        words += ["others' k cleared in shared memory"] * self.clipped
         words += [f"members of {name} anywhere" for name, one in zip("AB", self.loose, strict=True) if one]
         if self.swapped:
             words.append("as C^T")

@@ -34,10 +34,10 @@ class Tiles:
 
 @dataclass(frozen=True, slots=True)
 class KTiles:
-    """Run the body for the k-tiles of the tile that lie behind the first `after`.
+    """Run the body for the k-tiles of the tile that lie behind the first `after`, and in front of the last `before`.
 
     Attributes:
-        body: what is done for one. after: how many were done before.
+        body: what is done for one. after: how many were done before. before: how many operations behind this one do.
         short: whether of the last one only those steps are multiplied that hold elements.
         sets: of registers for fragments, which turns take one after the other.
     """
@@ -46,6 +46,7 @@ class KTiles:
     after: int = 0
     short: bool = False
     sets: int = 1
+    before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,20 @@ class AlignLines:
 
 
 @dataclass(frozen=True, slots=True)
+class ClearOthers:
+    """Set to 0, in a stage of A and B that lie along k, what of the tile's first or last k-tile is not of its group.
+
+    Whatever that is, each row's first granule is written, and all from the one in which the group ends, or the last.
+
+    Attributes:
+        at: the stage. last: whether it is the last k-tile's.
+    """
+
+    at: At
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
 class FindRows:
     """Find out where the rows of A start within their granules, for `ReadRows`."""
 
@@ -209,6 +224,7 @@ KernelOperation: TypeAlias = (
     | Clear
     | SlideSums
     | AlignLines
+    | ClearOthers
     | FindRows
     | ReadRows
     | MultiplyRows
@@ -225,7 +241,7 @@ class KernelRole:
     """A warpgroup's program.
 
     Attributes:
-        name: "consumer", "producer" or "aligner". body: what it does, in order.
+        name: "consumer", "producer", "aligner" or "clearer". body: what it does, in order.
         count: warpgroups that do it. one_thread: whether one thread does it all but where the CTA or the cluster meets.
     """
 

@@ -10,6 +10,7 @@ from legalsat.program.kernel import (
     AlignLines,
     Body,
     Clear,
+    ClearOthers,
     FindGroups,
     FindRows,
     IfLate,
@@ -68,7 +69,12 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     Tiles: lambda op: (
         "for the tile:" if op.once else f"for every tile i of {op.turns}:" if op.turns > 1 else "for every tile:"
     ),
-    KTiles: lambda op: f"for every k-tile behind the first {op.after}:" if op.after else "for every k-tile:",
+    KTiles: lambda op: (
+        "for every k-tile"
+        + (f" behind the first {op.after}" if op.after else "")
+        + (f" but the last {op.before}" if op.before else "")
+        + ":"
+    ),
     Phases: lambda op: f"for each phase of k but the first of {op.count}:",
     IfLate: lambda op: "if rows of A start late in their granules:",
     Only: lambda op: f"if i is {op.consumer}:",
@@ -79,6 +85,10 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     ),
     AlignLines: lambda op: (
         f"align lines of {op.operand} from {of_item(op.lines, op.at)} in {of_item(op.operand, op.at)}"
+    ),
+    ClearOthers: lambda op: (
+        f"clear in {of_item('A', op.at)} and {of_item('B', op.at)} what other groups have of the "
+        f"{'last' if op.last else 'first'} k-tile"
     ),
     Release: lambda op: (
         f"arrive on {of_item(op.barrier, op.at)} of all CTAs whose loads{_of(op.operands)} come here, once a warp"

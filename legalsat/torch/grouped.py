@@ -9,7 +9,7 @@ import torch
 from legalsat import torch as ours
 from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.operators.grouped import GroupedGemm
+from legalsat.operators.grouped import GroupedGemm, require_ends
 from legalsat.options import Scaling
 from legalsat.runtime.planned import kernel_for
 from legalsat.tensor import Tensor
@@ -37,18 +37,19 @@ def grouped_mm(
     Args:
         a: bfloat16 or float16, with strides of any kind.
         b: of a's type, with strides of any kind, as transposed views of weights.
-        offs: shape (E,), int32, on a's GPU: behind which of T each group ends, in order; the first one begins at 0.
-            A group may be empty. The numbers are read on the GPU, so a CUDA graph may be replayed with others.
+        offs: shape (E,), int32: behind which of T each group ends, in order; the first one begins at 0. A group may be
+            empty. On a's GPU the numbers are read there, so a CUDA graph may be replayed with others; on the host they
+            are checked, and copied.
         constant_b: whether the operand of three axes is a weight, as b of `matmul`.
 
     Returns:
         A new tensor of a's type. Rows and columns behind the last end hold anything; products of no T are 0.
 
-    Ends beyond T count as T, and an end in front of the one before as that one. What has no kernel is computed group by
-    group, which waits for the host, and the log says why. Gradients flow to a and b.
+    On the GPU ends beyond T count as T, and an end in front of the one before as that one. What has no kernel is
+    computed group by group, which waits for the host, and the log says why. Gradients flow to a and b.
 
     Raises:
-        InvalidInput: shapes or types do not belong together.
+        InvalidInput: shapes or types do not belong together, or ends on the host decrease or lie beyond T.
     """
     ranks = (a.dim(), b.dim())
     if ranks == (3, 3) and offs is None:
@@ -157,7 +158,15 @@ def _planned(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, constant_b: b
         return Way(None, str(error), fallback)
 
 
+def _at_hand(offs: torch.Tensor, a: torch.Tensor, extent: int) -> torch.Tensor:
+    """Return the ends where operands are, checked where the host knows them."""
+    if offs.device.type == "cpu":
+        require_ends(offs.tolist(), extent)
+    return offs.to(a.device)
+
+
 def _compute(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, constant_b: bool) -> torch.Tensor:
+    offs = _at_hand(offs, a, a.shape[0 if b.dim() == 3 else 1])
     found = grouped_way(a, b, offs, constant_b=constant_b)
     if found.kernel is None:
         return _by_torch(a, b, offs)
@@ -188,6 +197,7 @@ def _compute_scaled(
     out_dtype: torch.dtype,
     constant_b: bool,
 ) -> torch.Tensor:
+    offs = _at_hand(offs, a, a.shape[0])
     scales = tuple(one.contiguous() for one in (scale_a, scale_b))
     scaling = _scaling_of(a, b, *scales)
     near = all(one.get_device() == a.get_device() for one in scales)

@@ -12,7 +12,8 @@ from legalsat.plans.product_cost import ProductCost
 from legalsat.program.pipeline_text import role_lines
 from legalsat.units.matrix_descriptor import MatrixOperand
 from legalsat.units.mma import Mma
-from legalsat.view.show import PLAIN, Look, byte_count, duration, table
+from legalsat.view.look import PLAIN, Look
+from legalsat.view.show import byte_count, duration, table
 
 OFFSETS_WIDE = 46  # columns
 _PARTS = ("compute", "memory", "load", "issue", "latency")

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from legalsat.analyses.ptx.contract import Finding
 from legalsat.cli.check_files import Checked
-from legalsat.extract.check.check_pipeline import assumptions_of, code_of
 from legalsat.extract.check.check_ptx import KernelCheck
 from legalsat.extract.check.check_sass import SassKernelCheck
+from legalsat.extract.check.check_words import assumptions_of, code_of
 from legalsat.extract.check.ptx_names import by_reason, lines_told, told
-from legalsat.view.show import Look
+from legalsat.view.look import Look
 
 _MOST_VALUES = 12  # of a parameter, told one by one
 

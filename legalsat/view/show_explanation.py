@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from legalsat.explanation import BOXED, Explanation, Repair
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.plan import Plan
-from legalsat.view.show import PLAIN, Look, duration, map_sides, phases_line, region_lines, show_diagnostic, table
+from legalsat.view.look import PLAIN, Look
+from legalsat.view.show import duration, map_sides, phases_line, region_lines, show_diagnostic, table
 
 CONSEQUENCE_HEADS = {
     "fault": "faults",

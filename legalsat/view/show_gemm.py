@@ -10,7 +10,8 @@ from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.kernel_text import program_lines
 from legalsat.program.pipeline_text import role_lines
 from legalsat.terms.products import words
-from legalsat.view.show import PLAIN, Look, byte_count, duration, granules_lines, table
+from legalsat.view.look import PLAIN, Look
+from legalsat.view.show import byte_count, duration, granules_lines, table
 from legalsat.view.show_block import by, cost_lines, mma_lines, show_block_plan
 
 SHOWN = 4  # kernels of those considered
@@ -112,6 +113,7 @@ def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
     for side, name, first, aligned in zip("AB", kernel.operands, kernel.relayouts, kernel.aligned, strict=True):
         realigned = side == ("B" if kernel.slides else "A")
         shifted = ", aligned in shared memory" if aligned else REALIGNED[kernel.realign] if realigned else ""
+        shifted += ", others' k cleared in shared memory" * kernel.clipped
         before = {"none": "", "pad": " of a padded copy", "transpose": " of a transposed copy"}[first]
         one = maps[side][0].map
         rows.append((name, f"loaded by boxes{before}{shifted}", str(len(maps[side])), by(one.box), str(one.swizzle)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 
 from legalsat.analyses.protocol.model_check import Verdict
-from legalsat.view.show import PLAIN, Look
+from legalsat.view.look import PLAIN, Look
 
 WIDTH = 120
 _RIGHT = "nothing goes wrong, whatever the order of steps"

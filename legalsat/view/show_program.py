@@ -5,7 +5,8 @@ from __future__ import annotations
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.program_plan import Buffer, ProgramPlan, ProgramStep, StepPlan
 from legalsat.tensor import Tensor, plain
-from legalsat.view.show import PLAIN, Look, byte_count, duration, table
+from legalsat.view.look import PLAIN, Look
+from legalsat.view.show import byte_count, duration, table
 
 
 def show_program_plan(plan: ProgramPlan, look: Look = PLAIN) -> str:

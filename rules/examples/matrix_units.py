@@ -76,11 +76,6 @@ EXAMPLES = (
     Example("PROD002", ProductTypes("bf16", "fp32", "fp64"), ProductTypes("bf16", "fp32", "fp32")),
     Example("PROD003", ProductTypes("bf16", "fp32", "bf16", "batch"), ProductTypes("bf16", "fp32", "bf16"), "b200"),
     Example(
-        "PROD004",
-        ProductTypes("e4m3", "fp32", "bf16", "groups along k"),
-        ProductTypes("e4m3", "fp32", "bf16", "groups of rows"),
-    ),
-    Example(
         "TILE001", Movement(4, "tcgen05.a", "e2m1", (64, 256)), Movement(8, "tcgen05.a", "e4m3", (64, 128)), "b200"
     ),
     Example(

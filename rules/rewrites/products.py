@@ -15,6 +15,7 @@ from legalsat.terms.products import (
     align,
     at,
     boxes,
+    clip,
     columns,
     flip,
     granules,
@@ -31,6 +32,7 @@ from legalsat.terms.products import (
     store,
     transpose,
     turned,
+    uncut,
     windows,
     wrap,
 )
@@ -214,3 +216,20 @@ def read_by_wrapping_maps(name: Variable) -> Equations:
     yield TermEquation(at(across, lies), wrap(pad(lies)))
     for other in (operand(name, "K", CUT), operand(name, "K", CUT + 1)):
         yield TermEquation(at(across, other), wrap(transpose(other)))
+
+
+@term_law
+def clip_k(a: Variable, b: Variable) -> Equations:
+    """A B^T in groups along k  =  A B^T of tiles that begin at a group's granule, where others' k are cleared"""
+    for size in SIZES:
+        yield TermEquation(product(size, a, b), clip(uncut(a), uncut(b)))
+
+
+@term_law
+def read_past_ends(name: Variable) -> Equations:
+    """X in groups along k, beside other groups'  =  X by boxes along k, whole, padded or transposed so"""
+    whole = operand(name, "K", CUT + 1)
+    yield TermEquation(uncut(whole), whole)
+    yield TermEquation(uncut(operand(name, "K", CUT)), pad(operand(name, "K", CUT)))
+    for other in (operand(name, "MN", CUT), operand(name, "MN", CUT + 1)):
+        yield TermEquation(uncut(other), transpose(other))

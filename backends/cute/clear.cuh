@@ -1,0 +1,33 @@
+// Groups along k whose tiles begin at a group's granule: what of a stage is the k of others is cleared, since it might be
+// no number, where a group begins, and where it ends.
+
+// Clears the bytes of a granule that begins at byte `from` of a row, but for those from `begin` to `end`.
+CUTLASS_DEVICE void clear_around(uint32_t at, int from, int begin, int end) {
+    Granule one = granule_at(at);
+#pragma unroll
+    for (int i = 0; i < granule / 4; ++i) {
+        int const first = from + 4 * i, before = begin - first, after = first + 4 - end;  // bytes, of four
+        uint32_t mask = ~0u;
+        if (before > 0) mask = before < 4 ? mask << 8 * before : 0;
+        if (after > 0) mask = after < 4 ? mask & (~0u >> 8 * after) : 0;
+        one.word[i] &= mask;
+    }
+    lay_down(at, one);
+}
+
+// Lanes beside each other have rows that do, whose granules lie in other banks by the swizzle.
+CUTLASS_DEVICE void clear_others(Cta const &cta, Ring const &ring, Tile const &tile, int k_tile, int thread) {
+    int const first = clipped_k(tile, k_tile, cta.sizes.k);
+    int const begin = (tile.begin - first) * plan::element_bytes;
+    int const end = max(0, min((tile.end - first) * plan::element_bytes, swizzle_row));
+    constexpr int granules = swizzle_row / granule, rows = (plan::a_bytes + plan::b_bytes) / swizzle_row;
+    uint32_t const stage = shared_address(cta.stage(ring.stage));
+    for (int row = thread; row < rows; row += warpgroup_threads) {  // those of B lie behind those of A
+        uint32_t const at = stage + row * swizzle_row;
+        clear_around(at + row % swizzle_rows * granule, 0, begin, end);
+        for (int i = min(end / granule, granules - 1); i < granules; ++i) {
+            clear_around(at + (i ^ row % swizzle_rows) * granule, i * granule, begin, end);
+        }
+    }
+    __syncwarp();  // some lanes may have a row more
+}
