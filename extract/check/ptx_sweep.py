@@ -167,8 +167,7 @@ class Sweep:
             return self.run(values, limit, long=long, meant=meant, anew=anew)
         shown = None
         if not run.cut and not run.endless:
-            not_noted = {(n, pair): -1 for n, w in enumerate(self.program.watches) if w.ended for pair in w.compared}
-            shown = Shown(run.visits, len(run.order.accesses), run.work, run.closest | not_noted, bytes(run.outcomes))
+            shown = Shown.of(run)
             self._shown[key_of(values)] = shown
         taken = self._taken(run, values, held, open_, meant=meant)
         kept, heads = run if taken is None else None, run.periods.found if run.periods is not None else None
@@ -207,6 +206,8 @@ class Sweep:
         for turned in (False, True):
             known = self.known.find(told, (backwards ^ turned, *way), limit)
             if known is None or (turned and known.sweep == self.number):
+                continue
+            if known.sweep != self.number and known.lacks(self.program.watches):
                 continue
             if known.sized or self.sizing is (known.taken is None):
                 return known

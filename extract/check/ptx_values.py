@@ -181,6 +181,8 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
             one_turn = min(max(rounds), max(sweep.program.conditions.stages, LEAST_ROUNDS) + 1)
             sweep.run({**base, **room, name: sweep.more(name, step, one_turn)})
         sweep.turned = None
+    if sweep.findings:
+        return  # nothing is proven by it, and small examples are known
     others = list(_others(sweep, looped, main, base, rest))
     run_ahead(sweep, others)
     yield from others
@@ -214,7 +216,7 @@ def _others(sweep: Sweep, looped: Values, main: Values, base: Values, rest: Valu
         three = sweep.more(name, step, 3)
         for value in (sweep.least.get(name, 0), three, three + sweep.program.multiple(name)):
             yield {**base, name: value}
-    for grid in () if sweep.findings else (False, True):  # else nothing is proven by it, and small examples are known
+    for grid in (False, True):
         for number in range(2, sweep.rounds_together(main, base, grid=grid) + 1):
             blocks = {name: number if grid else sweep.least.get(name, 0) for name in main if name.startswith("%")}
             yield {**so_many_rounds(sweep, rest, looped, number), **blocks}
