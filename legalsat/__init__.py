@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from legalsat.extract.explain.bank_repair import repair_banks as repair_banks
     from legalsat.extract.kernels.tensor_memory import tensor_memory_placement as tensor_memory_placement
     from legalsat.extract.kernels.tensor_memory import tensor_memory_violations as tensor_memory_violations
+    from legalsat.extract.region.groups import GroupProof as GroupProof
+    from legalsat.extract.region.groups import GroupRegion as GroupRegion
     from legalsat.extract.region.proof import Proof as Proof
     from legalsat.extract.region.region import LegalRegion as LegalRegion
     from legalsat.extract.region.region import Specialisation as Specialisation
@@ -147,6 +149,7 @@ _MODULES = {
     "legalsat.extract.explain.bank_repair": "BankRepair repair_banks",
     "legalsat.extract.check.check_pipeline": "PipelineCheck check_pipeline",
     "legalsat.extract.search.planner": "NoLegalLayout",
+    "legalsat.extract.region.groups": "GroupProof GroupRegion",
     "legalsat.extract.region.proof": "Proof",
     "legalsat.extract.region.region": "LegalRegion Specialisation",
     "legalsat.extract.search.search": "SearchGaveUp",

@@ -40,7 +40,9 @@ MOST_BESIDE = 64  # things that are explained together with a text
 AnOperator = TypeVar("AnOperator", bound=Operator)
 
 if TYPE_CHECKING:
+    from legalsat.extract.region.groups import GroupRegion
     from legalsat.extract.region.region import LegalRegion
+    from legalsat.operators.grouped import GroupedGemm
     from legalsat.operators.program import Program
     from legalsat.plans.program_plan import ProgramPlan
 
@@ -167,6 +169,11 @@ def _means(means: Any) -> tuple[str, ...]:
     return tuple(name for name in EVERY_MEANS if name in wanted)
 
 
+@overload
+def legal_region(problem: GroupedGemm, target: str | Target) -> GroupRegion: ...
+
+
+@overload
 def legal_region(
     problem: Any,
     target: str | Target,
@@ -174,13 +181,24 @@ def legal_region(
     tile: Iterable[int] | None = None,
     consumer: Consumer | None = None,
     into: Into | None = None,
-) -> LegalRegion:
+) -> LegalRegion: ...
+
+
+def legal_region(
+    problem: Any,
+    target: str | Target,
+    *,
+    tile: Iterable[int] | None = None,
+    consumer: Consumer | None = None,
+    into: Into | None = None,
+) -> LegalRegion | GroupRegion:
     """Return for exactly which values of its dims a problem's plan is legal, as an isl set and in words.
 
-    The plan is the one that `synthesize` gives. `LegalRegion.prove` checks the set against the rules.
+    The plan is the one that `synthesize` gives. `LegalRegion.prove` checks the set against the rules. Of a product of
+    groups it is which groups are legal, every one, and `GroupRegion.prove` checks that.
 
     Args:
-        problem: a `Tensor` whose shape or strides hold `Dim`s, or an operator on one.
+        problem: a `Tensor` whose shape or strides hold `Dim`s, or an operator on one; or a `GroupedGemm`.
         target: a GPU, such as "sm_90a" or "h200".
         tile: elements of a tile along each axis; for a tensor only, chosen when left out.
         consumer: who reads the tile in shared memory, as for `synthesize`.
@@ -198,6 +216,10 @@ def legal_region(
         from legalsat.extract.region.open_products import product_region  # noqa: PLC0415 - isl is not needed without dims
 
         return product_region(product, gpu)
+    if product is not None and product.members.ragged:
+        from legalsat.extract.region.groups import group_region  # noqa: PLC0415 - isl is not needed without groups
+
+        return group_region(synthesize(product, gpu))
     operator = with_tile(_operator(problem, tile, consumer, into), gpu)
     if not (operator.source.dims or operator.target.dims):
         raise InvalidInput("problem has no dims, so no region; use synthesize or explain, or give extents as Dim")

@@ -31,6 +31,7 @@ HOMES = {
         "analyses/sets/progressions.py",
         "analyses/sets/canonical.py",
         "analyses/sets/regions.py",
+        "analyses/sets/groups.py",
     },
 }
 # Imports point from later to earlier layers. What a user calls stands above the folders, though it lives in legalsat/.

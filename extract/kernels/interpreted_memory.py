@@ -15,7 +15,7 @@ from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program, parts_across
-from legalsat.extract.kernels.kernel_tiles import Tile, TileScheduler
+from legalsat.extract.kernels.kernel_tiles import Tile, TileScheduler, window_of
 from legalsat.extract.kernels.product_maps import (
     ROW_BYTES,
     STORE_ROWS,
@@ -493,10 +493,10 @@ class Cta:
             placed = self.launched.maps["C"][tile.phase]
             coordinate = (tile.n + columns.start, tile.m + row, *tile.member[::-1])
             if self.kernel.ragged == "m":
-                left = min(STORE_ROWS, tile.end - tile.m - row)
-                if left <= 0:
+                window = window_of(tile, tile.m + row)
+                if window is None:
                     continue
-                coordinate = (tile.n + columns.start, STORE_ROWS - left, tile.m + row + left)
+                coordinate = (tile.n + columns.start, *window)
             if self.kernel.store == "turned":
                 coordinate = (tile.m + row, tile.n + columns.start, *tile.member[::-1])
             footprint = store_footprint(placed.map, coordinate, at)

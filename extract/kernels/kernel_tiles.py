@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from legalsat.extract.kernels.product_maps import ROW_BYTES, WRAPS
+from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, WRAPS
 from legalsat.logic import round_up
 from legalsat.plans.product_kernel import LINES_ALIKE, WIDE_BOX, ProductKernel
 from legalsat.targets import GRANULE_BYTES
@@ -39,6 +39,17 @@ class Tile:
     def starts_late(self) -> bool:
         """Whether something lies before the rows in what is loaded first: of slices of k in the first one alone."""
         return self.shift > 0 and self.first_k == 0
+
+
+def window_of(tile: Tile, row: int) -> tuple[int, int] | None:
+    """Return where in which window of C a box of rows lies that is a group's; None where the group ends before it.
+
+    Args:
+        tile: of a group of rows.
+        row: the box's first, in C.
+    """
+    left = min(STORE_ROWS, tile.end - row)
+    return (STORE_ROWS - left, row + left) if left > 0 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from legalsat.dtypes import DType
-from legalsat.extract.kernels.product_maps import ROW_BYTES, by_rows
+from legalsat.extract.kernels.product_maps import ROW_BYTES, WRAPS, by_rows
 from legalsat.operators.gemm import Gemm, sums_of
 from legalsat.operators.members import Members, Ragged
 from legalsat.options import Major
@@ -60,7 +60,8 @@ class ProductClass:
         laws: that say what else such a product equals.
         batch, groups, ragged: as of `ProductKernel`.
         by_rows: whether sums are multiplied by scales of their rows and columns.
-        far: whether some granule of A or B has no number below 2^31, so that no coordinate names it.
+        far: whether some granule of A or B has no number below 2^31, so that no coordinate names it; or a group along k
+            may have more lines than a map that wraps.
     """
 
     dtype: DType
@@ -122,7 +123,8 @@ def class_of(gemm: Gemm) -> ProductClass | None:
         groups,
         members.ragged,
         gemm.scaled == "rows",
-        any(_granules(matrices[name], members, name) >= MOST_GRANULES for name in "AB"),
+        any(_granules(matrices[name], members, name) >= MOST_GRANULES for name in "AB")
+        or (members.ragged == "k" and gemm.k > WRAPS),
     )
 
 

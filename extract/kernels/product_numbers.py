@@ -138,7 +138,8 @@ REALIGNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 192)
 
 def cuts_of(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts that are open to a form."""
-    if (any(form.aligned) and not _alignable(form, one)) or (any(form.loose) and one.far):
+    wraps = one.ragged == "k" and not form.clipped
+    if (any(form.aligned) and not _alignable(form, one)) or ((any(form.loose) or wraps) and one.far):
         return ()
     moved = _realigned(form, one)
     if one.batch and form.splits:

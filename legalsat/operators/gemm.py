@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from legalsat.terms.trees import TermLaw
 
-MOST_EXTENT = 2**31 - 1  # coordinates have 32 bits and a sign
+MOST_EXTENT = 2**31 - 2**13  # coordinates have 32 bits and a sign, and a cluster's tile may reach beyond the last row
 TILE_ROWS = 128
 ROW_BITS = 1024  # a row that fills the widest swizzle
 SCALED = ("e4m3", "e5m2")  # whose range needs it
