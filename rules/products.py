@@ -9,9 +9,6 @@ from legalsat.units.sites import ProductTypes
 
 # What kernels convert sums to; what is out of range saturates to the narrow types (FACTS WG-04: sums are fp32 or i32).
 RESULTS = {"fp32": ("fp32", "tf32", "fp16", "bf16", "e4m3", "e5m2"), "i32": ("i32", "i8"), "fp64": ("fp64",)}
-# What kernels on wgmma multiply, and what they store.
-KERNEL_TYPES = ("bf16", "fp16", "e4m3", "e5m2", "fp32")
-KERNEL_RESULTS = ("bf16", "fp16", "fp32")
 _DATASHEETS = Source("vendors' datasheets, throughput of matrix units", "dtype")
 
 
@@ -59,17 +56,13 @@ def sums_never_become_c(types: ProductTypes, target: Target) -> Requirements:
     refused_by="hardware",
 )
 def many_without_wgmma(types: ProductTypes, target: Target) -> Requirements:
-    """Batches and groups of products are computed on wgmma, of types that its kernels multiply and store."""
-    known = target.wgmma is not None and types.element in KERNEL_TYPES and types.result in KERNEL_RESULTS
+    """Batches and groups of products are computed on wgmma."""
     yield require(
-        not types.many or known,
+        not types.many or target.wgmma is not None,
         "no kernel computes {many} of products of {element} to {result} on {target}",
-        help="plan one product at a time; or on a GPU with wgmma, with A and B of one of {elements} and C of one of "
-        "{results}",
+        help="plan one product at a time, or on a GPU with wgmma",
         many="a batch" if types.many == "batch" else types.many,
         element=types.element,
         result=types.result,
         target=target,
-        elements=", ".join(KERNEL_TYPES),
-        results=", ".join(KERNEL_RESULTS),
     )

@@ -348,7 +348,7 @@ def test_a_plan_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
     ),
 )
 def test_a_plan_that_was_changed_is_refused(field: str, wrong: Any, tmp_path: Path) -> None:
-    plan = ls.synthesize(ls.Gemm(64, 64, 64, "i8" if field.startswith("tiled") else "bf16"), "h200")
+    plan = ls.synthesize(ls.Gemm(64, 64, 64, "bf16"), "b200" if field.startswith("tiled") else "h200")
     data = json.loads(json.dumps(plan.to_json()))
     *path, last = field.split(".")
     place = data

@@ -15,9 +15,11 @@ from legalsat.extract.kernels.product_class import side_of
 from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.extract.kernels.product_maps import Placed, laid, result_map, sides, source_maps
 from legalsat.operators.gemm import Gemm
+from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import target
 from legalsat.tensor import plain
+from legalsat.units.sites import WgmmaMultiply
 
 H200 = target("h200")
 ROW, GRANULE = 128, 16
@@ -188,9 +190,36 @@ def test_sides_say_what_no_map_describes() -> None:
     assert side_of(ls.Tensor((64, 64), "bf16", (128, 2))) is None
 
 
-@pytest.mark.parametrize("dtype", ["i8", "fp64"])
-def test_types_that_these_kernels_do_not_multiply_have_none(dtype: str) -> None:
-    assert product_kernels(Gemm(64, 64, 64, dtype), H200) == []
+def test_types_that_these_kernels_do_not_multiply_have_none() -> None:
+    assert product_kernels(Gemm(64, 64, 64, "fp64"), H200) == []
+
+
+@pytest.mark.parametrize("dtype", ["tf32", "i8", "u8"])
+def test_types_that_wgmma_does_not_transpose_are_read_along_k(dtype: str) -> None:
+    """An operand that lies across k is transposed first, and nothing else is done to it."""
+    across = ls.Tensor((640, 1024), dtype, (1, 640))
+    for turned in ("", "B", "AB"):
+        a, b = (across if name in turned else None for name in "AB")
+        found = [one for _, one in product_kernels(Gemm(640, 640, 1024, dtype, a=a, b=b), H200)]
+        assert found
+        for kernel in found:
+            assert kernel.majors == ("K", "K")
+            first = dict(zip(kernel.operands, kernel.relayouts, strict=True))
+            assert first == {name: "transpose" if name in turned else "none" for name in "AB"}
+
+
+@pytest.mark.parametrize("dtype", ["tf32", "i8", "u8"])
+def test_every_kernel_is_of_an_instruction_that_there_is(dtype: str) -> None:
+    """Types, columns, elements of k and majors by the rules of wgmma, whose sums of integers are i32."""
+    gemm, widths = Gemm(1000, 777, 1023, dtype), set()
+    for _, kernel in product_kernels(gemm, H200):
+        plan = GemmPlan(gemm, H200, kernel)
+        assert plan.mma is not None
+        (m, n, k), types, registers = plan.mma.shape, plan.mma.types, kernel.realign == "registers"
+        site = WgmmaMultiply(m, n, k, *types, *kernel.majors, a_in_registers=registers)
+        assert not ls.violations(site, "h200") and types == (dtype, dtype, "fp32" if dtype == "tf32" else "i32")
+        widths.add(n)
+    assert (72 in widths) == (dtype == "tf32"), "integers have no odd eighths above 32"
 
 
 @pytest.mark.parametrize("side", ["a", "b", "c"])

@@ -24,8 +24,6 @@ import legalsat as ls
 from bench.kernels.conformance import name_of
 from legalsat.backends import program
 from legalsat.backends.ptx.assemble import tool_for
-from legalsat.backends.triton.block import product_kernel_of, triton_box
-from legalsat.backends.triton.block_program import block_program
 from legalsat.backends.triton.compile import load_module
 from legalsat.backends.triton.product_program import compiled, image_of
 from legalsat.extract.kernels.product_kernels import each_kernel
@@ -34,10 +32,11 @@ from legalsat.plans.product_kernel import ProductKernel
 from legalsat.runtime.program import MapArgument, Program, program_from_json
 from legalsat.tensor import plain
 from legalsat.units.tensor_map import driver_value
+from legalsat.units.wgmma import Wgmma
 
 LARGE = Case("sm_90a", (4096, 4096, 4096), "bf16")
 ODD = Case("sm_90a", (512, 4095, 264), "bf16")
-BYTES = Case("sm_90a", (70, 32, 80), "i8", out="i8")  # of no kernel, so planned operand by operand
+BYTES = Case("sm_90a", (70, 32, 80), "i8", out="i8")
 WGMMA = [case for case in (*PRODUCTS, *MORE) if case.target == "sm_90a"]
 TABLE = [
     *WGMMA,
@@ -72,13 +71,17 @@ def require_right(plan: GemmPlan, made: Program) -> None:
         assert 2 <= len(loads) <= sum(plan.kernel.boxes)
     assert ("cp.async.bulk.tensor.2d.global.shared::cta" in found.ptx) == (len(maps) == 3)
     assert plan.mma is not None
-    columns = product_kernel_of(plan.block).instruction if plan.kernel is None else plan.kernel.tile[1]
-    assert f"wgmma.mma_async.sync.aligned.m64n{columns}k{plan.mma.shape[2]}." in found.ptx
+    assert plan.kernel is not None
+    most = 128 if plan.operator.dtype.kind == "int" else 256  # Triton halves a wider tile of integers
+    columns = min(plan.kernel.tile[1], most)
+    instruction = str(Wgmma(columns, plan.mma.types[0]))
+    assert set(re.findall(r"wgmma\.mma_async\.[\w.]+", found.ptx)) == {instruction}
     assert not re.search(r"\bst\.local|\bld\.local", found.ptx)
     # Addresses of rows beside accumulators and what is held of the tile before: Triton 3.9 spills a few of these.
     by_rows = plan.kernel is not None and plan.kernel.overlapped and plan.kernel.store == "rows"
     assert spilled(found.cubin) <= (64 if by_rows else 0)
-    assert recipe.shared <= plan.target.shared_bytes_per_block
+    ring = plan.kernel.stages * sum(ls.tx_bytes(tm) for tm in maps[:2])
+    assert ring < recipe.shared <= plan.target.shared_bytes_per_block, "the ring is the plan's, and C lies beside it"
     assert recipe.threads == 32 * plan.launch.warps
 
 
@@ -293,46 +296,12 @@ def test_an_operation_that_has_no_row_is_named(gemm: ls.Gemm) -> None:
 
 
 def test_what_backends_do_not_print_is_said() -> None:
-    with pytest.raises(ls.LegalSatError, match="not on b200"):
-        ls.synthesize(ls.Gemm(200, 24, 200, "bf16"), "b200", backend="triton")
-    with pytest.raises(ls.LegalSatError, match="cute prints products on wgmma"):
-        ls.synthesize(ls.Gemm(64, 64, 64, "i8"), "h200", backend="cute")
+    for backend in ("cute", "triton"):
+        with pytest.raises(ls.LegalSatError, match=f"{backend} prints products on wgmma; .* on b200 has no"):
+            ls.synthesize(ls.Gemm(200, 24, 200, "bf16"), "b200", backend=backend)
+    with pytest.raises(ls.LegalSatError, match="may be taken, the cheapest since triton has no row for Multiply of u8"):
+        ls.synthesize(ls.Gemm(64, 64, 64, "u8"), "h200", backend="triton")
     with pytest.raises(ls.LegalSatError, match="backend is 'gluon'; give one of"):
         ls.synthesize(ls.Gemm(64, 64, 64, "bf16"), "h200", backend="gluon")  # type: ignore[call-overload]
     with pytest.raises(ls.LegalSatError, match="backend chooses among kernels of a product"):
         ls.synthesize(ls.Tensor((64, 64), "bf16"), "h200", backend="triton")  # type: ignore[call-overload]
-
-
-# Products that are planned operand by operand.
-
-
-@pytest.mark.parametrize("case", TABLE, ids=str)
-def test_shared_memory_holds_ring_and_result(case: Case) -> None:
-    """The ring is the plan's, or as much of it as fits beside C's boxes."""
-    plan = planned(case)
-    kernel = product_kernel_of(plan.block)
-    assert 2 <= kernel.stages <= plan.block.stages
-    c = kernel.c.buffers * plan.block.tile[0] * kernel.c.slice * kernel.c.size
-    assert kernel.stages * kernel.stage_bytes + c < plan.target.shared_bytes_per_block
-    assert plan.block.tile[1] % kernel.c.slice == 0
-    assert kernel.programs <= -(-plan.operator.m // plan.block.tile[0]) * -(-plan.operator.n // plan.block.tile[1])
-
-
-def test_plans_of_blocks_that_triton_cannot_print_are_refused() -> None:
-    plan = planned(LARGE).block
-    tm = plan.a.tensor_maps[0]
-    other = replace(plan.a, tensor_maps=(replace(tm, box=(64, 64)), *plan.a.tensor_maps[1:]))
-    with pytest.raises(ls.LegalSatError, match="boxes of 64 x 64, triton in boxes of 64 x 128"):
-        block_program(replace(plan, a=other), "")
-    with pytest.raises(ls.LegalSatError, match="powers of two"):
-        block_program(replace(plan, tile=(192, 256, 64)), "")
-    with pytest.raises(ls.LegalSatError, match="not on sm_100a"):
-        program(ls.synthesize(ls.Gemm(200, 24, 200, "bf16"), "sm_100a"), "triton")
-
-
-def test_boxes_are_cut_as_triton_cuts_them() -> None:
-    """A row fills the swizzle's span, no extent is above 256; so does the kernels' compiled metadata say."""
-    assert triton_box((128, 64), 128, 2) == (128, 64)
-    assert triton_box((64, 256), 128, 2) == (64, 64)
-    assert triton_box((512, 32), 32, 4) == (256, 8)
-    assert triton_box((64, 512), 0, 1) == (64, 256)

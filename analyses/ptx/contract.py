@@ -19,6 +19,7 @@ from legalsat.analyses.ptx_machine.memory import in_words
 from legalsat.analyses.ptx_machine.shadow import Cells, Regions, Shadow
 from legalsat.diagnostics import Level
 
+_MOST_BY_PEERS = 256  # reads of matrix units that are kept for other warps of their warpgroups
 CAPACITY = 512  # lines of work of one or two CTAs
 LANES = 32
 
@@ -191,7 +192,6 @@ class Access(NamedTuple):
 class ByPeers(NamedTuple):
     """What a warp of a warpgroup has read, as its peers do: see `Order.read_by_peers`."""
 
-    key: tuple[int, ...]
     operands: Sequence[tuple[Cells, list[int]]]
     writers: frozenset[int]
     writes: int
@@ -226,7 +226,7 @@ class Order:
         self.traced = False
         self.accesses: list[Access] = [Access(0, -1, 0, "none")]
         self._multiplied: dict[int, tuple[tuple[int, int, int, int], list[int]]] = {}
-        self._by_peers: dict[int, ByPeers] = {}
+        self._by_peers: dict[tuple[int, tuple[int, ...]], ByPeers] = {}
         self.shared = Shadow(regions or Regions(shared_bytes // granule + 1))
         self.shared_bytes = shared_bytes
         self.findings: dict[tuple[str, int], Finding] = {}
@@ -371,9 +371,13 @@ class Order:
 
         `key`: the line of work, its time, and the descriptors.
         """
-        before = self._by_peers.get(line)
-        if before is None or before.key != key or not worker.fenced_behind.issuperset(before.writers):
+        before = self._by_peers.get((line, key))
+        if before is None:
             return False
+        if not worker.fenced_behind.issuperset(before.writers) and any(
+            True for _ in self._suspects(before.writers, worker, key[0], _TO_FENCE)
+        ):
+            return False  # who reads them says what is wrong
         shared = self.shared
         if before.writes != shared.writes and any(  # what else has been written is of no account
             shared.writers_of(shared.of(cells)) != writers for cells, writers in before.operands
@@ -388,7 +392,9 @@ class Order:
     ) -> None:
         """Note what a warp of a warpgroup has read: cells with who wrote them, and what its trail grew by."""
         writers = frozenset[int]().union(*(one for _, one in operands))
-        self._by_peers[line] = ByPeers(key, operands, writers, self.shared.writes, trail)
+        if len(self._by_peers) >= _MOST_BY_PEERS:  # peers are a few groups apart
+            self._by_peers.clear()
+        self._by_peers[line, key] = ByPeers(operands, writers, self.shared.writes, trail)
 
     def new(self, kind: str, line: int) -> bool:
         """Has nothing of a kind been found at a line yet?"""
@@ -446,7 +452,7 @@ class Order:
         return number
 
     def _suspects(
-        self, numbers: list[int], worker: Worker, own: int, to_fence: Collection[str]
+        self, numbers: Iterable[int], worker: Worker, own: int, to_fence: Collection[str]
     ) -> Iterator[tuple[Access, bool]]:
         """Yield accesses that are not before what a warp does now, and with False those that lack a fence alone.
 

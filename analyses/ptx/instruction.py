@@ -170,24 +170,43 @@ def require_whole(i: Instruction) -> None:
     Raises:
         NotPtx: it is garbled; the message says what.
     """
-    if _NAME.fullmatch(i.name) is None:
-        raise _garbled(i, "is no instruction")
-    for name in (i.base, ".".join(i.parts[:2])):
-        least, count = _LEAST.get(name, 0), len(i.operands)
-        if count < least or (count > least and name in _EXACT):
-            raise _garbled(i, f"has {count} operands; {name} takes {least}{' or more' * (name not in _EXACT)}")
+    fault = _fault_of_name(i.name, len(i.operands))
+    if fault:
+        raise _garbled(i, fault)
     for one in i.operands:
-        opening = one[:1]
-        if opening in {"{", "["} and not one.endswith("}" if opening == "{" else "]"):
-            raise _garbled(i, f"has an operand that does not close: {shortened(one)}")
-        if not one or (opening == "{" and not all(vector(one))):
-            raise _garbled(i, "lacks an operand between two commas")
-        for digits in _NUMBER.findall(one):
-            number = immediate(digits)
-            if (number is None and len(digits) > MOST_BITS) or (number or 0) >> MOST_BITS:
-                raise _garbled(i, f"has a number of {len(digits)} digits; those of PTX have {MOST_BITS} bits")
+        fault = _fault(one)
+        if fault:
+            raise _garbled(i, fault)
     if i.base in _MOVED:
         _require_type(i)
+
+
+@lru_cache(maxsize=1 << 10)
+def _fault_of_name(name: str, count: int) -> str:
+    """Return what is wrong with an operation of so many operands, "" for nothing."""
+    if _NAME.fullmatch(name) is None:
+        return "is no instruction"
+    parts = name.split(".")
+    for begin in (parts[0], ".".join(parts[:2])):
+        least = _LEAST.get(begin, 0)
+        if count < least or (count > least and begin in _EXACT):
+            return f"has {count} operands; {begin} takes {least}{' or more' * (begin not in _EXACT)}"
+    return ""
+
+
+@lru_cache(maxsize=1 << 13)
+def _fault(operand: str) -> str:
+    """Return what is wrong with an operand, "" for nothing."""
+    opening = operand[:1]
+    if opening in {"{", "["} and not operand.endswith("}" if opening == "{" else "]"):
+        return f"has an operand that does not close: {shortened(operand)}"
+    if not operand or (opening == "{" and not all(vector(operand))):
+        return "lacks an operand between two commas"
+    for digits in _NUMBER.findall(operand):
+        number = immediate(digits)
+        if (number is None and len(digits) > MOST_BITS) or (number or 0) >> MOST_BITS:
+            return f"has a number of {len(digits)} digits; those of PTX have {MOST_BITS} bits"
+    return ""
 
 
 def _require_type(i: Instruction) -> None:

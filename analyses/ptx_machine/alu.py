@@ -189,7 +189,10 @@ Work: TypeAlias = Callable[..., Value]
 
 
 def remembered(work: Work) -> Work:
-    """Return work that is done once for the same arrays, which nobody writes to: a warp's lanes are the same ones."""
+    """Return work that is done once for the same arrays, which nobody writes to: a warp's lanes are the same ones.
+
+    What all lanes turn out to agree on is a number from then on, with which all else is quicker.
+    """
     held: dict[tuple[object, ...], tuple[tuple[Value, ...], Value]] = {}
 
     def again(*values: Value) -> Value:
@@ -198,7 +201,7 @@ def remembered(work: Work) -> Work:
         if found is None:
             if len(held) >= _MOST_HELD:
                 held.clear()
-            found = held[key] = values, work(*values)  # with the arrays, so that none other gets their identity
+            found = held[key] = values, even(work(*values))  # with the arrays, so that none other gets their identity
         return found[1]
 
     return again
@@ -284,7 +287,7 @@ def remembered_of_two(work: Work) -> Work:
         if found is None:
             if len(held) >= _MOST_HELD:
                 held.clear()
-            found = held[key] = a, b, work(a, b)
+            found = held[key] = a, b, even(work(a, b))
         return found[2]
 
     return again

@@ -18,6 +18,7 @@ from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.alu import FULL, Value, lane_values, signed
 from legalsat.analyses.ptx_machine.guards import active, guard_of
 from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine.matrix import BITS
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES
 from legalsat.analyses.ptx_machine.places import Places
 from legalsat.analyses.ptx_machine.program import Program
@@ -25,7 +26,6 @@ from legalsat.options import MAJORS, Major
 from legalsat.units.matrix_descriptor import MatrixDescriptor
 
 Spans: TypeAlias = tuple[tuple[int, int], ...]
-_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8}
 _STEP_BYTES = 32  # of K that one multiplication takes
 
 
@@ -254,7 +254,7 @@ def _multiplies(program: Program, i: Instruction) -> Seen | None:
     if len(words) == 1:
         transposed = [len(flags) >= 3 and flags[-1] == "1"]
     rows = [64, int(shape[1])][-len(words) :]
-    bits = [_BITS.get(one, 0) for one in i.parts[-2:]][-len(words) :]
+    bits = [BITS.get(one, 0) for one in i.parts[-2:]][-len(words) :]
 
     def seen(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
         base = warp.rank * SHARED_BYTES

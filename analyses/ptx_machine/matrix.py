@@ -26,13 +26,13 @@ from legalsat.analyses.ptx_machine.machine import (
     Wait,
     Warp,
 )
-from legalsat.analyses.ptx_machine.memory import SHARED_BYTES, in_words
+from legalsat.analyses.ptx_machine.memory import SHARED_BYTES, distinct, in_words
 from legalsat.analyses.ptx_machine.shadow import Cells
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.options import MAJORS, Major
 from legalsat.units.matrix_descriptor import MatrixDescriptor
 
-_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}  # of operands of wgmma
 _KIND_BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}
 STRIP_LANES = 16
 
@@ -105,7 +105,9 @@ def _cells(  # noqa: PLR0917
     unit: str, word: int, major: Major, mn: int, bits: int, granule: int, rank: int, step: int = _STEP_BYTES
 ) -> NDArray[np.int64]:
     k = 8 * step // bits
-    found = np.unique(read_addresses(MatrixDescriptor.from_word(unit, word), major, mn, k, bits) // granule)
+    found: NDArray[np.int64] = distinct(
+        read_addresses(MatrixDescriptor.from_word(unit, word), major, mn, k, bits) // granule
+    )
     if found[-1] >= SHARED_BYTES // granule:
         raise InvalidInput("it reads outside shared memory")
     found += rank * (SHARED_BYTES // granule)
@@ -162,7 +164,7 @@ def _multiply(program: Any, i: Instruction) -> Operation:
     if shape is None or "sp" in i.parts:
         return units.refused(program, i)
     n = int(shape[1])
-    bits = _BITS.get(i.parts[-2], 0), _BITS.get(i.parts[-1], 0)
+    bits = BITS.get(i.parts[-2], 0), BITS.get(i.parts[-1], 0)
     if not all(bits):
         return units.refused(program, i)
     sums = vector(operands[0])
@@ -327,7 +329,9 @@ def _columns(
 @lru_cache(maxsize=512)
 def _halves(first: int, count: int, half: int, rank: int, strips: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the cells in some columns and in as many others, `half` columns on."""
-    found = np.unique(np.concatenate([_columns(one, count, rank, strips) for one in (first, first + half)]))
+    found: NDArray[np.int64] = distinct(
+        np.concatenate([_columns(one, count, rank, strips) for one in (first, first + half)])
+    )
     found.flags.writeable = False
     return found
 

@@ -42,6 +42,12 @@ def inside(place: Any, size: int) -> Any:
     return (offset >= SHARED_BASE) & (offset + size <= SHARED_BYTES)
 
 
+def distinct(numbers: Any) -> Any:
+    """Return numbers of an array in order, each once: of so few np.unique takes longer, and it loads masked arrays."""
+    found = np.sort(numbers, axis=None)
+    return found[np.concatenate(([True], found[1:] != found[:-1]))[: found.size]]
+
+
 def in_words(place: int) -> str:
     """Return a place in words: from the first byte that a kernel may use, with the CTA if it is not the first."""
     if place >= NOWHERE:

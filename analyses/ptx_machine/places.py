@@ -12,7 +12,7 @@ import numpy as np
 
 from legalsat.analyses.ptx.contract import Undecided
 from legalsat.analyses.ptx_machine.alu import Value, lanes_of
-from legalsat.analyses.ptx_machine.memory import inside, place_of
+from legalsat.analyses.ptx_machine.memory import distinct, inside, place_of
 
 _MOST = 4096  # kept for one instruction
 
@@ -78,11 +78,13 @@ class Places:
                 addresses = place_of(chosen + self.offset)
                 first, count = addresses // granule, max(1, size // granule)
                 cells = first if count == 1 else (first[:, None] + np.arange(count)).ravel()
-                cells = np.unique(cells)  # lanes may reach the same
+                cells = distinct(cells)  # lanes may reach the same
                 cells.flags.writeable = False
                 aligned = not (addresses % max(size, 1)).any()
                 low, high = int(addresses.min()), int(addresses.max()) + size
-                touched = (addresses[:, None] + np.arange(size)).ravel()
+                touched: Any = slice(low, high)
+                if len(set(addresses.tolist())) * size != high - low or not aligned:  # there are gaps
+                    touched = (addresses[:, None] + np.arange(size)).ravel()
                 return Place(addresses, low, high, cells, touched, aligned, bool(inside(addresses, size).all()))
             value = int(chosen[0])
         begin = place_of(value + self.offset)

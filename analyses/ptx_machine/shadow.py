@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from legalsat.analyses.ptx_machine.memory import distinct
+
 Cells: TypeAlias = Any  # a slice, or an array of indices
 Indices: TypeAlias = NDArray[np.intp]
 _WINDOW = 4096  # cells that are looked at together
@@ -57,7 +59,7 @@ class Regions:
         if isinstance(cells, slice):
             begin = cells.start
         elif cells.flags.writeable:
-            cells = np.unique(cells)
+            cells = distinct(cells)
         else:
             self._held.append(cells)
         labels = self.label[cells]
@@ -101,6 +103,8 @@ class Shadow:
         self._writer = [0] * len(regions.parents)
         self._readers: list[dict[int, int] | None] = [None] * len(regions.parents)  # None: nobody
         self._slots: dict[int, int] = {}
+        self._changes = 0
+        self._asked: tuple[list[int], int, list[int]] = [], -1, []
         self._good: tuple[tuple[int, int], NDArray[np.bool_]] = (-1, -1), np.zeros(0, dtype=bool)
         self.writes = 0
 
@@ -121,6 +125,7 @@ class Shadow:
         return found
 
     def _follow(self) -> None:
+        self._changes += 1
         for parent in self.regions.parents[len(self._writer) :]:
             self._writer.append(self._writer[parent])
             readers = self._readers[parent]
@@ -136,6 +141,9 @@ class Shadow:
 
     def readers_of(self, regions: list[int]) -> list[int]:
         """Return the last access of each agent that has read regions since they were written."""
+        asked = self._asked  # whether a fence is missing, and whether it may be overwritten, are asked together
+        if asked[0] is regions and asked[1] == self._changes:
+            return asked[2]
         readers = self._readers
         latest, owned = readers[regions[0]], False
         for one in regions[1:]:
@@ -150,13 +158,14 @@ class Shadow:
             for slot, access in held.items():
                 if access > latest.get(slot, 0):
                     latest[slot] = access
-        if not latest:
-            return []
-        return list(latest.values()) if len(latest) == 1 else [latest[slot] for slot in sorted(latest)]
+        found = [latest[slot] for slot in sorted(latest)] if latest else []
+        self._asked = regions, self._changes, found
+        return found
 
     def wrote(self, regions: list[int], access: int) -> None:
         """Note the access that wrote regions: nobody has read them since."""
         self.writes += 1
+        self._changes += 1
         writer, readers = self._writer, self._readers
         for one in regions:
             writer[one] = access
@@ -164,6 +173,7 @@ class Shadow:
 
     def has_read(self, regions: list[int], agent: int, access: int) -> None:
         """Note the access by which an agent read regions."""
+        self._changes += 1
         readers, slot = self._readers, self._slots.get(agent)
         if slot is None:
             slot = self._slots[agent] = len(self._slots)

@@ -11,7 +11,7 @@ from legalsat.extract.kernels.slices import Added
 from legalsat.program.leaves import THREADS, AddSlices
 from legalsat.program.pipeline import AwaitGrid
 
-RESULTS = {"bf16": "__nv_bfloat16", "fp16": "__half", "fp32": "float"}
+RESULTS = {"bf16": "__nv_bfloat16", "fp16": "__half", "fp32": "float", "tf32": "float", "i32": "int"}
 
 
 def emit(added: Added) -> str:
@@ -37,7 +37,8 @@ def emit(added: Added) -> str:
 
 def _add(op: AddSlices) -> str:
     names = ", ".join(name for _, name in op.parameters)
-    return f"add_slices::store<{RESULTS[op.result]}, {str(op.turned).lower()}>({names});"
+    result = RESULTS.get(op.result, f"add_slices::{op.result}")
+    return f"add_slices::store<{result}, {RESULTS[op.sums]}, {str(op.turned).lower()}>({names});"
 
 
 ROWS: dict[type, Callable[[Any], str]] = {

@@ -44,6 +44,8 @@ CUTLASS_DEVICE void store_granule(unsigned long long to, Granule const &one) {
 CUTLASS_DEVICE void store_element(unsigned long long to, uint32_t from) {
     if constexpr (sizeof(plan::Result) == 2) {
         asm volatile("{ .reg .b16 h; ld.shared.b16 h, [%1]; st.global.b16 [%0], h; }" ::"l"(to), "r"(from) : "memory");
+    } else if constexpr (sizeof(plan::Result) == 1) {
+        asm volatile("{ .reg .b16 h; ld.shared.b8 h, [%1]; st.global.b8 [%0], h; }" ::"l"(to), "r"(from) : "memory");
     } else {
         asm volatile("{ .reg .b32 h; ld.shared.b32 h, [%1]; st.global.b32 [%0], h; }" ::"l"(to), "r"(from) : "memory");
     }

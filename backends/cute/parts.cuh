@@ -103,7 +103,7 @@ CUTLASS_DEVICE void place_of(int tile, int tiles_m, Sizes const &sizes, int &alo
 }
 
 // The accumulator of one atom of 64 rows, as wgmma has it: four registers hold two rows' parts of 8 columns.
-using Accumulator = float[plan::summed / 2];
+using Accumulator = plan::Sum[plan::summed / 2];
 constexpr auto every_register = std::make_index_sequence<plan::summed / 2>();
 
 // In a cluster, bits above the 18 that a descriptor holds say which CTA an address is in.
@@ -125,7 +125,37 @@ CUTLASS_DEVICE uint32_t packed(float low, float high) {
     return pair;
 }
 
-// An accumulator as C's type: pairs of two bytes each, or one of four, in its order.
+// Four as C's type of a byte each, the first one low; what is beyond its numbers saturates.
+CUTLASS_DEVICE uint32_t packed(float first, float second, float third, float fourth) {
+    uint32_t four;
+    if constexpr (cute::is_same_v<plan::Result, plan::e4m3>) {
+        asm volatile("{ .reg .b16 low, high; cvt.rn.satfinite.e4m3x2.f32 low, %2, %1; "
+                     "cvt.rn.satfinite.e4m3x2.f32 high, %4, %3; mov.b32 %0, {low, high}; }"
+                     : "=r"(four)
+                     : "f"(first), "f"(second), "f"(third), "f"(fourth));
+    } else {
+        asm volatile("{ .reg .b16 low, high; cvt.rn.satfinite.e5m2x2.f32 low, %2, %1; "
+                     "cvt.rn.satfinite.e5m2x2.f32 high, %4, %3; mov.b32 %0, {low, high}; }"
+                     : "=r"(four)
+                     : "f"(first), "f"(second), "f"(third), "f"(fourth));
+    }
+    return four;
+}
+CUTLASS_DEVICE uint32_t packed(uint32_t first, uint32_t second, uint32_t third, uint32_t fourth) {
+    uint32_t four;
+    asm volatile("{ .reg .b32 high; cvt.pack.sat.s8.s32.b32 high, %4, %3, 0; cvt.pack.sat.s8.s32.b32 %0, %2, %1, high; }"
+                 : "=r"(four)
+                 : "r"(first), "r"(second), "r"(third), "r"(fourth));
+    return four;
+}
+
+// The bits of an accumulator.
+CUTLASS_DEVICE uint32_t bits(float sum) { return __float_as_uint(sum); }
+CUTLASS_DEVICE uint32_t bits(uint32_t sum) { return sum; }
+CUTLASS_DEVICE void set_bits(float &sum, uint32_t bits) { sum = __uint_as_float(bits); }
+CUTLASS_DEVICE void set_bits(uint32_t &sum, uint32_t bits) { sum = bits; }
+
+// An accumulator as C's type: pairs of two bytes each, fours of one, or one of four, in its order.
 constexpr int kept_words = plan::tile_n * int(sizeof(plan::Result)) / 8;
 using Kept = uint32_t[kept_words];
 
@@ -134,8 +164,10 @@ CUTLASS_DEVICE void keep(Accumulator const &accumulators, Kept &kept) {
     for (int i = 0; i < kept_words; ++i) {
         if constexpr (sizeof(plan::Result) == 2) {
             kept[i] = packed(accumulators[2 * i], accumulators[2 * i + 1]);
+        } else if constexpr (sizeof(plan::Result) == 1) {
+            kept[i] = packed(accumulators[4 * i], accumulators[4 * i + 1], accumulators[4 * i + 2], accumulators[4 * i + 3]);
         } else {
-            kept[i] = __float_as_uint(accumulators[i]);
+            kept[i] = bits(accumulators[i]);
         }
     }
 }

@@ -13,11 +13,14 @@ from legalsat.backends.cute.rows import functions
 from legalsat.backends.kernel_numbers import kernel_numbers
 from legalsat.extract.kernels.kernel_program import printed_program
 from legalsat.extract.kernels.product_maps import stored_type
-from legalsat.operators.gemm import Gemm
+from legalsat.operators.gemm import Gemm, sums_of
 from legalsat.plans.product_kernel import ProductKernel
 
-TYPES = {"bf16": "BF16", "fp16": "F16", "e4m3": "E4M3", "e5m2": "E5M2", "fp32": "TF32"}
-RESULTS = {"bf16": "__nv_bfloat16", "fp16": "__half", "fp32": "float"}
+TYPES = {"bf16": "BF16", "fp16": "F16", "e4m3": "E4M3", "e5m2": "E5M2", "fp32": "TF32", "tf32": "TF32"}
+TYPES |= {"i8": "S8", "u8": "U8"}
+RESULTS = {"bf16": "__nv_bfloat16", "fp16": "__half", "fp32": "float", "tf32": "float", "e4m3": "e4m3", "e5m2": "e5m2"}
+RESULTS |= {"i8": "signed char", "i32": "int"}
+SUMS = {"fp32": ("F32", "float"), "i32": ("S32", "unsigned")}  # as instructions name them, and as registers hold them
 STORES = {
     "tma": ("store_warps", "store_by_map"),
     "turned": ("turn_tiles", "store_turned"),
@@ -79,7 +82,10 @@ def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
         f"__device__ constexpr int a_offsets[{plan.atoms}][steps] = {{{', '.join(map(_list, plan.a_offsets))}}};",
         f"__device__ constexpr int b_offsets[steps] = {_list(plan.b_offsets)};",
         f"using Multiply = {_atom(gemm, kernel)};",
+        "enum class e4m3 : unsigned char {};",
+        "enum class e5m2 : unsigned char {};",
         f"using Result = {RESULTS[stored_type(gemm, kernel).name]};",
+        f"using Sum = {SUMS[sums_of(gemm.dtype).name][1]};",
         "}  // namespace plan",
         "",
     ]
@@ -88,9 +94,10 @@ def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
 def _atom(gemm: Gemm, kernel: ProductKernel) -> str:
     name, size = TYPES[gemm.dtype.name], gemm.dtype.bits // 8
     source = "RS" if kernel.realign == "registers" else "SS"
-    atom = f"cute::SM90::GMMA::MMA_64x{kernel.summed}x{32 // size}_F32{name}{name}_{source}"
+    types = f"{SUMS[sums_of(gemm.dtype).name][0]}{name}{name}"
+    atom = f"cute::SM90::GMMA::MMA_64x{kernel.summed}x{32 // size}_{types}_{source}"
     if size != 2:
-        return f"{atom}_TN<>"
+        return f"{atom}_TN" + "<>" * (gemm.dtype.kind == "float")  # signs, which integers have not
     majors = ", ".join(f"cute::SM90::GMMA::Major::{one}" for one in kernel.majors)
     return f"{atom}<{majors}>"
 

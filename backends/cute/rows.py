@@ -292,6 +292,10 @@ def _write(op: Write, scope: Scope) -> str:
     return f"drop_heads(cta, {scope.item(op.at)}, tile.shift, group, thread);"
 
 
+def _read(op: Read | k.ReadPeers | k.StoreColumns, scope: Scope) -> str:
+    return f"read_c<{scope.of_c(op)}>(cta, held, group, warp, lane);"
+
+
 def _load(op: k.LoadShare, scope: Scope) -> str:
     name = f"load_{'lines_' if op.lines else ''}{op.operand.lower()}"
     return f"{name}(cta, {scope.item(op.at)}, cta.{op.barrier}, tile, k_tile);"
@@ -341,8 +345,8 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
         f"release{_operands(op)}(cta, cta.{op.barrier}, {op.at.cursor}.{'before' if op.at.offset else 'stage'}, lane);"
     ),
     Arrive: lambda op, scope: f"if (lane == 0) ClusterBarrier::arrive({scope.barrier(op.barrier, op.at)});",
-    k.ReadPeers: lambda op, scope: f"read_c<{scope.of_c(op)}>(cta, held, group, warp, lane);",
-    k.StoreColumns: lambda op, scope: f"read_c<{scope.of_c(op)}>(cta, held, group, warp, lane);",
+    k.ReadPeers: _read,
+    k.StoreColumns: _read,
     Start: lambda op, scope: next(
         f"for (int i = 0; i < {ring.stages}; ++i) ClusterBarrier::init(cta.{ring.name} + i, {ring.arrivals});"
         for ring in scope.program.barriers
@@ -366,6 +370,6 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
         "take(held, accumulators, tile);",
     ],
     Write: _write,
-    Read: lambda op, scope: f"read_c<{scope.of_c(op)}>(cta, held, group, warp, lane);",
+    Read: _read,
     Store: lambda op, scope: f"if (lane == 0) store_c<{scope.of_c(op)}>(cta, held, group, warp);",
 }

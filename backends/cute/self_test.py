@@ -24,6 +24,7 @@ TYPES = {
     "e4m3": "__nv_fp8_e4m3",
     "e5m2": "__nv_fp8_e5m2",
     "i8": "std::int8_t",
+    "u8": "std::uint8_t",
     "i32": "std::int32_t",
 }
 PERIODS = 251, 241
@@ -98,7 +99,18 @@ def _elements(tensor: Tensor) -> Extent:
 
 _INCLUDES = "".join(
     f"#include <{name}>\n"
-    for name in ("cuda_bf16.h", "cuda_fp16.h", "cuda_fp8.h", "cmath", "cstdio", "cstdlib", "cstring", "vector")
+    for name in (
+        "cuda_bf16.h",
+        "cuda_fp16.h",
+        "cuda_fp8.h",
+        "cmath",
+        "cstdint",
+        "cstdio",
+        "cstdlib",
+        "cstring",
+        "type_traits",
+        "vector",
+    )
 )
 _BODY = """\
 
@@ -107,12 +119,18 @@ int failed(int code) {
     return 1;
 }
 
-// A whole number from -2 to 2.
+// What C holds of a sum.
+Result stored(float sum) {
+    if (std::is_integral<Result>::value && sizeof(Result) == 1) sum = std::fmin(std::fmax(sum, -128.0f), 127.0f);
+    return Result(sum);
+}
+
+// A whole number from -2 to 2, or to 4 where there are none below 0.
 int value(long long row, long long k, unsigned seed) {
     unsigned mixed = static_cast<unsigned>(row) * 0x9e3779b1u ^ static_cast<unsigned>(k) * 0x85ebca6bu ^ seed;
     mixed = (mixed ^ mixed >> 15) * 0xc2b2ae35u;
     mixed = (mixed ^ mixed >> 13) * 0x27d4eb2fu;
-    return static_cast<int>((mixed ^ mixed >> 16) % 5) - 2;
+    return static_cast<int>((mixed ^ mixed >> 16) % 5) - (std::is_unsigned<Element>::value ? 0 : 2);
 }
 
 std::vector<signed char> drawn(long long lines, unsigned seed) {
@@ -233,7 +251,7 @@ _MAIN = """\
             float const *own = sums.data() + (k_cut ? member : 0) * rows * columns;
             for (long long column = 0; column < n; ++column) {
                 float const sum = own[(row + first) % rows * columns + (column + other) % columns];
-                Result const one = Result(sum * scale(whose, row, column));
+                Result const one = stored(sum * scale(whose, row, column));
                 long long const at = guard + (begin + row * c_y + column * c_x) * sizeof one;
                 std::memcpy(expected.data() + at, &one, sizeof one);
             }

@@ -21,6 +21,16 @@ CUTLASS_DEVICE void write_c(Cta const &cta, Held const &held, Accumulator const 
             asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
                          "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]));
         }
+    } else if constexpr (sizeof(plan::Result) == 1) {  // pairs of two rows in a word
+#pragma unroll
+        for (int eight = 0; eight < store_columns / 8; ++eight) {
+            uint32_t const from = held.kept[part / plan::parts][first / 8 + eight];
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                uint32_t const address = start + box_offset(lane / 4 + 8 * half, eight / 2) + eight % 2 * 8 + lane % 4 * 2;
+                asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "r"(from >> 16 * half));
+            }
+        }
     } else {  // pairs
 #pragma unroll
         for (int eight = 0; eight < store_columns / 8; ++eight) {

@@ -28,6 +28,8 @@ CUTLASS_DEVICE void write_element(uint32_t address, uint32_t value) {
         asm volatile("{ .reg .b16 low, high; mov.b32 {low, high}, %1; st.shared.b16 [%0], low; }" ::"r"(address),
                      "r"(value)
                      : "memory");
+    } else if constexpr (result_bytes == 1) {
+        asm volatile("st.shared.b8 [%0], %1;" ::"r"(address), "r"(value) : "memory");
     } else {
         asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
     }
@@ -51,6 +53,9 @@ CUTLASS_DEVICE void write_c(Cta const &cta, Held const &held, Accumulator const 
         if constexpr (result_bytes == 2) {
             write_element(to, kept[2 * eight + half]);
             write_element(to + 2, kept[2 * eight + half] >> 16);
+        } else if constexpr (result_bytes == 1) {
+            write_element(to, kept[eight] >> 16 * half);
+            write_element(to + 1, kept[eight] >> (16 * half + 8));
         } else {
             write_element(to, kept[4 * eight + 2 * half]);
             write_element(to + 4, kept[4 * eight + 2 * half + 1]);

@@ -9,21 +9,24 @@ constexpr bool scattered = plan::realign && plan::c_along_rows;  // rows that ar
 
 // Reads one or four accumulators of a CTA of the cluster.
 template <int count>
-CUTLASS_DEVICE void read_accumulators(float *accumulators, uint32_t address, int rank) {
+CUTLASS_DEVICE void read_accumulators(plan::Sum *accumulators, uint32_t address, int rank) {
+    uint32_t found[count];
     uint32_t const from = plan::split > 1 ? cute::set_block_rank(address, rank) : address;
     if constexpr (count == 4 && plan::split > 1) {
-        asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(accumulators[0]), "=f"(accumulators[1]), "=f"(accumulators[2]), "=f"(accumulators[3])
+        asm volatile("ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(found[0]), "=r"(found[1]), "=r"(found[2]), "=r"(found[3])
                      : "r"(from));
     } else if constexpr (count == 4) {
-        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(accumulators[0]), "=f"(accumulators[1]), "=f"(accumulators[2]), "=f"(accumulators[3])
+        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(found[0]), "=r"(found[1]), "=r"(found[2]), "=r"(found[3])
                      : "r"(from));
     } else if constexpr (plan::split > 1) {
-        asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(accumulators[0]) : "r"(from));
+        asm volatile("ld.shared::cluster.b32 %0, [%1];" : "=r"(found[0]) : "r"(from));
     } else {
-        asm volatile("ld.shared.f32 %0, [%1];" : "=f"(accumulators[0]) : "r"(from));
+        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(found[0]) : "r"(from));
     }
+#pragma unroll
+    for (int i = 0; i < count; ++i) set_bits(accumulators[i], found[i]);
 }
 
 // Rows of one phase lie side by side, as they were multiplied.
@@ -37,18 +40,19 @@ CUTLASS_DEVICE void keep(Accumulator const &accumulators, uint32_t memory, int r
         int const column = i / 4 * 8 + lane % 4 * 2, mine = row + lane / 4 + i % 4 / 2 * 8;
         if constexpr (plan::c_along_rows) {
             uint32_t const at = memory + (column * accumulator_pitch + mine) * 4;
-            asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(accumulators[i]));
-            asm volatile("st.shared.f32 [%0], %1;" ::"r"(at + accumulator_pitch * 4), "f"(accumulators[i + 1]));
+            asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(bits(accumulators[i])));
+            asm volatile("st.shared.b32 [%0], %1;" ::"r"(at + accumulator_pitch * 4), "r"(bits(accumulators[i + 1])));
         } else {
             uint32_t const at = memory + (mine * accumulator_pitch + column) * 4;
-            asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(accumulators[i]), "f"(accumulators[i + 1]));
+            asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(at), "r"(bits(accumulators[i])),
+                         "r"(bits(accumulators[i + 1])));
         }
     }
 }
 
 // Neighbours in C, of each CTA of the cluster, all of which are asked for before the first has come.
 struct Parts {
-    float of[plan::split][vector];
+    plan::Sum of[plan::split][vector];
 
     CUTLASS_DEVICE void read(uint32_t memory, int across, int along) {
 #pragma unroll
@@ -68,8 +72,8 @@ struct Parts {
         }
     }
 
-    CUTLASS_DEVICE float total(int j) const {
-        float found = 0;
+    CUTLASS_DEVICE plan::Sum total(int j) const {
+        plan::Sum found = 0;
 #pragma unroll
         for (int rank = 0; rank < plan::split; ++rank) found += of[rank][j];
         return found;
@@ -82,8 +86,10 @@ struct Parts {
         for (int j = 0; j < vector; j += 4 / int(sizeof(plan::Result))) {
             if constexpr (sizeof(plan::Result) == 2) {
                 words[j / 2] = packed(total(j), total(j + 1));
+            } else if constexpr (sizeof(plan::Result) == 1) {
+                words[j / 4] = packed(total(j), total(j + 1), total(j + 2), total(j + 3));
             } else {
-                words[j] = __float_as_uint(total(j));
+                words[j] = bits(total(j));
             }
         }
         if (whole && count == vector) {

@@ -6,6 +6,7 @@ from legalsat.backends.ptx.cta import Cta, Ring, Tile
 from legalsat.backends.ptx.text import Value, braced
 from legalsat.backends.ptx.wgmma import descriptor, moved
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPGROUP, WARPS, ProductKernel
+from legalsat.units.tcgen05 import operand_type
 from legalsat.units.wgmma import Wgmma
 
 LANES, WARP_ROWS = 32, 16
@@ -31,8 +32,8 @@ class Consumer:
         self.row = text.mad(self.warp, WARP_ROWS, self.group_row)
         self.number = text.mad(group, WARPS, self.warp)  # of the warp among all consumers'
         self.accumulators = [[text.new() for _ in range(plan.tile_n // 2)] for _ in range(plan.atoms)]
-        types = ("tf32" if element == "fp32" else element,) * 2
-        self._instruction = Wgmma(plan.tile_n, *types)
+        self._instruction = Wgmma(plan.tile_n, operand_type(element))
+        self.sums = self._instruction.sums
         self._constants = self._instruction.immediates(*kernel.majors, from_registers=plan.realign)
         self._adds = text.when("eq.s32", 0, 0)
         self._scale = self._product_of_scales() if plan.scaled else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from legalsat.backends.ptx.consumer import GRANULE, Consumer
 from legalsat.backends.ptx.cta import Tile
 from legalsat.backends.ptx.store import Store
-from legalsat.backends.ptx.sums import PAIRS
+from legalsat.backends.ptx.sums import packed
 from legalsat.backends.ptx.text import Value, braced, grouped
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPGROUP
 
@@ -72,7 +72,7 @@ class BySums(Store):
             across, along = text.div(item, row), text.mul(text.rem(item, row), vector)
             inside = text.when("lt.s32", across, outers)
             with text.only(text.put("setp.lt.and.s32", along, inners, inside, kind="p")):
-                words = self._converted(self._totals(across, along, vector))
+                words = packed(text, self._totals(across, along, vector), (self.consumer.sums, self.result))
                 to = text.put("mad.lo.s64", line_bytes, text.wide(across), corner, kind="d")
                 to = text.put("mad.lo.s64", text.wide(along), plan.result_bytes, to, kind="d")
                 count = text.sub(inners, along)
@@ -94,11 +94,12 @@ class BySums(Store):
             places = [text.add(start, j * SUM_BYTES) for j in range(0, vector, 4)]
         parts = [[one for place in places for one in self._read(place, rank, vector // len(places))]
                  for rank in range(plan.split)]  # fmt: skip
+        whole = self.consumer.sums == "i32"
         totals = []
         for several in zip(*parts, strict=True):
-            total = text.put("add.f32", several[0], "0f00000000")
+            total = several[0] if whole else text.put("add.f32", several[0], "0f00000000")
             for one in several[1:]:
-                total = text.put("add.f32", total, one)
+                total = text.put("add.s32" if whole else "add.f32", total, one)
             totals.append(total)
         return totals
 
@@ -121,11 +122,6 @@ class BySums(Store):
             return row
         return text.mad(text.rem(row, maps), self.plan.tile_m // maps, text.div(row, maps))
 
-    def _converted(self, sums: list[str]) -> list[str]:
-        if self.plan.result_bytes == SUM_BYTES:
-            return sums
-        return [self.text.put(PAIRS[self.result], high, low) for low, high in grouped(sums, 2)]
-
     def _one_by_one(self, to: str, words: list[str], count: Value) -> None:
         """Write so many elements."""
         text, size = self.text, self.plan.result_bytes
@@ -134,5 +130,9 @@ class BySums(Store):
             elements = [text.new("h") for _ in range(2 * len(words))]
             for word, pair in zip(words, grouped(elements, 2), strict=True):
                 text.do(f"mov.b32 {braced(pair)}, {word}")
+        if size == 1:
+            shifted = (text.put("shr.b32", word, 8 * byte) for word in words for byte in range(4))
+            elements = [text.put("cvt.u16.u32", one, kind="h") for one in shifted]
         for j, one in enumerate(elements):
-            text.do(f"@{text.when('gt.s32', count, j)} st.global.b{8 * size} [{to}+{j * size}], {one}")
+            kind = "u8" if size == 1 else f"b{8 * size}"
+            text.do(f"@{text.when('gt.s32', count, j)} st.global.{kind} [{to}+{j * size}], {one}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from legalsat.backends.ptx.consumer import GRANULE, LANES, SWIZZLE_ROW, Consumer
 from legalsat.backends.ptx.cta import Tile
 from legalsat.backends.ptx.store import Store
-from legalsat.backends.ptx.sums import PAIRS
+from legalsat.backends.ptx.sums import packed
 from legalsat.backends.ptx.text import Value, braced, grouped
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS
 
@@ -26,14 +26,19 @@ class Held(Store):
         self.buffers = text.add(text.add(self.cta.base, plan.result_at), warp)
 
     def take(self, tile: Tile) -> None:
-        """Take the accumulators of a tile; pairs of two bytes lie in a register, the first one low."""
-        text = self.text
+        """Take the accumulators of a tile; pairs of two bytes, or four of one, lie in a register, the first one low."""
+        text, kind = self.text, (self.consumer.sums, self.result)
         for kept, accumulators in zip(self.kept, self.consumer.accumulators, strict=True):
             for to, several in zip(kept, grouped(accumulators, len(accumulators) // len(kept)), strict=True):
-                text.do(f"{PAIRS.get(self.result, 'mov.b32')} {', '.join((to, *reversed(several)))}")
+                (word,) = packed(text, several, kind)
+                text.do(f"mov.b32 {to}, {word}")
         for mine, one in ((self.tile.m, tile.m), (self.tile.n, tile.n), (self.tile.phase, tile.phase)):
             if isinstance(mine, str):
                 text.do(f"mov.b32 {mine}, {one}")
+
+    def _half(self, word: str) -> str:
+        """Return a register with the lower half of a word."""
+        return self.text.put("cvt.u16.u32", word, kind="h")
 
     def buffer(self, number: int) -> Value:
         """Return the address of the warp's buffer."""
@@ -65,9 +70,9 @@ class ByBoxes(Held):
         # Of stmatrix a lane has the address of a row of 8 or of 16 bytes further on, else that of its own pair.
         row, granule = text.rem(lane, 16), text.div(lane, 16)
         pair: Value = 0
-        if plan.result_bytes == 4:
-            row, granule = text.div(lane, 4), text.div(text.rem(lane, 4), 2)
-            pair = text.mul(text.rem(lane, 2), 8)
+        if plan.result_bytes != 2:
+            at = text.mul(text.rem(lane, 4), 2 * plan.result_bytes)
+            row, granule, pair = text.div(lane, 4), text.div(at, GRANULE), text.rem(at, GRANULE)
         # Swizzles move a granule by the number of its line of 128 bytes.
         line = text.rem(text.div(row, SWIZZLE_ROW // span), span // GRANULE)
         self._start = text.mad(row, span, pair)
@@ -77,6 +82,12 @@ class ByBoxes(Held):
         """Lay a part of the warp's rows down as a box."""
         text, columns = self.text, self.plan.store_columns
         start = text.add(self.buffer(buffer), self._start)
+        if self.plan.result_bytes == 1:  # 8 columns, rows 0 to 7 in the lower half of a word
+            for i, word in enumerate(self.words(part)):
+                at = text.add(start, text.xor(self._late, i // 2 * GRANULE))
+                for half, one in enumerate((word, text.put("shr.b32", word, 16))):
+                    text.do(f"st.shared.b16 [{at}+{half * CORE * columns + i % 2 * CORE}], {self._half(one)}")
+            return
         for i, words in enumerate(grouped(self.words(part), 4)):
             at = text.add(start, text.xor(self._late, i * 2 * GRANULE))
             if self.plan.result_bytes == 2:  # 16 columns
@@ -172,6 +183,10 @@ class ByRows(Held):
             for i, count in [*((i, 4) for i in range(0, whole, 4)), *((i, 1) for i in range(whole, granules))]:
                 matrices = braced(kept[2 * (i + j) + half] for j in range(count))
                 text.do(f"stmatrix.sync.aligned.m8n8.x{count}.shared.b16 [{at}+{i * GRANULE}], {matrices}")
+        elif self.plan.result_bytes == 1:
+            at = text.mad(text.div(lane, 4), self._pitch, text.mad(text.rem(lane, 4), 2, start))
+            for eight, word in enumerate(kept):
+                text.do(f"st.shared.b16 [{at}+{eight * CORE}], {self._half(text.put('shr.b32', word, 16 * half))}")
         else:
             at = text.mad(text.div(lane, 4), self._pitch, text.mad(text.rem(lane, 4), CORE, start))
             for eight, words in enumerate(grouped(kept, 4)):
@@ -252,7 +267,7 @@ class ByRows(Held):
             side = text.put("selp.b32", back, 0, late)
             at = text.mad(text.rem(number, elements), size, side)
             with text.only(text.when("lt.s32", at, text.put("selp.b32", count, front, late))):
-                element = text.new("h" if size == 2 else "r")
-                text.do(f"ld.shared.b{8 * size} {element}, [{text.add(text.mad(row, self._pitch, start), at)}]")
+                element, kind = text.new("h" if size < 4 else "r"), "u8" if size == 1 else f"b{8 * size}"
+                text.do(f"ld.shared.{kind} {element}, [{text.add(text.mad(row, self._pitch, start), at)}]")
                 there = text.put("add.s64", to, text.wide(at), kind="d")
-                text.do(f"st.global.b{8 * size} [{there}], {element}")
+                text.do(f"st.global.{kind} [{there}], {element}")

@@ -12,7 +12,7 @@ from legalsat.backends.triton.types import TYPES
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_program import parts_across
 from legalsat.extract.kernels.product_maps import STORE_ROWS, box_columns, result_lies
-from legalsat.operators.gemm import Gemm
+from legalsat.operators.gemm import Gemm, sums_of
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
 
 KERNEL = "product"
@@ -72,6 +72,36 @@ def elements(pairs):
     return both.reshape([pairs.shape[0], 2 * pairs.shape[1]]).to(RESULT, bitcast=True)
 '''
 
+KEPT_BYTES = '''\
+@gluon.jit
+def kept(accumulators):
+    """Four neighbours in registers as bytes of C's type, the first one low; what is beyond its numbers saturates."""
+    convert: gl.constexpr = (
+{convert}
+    )
+    kinds: gl.constexpr = "=r,{kind},{kind},{kind},{kind}"
+    return gl.inline_asm_elementwise(convert, kinds, [accumulators], dtype=gl.int8, is_pure=False, pack=4)
+
+
+@gluon.jit
+def elements(words):
+    """Elements of C of what was kept of them."""
+    return words.to(RESULT, bitcast=True)
+'''
+
+KEPT_INTEGERS = '''\
+@gluon.jit
+def kept(accumulators):
+    """C's elements are accumulators as they are, copied here: the compiler would do so behind the next one's fence."""
+    return gl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [accumulators], dtype=gl.int32, is_pure=False, pack=1)
+
+
+@gluon.jit
+def elements(words):
+    """Elements of C of what was kept of them."""
+    return words
+'''
+
 KEPT = '''\
 @gluon.jit
 def kept(accumulators):
@@ -85,6 +115,17 @@ def elements(words):
     return words
 '''
 CONVERT = {"bf16": "cvt.rn.bf16x2.f32", "fp16": "cvt.rn.f16x2.f32"}
+_FLOATS = """\
+        "{ .reg .b16 low, high; cvt.rn.satfinite.TYPEx2.f32 low, $2, $1; "
+        "cvt.rn.satfinite.TYPEx2.f32 high, $4, $3; mov.b32 $0, {low, high}; }"\
+"""
+_INTEGERS = """\
+        "{ .reg .b32 high; cvt.pack.sat.s8.s32.b32 high, $4, $3, 0; "
+        "cvt.pack.sat.s8.s32.b32 $0, $2, $1, high; }"\
+"""
+BYTES = {**{name: (_FLOATS.replace("TYPE", name), "f") for name in ("e4m3", "e5m2")}, "i8": (_INTEGERS, "r")}
+# Columns of an instruction on integers: Triton knows no 256, and a tile's is halved.
+MOST_COLUMNS = {"i32": 128}
 
 ACROSS = '''\
 @gluon.jit
@@ -132,7 +173,7 @@ STORE_TILE_TEXT = '''\
 @gluon.jit
 def store_tile(c, buffer, row, column, m, n, pitch):
     """Store a tile of accumulators, and nothing outside C."""
-    words = buffer.load(C_THREADS).to(RESULT)
+    words = {words}
     rows = row + gl.arange(0, words.shape[0], gl.SliceLayout(1, C_THREADS))
     columns = column + gl.arange(0, words.shape[1], gl.SliceLayout(0, C_THREADS))
     place = c + {place}
@@ -215,12 +256,14 @@ def _constants(gemm: Gemm, kernel: ProductKernel) -> str:
     numbers = {"TILE_M": m, "TILE_N": n, "TILE_K": k, "STAGES": kernel.stages, "ROWS": rows}
     text = "".join(f"{name} = gl.constexpr({value})\n" for name, value in numbers.items())
     text += f"RESULT = gl.constexpr(gl.{TYPES[gemm.out_dtype.name][1]})\n"
+    text += f"SUM = gl.constexpr(gl.{TYPES[sums_of(gemm.dtype).name][1]})\n"
     text += f"WARPS, CTAS, GROUP = {WARPS}, {kernel.blocks}, {kernel.group}\n\n"
     text += "# Tiles in shared memory, slowest dimension first.\n"
     for which, name in enumerate("AB"):
         text += f"{name}_BLOCK, {name}_LAYOUT = {operand_block(kernel, which)}, {shared_layout(128, size)}\n"
     text += _result_constants(gemm, kernel)
-    shape = f"[16, {n}, {K_BYTES // size}]"
+    sums = sums_of(gemm.dtype).name
+    shape = f"[16, {min(n, MOST_COLUMNS.get(sums, n))}, {K_BYTES // size}]"
     text += "# Which elements of the accumulator each thread of a consumer keeps.\n"
     return text + f"ACCUMULATORS = gl.constexpr(gl.NVMMADistributedLayout([3, 0], [{WARPS}, 1], {shape}))\n"
 
@@ -251,7 +294,11 @@ def _result_constants(gemm: Gemm, kernel: ProductKernel) -> str:
 def _result_functions(gemm: Gemm, kernel: ProductKernel) -> list[str]:
     """Return the functions through which an accumulator becomes C."""
     if kernel.store == "sums":
-        return [STORE_TILE_TEXT.replace("{place}", PLACES[result_lies(gemm, kernel)[0]])]
+        words = "buffer.load(C_THREADS)"
+        if gemm.out_dtype.name == "i8":  # conversions to floats saturate by themselves
+            words = f"gl.minimum(gl.maximum({words}, -128), 127)"
+        place = PLACES[result_lies(gemm, kernel)[0]]
+        return [STORE_TILE_TEXT.replace("{place}", place).replace("{words}", f"{words}.to(RESULT)")]
     blocks, many = kernel.tile[0] // kernel.warpgroups // BLOCK_ROWS, parts_across(kernel, gemm.out_dtype.bytes)
     lines, names = [], ["words"]
     by_rows = kernel.store == "rows"
@@ -267,6 +314,10 @@ def _result_functions(gemm: Gemm, kernel: ProductKernel) -> list[str]:
     used = [one for name, one in (("down", DOWN), ("across", ACROSS), ("eights", EIGHTS)) if f" {name}(" in split]
     convert = CONVERT.get(gemm.out_dtype.name)
     kept = KEPT_PAIRS.replace("{convert}", convert) if convert else KEPT
+    if gemm.out_dtype.name == "i32":
+        kept = KEPT_INTEGERS
+    if (of_bytes := BYTES.get(gemm.out_dtype.name)) is not None:
+        kept = KEPT_BYTES.replace("{convert}", of_bytes[0]).replace("{kind}", of_bytes[1])
     boxes = _filled(STORE_BOXES_TEXT, {"warps": WARPS, "rows": STORE_ROWS})
     return [kept, *used, split, STORE_ROWS_TEXT if by_rows else boxes]
 

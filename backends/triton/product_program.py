@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from legalsat.backends.kernel_launch import dependent, launched, reads
-from legalsat.backends.triton.block_program import block_program, described
 from legalsat.backends.triton.compile import load_module
 from legalsat.backends.triton.joined import joined
 from legalsat.backends.triton.product import KERNEL, LANES, emit, operand_block, result_block
@@ -36,11 +35,13 @@ from legalsat.runtime.program import (
     AddressArgument,
     Argument,
     Image,
+    MapArgument,
     NumberArgument,
     Program,
     Recipe,
 )
 from legalsat.targets import Target
+from legalsat.units.tensor_map import TensorMap
 
 __all__ = ["emit_product", "image_of", "program_for", "program_of", "tools_of"]
 
@@ -63,11 +64,21 @@ def program_of(plan: GemmPlan) -> Program:
     """Return the program of a plan, relayouts of its operands in front.
 
     Raises:
-        LegalSatError: an operation of the plan's program has no row here.
+        LegalSatError: the plan has no kernel, or an operation of its program has no row here.
     """
     if plan.kernel is None:
-        return block_program(plan.block, __name__)
+        raise LegalSatError(
+            f"triton prints products on wgmma; {plan.operator} on {plan.target} has no such kernel: name a target with "
+            "wgmma, and matrices whose elements lie side by side along an axis"
+        )
     return program_for(plan.operator, plan.kernel, plan.target)
+
+
+def described(operand: str, tm: TensorMap, size: int) -> list[Argument]:
+    """Return what Triton passes of a tensor map: the map, its extents and its strides, slowest dimension first."""
+    extents = [NumberArgument(extent, "i32") for extent in reversed(tm.global_dim)]
+    strides = [*(stride // size for stride in reversed(tm.global_stride)), 1]
+    return [MapArgument(operand, tm), *extents, *(NumberArgument(stride, "i64") for stride in strides)]
 
 
 def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:

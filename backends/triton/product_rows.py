@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from legalsat.backends.triton.types import TYPES
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_program import parts_across, printed_program
 from legalsat.extract.kernels.product_maps import box_columns
@@ -127,6 +128,8 @@ def lacking_in(gemm: Gemm, kernel: ProductKernel) -> str:
         return "tiles of members"
     if gemm.scaled == "rows":
         return "scales of rows"
+    if gemm.dtype.name not in TYPES:  # Triton 3.6 multiplies unsigned bytes as signed ones
+        return f"Multiply of {gemm.dtype}"
     if (added := added_of(gemm, kernel)) is not None:
         return type(added.kernel).__name__
     program = printed_program(kernel, gemm.out_dtype.bytes)
@@ -321,9 +324,7 @@ ROWS: dict[type, Callable[[Any, Scope], Lines]] = {
     k.MeetSetup: lambda op, scope: iter(()),  # all warps meet as `warp_specialize` begins
     AwaitGrid: lambda op, scope: iter(["await_grid()"]),
     LaunchDependents: lambda op, scope: iter(["launch_dependents()"]),
-    k.Clear: lambda op, scope: iter(
-        ["accumulators = warpgroup_mma_init(gl.zeros([ROWS, TILE_N], gl.float32, ACCUMULATORS))"]
-    ),
+    k.Clear: lambda op, scope: iter(["accumulators = warpgroup_mma_init(gl.zeros([ROWS, TILE_N], SUM, ACCUMULATORS))"]),
     k.LoadShare: _load,
     k.Release: lambda op, scope: iter([f"mbarrier.arrive({_barrier(op.barrier, op.at)}, count={WARPS})"]),
     k.ReadPeers: lambda op, scope: iter(["store_tile(c, C.index(0), row, column, m, n, pitch)"]),
@@ -379,7 +380,7 @@ def _role(scope: Scope) -> str:
         lines += ["scale = gl.load(scale_a) * gl.load(scale_b)"] * bool(scope.gemm.scaled)
         if scope.kernel.overlapped:  # at first nothing, outside of C
             parts = f"{', '.join(scope.parts)}{',' * (len(scope.parts) == 1)}"
-            lines += [f"{parts} = parts_of(kept(gl.zeros([ROWS, TILE_N], gl.float32, ACCUMULATORS)))"]
+            lines += [f"{parts} = parts_of(kept(gl.zeros([ROWS, TILE_N], SUM, ACCUMULATORS)))"]
             lines += ["held_row, held_column = m, 0"]
     lines += scope.body(role.body)
     return _function(role.name, _used(scope, "\n".join(lines)), lines)
@@ -430,7 +431,7 @@ def _result_part(scope: Scope, stages: int) -> str:
     """Return type, shape and layout of a buffer through which C leaves."""
     rows, columns, _ = scope.kernel.tile
     if scope.kernel.store == "sums":
-        return f"gl.float32, [{stages}, {rows}, {columns}], C_LAYOUT"
+        return f"SUM, [{stages}, {rows}, {columns}], C_LAYOUT"
     if scope.kernel.store == "rows":
         return f"RESULT, [{stages}, {BLOCK_ROWS // scope.across}, {columns}], C_LAYOUT"
     return f"c.dtype, [{stages}, {BLOCK_ROWS}, {box_columns(scope.kernel, scope.gemm.out_dtype.bytes)}], c.layout"

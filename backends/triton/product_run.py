@@ -10,6 +10,7 @@ TORCH = {
     "bf16": "bfloat16",
     "fp16": "float16",
     "fp32": "float32",
+    "tf32": "float32",
     "e4m3": "float8_e4m3fn",
     "e5m2": "float8_e5m2",
     "i8": "int8",

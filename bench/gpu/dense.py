@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu.gemm import KINDS, LEAST_MICROSECONDS, TARGET, TOLERANCE, Product, shape_of, steps_of
-from bench.gpu.gemm_shapes import Shape, product_of, storage
+from bench.gpu.gemm_shapes import BYTES, Shape, product_of, storage
 from bench.gpu.search import Watched, compile_all, read, refused_of, work, write
 
 LEAST, MOST = 64, 24576  # of an extent
@@ -55,7 +55,7 @@ WRITTEN_SECONDS = 3.0  # between two times that a run's rows are written, which 
 def drawn(seed: int, count: int, dtype: str, *, illegal: bool = False) -> list[Shape]:
     """Return random products, such as some rows are no whole granules of if asked."""
     rng, found = random.Random(seed), list[Shape]()
-    unit = 16 if dtype == "e4m3" else 8
+    unit = 16 // BYTES[dtype]
     while len(found) < count:
         m, n, k = (round(math.exp(rng.uniform(math.log(LEAST), math.log(MOST)))) for _ in range(3))
         form = "NT" if dtype == "e4m3" else rng.choice(FORMS)
@@ -357,7 +357,7 @@ def main() -> int:
     one.add_argument("folder", type=Path)
     one.add_argument("seed", type=int)
     one.add_argument("count", type=int)
-    one.add_argument("--dtype", choices=("bf16", "fp16", "e4m3"), default="bf16")
+    one.add_argument("--dtype", choices=BYTES, default="bf16")
     one.add_argument(
         "--of", choices=KINDS, help="the first so many of these products of bench.gpu.gemm, not random ones"
     )

@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.gemm_shapes import Shape, illegal, legal, narrow, product_of, storage
+from bench.gpu.gemm_shapes import BYTES, RESULTS, Shape, illegal, legal, narrow, product_of, storage
 
 TARGET = "h200"
 MOST = 16  # kernels of a product that are timed, as `legalsat.torch.tune` does
@@ -138,11 +138,13 @@ class Product:
         import torch  # noqa: PLC0415
 
         self.shape = shape
-        self.kind = {"bf16": torch.bfloat16, "fp16": torch.float16, "e4m3": torch.float8_e4m3fn}[shape.dtype]
-        self.out = torch.bfloat16 if shape.dtype == "e4m3" else self.kind
+        kinds = {"bf16": torch.bfloat16, "fp16": torch.float16, "e4m3": torch.float8_e4m3fn}
+        kinds |= {"tf32": torch.float32, "i8": torch.int8, "i32": torch.int32}
+        self.kind, self.out = kinds[shape.dtype], kinds[RESULTS.get(shape.dtype, shape.dtype)]
+        torch.backends.cuda.matmul.allow_tf32 = shape.dtype == "tf32"
         names = ("scale_a", "scale_b") if shape.dtype == "e4m3" else ()
         self.scales = {name: torch.rand((), device="cuda") + 0.5 for name in names}
-        once = sum(r * c for (r, c), _, _ in storage(shape).values()) * (1 if shape.dtype == "e4m3" else 2)
+        once = sum(r * c for (r, c), _, _ in storage(shape).values()) * BYTES[shape.dtype]
         sets = sets or max(1, min(12, -(-ROTATED_BYTES // once)))
         self.sets = [self._drawn() for _ in range(sets)]
 
@@ -151,7 +153,12 @@ class Product:
 
         made = []
         for (rows, columns), late, turned in storage(self.shape).values():
-            whole = torch.randn(rows, columns + (8 if late else 0), device="cuda").to(self.kind)
+            extents = rows, columns + (8 if late else 0)
+            # Of fp32 what tf32 holds, so that nothing is rounded.
+            whole = torch.randn(*extents, device="cuda").to(torch.bfloat16 if self.kind.itemsize == 4 else self.kind)
+            whole = whole.to(self.kind)
+            if not self.kind.is_floating_point:
+                whole = torch.randint(-128, 128, extents, device="cuda", dtype=self.kind)
             view = whole[:, late : late + columns] if late else whole
             made.append(view.t() if turned else view)
         return made[0], made[1], torch.empty(self.shape.m, self.shape.n, dtype=self.out, device="cuda")
@@ -168,7 +175,7 @@ class Product:
         for i, (a, b, _) in enumerate(self.sets):
             for one in (a, b):
                 one.copy_(torch.randint(-2, 3, one.shape, device="cuda").float().to(self.kind))
-            for row in range(3, self.shape.m, 37):
+            for row in range(3, self.shape.m, 37) if self.kind.is_floating_point else ():
                 a[row, -1] = float("nan") if self.shape.dtype == "e4m3" else float("inf")
             self.memory = torch.full((self.shape.m * self.shape.n + 2 * GUARD,), 7.0, dtype=self.out, device="cuda")
             c = self.memory[GUARD:-GUARD].view(self.shape.m, self.shape.n)
@@ -183,7 +190,7 @@ class Product:
         """Return the norm of a call's error on the first set, relative to that of the exact product."""
         import torch  # noqa: PLC0415
 
-        c = self.sets[0][2].fill_(float("nan"))
+        c = self.sets[0][2].fill_(float("nan") if self.out.is_floating_point else -1)
         call()
         torch.cuda.synchronize()
         return float(((c.double() - exact).norm() / exact.norm()).item())
@@ -223,7 +230,7 @@ class Product:
 
     def nearest(self, *, fast: bool = False) -> list[Callable[[], None]]:
         """Return calls of torch for the nearest shape whose rows all are whole granules; `fast` as of `cublas`."""
-        unit = 16 if self.shape.dtype == "e4m3" else 8
+        unit = self.shape.unit
         m, n, k = (-(-e // unit) * unit for e in (self.shape.m, self.shape.n, self.shape.k))
         if self.shape.form != "TN":
             m = self.shape.m
@@ -256,6 +263,10 @@ class Product:
                 torch._scaled_mm(a, b.t(), **self.scales, out_dtype=self.out, use_fast_accum=fast, out=c)
 
             return [partial(scaled, *one) for one in self.sets]
+        if self.shape.dtype == "i8":
+            if self.shape.k % 8 or self.shape.n % 8 or self.shape.m <= 16:
+                return []
+            return [partial(torch._int_mm, a, b.t(), out=c) for a, b, c in self.sets]
 
         def plain(a: Any, b: Any, c: Any) -> None:
             torch.mm(a, b.t(), out=c)
@@ -263,12 +274,14 @@ class Product:
         return [partial(plain, *one) for one in self.sets]
 
     def padded(self) -> list[Callable[[], None]]:
-        """Return calls that pad every extent to 8 elements (e4m3: 16), multiply, and cut the result."""
+        """Return calls that pad every extent to whole granules, multiply, and cut the result."""
         import torch  # noqa: PLC0415
         from torch.nn.functional import pad  # noqa: PLC0415
 
-        unit = 16 if self.shape.dtype == "e4m3" else 8
+        unit = self.shape.unit
         m, n, k = (-(-e // unit) * unit for e in (self.shape.m, self.shape.n, self.shape.k))
+        if self.shape.dtype == "i8":
+            m = max(m, 32)  # torch multiplies no fewer rows
 
         def call(a: Any, b: Any, c: Any) -> None:
             if self.shape.dtype == "e4m3":
@@ -277,9 +290,9 @@ class Product:
                 a, b = bytes_a.view(self.kind), bytes_b.view(self.kind)
                 whole = torch._scaled_mm(a, b.t(), **self.scales, out_dtype=self.out)
             else:
-                first = _filled(a, m if self.shape.form == "TN" else self.shape.m, k)
+                first = _filled(a, m if self.shape.form == "TN" or self.shape.dtype == "i8" else self.shape.m, k)
                 second = _filled(b, n, k)
-                whole = first @ second.t()
+                whole = torch._int_mm(first, second.t()) if self.shape.dtype == "i8" else first @ second.t()
             c.copy_(whole[: self.shape.m, : self.shape.n])
 
         def _filled(t: Any, rows: int, depth: int) -> Any:

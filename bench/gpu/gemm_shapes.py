@@ -11,6 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+BYTES = {"e4m3": 1, "i8": 1, "bf16": 2, "fp16": 2, "tf32": 4}  # of an element of A and B
+RESULTS = {"e4m3": "bf16", "i8": "i32"}  # types of C that are not those of A and B
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -18,7 +21,7 @@ class Shape:
 
     Attributes:
         m, n, k: extents. form: "NT", "NN" or "TN".
-        dtype: of A and B; e4m3 has a scale for each, and C in bf16.
+        dtype: of A and B; e4m3 has a scale for each, and C in bf16; i8 has C in i32.
         slices: elements that rows of A and of B begin late, in rows of 8 elements more.
     """
 
@@ -32,6 +35,11 @@ class Shape:
     def plain(self) -> dict[str, Any]:
         """Return the shape as plain values."""
         return asdict(self)
+
+    @property
+    def unit(self) -> int:
+        """Elements of a granule, of which rows that a tensor map describes are whole ones."""
+        return 16 // BYTES[self.dtype]
 
     def __str__(self) -> str:
         late = f" sliced {self.slices}" if any(self.slices) else ""
@@ -99,13 +107,13 @@ def product_of(shape: Shape) -> Any:
     """Return the `Gemm` of a shape; needs LegalSAT."""
     import legalsat as ls  # noqa: PLC0415 - the GPU's machine has no LegalSAT
 
-    size = {"e4m3": 1}.get(shape.dtype, 2)
+    size = BYTES[shape.dtype]
     tensors = {}
     for name, ((rows, columns), late, turned) in storage(shape).items():
         pitch = columns + (8 if late else 0)
         extents, strides = ((columns, rows), (1, pitch)) if turned else ((rows, columns), (pitch, 1))
         tensors[name] = ls.Tensor(extents, shape.dtype, strides, offset=late * size)
     scaled = shape.dtype == "e4m3"
-    out = "bf16" if scaled else shape.dtype
+    out = RESULTS.get(shape.dtype, shape.dtype)
     a, b = tensors["a"], tensors["b"]
     return ls.Gemm(shape.m, shape.n, shape.k, shape.dtype, out_dtype=out, a=a, b=b, scaled=scaled)

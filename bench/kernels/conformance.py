@@ -62,6 +62,10 @@ PRODUCTS = (
     Gemm(
         1000, 2052, 8000, "bf16", a=Tensor((1000, 8000), "bf16", (1, 1000)), b=Tensor((2052, 8000), "bf16", (1, 2052))
     ),
+    Gemm(2048, 2048, 2048, "i8"),
+    Gemm(512, 512, 8192, "u8", out_dtype="i8"),
+    Gemm(300, 1000, 4096, "i8", out_dtype="i8"),
+    Gemm(2048, 2048, 2048, "bf16", out_dtype="e4m3"),
     GroupedGemm(2048, 512, 1024, "bf16", groups=7),
     GroupedGemm(
         *(512, 512, 8192, "bf16"),
@@ -84,9 +88,18 @@ def classes(products: tuple[Gemm, ...] = PRODUCTS, backend: str = "cute") -> Cla
     refusal = refusal_of(backend)
     for gemm in products:
         for _, kernel in product_kernels(gemm, target("h200")):
-            if name_of(kernel) not in found and (refusal is None or not refusal(gemm, kernel)):
-                found[name_of(kernel)] = gemm, replace(kernel, slices=min(kernel.slices, SLICES))
+            name = ", ".join([name_of(kernel), *types_of(gemm)])
+            if name not in found and (refusal is None or not refusal(gemm, kernel)):
+                found[name] = gemm, replace(kernel, slices=min(kernel.slices, SLICES))
     return found
+
+
+def types_of(gemm: Gemm) -> Iterator[str]:
+    """Yield what types change of who does what: registers of an accumulator, and how C is laid down."""
+    if gemm.dtype.kind != "float":
+        yield "integers"
+    if gemm.out_dtype.bits == 8:
+        yield "C of bytes"
 
 
 def printed(gemm: Gemm, kernel: ProductKernel, backend: str = "cute") -> PrintedKernel:

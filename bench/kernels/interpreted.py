@@ -37,7 +37,8 @@ RESULT = RESULTS / "interpreted.json"
 def drawn_numbers(gemm: ls.Gemm, seed: int) -> tuple[Any, Any]:
     """Return small whole numbers for A and B, whose sums are exact."""
     r = np.random.default_rng(seed)
-    return r.integers(-2, 3, plain(gemm.a.shape)), r.integers(-2, 3, plain(gemm.b.shape))
+    low, high = (0, 5) if gemm.dtype.kind == "uint" else (-2, 3)
+    return r.integers(low, high, plain(gemm.a.shape)), r.integers(low, high, plain(gemm.b.shape))
 
 
 def exact(gemm: ls.Gemm, a: Any, b: Any) -> Any:
@@ -62,7 +63,7 @@ def small(gemm: ls.Gemm, kernel: ProductKernel, r: random.Random) -> ls.Gemm:
         return ls.Tensor((*batch, rows, k), gemm.dtype, (*(rows * k for _ in batch), *lines))
 
     a, b = alike(m, gemm.a), alike(n, gemm.b)
-    return ls.Gemm(m, n, k, gemm.dtype, a=a, b=b, batch=batch)
+    return ls.Gemm(m, n, k, gemm.dtype, out_dtype=gemm.out_dtype, a=a, b=b, batch=batch)
 
 
 def drawn_plan(r: random.Random) -> GemmPlan:
@@ -70,12 +71,13 @@ def drawn_plan(r: random.Random) -> GemmPlan:
     while True:
         m, n = (r.choice((r.randint(1, 40), 8 * r.randint(1, 40), r.randint(1, 300))) for _ in range(2))
         k = r.choice((r.randint(1, 200), 64 * r.randint(1, 12), r.randint(1, 900)))
-        dtype = r.choice(("bf16", "bf16", "fp16", "e4m3", "fp32"))
+        dtype = r.choice(("bf16", "bf16", "fp16", "e4m3", "fp32", "tf32", "i8", "u8"))
+        out = r.choice((None, None, {"i8": "i8", "u8": "i8", "bf16": "e4m3", "fp16": "e5m2"}.get(dtype)))
         a, b = (
             ls.Tensor((rows, k), dtype, r.choice(((k + r.choice((0, 0, 1, 8)), 1), (1, rows + r.choice((0, 0, 1, 8))))))
             for rows in (m, n)
         )
-        gemm = ls.Gemm(m, n, k, dtype, a=a, b=b)
+        gemm = ls.Gemm(m, n, k, dtype, out_dtype=out, a=a, b=b)
         kernels = [one for _, one in product_kernels(gemm, target(TARGET)) if -(-k // one.tile[2]) >= one.least_k_tiles]
         if kernels:
             return GemmPlan(gemm, target(TARGET), r.choice(kernels))

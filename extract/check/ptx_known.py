@@ -5,7 +5,7 @@ They are kept for all sweeps of a kernel: one that begins at greater sizes comes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from legalsat.analyses.ptx.contract import Finding
@@ -126,11 +126,14 @@ class KnownRuns:
         columns = alike.looked_at(known.ways)
         self._held.setdefault(way, {}).setdefault(columns, {})[tuple(told.columns[n] for n in columns)] = known
 
-    def forget_runs(self) -> None:
-        """Keep no whole run any longer."""
+    def forget_runs(self, but: Iterable[Run]) -> None:
+        """Keep no whole run any longer, but those by which boxes were sized: the next sweep sizes them by the same."""
+        kept = {id(run.order) for run in but}
         for held in self._held.values():
             for seen in held.values():
-                seen |= {told: replace(known, run=None) for told, known in seen.items() if known.run is not None}
+                for told, known in seen.items():
+                    if known.run is not None and id(known.run.order) not in kept:
+                        seen[told] = replace(known, run=None)
 
 
 def key_of(values: Mapping[str, int]) -> tuple[tuple[str, int], ...]:

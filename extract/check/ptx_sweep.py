@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from legalsat.analyses.ptx.boxes import Boxes, boxes_of, idle_maps, mixed_operands
+from legalsat.analyses.ptx.boxes import boxes_of, idle_maps, mixed_operands
 from legalsat.analyses.ptx.contract import UNWRITTEN, Finding, Undecided
 from legalsat.analyses.ptx.instruction import shortened
 from legalsat.analyses.ptx_machine.alu import NoLaunch
@@ -351,10 +351,11 @@ class Sweep:
     def size_boxes(self, tried: Iterable[Values]) -> None:
         """Recover the bytes of boxes from a few runs, and run again what was run without them."""
         runs = [self._made.get(key_of(values)) or self._whole(values) for values in tried]
+        made = [run for run in runs if run is not None]
         self._made.clear()
         launched = {line: keys for line in self.program.conditions.expected if (keys := self._launched(line))}
-        boxes: Boxes = boxes_of([r for r in runs if r is not None], self.boxes, launched)
-        self.boxes.update(boxes.known)
+        boxes = boxes_of(made, self.boxes, launched)
+        self.boxes = self.boxes | boxes.known  # these runs know no more when the next sweep sizes by them
         self.assumed = boxes.assumed
         self.fixed = {**self.fixed, **boxes.counts}
         self.counts_of = boxes.counts
@@ -362,7 +363,6 @@ class Sweep:
         if boxes.assumed and not boxes.findings:
             kernel = self.program.kernel
             maps = [p.name for p in kernel.parameters if p.bytes == MAP_BYTES]
-            made = [run for run in runs if run is not None]
             if not any(warp.live for run in made for warp in run.warps):  # else what follows is not known to be idle
                 self.idle = idle_maps(boxes.assumed, maps, made)
         for finding in boxes.findings:
@@ -373,7 +373,7 @@ class Sweep:
         for line, reason in boxes.unproven:
             self.unproven[line, reason] = None
         self.sizing = False
-        self.known.forget_runs()
+        self.known.forget_runs(but=made)
         for values, found_wrong in self.unsized:
             self._shown.pop(key_of(values), None)
             if found_wrong:

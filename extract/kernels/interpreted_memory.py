@@ -34,7 +34,7 @@ from legalsat.extract.kernels.product_maps import (
     turned_box,
 )
 from legalsat.extract.kernels.slices import added_of, added_up
-from legalsat.operators.gemm import Gemm
+from legalsat.operators.gemm import Gemm, sums_of
 from legalsat.plans.product_kernel import BLOCK_ROWS, LINES_ALIKE, WARPGROUP, WARPS, ProductKernel
 from legalsat.program.kernel import KernelProgram
 from legalsat.targets import GRANULE_BYTES
@@ -45,6 +45,8 @@ Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.float64]
 GUARD = 256  # bytes around what is in global memory
 JUNK = 0x55  # of bytes that nobody wrote
+_PLAIN: dict[str, Any] = {"fp16": np.float16, "fp32": np.float32, "tf32": np.float32}
+_PLAIN |= {"i8": np.int8, "u8": np.uint8, "i32": np.int32}
 NO_NUMBER = np.uint8(0x7F)  # e4m3
 
 
@@ -53,8 +55,9 @@ def decoded(raw: Bytes, name: str) -> Numbers:
     flat = np.ascontiguousarray(raw)
     if name == "bf16":
         return (flat.view(np.uint16).astype(np.uint32) << 16).view(np.float32)[..., 0].astype(np.float64)
-    if name in {"fp16", "fp32"}:
-        return flat.view({"fp16": np.float16, "fp32": np.float32}[name])[..., 0].astype(np.float64)
+    if name in _PLAIN:
+        plain_numbers: Numbers = flat.view(_PLAIN[name])[..., 0].astype(np.float64)
+        return plain_numbers
     if name == "e5m2":
         return (flat[..., 0].astype(np.uint16) << 8).view(np.float16).astype(np.float64)
     sign, exponent, fraction = (flat[..., 0] >> at & mask for at, mask in ((7, 1), (3, 15), (0, 7)))
@@ -64,19 +67,22 @@ def decoded(raw: Bytes, name: str) -> Numbers:
 
 
 def encoded(numbers: Any, name: str) -> Bytes:
-    """Return numbers as bytes, each rounded to nearest even; the last axis is the bytes of one element."""
+    """Return numbers as bytes, rounded to nearest even or saturated; the last axis is the bytes of one element."""
     values = np.asarray(numbers, dtype=np.float64)
     if name == "bf16":
         bits = values.astype(np.float32).view(np.uint32).astype(np.uint64)
         words = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
-    elif name in {"fp16", "fp32"}:
-        words = values.astype({"fp16": np.float16, "fp32": np.float32}[name])
-    elif name == "e5m2":
-        words = (values.astype(np.float16).view(np.uint16) >> 8).astype(np.uint8)
-    else:  # all numbers of 8 bits are few
-        known = decoded(np.arange(256, dtype=np.uint8)[:, None], name)
+    elif name in _PLAIN:
+        kind = np.dtype(_PLAIN[name])
+        if kind.kind in "iu":
+            values = np.clip(values, np.iinfo(kind).min, np.iinfo(kind).max)
+        words = values.astype(kind)
+    else:  # all numbers of 8 bits are few; of two that are as near the even one comes first
+        codes = np.concatenate([np.arange(0, 256, 2, dtype=np.uint8), np.arange(1, 256, 2, dtype=np.uint8)])
+        known = decoded(codes[:, None], name)
+        known[~np.isfinite(known)] = np.nan  # what is beyond saturates
         different, place = np.unique(values, return_inverse=True)
-        nearest = np.nanargmin(np.abs(known - np.nan_to_num(different)[:, None]), axis=-1).astype(np.uint8)
+        nearest = codes[np.nanargmin(np.abs(known - np.nan_to_num(different)[:, None]), axis=-1)]
         words = np.where(np.isnan(different), NO_NUMBER, nearest)[place].reshape(values.shape)
     return words[..., None].view(np.uint8)
 
@@ -442,7 +448,8 @@ class Cta:
             rows = (consumer * self.own * BLOCK_ROWS + np.arange(self.own * BLOCK_ROWS))[:, None]
             places = self.result_at + 4 * self.sums_place(rows, np.arange(self.kernel.tile[1])[None, :])
             self.shared[places[..., None] + np.arange(4)] = encoded(
-                self.sums[consumer][..., : self.kernel.tile[1]].reshape(places.shape), "fp32"
+                self.sums[consumer][..., : self.kernel.tile[1]].reshape(places.shape),
+                sums_of(self.launched.gemm.dtype).name,
             )
             return
         held = self.taken[consumer]
@@ -570,5 +577,6 @@ class Cta:
         if kernel.realign == "registers":  # rows of one phase lie side by side
             down = down % self.a_maps * (kernel.tile[0] // self.a_maps) + down // self.a_maps
         places = self.result_at + 4 * self.sums_place(down, over)
-        whole = sum(decoded(one.shared[places[:, None] + np.arange(4)], "fp32") for one in ctas)
+        kind = sums_of(of.gemm.dtype).name
+        whole = sum(decoded(one.shared[places[:, None] + np.arange(4)], kind) for one in ctas)
         of.put(elements[:, None] * size + np.arange(size), encoded(whole, of.result_type.name))

@@ -10,14 +10,15 @@ from functools import lru_cache
 from typing import Any, cast
 
 from legalsat.dims import least_of
-from legalsat.dtypes import DType, dtype
+from legalsat.dtypes import DTYPES, DType, dtype
 from legalsat.extract.cost.cost import NOMINAL
 from legalsat.logic import ceil_div, round_up
-from legalsat.operators.gemm import Gemm, matrix_of
+from legalsat.operators.gemm import Gemm, matrix_of, sums_of
 from legalsat.options import L2Promotion, SwizzleName
 from legalsat.plans.product_kernel import BLOCK_ROWS, LINES_ALIKE, WARPS, Lines, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain, row_major
+from legalsat.units.tcgen05 import operand_type
 from legalsat.units.tensor_map import TensorMap
 
 ROW_BYTES = 128  # of a box, as the widest swizzle has it
@@ -29,9 +30,8 @@ FETCHED: L2Promotion = "128B"
 # Of B where rows are grouped, read from DRAM once, by few: 128 bytes took 1.05 times as long (16 products, an H100).
 STREAMED: L2Promotion = "256B"
 WRAPS, WRAPPED = 2**30, 0x7FFF0000  # lines of a map that wraps, and extents of the axes by which it does
-MAP_TYPES = {"bf16": "bf16", "fp16": "f16", "fp32": "tf32", "e4m3": "u8", "e5m2": "u8"}
-RESULT_TYPES = {**MAP_TYPES, "fp32": "f32"}
-SLICES_DTYPE = "fp32"  # of what slices of k give
+# Of operands that are multiplied as tf32: a map rounds what it loads.
+MAP_TYPES = {name: "tf32" if operand_type(name) == "tf32" else one.map_type for name, one in DTYPES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +212,15 @@ def stored(gemm: Gemm, kernel: ProductKernel) -> Tensor:
     """Return the matrix that the kernel stores: C or C^T, or what slices of k give, one below the other."""
     m, n = extents(gemm, kernel)
     if kernel.slices > 1:
-        return Tensor((kernel.slices * kernel.slice_rows(m), n), SLICES_DTYPE, (_pitch(4 * n) // 4, 1), align=256)
+        sums = stored_type(gemm, kernel)
+        return Tensor((kernel.slices * kernel.slice_rows(m), n), sums, (_pitch(4 * n) // 4, 1), align=256)
     c = gemm.matrices["C"]
     return c.transposed((1, 0)) if kernel.swapped else c
 
 
 def stored_type(gemm: Gemm, kernel: ProductKernel) -> DType:
     """Return the type of what the kernel stores."""
-    return dtype(SLICES_DTYPE) if kernel.slices > 1 else gemm.out_dtype
+    return sums_of(gemm.dtype) if kernel.slices > 1 else gemm.out_dtype
 
 
 def result_lies(gemm: Gemm, kernel: ProductKernel) -> tuple[bool, Any]:
@@ -279,7 +280,7 @@ def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
     found = [
         Placed(
             TensorMap(
-                dtype=RESULT_TYPES[c.dtype.name],
+                dtype=c.dtype.map_type,
                 address=c.address + number * pitch,
                 global_dim=(n, ceil_div(m - number, phases)),
                 global_stride=(phases * pitch,),
@@ -304,7 +305,7 @@ def _windows(c: Tensor, box: tuple[int, int]) -> Placed:
     (m, n), size = c.shape, c.dtype.bytes
     pitch = c.strides[0] * size if m != 1 else round_up(n * size, GRANULE_BYTES)
     map_ = TensorMap(
-        dtype=RESULT_TYPES[c.dtype.name],
+        dtype=c.dtype.map_type,
         address=c.address + ((box[1] * pitch) // c.align + 1) * c.align - box[1] * pitch,
         global_dim=(n, box[1], m + 1),
         global_stride=(pitch, pitch),

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legalsat.analyses.matrix_layout import matrix_operand, tile_layout
-from legalsat.dtypes import dtype
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
+from legalsat.extract.cost.kernel_cost import SUM_BYTES
 from legalsat.extract.kernels.product_class import MOST_STAGES, NARROW, ProductClass, Side
 from legalsat.extract.kernels.product_forms import Form
-from legalsat.extract.kernels.product_maps import ROW_BYTES, SLICES_DTYPE, SPANS, STORE_ROWS, turned_columns
+from legalsat.extract.kernels.product_maps import ROW_BYTES, SPANS, STORE_ROWS, turned_columns
 from legalsat.extract.kernels.registers import (
     INSTRUCTION,
     SPREAD,
@@ -46,6 +46,8 @@ from legalsat.plans.product_kernel import (
 )
 from legalsat.targets import GRANULE_BYTES, KIB, Target
 from legalsat.units.matrix_descriptor import MatrixOperand
+from legalsat.units.tcgen05 import operand_type
+from legalsat.units.wgmma import columns as legal_columns
 
 # Of B's columns where the matrix unit turns them: others took 1.12 times as long as predicted (46 kernels, an H100).
 TURNED_COLUMNS = 16
@@ -296,7 +298,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     relaid_a, relaid_b, aligned_a, aligned_b, clipped = done
     summed, aligning = columns + SLID * slid, aligned_a | aligned_b
     size = one.dtype.bytes
-    result_size = np.where(slices > 1, dtype(SLICES_DTYPE).bytes, one.result.bytes)
+    result_size = np.where(slices > 1, SUM_BYTES, one.result.bytes)
 
     phases = np.where(registers, np.maximum(8, alike), np.where(tiles | slid, alike, 1))
     turns = np.where(slid, -(-one.turns // phases), one.turns)
@@ -316,6 +318,9 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
         & (loaded <= MOST_COLUMNS)
         & (LOADED_MORE * (loaded - summed) <= summed)
         & ((mn_b == 0) | (summed % TURNED_COLUMNS == 0))
+        & np.isin(summed, legal_columns(operand_type(one.dtype.name)))
+        # Of elements of a byte, rows are whole granules, and nobody turns them.
+        & ((result_size > 1) | ((columns % GRANULE_BYTES == 0) & (turned + by_columns == 0)))
         & (split <= turns)
         & (consumers > 0)
         & (summed // 2 + INSTRUCTION <= launched_registers(warpgroups + (aligning | clipped), blocks, target))

@@ -17,6 +17,7 @@ from legalsat.program.leaves import THREADS, AddSlices
 from legalsat.program.pipeline import AwaitGrid, Pipeline, Role
 from legalsat.tensor import plain
 
+SUMS = {"fp32": np.float32, "i32": np.int32}
 WORKSPACE = "slices"  # where products of slices lie
 ROW = 128  # elements of a row that a warp stores
 TURNED = (16, 8)  # rows of the slices, and columns, of which a warp stores the elements where these are turned
@@ -59,7 +60,7 @@ def added_of(gemm: Gemm, kernel: ProductKernel) -> Added | None:
     slice_rows, (pitch, _) = kernel.slice_rows(rows), plain(parts.strides)
     units = ceil_div(rows, TURNED[0]) * ceil_div(columns, TURNED[1]) if turned else rows * ceil_div(columns, ROW)
     return Added(
-        AddSlices(gemm.out_dtype.name, turned),
+        AddSlices(gemm.out_dtype.name, turned, parts.dtype.name),
         (kernel.slices, slice_rows * pitch, pitch, across if turned else down, rows, columns),
         ceil_div(units, THREADS // LANES),
         kernel.slices * slice_rows * pitch * parts.dtype.bytes,
@@ -67,7 +68,7 @@ def added_of(gemm: Gemm, kernel: ProductKernel) -> Added | None:
 
 
 def added_up(added: Added, parts: NDArray[Any]) -> NDArray[np.float64]:
-    """Return what the kernel behind makes of products of slices, one below the other: their sum in fp32, in order.
+    """Return what the kernel behind makes of products of slices, one below the other: their sum in their order.
 
     Args:
         added: the kernel.
@@ -75,7 +76,8 @@ def added_up(added: Added, parts: NDArray[Any]) -> NDArray[np.float64]:
     """
     numbers = added.named
     rows, columns = numbers["rows"], numbers["columns"]
-    found = np.zeros((rows, columns), np.float32)
-    for one in np.split(parts.astype(np.float32), numbers["slices"]):
+    kind = SUMS[added.kernel.sums]
+    found = np.zeros((rows, columns), kind)
+    for one in np.split(parts.astype(kind), numbers["slices"]):
         found += one[:rows, :columns]
     return found.astype(np.float64)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from legalsat.dims import typical_of
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.operators.gemm import Gemm
+from legalsat.operators.gemm import Gemm, sums_of
 from legalsat.operators.grouped import GroupedGemm
 from legalsat.options import ProductBackend, RunProductBackend
 from legalsat.plans.block_plan import BlockPlan, block_from_json
@@ -35,6 +35,7 @@ from legalsat.program.pipeline import Pipeline
 from legalsat.targets import Target, target
 from legalsat.terms.products import words
 from legalsat.units.mma import Mma
+from legalsat.units.tcgen05 import operand_type
 from legalsat.units.tensor_map import TensorMap
 
 if TYPE_CHECKING:
@@ -187,11 +188,13 @@ class GemmPlan:
     @property
     def mma(self) -> Mma | None:
         """How tiles are multiplied; None where no matrix unit reads shared memory by itself."""
-        kernel, element = self.kernel, self.operator.dtype.name
+        kernel, element = self.kernel, operand_type(self.operator.dtype.name)
         if kernel is None:
             return self.block.mma
         shape = (64, kernel.summed, kernel.tile[2] // len(kernel.b.offsets[0]))
-        return Mma("wgmma", shape, (element, element, "fp32"), kernel.warpgroups, kernel.a, kernel.b)
+        return Mma(
+            "wgmma", shape, (element, element, sums_of(self.operator.dtype).name), kernel.warpgroups, kernel.a, kernel.b
+        )
 
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:

@@ -141,17 +141,19 @@ class TurnTile:
 
 @dataclass(frozen=True, slots=True)
 class AddSlices:
-    """Store elements of C by each warp, each the sum of what slices of k gave of it, added in their order in fp32.
+    """Store elements of C by each warp, each the sum of what slices of k gave of it, added in their order.
 
     Slices lie one behind the other, in rows along the target's, or along its columns.
 
     Attributes:
-        result: the target's type: "bf16", "fp16" or "fp32".
+        result: the target's type.
         turned: whether rows of the slices run along columns of the target.
+        sums: the slices' type, in which they are added: "fp32" or "i32".
     """
 
     result: str
     turned: bool
+    sums: str = "fp32"
 
     @property
     def entry(self) -> str:

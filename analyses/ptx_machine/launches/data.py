@@ -26,29 +26,38 @@ _ONE_LANE = frozenset({"%tid.x", "%tid.y", "%tid.z", "%laneid", "%warpid"})
 _BY_LANES = frozenset({"elect", "vote", "activemask", "match", "redux", "atom", "ldmatrix", "mbarrier"})
 
 
-def words_of(instructions: Sequence[Instruction], scales: Mapping[str, Mapping[str, int]]) -> dict[int, str]:
+def shared_loads(instructions: Sequence[Instruction]) -> list[tuple[Instruction, str]]:
+    """Return loads of a word that all threads of a block take from one address, with the register that holds it."""
+    listed = [(i, (names_in(i.operands[1]) or ("",))[0]) for i in instructions if _loads(i)]
+    apart = _differs(instructions) if listed else set()
+    return [(i, name) for i, name in listed if name not in apart]
+
+
+def words_of(
+    loads: Sequence[tuple[Instruction, str]],
+    instructions: Sequence[Instruction],
+    scales: Mapping[str, Mapping[str, int]],
+) -> dict[int, str]:
     """Return the loads of such words, by identity, with the parameter that points to them.
 
     Args:
-        instructions: of a kernel.
+        loads: that may be such, with the registers that hold the addresses.
+        instructions: of the kernel.
         scales: of each register the parameters of which it is a sum, and by what they are multiplied.
     """
     found = {}
-    listed = [i for i in instructions if _loads(i)]
-    apart = _differs(instructions) if listed else set()
     written = {
         key
-        for i in (instructions if listed else ())
+        for i in (instructions if loads else ())
         if i.base in {"st", "atom", "red"}
         for one in i.operands
         if one.startswith("[")
         for name in names_in(one)
         for key in scales.get(name, ())
     }
-    for i in listed:
-        (name,) = names_in(i.operands[1]) or ("",)
+    for i, name in loads:
         pointers = [key for key, scale in scales.get(name, {}).items() if scale == 1]
-        if len(pointers) == 1 and name not in apart and pointers[0] not in written:
+        if len(pointers) == 1 and pointers[0] not in written:
             found[id(i)] = pointers[0]
     return found
 

@@ -13,7 +13,7 @@ from legalsat.analyses.ptx.bounds import Bounds
 from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of, width_of
 from legalsat.analyses.ptx.text import Kernel
 from legalsat.analyses.ptx_machine import units
-from legalsat.analyses.ptx_machine.launches.data import name_of, widths_of, words_of
+from legalsat.analyses.ptx_machine.launches.data import name_of, shared_loads, widths_of, words_of
 from legalsat.analyses.ptx_machine.launches.loads import keys_of_load
 
 _DIRECT = {"mov", "cvta", "add", "sub", "selp", "or", "cvt", "shfl"}
@@ -50,11 +50,7 @@ def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
     Raises:
         Undecided: it takes longer than the bounds allow.
     """
-    scales = _scales(kernel.instructions, {}, bounds)
-    words = words_of(kernel.instructions, scales)
-    for _ in range(_POINTERS if words else 0):  # words may be pointers, or make others larger
-        scales = _scales(kernel.instructions, words, bounds)
-        words = words_of(kernel.instructions, scales)
+    scales, words = _sums(kernel.instructions, bounds)
     found = Roles({p.name for p in kernel.parameters if p.pointer}, words=words)
     found.widths = widths = _widths(kernel.instructions) | widths_of(kernel.instructions, words, width_of)
     for i in kernel.instructions:
@@ -108,10 +104,34 @@ def _widths(instructions: Iterable[Instruction]) -> dict[str, int]:
     return found
 
 
-def _scales(instructions: list[Instruction], words: Mapping[int, str], bounds: Bounds) -> dict[str, dict[str, int]]:
+def _sums(instructions: list[Instruction], bounds: Bounds) -> tuple[dict[str, dict[str, int]], dict[int, str]]:
+    """Return what registers are sums of, as `_scales` does, and the loads of words that are such parameters too."""
+    flows, loads = _flows(instructions), shared_loads(instructions)
+    scales, words = _scales(instructions, flows, {}, bounds), dict[int, str]()
+    for _ in range(1 + _POINTERS):  # words may be pointers, or make others larger
+        before, words = words, words_of(loads, instructions, scales)
+        if words == before:
+            break
+        scales = _scales(instructions, flows, words, bounds)
+    return scales, words
+
+
+def _flows(instructions: list[Instruction]) -> dict[str, list[tuple[str, int]]]:
+    """Return of each register those that are sums with it, and the power of two by which it is multiplied there."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for i in instructions:
+        loads = i.base == "ld" and units.space_of(i) == "param"
+        if not loads and i.operands and not i.operands[0].startswith(("{", "[")):
+            for source, by in _factors(i):
+                found.setdefault(source, []).append((i.operands[0], by))
+    return found
+
+
+def _scales(
+    instructions: list[Instruction], flows: dict[str, list[tuple[str, int]]], words: Mapping[int, str], bounds: Bounds
+) -> dict[str, dict[str, int]]:
     """Return of each register the parameters of which it is a sum, with the power of two that each is multiplied by."""
     found: dict[str, dict[str, int]] = {}
-    flows: list[tuple[str, str, int]] = []
     for i in instructions:
         if i.base == "ld" and units.space_of(i) == "param":
             for to, key in zip(results_of(i), keys_of_load(i), strict=True):
@@ -119,17 +139,17 @@ def _scales(instructions: list[Instruction], words: Mapping[int, str], bounds: B
         elif id(i) in words:
             for to in results_of(i):
                 found.setdefault(to, {})[name_of(words[id(i)])] = 1
-        elif i.operands and not i.operands[0].startswith(("{", "[")):
-            flows += [(i.operands[0], source, by) for source, by in _factors(i)]
-    moved = True
-    while moved:
+    work = list(found)
+    while work:
         bounds.check()
-        moved = False
-        for to, source, by in flows:
-            for key, scale in found.get(source, {}).items():
-                new, held = min(scale * by, _GREATEST), found.setdefault(to, {})
+        source = work.pop()
+        for to, by in flows.get(source, ()):
+            held = found.setdefault(to, {})
+            for key, scale in [*found[source].items()]:
+                new = min(scale * by, _GREATEST)
                 if new < held.get(key, 2 * _GREATEST):
-                    held[key], moved = new, True
+                    held[key] = new
+                    work.append(to)
     return found
 
 
