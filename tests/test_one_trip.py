@@ -94,6 +94,7 @@ def test_a_kernel_that_hangs_with_one_trip_is_found_with_that_number(name: str) 
     trip, wrong, right = KERNELS[name]
     found = check_ptx(kernel(trip, wrong))
     assert [(one.kind, one.launch) for one in found.findings] == [("arrivals_missing", "n = 1")]
+    assert found.kernels[0].reached[0]
     for count in (0, 2, 3, 5):
         # With no trip nothing is wrong either, but too little is reached for a proof.
         assert not (told := check_ptx(kernel(trip, wrong), parameters={"n": count})).findings

@@ -9,11 +9,13 @@ import pytest
 from test_ptx_least import needs
 
 from legalsat.analyses.ptx.text import parse
+from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.program import Program, compile_kernel
 from legalsat.extract.check import ptx_values
 from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
-from legalsat.extract.check.ptx_known import KnownRuns
+from legalsat.extract.check.ptx_known import NOT_NOTED, KnownRuns
+from legalsat.extract.check.ptx_sweep import Sweep
 
 TEXTS = sorted((Path(__file__).parent / "data" / "ptx").glob("*.ptx"))
 # One warp goes through ceil(n / 64) rounds, and looks at `switch` in the last branch alone.
@@ -120,3 +122,18 @@ def test_what_is_said_is_the_same_with_all_runs_made(path: Path, monkeypatch: py
     slow = check_ptx(text, seconds=60)
     assert list(map(said, quick.kernels)) == list(map(said, slow.kernels))
     assert sum(k.work for k in quick.kernels) <= sum(k.work for k in slow.kernels)
+
+
+def test_a_run_that_noted_less_than_is_asked_now_is_made_again() -> None:
+    program = tiles()
+    first = Sweep(program, {}, {})
+    for watch in program.watches:
+        watch.seen = TRUE | FALSE  # no run notes any longer how near its comparison is to turning round
+    for at in program.watches_at:
+        program.watch(at)
+    values = {"n": 129, "switch": 5, "data": 0}
+    assert first.run(values) is not None
+    program.forget()
+    later = Sweep(program, {}, {}, known=first.known, number=1)
+    shown = later.shown(values)
+    assert shown is not None and shown.closest and NOT_NOTED not in shown.closest.values()

@@ -18,6 +18,57 @@ Clock: TypeAlias = NDArray[np.int32]  # of shape (lines of work,)
 Clocks: TypeAlias = NDArray[np.int32]  # of shape (2, lines of work): what is known, and what is fenced
 
 
+_SEVERAL = 2  # phases for which a warp waits in succession, so that each is none that others hold it to
+
+
+@dataclass(slots=True, eq=False)
+class Turns:
+    """What a warp does from one wait or meeting to the next: of which waits do others need that they are over?
+
+    Who waits for phase after phase, does nothing else, and meets some others when all is over, is needed by none of
+    these phases, unless it ever works. Who meets them after each wait holds them up.
+
+    Attributes:
+        now: how many turns are over.
+        needed: turns with work that others may need, or with a meeting that holds others up.
+        late: turns with a meeting of some after several waits in succession.
+        works: whether it ever does what others may need: uses shared memory, or arrives.
+        waited: barriers and phases for which it has waited since it met others last, the first few.
+    """
+
+    now: int = 0
+    needed: set[int] = field(default_factory=set)
+    late: set[int] = field(default_factory=set)
+    works: bool = False
+    waited: set[tuple[int, int]] = field(default_factory=set)
+
+    def copy(self) -> Turns:
+        """Return a copy that goes on by itself."""
+        return Turns(self.now, set(self.needed), set(self.late), self.works, set(self.waited))
+
+    def work(self) -> None:
+        """Note that the warp does what others may need."""
+        self.needed.add(self.now)
+        self.works = True
+
+    def wait(self, barrier: int, phase: int) -> int:
+        """Begin a turn by a wait that is over; return its number."""
+        self.now += 1
+        if len(self.waited) < _SEVERAL:
+            self.waited.add((barrier, phase))
+        return self.now
+
+    def meet(self, *, of_all: bool) -> None:
+        """Begin a turn by a meeting, of all warps or of some."""
+        (self.needed if of_all or len(self.waited) < _SEVERAL else self.late).add(self.now)
+        self.now += 1
+        self.waited.clear()
+
+    def is_needed(self, turn: int) -> bool:
+        """Do others need that the wait with which a turn began is over?"""
+        return turn in self.needed or (self.works and turn in self.late)
+
+
 @dataclass(slots=True, eq=False)
 class Worker:
     """A warp's clocks.
@@ -31,10 +82,7 @@ class Worker:
         released: what the last fence released of it. likely: what other warps of its block knew when they arrived at
             the cluster's barrier without a release, None before.
         trail: a sum over all it has read and written, if that is traced.
-        turn: how often it has waited or met others. used: turns in which it did what others may need: it used shared
-            memory, arrived, or met them. held: turns in which it has met some others after several waits in succession,
-            who need it if it is ever `working`, so does more than to wait and meet. looked: barriers and phases for
-            which it has waited since it met others last, the first few.
+        turns: between what it waits for.
         behind: accesses that are known to be before what it does. fenced_behind: behind its fences too, where these
             are asked for. Access 0, which stands for none, is in both.
     """
@@ -50,11 +98,7 @@ class Worker:
     live: int = EVERY_LANE
     trail: int = 0
     likely: Clock | None = None
-    turn: int = 0
-    used: set[int] = field(default_factory=set)
-    held: set[int] = field(default_factory=set)
-    working: bool = False
-    looked: set[tuple[int, int]] = field(default_factory=set)
+    turns: Turns = field(default_factory=Turns)
     behind: set[int] = field(default_factory=lambda: {0})
     fenced_behind: set[int] = field(default_factory=lambda: {0})
     known: memoryview[int] = field(init=False)
@@ -76,14 +120,8 @@ class Worker:
         """Return a copy that goes on by itself."""
         return Worker(
             self.index, self.single, self.passed, self.clocks.copy(), self.released, self.time, self.met, self.alone,
-            self.live, self.trail, self.likely, self.turn, set(self.used), set(self.held), self.working,
-            set(self.looked), set(self.behind), set(self.fenced_behind),
+            self.live, self.trail, self.likely, self.turns.copy(), set(self.behind), set(self.fenced_behind),
         )  # fmt: skip
-
-    def works(self) -> None:
-        """Note that it does what others may need."""
-        self.used.add(self.turn)
-        self.working = True
 
     def meet(self) -> None:
         """Let its lanes meet: what each has done so far, all have."""

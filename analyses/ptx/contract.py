@@ -59,7 +59,6 @@ KINDS = {
     "tensor_memory_not_fenced": "tensor memory passes through a barrier without the fences of tcgen05",
     "arrival_without_release": "warps of a block rely on an arrival at the cluster's barrier that releases nothing",
 }
-SEVERAL = 2  # phases for which a warp waits in succession, so that each is none that others hold it to
 ARRIVAL = "this arrival"  # of those that may reach a block of a cluster too late
 # What may break where there is nothing to do, such as no round of a loop, and something is waited for all the same; or
 # too little, such as fewer tiles than stages, so that others are done with all of it before a wait is come to.
@@ -292,20 +291,14 @@ class Order:
         np.maximum(fenced, passed[0], out=fenced)
 
     def meet(self, arrivals: Iterable[tuple[Worker, Clocks]], *, of_all: bool = True) -> None:
-        """Let warps meet at a barrier of the block, `of_all` or of some.
-
-        Who waits for phase after phase, does nothing else, and meets some others when all is over, is needed by none of
-        these phases. Who meets them after each wait holds them up.
-        """
+        """Let warps meet at a barrier of the block, `of_all` or of some."""
         listed = list(arrivals)
         clocks = listed[0][1].copy()
         for _, passed in listed[1:]:
             np.maximum(clocks, passed, out=clocks)
         for worker, _ in listed:
             worker.learn(clocks)
-            (worker.used if of_all or len(worker.looked) < SEVERAL else worker.held).add(worker.turn)
-            worker.turn += 1
-            worker.looked.clear()
+            worker.turns.meet(of_all=of_all)
 
     def cells(self, addresses: Any, size: int) -> Cells:
         """Return the cells of `size` bytes from each address."""
@@ -332,7 +325,7 @@ class Order:
     ) -> list[int]:
         """Record a read, and check that it follows the writes; return these, 0 among them if some cells have none."""
         if kind != "barrier":
-            worker.works()
+            worker.turns.work()
             if self.traced:
                 _trace(worker, cells, line)
         regions = memory.of(cells)
@@ -390,7 +383,7 @@ class Order:
             shared.writers_of(shared.of(cells)) != writers for cells, writers in before.operands
         ):
             return False
-        worker.works()
+        worker.turns.work()
         worker.trail += before.trail
         return True
 
@@ -423,7 +416,7 @@ class Order:
         `same`: nothing is known to differ between what is written and what is there, so that one store by several warps
         is taken to write one value.
         """
-        worker.works()
+        worker.turns.work()
         if self.traced:
             _trace(worker, cells, line)
         own, to_fence = agent if kind in _IN_ORDER else -1, _TO_FENCE if kind == "load" else _NO_KINDS

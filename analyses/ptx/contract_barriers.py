@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses.ptx.clocks import Clock, Clocks, Worker
-from legalsat.analyses.ptx.contract import SEVERAL, Access, Order
+from legalsat.analyses.ptx.contract import Access, Order
 from legalsat.analyses.ptx_machine.memory import in_words
 
 MAX_COUNT = 2**20 - 1  # FACTS MB-02
@@ -278,7 +278,7 @@ class Barriers:
         np.maximum(barrier.clocks, clocks, out=barrier.clocks)
         barrier.contributions.append((worker, clocks))
         if worker >= 0:
-            self.order.workers[worker].works()
+            self.order.workers[worker].turns.work()
         if count > barrier.pending:
             more = count - barrier.pending
             self.order.find(
@@ -390,8 +390,7 @@ class Barriers:
     def judge_overtaken(self) -> None:
         """Add findings on waits that may be two phases late: of warps that look on, or go on to do what others need."""
         for wait, phase, line in self.overtaken:
-            worker = self.order.workers[wait.worker]
-            needed = wait.turn in worker.used or (worker.working and wait.turn in worker.held)
+            needed = self.order.workers[wait.worker].turns.is_needed(wait.turn)
             kind = "phase_missed" if needed else "bystander_overtaken"
             waited = f"phase {phase - 1}" if phase else "the phase before its first"
             message = f"phase {phase} of the barrier can end before this wait for {waited} is passed"
@@ -415,10 +414,8 @@ class Barriers:
         if phase >= 0:
             worker.learn(barrier.past[phase])
         alone = lanes.bit_count() == 1 and lanes != worker.live
-        worker.turn += 1
-        if len(worker.looked) < SEVERAL:
-            worker.looked.add((barrier.agent, phase))
-        wait = PassedWait(worker.index, worker.single if alone else worker.index, worker.time, line, worker.turn)
+        turn = worker.turns.wait(barrier.agent, phase)
+        wait = PassedWait(worker.index, worker.single if alone else worker.index, worker.time, line, turn)
         if barrier.phase > phase + 1:
             self._too_late(barrier, wait, phase + 1)
         else:

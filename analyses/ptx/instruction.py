@@ -151,6 +151,19 @@ def _written(operand: str) -> tuple[str, ...]:
     return tuple(one.strip() for part in vector(operand) for one in part.split("|"))
 
 
+def width_of(i: Instruction) -> int:
+    """Return the bytes that a load or store moves for each lane."""
+    return _width(i.parts)
+
+
+@lru_cache(maxsize=1 << 10)
+def _width(parts: tuple[str, ...]) -> int:
+    found = re.fullmatch(r"[busf](\d+)", parts[-1]) or re.fullmatch(r"(?:bf|f|b)(\d+)x?\d*", parts[-1])
+    size = int(found[1]) // 8 if found else 4
+    counts = [int(p[1:]) for p in parts if re.fullmatch(r"v[248]", p)]
+    return size * (counts[0] if counts else 1)
+
+
 def require_whole(i: Instruction) -> None:
     """Refuse an instruction that no assembler would take, as far as anything looks into it.
 

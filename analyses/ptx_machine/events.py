@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.analyses.ptx.contract import Undecided
-from legalsat.analyses.ptx.instruction import Instruction, vector
+from legalsat.analyses.ptx.instruction import Instruction, vector, width_of
 from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.alu import FULL, Value, lane_values, signed
 from legalsat.analyses.ptx_machine.guards import active, guard_of
@@ -289,7 +289,7 @@ def _memory(program: Program, i: Instruction) -> Seen | None:
     what = "write" if writes else "read"
     place, offset = program.address(i.operands[0 if writes else 1], line)
     count = next((int(one[1]) for one in i.parts if re.fullmatch(r"x[124]", one)), 1)
-    size, chosen = (16, (1 << 8 * count) - 1) if matrices else (units.width_of(i), FULL)
+    size, chosen = (16, (1 << 8 * count) - 1) if matrices else (width_of(i), FULL)
     places = Places(program.granule, offset, line)
 
     def seen(run: Run, warp: Warp, part: Part, lanes: int) -> Event | None:

@@ -260,7 +260,7 @@ class Run(Words):
             self.at_once += 1
             self.tired = self.at_once == TURN  # who waits for nobody lets others go on
             if self.tired:
-                done = warp.worker.turn, warp.worker.trail
+                done = warp.worker.turns.now, warp.worker.trail
                 if done == warp.rested:  # who does nothing either goes on where all others wait
                     self.idle.add(warp.index)
                 warp.rested = done

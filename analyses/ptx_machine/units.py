@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -11,11 +10,12 @@ import numpy as np
 
 from legalsat.analyses.ptx.contract import ARRIVAL, Undecided
 from legalsat.analyses.ptx.contract_values import agrees, lanes_agree
-from legalsat.analyses.ptx.instruction import Instruction, operation_of, results_of, vector
+from legalsat.analyses.ptx.instruction import Instruction, operation_of, results_of, vector, width_of
 from legalsat.analyses.ptx_machine import cancel, copies, fences, maps, matrix, rows
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value, lanes_of
 from legalsat.analyses.ptx_machine.guards import active, assign, guard_of
 from legalsat.analyses.ptx_machine.launches import data
+from legalsat.analyses.ptx_machine.launches.loads import parameter_of
 from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Wait, Warp
 from legalsat.analyses.ptx_machine.memory import NOWHERE, SHARED_BASE, SHARED_BYTES, in_words, place_of
 from legalsat.analyses.ptx_machine.places import Place, Places
@@ -390,19 +390,6 @@ def _only_arrivals_write(program: Any, register: str) -> bool:
 # Memory.
 
 
-def width_of(i: Instruction) -> int:
-    """Return the bytes that a load or store moves for each lane."""
-    return _width(i.parts)
-
-
-@lru_cache(maxsize=1 << 10)
-def _width(parts: tuple[str, ...]) -> int:
-    found = re.fullmatch(r"[busf](\d+)", parts[-1]) or re.fullmatch(r"(?:bf|f|b)(\d+)x?\d*", parts[-1])
-    size = int(found[1]) // 8 if found else 4
-    counts = [int(p[1:]) for p in parts if re.fullmatch(r"v[248]", p)]
-    return size * (counts[0] if counts else 1)
-
-
 def in_shared(run: Run, reached: Place) -> bool:
     """Do generic addresses lie in shared memory?"""
     first = reached.addresses if isinstance(reached.addresses, int) else reached.addresses[0]
@@ -478,7 +465,7 @@ def make_load(program: Any, i: Instruction) -> Operation:
     places = [(j, program.slot(n, line)) for j, n in enumerate(names) if n in program.needed]
     each = size // len(names)
     if space == "param":
-        return _parameter(program, i, places, each)
+        return _parameter(program, i, places)
     if id(i) in program.roles.words and places:
         return _load_word(program, i, places, each)
     if space not in {"shared", ""}:
@@ -549,17 +536,14 @@ def _load_word(program: Any, i: Instruction, places: list[tuple[int, int]], each
     return operation
 
 
-def _parameter(program: Any, i: Instruction, places: list[tuple[int, int]], each: int) -> Operation:
-    inside = i.operands[1].strip("[] ")
-    found = re.fullmatch(r"([\w$]+)\s*(?:\+\s*(\d+))?", inside)
+def _parameter(program: Any, i: Instruction, places: list[tuple[int, int]]) -> Operation:
     line, guard = i.line, guard_of(program, i)
-    name, begin = (found[1], int(found[2] or 0)) if found else ("", 0)
-    taken = [(f"{name}+{at}" if (at := begin + each * j) else name, to) for j, to in places]
-    program.steering.update(key for key, _ in taken)
+    taken = [(*parameter_of(i, j), to) for j, to in places]
+    program.steering.update(key for key, *_ in taken)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        for key, to in taken:
-            assign(part, to, program.parameter(run.parameters, key, 8 * each), guard, line)
+        for key, bits, to in taken:
+            assign(part, to, program.parameter(run.parameters, key, bits), guard, line)
         return None
 
     return operation

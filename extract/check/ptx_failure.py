@@ -24,8 +24,3 @@ class Failure:
     of_nothing: bool
     of_any_size: bool = False
     hangs: bool = False
-
-
-def of_few_rounds(failing: list[Failure]) -> bool:
-    """Have runs gone wrong by what few rounds alone may explain? Who waits in vain for one round waits in vain."""
-    return bool(failing) and not any(one.hangs for one in failing)

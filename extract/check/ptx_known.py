@@ -5,19 +5,23 @@ They are kept for all sweeps of a kernel: one that begins at greater sizes comes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from legalsat.analyses.ptx.contract import Finding
 from legalsat.analyses.ptx_machine.launches.alike import Alike, Told
+from legalsat.analyses.ptx_machine.launches.watch import Watch
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.periods import Period
+
+NOT_NOTED = -2  # how near a comparison is to turning round, where that was known to matter no longer
 
 
 @dataclass
 class Shown:
     """What one run showed of loops: how often each warp came to each head, and how many accesses there were.
 
+    `closest`: how near comparisons of conditions, by number, came to turning round; below 0 where that is not known.
     `outcomes`: of each condition, as bits.
     """
 
@@ -26,6 +30,13 @@ class Shown:
     work: int
     closest: dict[tuple[int, tuple[int, int, int]], int]
     outcomes: bytes
+
+    @classmethod
+    def of(cls, run: Run) -> Shown:
+        """Return what a run that has ended shows."""
+        ended = ((n, one) for n, one in enumerate(run.program.watches) if one.ended)
+        closest = run.closest | {(n, pair): NOT_NOTED for n, one in ended for pair in one.compared}
+        return cls(run.visits, len(run.order.accesses), run.work, closest, bytes(run.outcomes))
 
     def is_like(self, other: Shown) -> bool:
         """Did another run come to the same heads as often, make as many accesses, and see the same outcomes?"""
@@ -81,6 +92,11 @@ class Known:
     def visits(self) -> Mapping[tuple[int, int], int]:
         """Return how often each warp came to each head."""
         return self.taken.visits if self.taken is not None else {}
+
+    def lacks(self, watches: Sequence[Watch]) -> bool:
+        """Had its sweep seen a condition both ways that this one has not, so that less of it was noted?"""
+        closest = self.shown.closest if self.shown is not None else {}
+        return any(apart == NOT_NOTED and not watches[n].ended for (n, _), apart in closest.items())
 
     def goes_for(self, told: Told, limit: int) -> bool:
         """Would a run that sees the same have gone the same way, with so many instructions to follow?"""

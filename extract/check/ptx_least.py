@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from legalsat.analyses.ptx.contract import Undecided
 from legalsat.analyses.ptx_machine.program import Seen
-from legalsat.extract.check.ptx_failure import Failure, Values, of_few_rounds
+from legalsat.extract.check.ptx_failure import Failure, Values
 from legalsat.extract.check.ptx_sweep import Sweep
 from legalsat.extract.check.ptx_values import sweep_all
 from legalsat.logic import round_up
@@ -76,9 +76,8 @@ def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     program, boxes, fixed, most = first.program, dict(first.boxes), dict(first.fixed), first.most
     multiples = program.roles.multiples
     before = dict(multiples)
-    first.early = True
     _sweep(first)
-    sweep, work, runs = first, first.work, first.runs
+    sweep, work, runs, reached = first, first.work, first.runs, program.reached
     found: dict[str, Precondition] = {}
     shared: dict[str, Precondition] = {}
     seen, earlier = Seen(), list[Values]()
@@ -96,13 +95,13 @@ def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
             found |= more
         work, runs = work + search.work, runs + search.runs
         program.forget()
-        if (not more and not (sweep.early and of_few_rounds(sweep.failing))) or work > most:
+        if not more or work > most:
             break
         whole = {name: one.multiple for name, one in shared.items()}
         multiples |= whole
         least = {name: round_up(one.least, whole.get(name, 1)) for name, one in found.items()}
         sweep = Sweep(program, fixed, dict(boxes), most - work, least=least, whole=whole, known=first.known)
-        sweep.excused, sweep.earlier, sweep.number, sweep.early = seen, earlier, number + 1, bool(more)
+        sweep.excused, sweep.earlier, sweep.number = seen, earlier, number + 1
         _sweep(sweep)
         work, runs = work + sweep.work, runs + sweep.runs
         if any(one.least > most_of(sweep, name) for name, one in found.items()):
@@ -112,11 +111,7 @@ def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
             return sweep, (*shared.values(), *found.values())
     multiples.clear()
     multiples |= before
-    if first.early and of_few_rounds(first.failing):  # it has not run what is wrong beside
-        program.forget()
-        first = Sweep(program, fixed, dict(boxes), most - work, known=first.known, number=_SWEEPS + 1)
-        _sweep(first)
-        work, runs = work + first.work, runs + first.runs
+    program.reached = reached
     if sweep is not first and (first.findings or sweep.findings):  # what goes wrong beside what could be left out
         first.findings = sweep.findings | first.findings
         first.failing += sweep.failing
@@ -224,9 +219,12 @@ class _Search:
             return {}
         for failure in listed:
             values, line, reason = failure.values, failure.line, failure.reason
-            if any(values.get(name, one.least) < one.least for name, one in found.items()):
+            excused = {n: one.least for n, one in found.items() if values.get(n, one.least) < one.least}
+            if excused and not failure.hangs:
                 continue
-            raised = self._raised(values)
+            if any(self._right_only_above(failure, {name: least}) for name, least in excused.items()):
+                continue
+            raised = None if excused else self._raised(failure)
             if raised is None or not (failure.of_nothing or self._only_not_empty(failure, raised)):
                 return {}
             for name, least in raised.items():
@@ -240,8 +238,9 @@ class _Search:
         empty, steps = _empty(self.sweep, failure), self.sweep.steps
         return all(n in empty and least <= max(steps[n], self.sweep.program.multiple(n)) for n, least in raised.items())
 
-    def _raised(self, values: Values) -> Values | None:
+    def _raised(self, failure: Failure) -> Values | None:
         """Return the least values of some parameters from which a run is right; None where it never is."""
+        values = failure.values
         names = [n for n in values if n in self.sweep.program.decisive and not n.startswith("%")]
         names = [n for n in names if not self.sweep.program.is_pointer(n)]
         names.sort(key=lambda n: not self.sweep.steps.get(n))  # counts of rounds before all else
@@ -255,7 +254,7 @@ class _Search:
                     for name in guess:
                         guess[name] = self._lowest(guess[name], values[name], self._at(values, guess, name))
                     raised = {name: least for name, least in guess.items() if least > values[name]}
-                    return raised if self._right_only_above(values, raised) else None
+                    return raised if self._right_only_above(failure, raised) else None
         return None
 
     def _at(self, values: Values, raised: Values, name: str) -> Callable[[int], bool]:
@@ -284,14 +283,15 @@ class _Search:
                 low = middle
         return high
 
-    def _right_only_above(self, values: Values, raised: Values) -> bool:
+    def _right_only_above(self, failure: Failure, raised: Values) -> bool:
         """Were all runs that differ in one parameter alone, and have a smaller one than is asked for, wrong too?
 
-        That nothing breaks where there is nothing to do tells of parts of a round, but not of whole ones: who has
-        thought of none, and breaks for one, has no precondition but a fault.
+        That nothing breaks where there is nothing to do tells of parts of a round, and of whole ones where somebody
+        waits in vain: who has thought of none, and hangs for one, has no precondition but a fault.
         """
+        values, steps = failure.values, self.sweep.steps
         wrong = [one.values for one in self.sweep.failing]
-        whole = {name for name in raised if 0 < self.sweep.steps.get(name, 0) <= values[name]}
+        whole = {name for name in raised if failure.hangs and 0 < steps.get(name, 0) <= values[name]}
         smaller = (
             tried
             for tried in self.sweep.ran

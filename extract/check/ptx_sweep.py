@@ -69,7 +69,7 @@ class Sweep:
         later: by the same, what makes a run that has parted from another one and waits.
         turned: whether runs are made backwards, None for by turns.
         number: of sweeps of the kernel before. idle: maps by which nothing has been copied, and what follows.
-        alike: no parameter makes loops longer, so that few runs are made. early: it ends once launches have gone wrong.
+        alike: no parameter makes loops longer, so that few runs are made.
         counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
         unseen: parameters of which it is not known whether they steer a loop, as all runs that tell are too long.
     """
@@ -114,7 +114,6 @@ class Sweep:
     ahead: dict[tuple[object, ...], Run] = field(default_factory=dict)
     later: dict[tuple[object, ...], Callable[[], None]] = field(default_factory=dict)
     turned: bool | None = None
-    early: bool = False
 
     # One run.
 
@@ -168,8 +167,7 @@ class Sweep:
             return self.run(values, limit, long=long, meant=meant, anew=anew)
         shown = None
         if not run.cut and not run.endless:
-            not_noted = {(n, pair): -1 for n, w in enumerate(self.program.watches) if w.ended for pair in w.compared}
-            shown = Shown(run.visits, len(run.order.accesses), run.work, run.closest | not_noted, bytes(run.outcomes))
+            shown = Shown.of(run)
             self._shown[key_of(values)] = shown
         taken = self._taken(run, values, held, open_, meant=meant)
         kept, heads = run if taken is None else None, run.periods.found if run.periods is not None else None
@@ -208,6 +206,8 @@ class Sweep:
         for turned in (False, True):
             known = self.known.find(told, (backwards ^ turned, *way), limit)
             if known is None or (turned and known.sweep == self.number):
+                continue
+            if known.sweep != self.number and known.lacks(self.program.watches):
                 continue
             if known.sized or self.sizing is (known.taken is None):
                 return known

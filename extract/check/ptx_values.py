@@ -8,7 +8,7 @@ from itertools import combinations, product
 from legalsat.analyses.ptx_machine.launches.data import BY_TURNS, CANCELLED
 from legalsat.analyses.ptx_machine.program import Program
 from legalsat.extract.check.ptx_ahead import run_ahead, run_long_ahead
-from legalsat.extract.check.ptx_failure import Values, of_few_rounds
+from legalsat.extract.check.ptx_failure import Values
 from legalsat.extract.check.ptx_sweep import GREATEST_POWER, LEAST_ROUNDS, MANY_WORK, SPREAD, Sweep, so_many_rounds
 from legalsat.extract.check.ptx_turns import ROOM, count, turn, with_room
 from legalsat.logic import round_up
@@ -46,14 +46,10 @@ def sweep_all(sweep: Sweep) -> None:
     sweep.first = _first_has_more(sweep, rest, looped)
     several = [so_many_rounds(sweep, rest, looped, rounds) for rounds in ((1, 2) if looped else (1,))]
     sweep.size_boxes(several + [{**several[0], name: sweep.more(name, step, 6)} for name, step in looped.items()])
-    if sweep.early and of_few_rounds(sweep.failing):
-        return
     for values in _values(sweep, looped, rest, rooms):
         if sweep.late:
             break
         sweep.shown(values)
-        if sweep.early and of_few_rounds(sweep.failing):
-            return
     bases = [so_many_rounds(sweep, rest, looped, rounds) for rounds in ((3, 1) if looped else (1,))]
     bases += [{**bases[0], name: sweep.least.get(name, 0)} for name in looped]
     if not sweep.findings:
@@ -185,6 +181,8 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
             one_turn = min(max(rounds), max(sweep.program.conditions.stages, LEAST_ROUNDS) + 1)
             sweep.run({**base, **room, name: sweep.more(name, step, one_turn)})
         sweep.turned = None
+    if sweep.findings:
+        return  # nothing is proven by it, and small examples are known
     others = list(_others(sweep, looped, main, base, rest))
     run_ahead(sweep, others)
     yield from others
@@ -218,7 +216,7 @@ def _others(sweep: Sweep, looped: Values, main: Values, base: Values, rest: Valu
         three = sweep.more(name, step, 3)
         for value in (sweep.least.get(name, 0), three, three + sweep.program.multiple(name)):
             yield {**base, name: value}
-    for grid in () if sweep.findings else (False, True):  # else nothing is proven by it, and small examples are known
+    for grid in (False, True):
         for number in range(2, sweep.rounds_together(main, base, grid=grid) + 1):
             blocks = {name: number if grid else sweep.least.get(name, 0) for name in main if name.startswith("%")}
             yield {**so_many_rounds(sweep, rest, looped, number), **blocks}

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of, vector
+from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of, vector, width_of
 from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, DividesByZero, Value, Work, arithmetic, blend, compare
 from legalsat.analyses.ptx_machine.launches import data
@@ -568,7 +568,7 @@ class Conditions:
         begin = self._value(found[1], values, warp, held, depth) if found else None
         if found is None or not isinstance(begin, int):
             return None
-        size = units.width_of(i) // len(vector(i.operands[0]))
+        size = width_of(i) // len(vector(i.operands[0]))
         pointer = self.program.roles.words[id(i)]
         return data.word(self.program, values, pointer, begin + int(found[2] or 0), at, size)
 

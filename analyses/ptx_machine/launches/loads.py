@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from legalsat.analyses.ptx.instruction import Instruction
-from legalsat.analyses.ptx_machine import units
+from legalsat.analyses.ptx.instruction import Instruction, width_of
 
 
 def parameter_of(i: Instruction, at: int) -> tuple[str, int]:
@@ -15,7 +14,7 @@ def parameter_of(i: Instruction, at: int) -> tuple[str, int]:
     It is named by the parameter, and from the second byte on by that and the byte.
     """
     name, begin = _place(i.operands[1])
-    each = units.width_of(i) // len(i.results)
+    each = width_of(i) // len(i.results)
     begin += each * at
     return f"{name}+{begin}" if name and begin else name, 8 * each
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from legalsat.analyses.ptx.bounds import Bounds
-from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of
+from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of, width_of
 from legalsat.analyses.ptx.text import Kernel
 from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.launches.data import name_of, shared_loads, widths_of, words_of
@@ -52,7 +52,7 @@ def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
     """
     scales, words = _sums(kernel.instructions, bounds)
     found = Roles({p.name for p in kernel.parameters if p.pointer}, words=words)
-    found.widths = widths = _widths(kernel.instructions) | widths_of(kernel.instructions, words, units.width_of)
+    found.widths = widths = _widths(kernel.instructions) | widths_of(kernel.instructions, words, width_of)
     for i in kernel.instructions:
         if i.base == "cvta":
             direct = {key for key, scale in scales.get(i.operands[1], {}).items() if scale == 1}
@@ -100,7 +100,7 @@ def _widths(instructions: Iterable[Instruction]) -> dict[str, int]:
     for i in instructions:
         if i.base == "ld" and units.space_of(i) == "param":
             keys = keys_of_load(i)
-            found.update(dict.fromkeys(keys, 8 * units.width_of(i) // len(keys)))
+            found.update(dict.fromkeys(keys, 8 * width_of(i) // len(keys)))
     return found
 
 
@@ -217,7 +217,7 @@ def _multiples(i: Instruction) -> list[tuple[str, int]]:
         if not tensor:
             found.append((i.operands[2], 16))
     elif i.base in {"st", "ld"} and units.space_of(i) == "shared":
-        found += [(name, min(16, units.width_of(i))) for _, name in places]
+        found += [(name, min(16, width_of(i))) for _, name in places]
     elif i.base == "cp" and len(i.operands) > 2:
         found += [(name, immediate(i.operands[2]) or 16) for n, name in places if n == 0]
     elif i.base in {"ldmatrix", "stmatrix"}:
