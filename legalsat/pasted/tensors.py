@@ -23,7 +23,7 @@ from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
 from legalsat.pasted.code.calls import made_arrays
 from legalsat.pasted.code.expressions import Followed
 from legalsat.pasted.code.views import Array
-from legalsat.pasted.scope import seen_in
+from legalsat.pasted.scope import ends, seen_in
 from legalsat.pasted.sentences import RULE_OF
 from legalsat.rule import require
 from legalsat.targets import Target
@@ -90,7 +90,7 @@ def _may_be_of_copies(text: str, target: Target) -> bool:
     """Whether what fails may be a copy: how a tensor lies spoils no values of other kernels."""
     if _SPEAKS_OF_MAPS.search(text):
         return True
-    return target.tma is not None and not {"wrong"} <= seen_in(text) <= _OF_VALUES
+    return target.tma is not None and not {"wrong"} <= seen_in(ends(text)) <= _OF_VALUES
 
 
 def _explain_made(
