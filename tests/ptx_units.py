@@ -498,6 +498,7 @@ HANDLERS: dict[str, Handler] = {
     "xor.b32": _computed(operator.xor),
     "shl.b32": _computed(operator.lshift),
     "shr.u32": _computed(operator.rshift),
+    "shr.b32": _computed(operator.rshift),
     "bfe.u32": _computed(lambda a, at, count: a >> at & (1 << count) - 1),
     "cvt.u64.u32": _computed(lambda a: a),
     "cvt.u32.u16": _computed(lambda a: a),

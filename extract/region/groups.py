@@ -19,7 +19,7 @@ from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_tiles import TileScheduler, window_of
 from legalsat.extract.kernels.product_maps import STORE_ROWS, WRAPS
 from legalsat.extract.search.planner import ONE_AT_A_TIME
-from legalsat.operators.grouped import GroupedGemm
+from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import GRANULE_BYTES
@@ -115,16 +115,16 @@ def group_region(plan: GemmPlan) -> GroupRegion:
     gemm, kernel = parts_of(plan)
     if lacking := list(unproven(gemm, kernel)):
         raise LegalSatError(f"of {kernel} on {plan.target} it is not proven that {lacking[0]}; please report this")
-    what = "rows" if gemm.along == "m" else "k"
+    what = "rows" if gemm.members.ragged == "m" else "k"
     values = f"[begin, end] -> {{ : 0 <= begin <= end <= {_extent(gemm)} }}"
     return GroupRegion(
         values, f"every size of every group is legal, wherever in {_extent(gemm)} {what} it begins", plan
     )
 
 
-def unproven(gemm: GroupedGemm, kernel: ProductKernel) -> Iterator[str]:
+def unproven(gemm: Gemm, kernel: ProductKernel) -> Iterator[str]:
     """Yield what isl does not find of a kernel for all groups, in words; nothing where every group is legal."""
-    theirs, coordinates = rows_of(kernel) if gemm.along == "m" else depths_of(gemm, kernel)
+    theirs, coordinates = rows_of(kernel) if gemm.members.ragged == "m" else depths_of(gemm, kernel)
     with ONE_AT_A_TIME:
         yield from list(faults(theirs, coordinates, _extent(gemm), MOST_COORDINATE))
 
@@ -156,7 +156,7 @@ def rows_of(kernel: ProductKernel) -> tuple[str, str]:
     )
 
 
-def depths_of(gemm: GroupedGemm, kernel: ProductKernel) -> tuple[str, str]:
+def depths_of(gemm: Gemm, kernel: ProductKernel) -> tuple[str, str]:
     """Return which k the k-tiles of a group along k multiply, and the coordinates that boxes have, as relations."""
     depth, least = kernel.tile[2], kernel.fewest_k_tiles
     if not kernel.clipped:  # lines of a map that has WRAPS of them, the last of which is the group's
@@ -183,14 +183,14 @@ def depths_of(gemm: GroupedGemm, kernel: ProductKernel) -> tuple[str, str]:
     )
 
 
-def parts_of(plan: GemmPlan) -> tuple[GroupedGemm, ProductKernel]:
+def parts_of(plan: GemmPlan) -> tuple[Gemm, ProductKernel]:
     """Return a plan's product of groups and its kernel."""
-    assert isinstance(plan.operator, GroupedGemm) and plan.kernel is not None
+    assert plan.operator.members.ragged and plan.kernel is not None
     return plan.operator, plan.kernel
 
 
-def _extent(gemm: GroupedGemm) -> int:
-    return int(gemm.m if gemm.along == "m" else gemm.k)
+def _extent(gemm: Gemm) -> int:
+    return int(gemm.m if gemm.members.ragged == "m" else gemm.k)
 
 
 def _drawn(extent: int, drawn: random.Random) -> tuple[int, int]:
@@ -200,9 +200,9 @@ def _drawn(extent: int, drawn: random.Random) -> tuple[int, int]:
     return begin, begin + size
 
 
-def theirs_of(gemm: GroupedGemm, kernel: ProductKernel, begin: int, end: int) -> Iterator[int]:
+def theirs_of(gemm: Gemm, kernel: ProductKernel, begin: int, end: int) -> Iterator[int]:
     """Yield the rows that a group's tiles store, or the k that they multiply, by the tile scheduler itself."""
-    along_m = gemm.along == "m"
+    along_m = gemm.members.ragged == "m"
     tiles_m, _ = kernel.clusters(gemm.m, gemm.n)
     extent, members = _extent(gemm), (2,)
     scheduler = TileScheduler(

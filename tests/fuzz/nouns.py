@@ -344,6 +344,12 @@ def array(r: Random) -> Any:
     return r.choice((made, made.T, made[:, ::2], made[1:, 3:], np.broadcast_to(made[:1], made.shape), made[None]))
 
 
+def groups(r: Random) -> ls.GroupedGemm:
+    """Draw a product of groups, of rows or along k."""
+    m, n, k = (r.choice((1, 40, 64, 129, 1000)) for _ in range(3))
+    return ls.GroupedGemm(m, n, k, r.choice(("bf16", "e4m3", "fp32")), groups=r.choice((1, 5)), along=r.choice("mk"))
+
+
 @cache
 def pool(name: str) -> tuple[Any, ...]:
     """Return results of slow functions, made once of a seed of their own."""
@@ -354,6 +360,8 @@ def pool(name: str) -> tuple[Any, ...]:
         "program plan": (3, lambda r: ls.synthesize(several(r), "h200")),
         "gemm plan": (4, lambda r: ls.synthesize(gemm(r), r.choice(("h200", "b200")))),
         "region": (6, lambda r: ls.legal_region(open_tensor(r), "h200")),
+        "group region": (4, lambda r: ls.legal_region(groups(r), "h200")),
+        "group proof": (2, lambda r: of_pool("group region")(r).prove(samples=4)),
         "explanation": (24, lambda r: ls.explain(r.choice((tensor, movement, tensor_map))(r), r.choice(GPUS))),
         "proof": (2, lambda r: of_pool("region")(r).prove(samples=4)),
         "error": (6, _refusal),

@@ -427,6 +427,8 @@ def _results() -> Iterator[Row]:
         "GemmPlan": (ls.GemmPlan, "gemm plan", None),
         "ProgramPlan": (ls.ProgramPlan, "program plan", None),
         "LegalRegion": (ls.LegalRegion, "region", None),
+        "GroupRegion": (ls.GroupRegion, "group region", None),
+        "GroupProof": (ls.GroupProof, "group proof", None),
         "Specialisation": (ls.Specialisation, "region", "family"),
         "Explanation": (ls.Explanation, "explanation", None),
         "Diagnostic": (ls.Diagnostic, "explanation", "diagnostics"),
@@ -445,6 +447,7 @@ def _results() -> Iterator[Row]:
         "ProgramPlan",
         "Explanation",
         "LegalRegion",
+        "GroupRegion",
         "Sweep",
         "Pipeline",
         "PipelineCheck",
@@ -479,6 +482,13 @@ def _results() -> Iterator[Row]:
         "LegalRegion.holds",
         lambda region, values: region.holds(**values),
         (of_pool("region"), _values),
+        changed=False,
+        weight=0.5,
+    )
+    yield Row(
+        "GroupRegion.holds",
+        lambda region, begin, end: region.holds(begin=begin, end=end),
+        (of_pool("group region"), one(0, 7, -1, "x", None, 2**70), one(0, 900, 1.5)),
         changed=False,
         weight=0.5,
     )

@@ -74,6 +74,7 @@ def plans() -> Iterator[Row]:
         weight=0.01, changed=False,
     )  # fmt: skip
     yield Row("legal_region", ls.legal_region, (open_tensor, GPU), family="plan", judge=judges.region, weight=2)
+    yield Row("GroupRegion.prove", _proved, (of_pool("group region"), of(1, 9)), weight=0.05, changed=False)
     yield Row("LegalRegion.prove", _proved, (of_pool("region"), of(1, 9)), family="plan", weight=0.05, changed=False)
     yield Row("Plan.bind", _bound, (of_pool("open plan"), _values), family="plan", weight=4, changed=False)
     yield Row(
