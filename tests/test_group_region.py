@@ -53,7 +53,7 @@ def test_what_isl_is_told_is_what_tiles_do(name: str) -> None:
     """The relation, at single groups, beside the tile scheduler: with another granule, depth or tile they differ."""
     for plan in some_plans(name)[::4]:
         gemm, kernel = groups.parts_of(plan)
-        said, _ = groups.rows_of(kernel) if gemm.along == "m" else groups.depths_of(gemm, kernel)
+        said, _ = groups.rows_of(kernel) if gemm.members.ragged == "m" else groups.depths_of(gemm, kernel)
         for begin, end in ((0, 0), (0, 1), (5, 5), (7, 300), (13, 14), (899, 900), (0, 900), (129, 386)):
             assert reaches(said, begin, end, set(groups.theirs_of(gemm, kernel, begin, end))), (begin, end)
         assert not reaches(said, 7, 300, set(range(7, 299)))
