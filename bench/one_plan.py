@@ -155,7 +155,12 @@ def compared_relayouts(plan: ls.GemmPlan, kernel: ProductKernel, made: Program) 
         yield "program, relayouts", program(one.plan, "cute"), launched.program
         lies = launched.program.result.tensor
         pitch = max(plain(lies.strides)) * lies.dtype.bytes
-        yield "pitch, relayouts", [placed.map.global_stride for placed in maps[one.operand]], [(pitch,)]
+        phases = max(1, kernel.slides)  # of k, each of which has every so many lines by a map of its own
+        yield (
+            "pitch, relayouts",
+            [placed.map.global_stride for placed in maps[one.operand]],
+            [(phases * pitch,)] * phases,
+        )
         for name, ours, theirs in one_movement.compared(one.plan):
             yield f"{name}, relayouts", ours, theirs
 
