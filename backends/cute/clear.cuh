@@ -18,8 +18,9 @@ CUTLASS_DEVICE void clear_around(uint32_t at, int from, int begin, int end) {
 // Lanes beside each other have rows that do, whose granules lie in other banks by the swizzle.
 CUTLASS_DEVICE void clear_others(Cta const &cta, Ring const &ring, Tile const &tile, int k_tile, int thread) {
     int const first = clipped_k(tile, k_tile, cta.sizes.k);
-    int const begin = (tile.begin - first) * plan::element_bytes;
-    int const end = max(0, min((tile.end - first) * plan::element_bytes, swizzle_row));
+    // Cut to the k-tile before they are bytes, which of a long group have more than 31 bits.
+    int const begin = max(0, tile.begin - first) * plan::element_bytes;
+    int const end = max(0, min(tile.end - first, plan::tile_k)) * plan::element_bytes;
     constexpr int granules = swizzle_row / granule, rows = (plan::a_bytes + plan::b_bytes) / swizzle_row;
     uint32_t const stage = shared_address(cta.stage(ring.stage));
     for (int row = thread; row < rows; row += warpgroup_threads) {  // those of B lie behind those of A
