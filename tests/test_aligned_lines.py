@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from lacking import without
+from lacking import proven_without
 from lying import product_of
 
 import legalsat as ls
@@ -19,10 +19,9 @@ from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.kernel_program import kernel_program, printed_program
 from legalsat.extract.kernels.product_kernels import product_kernels
-from legalsat.extract.kernels.unfolded import unfolded
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import Lines, ProductKernel
-from legalsat.program.kernel import NESTS, AlignLines, Release, every
+from legalsat.program.kernel import AlignLines, Release
 from legalsat.program.pipeline import Arrive, Fence, Wait
 from legalsat.targets import target
 
@@ -75,17 +74,8 @@ def test_a_program_that_lacks_an_operation_is_not_proven(shares: bool) -> None:
     """Of what the aligner does, and of what others do for it, each wait, fence, arrival and release is needed."""
     kernel = next(one for _, one in one_of_each() if all(one.aligned) and (one.cluster != (1, 1)) == shares)
     program = printed_program(replace(kernel, ping_pong=False), 2)
-    kinds, lacking = set[type](), list[str]()
-    for index, role in enumerate(program.roles[1:], start=1):
-        plain = [op for op in every(role.body) if not isinstance(op, NESTS)]
-        for number, op in enumerate(plain):
-            if not isinstance(op, Wait | Fence | Arrive | Release | AlignLines):
-                continue
-            roles = list(program.roles)
-            roles[index] = replace(role, body=without(role.body, number))
-            kinds.add(type(op))
-            if check(unfolded(replace(program, roles=tuple(roles))), H200).proven:
-                lacking.append(f"{role.name}: {op}")
+    asked = Wait | Fence | Arrive | Release | AlignLines
+    kinds, lacking = proven_without(program, H200, lambda _, ops, number: isinstance(ops[number], asked), first=1)
     assert kinds == {Wait, Fence, Arrive, Release, AlignLines}
     assert not lacking
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
-from lacking import without
+from lacking import proven_without, without
 
 import legalsat as ls
 from bench.kernels.conformance import ptx_of
@@ -51,18 +52,12 @@ def test_a_program_that_lacks_an_operation_is_not_proven(shares: bool) -> None:
     """Of what the clearer does, and the producer for it, each wait, fence before others read, and arrival is needed."""
     kernel = next(one for one in kernels() if (one.cluster != (1, 1)) == shares and not one.ping_pong)
     program = printed_program(kernel, 2)
-    kinds, lacking = set[type](), list[str]()
-    for index, role in enumerate(program.roles[1:], start=1):
-        plain = [op for op in every(role.body) if not isinstance(op, NESTS)]
-        cleared = [number for number, op in enumerate(plain) if isinstance(op, ClearOthers)]
-        for number, op in enumerate(plain):
-            if not isinstance(op, Wait | Arrive) and not (isinstance(op, Fence) and number - 1 in cleared):
-                continue
-            roles = list(program.roles)
-            roles[index] = replace(role, body=without(role.body, number))
-            kinds.add(type(op))
-            if check(unfolded(replace(program, roles=tuple(roles))), H200).proven:
-                lacking.append(f"{role.name}: {op}")
+
+    def chosen(_: int, ops: tuple[Any, ...], number: int) -> bool:
+        clears = number > 0 and isinstance(ops[number - 1], ClearOthers)
+        return isinstance(ops[number], Wait | Arrive) or (isinstance(ops[number], Fence) and clears)
+
+    kinds, lacking = proven_without(program, H200, chosen, first=1)
     assert kinds == {Wait, Fence, Arrive}
     assert not lacking
 

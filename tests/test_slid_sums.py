@@ -6,10 +6,11 @@ import random
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
-from lacking import without
+from lacking import proven_without, without
 from lying import product_of
 
 import legalsat as ls
@@ -21,7 +22,6 @@ from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.kernel_program import kernel_program, printed_program
 from legalsat.extract.kernels.kernel_tiles import TileScheduler
 from legalsat.extract.kernels.product_kernels import product_kernels
-from legalsat.extract.kernels.unfolded import unfolded
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.kernel import NESTS, Phases, Release, SlideSums, every
@@ -99,18 +99,15 @@ def test_a_program_that_lacks_an_operation_is_not_proven() -> None:
     """Between phases too each wait and release is needed."""
     kernel = next(one for _, one in one_of_each() if not one.ping_pong and one.cluster == (1, 1))
     program = printed_program(kernel, 2)
-    kinds, lacking = set[type](), list[str]()
-    for index, role in enumerate(program.roles):
-        plain = [op for op in every(role.body) if not isinstance(op, NESTS)]
-        inside = {id(op) for one in every(role.body) if isinstance(one, Phases) for op in every(one.body)}
-        for number, op in enumerate(plain):
-            if id(op) not in inside or not isinstance(op, Wait | Release):
-                continue
-            roles = list(program.roles)
-            roles[index] = replace(role, body=without(role.body, number))
-            kinds.add(type(op))
-            if check(unfolded(replace(program, roles=tuple(roles))), H200).proven:
-                lacking.append(f"{role.name}: {op}")
+    inside = [
+        {id(op) for one in every(role.body) if isinstance(one, Phases) for op in every(one.body)}
+        for role in program.roles
+    ]
+
+    def chosen(role: int, ops: tuple[Any, ...], number: int) -> bool:
+        return id(ops[number]) in inside[role] and isinstance(ops[number], Wait | Release)
+
+    kinds, lacking = proven_without(program, H200, chosen)
     assert kinds == {Wait, Release}
     assert not lacking
 
