@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,13 +10,13 @@ from test_check_ptx_clusters import check, ring
 
 from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.program import compile_kernel
-from legalsat.extract.check.ptx_cluster_probe import speaks_against
-from legalsat.extract.check.ptx_clusters import Shape
+from legalsat.extract.check.ptx_cluster_probe import shown_by_one
+from legalsat.extract.check.ptx_clusters import TRIED, Shape, likelier
 
 
 def against(text: str, shape: Shape) -> str | None:
     module = parse(text)
-    found = speaks_against(compile_kernel(module, replace(module.kernels[0], cluster=shape)), {}, {})
+    found = shown_by_one(compile_kernel(module, replace(module.kernels[0], cluster=shape)), {}, {}).against
     return None if found is None else found.kind
 
 
@@ -52,3 +53,31 @@ def test_where_one_launch_speaks_against_every_cluster_the_answer_says_so() -> N
     (found,) = check(ring(4, cluster="", expect="mbarrier.arrive.shared::cta.b64 _, [%r15];")).kernels
     assert not found.proven
     assert "and in none" in found.unproven[0].reason
+
+
+@pytest.mark.parametrize(
+    ("masks", "counts", "shape"),
+    [
+        # CUTLASS 4, sm90_pipeline.hpp: CTAs of a row share A's or B's tiles, those of a column the others; a consumer
+        # warpgroup arrives at each of them, x + y - 1 in all.
+        ({0b1111, 0b10001}, {1, 10}, (4, 2, 1)),
+        ({0b11, 0b101}, {1, 3, 32}, (2, 2, 1)),
+        ({0b101, 0b1000100010001}, {1, 5}, (4, 4, 1)),  # pairs: every other CTA of a row
+        ({0b11111111}, {1, 8}, (8, 1, 1)),
+        ({0b11111111}, {1, 16}, (8, 1, 1)),
+    ],
+)
+def test_masks_and_arrivals_tell_the_cluster_first(masks: set[int], counts: set[int], shape: Shape) -> None:
+    assert shape == next(one for one in likelier(TRIED[1:], masks, counts) if math.prod(one) > 1)
+
+
+def test_no_cluster_is_left_out_by_what_one_launch_shows() -> None:
+    assert set(TRIED) <= set(likelier(TRIED, {0b101}, {7}))
+    assert likelier(TRIED, set(), {7}) == TRIED
+
+
+def test_sixteen_ctas_are_found_though_no_such_cluster_is_tried_unasked() -> None:
+    assert 16 not in map(math.prod, TRIED)
+    (found,) = check(ring(16, cluster="")).kernels
+    assert found.proven, (found.findings, found.unproven)
+    assert found.cluster is not None and math.prod(found.cluster) == 16

@@ -89,7 +89,7 @@ def _load(program: Any, i: Instruction) -> Operation:
             return None
         targets = units.shared_places(part, *to, lanes, line)
         at = units.shared_place(part, *barrier, lanes, line)
-        ranks = ranks_of(run, units.one_address(part, mask, 0, lanes, line), line) if sends else []
+        ranks = _receivers(run, warp, units.one_address(part, mask, 0, lanes, line), line) if sends else []
         map_, known = "", None
         at_map = -1
         if tensor:
@@ -154,6 +154,13 @@ def _uses(run: Run, warp: Warp, lanes: int, map_: int, done: tuple[int, int], li
 def _mask_of(i: Instruction, first: int) -> str:
     """Return the operand that says to which CTAs a copy goes: after the barrier, and what an im2col copy has there."""
     return next(one for one in i.operands[first:] if not one.startswith("{"))
+
+
+def _receivers(run: Run, warp: Warp, mask: int, line: int) -> list[int]:
+    """Return the CTAs to which a copy goes, and note them where the first one sends it."""
+    if not warp.rank:
+        run.masks.add(mask & 0xFFFF)
+    return ranks_of(run, mask, line)
 
 
 def ranks_of(run: Run, mask: int, line: int) -> list[int]:

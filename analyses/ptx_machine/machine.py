@@ -199,6 +199,7 @@ class Run(Words):
         self.cases: set[tuple[int, int]] = set()
         self.ways: set[tuple[int, int]] = set()
         self.first = self.at_once = 0
+        self.masks: set[int] = set()  # of CTAs to which the first one has sent copies
         self.used: set[str] = set()
         self.visits: dict[tuple[int, int], int] = {}
         self.flying: dict[tuple[str, int, int], None] = {}  # loads under way, in order

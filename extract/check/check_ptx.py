@@ -22,8 +22,8 @@ from legalsat.analyses.ptx_machine.program import Program, compile_kernel
 from legalsat.errors import InvalidInput
 from legalsat.extract.check.check_arguments import arguments
 from legalsat.extract.check.check_block import extents_of, take_block, words
-from legalsat.extract.check.ptx_cluster_probe import speaks_against
-from legalsat.extract.check.ptx_clusters import Shape, asked_for, clusters_of, take_cluster
+from legalsat.extract.check.ptx_cluster_probe import shown_by_one
+from legalsat.extract.check.ptx_clusters import Shape, asked_for, clusters_of, likelier, take_cluster
 from legalsat.extract.check.ptx_clusters import words as shape_of
 from legalsat.extract.check.ptx_least import Precondition, counts_of, sweep_from_least
 from legalsat.extract.check.ptx_names import one_a_cause, title_of, told
@@ -245,17 +245,21 @@ def _likely(  # noqa: PLR0917
     bounds: Bounds, refuted: dict[Shape, Finding],
 ) -> Iterator[tuple[Shape, Program | None]]:  # fmt: skip
     """Yield the clusters in which a launch with some work goes right, one by one; `refuted`: what the others end in."""
-    for shape in shapes:
-        program = against = None
+    open_ = [*shapes]
+    while open_:
+        shape, program, shown = open_.pop(0), None, None
         try:
             program = compile_kernel(module, replace(kernel, cluster=shape), bounds)
-            against = speaks_against(program, fixed, boxes)
+            shown = shown_by_one(program, fixed, boxes)
         except (Undecided, *MISREAD):
             program = None  # the check of this cluster says why
+        against = shown.against if shown is not None else None
         if against is None:
             yield shape, program
         else:
             refuted[shape] = against
+            if len(refuted) == 1 and shown is not None:  # what a first launch shows is not asked of each again
+                open_ = [one for one in likelier(tuple(open_), shown.masks, shown.counts) if one != shape]
 
 
 def _saying_much(found: KernelCheck) -> KernelCheck:

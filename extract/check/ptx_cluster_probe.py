@@ -1,10 +1,13 @@
 """Which of the clusters that a kernel may be launched in are worth a sweep: one launch with some work tells most.
 
 In a cluster that it is not made for a kernel hangs at once, or reaches for CTAs that are not there, whatever the sizes.
-A sweep would find that again in each of its launches.
+A sweep would find that again in each of its launches. What such a launch shows all the same, to which CTAs it sends and
+how many arrivals its barriers expect, says which clusters are likely (`ptx_clusters.likelier`).
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from legalsat.analyses.ptx.contract import Finding, Undecided
 from legalsat.analyses.ptx_machine.program import Program
@@ -17,8 +20,22 @@ WORK = 60_000  # instructions of the launch
 AGAINST = {"arrivals_missing", "arrivals_in_excess", "multicast_outside_cluster", "outside_shared_memory"}
 
 
-def speaks_against(program: Program, fixed: Values, boxes: dict[str, int]) -> Finding | None:
-    """Return what goes wrong between CTAs in a launch with some work for each; None where nothing does."""
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a launch with some work for each CTA shows of its cluster.
+
+    Attributes:
+        against: what goes wrong between CTAs; None where nothing does.
+        masks: of CTAs to which the first one sends copies. counts: of arrivals that barriers expect.
+    """
+
+    against: Finding | None = None
+    masks: frozenset[int] = frozenset()
+    counts: frozenset[int] = frozenset()
+
+
+def shown_by_one(program: Program, fixed: Values, boxes: dict[str, int]) -> Shown:
+    """Return what a launch with some work for each CTA shows of the cluster that a program is compiled for."""
     sweep = Sweep(program, fixed, dict(boxes))
     values = {
         name: 0 if name.startswith("%") else round_up(max(program.ranks, one_of(program, name)), program.multiple(name))
@@ -27,10 +44,12 @@ def speaks_against(program: Program, fixed: Values, boxes: dict[str, int]) -> Fi
     try:
         known = sweep.run(values, WORK)
     except Undecided:
-        return None
+        return Shown()
     finally:
         program.forget()
     if known is None or known.run is None:
-        return None
-    wrong = [one for one in known.run.order.findings.values() if one.level == "error" and one.kind in AGAINST]
-    return min(wrong, key=lambda one: one.line, default=None)
+        return Shown()
+    run = known.run
+    wrong = [one for one in run.order.findings.values() if one.level == "error" and one.kind in AGAINST]
+    counts = frozenset(one.expected for one in run.barriers.last.values())
+    return Shown(min(wrong, key=lambda one: one.line, default=None), frozenset(run.masks), counts)

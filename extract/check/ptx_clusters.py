@@ -8,7 +8,8 @@ for two sizes, a preferred one and one for where that does not fit, and ask whic
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import product
 
 from legalsat.analyses.ptx.instruction import Instruction, immediate
 from legalsat.analyses.ptx.text import MOST_BLOCKS, Kernel, PtxText
@@ -16,6 +17,8 @@ from legalsat.errors import InvalidInput
 
 Shape = tuple[int, int, int]
 TRIED: tuple[Shape, ...] = ((1, 1, 1), (2, 1, 1), (1, 2, 1), (4, 1, 1), (2, 2, 1), (1, 4, 1), (4, 2, 1), (2, 4, 1))
+MOST_SENT = 16  # CTAs of a cluster, which a mask has a bit for
+MOST_ARRIVING = 16  # times that each CTA arrives at a barrier for all that read what others sent
 
 _EXTENT = "%cluster_nctaid."
 
@@ -66,6 +69,37 @@ def clusters_of(kernel: Kernel) -> tuple[Shape, ...]:
         return (kernel.cluster,)
     least = max(_least(kernel.instructions), default=1)
     return tuple(shape for shape in TRIED if math.prod(shape) >= least) or TRIED
+
+
+def likelier(shapes: tuple[Shape, ...], masks: Collection[int], counts: Collection[int]) -> tuple[Shape, ...]:
+    """Return clusters, the likely ones first, by what one launch has shown; larger ones too if masks ask for these.
+
+    Args:
+        shapes: that may be tried.
+        masks: of CTAs to which the first one sends copies: those of its row, of its column, or all.
+        counts: of arrivals that barriers expect: of all CTAs in the row and the column, some times each.
+
+    The order is all that is taken from it: what depends on the cluster itself may be another in another one.
+    """
+    if not masks:
+        return shapes
+    larger = [(x, y, 1) for y, x in product((1, 2, 4, 8, 16), repeat=2) if x * y <= MOST_SENT]
+    fits = [shape for shape in dict.fromkeys([*shapes, *larger]) if all(_sends(shape, mask) for mask in masks)]
+    fits.sort(key=lambda shape: not any(_all_arrive(shape, count) for count in counts))
+    return tuple(dict.fromkeys([*fits, *shapes]))
+
+
+def _sends(shape: Shape, mask: int) -> bool:
+    """Is a mask that of the first CTA's row or column of a cluster, of every other CTA of that row, or of all?"""
+    x, y, _ = shape
+    row, column = range(x), range(0, x * y, x)
+    return mask in {sum(1 << rank for rank in ranks) for ranks in (row, column, row[::2], row[:1], range(x * y))}
+
+
+def _all_arrive(shape: Shape, count: int) -> bool:
+    """May so many arrivals be those of all CTAs in the first one's row and column, with as many of each?"""
+    times, rest = divmod(count, shape[0] + shape[1] - 1)
+    return not rest and 0 < times <= MOST_ARRIVING and not times & times - 1
 
 
 def _of_clusters(i: Instruction) -> bool:
