@@ -3,7 +3,12 @@ constexpr int row_granules = plan::tile_n * result_bytes / granule;
 // A row begins where it does in its granule of C; eight of them lie in different banks, an odd number of granules apart.
 constexpr int store_pitch = ((row_granules + 1) | 1) * granule;
 static_assert(8 * store_pitch <= plan::buffer_bytes, "a warp's eight rows have room");
-constexpr int at_once = 2;  // granules that a thread has on their way
+// As many rows leave at once as lanes have granules for, so that where a granule lies takes no division.
+constexpr int rows_at_once = row_granules <= 4 ? 8 : row_granules <= 8 ? 4 : row_granules <= 16 ? 2 : 1;
+constexpr int row_lanes = warp_lanes / rows_at_once;
+constexpr int row_spans = (row_granules + row_lanes - 1) / row_lanes;  // granules of a row that a lane has
+constexpr int at_once = 2;  // such granules of all rows that are on their way
+static_assert(8 / rows_at_once * row_spans % at_once == 0 || 8 / rows_at_once * row_spans == 1, "turns are whole");
 
 // Eight rows of the tile in C: the first one's address and the bytes to the next, how many there are, and a row's bytes.
 struct Rows {
@@ -47,6 +52,16 @@ CUTLASS_DEVICE void write_c(Cta const &cta, Held const &held, Accumulator const 
     uint32_t const at = shared_address(buffer_of(cta, group, warp, buffer)) + row * store_pitch + rows.head(row) +
                         lane % 4 * 2 * result_bytes;
     __syncwarp();
+    if constexpr (result_bytes == 2) {
+        if ((int(rows.start) | int(rows.step)) % 4 == 0) {  // no word lies in two
+#pragma unroll
+            for (int eight = 0; eight < plan::tile_n / 8; ++eight) {
+                uint32_t const pair = kept[2 * eight + half];
+                asm volatile("st.shared.b32 [%0], %1;" ::"r"(at + eight * granule), "r"(pair) : "memory");
+            }
+            return;
+        }
+    }
 #pragma unroll
     for (int eight = 0; eight < plan::tile_n / 8; ++eight) {
         uint32_t const to = at + eight * 8 * result_bytes;
@@ -64,36 +79,40 @@ CUTLASS_DEVICE void write_c(Cta const &cta, Held const &held, Accumulator const 
 }
 
 // Rows of C at any address: whole granules first, then both ends of each row, whose granules belong to neighbours as
-// well, element by element.
+// well, element by element: those of an end at once, since L2 counts writes by sectors.
 template <int part, int buffer>
 CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp, int lane) {
     uint32_t const staged = shared_address(buffer_of(cta, group, warp, buffer));
     Rows const rows = rows_of(cta, held.tile, first_row<part>(group, warp) + 8 * (part % plan::parts));
+    int const count = min(rows.count, 8);
     __syncwarp();
+    constexpr int turns = 8 / rows_at_once * row_spans, together = turns < at_once ? turns : at_once;
 #pragma unroll 1
-    for (int begin = 0; begin < 8 * row_granules; begin += at_once * warp_lanes) {
-        Granule found[at_once];
-        unsigned long long to[at_once];
+    for (int begin = 0; begin < turns; begin += together) {
+        Granule found[together];
+        unsigned long long to[together];
 #pragma unroll
-        for (int n = 0; n < at_once; ++n) {
-            int const i = begin + n * warp_lanes + lane, row = i / row_granules, head = rows.head(row);
-            int const at = (i % row_granules + (head > 0)) * granule;  // from where the row's first granule begins
-            bool const whole = row < min(rows.count, 8) && at + granule <= head + rows.bytes;
+        for (int n = 0; n < together; ++n) {
+            int const row = (begin + n) / row_spans * rows_at_once + lane / row_lanes;
+            int const span = (begin + n) % row_spans, head = rows.head(row);
+            int const at = (span * row_lanes + lane % row_lanes + (head > 0)) * granule;  // from the row's first granule
+            bool const whole = row < count && at + granule <= head + rows.bytes;
             to[n] = whole ? rows.start + row * rows.step - head + at : 0;
             if (whole) found[n] = granule_at(staged + row * store_pitch + at);
         }
 #pragma unroll
-        for (int n = 0; n < at_once; ++n) {
+        for (int n = 0; n < together; ++n) {
             if (to[n]) store_granule(to[n], found[n]);
         }
     }
     constexpr int elements = granule / result_bytes;
-#pragma unroll 1
-    for (int i = lane; i < 8 * 2 * elements; i += warp_lanes) {
-        int const row = i / (2 * elements), late = i / elements % 2, head = rows.head(row), end = head + rows.bytes;
+    int const late = lane / elements % 2, element = lane % elements * result_bytes;
+#pragma unroll 2
+    for (int row = lane / (2 * elements); row < 8; row += warp_lanes / (2 * elements)) {
+        int const head = rows.head(row), end = head + rows.bytes;
         int const front = head ? min(granule, end) : 0, back = max(end / granule * granule, front);
-        int const at = (late ? back : 0) + i % elements * result_bytes;
-        if (row < rows.count && at >= head && at < (late ? end : front)) {
+        int const at = (late ? back : 0) + element;
+        if (row < count && at >= head && at < (late ? end : front)) {
             store_element(rows.start + row * rows.step - head + at, staged + row * store_pitch + at);
         }
     }
