@@ -1,7 +1,7 @@
 """How fast are first choices for shapes that nobody chose, beside cuBLAS?
 
     python -m bench.gpu.dense prepare FOLDER SEED N [--dtype e4m3] [--illegal] [--target h100] [--kernels 1]
-                                      [--shapes FILE]
+                                      [--shapes FILE] [--checked]
                                       [--spread 20 [--shared-texts 500]]
     python -m bench.gpu.dense run FOLDER [--seconds 400] [--compiled 0]    # where the GPU, nvcc and torch are
     python -m bench.gpu.dense judge [FILE]
@@ -14,7 +14,8 @@ compile than to time, and its text serves all products of a class: with --shared
 texts are there once there are so many. Cubins that a folder holds already (`python -m bench.gpu.search compile FOLDER`)
 are taken as they are. Each kernel is checked against float64, then timed in turns with cuBLAS: CUDA graphs whose
 launches rotate through more operands than L2 holds; beside the illegal ones also operands padded first, and for
-as many as asked what torch.compile makes of them. Writes dense.json into $OUT, else into FOLDER.
+as many as asked what torch.compile makes of them. --checked are two small products of each text besides, of whole
+numbers, which must be right in every element, with guards around C. Writes dense.json into $OUT, else into FOLDER.
 """
 
 from __future__ import annotations
@@ -34,7 +35,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.gemm import KINDS, LEAST_MICROSECONDS, TARGET, TOLERANCE, Product, shape_of, steps_of
+from bench.gpu.gemm import (
+    KINDS,
+    LEAST_MICROSECONDS,
+    TARGET,
+    TOLERANCE,
+    TOLERANCES,
+    Product,
+    check,
+    checks,
+    shape_of,
+    steps_of,
+)
 from bench.gpu.gemm_shapes import BYTES, Shape, product_of, storage
 from bench.gpu.search import Watched, compile_all, read, refused_of, work, write
 
@@ -47,6 +59,7 @@ WITHIN = (1.4, 3.0)  # of the best prediction: kernels for fitting, half of them
 GROUPS = (1, 2, 4, 8, 16, 32)
 MOST_LISTED = 3000  # kernels of a product that are drawn from
 ROUNDS = 7
+SMALL = "small"  # kind of products that are checked alone
 SILENT_SECONDS = 25.0
 SILENT_COMPILING = 120.0
 WRITTEN_SECONDS = 3.0  # between two times that a run's rows are written, which it may be ended after
@@ -58,7 +71,7 @@ def drawn(seed: int, count: int, dtype: str, *, illegal: bool = False) -> list[S
     unit = 16 // BYTES[dtype]
     while len(found) < count:
         m, n, k = (round(math.exp(rng.uniform(math.log(LEAST), math.log(MOST)))) for _ in range(3))
-        form = "NT" if dtype == "e4m3" else rng.choice(FORMS)
+        form = "NT" if BYTES[dtype] == 1 else rng.choice(FORMS)
         if not illegal:
             n, k = (max(unit, one // unit * unit) for one in (n, k))
             m = m // unit * unit or unit if form == "TN" else m
@@ -165,7 +178,7 @@ def prepare(asked: argparse.Namespace) -> None:
     for (gemm, listed), kernels in zip(listings, chosen, strict=True):
         kernels.extend(others.drawn(gemm, listed, asked.kernels, asked.spread))
 
-    products = [
+    products: list[dict[str, Any]] = [
         {
             "kind": kind,
             "shape": shape.plain(),
@@ -181,7 +194,22 @@ def prepare(asked: argparse.Namespace) -> None:
         }
         for shape, (gemm, _), kernels in zip(shapes, listings, chosen, strict=True)
     ]
+    if asked.checked:
+        several = (zip(kernels, one["candidates"], strict=True) for kernels, one in zip(chosen, products, strict=True))
+        by_text = {
+            candidate["steps"][-1]["cubin"]: (shape, kernel)
+            for shape, pairs in zip(shapes, several, strict=True)
+            for kernel, candidate in pairs
+        }
+        products = [*small(checks(by_text, gpu, texts)), *products]
     write(asked.folder, {"products": products, "texts": texts, "seed": asked.seed, "target": asked.target})
+
+
+def small(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield small products, each with one kernel, which is checked and not timed."""
+    for one in entries:
+        candidate = {"kernel": one["kernel"], "numbers": {}, "steps": one["steps"], "predicted_us": 0.0}
+        yield {"kind": SMALL, "shape": one["shape"], "candidates": [candidate]}
 
 
 def numbers_of(kernel: Any) -> dict[str, int]:
@@ -242,6 +270,10 @@ def measure(
     import torch  # noqa: PLC0415
 
     stream = torch.cuda.Stream()
+    if entry["kind"] == SMALL:
+        with torch.cuda.stream(stream):
+            off = "" if failed else check({**entry["candidates"][0], "shape": entry["shape"]}, load)
+        return {"us": {}, "wrong": {"0": off} if off else {}}
     with torch.cuda.stream(stream):
         product = Product(shape_of(entry["shape"]))
         exact, wrong = product.exact(), dict[str, str]()
@@ -260,7 +292,7 @@ def measure(
             say(name)
             calls = product.ours(candidate["steps"], load)
             error = product.error(calls[0], exact)
-            if error < TOLERANCE:
+            if error < TOLERANCES.get(product.shape.dtype, TOLERANCE):
                 ways[name] = calls
             else:
                 wrong[name] = f"off by {error:.3g} of the norm"
@@ -334,7 +366,11 @@ def judge(file: Path) -> None:
     ]
     off = [max(row["predicted_us"][n] / us, us / row["predicted_us"][n]) for row in rows for n, us in row["us"].items()]
     wrong = sum(len(row["wrong"]) + len(row["failed"]) for row in report["rows"])
-    print(f"{len(report['rows'])} products, {len(report['left_out'])} left out, {wrong} kernels wrong or not launched")
+    checked = sum(not row["us"] for row in report["rows"])
+    print(
+        f"{len(report['rows'])} products, {checked} of them not timed, {len(report['left_out'])} left out, "
+        f"{wrong} kernels wrong or not launched"
+    )
     print(f"{len(rows)} products of {LEAST_US:.0f} us and more")
     for rival, words in beside.items():
         with_it = [row for row in rows if f"{rival}_us" in row]
@@ -365,6 +401,7 @@ def main() -> int:
     one.add_argument("--illegal", action="store_true", help="some rows are no whole granules")
     one.add_argument("--target", default=TARGET, help="the GPU that kernels are chosen for")
     one.add_argument("--kernels", type=int, default=1, help="of those predicted to be fastest")
+    one.add_argument("--checked", action="store_true", help="two small products of each text too, in every element")
     one.add_argument("--spread", type=int, default=0, help="further ones at random, for fitting")
     one.add_argument(
         "--shared-texts", type=int, metavar="N", help="take further ones whose texts are there, once there are N"

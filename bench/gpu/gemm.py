@@ -32,6 +32,7 @@ TARGET = "h200"
 MOST = 16  # kernels of a product that are timed, as `legalsat.torch.tune` does
 ROTATED_BYTES = 200 << 20
 TOLERANCE = 2e-2  # of the error's norm: results are rounded to 8 bits
+TOLERANCES = {"tf32": 1e-4, "i8": 1e-12, "u8": 1e-12}  # likewise, of results that are not
 QUICK, FINAL = 2, 7  # rounds
 SEED, UNIT, MORE = 20261121, 128, 3  # of small random products: extents in tiles
 GUARD = 4096  # elements around C
@@ -109,7 +110,7 @@ def steps_of(program: Any, texts: dict[str, str]) -> list[dict[str, Any]]:
 
 def small(shape: Shape, kernel: Any, rng: random.Random) -> Shape:
     """Return a small product of the same class: what is left of its extents in tiles of 128 is the same."""
-    least = (1, 1, max(kernel.split, -(-kernel.tile[2] * (kernel.overlapped + 1) // UNIT)))
+    least = (1, 1, -(-kernel.tile[2] * kernel.least_k_tiles // UNIT))
     m, n, k = (
         extent % UNIT + UNIT * rng.randint(low, low + MORE)
         for extent, low in zip((shape.m, shape.n, shape.k), least, strict=True)
@@ -139,7 +140,7 @@ class Product:
 
         self.shape = shape
         kinds = {"bf16": torch.bfloat16, "fp16": torch.float16, "e4m3": torch.float8_e4m3fn}
-        kinds |= {"tf32": torch.float32, "i8": torch.int8, "i32": torch.int32}
+        kinds |= {"tf32": torch.float32, "i8": torch.int8, "u8": torch.uint8, "i32": torch.int32}
         self.kind, self.out = kinds[shape.dtype], kinds[RESULTS.get(shape.dtype, shape.dtype)]
         torch.backends.cuda.matmul.allow_tf32 = shape.dtype == "tf32"
         names = ("scale_a", "scale_b") if shape.dtype == "e4m3" else ()
@@ -158,7 +159,8 @@ class Product:
             whole = torch.randn(*extents, device="cuda").to(torch.bfloat16 if self.kind.itemsize == 4 else self.kind)
             whole = whole.to(self.kind)
             if not self.kind.is_floating_point:
-                whole = torch.randint(-128, 128, extents, device="cuda", dtype=self.kind)
+                held = torch.iinfo(self.kind)
+                whole = torch.randint(held.min, held.max + 1, extents, device="cuda", dtype=self.kind)
             view = whole[:, late : late + columns] if late else whole
             made.append(view.t() if turned else view)
         return made[0], made[1], torch.empty(self.shape.m, self.shape.n, dtype=self.out, device="cuda")
@@ -174,7 +176,8 @@ class Product:
             scale.fill_(2.0**exponent)
         for i, (a, b, _) in enumerate(self.sets):
             for one in (a, b):
-                one.copy_(torch.randint(-2, 3, one.shape, device="cuda").float().to(self.kind))
+                least = 0 if self.shape.dtype == "u8" else -2
+                one.copy_(torch.randint(least, 3, one.shape, device="cuda").float().to(self.kind))
             for row in range(3, self.shape.m, 37) if self.kind.is_floating_point else ():
                 a[row, -1] = float("nan") if self.shape.dtype == "e4m3" else float("inf")
             self.memory = torch.full((self.shape.m * self.shape.n + 2 * GUARD,), 7.0, dtype=self.out, device="cuda")
@@ -267,6 +270,8 @@ class Product:
             if self.shape.k % 8 or self.shape.n % 8 or self.shape.m <= 16:
                 return []
             return [partial(torch._int_mm, a, b.t(), out=c) for a, b, c in self.sets]
+        if self.shape.dtype == "u8":
+            return []
 
         def plain(a: Any, b: Any, c: Any) -> None:
             torch.mm(a, b.t(), out=c)

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-BYTES = {"e4m3": 1, "i8": 1, "bf16": 2, "fp16": 2, "tf32": 4}  # of an element of A and B
-RESULTS = {"e4m3": "bf16", "i8": "i32"}  # types of C that are not those of A and B
+BYTES = {"e4m3": 1, "i8": 1, "u8": 1, "bf16": 2, "fp16": 2, "tf32": 4}  # of an element of A and B
+RESULTS = {"e4m3": "bf16", "i8": "i32", "u8": "i32"}  # types of C that are not those of A and B
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Shape:
 
     Attributes:
         m, n, k: extents. form: "NT", "NN" or "TN".
-        dtype: of A and B; e4m3 has a scale for each, and C in bf16; i8 has C in i32.
+        dtype: of A and B; e4m3 has a scale for each, and C in bf16; i8 and u8 have C in i32.
         slices: elements that rows of A and of B begin late, in rows of 8 elements more.
     """
 
