@@ -41,7 +41,8 @@ class KernelNumbers:
         buffers, buffer_bytes, result_at: through which they do. barriers_at: where the barriers begin.
         fragment_steps: whose fragments are read at a time.
         batch: axes of it. a_axes, b_axes, c_axes: of the maps, beyond a matrix's.
-        groups: that there is room for. groups_at: where it is said where they begin. least_k_tiles: of a tile.
+        groups: that there is room for. groups_at: where it is said where they begin.
+        least_k_tiles: of a tile. whole_k_tiles: those of a tile that are multiplied whole though they are its last.
         a_lines, b_lines: where lines of A, and of B, lie in a stage that are aligned. a_spans, b_spans: of a k-tile's
             bytes that lie side by side in one. aligned_a, aligned_b: whether some are aligned.
         loose_a, loose_b: whether members begin anywhere in a granule.
@@ -99,6 +100,7 @@ class KernelNumbers:
     groups: int
     groups_at: int
     least_k_tiles: int
+    whole_k_tiles: int
     a_lines: int
     b_lines: int
     a_spans: int
@@ -199,6 +201,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         groups=kernel.groups,
         groups_at=memory.barriers_at + 8 * sum(ring.stages for ring in program.barriers),
         least_k_tiles=program.least_k_tiles,
+        whole_k_tiles=1 + kernel.overlapped,
         a_lines=starts.get("lines of A", 0),
         b_lines=starts.get("lines of B", 0),
         a_spans=1 if lines_a is None else lines_a.spans,

@@ -32,7 +32,7 @@ from legalsat.targets import Target, target
 FACTORS = (1.3, 1.1, 1.03, 1.01)  # of a step
 # Columns that are truths.
 FLAGS = {"swapped", "ping_pong", "in_registers", "overlapped", "by_sums", "by_rows", "turned", "by_columns"}
-FLAGS |= {f"{what}_{side}" for what in ("relaid", "aligned") for side in "ab"}
+FLAGS |= {"clipped"} | {f"{what}_{side}" for what in ("relaid", "aligned") for side in "ab"}
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,20 @@ CUTLASS_DEVICE void clear_others(Cta const &cta, Ring const &ring, Tile const &t
     // Cut to the k-tile before they are bytes, which of a long group have more than 31 bits.
     int const begin = max(0, tile.begin - first) * plan::element_bytes;
     int const end = max(0, min(tile.end - first, plan::tile_k)) * plan::element_bytes;
-    constexpr int granules = swizzle_row / granule, rows = (plan::a_bytes + plan::b_bytes) / swizzle_row;
+    // Behind that nothing is multiplied; and a first k-tile with others' k behind its own has none that is not zero.
+    int const stop = k_tile + 1 == tile.k_tiles ? tile.last_steps * (swizzle_row / plan::steps) : 0;
+    constexpr int rows = (plan::a_bytes + plan::b_bytes) / swizzle_row;
     uint32_t const stage = shared_address(cta.stage(ring.stage));
     for (int row = thread; row < rows; row += warpgroup_threads) {  // those of B lie behind those of A
         uint32_t const at = stage + row * swizzle_row;
         clear_around(at + row % swizzle_rows * granule, 0, begin, end);
-        for (int i = min(end / granule, granules - 1); i < granules; ++i) {
-            clear_around(at + (i ^ row % swizzle_rows) * granule, i * granule, begin, end);
+        for (int i = max(1, end / granule); i * granule < stop; ++i) {
+            uint32_t const to = at + (i ^ row % swizzle_rows) * granule;
+            if (i * granule < end) {
+                clear_around(to, i * granule, begin, end);
+            } else {
+                lay_down(to, Granule{});
+            }
         }
     }
     __syncwarp();  // some lanes may have a row more

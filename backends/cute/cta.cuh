@@ -106,7 +106,12 @@ struct Cta {
             found.end = own[1].row;
             int const early = plan::clipped ? found.begin % (granule / plan::element_bytes) : 0;
             int const elements = found.end - found.begin + early;
-            found.k_tiles = max(plan::least_k_tiles, (elements + plan::tile_k - 1) / plan::tile_k);
+            int const needed = max(1, (elements + plan::tile_k - 1) / plan::tile_k);
+            found.k_tiles = max(plan::least_k_tiles, needed);
+            if (plan::clipped && found.k_tiles > plan::whole_k_tiles) {
+                constexpr int step = plan::tile_k / plan::steps;
+                found.last_steps = max(1, (elements - (needed - 1) * plan::tile_k + step - 1) / step);
+            }
             return found;
         }
         if constexpr (plan::slides > 0) found.lines = lines_of(sizes, found, 0);

@@ -382,7 +382,8 @@ def judge(file: Path) -> None:
                     f"{name}: {statistics.geometric_mean(found):.3f} of the speed of {words}, tenth percentile "
                     f"{found[len(found) // 10]:.3f}, worst {found[0]:.3f}, {len(found)} products"
                 )
-    print(f"predictions off by {statistics.geometric_mean(off):.3f}, {len(off)} kernels")
+    if off:
+        print(f"predictions off by {statistics.geometric_mean(off):.3f}, {len(off)} kernels")
 
 
 def main() -> int:

@@ -31,6 +31,7 @@ class KernelColumns:
         spans_a, spans_b: of a k-tile's bytes that lie side by side in a line that is loaded.
         buffers: through which C leaves by boxes.
         slides: phases of k between which sums slide; 0 where they do not.
+        clipped: whether others' k are cleared of tiles of groups along k.
     """
 
     swapped: Numbers
@@ -61,6 +62,7 @@ class KernelColumns:
     spans_b: Numbers
     buffers: Numbers
     slides: Numbers
+    clipped: Numbers
 
     @staticmethod
     def of(kernels: Sequence[ProductKernel]) -> KernelColumns:
@@ -89,6 +91,7 @@ class KernelColumns:
                 *(1 if lines is None else lines.spans for lines in one.lines),
                 one.buffers,
                 one.slides,
+                one.clipped,
             )
             for one in kernels
         ]

@@ -57,6 +57,7 @@ FILLING = 0.745  # of what its load takes, besides
 # Cycles in which sums slide to the columns of another phase of k, of a tile and of its columns of 64 rows each (85
 # kernels of 27 products on an H100).
 SLIDE, SLIDE_SUMS = 230.0, 2.03
+CLEARED = 0.0  # cycles a line of the first and of the last k-tile of a group along k, to clear what is others'
 SHARED_CYCLES = 46.7  # a turn along k, of CTAs that share loads
 STORED_BYTES = {"once": 24.8, "overlapped": 47.0, "in turns": 38.8, "apart": 24.9}  # of C a cycle and processor
 STORED_TURNED = 1.15  # times as long, by boxes of turned tiles
@@ -74,6 +75,7 @@ STORED_ALONE = 17.0  # likewise where it has none: element by element
 NARROW_BOXES = {128: (0.0, 0.0), 64: (0.131, 0.87), 32: (0.919, 2.01)}
 DRAM_SHARE = 0.819  # of the datasheet's bandwidth
 WRITTEN_SHARE = 1.56  # of that, since what is written waits in L2
+WRITTEN_CUT = 0.85  # likewise, by groups along k, of which each writes C, more than waits there
 KEPT_SHARE = 0.185  # of L2 that keeps an operand for the next wave of tiles
 SPLIT = 1204.0  # nanoseconds in which a cluster meets twice
 SPLIT_BYTES = 0.0531  # nanoseconds a byte of sums, to write them and to add up what others wrote
@@ -96,6 +98,7 @@ class Products:
         granular: whether rows of C begin at whole granules.
         matrices: how many of A, of B and of C there are: members of a batch share what they read alike.
         groups: of rows, each with a B of its own; 0 where rows are not grouped.
+        cut: groups along k, each with a C of its own; 0 where k is not cut.
         size, result_size: bytes of elements. constant_b: whether B is.
     """
 
@@ -106,6 +109,7 @@ class Products:
     granular: Numbers
     matrices: tuple[Numbers, Numbers, Numbers]
     groups: Numbers
+    cut: Numbers
     size: int
     result_size: int
     constant_b: bool
@@ -125,11 +129,11 @@ class Products:
         k, of_a, of_b = k / np.maximum(cut, 1), np.maximum(of_a, cut), np.maximum(of_b, cut)
         groups = np.array([members.groups if members.ragged == "m" else 0 for _, members in held], np.float64)
         crossing = (*loaded, STORED_CROSSED * c[0] + STORED_SECTOR * c[1])
-        return Products(m, n, k, crossing, granular, (of_a, of_b, of_c), groups, *shared)
+        return Products(m, n, k, crossing, granular, (of_a, of_b, of_c), groups, cut, *shared)
 
     def taken(self, some: list[int]) -> Products:
         """Return some of the products."""
-        taken = {name: getattr(self, name)[some] for name in ("m", "n", "k", "granular", "groups")}
+        taken = {name: getattr(self, name)[some] for name in ("m", "n", "k", "granular", "groups", "cut")}
         (a, b, c), (of_a, of_b, of_c) = ([one[some] for one in many] for many in (self.crossed, self.matrices))
         return replace(self, **taken, crossed=(a, b, c), matrices=(of_a, of_b, of_c))
 
@@ -203,7 +207,7 @@ def least_times(products: Products, passes: tuple[bool, bool], target: Target) -
     m, n, k = products.m, products.n, products.k
     of_a, of_b, of_c = products.matrices
     compute = of_c * m * n * k * size / 4096 * _slower(target) / device.processors / CLOCK
-    written = of_c * m * n * products.result_size / WRITTEN_SHARE  # wherever lines begin
+    written = of_c * m * n * products.result_size / _written_share(products)  # wherever lines begin
     moved = ((of_a * m + of_b * n) * k * size + written) / (bandwidth * DRAM_SHARE)
     relayouts = sum(
         relayout_nanoseconds(2 * extent * k * size, bandwidth)
@@ -221,6 +225,21 @@ def _clock(busy: Numbers) -> Numbers:
 def _warm(work: Numbers) -> Numbers:
     """Return how many times as long operations take by which a GPU gets warm."""
     return np.asarray(1 + WARM * np.log1p(work / WARM_FLOPS), np.float64)
+
+
+def _k_tiles(products: Products, kernels: KernelColumns) -> Numbers:
+    """Return the k-tiles of a CTA's tile, of groups along k on the average, since those end anywhere."""
+    k = products.k[:, None]
+    turns = np.maximum(1, kernels.slides)  # phases of k, whose last k-tiles are short each
+    found = turns * _ceil(_ceil(k, turns), kernels.depth * kernels.split * kernels.slices) + kernels.in_registers
+    late = GRANULE_BYTES / 2 / products.size * kernels.clipped
+    cut = np.maximum(1 + kernels.clipped, (k + late) / kernels.depth + 0.5)
+    return np.where(products.cut[:, None] > 0, cut, found)
+
+
+def _written_share(products: Products) -> Numbers:
+    """Return how many times as fast as it is read memory is written."""
+    return np.where(products.cut > 0, WRITTEN_CUT, WRITTEN_SHARE)
 
 
 def _slower(target: Target) -> float:
@@ -252,8 +271,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     along = np.where(groups > 0, m / (rows * down) + UNFILLED * np.minimum(groups, m), along[0]), along[1]
     clusters = along[0] * along[1] * count
     tiles = clusters * together
-    turns_of = np.maximum(1, kernels.slides)  # phases of k, whose last k-tiles are short each
-    steps = turns_of * _ceil(_ceil(k, turns_of), depth * split * slices) + in_registers
+    steps = _k_tiles(products, kernels)
     rounds = _ceil(clusters, at_once)
     resident = np.minimum(own, _ceil(tiles, processors))
     busy = np.minimum(1.0, tiles / (rounds * resident * processors))  # of processors, on the average of rounds
@@ -274,13 +292,14 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     longer, more = _narrow_boxes(kernels, result_size)
     store = _stored(products, kernels, result_size, rounds) * (1 + longer)
     slide = np.maximum(0, kernels.slides - 1) * (SLIDE + SLIDE_SUMS * rows / BLOCK_ROWS * kernels.summed)
-    compute = rounds * (steps * turn + (store + slide) * resident) / _clock(busy)
+    cleared = kernels.clipped * CLEARED * (rows + kernels.loaded)
+    compute = rounds * (steps * turn + (store + slide + cleared) * resident) / _clock(busy)
     empty = count * _empty((m, n), kernels, along) * depth * size
     from_cache = steps * (tiles * requested / CACHE_BYTES + empty / EMPTY_BYTES)
 
     read = _read(products, kernels, along, at_once, device.l2_bytes)
     written = count * slices * m * n * result_size * (1 + np.where(slices > 1, 0.0, crossed[2]) + more)
-    moved = (read + written / WRITTEN_SHARE) / (bandwidth * DRAM_SHARE)
+    moved = (read + written / _written_share(products)[:, None]) / (bandwidth * DRAM_SHARE)
     total = _norm(OVERLAP, compute, moved, from_cache) * _warm(2 * count * m * n * k) + LAUNCH
     scattered = np.where(in_registers & swapped, SPLIT_SCATTERED, 1.0)
     joined = np.where(split > 1, rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES * scattered), 0.0)
@@ -316,7 +335,7 @@ def _relayouts(
 def _requested(kernels: KernelColumns, crossed: tuple[Numbers, Numbers]) -> Numbers:
     """Return what a CTA requests in a turn, in lines of a k-tile's bytes.
 
-    Lines of several spans cross fewer of the cache's for each of them.
+    Lines of several spans cross fewer of the cache's for each of them. Those of groups along k begin at any granule.
 
     Args:
         kernels: of one class.
@@ -324,7 +343,10 @@ def _requested(kernels: KernelColumns, crossed: tuple[Numbers, Numbers]) -> Numb
     """
     of_a = kernels.rows / kernels.across, kernels.relaid_a, kernels.spans_a, crossed[0]
     of_b = kernels.loaded / kernels.down, kernels.relaid_b, kernels.spans_b, crossed[1]
-    found: Any = sum(own * (1 + more * ~relaid / spans) for own, relaid, spans, more in (of_a, of_b))
+    clipped, anywhere = kernels.clipped, CROSSED * (1 - GRANULE_BYTES / LINE) + CROSSED_SECTOR
+    found: Any = sum(
+        own * (1 + np.where(clipped, anywhere, more * ~relaid) / spans) for own, relaid, spans, more in (of_a, of_b)
+    )
     return np.asarray(found, np.float64)
 
 

@@ -323,11 +323,13 @@ class Cta:
         self.shared[target] = self.shared[begin + source + late + byte]
 
     def clear_others(self, tile: Tile, k_tile: int, stage: int) -> None:
-        """Clear what of a k-tile of A and B is not of the tile's group."""
+        """Clear what of a k-tile of A and B is not of the tile's group, of the last one in its steps."""
         size = self.launched.size
         byte = np.arange(ROW_BYTES)
         k = self.launched.scheduler.clipped_k(tile, k_tile) + byte // size
-        others = byte[(k < tile.begin) | (k >= tile.end)]
+        steps = len(self.kernel.b.offsets[0])
+        multiplied = tile.last_steps if k_tile + 1 == tile.k_tiles else steps
+        others = byte[((k < tile.begin) | (k >= tile.end)) & (byte < ROW_BYTES * multiplied // steps)]
         for name, rows in zip("AB", self.kernel.loaded, strict=True):
             (begin,) = (one.start for one in self.memory.loaded(stage) if one.name == name)
             row = np.arange(rows)[:, None]

@@ -199,10 +199,14 @@ class TileScheduler:
         kernel = self.kernel
         (begin, _), (end, _) = self.groups[member[0] : member[0] + 2]
         early = begin % (GRANULE_BYTES // self.size) if kernel.clipped else 0
-        k_tiles = max(kernel.fewest_k_tiles, -(-(end - begin + early) // kernel.tile[2]))
+        elements, depth, steps = end - begin + early, kernel.tile[2], len(kernel.b.offsets[0])
+        own = max(1, -(-elements // depth))
+        k_tiles, last = max(kernel.fewest_k_tiles, own), steps
+        if kernel.clipped and k_tiles > 1 + kernel.overlapped:  # or the last one is multiplied while a tile is stored
+            last = max(1, -(-(elements - (own - 1) * depth) // (depth // steps)))
         places = zip(along, kernel.cluster, self.place(rank), kernel.tile, strict=False)
         m, n = ((number * ctas + own) * extent for number, ctas, own, extent in places)
-        return Tile(m, m, n, 0, 0, k_tiles, 0, len(kernel.b.offsets[0]), tuple(member), end, begin)
+        return Tile(m, m, n, 0, 0, k_tiles, 0, last, tuple(member), end, begin)
 
     def clipped_k(self, tile: Tile, k_tile: int) -> int:
         """Return where along k a k-tile's boxes begin, the first of which is the granule's in which a group begins.

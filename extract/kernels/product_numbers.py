@@ -363,6 +363,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
             np.where(aligned_b & mn_b, spans_of(loaded), 1),
             np.full_like(rows, BUFFERS),
             np.where(slid, phases, 0),
+            clipped > 0,
         ),
     )
     shared = stages * (stage + barriers) + output + groups

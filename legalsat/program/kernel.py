@@ -139,7 +139,8 @@ class AlignLines:
 class ClearOthers:
     """Set to 0, in a stage of A and B that lie along k, what of the tile's first or last k-tile is not of its group.
 
-    Whatever that is, each row's first granule is written, and all from the one in which the group ends, or the last.
+    Whatever that is, each row's first granule is written. Of the last k-tile the steps that hold nothing of the group
+    are not multiplied, and keep what they have.
 
     Attributes:
         at: the stage. last: whether it is the last k-tile's.
