@@ -46,8 +46,8 @@ class KernelNumbers:
         a_lines, b_lines: where lines of A, and of B, lie in a stage that are aligned. a_spans, b_spans: of a k-tile's
             bytes that lie side by side in one. aligned_a, aligned_b: whether some are aligned.
         loose_a, loose_b: whether members begin anywhere in a granule.
-        rows_cut, k_cut: whether groups cut rows of A, or k. clipped: whether tiles begin where a group's granule does,
-            and others' k are cleared; else maps end with a group. ping_pong: whether consumers take turns with tiles.
+        rows_cut, k_cut: whether groups cut rows of A, or k. clipped: whether k-tiles are those of no groups, and
+            others' k are cleared; else maps end with a group. ping_pong: whether consumers take turns with tiles.
         sliced: whether a tile is of one slice of k. phase_tiles: whether a tile has rows of one phase.
         realign: whether A is shifted in registers. scaled: whether C is, and scaled_by: 0 as a whole, 1 by rows
             and columns, 2 by groups. a_k_major, b_k_major: whether operands are.

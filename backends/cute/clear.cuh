@@ -1,8 +1,9 @@
-// Groups along k whose tiles begin at a group's granule: what of a stage is the k of others is cleared, since it might be
-// no number, where a group begins, and where it ends.
+// Groups along k whose tiles begin in front of them: what of a stage is the k of others is cleared, since it might be no
+// number, where a group begins, and where it ends.
 
 // Clears the bytes of a granule that begins at byte `from` of a row, but for those from `begin` to `end`.
 CUTLASS_DEVICE void clear_around(uint32_t at, int from, int begin, int end) {
+    if (from + granule <= begin || from >= end) return lay_down(at, Granule{});
     Granule one = granule_at(at);
 #pragma unroll
     for (int i = 0; i < granule / 4; ++i) {
@@ -27,15 +28,12 @@ CUTLASS_DEVICE void clear_others(Cta const &cta, Ring const &ring, Tile const &t
     uint32_t const stage = shared_address(cta.stage(ring.stage));
     for (int row = thread; row < rows; row += warpgroup_threads) {  // those of B lie behind those of A
         uint32_t const at = stage + row * swizzle_row;
-        clear_around(at + row % swizzle_rows * granule, 0, begin, end);
-        for (int i = max(1, end / granule); i * granule < stop; ++i) {
-            uint32_t const to = at + (i ^ row % swizzle_rows) * granule;
-            if (i * granule < end) {
-                clear_around(to, i * granule, begin, end);
-            } else {
-                lay_down(to, Granule{});
-            }
-        }
+        auto clear = [&](int i) {
+            clear_around(at + (i ^ row % swizzle_rows) * granule, i * granule, begin, end);
+        };
+        int i = 0;
+        do clear(i); while (++i * granule < begin);
+        for (i = max(i, end / granule); i * granule < stop; ++i) clear(i);
     }
     __syncwarp();  // some lanes may have a row more
 }

@@ -104,7 +104,7 @@ struct Cta {
             Group const *own = groups() + found.member[0];
             found.begin = own[0].row;
             found.end = own[1].row;
-            int const early = plan::clipped ? found.begin % (granule / plan::element_bytes) : 0;
+            int const early = plan::clipped ? found.begin % plan::tile_k : 0;
             int const elements = found.end - found.begin + early;
             int const needed = max(1, (elements + plan::tile_k - 1) / plan::tile_k);
             found.k_tiles = max(plan::least_k_tiles, needed);
@@ -193,14 +193,14 @@ CUTLASS_DEVICE void load(void const *map, uint64_t *full, uint16_t mask, uint64_
 
 constexpr int wraps = 1 << 30;
 
-// Where a k-tile of a group along k begins, the first of which is the granule's in which the group does. The group's own
-// last one is the last of all, and what it has too few lie behind everything, in front of that.
+// Where a k-tile of a group along k begins, which is where those of no groups do, since boxes that begin elsewhere cross
+// lines of L2. The group's own last one is the last of all, and what it has too few lie behind everything, in front of
+// that.
 CUTLASS_DEVICE int clipped_k(Tile const &tile, int k_tile, int extent) {
-    constexpr int granular = granule / plan::element_bytes;
-    int const first = tile.begin / granular * granular;
+    int const first = tile.begin / plan::tile_k * plan::tile_k;
     int const own = max(1, (tile.end - first + plan::tile_k - 1) / plan::tile_k);
     bool const last = k_tile + 1 == tile.k_tiles;
-    if (k_tile >= own - 1 && !last) return (extent + granular - 1) / granular * granular;
+    if (k_tile >= own - 1 && !last) return (extent + plan::tile_k - 1) / plan::tile_k * plan::tile_k;
     return first + (last ? own - 1 : k_tile) * plan::tile_k;
 }
 

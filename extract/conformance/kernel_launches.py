@@ -82,7 +82,7 @@ class Launch:
         """Return the k-tiles of a tile, of all CTAs that share its k together."""
         if self.kernel.ragged == "k":
             begin = self.ends[tile - 1] if tile and self.kernel.clipped else 0
-            late = begin % (GRANULE_BYTES // self.size)
+            late = begin % self.kernel.tile[2]
             return max(self.kernel.fewest_k_tiles, -(-(self.k_of(tile) + late) // self.kernel.tile[2]))
         every: int = (
             self.kernel.k_tiles(self.k)

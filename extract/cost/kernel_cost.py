@@ -57,7 +57,6 @@ FILLING = 0.745  # of what its load takes, besides
 # Cycles in which sums slide to the columns of another phase of k, of a tile and of its columns of 64 rows each (85
 # kernels of 27 products on an H100).
 SLIDE, SLIDE_SUMS = 230.0, 2.03
-CLEARED = 0.0  # cycles a line of the first and of the last k-tile of a group along k, to clear what is others'
 SHARED_CYCLES = 46.7  # a turn along k, of CTAs that share loads
 STORED_BYTES = {"once": 24.8, "overlapped": 47.0, "in turns": 38.8, "apart": 24.9}  # of C a cycle and processor
 STORED_TURNED = 1.15  # times as long, by boxes of turned tiles
@@ -75,7 +74,7 @@ STORED_ALONE = 17.0  # likewise where it has none: element by element
 NARROW_BOXES = {128: (0.0, 0.0), 64: (0.131, 0.87), 32: (0.919, 2.01)}
 DRAM_SHARE = 0.819  # of the datasheet's bandwidth
 WRITTEN_SHARE = 1.56  # of that, since what is written waits in L2
-WRITTEN_CUT = 0.85  # likewise, by groups along k, of which each writes C, more than waits there
+WRITTEN_CUT = 1.0  # likewise, by groups along k, of which each writes a C: more than waits there
 KEPT_SHARE = 0.185  # of L2 that keeps an operand for the next wave of tiles
 SPLIT = 1204.0  # nanoseconds in which a cluster meets twice
 SPLIT_BYTES = 0.0531  # nanoseconds a byte of sums, to write them and to add up what others wrote
@@ -228,12 +227,11 @@ def _warm(work: Numbers) -> Numbers:
 
 
 def _k_tiles(products: Products, kernels: KernelColumns) -> Numbers:
-    """Return the k-tiles of a CTA's tile, of groups along k on the average, since those end anywhere."""
+    """Return the k-tiles of a CTA's tile, of groups along k on the average: they end anywhere, and may begin so."""
     k = products.k[:, None]
     turns = np.maximum(1, kernels.slides)  # phases of k, whose last k-tiles are short each
     found = turns * _ceil(_ceil(k, turns), kernels.depth * kernels.split * kernels.slices) + kernels.in_registers
-    late = GRANULE_BYTES / 2 / products.size * kernels.clipped
-    cut = np.maximum(1 + kernels.clipped, (k + late) / kernels.depth + 0.5)
+    cut = np.maximum(1 + kernels.clipped, k / kernels.depth + 0.5 + 0.5 * kernels.clipped)
     return np.where(products.cut[:, None] > 0, cut, found)
 
 
@@ -292,8 +290,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     longer, more = _narrow_boxes(kernels, result_size)
     store = _stored(products, kernels, result_size, rounds) * (1 + longer)
     slide = np.maximum(0, kernels.slides - 1) * (SLIDE + SLIDE_SUMS * rows / BLOCK_ROWS * kernels.summed)
-    cleared = kernels.clipped * CLEARED * (rows + kernels.loaded)
-    compute = rounds * (steps * turn + (store + slide + cleared) * resident) / _clock(busy)
+    compute = rounds * (steps * turn + (store + slide) * resident) / _clock(busy)
     empty = count * _empty((m, n), kernels, along) * depth * size
     from_cache = steps * (tiles * requested / CACHE_BYTES + empty / EMPTY_BYTES)
 
@@ -335,7 +332,7 @@ def _relayouts(
 def _requested(kernels: KernelColumns, crossed: tuple[Numbers, Numbers]) -> Numbers:
     """Return what a CTA requests in a turn, in lines of a k-tile's bytes.
 
-    Lines of several spans cross fewer of the cache's for each of them. Those of groups along k begin at any granule.
+    Lines of several spans cross fewer of the cache's for each of them.
 
     Args:
         kernels: of one class.
@@ -343,10 +340,7 @@ def _requested(kernels: KernelColumns, crossed: tuple[Numbers, Numbers]) -> Numb
     """
     of_a = kernels.rows / kernels.across, kernels.relaid_a, kernels.spans_a, crossed[0]
     of_b = kernels.loaded / kernels.down, kernels.relaid_b, kernels.spans_b, crossed[1]
-    clipped, anywhere = kernels.clipped, CROSSED * (1 - GRANULE_BYTES / LINE) + CROSSED_SECTOR
-    found: Any = sum(
-        own * (1 + np.where(clipped, anywhere, more * ~relaid) / spans) for own, relaid, spans, more in (of_a, of_b)
-    )
+    found: Any = sum(own * (1 + more * ~relaid / spans) for own, relaid, spans, more in (of_a, of_b))
     return np.asarray(found, np.float64)
 
 

@@ -198,8 +198,8 @@ class TileScheduler:
         """Return a tile of a group along k, which has as many k-tiles as a kernel needs though they be empty."""
         kernel = self.kernel
         (begin, _), (end, _) = self.groups[member[0] : member[0] + 2]
-        early = begin % (GRANULE_BYTES // self.size) if kernel.clipped else 0
-        elements, depth, steps = end - begin + early, kernel.tile[2], len(kernel.b.offsets[0])
+        depth, steps = kernel.tile[2], len(kernel.b.offsets[0])
+        elements = end - begin + (begin % depth if kernel.clipped else 0)
         own = max(1, -(-elements // depth))
         k_tiles, last = max(kernel.fewest_k_tiles, own), steps
         if kernel.clipped and k_tiles > 1 + kernel.overlapped:  # or the last one is multiplied while a tile is stored
@@ -209,16 +209,16 @@ class TileScheduler:
         return Tile(m, m, n, 0, 0, k_tiles, 0, last, tuple(member), end, begin)
 
     def clipped_k(self, tile: Tile, k_tile: int) -> int:
-        """Return where along k a k-tile's boxes begin, the first of which is the granule's in which a group begins.
+        """Return where along k a k-tile's boxes begin: where those of no groups do, or they would cross lines of L2.
 
         The group's own last k-tile is the last of all, and what it has too few lie behind everything, in front of that.
         """
-        granular, depth = GRANULE_BYTES // self.size, self.kernel.tile[2]
-        first = tile.begin - tile.begin % granular
+        depth = self.kernel.tile[2]
+        first = tile.begin - tile.begin % depth
         own = max(1, -(-(tile.end - first) // depth))
         last = k_tile + 1 == tile.k_tiles
         if k_tile >= own - 1 and not last:
-            return int(round_up(self.rows, granular))
+            return int(round_up(self.rows, depth))
         return first + (own - 1 if last else k_tile) * depth
 
     def shares(self, operand: str, tile: Tile, k_tile: int, rank: int) -> Iterator[Share]:

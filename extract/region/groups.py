@@ -22,7 +22,6 @@ from legalsat.extract.search.planner import ONE_AT_A_TIME
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
-from legalsat.targets import GRANULE_BYTES
 
 MOST_COORDINATE = 2**31 - 1
 FEW = 700  # rows, or k, of groups that are tried one by one
@@ -166,8 +165,7 @@ def depths_of(gemm: Gemm, kernel: ProductKernel) -> tuple[str, str]:
             f"[b, e] -> {{ [t, j] -> [b + {depth} t + j] : 0 <= {line} < {WRAPS} and {count} }}",
             f"[b, e] -> {{ [t] -> [{WRAPS} - (e - b) + {depth} t] : 0 <= t and {depth} t < e - b; [t] -> [e] }}",
         )
-    granular = GRANULE_BYTES // gemm.dtype.bytes
-    first = f"({granular} * floor(b / {granular}))"
+    first = f"({depth} * floor(b / {depth}))"
     k, own = f"({first} + {depth} t + j)", f"0 <= t and {depth} t < e - {first} and 0 <= j < {depth}"
     middle, last = f"0 < t and {depth} * (t + 1) < e - {first}", f"{depth} * (t + 1) >= e - {first}"
     kept = f"b <= {k} < e and {own}"  # of the first k-tile and of the last, which are cleared
@@ -178,7 +176,7 @@ def depths_of(gemm: Gemm, kernel: ProductKernel) -> tuple[str, str]:
         ),
         (
             f"[b, e] -> {{ [t] -> [{first} + {depth} t] : 0 <= t and {depth} t < e - {first}; "
-            f"[t] -> [{-(-_extent(gemm) // granular) * granular}] }}"
+            f"[t] -> [{-(-_extent(gemm) // depth) * depth}] }}"
         ),
     )
 

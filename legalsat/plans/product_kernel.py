@@ -107,8 +107,8 @@ class ProductKernel:
         ragged: the axis that groups cut: "m" of rows, "k" of both operands, "" where there are none.
         aligned: whether A, and B, are aligned in shared memory: a warpgroup of its own moves each line from the
             granules in which it lies to where a whole one would.
-        clipped: whether tiles of groups along k begin at a group's granule, and a warpgroup of its own clears what is
-            others' in shared memory; else maps end with a group.
+        clipped: whether tiles of groups along k have the k-tiles of no groups, and a warpgroup of its own clears what
+            is others' in shared memory; else maps end with a group.
         loose: whether members of A, and of B, begin anywhere in a granule: an axis of their maps has granules, and each
             start within one has maps of its own.
     """

@@ -9,7 +9,7 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
 - `at(major, x)`: the values of x, lying along `major` in whole granules. Something has to bring them there.
 - `wrap(x)`: x, by boxes of a map with two axes more that lead to a group's end and 2^64 bytes further, which is back:
   what of a box lies behind the end is zero.
-- `uncut(x)`: the values of x along k in whole granules, with those of other groups beside them.
+- `uncut(x)`: the values of x along k in whole k-tiles, with those of other groups beside them.
 - `pad(x)`, `transpose(x)`: a copy of x in whole granules, along the same axis or the other one, made in front.
 - `granules(x)`: x, of members that begin anywhere, by maps of lines that begin alike, one axis of which has granules:
   a member's phase says which map has a line, and where it begins in which granule.
@@ -18,8 +18,8 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
 - `product(size, a, b)`: C, of operands of `size` bytes an element. `flip(c)`: C^T.
 - `multiply(a, b)`: C, of tiles that boxes bring. `shift(a, b)`: C, of rows of A that are brought from the granule in
   which they begin, whatever is there, and of B brought as many elements before its first, where it is zero.
-  `clip(a, b)`: C, of tiles that boxes bring from the granule in which a group along k begins, and of which what is
-  others' is cleared in shared memory.
+  `clip(a, b)`: C, of the k-tiles that hold some of a group along k, of which what is others' is cleared in shared
+  memory.
   `realign(a, b)`: C, of rows of A that are shifted in registers to where they begin. `slide(a, b)`: C, of lines of B
   that lie across k and are brought from the granule in which they begin, those that begin alike one phase of k after
   the other; between phases the sums of all columns so far slide to where the next one's are.

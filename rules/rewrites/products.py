@@ -220,7 +220,7 @@ def read_by_wrapping_maps(name: Variable) -> Equations:
 
 @term_law
 def clip_k(a: Variable, b: Variable) -> Equations:
-    """A B^T in groups along k  =  A B^T of tiles that begin at a group's granule, where others' k are cleared"""
+    """A B^T in groups along k  =  A B^T of k-tiles that hold others' k too, which are cleared"""
     for size in SIZES:
         yield TermEquation(product(size, a, b), clip(uncut(a), uncut(b)))
 
