@@ -25,10 +25,11 @@ from legalsat.extract.check.check_block import extents_of, take_block, words
 from legalsat.extract.check.ptx_cluster_probe import shown_by_one
 from legalsat.extract.check.ptx_clusters import Shape, asked_for, clusters_of, likelier, take_cluster
 from legalsat.extract.check.ptx_clusters import words as shape_of
+from legalsat.extract.check.ptx_failure import not_understood
 from legalsat.extract.check.ptx_least import Precondition, counts_of, sweep_from_least
 from legalsat.extract.check.ptx_names import one_a_cause, title_of, told
 from legalsat.extract.check.ptx_shapes import reads_its_sums, shapes_of
-from legalsat.extract.check.ptx_sweep import MISREAD, WORK, Sweep, not_understood
+from legalsat.extract.check.ptx_sweep import MISREAD, WORK, Sweep
 from legalsat.targets import target as as_target
 
 LARGE = 500  # instructions of a kernel that may take its time

@@ -83,10 +83,10 @@ def likelier(shapes: tuple[Shape, ...], masks: Collection[int], counts: Collecti
     """
     if not masks:
         return shapes
-    larger = [(x, y, 1) for y, x in product((1, 2, 4, 8, 16), repeat=2) if x * y <= MOST_SENT]
-    fits = [shape for shape in dict.fromkeys([*shapes, *larger]) if all(_sends(shape, mask) for mask in masks)]
-    fits.sort(key=lambda shape: not any(_all_arrive(shape, count) for count in counts))
-    return tuple(dict.fromkeys([*fits, *shapes]))
+    every = [(x, y, 1) for y, x in product((1, 2, 4, 8, 16), repeat=2) if x * y <= MOST_SENT]
+    fits = [shape for shape in dict.fromkeys([*shapes, *every]) if all(_sends(shape, mask) for mask in masks)]
+    arriving = [one for width in (1, 2) for one in fits if any(_all_arrive(one, count, width) for count in counts)]
+    return tuple(dict.fromkeys([*arriving, *(one for one in fits if one in shapes), *shapes]))
 
 
 def _sends(shape: Shape, mask: int) -> bool:
@@ -96,9 +96,12 @@ def _sends(shape: Shape, mask: int) -> bool:
     return mask in {sum(1 << rank for rank in ranks) for ranks in (row, column, row[::2], row[:1], range(x * y))}
 
 
-def _all_arrive(shape: Shape, count: int) -> bool:
-    """May so many arrivals be those of all CTAs in the first one's row and column, with as many of each?"""
-    times, rest = divmod(count, shape[0] + shape[1] - 1)
+def _all_arrive(shape: Shape, count: int, width: int) -> bool:
+    """May so many arrivals be those of all in the first CTA's row and column, with as many of each?
+
+    `width`: CTAs along the row that arrive as one, 2 where pairs do.
+    """
+    times, rest = divmod(count, max(shape[0] // width, 1) + shape[1] - 1)
     return not rest and 0 < times <= MOST_ARRIVING and not times & times - 1
 
 

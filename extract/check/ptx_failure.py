@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from legalsat.analyses.ptx.instruction import shortened
+
 Values: TypeAlias = dict[str, int]
 
 
@@ -24,3 +26,8 @@ class Failure:
     of_nothing: bool
     of_any_size: bool = False
     hangs: bool = False
+
+
+def not_understood(error: Exception) -> str:
+    """Return the reason why text that went wrong where it was looked into is not proven."""
+    return f"this is not understood ({type(error).__name__}: {shortened(str(error))})"

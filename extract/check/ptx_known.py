@@ -104,6 +104,7 @@ class Known:
         return ended and not any(a <= at <= b for at in told.divides for a, b in self.ways)
 
 
+Earlier = tuple[Mapping[str, int], bytes | None]  # a run's values, and the ways of its conditions; None: it was dropped
 _Seen = dict[tuple[object, ...], Known]  # by what runs saw where they looked
 
 

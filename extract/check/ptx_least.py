@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from legalsat.analyses.ptx.contract import Undecided
 from legalsat.analyses.ptx_machine.program import Seen
 from legalsat.extract.check.ptx_failure import Failure, Values
+from legalsat.extract.check.ptx_known import Earlier
 from legalsat.extract.check.ptx_sweep import Sweep
 from legalsat.extract.check.ptx_values import sweep_all
 from legalsat.logic import round_up
@@ -80,11 +81,11 @@ def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     sweep, work, runs, reached = first, first.work, first.runs, program.reached
     found: dict[str, Precondition] = {}
     shared: dict[str, Precondition] = {}
-    seen, earlier = Seen(), list[Values]()
+    seen, earlier = Seen(), list[Earlier]()
     for number in range(_SWEEPS):
         if not sweep.failing or (not sweep.findings and not sweep.missed):
             break
-        earlier += sweep.ran
+        earlier += sweep.shown_so_far
         taken = program.forget()
         seen = Seen({n: w | seen.outcomes.get(n, 0) for n, w in taken.outcomes.items()}, seen.cases | taken.cases)
         search = _Search(sweep, boxes, most - work)

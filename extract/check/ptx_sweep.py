@@ -16,15 +16,14 @@ import numpy as np
 
 from legalsat.analyses.ptx.boxes import boxes_of, idle_maps, mixed_operands
 from legalsat.analyses.ptx.contract import UNWRITTEN, Finding, Undecided
-from legalsat.analyses.ptx.instruction import shortened
 from legalsat.analyses.ptx_machine.alu import NoLaunch
 from legalsat.analyses.ptx_machine.launches.alike import Told
 from legalsat.analyses.ptx_machine.launches.data import BY_TURNS
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.periods import Period, Periods
 from legalsat.analyses.ptx_machine.program import Program, Seen
-from legalsat.extract.check.ptx_failure import Failure, Values
-from legalsat.extract.check.ptx_known import Known, KnownRuns, Shown, Taken, closed, growing, key_of, last_same
+from legalsat.extract.check.ptx_failure import Failure, Values, not_understood
+from legalsat.extract.check.ptx_known import Earlier, Known, KnownRuns, Shown, Taken, closed, growing, key_of, last_same
 from legalsat.logic import round_up
 
 LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
@@ -100,7 +99,7 @@ class Sweep:
     whole: Values = field(default_factory=dict)
     failing: list[Failure] = field(default_factory=list)
     excused: Seen = field(default_factory=Seen)
-    earlier: list[Values] = field(default_factory=list)
+    earlier: list[Earlier] = field(default_factory=list)
     steps: Values = field(default_factory=dict)
     counts_of: Values = field(default_factory=dict)
     unseen: set[str] = field(default_factory=set)
@@ -584,6 +583,11 @@ class Sweep:
         return {line for at, line in covered if at not in self.program.reached}
 
     @property
+    def shown_so_far(self) -> list[Earlier]:
+        """All runs that ended or were dropped, with which ways their conditions took."""
+        return [(dict(key), None if one is None else one.outcomes) for key, one in self._shown.items()]
+
+    @property
     def ran(self) -> list[Values]:
         """The values of all runs that ended, or were dropped."""
         return [dict(key) for key in self._shown]
@@ -593,8 +597,3 @@ def so_many_rounds(sweep: Sweep, rest: Values, looped: Values, rounds: int) -> V
     """Return values with which the loops of all parameters run so many times more than with the least ones."""
     times = {name: 0 if sweep.first and name.startswith("%") else rounds for name in looped}
     return {**rest, **{name: sweep.more(name, step, times[name]) for name, step in looped.items()}}
-
-
-def not_understood(error: Exception) -> str:
-    """Return the reason why text that went wrong where it was looked into is not proven."""
-    return f"this is not understood ({type(error).__name__}: {shortened(str(error))})"

@@ -264,6 +264,13 @@ def _like_earlier(shown: Shown | None, earlier: list[Shown]) -> bool:
     return False
 
 
+def _tells_more(sweep: Sweep, outcomes: bytes | None) -> bool:
+    """Did an earlier run take ways that are excused, but may be open to launches that are not left out?"""
+    excused = sweep.excused.outcomes
+    half = ((n, excused.get(n, 0) & ~w.seen) for n, w in enumerate(sweep.program.watches) if _half_seen(w))
+    return any(missing and (outcomes is None or outcomes[n] & missing) for n, missing in half)
+
+
 def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
     """Try to let every condition that a launch decides turn out both ways; say where it does not.
 
@@ -271,10 +278,9 @@ def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
     sweep without such follows, or there is an error.
     """
     program = sweep.program
-    if any(sweep.excused.outcomes.get(n, 0) & ~w.seen for n, w in enumerate(program.watches) if _half_seen(w)):
-        for values in sweep.earlier:  # what these took is excused only where the launches are left out
-            if not sweep.late:
-                sweep.shown(values)
+    for values, outcomes in sweep.earlier:  # what these took is excused only where the launches are left out
+        if not sweep.late and _tells_more(sweep, outcomes):
+            sweep.shown(values)
     _switch(sweep, bases[0], steps)
     open_ = []
     settled = _settled(sweep)
