@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from test_check_ptx_clusters import check, ring
+from test_check_ptx_clusters import BOX, check, ring
 
 from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.program import compile_kernel
@@ -81,3 +81,26 @@ def test_sixteen_ctas_are_found_though_no_such_cluster_is_tried_unasked() -> Non
     (found,) = check(ring(16, cluster="")).kernels
     assert found.proven, (found.findings, found.unproven)
     assert found.cluster is not None and math.prod(found.cluster) == 16
+
+
+def odd_rounds(expected: int) -> str:
+    """A ring of two CTAs that expects its bytes at a place of its own in the last of an odd number of rounds."""
+    right = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r15], {2 * BOX};"
+    expect = f"""add.u32 %r30, %r12, 1;
+setp.eq.u32 %p7, %r30, %r2;
+and.b32 %r31, %r2, 1;
+setp.ne.and.u32 %p7, %r31, 0, %p7;
+@!%p7 bra EVEN;
+{right.replace(str(2 * BOX), str(expected))}
+bra.uni GO;
+EVEN:
+{right}
+GO:"""
+    return ring(2, expect=expect)
+
+
+def test_what_hangs_where_no_right_launch_comes_is_no_matter_of_shared_tiles() -> None:
+    (found,) = check(odd_rounds(2 * BOX)).kernels
+    assert found.proven and not found.conditions, (found.findings, found.unproven)
+    (found,) = check(odd_rounds(2 * BOX + 16)).kernels
+    assert "bytes_differ" in {one.kind for one in found.findings}, found.conditions

@@ -190,11 +190,13 @@ class _Search:
         self.sweep, self.boxes, self.most = sweep, boxes, most
         self.work = self.runs = 0
         self._known: dict[tuple[tuple[str, int], ...], bool] = {}
+        self._reached = set[int]()
 
     def shared_tiles(self) -> dict[str, Precondition]:
         """Return parameters of which each CTA of a cluster must get as many tiles as the others.
 
-        A launch in which they do not is none that is meant if the least of them hangs, whatever greater ones end in.
+        A launch in which they do not is none that is meant if the least of them hangs, whatever greater ones end in,
+        and right ones come to where it hangs: else it is what such launches alone do that is wrong.
         """
         ranks = self.sweep.program.ranks
         listed = sorted(self.sweep.failing, key=lambda one: sum(map(abs, one.values.values())))
@@ -207,10 +209,15 @@ class _Search:
                 continue
             tried = (one.values for one in uneven[:_PROBES])
             whole = [{**v, name: -(-v[name] // multiple) * multiple} for v in tried]
-            if whole and all(map(self._right, whole)):
+            if whole and all(map(self._right, whole)) and uneven[0].line not in self._unreached():
                 line, reason = uneven[0].line, uneven[0].reason
                 return {name: Precondition(name, 0, line, reason, multiple)}
         return {}
+
+    def _unreached(self) -> set[int]:
+        """Return lines of barriers and asynchronous operations to which no launch has come that is right."""
+        covered = self.sweep.program.covered
+        return set(covered.values()) - {covered[at] for at in self._reached}
 
     def preconditions(self, known: dict[str, Precondition]) -> dict[str, Precondition]:
         """Return preconditions that leave out every run that went wrong; none where there are no such."""
@@ -319,10 +326,13 @@ class _Search:
             known=sweep.known,
             number=sweep.number,
         )
-        probe.run(values, limit=_PROBE_WORK)
+        known = probe.run(values, limit=_PROBE_WORK)
         ended = values in probe.ran and not probe.zeros
         if ended and probe.unsized:
             probe.size_boxes([values])
         self.work += probe.work
         self.runs += probe.runs
-        return ended and not probe.findings
+        right = ended and not probe.findings
+        if right and known is not None:
+            self._reached |= program.covered_in(known.ways)
+        return right
