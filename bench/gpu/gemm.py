@@ -110,7 +110,7 @@ def steps_of(program: Any, texts: dict[str, str]) -> list[dict[str, Any]]:
 
 def small(shape: Shape, kernel: Any, rng: random.Random) -> Shape:
     """Return a small product of the same class: what is left of its extents in tiles of 128 is the same."""
-    least = (1, 1, -(-kernel.tile[2] * kernel.least_k_tiles // UNIT))
+    least = (1, 1, -(-kernel.tile[2] * kernel.least_k_tiles * max(1, kernel.slides) // UNIT))  # of each phase of k
     m, n, k = (
         extent % UNIT + UNIT * rng.randint(low, low + MORE)
         for extent, low in zip((shape.m, shape.n, shape.k), least, strict=True)
