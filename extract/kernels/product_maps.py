@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
-from legalsat.dims import Extent, least_of
+from legalsat.dims import least_of
 from legalsat.dtypes import DTYPES, DType, dtype
 from legalsat.extract.cost.cost import NOMINAL
 from legalsat.logic import ceil_div, round_up
@@ -27,9 +27,7 @@ STORE_ROWS = 16  # of C that one warp stores
 # What L2 fetches at a time of operands. 256 bytes, whose second half is the next k-tile's, took 1.045 times as long (69
 # kernels of 23 products on an H100, at most 1.21): L2 reads 1.4 times as many sectors. None took 1.008 times as long.
 FETCHED: L2Promotion = "128B"
-# Of what is read from DRAM once, as one row of clusters has it alone: 128 bytes took 1.03 times as long (12 products of
-# few rows or columns, an H100, 1.1 at most; 0.93 where three rows of clusters read it), and 1.05 times of B where rows
-# are grouped (16 products).
+# Of B where rows are grouped, read from DRAM once, by few: 128 bytes took 1.05 times as long (16 products, an H100).
 STREAMED: L2Promotion = "256B"
 WRAPS, WRAPPED = 2**30, 0x7FFF0000  # lines of a map that wraps, and extents of the axes by which it does
 # Of operands that are multiplied as tf32: a map rounds what it loads.
@@ -129,7 +127,7 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
     )
     if kernel.ragged == "k" and not kernel.clipped:
         return [_cut(name, a, a_box)], [_cut(name, b, b_box)]
-    fetched = _fetched(gemm, kernel)
+    fetched = FETCHED, STREAMED if kernel.ragged == "m" else FETCHED
     of_a, of_b = (
         [_map(name, one, box, then)] if lines is None else _of_lines(name, one, lines)
         for one, box, lines, then in zip((a, b), (a_box, b_box), kernel.lines, fetched, strict=True)
@@ -149,20 +147,6 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
         whole = [of_members(one, extents, steps) for one in own] if not loose else []
         found.append(whole or _loose(own[0].map, matrix, gemm.dtype.bytes, alike, beyond))
     return found[0], found[1]
-
-
-def _fetched(gemm: Gemm, kernel: ProductKernel) -> tuple[L2Promotion, L2Promotion]:
-    """Return what L2 fetches at a time of A and of B; of operands of a batch more was not measured."""
-    along_m, along_n = kernel.clusters(*extents(gemm, kernel))
-    alone = not gemm.members.extents
-    once = alone and _is(along_n, 1), kernel.ragged == "m" or (alone and _is(along_m, kernel.slices))
-    of_a, of_b = (STREAMED if one else FETCHED for one in once)
-    return of_a, of_b
-
-
-def _is(extent: Extent, number: int) -> bool:
-    """Return whether an extent is a number, whatever dims are."""
-    return isinstance(extent, int) and extent == number
 
 
 def _loose(one: TensorMap, matrix: Laid, size: int, alike: int, beyond: int) -> list[Placed]:
