@@ -21,7 +21,10 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Matrix:
-    """Values (rows, k) in memory: lines along `major`, the first at `base`, `pitch` elements apart, others around."""
+    """Values (rows, k) in memory: lines along `major`, the first at `base`, `pitch` elements apart, others around.
+
+    Elements of a line are `step` apart.
+    """
 
     memory: np.ndarray
     base: int
@@ -29,6 +32,7 @@ class Matrix:
     major: str
     shape: tuple[int, int]
     size: int
+    step: int = 1
 
     @property
     def granule(self) -> int:
@@ -37,19 +41,22 @@ class Matrix:
     @property
     def whole(self) -> bool:
         lines = self.shape[0] if self.major == "K" else self.shape[1]
-        return self.base % self.granule == 0 and (lines == 1 or self.pitch % self.granule == 0)
+        begun = self.base % self.granule == 0 and (lines == 1 or self.pitch % self.granule == 0)
+        return begun and self.step == 1
 
     @property
     def values(self) -> np.ndarray:
         rows, depth = (np.arange(extent) for extent in self.shape)
         along_k = self.major == "K"
         lines, inside = (rows[:, None], depth[None, :]) if along_k else (depth[None, :], rows[:, None])
-        found: np.ndarray = self.memory[self.base + lines * self.pitch + inside]
+        found: np.ndarray = self.memory[self.base + lines * self.pitch + inside * self.step]
         return found
 
     @property
     def aligned(self) -> np.ndarray:
         """Values, read by whole granules that hold the lines, each moved by where it starts in its first one."""
+        if self.step != 1:
+            raise Unreadable("granules hold other elements between those of a line")
         along_k = self.major == "K"
         count, length = self.shape if along_k else self.shape[::-1]
         found = np.zeros((count, length), self.memory.dtype)
@@ -70,15 +77,15 @@ class Matrix:
         return self.values
 
 
-def laid(values: np.ndarray, major: str, size: int, *, whole: bool, seed: int = 0) -> Matrix:
-    """Return values in memory among other numbers, in whole granules or not."""
+def laid(values: np.ndarray, major: str, size: int, *, whole: bool, step: int = 1, seed: int = 0) -> Matrix:
+    """Return values in memory among other numbers, in whole granules or not, elements of a line `step` apart."""
     granule, r = GRANULE // size, np.random.default_rng(seed)
     lines, length = values.shape if major == "K" else values.T.shape
-    pitch = -(-length // granule) * granule + (0 if whole else int(r.integers(1, granule)))
+    pitch = -(-length * step // granule) * granule + (0 if whole else int(r.integers(1, granule)))
     base = granule * int(r.integers(1, 4)) + (0 if whole or (pitch % granule and lines > 1) else 1)
     memory = r.integers(-9, 10, base + lines * pitch + granule)
-    found = Matrix(memory, base, pitch, major, (values.shape[0], values.shape[1]), size)
-    at = base + np.arange(lines)[:, None] * pitch + np.arange(length)[None, :]
+    found = Matrix(memory, base, pitch, major, (values.shape[0], values.shape[1]), size, step)
+    at = base + np.arange(lines)[:, None] * pitch + np.arange(length)[None, :] * step
     memory[at] = values if major == "K" else values.T
     return found
 

@@ -11,15 +11,17 @@ from bench.search.saturation import compared_products, compared_programs, needed
 from legalsat.errors import LegalSatError
 from legalsat.operators.gemm import Gemm
 from legalsat.operators.grouped import GroupedGemm
+from legalsat.tensor import Tensor
 
 # What few random ones have: a long k, which slices of k gain by; sums that slide, with C by columns; members that begin
-# anywhere; groups along k that lie along it.
+# anywhere; groups along k that lie along it; elements of which none lie side by side.
 RARE = [
     product_of(Shape(512, 512, 16384)),
     product_of(Shape(498, 3318, 13031, "NN")),
     product_of(Shape(10358, 252, 7894, "TN")),
     Gemm(577, 64, 577, "bf16", batch=16),
     GroupedGemm(512, 512, 4096, "e4m3", groups=8, along="k"),
+    Gemm(1000, 512, 640, "bf16", a=Tensor((1000, 640), "bf16", (2000, 3))),
 ]
 
 

@@ -184,10 +184,12 @@ def test_sides_say_what_no_map_describes() -> None:
         (ls.Tensor((1, 63), "bf16"), True),  # a single row has any pitch
         (ls.Tensor((64, 64), "bf16", offset=2), False),
     ):
-        side = side_of(tensor)
-        assert side is not None
-        assert side.legal == legal
-    assert side_of(ls.Tensor((64, 64), "bf16", (128, 2))) is None
+        assert side_of(tensor).legal == legal
+    for strides, major in {(128, 2): "K", (2, 128): "MN", (3, 3): "K"}.items():
+        one = side_of(ls.Tensor((64, 64), "bf16", strides))
+        assert (one.major, one.legal, one.scattered) == (major, False, True)
+    assert not any(side_of(ls.Tensor((64, 64), "bf16", strides)).scattered for strides in ((128, 1), (1, 128)))
+    assert not side_of(ls.Tensor((1, 64), "bf16", (128, 2))).scattered  # lines of one element each
 
 
 def test_types_that_these_kernels_do_not_multiply_have_none() -> None:

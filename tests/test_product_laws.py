@@ -15,6 +15,8 @@ from legalsat.rules.rewrites import PRODUCT_LAWS
 from legalsat.terms.products import (
     CONSTRUCTORS,
     LOOSE,
+    SCATTERED,
+    align,
     at,
     boxes,
     flip,
@@ -51,6 +53,13 @@ OF_PRODUCTS = (
     "accumulators",
     "joined",
 )  # what has a product for a part
+
+
+def lying(values: np.ndarray, leaf: Term, size: int, seed: int = 0) -> Matrix:
+    """Return values in memory as an operand's term says that they lie."""
+    _, major, how = leaf.parts
+    assert isinstance(how, int)
+    return laid(values, str(major), size, whole=how % 2 == 1, step=3 if how & SCATTERED else 1, seed=seed)
 
 
 @st.composite
@@ -117,9 +126,7 @@ def instances(draw: st.DrawFn, equation: TermEquation) -> tuple[Term, Meaning]:
     named = {str(leaf.parts[0]): leaf for leaf in (operand("A", "K", 1), operand("B", "K", 1), *leaves(term))}
     matrices: dict[str, Matrix] = {}
     for name, extent in (("A", m), ("B", n)):
-        _, major, whole = named[name].parts
-        values = numbers.integers(-9, 10, (extent, k))
-        matrices[name] = laid(values, str(major), size, whole=int(str(whole)) % 2 == 1, seed=seed)
+        matrices[name] = lying(numbers.integers(-9, 10, (extent, k)), named[name], size, seed)
     return term, Meaning(matrices, {"ways": draw(st.integers(1, 8))})
 
 
@@ -161,6 +168,12 @@ UNSOUND = {
     "C is not C^T": TermEquation(product(2, A, B), product(2, B, A)),
     "rows begin anywhere": TermEquation(at("K", operand("A", "K", 0)), operand("A", "K", 0)),
     "the other axis": TermEquation(at("K", operand("A", "MN", 1)), operand("A", "MN", 1)),
+    "granules of what lies apart": TermEquation(
+        at("K", operand("A", "K", SCATTERED)), align(operand("A", "K", SCATTERED))
+    ),
+    "a copy along the axis that lies nearer, when the other one is asked for": TermEquation(
+        at("MN", operand("A", "K", SCATTERED)), pad(operand("A", "K", SCATTERED))
+    ),
     "fp32 along MN": TermEquation(product(4, A, B), multiply(at("MN", A), at("K", B))),
     "no zeros before B": TermEquation(product(2, operand("A", "K", 0), B), multiply(operand("A", "K", 0), at("K", B))),
     "B along k cannot be shifted": TermEquation(product(2, operand("A", "K", 0), B), shift(operand("A", "K", 0), B)),
@@ -186,7 +199,7 @@ def test_an_unsound_law_is_found_out(equation: TermEquation) -> None:
 STARTS = [
     store(*lines, product(size, operand("A", major, whole), operand("B", other, also)))
     for size in (1, 2)
-    for major, whole in (("K", 0), ("K", 1), ("MN", 0), ("MN", 1), ("K", LOOSE))
+    for major, whole in (("K", 0), ("K", 1), ("MN", 0), ("MN", 1), ("K", LOOSE), ("MN", SCATTERED))
     for other, also in (("K", 0), ("MN", 1))
     for lines in ((0, 1), (2, 0))
 ]
@@ -198,10 +211,10 @@ def test_terms_that_the_e_graph_finds_are_the_product_and_search_finds_them_too(
     r = np.random.default_rng(3)
     matrices = {}
     for leaf in leaves(start):
-        name, major, whole = leaf.parts
-        values = r.integers(-9, 10, ({"A": 5, "B": 7}[str(name)], 19))
+        name = str(leaf.parts[0])
+        values = r.integers(-9, 10, ({"A": 5, "B": 7}[name], 19))
         size = start.parts[2].parts[0]  # type: ignore[union-attr]
-        matrices[str(name)] = laid(values, str(major), int(size), whole=int(str(whole)) % 2 == 1)  # type: ignore[arg-type]
+        matrices[name] = lying(values, leaf, int(size))  # type: ignore[arg-type]
     meaning = Meaning(matrices, {"ways": 3})
     with TermGraph(CONSTRUCTORS, PRODUCT_LAWS) as graph:
         found = graph.equal_to(start)

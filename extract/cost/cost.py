@@ -108,7 +108,35 @@ def among_others(nanoseconds: float) -> float:
     return round((nanoseconds - LAUNCH_NANOSECONDS) / RELAYOUT_SHARE + RELAYOUT_LAUNCH, 1)
 
 
-def granules_cost(access: Access, load: View, buffers: tuple[int, ...], target: Target) -> Cost:
+def moved_beside(step: int, element: int) -> float:
+    """Return bytes that DRAM moves for each one of elements that follow each other so many bytes apart.
+
+    Args:
+        step: bytes from one to the next; less than an element, or 0, where they share memory.
+        element: bytes of one.
+    """
+    return max(1.0, min(step, DRAM_BYTES) / element)
+
+
+def scattered(access: Access) -> tuple[float, float]:
+    """Return bytes that DRAM moves for each one of a source, and of a target, whose elements move one by one.
+
+    Neighbours in time are neighbours in the target, as far as it has any.
+    """
+    modes = [mode for mode in access.modes if mode.extent > 1]
+    if not modes:
+        return 1.0, 1.0
+    first = min(modes, key=lambda mode: (mode.target, mode.source))
+    return moved_beside(first.source // 8, access.word // 8), moved_beside(first.target // 8, access.word // 8)
+
+
+def granules_cost(
+    access: Access,
+    load: View,
+    buffers: tuple[int, ...],
+    target: Target,
+    waste: tuple[float, float] = (1.0, 1.0),
+) -> Cost:
     """Return the predicted cost of a movement by granules, which reads and writes every byte once.
 
     Args:
@@ -116,14 +144,15 @@ def granules_cost(access: Access, load: View, buffers: tuple[int, ...], target: 
         load: how the source sees it.
         buffers: bytes of the buffers of a block.
         target: the GPU.
+        waste: bytes that DRAM moves for each one that is read, and for each that is written.
     """
     payload = math.prod(mode.extent for mode in access.modes) * access.word // 8
-    moved = payload + math.prod(load.extent) * access.word // 8
-    shared = sum(buffers)
+    read = math.prod(load.extent) * access.word // 8
+    shared, moved, fetched = sum(buffers), payload + read, math.ceil(read * waste[0] + payload * waste[1])
     return Cost(
-        nanoseconds=round(LAUNCH_NANOSECONDS + moved / (target.device or NOMINAL).memory_bandwidth * 1e9, 1),
+        nanoseconds=round(LAUNCH_NANOSECONDS + fetched / (target.device or NOMINAL).memory_bandwidth * 1e9, 1),
         global_bytes=moved,
-        transactions=-(-moved // SECTOR_BYTES),
+        transactions=-(-fetched // SECTOR_BYTES),
         boxes=0,
         instructions=-(-moved // (GRANULE_BYTES * target.lanes)),
         wavefronts=-(-2 * payload // SHARED_BYTES_PER_WAVEFRONT) if buffers else 0,

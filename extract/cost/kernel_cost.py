@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.extract.cost.cost import NOMINAL, SECTOR_BYTES, relayout_nanoseconds
+from legalsat.extract.cost.cost import NOMINAL, SECTOR_BYTES, moved_beside, relayout_nanoseconds
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
-from legalsat.extract.kernels.product_maps import laid, sides
+from legalsat.extract.kernels.product_maps import is_scattered, laid, sides
 from legalsat.operators.gemm import Gemm
-from legalsat.operators.members import OPERANDS, Members
+from legalsat.operators.members import OPERANDS, Members, Ragged
 from legalsat.plans.product_cost import ProductCost
 from legalsat.plans.product_kernel import BLOCK_ROWS, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
@@ -98,6 +98,7 @@ class Products:
         crossed: what is requested of A, of B and of C beyond their bytes, of those, since rows of boxes cross lines.
         granular: whether rows of C begin at whole granules.
         matrices: how many of A, of B and of C there are: members of a batch share what they read alike.
+        scattered: bytes that DRAM moves for each one of A and of B that is read to be laid out anew.
         groups: of rows, each with a B of its own; 0 where rows are not grouped.
         cut: groups along k, each with a C of its own; 0 where k is not cut.
         size, result_size: bytes of elements. constant_b: whether B is.
@@ -109,6 +110,7 @@ class Products:
     crossed: tuple[Numbers, Numbers, Numbers]
     granular: Numbers
     matrices: tuple[Numbers, Numbers, Numbers]
+    scattered: tuple[Numbers, Numbers]
     groups: Numbers
     cut: Numbers
     size: int
@@ -130,13 +132,29 @@ class Products:
         k, of_a, of_b = k / np.maximum(cut, 1), np.maximum(of_a, cut), np.maximum(of_b, cut)
         groups = np.array([members.groups if members.ragged == "m" else 0 for _, members in held], np.float64)
         crossing = (*loaded, STORED_CROSSED * c[0] + STORED_SECTOR * c[1])
-        return Products(m, n, k, crossing, granular, (of_a, of_b, of_c), groups, cut, *shared)
+        waste = [[_scattered(one[name], members.ragged) for one, members in held] for name in OPERANDS[:2]]
+        of_both = np.array(waste[0]), np.array(waste[1])
+        return Products(m, n, k, crossing, granular, (of_a, of_b, of_c), of_both, groups, cut, *shared)
 
     def taken(self, some: list[int]) -> Products:
         """Return some of the products."""
         taken = {name: getattr(self, name)[some] for name in ("m", "n", "k", "granular", "groups", "cut")}
         (a, b, c), (of_a, of_b, of_c) = ([one[some] for one in many] for many in (self.crossed, self.matrices))
-        return replace(self, **taken, crossed=(a, b, c), matrices=(of_a, of_b, of_c))
+        scattered = self.scattered[0][some], self.scattered[1][some]
+        return replace(self, **taken, crossed=(a, b, c), matrices=(of_a, of_b, of_c), scattered=scattered)
+
+
+def _scattered(tensor: Tensor, ragged: Ragged) -> float:
+    """Return bytes that DRAM moves for each one of an operand that is laid out anew.
+
+    Where no elements lie side by side they are read along the nearer ones, if lines may lie so: the matrix unit
+    transposes 16-bit types alone, and groups along k are cleared of others' k in lines along it.
+    """
+    if not is_scattered(tensor):
+        return 1.0
+    size, steps = tensor.dtype.bytes, plain(tensor.strides)
+    along_k = size != 2 or ragged == "k"
+    return moved_beside((steps[1] if along_k else min(steps)) * size, size)
 
 
 def _different(members: Members, operand: str) -> int:
@@ -211,8 +229,10 @@ def least_times(products: Products, passes: tuple[bool, bool], target: Target) -
     written = of_c * m * n * products.result_size / _written_share(products)  # wherever lines begin
     moved = ((of_a * m + of_b * n) * k * size + written) / (bandwidth * DRAM_SHARE)
     relayouts = sum(
-        relayout_nanoseconds(2 * extent * k * size, bandwidth)
-        for extent, one, spared in ((of_a * m, passes[0], False), (of_b * n, passes[1], products.constant_b))
+        relayout_nanoseconds((1 + waste) * extent * k * size, bandwidth)
+        for extent, waste, one, spared in zip(
+            (of_a * m, of_b * n), products.scattered, passes, (False, products.constant_b), strict=True
+        )
         if one and not spared
     )
     return np.asarray((compute**OVERLAP + moved**OVERLAP) ** (1 / OVERLAP) + LAUNCH + relayouts - ROUNDING, np.float64)
@@ -323,11 +343,13 @@ def _relayouts(
 ) -> Numbers:
     """Return the nanoseconds of kernels in front that lay operands of so many elements out anew."""
     found: Any = np.zeros_like(elements[0] * kernels.rows)
+    waste_a, waste_b = (one[:, None] for one in products.scattered)
+    waste = np.where(kernels.swapped, waste_b, waste_a), np.where(kernels.swapped, waste_a, waste_b)
     for side, count in enumerate(elements):
         # A weight is B, which a kernel that computes C^T takes for its A.
         spared = (kernels.swapped if side == 0 else ~kernels.swapped) & products.constant_b
         passes = (kernels.relaid_b if side else kernels.relaid_a) & ~spared
-        found = found + passes * relayout_nanoseconds(2 * count * products.size, bandwidth)
+        found = found + passes * relayout_nanoseconds((1 + waste[side]) * count * products.size, bandwidth)
     return np.asarray(found, np.float64)
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from legalsat.dtypes import DType
-from legalsat.extract.kernels.product_maps import ROW_BYTES, WRAPS, by_rows
+from legalsat.extract.kernels.product_maps import ROW_BYTES, WRAPS, by_rows, is_scattered
 from legalsat.operators.gemm import Gemm, sums_of
 from legalsat.operators.members import Members, Ragged
 from legalsat.options import Major
@@ -29,7 +29,8 @@ class Side:
     """An operand's fast axis, "K" or "MN"; what divides bytes from line to line; whether a tensor map describes it.
 
     `whole` says whether members of a batch begin as many bytes behind whole granules as the first one does, and `even`
-    whether these are multiples of `pitch` for all of them, so that some line begins with a granule.
+    whether these are multiples of `pitch` for all of them, so that some line begins with a granule. `scattered` says
+    that no elements lie side by side: the axis is the one along which they are nearest, and there are no lines.
     """
 
     major: Major
@@ -37,6 +38,7 @@ class Side:
     legal: bool
     whole: bool = True
     even: bool = True
+    scattered: bool = False
 
     @property
     def alike(self) -> int:
@@ -93,15 +95,14 @@ def types_of(gemm: Gemm) -> ProductTypes:
 def class_of(gemm: Gemm) -> ProductClass | None:
     """Return the class of a product.
 
-    None where C or an operand has no axis along which elements lie side by side, or elements at no multiple of their
-    size.
+    None where C has no axis along which elements lie side by side, or a matrix elements at no multiple of their size.
     """
     matrices, members = gemm.matrices, gemm.members
     if any(end.address % end.dtype.bytes for end in matrices.values()):
         return None
     a, b = (side_of(matrices[name], members.of(name)) for name in "AB")
     down, across = _lines(gemm, swapped=True), _lines(gemm, swapped=False)
-    if a is None or b is None or not (down or across):
+    if not (down or across):
         return None
     k = -(-gemm.k // members.groups) if members.ragged == "k" else gemm.k  # of one of them, on the average
     turns, tiles = -(-k // (ROW_BYTES // gemm.dtype.bytes)), -(-gemm.m // 128) * -(-gemm.n // 128) * members.count
@@ -152,21 +153,18 @@ def _lines(gemm: Gemm, *, swapped: bool) -> int:
     return 1 + whole * (1 + (members.ragged == "m"))
 
 
-def side_of(tensor: Tensor, steps: tuple[int, ...] = ()) -> Side | None:
-    """Return what an operand (rows, k) is like; None where neither axis is contiguous.
+def side_of(tensor: Tensor, steps: tuple[int, ...] = ()) -> Side:
+    """Return what an operand (rows, k) is like.
 
     Args:
         tensor: the operand, of the first member of a batch.
         steps: elements from member to member.
     """
     (rows, depth), (across, along) = plain(tensor.shape), plain(tensor.strides)
-    major: Major
-    if by_rows(tensor):
-        major, lines, pitch = "K", rows, across if rows > 1 else depth
-    elif across == 1 or rows == 1:
-        major, lines, pitch = "MN", depth, along
-    else:
-        return None
+    major: Major = "K" if by_rows(tensor) else "MN"
+    if is_scattered(tensor):
+        return Side(major, GRANULE_BYTES, legal=False, scattered=True)
+    lines, pitch = (rows, across if rows > 1 else depth) if major == "K" else (depth, along)
     pitch = math.gcd(pitch * tensor.dtype.bytes, GRANULE_BYTES)
     aligned = pitch == GRANULE_BYTES or lines == 1  # a single line may lie at any pitch
     whole = all(step * tensor.dtype.bytes % GRANULE_BYTES == 0 for step in steps)

@@ -10,7 +10,7 @@ from legalsat.extract.kernels.product_class import ProductClass
 from legalsat.extract.search.planner import ONE_AT_A_TIME
 from legalsat.options import Major
 from legalsat.rules.rewrites.products import WHOLE
-from legalsat.terms.products import CONSTRUCTORS, CUT, LOOSE, operand, product, store
+from legalsat.terms.products import CONSTRUCTORS, CUT, LOOSE, SCATTERED, operand, product, store
 from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, TermStep, derivation
 
@@ -39,6 +39,7 @@ class Facts:
         down, across: how columns and rows of C lie: 0 apart, 1 side by side, 2 in whole granules, 3 so in groups.
         cut: whether groups cut the operands along k.
         loose: of which of both members begin anywhere in a granule.
+        scattered: of which of both no elements lie side by side.
     """
 
     size: int
@@ -48,19 +49,23 @@ class Facts:
     across: int
     cut: bool = False
     loose: tuple[bool, bool] = (False, False)
+    scattered: tuple[bool, bool] = (False, False)
 
     @staticmethod
     def of(one: ProductClass) -> Facts:
         """Return what laws look at of a class."""
         a, b = ((side.major, side.legal) for side in (one.a, one.b))
-        loose = not one.a.whole, not one.b.whole
-        return Facts(one.dtype.bytes, a, b, one.down, one.across, one.ragged == "k", loose)
+        loose, scattered = (not one.a.whole, not one.b.whole), (one.a.scattered, one.b.scattered)
+        return Facts(one.dtype.bytes, a, b, one.down, one.across, one.ragged == "k", loose, scattered)
 
     @property
     def term(self) -> Term:
         """The product, stored, as it is asked for."""
-        cut, sides = CUT * self.cut, zip("AB", (self.a, self.b), self.loose, strict=True)
-        a, b = (operand(name, major, cut + (LOOSE if loose else whole)) for name, (major, whole), loose in sides)
+        cut, sides = CUT * self.cut, zip("AB", (self.a, self.b), self.loose, self.scattered, strict=True)
+        a, b = (
+            operand(name, major, cut + (SCATTERED if scattered else LOOSE if loose else whole))
+            for name, (major, whole), loose, scattered in sides
+        )
         return store(self.down, self.across, product(self.size, a, b))
 
 
@@ -180,14 +185,22 @@ def _idle(form: Form, facts: Facts) -> bool:
 
     Along the other axis tiles may have other widths, which gains a few percent at most, for memory as large as the
     operand. Beside one that is realigned it may gain more, and K is shifted, or lies in phases, along one axis alone.
+    Elements that lie apart are read along the axis on which they are nearest, where lines may lie along that one.
     """
-    lie = (facts.b, facts.a) if form.swapped else (facts.a, facts.b)
+    lie, scattered = (facts.a, facts.b), facts.scattered
+    if form.swapped:
+        lie, scattered = lie[::-1], scattered[::-1]
     by_maps = facts.cut and not form.clipped  # which end with a group where lines lie across k
     along = "MN" if by_maps else "K" if form.clipped or facts.size != 2 else ""
     read = [whole and along in {major, ""} for major, whole in lie]
     needed = (form.realign == "sums", form.realign in {"tiles", "registers"})
     # What lies along k stays so where it is copied: tiles may have any width then.
     stays = [major == "K" and not by_maps for major, _ in lie]
+    if any(
+        own and one == "transpose" and along in {major, ""}
+        for own, one, (major, _) in zip(scattered, form.relayouts, lie, strict=True)
+    ):
+        return True
     done = zip(form.relayouts, read, stays, needed, strict=True)
     return any(
         not must and ((one == "transpose" and along) or (one != "none" and can)) for one, can, along, must in done

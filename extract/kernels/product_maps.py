@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
-from legalsat.dims import least_of
+from legalsat.dims import Extent, dims_of, least_of
 from legalsat.dtypes import DTYPES, DType, dtype
 from legalsat.extract.cost.cost import NOMINAL
 from legalsat.logic import ceil_div, round_up
@@ -57,8 +57,18 @@ class Laid:
 
 
 def by_rows(tensor: Tensor) -> bool:
-    """Return whether an operand (rows, k) has lines along k."""
-    return tensor.strides[1] == 1 or tensor.shape[1] == 1
+    """Return whether an operand (rows, k) has lines along k, or its elements lie nearest to each other along it."""
+    (rows, depth), (across, along) = tensor.shape, tensor.strides
+    if along == 1 or depth == 1 or across == 1 or rows == 1:
+        return bool(along == 1 or depth == 1)
+    return not dims_of(across, along) and bool(along <= across)
+
+
+def is_scattered(tensor: Tensor) -> bool:
+    """Return whether no elements of an operand (rows, k) lie side by side along an axis."""
+    return all(
+        extent > 1 and step != 1 for extent, step in zip(plain(tensor.shape), plain(tensor.strides), strict=True)
+    )
 
 
 def laid(tensor: Tensor, first: str) -> Laid:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from legalsat.diagnostics import Diagnostic
-from legalsat.extract.cost.cost import granules_cost
+from legalsat.extract.cost.cost import granules_cost, scattered
 from legalsat.extract.search.by_vectors import STORE, access_site, load_site
 from legalsat.extract.search.delivery import Delivered, Question
 from legalsat.extract.solve.fields import Conflict
@@ -140,7 +140,7 @@ def solve(question: Question) -> Delivered | Conflict:
         VectorCopy("source", "cp.async" if shared else "ld.global", GRANULE),
         VectorCopy("target", STORE, GRANULE),
     )
-    cost = granules_cost(access, load, kernel.buffers, target)
+    cost = granules_cost(access, load, kernel.buffers, target, (1.0, 1.0) if kernel.buffers else scattered(access))
     return Delivered(access, question.views, (), copies, (), "threads", shared, 1, cost, granules)
 
 

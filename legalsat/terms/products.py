@@ -5,7 +5,8 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
 - `operand(name, major, whole)`: the user's matrix, "K" or "MN" the axis along which its elements lie side by side;
   `whole` is 1 where a tensor map describes it, so that all lines begin at whole granules of 16 bytes, and `CUT` more
   where groups cut it along k, so that a tile may have elements of two; `LOOSE` where members of a batch, or of groups,
-  begin as many bytes behind whole granules as no other may.
+  begin as many bytes behind whole granules as no other may; `SCATTERED` where no elements lie side by side, and those
+  along `major` are nearest to each other.
 - `at(major, x)`: the values of x, lying along `major` in whole granules. Something has to bring them there.
 - `wrap(x)`: x, by boxes of a map with two axes more that lead to a group's end and 2^64 bytes further, which is back:
   what of a box lies behind the end is zero.
@@ -41,6 +42,7 @@ from legalsat.terms.trees import Constructor, Part, Term
 
 CUT = 2
 LOOSE = 4
+SCATTERED = 8
 WAYS = "ways"  # the open number of slices of k
 
 operand = Constructor("operand", ("String", "String", "i64"))

@@ -10,6 +10,7 @@ from legalsat.options import MAJORS
 from legalsat.terms.products import (
     CUT,
     LOOSE,
+    SCATTERED,
     WAYS,
     accumulators,
     align,
@@ -202,6 +203,18 @@ def transpose_first(name: Variable) -> Equations:
         for major, other in (MAJORS, MAJORS[::-1]):
             lies = operand(name, other, whole)
             yield TermEquation(at(major, lies), transpose(lies))
+
+
+@term_law
+def collect_first(name: Variable) -> Equations:
+    """X whole along an axis  =  X copied element by element, where none lie side by side"""
+    for major, other in (MAJORS, MAJORS[::-1]):
+        lies = operand(name, major, SCATTERED)
+        yield TermEquation(at(major, lies), pad(lies))
+        yield TermEquation(at(other, lies), transpose(lies))
+    along_k, across = (operand(name, major, CUT + SCATTERED) for major in MAJORS)
+    yield TermEquation(uncut(along_k), pad(along_k))
+    yield TermEquation(uncut(across), transpose(across))
 
 
 @term_law
