@@ -45,14 +45,18 @@ Piece = tuple[str, int, int]  # kind, seed and number
 
 
 def drawn(r: random.Random) -> ls.Gemm:
-    """Return a product: usual and odd extents, rows in a pitch of their own, either major axis, any type."""
+    """Return a product: usual and odd extents, rows in a pitch of their own, either major axis or none, any type."""
     m, n, k = (r.choice((r.randint(1, 300), 64 * r.randint(1, 70), r.randint(1, 9000))) for _ in range(3))
     dtype = r.choice(("bf16", "bf16", "fp16", "e4m3", "fp32", "tf32", "i8", "u8"))
     out = r.choice((None, None, {"i8": "i8", "u8": "i8", "bf16": "e4m3", "fp16": "e5m2"}.get(dtype)))
     pitch = k + r.choice((0, 0, 1, 8))
     a = ls.Tensor((m, k), dtype, (pitch, 1))
     b = ls.Tensor((n, k), dtype, r.choice(((k, 1), (1, n))))
-    return ls.Gemm(m, n, k, dtype, out_dtype=out, a=a, b=b, constant_b=r.random() < 0.3)
+    constant = r.random() < 0.3
+    if r.random() < 0.1:  # elements of A of which none lie side by side
+        step = r.randint(2, 5)
+        a = ls.Tensor((m, k), dtype, r.choice(((step * k, step), (step, step * m))))
+    return ls.Gemm(m, n, k, dtype, out_dtype=out, a=a, b=b, constant_b=constant)
 
 
 def compared(plan: ls.GemmPlan) -> Iterator[Compared]:

@@ -121,10 +121,11 @@ def moved_beside(step: int, element: int) -> float:
 def scattered(access: Access) -> tuple[float, float]:
     """Return bytes that DRAM moves for each one of a source, and of a target, whose elements move one by one.
 
-    Neighbours in time are neighbours in the target, as far as it has any.
+    Neighbours in time are neighbours in the target, as far as it has any. A single line of elements is too short to
+    matter, whatever is between them.
     """
     modes = [mode for mode in access.modes if mode.extent > 1]
-    if not modes:
+    if len(modes) < 2 or any(mode.source == access.word for mode in modes):
         return 1.0, 1.0
     first = min(modes, key=lambda mode: (mode.target, mode.source))
     return moved_beside(first.source // 8, access.word // 8), moved_beside(first.target // 8, access.word // 8)

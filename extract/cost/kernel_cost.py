@@ -20,7 +20,7 @@ from legalsat.extract.cost.cost import NOMINAL, SECTOR_BYTES, moved_beside, rela
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_maps import is_scattered, laid, sides
 from legalsat.operators.gemm import Gemm
-from legalsat.operators.members import OPERANDS, Members, Ragged
+from legalsat.operators.members import OPERANDS, Members
 from legalsat.plans.product_cost import ProductCost
 from legalsat.plans.product_kernel import BLOCK_ROWS, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
@@ -132,7 +132,7 @@ class Products:
         k, of_a, of_b = k / np.maximum(cut, 1), np.maximum(of_a, cut), np.maximum(of_b, cut)
         groups = np.array([members.groups if members.ragged == "m" else 0 for _, members in held], np.float64)
         crossing = (*loaded, STORED_CROSSED * c[0] + STORED_SECTOR * c[1])
-        waste = [[_scattered(one[name], members.ragged) for one, members in held] for name in OPERANDS[:2]]
+        waste = [[_scattered(one[name], members, name) for one, members in held] for name in OPERANDS[:2]]
         of_both = np.array(waste[0]), np.array(waste[1])
         return Products(m, n, k, crossing, granular, (of_a, of_b, of_c), of_both, groups, cut, *shared)
 
@@ -144,16 +144,18 @@ class Products:
         return replace(self, **taken, crossed=(a, b, c), matrices=(of_a, of_b, of_c), scattered=scattered)
 
 
-def _scattered(tensor: Tensor, ragged: Ragged) -> float:
+def _scattered(tensor: Tensor, members: Members, operand: str) -> float:
     """Return bytes that DRAM moves for each one of an operand that is laid out anew.
 
     Where no elements lie side by side they are read along the nearer ones, if lines may lie so: the matrix unit
-    transposes 16-bit types alone, and groups along k are cleared of others' k in lines along it.
+    transposes 16-bit types alone, and groups along k are cleared of others' k in lines along it. Of members that lie
+    side by side element by element, all that is fetched is wanted.
     """
-    if not is_scattered(tensor):
+    beside = any(extent > 1 and step == 1 for extent, step in zip(members.extents, members.of(operand), strict=True))
+    if beside or not is_scattered(tensor):
         return 1.0
     size, steps = tensor.dtype.bytes, plain(tensor.strides)
-    along_k = size != 2 or ragged == "k"
+    along_k = size != 2 or members.ragged == "k"
     return moved_beside((steps[1] if along_k else min(steps)) * size, size)
 
 
