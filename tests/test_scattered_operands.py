@@ -1,4 +1,4 @@
-"""Operands of which no elements lie side by side: copied to lines in front, exact, proven, costed by what DRAM moves."""
+"""Operands of which no elements lie side by side: copied to lines first, exact, proven, costed by what DRAM moves."""
 
 from __future__ import annotations
 
