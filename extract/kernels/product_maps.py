@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
-from legalsat.dims import Extent, dims_of, least_of
+from legalsat.dims import dims_of, least_of
 from legalsat.dtypes import DTYPES, DType, dtype
 from legalsat.extract.cost.cost import NOMINAL
 from legalsat.logic import ceil_div, round_up
