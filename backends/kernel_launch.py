@@ -15,6 +15,7 @@ from legalsat.extract.kernels.product_maps import (
     laid,
     result_lies,
     result_map,
+    result_step,
     sides,
     source_maps,
     steps_of,
@@ -151,7 +152,7 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
         AddressArgument(result),
         NumberArgument(c_pitch, "i64"),
         *(AddressArgument(name) if gemm.scaled else NumberArgument(0, "u64") for name in _scales(kernel)),
-        *_of_members(gemm),
+        *_of_members(gemm, kernel),
         *((AddressArgument(b), NumberArgument(second.pitch, "i64")) if any(kernel.aligned) or kernel.slides else ()),
         *_of_loose(gemm, kernel),
     )
@@ -171,11 +172,13 @@ def _scales(kernel: ProductKernel) -> tuple[str, ...]:
     return SCALES[::-1] if kernel.swapped else SCALES
 
 
-def _of_members(gemm: Gemm) -> Iterator[Argument]:
-    """Yield what a kernel is told of a batch, or of groups of rows."""
+def _of_members(gemm: Gemm, kernel: ProductKernel) -> Iterator[Argument]:
+    """Yield what a kernel is told of a batch, of elements of C that lie apart, and of groups of rows."""
     members = gemm.members
     yield from (NumberArgument(extent, "i32") for extent in members.batch)
     yield from (NumberArgument(step, "i64") for step in members.of("C")[: len(members.batch)])
+    if kernel.store == "elements":
+        yield NumberArgument(result_step(gemm, kernel), "i64")
     if members.ragged:
         yield from (AddressArgument(name) for name in gemm.indices)
         yield NumberArgument(members.groups, "i32")

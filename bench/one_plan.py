@@ -41,11 +41,15 @@ from legalsat.view.show import duration
 TARGET, COUNT, SEED = "h200", 200, 7
 MOVEMENTS, PRODUCTS = "movements", "products"
 Compared = tuple[str, Any, Any]
+STEPS = (7, 10)  # which of the launch's numbers are C's, behind extents, tiles, A's pitch, and before that, scales
 Piece = tuple[str, int, int]  # kind, seed and number
 
 
 def drawn(r: random.Random) -> ls.Gemm:
-    """Return a product: usual and odd extents, rows in a pitch of their own, either major axis or none, any type."""
+    """Return a product: usual and odd extents, rows in a pitch of their own, either major axis or none, any type.
+
+    Of C too there may be no elements side by side.
+    """
     m, n, k = (r.choice((r.randint(1, 300), 64 * r.randint(1, 70), r.randint(1, 9000))) for _ in range(3))
     dtype = r.choice(("bf16", "bf16", "fp16", "e4m3", "fp32", "tf32", "i8", "u8"))
     out = r.choice((None, None, {"i8": "i8", "u8": "i8", "bf16": "e4m3", "fp16": "e5m2"}.get(dtype)))
@@ -56,7 +60,12 @@ def drawn(r: random.Random) -> ls.Gemm:
     if r.random() < 0.1:  # elements of A of which none lie side by side
         step = r.randint(2, 5)
         a = ls.Tensor((m, k), dtype, r.choice(((step * k, step), (step, step * m))))
-    return ls.Gemm(m, n, k, dtype, out_dtype=out, a=a, b=b, constant_b=constant)
+    product = ls.Gemm(m, n, k, dtype, out_dtype=out, a=a, b=b, constant_b=constant)
+    if r.random() < 0.1:
+        step = r.randint(2, 5)
+        c = ls.Tensor((m, n), product.out_dtype, r.choice(((step * n, step), (step, step * m))))
+        product = ls.Gemm(m, n, k, dtype, out_dtype=out, a=a, b=b, c=c, constant_b=constant)
+    return product
 
 
 def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
@@ -95,6 +104,8 @@ def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
     yield "tensor maps, launch", list(plan.tensor_maps), maps[: len(plan.tensor_maps)]
     numbers = [given.value for given in launch.arguments if isinstance(given, NumberArgument)]
     yield "extents, launch", [m, n, asked.k], numbers[:3]
+    if kernel.store == "elements":
+        yield "steps of C, launch", sorted(asked.c.strides), sorted(numbers[i] for i in STEPS)
     yield from compared_relayouts(plan, kernel, made)
 
     yield from _proven(plan, text, boxed, asked_for, given)

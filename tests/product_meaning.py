@@ -92,7 +92,11 @@ def laid(values: np.ndarray, major: str, size: int, *, whole: bool, step: int = 
 
 @dataclass(frozen=True)
 class Stored:
-    """C in memory: its lines one after another, and whether they begin at whole granules; None where that is open."""
+    """C in memory: its lines one after another, and whether they begin at whole granules; None where that is open.
+
+    Where none of its elements lie side by side they are C's rows and its columns, the lesser ones first, since nothing
+    says which of them are further apart.
+    """
 
     lines: list[int]
     whole: bool | None
@@ -161,15 +165,24 @@ class Meaning:
         *numbers, inner = term.parts
         if term.name in ("boxes", "windows", "rows"):
             return Stored(self.product(inner).ravel().tolist(), None if term.name == "rows" else True)
+        if term.name == "elements":
+            return _apart(self.product(inner))
         if term.name in ("turned", "columns"):
             return Stored(self.product(inner).T.ravel().tolist(), True if term.name == "turned" else None)
         down, across = numbers[:2]
         assert isinstance(down, int) and isinstance(across, int)
         ways = self.open_numbers[str(numbers[2])] if term.name in ("joined", "sliced") else 1
         found = sum((self.product(inner, part, ways) for part in range(ways)), np.zeros((), int))
+        if not (down or across):
+            return _apart(found)
         if down and across:  # a single row or column, which lies either way
             return Stored(found.ravel().tolist(), None)
         return Stored((found if across else found.T).ravel().tolist(), max(down, across) >= 2)
+
+
+def _apart(c: np.ndarray) -> Stored:
+    rows, columns = sorted((c.ravel().tolist(), c.T.ravel().tolist()))
+    return Stored([*rows, *columns], None)
 
 
 def _slid(a: np.ndarray, b: Matrix, major: str, part: int, parts: int) -> np.ndarray:

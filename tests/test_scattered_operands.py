@@ -13,7 +13,6 @@ from bench.kernels.interpreted import drawn_numbers
 from bench.kernels.moved import memory_of, moved
 from legalsat.analyses.protocol.typestate import check
 from legalsat.backends import program
-from legalsat.errors import LegalSatError
 from legalsat.extract.cost.cost import DRAM_BYTES, among_others
 from legalsat.extract.kernels.interpreted_memory import decoded, encoded
 from legalsat.extract.kernels.interpreter import interpret
@@ -107,9 +106,3 @@ def test_a_kernel_that_reads_what_lies_apart_as_it_lies_is_none() -> None:
     gemm = PRODUCTS["every third along k"]
     kernel = product_kernels(gemm, H200, 1)[0][1]
     assert not is_kernel(gemm, replace(kernel, relayouts=("none", "none")), H200)
-
-
-def test_members_of_which_c_lies_apart_are_refused_with_the_reason() -> None:
-    c = ls.Tensor((3, M, N), "bf16", (2 * M * N, 2 * N, 2))
-    with pytest.raises(LegalSatError, match="rows or columns of C"):
-        ls.synthesize(ls.Gemm(M, N, K, "bf16", batch=3, c=c), "h200")

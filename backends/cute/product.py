@@ -25,7 +25,8 @@ STORES = {
     "tma": ("store_warps", "store_by_map"),
     "turned": ("turn_tiles", "store_turned"),
     "columns": ("turn_tiles", "granule", "store_by_columns"),
-    "rows": ("store_warps", "granule", "store_by_rows"),
+    "rows": ("store_warps", "granule", "lay_rows", "store_by_rows"),
+    "elements": ("store_warps", "granule", "lay_rows", "store_by_elements"),
     "sums": ("store_split",),
 }
 USUAL_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)  # of instructions that CuTe names without being asked

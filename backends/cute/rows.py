@@ -97,7 +97,7 @@ class Scope:
         """Return the address of an item's barrier."""
         return f"cta.{name} + {self.item(at)}.stage"
 
-    def of_c(self, op: Write | Read | Store | k.ReadPeers | k.StoreColumns) -> str:
+    def of_c(self, op: Write | Read | Store | k.ReadPeers | k.StoreColumns | k.StoreElements) -> str:
         """Return the part of C, and the stage of the buffer that it passes through, as arguments of a template."""
         part, first, by = self.part
         if isinstance(op, k.ReadPeers) or not op.at.cursor or self.program.stages(op.buffer) == 1:
@@ -125,7 +125,10 @@ def _entry(scope: Scope) -> Lines:
     yield "    product(__grid_constant__ Maps const maps, int m, int n, int k, int tiles_m, int tiles_n, int group,"
     yield "            unsigned long long a, long long a_pitch, unsigned long long c, long long c_pitch,"
     axes, grouped = program.batch, any(isinstance(op, k.FindGroups) for op in program.everybody)
-    more = [f", int batch{i}" for i in range(axes)] + [f", long long c_step{i}" for i in range(axes)]
+    # Elements of C that lie apart have a step of their own, behind those of members.
+    apart = any(isinstance(op, k.StoreElements) for role in program.roles for op in k.every(role.body))
+    c_steps = [f"c_step{i}" for i in range(axes + apart)]
+    more = [f", int batch{i}" for i in range(axes)] + [f", long long {name}" for name in c_steps]
     more += [", int const *ends, int groups"] if grouped else []
     of_b = any(isinstance(op, k.AlignLines | k.Phases) for role in program.roles for op in k.every(role.body))
     more += [", unsigned long long b, long long b_pitch"] if of_b else []
@@ -134,9 +137,9 @@ def _entry(scope: Scope) -> Lines:
     more += [f", long long {name}" for name in steps]
     yield f"            float const *scale_a, float const *scale_b{''.join(more)}) {{"
     yield "    extern __shared__ __align__(1024) char memory[];"
-    listed = [f"{{{', '.join(f'{name}{i}' for i in range(axes))}}}" for name in ("batch", "c_step")]
+    listed = [f"{{{', '.join(f'batch{i}' for i in range(axes))}}}", f"{{{', '.join(c_steps)}}}"]
     listed += ["ends, groups"] if grouped else []
-    rest = f", {', '.join(listed)}" if axes or grouped else ""
+    rest = f", {', '.join(listed)}" if c_steps or grouped else ""
     numbers = "m, n, k, tiles_m, tiles_n, group, a, a_pitch, c, c_pitch, scale_a, scale_b"
     yield f"    Sizes {'' if of_b or steps else 'const '}sizes{{{numbers}{rest}}};"
     yield from ["    sizes.b = b, sizes.b_pitch = b_pitch;"] * of_b
@@ -292,7 +295,7 @@ def _write(op: Write, scope: Scope) -> str:
     return f"drop_heads(cta, {scope.item(op.at)}, tile.shift, group, thread);"
 
 
-def _read(op: Read | k.ReadPeers | k.StoreColumns, scope: Scope) -> str:
+def _read(op: Read | k.ReadPeers | k.StoreColumns | k.StoreElements, scope: Scope) -> str:
     return f"read_c<{scope.of_c(op)}>(cta, held, group, warp, lane);"
 
 
@@ -347,6 +350,7 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
     Arrive: lambda op, scope: f"if (lane == 0) ClusterBarrier::arrive({scope.barrier(op.barrier, op.at)});",
     k.ReadPeers: _read,
     k.StoreColumns: _read,
+    k.StoreElements: _read,
     Start: lambda op, scope: next(
         f"for (int i = 0; i < {ring.stages}; ++i) ClusterBarrier::init(cta.{ring.name} + i, {ring.arrivals});"
         for ring in scope.program.barriers

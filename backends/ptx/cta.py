@@ -17,6 +17,7 @@ PARAMETERS = {
     **dict.fromkeys(("m", "n", "k", "tiles_m", "tiles_n", "group"), "u32"),
     **dict.fromkeys(("a", "a_pitch", "c", "c_pitch", "scale_a", "scale_b"), "u64"),
 }
+STEP = "c_step"  # one more behind these, where elements of C lie apart: elements from column to column
 
 
 class Ring:
@@ -89,7 +90,7 @@ class Cta:
 
     def parameter(self, name: str) -> str:
         """Return a register with a parameter."""
-        kind = PARAMETERS[name]
+        kind = "u64" if name == STEP else PARAMETERS[name]
         return self.text.put(f"ld.param.{kind}", f"[{name}]", kind="r" if kind == "u32" else "d")
 
     def map(self, number: Value) -> str:

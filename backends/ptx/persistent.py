@@ -6,7 +6,7 @@ Extents are parameters: one text serves all products of a class, so that it is c
 from __future__ import annotations
 
 from legalsat.backends.kernel_numbers import kernel_numbers
-from legalsat.backends.ptx.cta import MAP_ALIGNMENT, MAP_BYTES, PARAMETERS, Cta
+from legalsat.backends.ptx.cta import MAP_ALIGNMENT, MAP_BYTES, PARAMETERS, STEP, Cta
 from legalsat.backends.ptx.kernel import ENTRY, VERSION
 from legalsat.backends.ptx.rows import entry
 from legalsat.backends.ptx.text import INDENT, Text
@@ -57,6 +57,7 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
     rows, columns, _ = kernel.tile
     parameters = [f".param .align {MAP_ALIGNMENT} .b8 maps[{maps}]"]
     parameters += [f".param .{kind} {name}" for name, kind in PARAMETERS.items()]
+    parameters += [f".param .u64 {STEP}"] * (kernel.store == "elements")
     cluster = [".explicitcluster", f".reqnctapercluster {program.ctas}, 1, 1"] if program.ctas > 1 else []
     return "\n".join(
         [

@@ -17,6 +17,7 @@ from legalsat.backends.ptx.cta import Cta, Ring, Tile
 from legalsat.backends.ptx.realign import Realigner
 from legalsat.backends.ptx.ring import wait
 from legalsat.backends.ptx.store import Store
+from legalsat.backends.ptx.store_elements import ByElements
 from legalsat.backends.ptx.store_split import BySums
 from legalsat.backends.ptx.store_warps import ByBoxes, ByColumns, ByRows
 from legalsat.backends.ptx.text import EVERY_LANE, Text, Value
@@ -31,6 +32,7 @@ STORES: dict[str, Callable[[Consumer, str], Store]] = {
     "tma": ByBoxes,
     "turned": ByColumns,
     "rows": ByRows,
+    "elements": ByElements,
     "sums": BySums,
 }
 # Barriers of the CTA: the number of the first consumer's, by how many the next one's is further, and how many consumers
@@ -141,7 +143,7 @@ class Scope:
         ring = self.own.rings[at.cursor]
         return {0: lambda: ring, 1: ring.next}[at.offset]()
 
-    def of_c(self, op: p.Write | p.Read | p.Store | k.ReadPeers) -> tuple[int, int]:
+    def of_c(self, op: p.Write | p.Read | p.Store | k.ReadPeers | k.StoreElements) -> tuple[int, int]:
         """Return the part of C, and the stage of the buffer that it passes through."""
         if isinstance(op, k.ReadPeers) or not op.at.cursor:
             return self.part, 0
@@ -386,6 +388,7 @@ ROWS: dict[type, Callable[[Any, Scope], None]] = {
     k.MultiplyRows: _multiply_rows,
     k.LoadShare: _load,
     k.Release: _release,
+    k.StoreElements: lambda op, scope: scope.out.read(*scope.of_c(op)),
     k.ReadPeers: lambda op, scope: scope.out.read(*scope.of_c(op)),
     p.Start: _start,
     p.Wait: _wait,

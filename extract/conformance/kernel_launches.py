@@ -14,6 +14,7 @@ from legalsat.targets import GRANULE_BYTES
 Values = dict[str, int | tuple[int, ...]]
 PITCH = 1 << 20  # bytes from row to row; a multiple of a granule
 RESULT, RESULT_PITCH = 1 << 41, 1 << 20  # address of C, and elements from line to line
+RESULT_STEP = 3  # elements of C from column to column, where none lie side by side
 MEMBER = 1 << 30  # elements of C from member to member
 LOOSE = 1 << 30  # bytes from member to member of operands that begin anywhere, and a step of a phase more
 ENDS = 1 << 42  # address of the numbers that say where groups end
@@ -143,7 +144,8 @@ class Launch:
         loose = (step for steps in self.steps for step in steps)
         found = (m, n, k, *tiles, self.first, PITCH + self.pitch, RESULT, RESULT_PITCH, 0, 0)
         groups = (ENDS, len(self.ends)) if kernel.groups else ()
-        return (*found, *self.members, *steps, *groups, *of_b, *loose)
+        apart = (RESULT_STEP,) if kernel.store == "elements" else ()
+        return (*found, *self.members, *steps, *apart, *groups, *of_b, *loose)
 
     @property
     def extents(self) -> tuple[int, int, int]:

@@ -83,7 +83,7 @@ class KernelColumns:
                 one.realign == "registers",
                 one.overlapped > 0,
                 one.store == "sums",
-                one.store == "rows",
+                one.in_rows,
                 one.store == "turned",
                 one.store == "columns",
                 *(first != "none" for first in one.relayouts),

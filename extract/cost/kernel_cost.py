@@ -98,7 +98,8 @@ class Products:
         crossed: what is requested of A, of B and of C beyond their bytes, of those, since rows of boxes cross lines.
         granular: whether rows of C begin at whole granules.
         matrices: how many of A, of B and of C there are: members of a batch share what they read alike.
-        scattered: bytes that DRAM moves for each one of A and of B that is read to be laid out anew.
+        scattered: bytes that DRAM moves for each one of A and of B that is read to be laid out anew, and of C.
+        apart: bytes from row to row of C, and from column to column, where no elements lie side by side; else 0.
         groups: of rows, each with a B of its own; 0 where rows are not grouped.
         cut: groups along k, each with a C of its own; 0 where k is not cut.
         size, result_size: bytes of elements. constant_b: whether B is.
@@ -110,7 +111,8 @@ class Products:
     crossed: tuple[Numbers, Numbers, Numbers]
     granular: Numbers
     matrices: tuple[Numbers, Numbers, Numbers]
-    scattered: tuple[Numbers, Numbers]
+    scattered: tuple[Numbers, Numbers, Numbers]
+    apart: tuple[Numbers, Numbers]
     groups: Numbers
     cut: Numbers
     size: int
@@ -132,31 +134,47 @@ class Products:
         k, of_a, of_b = k / np.maximum(cut, 1), np.maximum(of_a, cut), np.maximum(of_b, cut)
         groups = np.array([members.groups if members.ragged == "m" else 0 for _, members in held], np.float64)
         crossing = (*loaded, STORED_CROSSED * c[0] + STORED_SECTOR * c[1])
-        waste = [[_scattered(one[name], members, name) for one, members in held] for name in OPERANDS[:2]]
-        of_both = np.array(waste[0]), np.array(waste[1])
-        return Products(m, n, k, crossing, granular, (of_a, of_b, of_c), of_both, groups, cut, *shared)
+        waste = [[_scattered(one[name], members, name) for one, members in held] for name in OPERANDS]
+        of_all = np.array(waste[0]), np.array(waste[1]), np.array(waste[2])
+        steps = np.array([_apart(one["C"]) for one, _ in held], np.float64).T
+        matrices = of_a, of_b, of_c
+        return Products(m, n, k, crossing, granular, matrices, of_all, (steps[0], steps[1]), groups, cut, *shared)
 
     def taken(self, some: list[int]) -> Products:
         """Return some of the products."""
         taken = {name: getattr(self, name)[some] for name in ("m", "n", "k", "granular", "groups", "cut")}
         (a, b, c), (of_a, of_b, of_c) = ([one[some] for one in many] for many in (self.crossed, self.matrices))
-        scattered = self.scattered[0][some], self.scattered[1][some]
-        return replace(self, **taken, crossed=(a, b, c), matrices=(of_a, of_b, of_c), scattered=scattered)
+        wasted_a, wasted_b, wasted_c = (one[some] for one in self.scattered)
+        down, across = (one[some] for one in self.apart)
+        return replace(
+            self,
+            **taken,
+            crossed=(a, b, c),
+            matrices=(of_a, of_b, of_c),
+            scattered=(wasted_a, wasted_b, wasted_c),
+            apart=(down, across),
+        )
 
 
 def _scattered(tensor: Tensor, members: Members, operand: str) -> float:
-    """Return bytes that DRAM moves for each one of an operand that is laid out anew.
+    """Return bytes that DRAM moves for each one of an operand that is laid out anew, or of C.
 
     Where no elements lie side by side they are read along the nearer ones, if lines may lie so: the matrix unit
     transposes 16-bit types alone, and groups along k are cleared of others' k in lines along it. Of members that lie
-    side by side element by element, all that is fetched is wanted.
+    side by side element by element, all that is fetched is wanted. L2 holds C until neighbours have been written.
     """
     beside = any(extent > 1 and step == 1 for extent, step in zip(members.extents, members.of(operand), strict=True))
     if beside or not is_scattered(tensor):
         return 1.0
     size, steps = tensor.dtype.bytes, plain(tensor.strides)
-    along_k = size != 2 or members.ragged == "k"
+    along_k = operand != "C" and (size != 2 or members.ragged == "k")
     return moved_beside((steps[1] if along_k else min(steps)) * size, size)
+
+
+def _apart(c: Tensor) -> tuple[int, int]:
+    """Return the bytes from row to row of C, and from column to column; 0 where elements lie side by side."""
+    down, across = (step * c.dtype.bytes for step in plain(c.strides))
+    return (0, 0) if c.dtype.bytes in {down, across} else (down, across)
 
 
 def _different(members: Members, operand: str) -> int:
@@ -165,7 +183,12 @@ def _different(members: Members, operand: str) -> int:
 
 
 def crossed(tensor: Tensor) -> tuple[float, float]:
-    """Return how many of the rows of a matrix's boxes lie in two lines, and whether they begin at any granule."""
+    """Return how many of the rows of a matrix's boxes lie in two lines, and whether they begin at any granule.
+
+    Where no elements lie side by side no box has any.
+    """
+    if is_scattered(tensor):
+        return 0.0, 0.0
     strides, shape = plain(tensor.strides), plain(tensor.shape)
     lines = 1 - min((0, 1), key=lambda axis: (strides[axis] != 1, shape[axis] != 1))
     common = math.gcd(strides[lines] * tensor.dtype.bytes, LINE) if shape[lines] > 1 else LINE
@@ -229,11 +252,11 @@ def least_times(products: Products, passes: tuple[bool, bool], target: Target) -
     of_a, of_b, of_c = products.matrices
     compute = of_c * m * n * k * size / 4096 * _slower(target) / device.processors / CLOCK
     written = of_c * m * n * products.result_size / _written_share(products)  # wherever lines begin
-    moved = ((of_a * m + of_b * n) * k * size + written) / (bandwidth * DRAM_SHARE)
+    moved = ((of_a * m + of_b * n) * k * size + written * products.scattered[2]) / (bandwidth * DRAM_SHARE)
     relayouts = sum(
         relayout_nanoseconds((1 + waste) * extent * k * size, bandwidth)
         for extent, waste, one, spared in zip(
-            (of_a * m, of_b * n), products.scattered, passes, (False, products.constant_b), strict=True
+            (of_a * m, of_b * n), products.scattered[:2], passes, (False, products.constant_b), strict=True
         )
         if one and not spared
     )
@@ -320,12 +343,13 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
 
     read = _read(products, kernels, along, at_once, device.l2_bytes)
     written = count * slices * m * n * result_size * (1 + np.where(slices > 1, 0.0, crossed[2]) + more)
+    written = written * products.scattered[2][:, None]
     moved = (read + written / _written_share(products)[:, None]) / (bandwidth * DRAM_SHARE)
     total = _norm(OVERLAP, compute, moved, from_cache) * _warm(2 * count * m * n * k) + LAUNCH
     scattered = np.where(in_registers & swapped, SPLIT_SCATTERED, 1.0)
     joined = np.where(split > 1, rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES * scattered), 0.0)
     again = m * n * (slices * SUM_BYTES + products.result_size) / (bandwidth * SUMMED_SHARE)
-    apart = count * m * n * _sectors(kernels, result_size) / APART_SECTORS
+    apart = count * m * n * _sectors(products, kernels, result_size) / APART_SECTORS
     joined = joined + np.where(slices > 1, SUMMED_LAUNCH + again, 0.0) + apart
     relayouts = _relayouts(products, kernels, (of_a * m * k, of_b * n * k), bandwidth)
     return Parts(
@@ -345,7 +369,7 @@ def _relayouts(
 ) -> Numbers:
     """Return the nanoseconds of kernels in front that lay operands of so many elements out anew."""
     found: Any = np.zeros_like(elements[0] * kernels.rows)
-    waste_a, waste_b = (one[:, None] for one in products.scattered)
+    waste_a, waste_b = (one[:, None] for one in products.scattered[:2])
     waste = np.where(kernels.swapped, waste_b, waste_a), np.where(kernels.swapped, waste_a, waste_b)
     for side, count in enumerate(elements):
         # A weight is B, which a kernel that computes C^T takes for its A.
@@ -448,10 +472,15 @@ def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, ro
     return np.asarray(store * np.where(kernels.by_sums & (kernels.split == 1), as_sums, 1.0), np.float64)
 
 
-def _sectors(kernels: KernelColumns, result_size: Numbers) -> Numbers:
-    """Return the sectors of C that are written for each of its elements, where these are written apart."""
+def _sectors(products: Products, kernels: KernelColumns, result_size: Numbers) -> Numbers:
+    """Return the sectors of C that are written for each of its elements, where these are written apart.
+
+    Lanes have neighbours in a row of what is computed, which may be C^T.
+    """
     apart = kernels.by_columns & (kernels.phases > 1)
-    return np.asarray(apart * kernels.phases * result_size / SECTOR_BYTES, np.float64)
+    down, across = (np.minimum(one[:, None], SECTOR_BYTES) for one in products.apart)
+    steps = apart * kernels.phases * result_size + np.where(kernels.swapped, down, across)
+    return np.asarray(steps / SECTOR_BYTES, np.float64)
 
 
 def _narrow_boxes(kernels: KernelColumns, result_size: Numbers) -> tuple[Numbers, Numbers]:

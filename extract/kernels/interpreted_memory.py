@@ -27,6 +27,7 @@ from legalsat.extract.kernels.product_maps import (
     laid,
     maps_of,
     result_lies,
+    result_step,
     sides,
     steps_of,
     stored,
@@ -154,13 +155,14 @@ class Launched:
         self.tiles = self.scheduler.tiles
         self.clusters = clusters if clusters and kernel.store != "sums" else self.tiles
         self.along_rows, self.pitch = result_lies(gemm, kernel)
+        self.step = result_step(gemm, kernel)
         self.result_type = stored_type(gemm, kernel)
         self.rows, _ = plain(stored(gemm, kernel).shape)  # of what is stored
         lines, length = (self.n, self.rows) if self.along_rows else (self.rows, self.n)
         last = self.pitch if kernel.slices > 1 else length  # a workspace's lines are whole
         self.c_steps = self.members.of("C")
         beyond = sum((n - 1) * step for n, step in zip(self.members.extents, self.c_steps, strict=True))
-        span = (beyond + (lines - 1) * self.pitch + last) * self.result_type.bytes
+        span = (beyond + (lines - 1) * self.pitch + (last - 1) * self.step + 1) * self.result_type.bytes
         self.c = np.full(2 * GUARD + span, JUNK, np.uint8)
         self.written = np.zeros(len(self.c), bool)
 
@@ -202,7 +204,8 @@ class Launched:
         """
         size, kernel = self.result_type.bytes, self.kernel
         rows, columns = np.arange(self.rows)[:, None], np.arange(self.n)[None, :]
-        elements = columns * self.pitch + rows if self.along_rows else rows * self.pitch + columns
+        lines, inside = (columns, rows) if self.along_rows else (rows, columns)
+        elements = lines * self.pitch + inside * self.step
         if kernel.ragged == "m":
             elements = elements[: self.scheduler.groups[-1][0]]
         for extent, step in reversed(list(zip(self.members.extents, self.c_steps, strict=True))):
@@ -425,7 +428,7 @@ class Cta:
     def part(self, consumer: int, part: int, warp: int) -> tuple[int, int, slice]:
         """Return the block, the first row in it, and the columns of a warp's part of C."""
         block, chunk = divmod(part, self.parts)
-        if self.kernel.store == "rows":
+        if self.kernel.in_rows:
             return block, warp * 16 + chunk * 8, slice(None)
         if self.kernel.turns:  # boxes of the block, those that go on along its columns side by side
             rows, count = turned_box(self.kernel, self.launched.result_type.bytes)
@@ -461,7 +464,7 @@ class Cta:
         for warp in range(WARPS):
             block, first, columns = self.part(consumer, part, warp)
             at, length = self.buffer(consumer, warp, stage)
-            count = 8 if self.kernel.store == "rows" else STORE_ROWS
+            count = 8 if self.kernel.in_rows else STORE_ROWS
             if self.kernel.turns:
                 side_by_side, _ = turned_box(self.kernel, self.launched.result_type.bytes)
                 turned = encoded(held[1][block, first : first + side_by_side, columns].T, name)
@@ -472,7 +475,7 @@ class Cta:
                 continue
             data = encoded(held[1][block, first : first + count, columns], name)
             data = data.reshape(count, -1)
-            if self.kernel.store == "rows":
+            if self.kernel.in_rows:
                 self.shared[at + np.arange(count)[:, None] * (length // count) + np.arange(data.shape[1])] = data
             else:
                 self.lay_down(data, at)
@@ -528,8 +531,9 @@ class Cta:
                 count = min(self.kernel.tile[1], of.n - tile.n)
                 if target < (tile.end if self.kernel.ragged == "m" else of.m) and count > 0:
                     begin = at + row * (length // 8)
-                    places = (of.c_offset(tile) + of.pitch * target + tile.n) * size + np.arange(count * size)
-                    of.put(places, self.shared[begin : begin + count * size])
+                    elements = of.c_offset(tile) + of.pitch * target + (tile.n + np.arange(count)) * of.step
+                    places = elements[:, None] * size + np.arange(size)
+                    of.put(places, self.shared[begin : begin + count * size].reshape(count, size))
 
     def store_columns(self, consumer: int, part: int, stage: int) -> None:
         """Copy a part of C that is turned to where its columns lie, by threads."""

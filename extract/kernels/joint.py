@@ -121,8 +121,8 @@ def gemm_plan(operator: Gemm, target: Target, refusal: Refusal | None = None) ->
     kernel = best_kernel(operator, target) if refusal is None else _first(operator, target, refusal)
     if kernel is None and operator.members.extents:
         raise LegalSatError(
-            f"{operator} on {target} has no kernel: rows or columns of C must lie side by side, and each element of a "
-            "matrix at a multiple of its size; plan one product at a time"
+            f"{operator} on {target} has no kernel: each element of a matrix must lie at a multiple of its size, and "
+            "those of C side by side along some axis unless the batch is of two axes; plan one product at a time"
         )
     plan = GemmPlan(operator, target, kernel, cached_block_plan(operator, target) if kernel is None else None)
     if kernel is not None:

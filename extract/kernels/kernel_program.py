@@ -35,6 +35,7 @@ from legalsat.program.kernel import (
     Release,
     SlideSums,
     StoreColumns,
+    StoreElements,
     Tiles,
 )
 from legalsat.program.pipeline import (
@@ -174,7 +175,7 @@ class _Program:
     @property
     def chunk_bytes(self) -> int:
         """Bytes that a consumer's warps lay down at a time on C's way out."""
-        if self.kernel.store == "rows":  # in a pitch that spreads rows over the banks
+        if self.kernel.in_rows:  # in a pitch that spreads rows over the banks
             return WARPS * 8 * int(row_pitch(self.kernel.tile[1], self.result_bytes))
         if self.kernel.turns:
             return BLOCK_ROWS * turned_columns(self.kernel.tile[1], self.result_bytes) * self.result_bytes
@@ -354,8 +355,9 @@ class _Program:
         """Return the store of some parts of a tile, through a consumer's own buffers."""
         if not count:
             return ()
-        if self.kernel.store == "rows":
-            return (Parts(first, count, (Write(OWN_C, STORED), Read(OWN_C, STORED), Advance("stored"))),)
+        if self.kernel.in_rows:
+            leave = Read(OWN_C, STORED) if self.kernel.store == "rows" else StoreElements(OWN_C, STORED)
+            return (Parts(first, count, (Write(OWN_C, STORED), leave, Advance("stored"))),)
         if self.kernel.store == "columns":
             return self.store_columns(first, count)
         if self.kernel.store == "turned":

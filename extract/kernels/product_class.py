@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from legalsat.dtypes import DType
 from legalsat.extract.kernels.product_maps import ROW_BYTES, WRAPS, by_rows, is_scattered
 from legalsat.operators.gemm import Gemm, sums_of
-from legalsat.operators.members import Members, Ragged
+from legalsat.operators.members import MOST_AXES, Members, Ragged
 from legalsat.options import Major
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import Tensor, plain
@@ -95,14 +95,15 @@ def types_of(gemm: Gemm) -> ProductTypes:
 def class_of(gemm: Gemm) -> ProductClass | None:
     """Return the class of a product.
 
-    None where C has no axis along which elements lie side by side, or a matrix elements at no multiple of their size.
+    None where a matrix has elements at no multiple of their size, or where C's lie apart along both axes and along the
+    three of a batch: kernels have room for three steps.
     """
     matrices, members = gemm.matrices, gemm.members
     if any(end.address % end.dtype.bytes for end in matrices.values()):
         return None
     a, b = (side_of(matrices[name], members.of(name)) for name in "AB")
     down, across = _lines(gemm, swapped=True), _lines(gemm, swapped=False)
-    if not (down or across):
+    if not (down or across) and len(members.batch) == MOST_AXES:
         return None
     k = -(-gemm.k // members.groups) if members.ragged == "k" else gemm.k  # of one of them, on the average
     turns, tiles = -(-k // (ROW_BYTES // gemm.dtype.bytes)), -(-gemm.m // 128) * -(-gemm.n // 128) * members.count

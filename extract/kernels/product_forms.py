@@ -21,6 +21,7 @@ STORES = {
     "turned": "turned",
     "rows": "rows",
     "columns": "columns",
+    "elements": "elements",
     "accumulators": "sums",
     "joined": "sums",
     "sliced": "tma",
@@ -165,6 +166,8 @@ def exists(form: Form, facts: Facts) -> bool:
     if any(form.aligned) and form.realign != "none":  # which ask other things of B's boxes, and of A's
         return False
     by_boxes = lies == 2 and not realigned  # which can do what threads do
+    if not (lies or down):  # nothing else stores elements that lie apart
+        return form.store == "elements" and not _idle(form, facts)
     if form.realign == "sums" and (form.slices or form.splits or (lies and form.store == "sums")):
         return False  # whose k-tiles are in phases already, and whose rows threads or boxes store as they lie
     if form.slices:  # boxes of their own memory, which they fit in

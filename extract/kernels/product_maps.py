@@ -239,7 +239,14 @@ def result_lies(gemm: Gemm, kernel: ProductKernel) -> tuple[bool, Any]:
         return False, _pitch(4 * extents(gemm, kernel)[1]) // 4
     strides = gemm.matrices["C"].strides
     down, across = reversed(strides) if kernel.swapped else strides
-    return (False, down) if across == 1 else (True, across)
+    return (False, down) if across == 1 or kernel.store == "elements" else (True, across)
+
+
+def result_step(gemm: Gemm, kernel: ProductKernel) -> Any:
+    """Return how far apart elements of a line of C are, in elements, of the axis that `result_lies` says."""
+    if kernel.store != "elements":
+        return 1
+    return gemm.matrices["C"].strides[0 if kernel.swapped else 1]
 
 
 def box_columns(kernel: ProductKernel, size: int) -> int:

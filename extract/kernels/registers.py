@@ -95,7 +95,7 @@ class Work:
             kernel.split,
             kernel.cluster_blocks == 1,
             kernel.store == "sums",
-            kernel.store in {"rows", "columns"},
+            kernel.in_rows or kernel.store == "columns",
             any(kernel.aligned),
         )
 

@@ -17,6 +17,7 @@ BLOCK_ROWS = 64  # of A, of one wgmma
 LEAST_BOX = 8  # rows of a box of an operand that is K-major: those of a swizzle's pattern
 BOXED = frozenset({"tma", "turned"})  # ways out of C by the copy engine
 TURNED = frozenset({"turned", "columns"})  # of tiles that are turned
+IN_ROWS = frozenset({"rows", "elements"})  # by threads, of rows that lie one behind the other in shared memory
 WIDE_BOX = 64  # elements side by side in a box of an operand that is not K-major
 GROUP_ENTRY_BYTES = 8  # a group's first row and its first tile
 SLID = 8  # columns of sums beyond a tile's: lines begin less than a granule early, whose elements have 2 bytes
@@ -95,8 +96,9 @@ class ProductKernel:
             phase, and between phases sums slide to the columns in which the next one's lines have theirs.
         phases: rows, or lines, after which starts lie alike again; 1 where all do.
         store: how C leaves: "tma" by boxes, "turned" by boxes of C^T, "rows" by granules of 16 bytes but for the ends
-            of rows, "columns" by those of C^T, or by elements where a tile's rows are of one phase, "sums" through
-            sums of the whole tile in shared memory, which split needs.
+            of rows, "columns" by those of C^T, or by elements where a tile's rows are of one phase, "elements" row by
+            row, where no elements of C lie side by side, "sums" through sums of the whole tile in shared memory, which
+            split needs.
         buffers: through which C leaves by boxes, in turns; one leaves room for another stage.
         overlapped: stages of a tile during whose multiplication the tile before is stored; 0 where it is stored first.
         registers: a thread of warpgroups that multiply, and of the one that loads.
@@ -214,6 +216,11 @@ class ProductKernel:
     def turns(self) -> bool:
         """Whether warps of a consumer turn what they store, and lay it down together."""
         return self.store in TURNED
+
+    @property
+    def in_rows(self) -> bool:
+        """Whether threads store C row by row, each warp its own."""
+        return self.store in IN_ROWS
 
     @property
     def by_boxes(self) -> bool:

@@ -199,6 +199,18 @@ class StoreColumns:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreElements:
+    """Store each element of rows of C, which the warp laid down in a buffer, where it belongs: none lie side by side.
+
+    Attributes:
+        buffer: through which they leave. at: its stage.
+    """
+
+    buffer: str
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
 class FindGroups:
     """Read where groups end, and say in shared memory where they begin, and of groups of rows which tiles are theirs.
 
@@ -231,6 +243,7 @@ KernelOperation: TypeAlias = (
     | MultiplyRows
     | ReadPeers
     | StoreColumns
+    | StoreElements
     | FindGroups
     | MeetSetup
 )

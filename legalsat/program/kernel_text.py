@@ -28,6 +28,7 @@ from legalsat.program.kernel import (
     Release,
     SlideSums,
     StoreColumns,
+    StoreElements,
     Tiles,
 )
 from legalsat.program.pipeline_text import INDENT, of_item
@@ -95,6 +96,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     ),
     Clear: lambda op: "clear accumulator i",
     StoreColumns: lambda op: f"store columns of C that lie in {of_item(op.buffer, op.at)} by threads",
+    StoreElements: lambda op: f"store elements of C that lie in {of_item(op.buffer, op.at)} by threads, one by one",
     SlideSums: lambda op: f"slide the columns of {op.sums} to where the phase has them",
     FindRows: lambda op: "find where rows of A start in their granules",
     ReadRows: lambda op: f"read rows of A from where they start in {of_item('A', op.at)}, steps {_listed(op.steps)}",

@@ -29,7 +29,7 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
 - `boxes(c)`, `rows(c)`: C stored row by row by the copy engine, or by threads. `windows(c)`: by boxes of a map with
   one axis more, along which windows of rows slide; what of a box lies behind its window is not stored.
 - `turned(c)`: C stored column by column by the copy engine: tiles are turned on their way to shared memory.
-- `columns(c)`: the same by threads, wherever columns begin.
+- `columns(c)`: the same by threads, wherever columns begin. `elements(c)`: by threads, each element by itself.
 - `accumulators(down, across, c)`: by way of all accumulators of a tile in shared memory.
 - `joined(down, across, ways, c)`: the same of the sum of products of slices of k, as many as the open number `ways`.
 - `sliced(down, across, ways, c)`: that sum by a kernel behind, which reads products that boxes store in memory of their
@@ -66,6 +66,7 @@ windows = Constructor("windows", ("Term",))
 rows = Constructor("rows", ("Term",))
 turned = Constructor("turned", ("Term",))
 columns = Constructor("columns", ("Term",))
+elements = Constructor("elements", ("Term",))
 accumulators = Constructor("accumulators", ("i64", "i64", "Term"))
 sliced = Constructor("sliced", ("i64", "i64", "String", "Term"))
 joined = Constructor("joined", ("i64", "i64", "String", "Term"))

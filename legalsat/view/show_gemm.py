@@ -20,6 +20,7 @@ STORES = {
     "turned": "boxes of turned tiles",
     "rows": "granules of rows",
     "columns": "granules of turned tiles",
+    "elements": "elements, each by itself",
     "sums": "way of the whole tile in shared memory",
 }
 REALIGNED = {"none": "", "tiles": ", phase-shifted K", "registers": ", realigned in registers", "sums": ", phases of k"}

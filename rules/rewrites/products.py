@@ -18,6 +18,7 @@ from legalsat.terms.products import (
     boxes,
     clip,
     columns,
+    elements,
     flip,
     granules,
     joined,
@@ -92,6 +93,12 @@ def store_by_columns(across: Variable, c: Variable) -> Equations:
     """C in columns side by side  =  C by threads, column by column, of tiles that are turned"""
     for down in (SIDE_BY_SIDE, WHOLE):
         yield TermEquation(store(down, across, c), columns(c))
+
+
+@term_law
+def store_by_elements(c: Variable) -> Equations:
+    """C of which no elements lie side by side  =  C by threads, row by row, each element by itself"""
+    yield TermEquation(store(APART, APART, c), elements(c))
 
 
 @term_law
