@@ -1,7 +1,8 @@
 """Parameters that are read through registers: nvcc takes the address of a large one, and adds offsets to it.
 
 `mov.b64 %rd2, p; ld.param.u64 %rd1, [%rd2+8]` reads `p+8`. Addresses are followed through copies, sums with numbers
-and conversions to generic addresses; a register has one if all that write it agree.
+and conversions to generic addresses; a register has one if all that write it agree. Several parameters that are read as
+one vector are read one by one, so that each register hangs on its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from legalsat.analyses.ptx.instruction import Instruction, immediate, results_of
+from legalsat.analyses.ptx.instruction import Instruction, immediate, results_of, width_of
 from legalsat.analyses.ptx.text import Kernel
 
 ADDRESS = re.compile(r"\[\s*([%\w$@.]+)\s*(?:([+-])\s*(-?\s*\w+)\s*)?\]")
@@ -20,11 +21,33 @@ Place = tuple[str, int]  # a variable and a byte in it
 
 
 def with_direct_parameters(kernel: Kernel) -> Kernel:
-    """Return a kernel whose loads of parameters name these, as far as their addresses are known."""
+    """Return a kernel whose loads of parameters name these, as far as their addresses are known, one each."""
     places = places_of(kernel.instructions, {parameter.name for parameter in kernel.parameters})
-    if not places:
-        return kernel
-    return replace(kernel, instructions=[_direct(i, places) for i in kernel.instructions])
+    code: list[Instruction] = []
+    moved: list[int] = []
+    for i in kernel.instructions:
+        moved.append(len(code))
+        code += _one_by_one(_direct(i, places))
+    moved.append(len(code))
+    labels = {name: moved[n] for name, n in kernel.labels.items()}
+    return replace(kernel, instructions=code, labels=labels)
+
+
+def _one_by_one(i: Instruction) -> list[Instruction]:
+    """Return the loads of which a load of several parameters consists; else the instruction itself."""
+    if i.base != "ld" or "param" not in i.parts or len(i.results) < 2:
+        return [i]
+    found = ADDRESS.fullmatch(i.operands[1])
+    begin = immediate(found[3]) if found is not None and found[3] and found[2] == "+" else 0
+    if found is None or begin is None or found[2] == "-" or found[1] in i.results:
+        return [i]
+    each, parts = width_of(i) // len(i.results), tuple(p for p in i.parts if p not in {"v2", "v4", "v8"})
+    places = [f"[{found[1]}+{begin + n * each}]" for n in range(len(i.results))]
+    return [
+        replace(i, name=".".join(parts), parts=parts, operands=(name, place, *i.operands[2:]))
+        for name, place in zip(i.results, places, strict=True)
+        if name != "_"
+    ]
 
 
 def _direct(i: Instruction, places: dict[str, Place]) -> Instruction:

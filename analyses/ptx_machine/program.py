@@ -96,6 +96,7 @@ class Program:
         before_in_block: of instructions, by identity, and registers that several write: the one before in its block.
         ways: of instructions, by identity, the outcomes of their predicates that must be seen, where not both.
         asserted: of branches, by identity, the outcome with which no assertion of the kernel fails.
+        effective: instructions, by identity, on which what has an effect depends, or that have one.
         firm: registers that more than reads depend on.
         summed, read_sums: first columns of tensor memory that any run has written and read, and how many.
         spread: parameters that stand for words of which more than the first has been read.
@@ -139,6 +140,7 @@ class Program:
     before_in_block: dict[tuple[int, str], Instruction] = field(default_factory=dict)
     ways: dict[int, int] = field(default_factory=dict)
     asserted: dict[int, int] = field(default_factory=dict)
+    effective: set[int] = field(default_factory=set)
     firm: set[str] = field(default_factory=set)
     summed: set[tuple[int, int]] = field(default_factory=set)
     read_sums: set[tuple[int, int]] = field(default_factory=set)
@@ -358,6 +360,12 @@ class Program:
         """Parameters and special registers on which a condition or a table of branches depends."""
         listed = [w.condition.keys for w in self.watches if w.needed] + [keys for _, keys in self.tables.values()]
         return frozenset().union(*listed)
+
+    @cached_property
+    def looping(self) -> frozenset[str]:
+        """Those of `decisive` that may steer a loop in which something happens, and not only what becomes of sums."""
+        effects = (w.condition.keys for w in self.watches if w.needed and w.effective)
+        return frozenset().union(*effects, *(keys for _, keys in self.tables.values()))
 
     def bits(self, key: str) -> int:
         """Return the bits of a parameter's type, 32 of a special register."""

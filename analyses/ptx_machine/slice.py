@@ -71,6 +71,8 @@ def slice_of(program: Any, instructions: list[Instruction], control: Control) ->
     program.only_after = slicer.only_after()
     program.before_in_block = slicer.before_in_block()
     program.asserted = slicer.asserted()
+    effective, _ = slicer.live(roots, [False] * len(roots), [])
+    program.effective = {id(i) for i, keep in zip(instructions, effective, strict=True) if keep}
     program.ways = slicer.ways([k or t for k, t in zip(kept, touching, strict=True)], strong) | program.asserted
     return [
         keep or touch or i.base in LANE_OPERATIONS for keep, touch, i in zip(kept, touching, instructions, strict=True)

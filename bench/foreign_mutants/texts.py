@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ASSEMBLED = (8, 8)  # the newest version of PTX that assemblers of CUDA 12.9 read
-_ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)", re.MULTILINE)
+_ENTRY = re.compile(r"^[ \t]*(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)", re.MULTILINE)
 _VERSION = re.compile(r"^\.version (\d+)\.(\d+)", re.MULTILINE)
 
 

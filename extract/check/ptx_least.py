@@ -199,25 +199,25 @@ class _Search:
         and right ones come to where it hangs: else it is what such launches alone do that is wrong.
         """
         ranks = self.sweep.program.ranks
-        listed = sorted(self.sweep.failing, key=lambda one: sum(map(abs, one.values.values())))
         if ranks == 1:
             return {}
+        meant = [one for one in self.sweep.failing if not self.sweep.dropped(one.values)]
+        listed = sorted(meant, key=lambda one: sum(map(abs, one.values.values())))
         for name, step in self.sweep.steps.items():
             multiple = step * ranks
             uneven = [one for one in listed if step and one.values.get(name, 0) % multiple]
             if not uneven or not uneven[0].hangs or not all(one.of_nothing or one in uneven for one in listed):
                 continue
-            tried = (one.values for one in uneven[:_PROBES])
-            whole = [{**v, name: -(-v[name] // multiple) * multiple} for v in tried]
-            if whole and all(map(self._right, whole)) and uneven[0].line not in self._unreached():
-                line, reason = uneven[0].line, uneven[0].reason
+            whole = [{**one.values, name: round_up(one.values[name], multiple)} for one in uneven]
+            line, reason = uneven[0].line, uneven[0].reason
+            if all(map(self._right, whole[:_PROBES])) and self._comes_to(line, whole[_PROBES:][-_PROBES:]):
                 return {name: Precondition(name, 0, line, reason, multiple)}
         return {}
 
-    def _unreached(self) -> set[int]:
-        """Return lines of barriers and asynchronous operations to which no launch has come that is right."""
-        covered = self.sweep.program.covered
-        return set(covered.values()) - {covered[at] for at in self._reached}
+    def _comes_to(self, line: int, more: list[Values]) -> bool:
+        """Does a launch that is right come to an operation, one of those that were tried or one of a few more?"""
+        places = {at for at, one in self.sweep.program.covered.items() if one == line}
+        return not places or any(places & self._reached for values in [{}, *more] if not values or self._right(values))
 
     def preconditions(self, known: dict[str, Precondition]) -> dict[str, Precondition]:
         """Return preconditions that leave out every run that went wrong; none where there are no such."""

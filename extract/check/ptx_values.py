@@ -29,13 +29,13 @@ def sweep_all(sweep: Sweep) -> None:
     program = sweep.program
     names = steering(program, sweep.fixed)
     ones = {n: sweep.least.get(n, 0 if n.startswith("%") else one_of(program, n)) for n in names}
-    decisive = program.decisive
+    looping = program.looping
     ones = _launched(sweep, ones)
     sweep.steps = steps = {
-        name: sweep.step_of(name, ones) if name in decisive and not sweep.late else 0 for name in names
+        name: sweep.step_of(name, ones) if name in looping and not sweep.late else 0 for name in names
     }
     rooms = _rooms(sweep, ones, names)
-    idle = [name for name in names if name in decisive and not steps[name] and not name.startswith("%")]
+    idle = [name for name in names if name in looping and not steps[name] and not name.startswith("%")]
     grid = {name: LATER * step for name, step in steps.items() if step and name.startswith("%")}
     # None steers a loop where there is no tile, as of rows or columns.
     if len(idle) > 1 or (idle and any(steps.values())):

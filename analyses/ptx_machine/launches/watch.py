@@ -20,6 +20,7 @@ class Watch:
     """A condition, where it is looked at, which outcomes must be seen, and which all runs have seen, as bits.
 
     `compared`: pairs of registers by which loops decide it, with their bits, below 0 for signed ones.
+    `effective`: what has an effect may depend on it.
     """
 
     condition: Condition
@@ -27,6 +28,7 @@ class Watch:
     place: int
     needed: int
     compared: tuple[tuple[int, int, int], ...] = ()
+    effective: bool = True
     seen: int = 0
 
     @property
@@ -54,7 +56,8 @@ def watch_all(program: Any, chosen: list[tuple[str, Instruction | None]]) -> Non
                 else:
                     needed = asserted.get(condition.name, both) if condition.name in program.firm else 0
                 compared = () if condition.used else _compared(program, found.compared(i))
-                watch = Watch(condition, at, program.slots[condition.name], needed, compared)
+                effective = not condition.used or id(i) in program.effective
+                watch = Watch(condition, at, program.slots[condition.name], needed, compared, effective)
                 program.watches_at.setdefault(at, []).append((len(program.watches), watch))
                 program.watches.append(watch)
     for at in program.watches_at:
