@@ -37,14 +37,28 @@ def test_a_cluster_that_is_right_leaves_nothing_behind() -> None:
     assert found.reached == alone.reached and found.parameters == alone.parameters
 
 
-def shared_tiles() -> str:
+def shared_tiles(rounds: str = "") -> str:
     """A ring of which each CTA of a pair takes every other tile, so that both must have as many."""
     count = "add.u32 %r2, %r2, 1;\nsub.u32 %r2, %r2, %r1;\nshr.u32 %r2, %r2, 1;"
-    return ring(2, cluster="").replace("ld.param.u32 %r2, [n];", f"ld.param.u32 %r2, [n];\n{count}")
+    return ring(2, cluster="").replace("ld.param.u32 %r2, [n];", f"ld.param.u32 %r2, [n];\n{count}\n{rounds}")
 
 
 def test_that_all_ctas_must_get_as_many_tiles_is_a_condition() -> None:
     (found,) = check(shared_tiles()).kernels
+    assert found.proven, (found.findings, found.unproven)
+    assert [(one.name, one.multiple) for one in found.conditions] == [("n", 2)]
+
+
+def test_launches_that_fail_an_assertion_say_nothing_of_shared_tiles() -> None:
+    """CUTLASS asserts that there is some k, and an odd number of tiles without is smaller than one that hangs."""
+    some = """ld.param.u32 %r30, [k];
+setp.ne.u32 %p7, %r30, 0;
+@%p7 bra SOME;
+call.uni __assertfail, (param0, param0);
+SOME:
+mul.lo.u32 %r2, %r2, %r30;"""
+    text = shared_tiles(some).replace(".param .u32 n)", ".param .u32 n, .param .u32 k)")
+    (found,) = check(text).kernels
     assert found.proven, (found.findings, found.unproven)
     assert [(one.name, one.multiple) for one in found.conditions] == [("n", 2)]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from legalsat.analyses.ptx.text import parse
+from legalsat.analyses.ptx_machine.program import compile_kernel
 from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
 
 ROUNDS = 8  # where the count of rounds lies in the parameter
@@ -64,6 +66,27 @@ def test_a_parameter_is_the_same_however_it_is_read(how: str) -> None:
     assert found.proven and swept(found) == {f"p+{ROUNDS}"}, (found.findings, found.unproven)
     wrong = check_ptx(kernel(READS[how], parity="mov.b32 %r4, 0;"))
     assert wrong.findings and swept(wrong) == {f"p+{ROUNDS}"}
+
+
+def test_parameters_that_are_read_together_decide_each_for_itself() -> None:
+    reads = "mov.b64 %d0, p; ld.param.v4.u32 {%r6, %r5, %r2, _}, [%d0]; setp.lt.u32 %p4, %r5, 3; @%p4 bar.sync 1;"
+    module = parse(kernel(reads))
+    program = compile_kernel(module, module.kernels[0])
+    decided = {watch.condition.name: set(watch.condition.keys) for watch in program.watches}
+    assert decided["%p4"] == {"p+4"} and decided["%p1"] == {"p+8"}
+
+
+def test_what_only_sums_hang_on_steers_no_loop() -> None:
+    fetch = """tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r6}, [%r5];
+tcgen05.wait::ld.sync.aligned;
+setp.eq.u32 %p4, %r7, 0;
+@%p4 bra NONE;
+add.u32 %r6, %r6, 1;
+NONE:"""
+    reads = "mov.b64 %d0, p; mov.u32 %r5, 0; ld.param.v2.u32 {%r7, %r2}, [%d0+4];"
+    module = parse(kernel(reads).replace("sm_90a", "sm_100a").replace("END:", f"END: {fetch}"))
+    program = compile_kernel(module, module.kernels[0])
+    assert (program.decisive, program.looping) == ({"p+4", "p+8"}, {"p+8"})
 
 
 def test_a_parameter_at_an_address_that_differs_is_left_open() -> None:
