@@ -86,7 +86,8 @@ NONE:"""
     reads = "mov.b64 %d0, p; mov.u32 %r5, 0; ld.param.v2.u32 {%r7, %r2}, [%d0+4];"
     module = parse(kernel(reads).replace("sm_90a", "sm_100a").replace("END:", f"END: {fetch}"))
     program = compile_kernel(module, module.kernels[0])
-    assert (program.decisive, program.looping) == ({"p+4", "p+8"}, {"p+8"})
+    assert program.decisive == {"p+4", "p+8"}
+    assert program.looping == {"p+8"}
 
 
 def test_a_parameter_at_an_address_that_differs_is_left_open() -> None:

@@ -1,0 +1,1 @@
+"""Makes the operations that a program is run by."""
