@@ -244,7 +244,8 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
         return None
     apart = ping_pong or store == "sums" or realign == "registers" or turns <= (1 if slid else 4)
     alone = ProductKernel(
-        swapped, (rows, columns, 128 // size), stages, cluster, split, slices, warpgroups, ping_pong, blocks, 8,
+        swapped, (rows, columns, 128 // size), stages, cluster, split, slices, warpgroups, ping_pong, blocks,
+        2 if slices == 1 and written_in_parts(gemm, swapped=swapped) else 8,
         (majors[0], majors[1]), (before[0], before[1]), realign, phases, store, 0, (0, 0),
         None, None, 0, aligned=aligned, buffers=buffers,  # type: ignore[arg-type]
     )  # fmt: skip
@@ -257,6 +258,13 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
     # To spare, since no kernel need be overlapped.
     kept = not apart and registers(Work.of(alone), result, overlapped=True)[0] + 8 <= handed[0]
     return replace(alone, overlapped=min(4, turns - 1) * kept, registers=handed)
+
+
+def written_in_parts(gemm: ls.Gemm, *, swapped: bool) -> bool:
+    """Whether tiles side by side share lines of C, of operands that L2 holds."""
+    down, across = plain(gemm.c.strides)[:: -1 if swapped else 1]
+    operands = gemm.k * gemm.dtype.bits // 8 * (gemm.m + gemm.n)
+    return across == 1 and down * gemm.out_dtype.bits // 8 % 128 > 0 and operands <= 16 << 20
 
 
 @lru_cache(None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from legalsat.extract.kernels.for_extents import for_any_extents
 from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, box_columns, turned_columns
 from legalsat.extract.kernels.unfolded import unfolded
 from legalsat.plans.product_kernel import ALIGNER_REGISTERS, BLOCK_ROWS, WARPS, ProductKernel, row_pitch
@@ -71,7 +72,6 @@ BEFORE, NEXT = At("multiplied", -1), At("multiplied", 1)  # stages of the k-tile
 SUMS, OWN_C = "accumulator {i}", "C{i}"
 
 
-@lru_cache(maxsize=1024)
 def kernel_program(kernel: ProductKernel, result_bytes: int) -> Pipeline:
     """Return what each role of each CTA of a cluster does in a kernel, which is what is proven.
 
@@ -79,12 +79,21 @@ def kernel_program(kernel: ProductKernel, result_bytes: int) -> Pipeline:
         kernel: how the product is computed.
         result_bytes: of an element of C.
     """
-    return unfolded(printed_program(kernel, result_bytes))
+    return _unfolded(for_any_extents(kernel), result_bytes)
+
+
+def printed_program(kernel: ProductKernel, result_bytes: int) -> KernelProgram:
+    """Return the program of a kernel as it is printed; arguments as of `kernel_program`."""
+    return _printed(for_any_extents(kernel), result_bytes)
 
 
 @lru_cache(maxsize=1024)
-def printed_program(kernel: ProductKernel, result_bytes: int) -> KernelProgram:
-    """Return the program of a kernel as it is printed; arguments as of `kernel_program`."""
+def _unfolded(kernel: ProductKernel, result_bytes: int) -> Pipeline:
+    return unfolded(_printed(kernel, result_bytes))
+
+
+@lru_cache(maxsize=1024)
+def _printed(kernel: ProductKernel, result_bytes: int) -> KernelProgram:
     return _Program(kernel, result_bytes).whole()
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.cost.kernel_cost import LINE, SUM_BYTES, Products, kernel_times, least_times
+from legalsat.extract.kernels.for_extents import for_any_extents, for_extents, is_for_some_extents, ordered
 from legalsat.extract.kernels.product_class import ProductClass, class_of, types_of
 from legalsat.extract.kernels.product_forms import Facts, Form, forms_of, steps_to
 from legalsat.extract.kernels.product_maps import result_map, source_maps
@@ -60,22 +61,24 @@ def each_kernel(gemm: Gemm, target: Target) -> Iterator[tuple[float, ProductKern
     found: list[tuple[float, int, Table, int, Iterator[Row]]] = []  # a heap: of each table its next row, and the rest
     while waiting or found:
         if waiting and (not found or waiting[0][0] <= found[0][0]):
-            rows = _rows(one, waiting.pop(0)[1], products, target)
+            rows = _rows(one, waiting.pop(0)[1], gemm, products, target)
         else:
             time, _, table, row, rows = heappop(found)
             kernel = table.kernel(row)
             if _legal(gemm, kernel, target):
-                yield time, kernel
+                yield time, for_extents(kernel, gemm)
         if (following := next(rows, None)) is not None:
             heappush(found, (*following, rows))
 
 
-def _rows(one: ProductClass, passes: tuple[bool, bool], products: Products, target: Target) -> Iterator[Row]:
+def _rows(
+    one: ProductClass, passes: tuple[bool, bool], gemm: Gemm, products: Products, target: Target
+) -> Iterator[Row]:
     """Yield the rows of a table that a product is open to, cheapest first: most of them nobody asks for."""
     table = table_with(one, passes, target)
     if table is None:
         return
-    times = times_of(table.columns, products, target)[0]
+    times = times_of(ordered(table.columns, [gemm]), products, target)[0]
     for row in _sorted(times, table.order):
         if times[row] == np.inf:
             return
@@ -136,7 +139,7 @@ def _best_of(one: ProductClass, gemms: list[Gemm], target: Target) -> list[tuple
         for i, first in zip(open_, _first_rows(one, table, some, products.taken(open_), target), strict=True):
             best = found[i]
             if first is not None and (best is None or first[:2] < best[:2]):
-                found[i] = first[0], first[1], table.kernel(first[2])
+                found[i] = first[0], first[1], for_extents(table.kernel(first[2]), gemms[i])
     return [None if best is None else (best[0], best[2]) for best in found]
 
 
@@ -145,7 +148,7 @@ def _first_rows(
 ) -> list[tuple[float, int, int] | None]:
     """Return for each product of a class the time, the place among equals and the row of its first legal kernel."""
     order = np.argsort(table.order)  # so that the first of equals is the one that comes first
-    times = times_of(table.columns, products, target)[:, order]
+    times = times_of(ordered(table.columns, gemms), products, target)[:, order]
     while True:
         best = np.argmin(times, axis=1)
         # Maps of a class are legal or not together, so one product stands for all that take the kernel.
@@ -168,10 +171,10 @@ def is_kernel(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
     """Return whether a kernel is one of those that compute a product, all of its maps legal."""
     one = multiplied(gemm, target)
     form = None if one is None else form_of(one, kernel)
-    if one is None or form is None:
+    if one is None or form is None or not is_for_some_extents(kernel):
         return False
-    table, products = table_with(one, form.passes, target), Products.of([gemm])
-    if table is None or not any(kernel == table.kernel(row) for row in table.rows_like(kernel)):
+    table, products, listed = table_with(one, form.passes, target), Products.of([gemm]), for_any_extents(kernel)
+    if table is None or not any(listed == table.kernel(row) for row in table.rows_like(kernel)):
         return False
     timed = times_of(KernelColumns.of((kernel,)), products, target)[0, 0] < np.inf
     return bool(timed) and _legal(gemm, kernel, target)

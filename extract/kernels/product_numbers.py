@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from legalsat.analyses.matrix_layout import matrix_operand, tile_layout
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.cost.kernel_cost import SUM_BYTES
+from legalsat.extract.kernels.for_extents import GROUP
 from legalsat.extract.kernels.product_class import MOST_STAGES, NARROW, ProductClass, Side
 from legalsat.extract.kernels.product_forms import Form
 from legalsat.extract.kernels.product_maps import ROW_BYTES, SPANS, STORE_ROWS, turned_columns
@@ -55,7 +56,6 @@ SYSTEM_BYTES = KIB  # of shared memory that the system keeps for each block (FAC
 OVERLAPPED_STAGES = 4
 FEW_STAGES, BUFFERS = 5, 2  # fewer gain by one more; through which C leaves by boxes otherwise
 SHARED = 4  # where a table's rest has bytes of shared memory
-GROUP = 8
 SPLITS = (1, 2, 3, 4, 5, 6, 8)
 SLICES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
 SCALES_OF_ROWS = 16  # registers a thread

@@ -34,6 +34,7 @@ from legalsat.errors import LegalSatError
 from legalsat.extract.cost.kernel_columns import KernelColumns
 from legalsat.extract.cost.kernel_cost import Products
 from legalsat.extract.kernels.contract import require_contract
+from legalsat.extract.kernels.for_extents import for_any_extents
 from legalsat.extract.kernels.joint import Refusal
 from legalsat.extract.kernels.kernel_program import kernel_program
 from legalsat.extract.kernels.product_class import types_of
@@ -198,10 +199,11 @@ def _choices(gemm: Gemm, samples: list[Values], target: Target, refusal: Refusal
             said = said or why
             if not why:
                 kernels[kernel] = None
-    found = []
+    found, sets = [], dict[ProductKernel, IslSet]()
     for kernel in kernels:
+        listed = for_any_extents(kernel)
         try:
-            legal = legal_extents(gemm, kernel, target)
+            legal = sets[listed] if listed in sets else sets.setdefault(listed, legal_extents(gemm, listed, target))
         except NotAffine as refused:
             error = error or refused
             continue

@@ -113,6 +113,7 @@ class ProductKernel:
             is others' in shared memory; else maps end with a group.
         loose: whether members of A, and of B, begin anywhere in a granule: an axis of their maps has granules, and each
             start within one has maps of its own.
+        streamed: whether A, and B, are read from memory once, by few: L2 fetches twice as many bytes of them at a time.
     """
 
     swapped: bool
@@ -142,6 +143,7 @@ class ProductKernel:
     buffers: int = 2
     loose: tuple[bool, bool] = (False, False)
     clipped: bool = False
+    streamed: tuple[bool, bool] = (False, False)
 
     @property
     def mends(self) -> bool:
