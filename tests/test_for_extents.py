@@ -38,7 +38,7 @@ PRODUCTS = {
 }
 
 
-def tiles_of(gemm: Gemm, kernel: ProductKernel) -> list[Tile]:
+def tiles_of(gemm: ls.Gemm, kernel: ProductKernel) -> list[Tile]:
     """All tiles, in the order of the first CTAs of clusters."""
     launched = Launched(gemm, kernel, *drawn_numbers(gemm, 0), clusters=1)
     return [launched.scheduler.tile(number, 0) for number in range(launched.tiles)]
@@ -87,9 +87,9 @@ def test_tiles_that_share_lines_of_c_follow_each_other(name: str) -> None:
         rows, columns = kernel.clusters(*extents(gemm, kernel))
         if kernel.split > 1 or gemm.k > 128 or columns < 2:
             continue
-        place = {(one.m, one.n, one.phase, one.member): number for number, one in enumerate(tiles_of(gemm, kernel))}
+        place = {(one.m, one.n, (one.phase, one.member)): number for number, one in enumerate(tiles_of(gemm, kernel))}
         wide = kernel.tile[1] * kernel.cluster[1]
-        apart = [place[m, n + wide, *rest] - at for (m, n, *rest), at in place.items() if (m, n + wide, *rest) in place]
+        apart = [place[m, n + wide, rest] - at for (m, n, rest), at in place.items() if (m, n + wide, rest) in place]
         assert max(apart) == min(rows, kernel.group)
 
 

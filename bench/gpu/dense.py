@@ -1,7 +1,7 @@
 """How fast are first choices for shapes that nobody chose, beside cuBLAS?
 
     python -m bench.gpu.dense prepare FOLDER SEED N [--dtype e4m3] [--illegal] [--target h100] [--kernels 1]
-                                      [--shapes FILE] [--checked]
+                                      [--shapes FILE] [--checked] [--usual]
                                       [--spread 20 [--shared-texts 500]]
     python -m bench.gpu.dense run FOLDER [--seconds 400] [--compiled 0]    # where the GPU, nvcc and torch are
     python -m bench.gpu.dense judge [FILE]
@@ -15,7 +15,9 @@ texts are there once there are so many. Cubins that a folder holds already (`pyt
 are taken as they are. Each kernel is checked against float64, then timed in turns with cuBLAS: CUDA graphs whose
 launches rotate through more operands than L2 holds; beside the illegal ones also operands padded first, and for
 as many as asked what torch.compile makes of them. --checked are two small products of each text besides, of whole
-numbers, which must be right in every element, with guards around C. Writes dense.json into $OUT, else into FOLDER.
+numbers, which must be right in every element, with guards around C. --usual times beside each kernel the same one in
+the order of tiles, and by the maps, that suit any extents, where its own are others.
+Writes dense.json into $OUT, else into FOLDER.
 """
 
 from __future__ import annotations
@@ -178,6 +180,8 @@ def prepare(asked: argparse.Namespace) -> None:
     for (gemm, listed), kernels in zip(listings, chosen, strict=True):
         kernels.extend(others.drawn(gemm, listed, asked.kernels, asked.spread))
 
+    if asked.usual:
+        chosen = [[other for one in kernels for other in (one, *usual(one))] for kernels in chosen]
     products: list[dict[str, Any]] = [
         {
             "kind": kind,
@@ -205,6 +209,15 @@ def prepare(asked: argparse.Namespace) -> None:
     write(asked.folder, {"products": products, "texts": texts, "seed": asked.seed, "target": asked.target})
 
 
+def usual(kernel: Any) -> list[Any]:
+    """Return a kernel with the order of tiles, and with the maps, that suit any extents, where its own are others."""
+    from legalsat.extract.kernels.for_extents import for_any_extents  # noqa: PLC0415
+
+    plain = for_any_extents(kernel)
+    others = replace(kernel, group=plain.group), replace(kernel, streamed=plain.streamed)
+    return [one for one in others if one != kernel]
+
+
 def small(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield small products, each with one kernel, which is checked and not timed."""
     for one in entries:
@@ -218,7 +231,7 @@ def numbers_of(kernel: Any) -> dict[str, int]:
 
     columns = KernelColumns.of((kernel,))
     found = {one.name: int(getattr(columns, one.name)[0]) for one in fields(columns)}
-    return {**found, "warpgroups": kernel.warpgroups}
+    return {**found, "warpgroups": kernel.warpgroups, "streamed": sum(kernel.streamed)}
 
 
 def graphed(ways: dict[str, list[Callable[[], None]]], stream: Any) -> dict[str, float]:
@@ -403,6 +416,7 @@ def main() -> int:
     one.add_argument("--target", default=TARGET, help="the GPU that kernels are chosen for")
     one.add_argument("--kernels", type=int, default=1, help="of those predicted to be fastest")
     one.add_argument("--checked", action="store_true", help="two small products of each text too, in every element")
+    one.add_argument("--usual", action="store_true", help="each also as any extents would have it")
     one.add_argument("--spread", type=int, default=0, help="further ones at random, for fitting")
     one.add_argument(
         "--shared-texts", type=int, metavar="N", help="take further ones whose texts are there, once there are N"

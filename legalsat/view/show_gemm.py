@@ -67,6 +67,8 @@ def _kernel(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
         ("registers", f"{kernel.registers[0]} a thread", f"of consumer warps, {kernel.registers[1]} of the producer's"),
         ("grid", f"{plan.launch.programs or 'one a tile'}", "CTAs, persistent" if plan.launch.programs else ""),
     ]
+    if plan.launch.programs:
+        rows.append(("order", f"{kernel.group} along m", "tiles one after the other, then as many beside them"))
     if kernel.cluster != (1, 1):
         rows.append(("clusters", by(kernel.cluster), "CTAs along m and n, which multicast what they share"))
     if kernel.split > 1:
@@ -110,18 +112,20 @@ def _extents(plan: GemmPlan, look: Look) -> list[str]:
 
 def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
     maps = maps_of(plan.operator, kernel)
-    rows = [("", "comes or goes", "maps", "boxes", "swizzle")]
+    rows = [("", "comes or goes", "maps", "boxes", "swizzle", "L2 fetches")]
     for side, name, first, aligned in zip("AB", kernel.operands, kernel.relayouts, kernel.aligned, strict=True):
         realigned = side == ("B" if kernel.slides else "A")
         shifted = ", aligned in shared memory" if aligned else REALIGNED[kernel.realign] if realigned else ""
         shifted += ", others' k cleared in shared memory" * kernel.clipped
         before = {"none": "", "pad": " of a padded copy", "transpose": " of a transposed copy"}[first]
         one = maps[side][0].map
-        rows.append((name, f"loaded by boxes{before}{shifted}", str(len(maps[side])), by(one.box), str(one.swizzle)))
+        how = by(one.box), str(one.swizzle), str(one.l2_promotion)
+        rows.append((name, f"loaded by boxes{before}{shifted}", str(len(maps[side])), *how))
     stored = f"stored by {STORES[kernel.store]}{', overlapped' if kernel.overlapped else ''}"
     out = maps["C"]
     stored += " into a workspace" * (kernel.slices > 1)
-    rows.append(("C", stored, str(len(out)), by(out[0].map.box) if out else "", str(out[0].map.swizzle) if out else ""))
+    how = (by(out[0].map.box), str(out[0].map.swizzle)) if out else ("", "")
+    rows.append(("C", stored, str(len(out)), *how, ""))
     return table(rows)
 
 
