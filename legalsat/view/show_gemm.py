@@ -124,8 +124,8 @@ def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
     stored = f"stored by {STORES[kernel.store]}{', overlapped' if kernel.overlapped else ''}"
     out = maps["C"]
     stored += " into a workspace" * (kernel.slices > 1)
-    how = (by(out[0].map.box), str(out[0].map.swizzle)) if out else ("", "")
-    rows.append(("C", stored, str(len(out)), *how, ""))
+    box, swizzle = (by(out[0].map.box), str(out[0].map.swizzle)) if out else ("", "")
+    rows.append(("C", stored, str(len(out)), box, swizzle, ""))
     return table(rows)
 
 
