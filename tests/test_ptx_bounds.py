@@ -15,6 +15,7 @@ import fuzz_ptx
 import pytest
 
 import legalsat as ls
+from legalsat.analyses.ptx import bounds
 from legalsat.analyses.ptx.bounds import Bounds, seldom_collected
 from legalsat.analyses.ptx.instruction import NotPtx
 from legalsat.analyses.ptx.text import parse
@@ -240,3 +241,13 @@ def test_the_collector_is_told_afterwards_what_it_was_told_before() -> None:
         assert check_ptx(kernel("")).kernels and gc.get_threshold() == (90_000, 3, 3)
     finally:
         gc.set_threshold(*before)
+
+
+def test_what_checks_leave_behind_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of kernels is checked by one process, in which programs and runs are garbage in cycles."""
+    gc.collect()
+    check_ptx((Path(__file__).parent / "data" / "ptx" / "triton_product_by_maps_sm_90.ptx").read_text())
+    assert gc.collect() > MANY
+    monkeypatch.setattr(bounds, "MOST_LEFT", -1)
+    check_ptx((Path(__file__).parent / "data" / "ptx" / "triton_product_by_maps_sm_90.ptx").read_text())
+    assert gc.collect() < MANY // 10

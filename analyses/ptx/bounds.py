@@ -17,6 +17,7 @@ from legalsat.analyses.ptx.contract import Undecided
 SECONDS = 9.0  # of the thread's processor time for a kernel: who else is at work changes no answer
 LEAST_SECONDS = 0.3  # for one of many kernels
 MOST_BYTES = 1 << 30  # by which the process may grow
+MOST_LEFT = 1 << 28  # by which checks may let it grow before what is left of them is looked for
 _SELDOM = 50_000  # objects made and not given up between two looks for garbage
 _EVERY = 256  # questions between two looks at the memory
 _PAGE = 4096
@@ -53,8 +54,10 @@ class Bounds:
     def reason(self) -> str:
         """Which bound is met, in words; "" for none."""
         self._asked += 1
-        if not self._asked % _EVERY:
-            self._full |= _resident() > self._most
+        if not self._asked % _EVERY and not self._full and _resident() > self._most:
+            gc.collect()
+            print("GC", _resident() >> 20, self._most >> 20)
+            self._full = _resident() > self._most
         if self._full:
             return f"not decided within {MOST_BYTES >> 20} MiB of memory"
         now = time.perf_counter()
@@ -82,19 +85,30 @@ def _resident() -> int:
         return 0
 
 
+class _Left:
+    """What checks have left behind in the process since garbage was last looked for."""
+
+    bytes = 0
+
+
 @contextmanager
 def seldom_collected() -> Iterator[None]:
     """Let cyclic garbage be looked for seldom meanwhile: runs make many objects, nearly none of them in cycles.
 
-    What the interpreter was told before holds again afterwards; a collector that is switched off stays so.
+    What the interpreter was told before holds again afterwards; a collector that is switched off stays so. Programs
+    and runs are in cycles, and old when they are given up: after many checks all of them are looked for.
     """
-    before = gc.get_threshold()
+    before, held = gc.get_threshold(), _resident()
     if before[0]:
         gc.set_threshold(max(before[0], _SELDOM), *before[1:])
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # what was made is as good as looked at: else it is, all of it, right now
+        _Left.bytes += max(0, _resident() - held)
+        if _Left.bytes > MOST_LEFT and before[0]:
+            _Left.bytes = 0
+            gc.collect()
+        elif not gc.get_freeze_count():  # what was made is as good as looked at: else it is, all of it, right now
             gc.freeze()
             gc.unfreeze()
         gc.set_threshold(*before)
