@@ -35,7 +35,7 @@ def main() -> int:
     for (m, n, k), dtype in problems:
         name = f"{dtype} {m}x{n}x{k}"
         try:
-            plan: Any = ls.synthesize(ls.Gemm(m, n, k, dtype), TARGET).block
+            plan: Any = ls.synthesize(ls.Gemm(m, n, k, dtype), TARGET).tiled
             sizes.append(len(assemble(emit_ptx(plan), plan.target.architecture)))
             tiles["x".join(map(str, plan.tile))] += 1
             done += 1

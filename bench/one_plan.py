@@ -211,8 +211,6 @@ def judged(piece: Piece) -> dict[str, Any] | None:
         operator, classes = str(moved.operator), of_movement(moved, found)
     else:
         plan = ls.synthesize(drawn(r), TARGET)
-        if plan.kernel is None:  # planned operand by operand, which is another printer's
-            return None
         found = list(compared(plan))
         operator, classes = str(plan.operator), of_product(plan)
     differ = [{"field": name, "plan": str(one), "other": str(other)} for name, one, other in found if one != other]

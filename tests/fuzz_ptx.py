@@ -22,7 +22,6 @@ from pathlib import Path
 
 import legalsat as ls
 from legalsat.analyses.ptx.text import chip_of
-from legalsat.backends.ptx import emit_ptx
 from legalsat.errors import LegalSatError
 from legalsat.targets import TARGETS
 
@@ -138,7 +137,10 @@ def bases() -> tuple[str, ...]:
     from small_products import PRODUCTS  # noqa: PLC0415 -- planned only where texts are drawn
 
     found = [p.read_text() for folder in ("ptx", "reported") for p in sorted((DATA / folder).glob("*.ptx"))]
-    return (*found, *(emit_ptx(ls.synthesize(case.gemm(), case.target).block) for case in (PRODUCTS[0], PRODUCTS[5])))
+    return (
+        *found,
+        *(ls.synthesize(case.gemm(), case.target, backend="ptx").emit("ptx") for case in (PRODUCTS[0], PRODUCTS[5])),
+    )
 
 
 def texts(rng: random.Random) -> Iterator[str]:

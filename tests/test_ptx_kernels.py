@@ -164,14 +164,17 @@ def test_clusters_share_tiles(name: str, seed: int) -> None:
 def test_chosen_kernels_multiply_right(case: Case) -> None:
     """Of all types and majors, with a C whose rows lie apart."""
     plan = ls.synthesize(case.gemm(), H200)
-    if plan.kernel is None:
-        pytest.skip("no kernel has a program for these types")
+    assert plan.kernel is not None
     multiplied(plan.operator, plan.kernel, clusters=0 if plan.kernel.store == "sums" else 1, seed=len(str(case)))
 
 
 FURTHER = {
     "scaled": ls.Gemm(100, 72, 400, "e4m3", out_dtype="bf16", scaled=True),
     "C by columns": ls.Gemm(72, 50, 136, "bf16", c=ls.Tensor((72, 50), "bf16", (1, 80))),
+    "C by elements": ls.Gemm(72, 50, 136, "bf16", c=ls.Tensor((72, 50), "bf16", (151, 3))),
+    "C by elements of other sizes": ls.Gemm(
+        72, 50, 144, "e4m3", out_dtype="fp32", c=ls.Tensor((72, 50), "fp32", (2, 151))
+    ),
     "late": ls.Gemm(70, 72, 136, "bf16", a=ls.Tensor((70, 136), "bf16", (144, 1), offset=6)),
     "odd rows": ls.Gemm(71, 73, 137, "fp16"),
     "transposed": ls.Gemm(75, 66, 137, "fp16", a=ls.Tensor((75, 137), "fp16", (1, 75))),
@@ -181,7 +184,10 @@ FURTHER = {
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[] if name in {"scaled", "C by columns"} else pytest.mark.slow) for name in FURTHER],
+    [
+        pytest.param(name, marks=[] if name in {"scaled", "C by columns", "C by elements"} else pytest.mark.slow)
+        for name in FURTHER
+    ],
 )
 def test_odd_operands_are_mended(name: str) -> None:
     """By the first kernel of each way to read A and to store C."""

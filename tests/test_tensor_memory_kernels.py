@@ -50,8 +50,8 @@ def program(plan: GemmPlan, text: str, k_tiles: int = 2) -> list[Event]:
 
     The warp behind those that keep sums and the one that loads allocates, issues and frees.
     """
-    mma = plan.block.mma
-    assert mma is not None
+    assert plan.tiled is not None and plan.tiled.mma is not None
+    mma = plan.tiled.mma
     descriptor = ls.InstructionDescriptor.from_word(kind_of(mma.types[0], mma.types[1]).name, mma.instruction)
     assert (descriptor.m, descriptor.n, descriptor.k) == mma.shape
     sums = [Region("sums", part.first, part.count) for part in mma.tensor_memory]
@@ -88,8 +88,8 @@ def test_printed_kernels_break_no_rule(product: tuple[int, int, int, str]) -> No
     events = program(plan, text)
     assert violated(events) == set()
     # The text has what the program has: an instruction for each block of sums and step, and all columns loaded once.
-    mma = plan.block.mma
-    assert mma is not None
+    assert plan.tiled is not None and plan.tiled.mma is not None
+    mma = plan.tiled.mma
     steps = plan.tile[2] // mma.shape[2]
     assert len(re.findall(r"tcgen05\.mma\.", text)) == steps * len(mma.tensor_memory)
     assert re.findall(r"tcgen05\.alloc\.[^;]*, (\d+);", text) == [str(mma.allocated)]

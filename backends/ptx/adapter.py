@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, replace
 
 from legalsat.backends.host.maps import map_lines
-from legalsat.backends.ptx.epilogue import MATRICES, WIDTHS
+from legalsat.backends.ptx.epilogue import WIDTHS
 from legalsat.backends.ptx.kernel import ENTRY, emit
 from legalsat.backends.ptx.product import SMALLEST_ALIGNMENT, Box, Operand, Product, Result, shared_map
 from legalsat.backends.ptx.sums import AS_THEY_ARE, PACKED
@@ -17,11 +17,12 @@ from legalsat.plans.block_plan import BlockPlan
 from legalsat.plans.plan import Plan, View
 from legalsat.tensor import Tensor, plain
 from legalsat.units.matrix_descriptor import PERIODS, SPANS, MatrixOperand
-from legalsat.units.mma import Epilogue, Mma
+from legalsat.units.mma import Epilogue
 from legalsat.units.tensor_map import TensorMap
 
 _SWIZZLE_BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 _MOST_BLOCKS = 2**31 - 1
+LOADERS = 2  # warps besides those that fetch sums: one loads, one issues
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +107,12 @@ def product_of(plan: BlockPlan) -> Product:
         architecture=plan.target.architecture,
         extent=(operator.m, operator.n, operator.k),
         tile=plan.tile,
-        unit=mma.unit,
         shape=mma.shape,
         types=mma.types,
         stages=plan.stages,
         warps=plan.launch.warps,
         warpgroups=mma.warpgroups,
         blocks=plan.blocks,
-        registers=(plan.registers[0], plan.registers[1]) if plan.registers else None,
         a=_operand("A", plan.a, mma.a, (m, k)),
         b=_operand("B", plan.b, mma.b, (n, k)),
         c=_result(plan.c, epilogue, (m, n)),
@@ -121,7 +120,7 @@ def product_of(plan: BlockPlan) -> Product:
         accumulators=tuple(part.first for part in mma.tensor_memory if part.name.startswith("accumulator")),
         allocated=mma.allocated,
     )
-    _require_printable(product, mma)
+    _require_printable(product)
     return _with_lines(plan, product)
 
 
@@ -213,25 +212,24 @@ def _result(plan: Plan, epilogue: Epilogue, tile: tuple[int, int]) -> Result:
     )
 
 
-def _require_printable(product: Product, mma: Mma) -> None:
+def _require_printable(product: Product) -> None:
     """Raise where a number has no place in the kernels here."""
     kind = product.types[2], product.c.type
     if kind not in AS_THEY_ARE | PACKED:
         raise LegalSatError(f"sums of {kind[0]} become {kind[1]}, which ptx does not print; name another type for C")
-    if product.c.copy not in MATRICES and product.c.copy not in WIDTHS:
-        raise LegalSatError(f"sums are written by {product.c.copy}; ptx prints {', '.join((*MATRICES, *WIDTHS))}")
+    if product.c.copy not in WIDTHS:
+        raise LegalSatError(f"sums are written by {product.c.copy}; ptx prints {', '.join(WIDTHS)}")
     if product.stages < 2:
         raise LegalSatError("plan has a ring of 1 stage, and ptx keeps one in use while the next one loads; plan for 2")
-    loading = 2 if mma.unit == "tcgen05" else 1
-    if product.warps < product.keepers + loading:
+    if product.warps < product.keepers + LOADERS:
         raise LegalSatError(
-            f"plan has {product.warps} warps, and {product.keepers} that keep sums need {loading} more; add them"
+            f"plan has {product.warps} warps, and {product.keepers} that fetch sums need {LOADERS} more; add them"
         )
-    if mma.unit == "tcgen05" and len(product.accumulators) != math.prod(product.blocks_of_sums):
+    if len(product.accumulators) != math.prod(product.blocks_of_sums):
         raise LegalSatError(
             f"plan names {len(product.accumulators)} accumulators, and a tile has {math.prod(product.blocks_of_sums)}"
         )
-    if mma.unit == "tcgen05" and product.types[0] not in KINDS:
+    if product.types[0] not in KINDS:
         raise LegalSatError(f"operands are {product.types[0]}, and ptx multiplies {', '.join(KINDS)}")
     if product.tiles[0] * product.tiles[1] > _MOST_BLOCKS:
         raise LegalSatError(f"product has {product.tiles[0] * product.tiles[1]} tiles, a grid has {_MOST_BLOCKS}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from legalsat.backends.ptx.cta import Cta, Ring, Tile
+from legalsat.backends.ptx.descriptors import descriptor, moved
 from legalsat.backends.ptx.text import Value, braced
-from legalsat.backends.ptx.wgmma import descriptor, moved
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPGROUP, WARPS, ProductKernel
 from legalsat.units.tcgen05 import operand_type
 from legalsat.units.wgmma import Wgmma

@@ -11,10 +11,8 @@ from legalsat.backends.ptx.text import Text, address, braced, grouped
 LANES = 32
 CHUNK_BITS = 4  # a swizzle moves chunks of 16 bytes
 LINE_BITS = 7  # by the number of the line of 128 bytes in which they lie (M-09)
-CORE = 8  # rows and columns of the matrices that stmatrix writes, and of those that sums come in
 KEEPERS_BARRIER = 1
 WIDTHS = {"st.b128": 16, "st.b64": 8, "st.b32": 4, "st.u16": 2}
-MATRICES = {"stmatrix.x4": 4, "stmatrix.x2": 2, "stmatrix.x1": 1}
 _VECTORS = {16: "v4.b32", 8: "v2.b32", 4: "b32"}
 
 
@@ -67,47 +65,6 @@ class Staging:
             if offset:
                 at = text.put("add.u32", at, offset)
         return text.put("xor.b32", at, row[1]) if row[1] else at
-
-
-def stage_fragments(block: Block, staging: Staging, sums: list[list[list[str]]]) -> None:
-    """Write the sums of a warpgroup into shared memory, a thread's registers as WG-15 has them."""
-    text, product = block.text, block.product
-    group, warp = text.put("shr.u32", block.warp, 2), text.put("and.b32", block.warp, 3)
-    begin = text.put("mad.lo.u32", group, len(sums) * product.shape[0], text.put("shl.b32", warp, 4))
-    matrices = MATRICES.get(product.c.copy, 0)
-    if matrices:
-        inner = text.put("and.b32", block.lane, 15 if matrices > 1 else 7)
-        column = text.put("mul.lo.u32", text.put("shr.u32", block.lane, 4), CORE if matrices == 4 else 0)
-    else:
-        inner = text.put("shr.u32", block.lane, 2)
-        column = text.put("mul.lo.u32", text.put("and.b32", block.lane, 3), 2)
-    right = staging.right(column)
-    mine = text.put("add.u32", begin, inner)
-    for i, blocks in enumerate(sums):
-        start = staging.row(text.put("add.u32", mine, i * product.shape[0]))
-        row = staging.place((start[0], ""), right), start[1]
-        for j, registers in enumerate(blocks):
-            # Four registers hold a thread's part of 8 columns: two of rows 0 to 7, two of rows 8 to 15.
-            for number, cores in enumerate(grouped(registers, 8 if matrices == 4 else 4)):
-                at = staging.column(j * product.shape[1] + number * CORE * (len(cores) // 4 if matrices == 4 else 1))
-                _write_cores(block, staging, row, at, cores)
-
-
-def _write_cores(block: Block, staging: Staging, row: tuple[str, str], at: int, sums: Sequence[str]) -> None:
-    """Write 8 or 16 columns of 16 rows, `at` bytes from the start of the rows."""
-    text, c = block.text, block.product.c
-    kind = (block.product.types[2], c.type)
-    if MATRICES.get(c.copy, 0) > 1:
-        registers = packed(text, sums, kind)
-        name = f"stmatrix.sync.aligned.m8n8.x{len(registers)}.shared.b16"
-        text.do(f"{name} {address(staging.place(row, at))}, {braced(registers)}")
-        return
-    for half, pair in enumerate(grouped(sums, 2)):
-        to = staging.place(row, at + half * CORE * c.pitch)
-        if c.copy in MATRICES:
-            text.do(f"stmatrix.sync.aligned.m8n8.x1.shared.b16 {address(to)}, {braced(packed(text, pair, kind))}")
-        else:
-            write(text, address(to), packed(text, pair, kind), 2 * c.size)
 
 
 def stage_row(block: Block, staging: Staging, at: tuple[tuple[str, str], int], sums: Sequence[str], only: str) -> None:

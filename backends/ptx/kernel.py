@@ -1,11 +1,11 @@
-"""The kernel around the parts: parameters, barriers, the tile's corner, and which warp does what."""
+"""The kernel of a block on tcgen05: parameters, barriers, the tile's corner, and which warp does what."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from legalsat.backends.ptx import tcgen05, wgmma
-from legalsat.backends.ptx.epilogue import LANES, Staging, stage_fragments, store, synchronise
+from legalsat.backends.ptx import tcgen05
+from legalsat.backends.ptx.epilogue import LANES, Staging, store
 from legalsat.backends.ptx.product import Product, shared_map
 from legalsat.backends.ptx.ring import Block, fill, start_barriers
 from legalsat.backends.ptx.text import INDENT, Text
@@ -20,10 +20,7 @@ def emit(product: Product) -> str:
     """Return the text of a kernel named `ENTRY`, which depends on nothing but `product`."""
     text = Text()
     block = _begin(text, product)
-    if product.unit == "wgmma":
-        _warps_of_wgmma(block)
-    else:
-        _warps_of_tcgen05(block)
+    _warps(block)
     text.do("ret")
     parameters = [f".param .align {MAP_ALIGNMENT} .b8 {name}[{MAP_BYTES}]" for name in ("a_map", "b_map")]
     by_map = product.c.store == "tma"
@@ -67,30 +64,10 @@ def _begin(text: Text, product: Product) -> Block:
     return block
 
 
-def _warps_of_wgmma(block: Block) -> None:
-    text, product = block.text, block.product
-    start_barriers(block, releases=product.keepers)
-    text.do("bar.sync 0")
-    load, end = text.label("LOAD"), text.label("END")
-    text.do(f"@{text.when('ge.u32', block.warp, product.keepers)} bra {load}")
-    _set_registers(block, "inc")
-    sums = wgmma.multiply(block)
-    staging = Staging(block)
-    if product.c.overlays:
-        synchronise(block)
-    stage_fragments(block, staging, sums)
-    store(block, staging)
-    text.do(f"bra {end}")
-    text.place(load)
-    _set_registers(block, "dec")
-    _one_thread(block, product.keepers, end, fill)
-    text.place(end)
-
-
-def _warps_of_tcgen05(block: Block) -> None:
+def _warps(block: Block) -> None:
     text, product = block.text, block.product
     loader, issuer = product.keepers, product.keepers + 1
-    start_barriers(block, releases=1)
+    start_barriers(block)
     text.do("bar.sync 0")
     text.do(f"@{text.when('ne.u32', block.warp, issuer)} bra ALLOCATED")
     tcgen05.allocate(block)
@@ -101,14 +78,12 @@ def _warps_of_tcgen05(block: Block) -> None:
     columns = text.put("ld.shared.b32", f"[{block.base}+{block.shared.columns}]")
     others, end = text.label("OTHERS"), text.label("END")
     text.do(f"@{text.when('ge.u32', block.warp, product.keepers)} bra {others}")
-    _set_registers(block, "inc")
     staging = Staging(block)
     tcgen05.fetch(block, staging, columns)
     text.do("tcgen05.fence::before_thread_sync")
     store(block, staging)
     text.do(f"bra {end}")
     text.place(others)
-    _set_registers(block, "dec")
     issue = text.label("MULTIPLY")
     text.do(f"@{text.when('ne.u32', block.warp, loader)} bra {issue}")
     _one_thread(block, loader, end, fill)
@@ -130,10 +105,3 @@ def _one_thread(block: Block, warp: int, end: str, work: Callable[[Block], None]
     other = text.put("sub.u32", block.warp, warp)
     text.do(f"@{text.when('ne.u32', text.put('or.b32', other, block.lane), 0)} bra {end}")
     work(block)
-
-
-def _set_registers(block: Block, way: str) -> None:
-    registers = block.product.registers
-    if registers is not None:
-        count = registers[0] if way == "inc" else registers[1]
-        block.text.do(f"setmaxnreg.{way}.sync.aligned.u32 {count}")

@@ -59,7 +59,7 @@ class Result:
         rows, columns: elements of C.
         strides: elements between rows and between columns of C in global memory.
         store: "tma" or "threads".
-        copy: what writes shared memory: "stmatrix.x4" and its kin, or "st.b128" and its kin.
+        copy: what writes shared memory: "st.b128" or its kin.
         box: rows and columns of a box in shared memory. pitch: bytes between its rows.
         swizzle: bits of a chunk's address that the swizzle changes: 0 for none, 1 to 3 for 32B to 128B.
         overlays: whether the tile lies on the ring.
@@ -88,39 +88,36 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A kernel: C = A B^T, a tile of C a block, loads and multiplication in different warps.
+    """A kernel on tcgen05: C = A B^T, a tile of C a block, loads and multiplication in different warps.
 
     Attributes:
         about: lines to begin the text with. architecture: what the text is for, such as "sm_90a".
         extent: m, n and k elements. tile: of a block.
-        unit: "wgmma" or "tcgen05". shape: m, n and k elements of one instruction.
+        shape: m, n and k elements of one instruction.
         types: element types of A, of B and of the sums.
-        stages: of the ring. warps: of a block, those that keep sums first. warpgroups: that keep sums.
+        stages: of the ring. warps: of a block, those that fetch sums first. warpgroups: that fetch sums.
         blocks: blocks that are to fit on a processor.
-        registers: a thread, of warps that keep sums and of the others; None to leave them as they are.
         a, b, c: the operands.
         instruction: the instruction descriptor. accumulators: the first column of each, by rows of blocks.
-        allocated: columns of tensor memory. All three for tcgen05.
+        allocated: columns of tensor memory.
     """
 
     about: tuple[str, ...]
     architecture: str
     extent: tuple[int, int, int]
     tile: tuple[int, int, int]
-    unit: str
     shape: tuple[int, int, int]
     types: tuple[str, str, str]
     stages: int
     warps: int
     warpgroups: int
     blocks: int
-    registers: tuple[int, int] | None
     a: Operand
     b: Operand
     c: Result
-    instruction: int = 0
-    accumulators: tuple[int, ...] = ()
-    allocated: int = 0
+    instruction: int
+    accumulators: tuple[int, ...]
+    allocated: int
 
     @property
     def tiles(self) -> tuple[int, int, int]:
@@ -145,7 +142,7 @@ class Product:
 
     @property
     def keepers(self) -> int:
-        """Warps that keep sums, which come first."""
+        """Warps that fetch sums, which come first."""
         return 4 * self.warpgroups
 
 
@@ -191,6 +188,6 @@ def shared_map(product: Product) -> SharedMap:
         empty=empty,
         sums=sums,
         columns=columns,
-        bytes=columns + BARRIER_BYTES if product.unit == "tcgen05" else sums,
+        bytes=columns + BARRIER_BYTES,
         alignment=max(a.alignment, b.alignment, c.alignment, SMALLEST_ALIGNMENT),
     )

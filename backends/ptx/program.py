@@ -41,8 +41,9 @@ def program_of(plan: GemmPlan) -> Program:
     Raises:
         LegalSatError: ptx does not print this plan.
     """
-    if plan.kernel is None:
-        return program_of_block(plan.block)
+    if plan.tiled is not None:
+        return program_of_block(plan.tiled)
+    assert plan.kernel is not None
     return program_for(plan.operator, plan.kernel, plan.target)
 
 
@@ -61,8 +62,8 @@ def emit_product(plan: GemmPlan) -> str:
     Raises:
         LegalSatError: ptx does not print this plan.
     """
-    if plan.kernel is None:
-        return emit_ptx(plan.block)
+    if plan.tiled is not None:
+        return emit_ptx(plan.tiled)
     program = program_of(plan)
     lines = [f"{program.subject}, on {plan.target}: {plan.kernel}", "", *launch_lines(program)]
     for one in program.before:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from legalsat.backends.ptx.consumer import GRANULE, SWIZZLE_ROW, WARP_ROWS, Consumer
 from legalsat.backends.ptx.cta import Ring
+from legalsat.backends.ptx.descriptors import moved
 from legalsat.backends.ptx.text import Value, braced
-from legalsat.backends.ptx.wgmma import moved
 from legalsat.plans.product_kernel import BLOCK_ROWS
 
 WORD = 4  # bytes of a register, of which a step has eight: a thread has words t and t + 4 of rows g and g + 8

@@ -78,24 +78,23 @@ def wait(text: Text, barrier: str, parity: str | int) -> None:
     text.do(f"@!{done} bra {loop}")
 
 
-def start_barriers(block: Block, releases: int) -> None:
-    """Have one thread start all barriers: `releases` arrivals make a stage empty."""
+def start_barriers(block: Block) -> None:
+    """Have one thread start all barriers: one arrival makes a stage empty."""
     text, shared, product = block.text, block.shared, block.product
     skip = text.label("STARTED")
     first = text.when("ne.u32", text.put("or.b32", block.warp, block.lane), 0)
     text.do(f"@{first} bra {skip}")
     for stage in range(product.stages):
-        for at, arrivals in ((shared.full, 1), (shared.empty, releases)):
-            start(text, address(block.base, at + BARRIER_BYTES * stage), arrivals)
-    if product.unit == "tcgen05":
-        start(text, address(block.base, shared.sums), 1)
+        for at in (shared.full, shared.empty):
+            start(text, address(block.base, at + BARRIER_BYTES * stage))
+    start(text, address(block.base, shared.sums))
     text.do("fence.mbarrier_init.release.cluster")
     text.place(skip)
 
 
-def start(text: Text, barrier: str, arrivals: int) -> None:
-    """Start one barrier."""
-    text.do(f"mbarrier.init.shared::cta.b64 {barrier}, {arrivals}")
+def start(text: Text, barrier: str) -> None:
+    """Start a barrier that one arrival completes."""
+    text.do(f"mbarrier.init.shared::cta.b64 {barrier}, 1")
 
 
 def fill(block: Block) -> None:

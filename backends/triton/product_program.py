@@ -69,7 +69,7 @@ def program_of(plan: GemmPlan) -> Program:
     if plan.kernel is None:
         raise LegalSatError(
             f"triton prints products on wgmma; {plan.operator} on {plan.target} has no such kernel: name a target with "
-            "wgmma, and matrices whose elements lie side by side along an axis"
+            "wgmma, such as h200"
         )
     return program_for(plan.operator, plan.kernel, plan.target)
 

@@ -1,34 +1,20 @@
-"""Are products that are planned operand by operand right on a GPU, and how fast are the large ones?
-
-    python -m bench.gpu.products prepare FOLDER    # where LegalSAT is: plans, cubins, arguments as plain numbers
-    python -m bench.gpu.products run FOLDER        # where the GPU is: torch and a driver are enough
-    python -m bench.gpu.products                   # both
+"""What benches of products share on a GPU: small whole numbers around guards, checks of every byte, turns, processes.
 
 Every product is computed from small whole numbers, whose sums are exact in every format, so that C must be equal to
-float64's, rounded once, in every element; and around C, between its rows too, nothing may change. Each kernel runs
-several times, in processes that may die alone. Then the large ones are timed beside torch.matmul.
-
-Writes products.json into $OUT, else into FOLDER. Exit status 1 if a product is wrong.
+float64's, rounded once, in every element; and around C, between its rows too, nothing may change.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import tempfile
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-TARGET = "h200"
 GUARD_BYTES = 4096
 UNTOUCHED = 0xA5
 LAUNCHES = 5
-CHUNK, CHUNK_SECONDS, WORKERS = 6, 150, 4
-TIMED_SECONDS = 300
 WARM, ROUNDS, CALLS = 3, 15, 10
 DTYPES = {"bf16": 16, "fp16": 16, "fp32": 32, "e4m3": 8, "e5m2": 8, "i8": 8}
 SMALL = ((1, 8, 2), (17, 40, 9), (100, 37, 25), (129, 257, 33), (300, 136, 125), (640, 512, 12))  # k in 16 bytes
@@ -63,61 +49,6 @@ def products() -> list[tuple[Any, bool]]:
         c = ls.Tensor((200, n), out, (pitch, 1))
         found.append((ls.Gemm(200, n, 144, name, out_dtype=out, c=c), False))
     return found + [(ls.Gemm(*extents), True) for extents in LARGE]
-
-
-def prepare(folder: Path) -> None:
-    """Write everything that a run needs."""
-    import legalsat as ls  # noqa: PLC0415
-    from legalsat.backends.ptx import emit_ptx  # noqa: PLC0415
-    from legalsat.backends.ptx.assemble import assemble  # noqa: PLC0415
-
-    folder.mkdir(parents=True, exist_ok=True)
-    entries: list[dict[str, Any]] = []
-    refused: list[str] = []
-    for gemm, timed in products():
-        try:
-            plan: Any = ls.synthesize(gemm, TARGET).block
-            cubin = assemble(emit_ptx(plan), plan.target.architecture)
-        except ls.LegalSatError as error:
-            refused.append(f"{gemm}: {error}")
-            continue
-        name = f"product{len(entries):03}"
-        (folder / f"{name}.cubin").write_bytes(cubin)
-        entry = entry_of(plan, name)
-        # A relayout would run first, which no one kernel can be timed with.
-        entries.append({**entry, "timed": timed and not entry["relaid"]})
-    (folder / "products.json").write_text(json.dumps({"products": entries, "refused": refused}))
-    print(f"{len(entries)} products, {sum(e['timed'] for e in entries)} of them timed; refused: {refused}")
-
-
-def entry_of(plan: Any, name: str) -> dict[str, Any]:
-    """Return what `Runner` needs of a plan, as plain values; `name` is that of its cubin."""
-    from bench.gpu.driver import map_arguments  # noqa: PLC0415
-    from legalsat.backends.ptx import launch_of  # noqa: PLC0415
-
-    gemm, launch = plan.operator, launch_of(plan)
-    ends = {"a": plan.a.source, "b": plan.b.source, "c": gemm.c}
-    return {
-        "name": name,
-        "operator": str(gemm),
-        "extent": [gemm.m, gemm.n, gemm.k],
-        "tile": list(plan.tile),
-        "stages": plan.stages,
-        "blocks": plan.blocks,
-        "store": plan.epilogue.store,
-        "relaid": [side for side in "ab" if getattr(plan, side).before],
-        "predicted_us": plan.cost.nanoseconds / 1000,
-        "tensors": {
-            side: {"dtype": t.dtype.name, "shape": list(t.shape), "strides": list(t.strides)}
-            for side, t in ends.items()
-        },
-        "entry": launch.entry,
-        "grid": launch.grid,
-        "threads": launch.threads,
-        "shared": launch.shared,
-        "parameters": list(launch.parameters),
-        "maps": [map_arguments(tm) for tm in launch.maps],
-    }
 
 
 class Runner:
@@ -247,31 +178,6 @@ def rounds(ways: dict[str, Any]) -> dict[str, float]:
     return {name: sorted(us)[ROUNDS // 2] for name, us in samples.items()}
 
 
-def timing(runner: Runner) -> dict[str, Any]:
-    """Return microseconds and TFLOP/s of our kernel and of torch's, which take turns."""
-    m, n, k = runner.entry["extent"]
-    medians = rounds({"legalsat": runner.launch, "torch": runner.rival()})
-    return {
-        **{f"{name}_us": round(us, 2) for name, us in medians.items()},
-        **{f"{name}_tflops": round(2 * m * n * k / us / 1e6, 1) for name, us in medians.items()},
-        "of_torch": round(medians["torch"] / medians["legalsat"], 3),
-    }
-
-
-def child(folder: Path, what: str, start: int, stop: int) -> None:
-    """Go through some products, one line of JSON each, flushed, so that a fault loses one only."""
-    entries = json.loads((folder / "products.json").read_text())["products"]
-    for index in range(start, min(stop, len(entries))):
-        try:
-            runner = Runner(folder, entries[index], normal=what != "check")
-            found: Any = runner.check() if what == "check" else timing(runner)
-        except Exception as error:  # whatever it is, it is this product's result
-            found = f"{type(error).__name__}: {str(error)[:300]}"
-        print(json.dumps({"done": index, "found": found}), flush=True)
-        if isinstance(found, str) and found:
-            return  # the context may be lost
-
-
 def in_processes(command: list[str], start: int, stop: int, seconds: int) -> dict[int, Any]:
     """Return what was found of entries from `start` up to `stop`, in as many processes as it takes.
 
@@ -303,66 +209,3 @@ def in_processes(command: list[str], start: int, stop: int, seconds: int) -> dic
 
 def _failed(found: Any) -> bool:
     return isinstance(found, str) and bool(found)
-
-
-def run(folder: Path) -> int:
-    """Check all products, then time the large ones; return 0 if all are right."""
-    from bench.gpu.machine import machine  # noqa: PLC0415
-
-    prepared = json.loads((folder / "products.json").read_text())
-    entries, begin = prepared["products"], time.time()
-    command = ["bench.gpu.products", "child", str(folder)]
-    with ThreadPoolExecutor(WORKERS) as pool:
-        parts = pool.map(
-            lambda start: in_processes([*command, "check"], start, min(start + CHUNK, len(entries)), CHUNK_SECONDS),
-            range(0, len(entries), CHUNK),
-        )
-        results = {index: found for part in parts for index, found in part.items()}
-    wrong = {e["operator"]: results.get(i, "not run") for i, e in enumerate(entries) if results.get(i, "not run")}
-    seconds = time.time() - begin
-    times = {}
-    for i, entry in enumerate(entries):
-        if entry["timed"]:
-            found = in_processes([*command, "time"], i, i + 1, TIMED_SECONDS)[i]
-            plan = {name: entry[name] for name in ("tile", "stages", "blocks", "store", "relaid", "predicted_us")}
-            times[entry["operator"]] = {**plan, **(found if isinstance(found, dict) else {"failed": found})}
-            print(entry["operator"], found, flush=True)
-    report = {
-        "question": "are planned products right in every element, and how fast are the large ones",
-        "machine": machine(),
-        "products": len(entries),
-        "right": len(entries) - len(wrong),
-        "launches_each": LAUNCHES,
-        "wrong": wrong,
-        "refused": prepared["refused"],
-        "stored_by": {way: sum(e["store"] == way for e in entries) for way in ("tma", "threads")},
-        "check_seconds": round(seconds, 1),
-        "timed_beside_torch": times,
-    }
-    (Path(os.environ.get("OUT", folder)) / "products.json").write_text(json.dumps(report, indent=1) + "\n")
-    print(json.dumps({k: v for k, v in report.items() if k != "timed_beside_torch"}, indent=1))
-    return 1 if wrong else 0
-
-
-def main(arguments: list[str]) -> int:
-    """Run the steps that the arguments name; see the module's docstring."""
-    match arguments:
-        case ["prepare", folder]:
-            prepare(Path(folder))
-            return 0
-        case ["run", folder]:
-            return run(Path(folder))
-        case ["child", folder, what, start, stop]:
-            child(Path(folder), what, int(start), int(stop))
-            return 0
-        case []:
-            with tempfile.TemporaryDirectory() as folder:
-                prepare(Path(folder))
-                return run(Path(folder))
-        case _:
-            print(__doc__, file=sys.stderr)
-            return os.EX_USAGE
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

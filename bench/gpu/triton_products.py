@@ -167,7 +167,7 @@ def written(plan: Any, path: Path, *, timed: bool) -> dict[str, Any]:
                 print(f"{gemm}: {error}")
             else:
                 beside[name] = str(kernel)
-    store = plan.block.epilogue.store if plan.kernel is None else plan.kernel.store
+    store = plan.kernel.store
     return {
         "operator": str(gemm),
         "class": "planned operand by operand" if plan.kernel is None else name_of(plan.kernel),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 
 from legalsat.errors import LegalSatError
+from legalsat.extract.blocks.pipelines import has_pipeline
+from legalsat.extract.blocks.planner import finished, solved
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.kernels.contract import require_contract
-from legalsat.extract.kernels.joint import finished, solved
-from legalsat.extract.kernels.pipelines import has_pipeline
 from legalsat.extract.kernels.product_kernels import is_kernel
 from legalsat.operators.gemm import readers_on
 from legalsat.plans.block_plan import BlockPlan
@@ -21,6 +21,8 @@ FREE = ("candidates",)  # what else was considered says nothing about this plan
 def recheck_gemm(plan: GemmPlan) -> None:
     """Raise `InvalidPlan` unless the plan's kernel is one of the product's, which any may be, as by measurement."""
     if plan.tiled is not None:
+        if plan.target.wgmma is not None:
+            raise InvalidPlan(f"{plan.target} has wgmma, whose products have kernels; synthesise the plan again")
         _recheck_block(plan.tiled)
     elif plan.kernel is None or not is_kernel(plan.operator, plan.kernel, plan.target):
         raise InvalidPlan(f"kernel {plan.kernel} is none that computes {plan.operator}; synthesise the plan again")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, TypeAlias
 
+from legalsat.extract.blocks.cost import LAUNCH_NANOSECONDS as TILED_LAUNCH
+from legalsat.extract.blocks.cost import rates
 from legalsat.extract.cost.cost import NOMINAL, among_others, relayout_nanoseconds
 from legalsat.extract.cost.kernel_cost import Products, crossed, least_times
-from legalsat.extract.cost.product_cost import LAUNCH_NANOSECONDS as TILED_LAUNCH
-from legalsat.extract.cost.product_cost import rates
 from legalsat.extract.kernels.joint import cached_gemm_plan
 from legalsat.extract.kernels.product_kernels import best_kernels, multiplied
 from legalsat.extract.search.planner import NoLegalLayout, cached_plan

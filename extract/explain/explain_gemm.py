@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import LegalSatError
 from legalsat.explanation import FALL_BACK, USES, Explanation, Obligation, Repair
+from legalsat.extract.blocks.planner import cached_block_plan
 from legalsat.extract.explain.explain import reasons
 from legalsat.extract.explain.tensor_layouts import GRANULE_BITS
 from legalsat.extract.explain.tensor_repair import boxed, copy_nanoseconds, ranked
 from legalsat.extract.explain.tensor_values import OF_LAYOUTS
 from legalsat.extract.explain.values import Works, in_words
-from legalsat.extract.kernels.joint import cached_block_plan
 from legalsat.extract.kernels.product_class import types_of
 from legalsat.extract.kernels.product_kernels import derivation_of, product_kernels
 from legalsat.extract.region.open_products import product_region
@@ -142,6 +142,8 @@ def computed(gemm: Gemm, target: Target) -> Computed | None:
     if kernels:
         time, kernel = kernels[0]
         return Computed(time, str(kernel), _mended(kernel), kernel)
+    if target.wgmma is not None:
+        return None
     try:
         plan = cached_block_plan(gemm, target)
     except LegalSatError:

@@ -39,7 +39,6 @@ class BlockPlan:
         operator: what was asked. target: the GPU.
         tile: elements along m, n and k. stages: stages of the ring that A and B share.
         blocks: blocks that fit on a processor. launch: warps of a block, those that keep sums first.
-        registers: registers a thread of the warps that keep sums and of the others; empty to leave them as they are.
         a, b: the operands' movements to the matrix unit. c: the result's, from shared memory to global.
         mma: how tiles are multiplied; None where no matrix unit reads shared memory by itself.
         epilogue: how sums become C; None without `mma`.
@@ -52,7 +51,6 @@ class BlockPlan:
     stages: int
     blocks: int
     launch: Launch
-    registers: tuple[int, ...]
     a: Plan
     b: Plan
     c: Plan
@@ -68,7 +66,7 @@ class BlockPlan:
         Raises:
             LegalSatError: operands that do not arrive by boxes, or no matrix unit that reads them.
         """
-        from legalsat.extract.kernels.pipelines import product_pipeline  # noqa: PLC0415 - what builds pipelines needs plans
+        from legalsat.extract.blocks.pipelines import product_pipeline  # noqa: PLC0415 - what builds pipelines needs plans
 
         return product_pipeline(self)
 
@@ -78,7 +76,7 @@ class BlockPlan:
         return {**{name: plain_value(getattr(self, name)) for name in SOLVED}, **operands}
 
 
-SOLVED = ("tile", "stages", "blocks", "launch", "registers", "mma", "epilogue", "cost", "candidates")
+SOLVED = ("tile", "stages", "blocks", "launch", "mma", "epilogue", "cost", "candidates")
 
 
 def block_from_json(data: Any, operator: Gemm, target: Target) -> BlockPlan:

@@ -97,8 +97,8 @@ class GemmPlan:
     Attributes:
         operator: what was asked.
         target: the GPU.
-        kernel: the persistent kernel that `compile` launches; None where wgmma does not multiply such operands.
-        tiled: where there is no such kernel, the product planned operand by operand.
+        kernel: the persistent kernel that `compile` launches; None on GPUs without wgmma.
+        tiled: on these, the product planned operand by operand.
         guard: with dims, the exact set of their values that `choices` compute, in isl's notation; empty without dims.
         guard_sentence: the same in words.
         choices: with dims, kernels by ranges, at most four, `kernel` among them: the one for typical values.
@@ -140,19 +140,10 @@ class GemmPlan:
         return cached_gemm_plan(self.operator.bind(values), self.target)
 
     @property
-    def block(self) -> BlockPlan:
-        """The product planned operand by operand, which is printed where there is no kernel; made when it is asked for.
-
-        Raises:
-            NoLegalLayout: no tile has a legal plan for all three operands.
-        """
-        from legalsat.extract.kernels.joint import cached_block_plan  # noqa: PLC0415 - the planner makes plans
-
-        return self.tiled or cached_block_plan(self.typical, self.target)
-
-    @property
     def _shape(self) -> ProductKernel | BlockPlan:
-        return self.kernel or self.block
+        found = self.kernel or self.tiled
+        assert found is not None
+        return found
 
     @property
     def tile(self) -> tuple[int, int, int]:
@@ -172,15 +163,16 @@ class GemmPlan:
     @property
     def registers(self) -> tuple[int, ...]:
         """Registers a thread of the consumer warps and of the producer's; empty where they are left as they are."""
-        return self._shape.registers
+        return () if self.kernel is None else self.kernel.registers
 
     @property
     def launch(self) -> Launch:
         """Warps of a block, and blocks of the grid where they are persistent; with dims for typical values."""
-        if self.kernel is None:
-            return self.block.launch
+        if self.tiled is not None:
+            return self.tiled.launch
         from legalsat.extract.kernels.product_maps import grid_of  # noqa: PLC0415 - needs plans
 
+        assert self.kernel is not None
         grid = grid_of(self.typical, self.kernel, self.target)
         assert isinstance(grid, int)
         return Launch(self.kernel.threads // 32, 0 if self.kernel.store == "sums" else grid)
@@ -189,8 +181,9 @@ class GemmPlan:
     def mma(self) -> Mma | None:
         """How tiles are multiplied; None where no matrix unit reads shared memory by itself."""
         kernel, element = self.kernel, operand_type(self.operator.dtype.name)
-        if kernel is None:
-            return self.block.mma
+        if self.tiled is not None:
+            return self.tiled.mma
+        assert kernel is not None
         shape = (64, kernel.summed, kernel.tile[2] // len(kernel.b.offsets[0]))
         return Mma(
             "wgmma", shape, (element, element, sums_of(self.operator.dtype).name), kernel.warpgroups, kernel.a, kernel.b
@@ -199,12 +192,13 @@ class GemmPlan:
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:
         """The maps of A, of B and of C, in the order of the kernel's parameters."""
-        if self.kernel is None:
-            block = self.block
+        block = self.tiled
+        if block is not None:
             result = block.c.tensor_maps[-1:] if block.c.store == "tma" else ()
             return (*block.a.tensor_maps, *block.b.tensor_maps, *result)
         from legalsat.extract.kernels.product_maps import maps_of  # noqa: PLC0415 - needs plans
 
+        assert self.kernel is not None
         return tuple(one.map for maps in maps_of(self.operator, self.kernel).values() for one in maps)
 
     @property
@@ -215,8 +209,9 @@ class GemmPlan:
         """
         from legalsat.extract.moved import relayouts  # noqa: PLC0415 - the planner makes plans
 
-        if self.kernel is None:
-            return tuple(relayouts.relayouts_of_block(self.block))
+        if self.tiled is not None:
+            return tuple(relayouts.relayouts_of_block(self.tiled))
+        assert self.kernel is not None
         return tuple(relayouts.relayouts_of(self.operator, self.kernel, self.target))
 
     @property

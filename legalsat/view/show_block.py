@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from legalsat.errors import LegalSatError
-from legalsat.extract.solve.async_plan import async_plan
+from legalsat.extract.blocks.async_plan import async_plan
 from legalsat.plans.block_plan import BlockPlan, TileCandidate
 from legalsat.plans.plan import Plan
 from legalsat.plans.product_cost import ProductCost
@@ -48,9 +48,6 @@ def _block(plan: BlockPlan) -> list[str]:
         ("ring", f"{plan.stages} stages", f"{byte_count(plan.cost.shared_bytes)} of shared memory a block"),
         ("threads", f"{plan.launch.warps} warps", f"{plan.blocks} block{'s' * (plan.blocks > 1)} on a processor"),
     ]
-    if plan.registers:
-        keeping, loading = plan.registers
-        rows.append(("registers", f"{keeping} a thread", f"of warps that keep sums, {loading} of those that load"))
     return table(rows)
 
 

@@ -28,8 +28,9 @@ REALIGNED = {"none": "", "tiles": ", phase-shifted K", "registers": ", realigned
 
 def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
     """Return the plan with every solved field, a section for each unit."""
-    if plan.kernel is None:
-        return show_block_plan(plan.block, look)
+    if plan.tiled is not None:
+        return show_block_plan(plan.tiled, look)
+    assert plan.kernel is not None
     sections = [
         ("derivation", _derivation(plan)),
         ("kernel", _kernel(plan, plan.kernel)),

@@ -1,4 +1,4 @@
-"""Builds the pipeline of a plan: roles, barriers, and what each role does, in order."""
+"""Builds the pipeline of a block on tcgen05: roles, barriers, and what each role does, in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from legalsat.plans.plan import Plan
 from legalsat.program.pipeline import (
     Advance,
     Allocate,
-    Arrive,
     At,
     BarrierRing,
     BufferRing,
@@ -17,14 +16,12 @@ from legalsat.program.pipeline import (
     Expect,
     Fence,
     Free,
-    Guard,
     Load,
     Loop,
     Multiply,
     Operation,
     Pipeline,
     Read,
-    Registers,
     Relinquish,
     Role,
     Start,
@@ -51,7 +48,7 @@ def has_pipeline(plan: BlockPlan) -> bool:
 
 
 def product_pipeline(plan: BlockPlan) -> Pipeline:
-    """Return what a block of a product does: one warp loads, others multiply, and what sums become is stored.
+    """Return what a block of a product does: one warp loads, another multiplies, and what sums become is stored.
 
     Raises:
         LegalSatError: operands that do not arrive by boxes, or no matrix unit that reads them.
@@ -59,20 +56,16 @@ def product_pipeline(plan: BlockPlan) -> Pipeline:
     mma, epilogue = plan.mma, plan.epilogue
     if mma is None or epilogue is None or not has_pipeline(plan):
         raise LegalSatError("operands do not all arrive by boxes for a matrix unit, so no pipeline is made yet")
-    keepers = mma.warpgroups
-    releases = WARPS * keepers if mma.unit == "wgmma" else 1
     c = plan.c.shared[0] if plan.c.shared else None
     row = plan.tile[1] * plan.operator.out_dtype.bits // 8
     size = c.bytes if c is not None and epilogue.store == "tma" else plan.tile[0] * max(row, epilogue.pitch)
     buffers = [BufferRing(name, plan.stages, one.shared[0].bytes) for name, one in _operands(plan)]
     buffers.append(BufferRing("C", 1, size, _OPERANDS if epilogue.overlays else ()))
-    barriers = [BarrierRing("full", plan.stages, 1, _bytes(plan)), BarrierRing("empty", plan.stages, releases)]
-    if mma.unit == "tcgen05":
-        barriers.append(BarrierRing(SUMS, 1, 1))
-    roles = _of_wgmma(plan, size) if mma.unit == "wgmma" else _of_tcgen05(plan, size)
+    barriers = [BarrierRing("full", plan.stages, 1, _bytes(plan)), BarrierRing("empty", plan.stages, 1)]
+    barriers.append(BarrierRing(SUMS, 1, 1))
     start: tuple[Operation, ...] = (*(Start(barrier.name) for barrier in barriers), Fence("mbarrier_init"))
-    meet: tuple[Operation, ...] = (Sync("block"),) if mma.unit == "wgmma" else (Sync("block"),) * 3
-    return Pipeline(tuple(barriers), tuple(buffers), (Role("setup", 0, (*start, *meet)), *roles), (SUMS,))
+    setup = Role("setup", 0, (*start, *(Sync("block"),) * 3))
+    return Pipeline(tuple(barriers), tuple(buffers), (setup, *_roles(plan, size)), (SUMS,))
 
 
 def _operands(plan: BlockPlan) -> tuple[tuple[str, Plan], ...]:
@@ -100,34 +93,7 @@ def _store(plan: BlockPlan, size: int) -> tuple[tuple[Operation, ...], tuple[Rol
     return (Fence("proxy.async"), meet), (Role("storer", 0, (meet, *stores)),)
 
 
-def _of_wgmma(plan: BlockPlan, size: int) -> tuple[Role, ...]:
-    assert plan.mma is not None and plan.epilogue is not None
-    at = At("multiplied")
-    turn = (
-        Wait("full", at),
-        Fence("wgmma"),
-        Multiply("wgmma", tuple((name, at) for name in _OPERANDS), SUMS),
-        Commit("wgmma"),
-        # All but the newest group are done, so the stage before is free.
-        WaitGroup("wgmma", 1),
-        Guard(Trips("", 1), (Arrive("empty", At("multiplied", -1), WARPS),), "multiplied"),
-        Advance("multiplied"),
-    )
-    stored, storers = _store(plan, size)
-    overlaid = (Sync(KEEPERS),) if plan.epilogue.overlays else ()
-    handed = plan.registers
-    keep: tuple[Operation, ...] = (Registers(handed[0], more=True),) if handed else ()
-    load: tuple[Operation, ...] = (Registers(handed[1], more=False),) if handed else ()
-    multiply = (Sync("block"), *keep, Loop(TILES, turn), WaitGroup("wgmma", 0), UseSums(SUMS), *overlaid, Write("C"))
-    first = tuple(Role(s.name, s.warps, (Sync("block"), *overlaid, *s.body)) for s in storers)
-    return (
-        Role("consumer", WARPS, (*multiply, *stored), plan.mma.warpgroups),
-        *first,
-        Role("producer", plan.launch.warps - WARPS * plan.mma.warpgroups, (Sync("block"), *load, _fill(plan))),
-    )
-
-
-def _of_tcgen05(plan: BlockPlan, size: int) -> tuple[Role, ...]:
+def _roles(plan: BlockPlan, size: int) -> tuple[Role, ...]:
     assert plan.mma is not None and plan.epilogue is not None
     at, mma = At("multiplied"), plan.mma
     turn = (

@@ -1,8 +1,8 @@
 """What a product is predicted to take: the busiest processor's tiles, one turn along K after the other.
 
-The rates were fitted to 221 kernels of 13 bf16 products on an H200, with L2 cold (bench/gpu/results/tiles.json); fitted
-without one product, they predict that one as well. Other chips scale with their datasheets. How far predictions are
-off, and how much time the choice of a tile loses by that: `python -m bench.gpu.tiles judge`.
+The rates were fitted to 221 kernels of 13 bf16 products on an H200, with L2 cold (bench/gpu/results/tiles.json), when
+such blocks were planned for wgmma too; fitted without one product, they predicted that one as well. Other chips scale
+with their datasheets; no chip with tcgen05 has been measured.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from legalsat.extract.blocks.cost import course, load_nanoseconds, multiply_nanoseconds
+from legalsat.extract.blocks.modulo import After, ModuloSchedule, Step, modulo_schedule
 from legalsat.extract.cost.cost import NANOSECONDS_PER_BOX
-from legalsat.extract.cost.product_cost import course, load_nanoseconds, multiply_nanoseconds
-from legalsat.extract.solve.modulo import After, ModuloSchedule, Step, modulo_schedule
 from legalsat.plans.block_plan import LOAD_NANOSECONDS, BlockPlan
 
 ENGINE, MEMORY, MATRIX = "copy engine", "memory", "matrix unit"
@@ -36,11 +36,10 @@ def async_plan(plan: BlockPlan) -> AsyncPlan:
     steps, waits = turn_of(plan)
     multiply = steps[-1]
     schedule = modulo_schedule(steps, waits)
-    late = 1 if plan.mma is not None and plan.mma.unit == "wgmma" else 0  # turns until a stage is released
-    needed = schedule.stages(steps[0].name, multiply) + late
+    needed = schedule.stages(steps[0].name, multiply)
     interval = schedule.interval
     if needed > plan.stages:  # a stage is refilled once it has been multiplied, and no sooner
-        refill = After(multiply.name, steps[0].name, plan.stages - late)
+        refill = After(multiply.name, steps[0].name, plan.stages)
         interval = modulo_schedule(steps, (*waits, refill)).interval
     return AsyncPlan(schedule, needed, plan.stages, interval, _reasons(plan, schedule, needed, interval))
 
@@ -76,10 +75,7 @@ def _reasons(plan: BlockPlan, schedule: ModuloSchedule, needed: int, interval: i
         enough = f"{needed} would keep it busy, but {stages}, so a turn takes {interval} ns"
     loads = "loads complete on an mbarrier, since several warps wait for them and the copy engine counts their bytes"
     stores = "stores of C form a bulk group, since the thread that issued them is the one that waits"
-    if plan.mma is not None and plan.mma.unit == "wgmma":
-        frees = "a stage is released one turn late, when the group that read it is over while the next one runs"
-    else:
-        frees = "tcgen05.commit releases a stage, since it arrives when the multiplication is over"
+    frees = "tcgen05.commit releases a stage, since it arrives when the multiplication is over"
     return (
         f"a turn of {plan.tile[2]} elements along K takes {schedule.interval} ns, bound by the {bound}",
         enough,

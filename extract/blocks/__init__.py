@@ -1,0 +1,1 @@
+"""Products on GPUs without wgmma, which are planned operand by operand, a block at a time."""
