@@ -30,7 +30,6 @@ USUAL_MOST = 2**32  # of dims that declare nothing
 MAX_MODULUS = 512
 MAX_LISTED = 4
 NAMED_POWER = 13  # 2^13 and more are written as powers
-MAX_POWER = 63
 
 
 @dataclass(frozen=True, slots=True, eq=False)

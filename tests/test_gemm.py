@@ -184,6 +184,20 @@ def test_tensors_of_a_product_may_have_layouts_of_their_own() -> None:
     assert (1024,) in {one.global_stride for one in plan.tensor_maps}, "A is read as it lies, in C or in C^T"
 
 
+def test_rows_further_apart_than_maps_reach_are_copied_first_and_stored_by_threads() -> None:
+    far = 2**40  # bytes, of which strides of maps are less (TMA006)
+    a, c = T((64, 72), "bf16", (far // 2, 1)), T((64, 64), "bf16", (far // 2, 1))
+    plan = ls.synthesize(ls.Gemm(64, 64, 72, "bf16", a=a, c=c), "h200")
+    assert plan.kernel is not None and not plan.kernel.by_boxes and [one.operand for one in plan.before] == ["a"]
+    assert not any(ls.violations(one, "h200") for one in plan.tensor_maps)
+
+
+def test_elements_at_no_multiple_of_their_size_are_refused_with_the_rule() -> None:
+    with pytest.raises(ls.NoLegalLayout, match="operand A") as refused:
+        ls.synthesize(ls.Gemm(64, 64, 64, "bf16", a=T((64, 64), "bf16", offset=1)), "h200")
+    assert "TMA004" in {d.code for d in refused.value.diagnostics}
+
+
 def test_what_is_no_product_is_refused() -> None:
     with pytest.raises(ls.InvalidInput, match="give at least 1"):
         ls.Gemm(0, 1, 1, "bf16")

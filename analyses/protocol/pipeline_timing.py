@@ -17,8 +17,9 @@ from legalsat.errors import InvalidInput
 from legalsat.program.pipeline import Pipeline, Sync, Wait, WaitGroup
 
 LATENCIES: Final[Mapping[str, float]] = {
-    # H200, one block alone (bench/gpu/latencies.py): a box of 16 KiB from DRAM after 616 ns, the next ones 60 to 80 ns
-    # apart; m64n256k16 in 66 ns, so 263 ns for 64 elements along K; 95 ns from an arrival to another warp's next step.
+    # One block alone on an H200 (bench/gpu/chip/latencies.py): a box of 16 KiB from DRAM after 616 ns, the next 60 to
+    # 80 ns apart; m64n256k16 in 66 ns, so 263 ns for 64 elements along K; 95 ns from an arrival to another warp's next
+    # step.
     "Load": 550.0,
     "CopyIn": 600.0,
     "bytes per ns": 240.0,

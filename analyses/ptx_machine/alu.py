@@ -24,7 +24,6 @@ MOST_BITS = 64  # of values that are followed
 _MOST_HELD = 64  # results of an instruction: two CTAs have as many warps
 Value: TypeAlias = Any  # int | NDArray[np.uint64] | None
 Lanes: TypeAlias = NDArray[np.bool_]
-_LANE = np.arange(LANES, dtype=np.uint64)
 _WHOLE = re.compile(r"([usb])(8|16|32|64|128)")
 
 

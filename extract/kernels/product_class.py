@@ -21,6 +21,7 @@ NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
 MOST_SLICED_TILES, LEAST_SLICED_TURNS = 264, 16  # likewise; shorter slices lose more than they win
 LEAST_GROUPS = 64  # that a text has room for; more come in powers of two
 MOST_GRANULES = 2**31  # coordinates are signed (FACTS TM-27)
+MOST_STEP = 2**40  # bytes: strides of maps are smaller
 MOST_NARROW_TILES = 512  # of 128 x 128: what is larger has work for all without
 
 
@@ -150,7 +151,8 @@ def _lines(gemm: Gemm, *, swapped: bool) -> int:
     if step != 1:
         return 0
     steps = (one * size for one in members.of("C"))
-    whole = all(number % GRANULE_BYTES == 0 for number in (columns * size, pitch * size, c.address, *steps))
+    numbers = columns * size, pitch * size, c.address, *steps
+    whole = all(number % GRANULE_BYTES == 0 and number < MOST_STEP for number in numbers)
     return 1 + whole * (1 + (members.ragged == "m"))
 
 
@@ -166,8 +168,9 @@ def side_of(tensor: Tensor, steps: tuple[int, ...] = ()) -> Side:
     if is_scattered(tensor):
         return Side(major, GRANULE_BYTES, legal=False, scattered=True)
     lines, pitch = (rows, across if rows > 1 else depth) if major == "K" else (depth, along)
+    near = all(step * tensor.dtype.bytes < MOST_STEP for step in (pitch if lines > 1 else 0, *steps))
     pitch = math.gcd(pitch * tensor.dtype.bytes, GRANULE_BYTES)
     aligned = pitch == GRANULE_BYTES or lines == 1  # a single line may lie at any pitch
     whole = all(step * tensor.dtype.bytes % GRANULE_BYTES == 0 for step in steps)
     even = all(begin % pitch == 0 for begin in (tensor.address, *(step * tensor.dtype.bytes for step in steps)))
-    return Side(major, pitch, aligned and whole and tensor.address % GRANULE_BYTES == 0, whole, even)
+    return Side(major, pitch, aligned and near and whole and tensor.address % GRANULE_BYTES == 0, whole, even)

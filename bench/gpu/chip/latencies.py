@@ -1,6 +1,6 @@
 """How long do the steps of a pipeline take on this GPU: loads by the copy engine, boxes in a row, wgmma, barriers?
 
-    python -m bench.gpu.latencies    # where the GPU is: torch, numpy and a driver are enough
+    python -m bench.gpu.chip.latencies    # where the GPU is: torch, numpy and a driver are enough
 
 One block alone, times by its clock, medians of many. Writes latencies.json into $OUT, else here.
 """

@@ -1,4 +1,4 @@
-"""Runs what `bench.gpu.wgmma_plans` wrote down: needs numpy and a driver, no LegalSAT and no torch.
+"""Runs what `bench.gpu.chip.wgmma_plans` wrote down: needs numpy and a driver, no LegalSAT and no torch.
 
 Every combination multiplies twice: small integers, whose sums every accumulator holds exactly, so that each element
 must equal float64's; and random numbers of the operand's type, which must come within the bound below. Integer

@@ -1,8 +1,8 @@
-"""How fast do threads copy a matrix in vectors of 2 to 16 bytes, and boxes? `python -m bench.gpu.vectors`.
+"""How fast do threads copy a matrix in vectors of 2 to 16 bytes, and boxes? `python -m bench.gpu.chip.vectors`.
 
 The answer calibrates the cost model: what a warp's memory instruction takes (`extract/cost/cost.py`). Two steps:
-    python -m bench.gpu.vectors prepare FOLDER   plan the copies and write their kernels (needs LegalSAT)
-    python bench/gpu/vectors.py run FOLDER       check and time them, write FOLDER/vectors.json (needs torch, triton)
+    python -m bench.gpu.chip.vectors prepare FOLDER   plan the copies and write their kernels (needs LegalSAT)
+    python bench/gpu/chip/vectors.py run FOLDER       check and time them, write FOLDER/vectors.json (torch, triton)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it also runs as a script, without installing
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # so that it also runs as a script, without installing
 from bench.gpu.machine import machine
 
 ROWS, COLUMNS = 16384, 16320

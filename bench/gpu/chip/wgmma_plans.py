@@ -1,4 +1,4 @@
-"""What `bench.gpu.wgmma` runs: every legal combination, wrong descriptors that rules refuse, and single reads.
+"""What `bench.gpu.chip.wgmma` runs: every legal combination, wrong descriptors that rules refuse, and single reads.
 
 All of it is written down here as plain numbers, so that the machine with the GPU needs no LegalSAT. Every tile is
 checked first against the copy engine's model (`legalsat.smem_image`), every wrong descriptor against the address
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import legalsat as ls
+from bench.gpu.chip.wgmma_kernels import IMAGE, STEPS
 from bench.gpu.driver import map_arguments
-from bench.gpu.wgmma_kernels import IMAGE, STEPS
 from legalsat.analyses.matrix_layout import matrix_operand, read_addresses, tile_layout
 from legalsat.dtypes import dtype
 from legalsat.layout import Layout

@@ -1,7 +1,7 @@
 """How long does a processor multiply, by the width of wgmma, how operands lie, and who multiplies beside loads?
 
-    python -m bench.gpu.matrix_rates           # where the GPU is: a driver, ptxas and torch are enough
-    python -m bench.gpu.matrix_rates judge [FILE]
+    python -m bench.gpu.chip.matrix_rates           # where the GPU is: a driver, ptxas and torch are enough
+    python -m bench.gpu.chip.matrix_rates judge [FILE]
 
 Each case is a kernel of its own on every processor at once: warpgroups that multiply from a ring in shared memory, four
 wgmma along k for each of their blocks of 64 rows, one group of them in flight as in a product's mainloop, and at the
@@ -266,9 +266,9 @@ def judge(file: Path) -> None:
 
 def main() -> None:
     """Measure, or print what was measured."""
-    parser = argparse.ArgumentParser(prog="python -m bench.gpu.matrix_rates")
+    parser = argparse.ArgumentParser(prog="python -m bench.gpu.chip.matrix_rates")
     parser.add_argument("command", nargs="?", choices=("judge",))
-    kept = Path(__file__).parent / "results" / "matrix_rates.json"
+    kept = Path(__file__).parents[1] / "results" / "matrix_rates.json"
     parser.add_argument("file", nargs="?", type=Path, default=kept)
     asked = parser.parse_args()
     if asked.command == "judge":

@@ -1,4 +1,4 @@
-"""What does the row pitch of LegalSAT's repair win on a 4096 x 4096 x 4095 product? `python -m bench.gpu.cliff`.
+"""What does the row pitch of LegalSAT's repair win on a 4096 x 4096 x 4095 product? `python -m bench.gpu.chip.cliff`.
 
 Both times cuBLAS multiplies the same numbers through torch; only the memory layout of the operands differs. Needs a GPU
 and torch; LegalSAT is asked for the repair where it is installed, else the pitch below is used.
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it also runs as a script, without installing
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # so that it also runs as a script, without installing
 from bench.gpu.machine import machine
 
 M, N, K = 4096, 4096, 4095

@@ -1,7 +1,7 @@
 """Do predicted bank wavefronts equal what the GPU counts, on 200 layouts and 400 shared addresses? Two steps.
 
-python -m bench.gpu.banks prepare FOLDER   draw layouts, predict them, write and compile the program (needs LegalSAT)
-python bench/gpu/banks.py run FOLDER       count each launch with ncu, write $OUT/banks.json, else FOLDER/banks.json
+python -m bench.gpu.chip.banks prepare FOLDER  draw layouts, predict them, compile the program (needs LegalSAT)
+python bench/gpu/chip/banks.py run FOLDER      count each launch with ncu, write $OUT/banks.json, else FOLDER/banks.json
 
 Every launch is one warp that does just the accesses of one layout; their addresses come from global memory. The
 counters are l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld and _op_st (without a suffix it also counts a wavefront
@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it also runs as a script, without installing
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # so that it also runs as a script, without installing
 from bench.gpu.machine import machine
 
 SEED, LAYOUTS, SHARED_ADDRESSES = 20250923, 200, 400
@@ -276,7 +276,7 @@ __global__ void __launch_bounds__(128) multiply_{number}(unsigned* sink) {{
 """
 
 
-HEAD = """// Written by bench/gpu/banks.py: accesses of shared memory, one launch each, for a profiler to count.
+HEAD = """// Written by bench/gpu/chip/banks.py: accesses of shared memory, one launch each, for a profiler to count.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>

@@ -1,8 +1,8 @@
 """Does wgmma read what LegalSAT's matrix descriptors say, on the GPU itself?
 
-    python -m bench.gpu.wgmma prepare FOLDER    # where LegalSAT is: kernels, maps and descriptors as plain numbers
-    python -m bench.gpu.wgmma run FOLDER        # where the GPU is: numpy and a driver are enough
-    python -m bench.gpu.wgmma                   # both
+    python -m bench.gpu.chip.wgmma prepare FOLDER    # where LegalSAT is: kernels, maps and descriptors as plain numbers
+    python -m bench.gpu.chip.wgmma run FOLDER        # where the GPU is: numpy and a driver are enough
+    python -m bench.gpu.chip.wgmma                   # both
 
 Three questions. Every legal combination of types, majors, swizzles, columns and source of A: loaded by the copy engine
 as planned, multiplied, compared with float64. Wrong descriptors that rules refuse, each in a process of its own: they
@@ -37,7 +37,7 @@ WRONG = ("wrong", "CUDA_ERROR", "no answer")  # how an outcome begins that shows
 
 def prepare(folder: Path) -> None:
     """Write everything that a run needs."""
-    from bench.gpu import wgmma_kernels, wgmma_plans  # noqa: PLC0415
+    from bench.gpu.chip import wgmma_kernels, wgmma_plans  # noqa: PLC0415
     from legalsat.backends.ptx.assemble import assemble  # noqa: PLC0415
     from legalsat.units.wgmma import Wgmma  # noqa: PLC0415
 
@@ -94,7 +94,7 @@ def prepare(folder: Path) -> None:
 
 def child(folder: Path, what: str, start: int) -> None:
     """Go through one part from number `start` on; one line of JSON each, so that a fault loses one only."""
-    from bench.gpu.wgmma_device import Bench  # noqa: PLC0415
+    from bench.gpu.chip.wgmma_device import Bench  # noqa: PLC0415
 
     bench = Bench(folder)
     if what == "wrong":
@@ -118,7 +118,7 @@ def _out(folder: Path) -> Path:
 
 def _child(folder: Path, what: str, start: int, seconds: int) -> tuple[list[dict[str, Any]], str]:
     """Return the lines of a child and why it ended, "" for well."""
-    command = [sys.executable, "-m", "bench.gpu.wgmma", "child", str(folder), what, str(start)]
+    command = [sys.executable, "-m", "bench.gpu.chip.wgmma", "child", str(folder), what, str(start)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             out, err = process.communicate(timeout=seconds)
