@@ -25,7 +25,7 @@ from legalsat.analyses.ptx_machine.alu import FULL, LANES, arithmetic, compare, 
 from legalsat.analyses.ptx_machine.lanes import _shuffled
 from legalsat.analyses.ptx_machine.periods import period_of
 from legalsat.backends.ptx import emit_ptx
-from legalsat.backends.ptx.adapter import product_of
+from legalsat.backends.ptx.blocks.adapter import product_of
 from legalsat.cli import main
 from legalsat.errors import InvalidInput
 from legalsat.extract.check.check_ptx import check_ptx

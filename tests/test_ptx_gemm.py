@@ -15,10 +15,10 @@ from small_products import MORE, PRODUCTS, Case
 
 import legalsat as ls
 from legalsat.backends.ptx import emit_ptx, launch_of
-from legalsat.backends.ptx.adapter import product_of
 from legalsat.backends.ptx.assemble import assemble
-from legalsat.backends.ptx.kernel import emit
-from legalsat.backends.ptx.product import Product, shared_map
+from legalsat.backends.ptx.blocks.adapter import product_of
+from legalsat.backends.ptx.blocks.kernel import emit
+from legalsat.backends.ptx.blocks.product import Product, shared_map
 from legalsat.plans.block_plan import BlockPlan
 from legalsat.tensor import plain
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from legalsat.backends.kernel_numbers import KernelNumbers
-from legalsat.backends.ptx.text import Text, Value, address, braced
+from legalsat.backends.ptx.text import MAP_BYTES, Text, Value, address, braced
 from legalsat.extract.kernels.kernel_memory import BARRIER_BYTES
 from legalsat.extract.kernels.product_maps import ROW_BYTES
 from legalsat.program.kernel import KernelProgram
 from legalsat.targets import GRANULE_BYTES
 
-MAP_BYTES, MAP_ALIGNMENT = 128, 64
 # The kernel's parameters behind the tensor maps, in their order, and their types.
 PARAMETERS = {
     **dict.fromkeys(("m", "n", "k", "tiles_m", "tiles_n", "group"), "u32"),

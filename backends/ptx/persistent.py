@@ -6,10 +6,9 @@ Extents are parameters: one text serves all products of a class, so that it is c
 from __future__ import annotations
 
 from legalsat.backends.kernel_numbers import kernel_numbers
-from legalsat.backends.ptx.cta import MAP_ALIGNMENT, MAP_BYTES, PARAMETERS, STEP, Cta
-from legalsat.backends.ptx.kernel import ENTRY, VERSION
+from legalsat.backends.ptx.cta import PARAMETERS, STEP, Cta
 from legalsat.backends.ptx.rows import entry
-from legalsat.backends.ptx.text import INDENT, Text
+from legalsat.backends.ptx.text import ENTRY, INDENT, MAP_ALIGNMENT, MAP_BYTES, VERSION, Text
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_program import printed_program
 from legalsat.extract.kernels.slices import added_of

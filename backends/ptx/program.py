@@ -10,8 +10,8 @@ import subprocess
 from functools import lru_cache
 
 from legalsat.backends.kernel_launch import launch_lines, launched
-from legalsat.backends.ptx.adapter import emit_ptx, launch_of
 from legalsat.backends.ptx.assemble import AssemblyFailed, assemble, tool_for
+from legalsat.backends.ptx.blocks.adapter import emit_ptx, launch_of
 from legalsat.backends.ptx.persistent import emit
 from legalsat.backends.relayouts import with_relayouts
 from legalsat.backends.triton.program import PRINTED_MEANS

@@ -15,12 +15,11 @@ from legalsat.backends.known_stages import require_whole_turns
 from legalsat.backends.ptx.consumer import Consumer
 from legalsat.backends.ptx.cta import Cta, Ring, Tile
 from legalsat.backends.ptx.realign import Realigner
-from legalsat.backends.ptx.ring import wait
 from legalsat.backends.ptx.store import Store
 from legalsat.backends.ptx.store_elements import ByElements
 from legalsat.backends.ptx.store_split import BySums
 from legalsat.backends.ptx.store_warps import ByBoxes, ByColumns, ByRows
-from legalsat.backends.ptx.text import EVERY_LANE, Text, Value
+from legalsat.backends.ptx.text import EVERY_LANE, Text, Value, wait
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_steps import NUMBERS
 from legalsat.operators.gemm import Gemm

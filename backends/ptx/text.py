@@ -10,6 +10,9 @@ from typing import TypeAlias
 _TYPES = {"p": "pred", "h": "b16", "r": "b32", "d": "b64"}
 INDENT = "    "
 EVERY_LANE = "0xffffffff"
+VERSION = "8.6"  # of PTX, the first that knows both sm_90a and sm_100a
+ENTRY = "product"  # of kernels of products
+MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of a tensor map among the parameters
 Value: TypeAlias = str | int
 """32 bits: a register, or a number that is known when the text is written."""
 
@@ -180,3 +183,11 @@ def address(register: str, offset: int = 0) -> str:
 def grouped(registers: Sequence[str], count: int) -> list[Sequence[str]]:
     """Return registers in groups of `count`."""
     return [registers[i : i + count] for i in range(0, len(registers), count)]
+
+
+def wait(text: Text, barrier: str, parity: Value) -> None:
+    """Wait until the phase of a barrier with this parity is over; the waiting instruction may give up (MB-13)."""
+    loop = text.label("WAIT")
+    text.place(loop)
+    done = text.put("mbarrier.try_wait.parity.shared::cta.b64", barrier, parity, kind="p")
+    text.do(f"@!{done} bra {loop}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from legalsat.backends.ptx.product import BARRIER_BYTES, Operand, Product, SharedMap
-from legalsat.backends.ptx.text import Text, address
+from legalsat.backends.ptx.blocks.product import BARRIER_BYTES, Operand, Product, SharedMap
+from legalsat.backends.ptx.text import Text, address, wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,6 @@ class Place:
         text.do(f"@{wraps} xor.b32 {self._parity}, {self._parity}, 1")
         text.do(f"add.u32 {self._turn}, {self._turn}, 1")
         text.do(f"@{text.when('lt.u32', self._turn, product.tiles[2])} bra {loop}")
-
-
-def wait(text: Text, barrier: str, parity: str | int) -> None:
-    """Wait until the phase of a barrier with this parity is over; the waiting instruction may give up (MB-13)."""
-    loop = text.label("WAIT")
-    text.place(loop)
-    done = text.put("mbarrier.try_wait.parity.shared::cta.b64", barrier, parity, kind="p")
-    text.do(f"@!{done} bra {loop}")
 
 
 def start_barriers(block: Block) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from legalsat.backends.ptx.blocks.epilogue import LANES, Staging, stage_row
+from legalsat.backends.ptx.blocks.ring import Block, Place
 from legalsat.backends.ptx.descriptors import descriptor, moved
-from legalsat.backends.ptx.epilogue import LANES, Staging, stage_row
-from legalsat.backends.ptx.ring import Block, Place, wait
-from legalsat.backends.ptx.text import address, braced
+from legalsat.backends.ptx.text import address, braced, wait
 from legalsat.units.tcgen05 import kind_of
 
 # The kind of instruction that multiplies elements of a type, of those that are printed.

@@ -7,11 +7,12 @@ import math
 from dataclasses import dataclass, replace
 
 from legalsat.backends.host.maps import map_lines
-from legalsat.backends.ptx.epilogue import WIDTHS
-from legalsat.backends.ptx.kernel import ENTRY, emit
-from legalsat.backends.ptx.product import SMALLEST_ALIGNMENT, Box, Operand, Product, Result, shared_map
+from legalsat.backends.ptx.blocks.epilogue import WIDTHS
+from legalsat.backends.ptx.blocks.kernel import emit
+from legalsat.backends.ptx.blocks.product import SMALLEST_ALIGNMENT, Box, Operand, Product, Result, shared_map
+from legalsat.backends.ptx.blocks.tcgen05 import KINDS
 from legalsat.backends.ptx.sums import AS_THEY_ARE, PACKED
-from legalsat.backends.ptx.tcgen05 import KINDS
+from legalsat.backends.ptx.text import ENTRY
 from legalsat.errors import LegalSatError
 from legalsat.plans.block_plan import BlockPlan
 from legalsat.plans.plan import Plan, View

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from legalsat.backends.ptx import tcgen05
-from legalsat.backends.ptx.epilogue import LANES, Staging, store
-from legalsat.backends.ptx.product import Product, shared_map
-from legalsat.backends.ptx.ring import Block, fill, start_barriers
-from legalsat.backends.ptx.text import INDENT, Text
-
-ENTRY = "product"
-VERSION = "8.6"  # of PTX, the first that knows both targets
-MAP_BYTES, MAP_ALIGNMENT = 128, 64
-EVERY_LANE = "0xffffffff"
+from legalsat.backends.ptx.blocks import tcgen05
+from legalsat.backends.ptx.blocks.epilogue import LANES, Staging, store
+from legalsat.backends.ptx.blocks.product import Product, shared_map
+from legalsat.backends.ptx.blocks.ring import Block, fill, start_barriers
+from legalsat.backends.ptx.text import ENTRY, EVERY_LANE, INDENT, MAP_ALIGNMENT, MAP_BYTES, VERSION, Text
 
 
 def emit(product: Product) -> str:

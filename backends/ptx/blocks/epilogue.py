@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from legalsat.backends.ptx.ring import Block, map_address
+from legalsat.backends.ptx.blocks.ring import Block, map_address
 from legalsat.backends.ptx.sums import packed
 from legalsat.backends.ptx.text import Text, address, braced, grouped
 
