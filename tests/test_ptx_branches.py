@@ -81,6 +81,39 @@ CONDITIONS: dict[str, tuple[str, str, Callable[[int], bool]]] = {
         lambda n: n >= 8 and n % 8 == 2,
     ),
     "a block": ("mov.u32 %r2, %ctaid.x;\nsetp.eq.u32 %p1, %r2, 37;", "%ctaid.x", lambda n: n == 37),
+    "a block of many": (
+        "mov.u32 %r2, %ctaid.x;\nsetp.ge.u32 %p1, %r2, 2000000000;",
+        "%ctaid.x",
+        lambda n: n >= 2 * 10**9,
+    ),
+    "blocks of a row": (
+        "mov.u32 %r2, %ctaid.x;\nshr.u32 %r3, %r2, 12;\nsetp.eq.u32 %p1, %r3, 9;",
+        "%ctaid.x",
+        lambda n: n // 4096 == 9,
+    ),
+    "a third of a block": (
+        "mov.u32 %r2, %ctaid.x;\nmul.lo.u32 %r3, %r2, 3;\nsetp.eq.u32 %p1, %r3, 30000;",
+        "%ctaid.x",
+        lambda n: 3 * n == 30000,
+    ),
+    "a hundred blocks": (
+        "mov.u32 %r2, %ctaid.y;\ndiv.u32 %r3, %r2, 100;\nadd.u32 %r3, %r3, 5;\nsetp.eq.u32 %p1, %r3, 82;",
+        "%ctaid.y",
+        lambda n: n // 100 == 77,
+    ),
+    "a number along two axes": (
+        "mov.u32 %r2, %ctaid.x;\nmov.u32 %r3, %ctaid.y;\nmad.lo.u32 %r3, %r3, 1000, %r2;\nmov.b32 %r4, 123456;"
+        "\nsetp.ge.u32 %p2, %r3, %r4;\nsetp.eq.and.u32 %p1, %r3, 123456, %p2;",
+        "%ctaid.x",
+        lambda n: n == 123456,
+    ),
+    "a magic number": (
+        "mov.u32 %r2, %ctaid.x;\nmul.hi.u32 %r3, %r2, 1431655766;\nsetp.eq.u32 %p1, %r3, 5000;",
+        "%ctaid.x",
+        lambda n: n // 3 == 5000,
+    ),
+    "a cluster": ("mov.u32 %r2, %clusterid.y;\nsetp.eq.u32 %p1, %r2, 7;", "%ctaid.y", lambda n: n == 7),
+    "how many clusters": ("mov.u32 %r2, %nclusterid.x;\nsetp.ge.u32 %p1, %r2, 7;", "%nctaid.x", lambda n: n >= 7),
     "a grid": ("mov.u32 %r2, %nctaid.x;\nsetp.ge.u32 %p1, %r2, 5;", "%nctaid.x", lambda n: n >= 5),
     "no pointer": ("ld.param.u64 %d1, [x];\nsetp.eq.u64 %p1, %d1, 0;", "x", lambda x: x == 0),
     "a pointer to bytes": (
@@ -117,6 +150,20 @@ def test_the_same_kernels_are_proven_where_both_ways_wait(name: str) -> None:
     text = one_load(condition).replace("LATE:\n", "LATE:\n" + wait(f"%r1+{BARRIERS}", "0", "MORE"))
     found = only(text)
     assert found.proven, (found.findings, found.unproven)
+
+
+@pytest.mark.parametrize("axis, number", [("x", 2**31 - 1), ("y", 65535), ("z", 65535)])
+def test_blocks_beyond_the_largest_grid_are_no_matter(axis: str, number: int) -> None:
+    condition = f"mov.u32 %r2, %ctaid.{axis};\nsetp.eq.u32 %p1, %r2, "
+    assert only(one_load(f"{condition}{number};")).proven
+    assert only(one_load(f"{condition}{number - 1};")).findings
+
+
+def test_a_condition_that_mixes_the_bits_of_a_block_is_left_open() -> None:
+    # Of the first thousand blocks none meets it; of all some do.
+    hashed = "mov.u32 %r2, %ctaid.x;\nmul.lo.u32 %r3, %r2, 2654435761;\nsetp.eq.u32 %p1, %r3, 77;"
+    found = only(one_load(hashed))
+    assert not found.proven and "blocks" not in found.findings
 
 
 def test_64_bits_count_where_they_are_no_address() -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations_with_replacement, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,12 @@ import numpy as np
 from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of, vector, width_of
 from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, DividesByZero, Value, Work, arithmetic, blend, compare
-from legalsat.analyses.ptx_machine.launches import data
+from legalsat.analyses.ptx_machine.launches import data, tried
 from legalsat.analyses.ptx_machine.launches.loads import keys_of_load, parameter_of
 
 TRUE, FALSE = 1, 2  # outcomes of a condition, as bits
 LANES_DECIDE = frozenset({"elect", "activemask", "mbarrier"})  # their results depend on no launch
-_GRID, _THREAD = ("%ctaid.", "%nctaid."), ("%tid.", "%laneid", "%warpid")
+_THREAD = ("%tid.", "%laneid", "%warpid")
 _SUMS = {"add", "sub", "mov", "mad", "mul", "shl", "cvt", "neg"}
 BUDGET = 20_000  # instructions computed in search of values for one condition
 SEARCHES = 12  # such searches for a kernel
@@ -32,10 +32,8 @@ MEMORY = "[shared]"  # stands for all words of shared memory
 _CHOICES = {"selp", "and", "or", "xor", "shr", "min", "max"}
 _PREDICATE_TYPES = {"pred", *(f"{letter}{bits}" for letter in "usb" for bits in (8, 16, 32, 64))}
 _EQUAL = {"eq", "ne", "equ", "neu"}
-_MOST_CONSTANTS, _MOST_SUMS, _MOST_DEPTH = 24, 8, 200
+_MOST_DEPTH = 200
 _MOST_STAGES = 32
-_MOST_BITS = 41  # of values that are tried
-_POWERS = tuple(sorted({max(0, (1 << k) + d) for k in range(31) for d in (-1, 0, 1)}))
 _SMALL = (0, 1, 2, 3, 5, 8)
 ADDRESS = re.compile(r"\[\s*([%\w$@]+)\s*(?:\+\s*(-?\d+))?\s*\]")
 _Ints = Mapping[str, int]
@@ -129,7 +127,7 @@ class Conditions:
                     # Which of its values a register has, and after how many rounds, branches decide.
                     names = [*names, *self.program.deciding.get(id(i), ())]
                 for name in names:
-                    keys |= {name} if name.startswith(_GRID) else found.get(name, nothing)
+                    keys |= tried.of_grid(name) or found.get(name, nothing)
                 for name in to:
                     if not keys <= found.get(name, nothing):
                         found[name] = found.get(name, nothing) | keys
@@ -142,7 +140,7 @@ class Conditions:
         return frozenset({data.name_of(pointer)}) if pointer is not None else frozenset()
 
     def _of(self, name: str) -> frozenset[str]:
-        return frozenset({name}) if name.startswith(_GRID) else self.depends.get(name, frozenset())
+        return tried.of_grid(name) or self.depends.get(name, frozenset())
 
     def defined(self, i: Instruction) -> Condition | None:
         """Return the condition that an instruction computes, if a launch decides it."""
@@ -190,7 +188,7 @@ class Conditions:
                     keys |= set(keys_of_load(i)) if units.space_of(i) == "param" else self._word(i)
                     continue
                 more = {*i.reads} - seen
-                keys |= {n for n in more if n.startswith(_GRID)}
+                keys |= {key for n in more for key in tried.of_grid(n)}
                 seen |= more
                 work += more
         return frozenset(keys)
@@ -222,8 +220,15 @@ class Conditions:
             bases: values of the other parameters.
             steps: by how much each parameter grows, where that is not 1.
         """
-        constants = self._constants(condition.name)
-        listed = {key: self._candidates(key, constants, steps.get(key, 1)) for key in sorted(free)}
+        program, switches = self.program, self.switches
+        constants = tried.constants_of(condition.name, self.definitions)
+        near = tried.crossings(program, condition.name, self.definitions)
+        listed = {
+            key: tried.of_switch(program, key)
+            if key in switches
+            else tried.candidates(program, key, constants, near.get(key, set()), steps.get(key, 1))
+            for key in sorted(free)
+        }
         self._budget -= self._given - max(self._left, 0)
         known = found = False
         self._given = self._left = min(BUDGET, self._budget)
@@ -268,11 +273,11 @@ class Conditions:
     def _simplest(self, listed: Mapping[str, list[int]], base: _Ints, steps: _Ints) -> list[dict[str, int]]:
         """Return what is tried: each parameter alone, and small values of up to three, those of small numbers first."""
         held = {key: base.get(key, self.program.pointer(key)) for key in listed}
-        tried: list[dict[str, int]] = [{key: v} for key, vs in listed.items() for v in vs if v != held[key]]
+        found: list[dict[str, int]] = [{key: v} for key, vs in listed.items() for v in vs if v != held[key]]
         if len(listed) > 1:
             small = [listed[k] if k in self.switches else [v * steps.get(k, 1) for v in _SMALL] for k in [*listed][:3]]
-            tried += [dict(zip(listed, values, strict=False)) for values in product(*small)]
-        return sorted(tried, key=lambda v: (min(v.values()) < 0, sum(map(abs, v.values()))))
+            found += [dict(zip(listed, values, strict=False)) for values in product(*small)]
+        return sorted(found, key=lambda v: (min(v.values()) < 0, sum(map(abs, v.values()))))
 
     @cached_property
     def switches(self) -> frozenset[str]:
@@ -403,51 +408,20 @@ class Conditions:
         return False
 
     def same_for_blocks(self, condition: Condition, free: Set[str], seen: int, base: Mapping[str, int]) -> bool:
-        """Does a condition that depends on the block's number alone turn out the same for each of the first blocks?"""
-        if not all(key.startswith("%ctaid.") for key in free):
+        """Does a condition that depends on the block's number alone turn out the same for all blocks?
+
+        The first ones are asked, and those where what is computed of them may cross what it is compared with.
+        """
+        if not all(key.startswith("%ctaid.") for key in free) or not tried.crosses(condition.name, self.definitions):
             return False
+        near = tried.crossings(self.program, condition.name, self.definitions)
         for key in free:
-            for first in range(0, BLOCKS, LANES):
-                numbers = np.arange(first, first + LANES, dtype=np.uint64)
+            listed = [*range(BLOCKS), *sorted(near.get(key, ()))]
+            listed += [0] * (-len(listed) % LANES)
+            for numbers in np.array(listed, dtype=np.uint64).reshape(-1, LANES):
                 if self.outcome(condition, {**base, key: numbers}, by_thread=True) not in {TRUE, FALSE} & {seen}:
                     return False
         return True
-
-    def _candidates(self, key: str, constants: list[int], step: int) -> list[int]:
-        begin = self.program.pointer(key) if self.program.is_pointer(key) else None
-        if key in self.switches:
-            return [0, begin or self.program.multiple(key)]
-        if begin is not None:
-            return [begin + d for d in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256)] + [0]
-        near = {c + d for c in constants for d in (-1, 0, 1)}
-        near |= {a + b for a, b in combinations_with_replacement(constants[:_MOST_SUMS], 2)}
-        if key.startswith("["):  # the second word holds twice the first
-            near |= {c // n for c in constants for n in (2, 3, 4)}
-        near |= {c * step + d for c in constants for d in (-1, 0, 1)} | {*_POWERS, -1}
-        if key.startswith("%"):
-            return sorted(v for v in near if 0 <= v < 1 << 16)
-        bits = min(self.program.bits(key) - 1, _MOST_BITS)
-        near |= {1 << power for power in range(32, bits)}
-        return sorted(v for v in near if -(1 << bits) <= v < 1 << bits and v % self.program.multiple(key) == 0)
-
-    def _constants(self, name: str) -> list[int]:
-        """Return the numbers that a register is computed from, the nearest first."""
-        found: dict[int, None] = {}
-        seen, work = {name}, [name]
-        while work and len(found) < _MOST_CONSTANTS:
-            following = []
-            for one in work:
-                for i in self.definitions.get(one, []):
-                    for operand in i.operands[1:]:
-                        number = immediate(operand)
-                        if number is not None and abs(number) < 1 << 31 and not operand.startswith(("0f", "0d")):
-                            found.setdefault(number)
-                        for source in names_in(operand):
-                            if source not in seen:
-                                seen.add(source)
-                                following.append(source)
-            work = following
-        return list(found)
 
     def outcomes(self, names: Iterable[str], values: Mapping[str, int]) -> list[Value]:
         """Return what predicates are for these values in the first warp."""
