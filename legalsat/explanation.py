@@ -152,6 +152,7 @@ class Explanation(Generic[After_co]):
         undecided: what is missing to tell whether the subject is legal, where no error was found in what there is;
             `legal` is false then.
         uses: how many uses the totals of repairs count.
+        viewed: whether a copy that is refused by its rows is legal by another view of the same elements.
     """
 
     subject: str
@@ -168,6 +169,7 @@ class Explanation(Generic[After_co]):
     derivation: tuple[str, ...] = ()
     undecided: str = ""
     uses: int = USES
+    viewed: bool = False
 
     @property
     def verdict(self) -> str:
@@ -177,7 +179,7 @@ class Explanation(Generic[After_co]):
         if isinstance(self.plan, Plan):
             if self.plan.before:
                 return "no TMA path as it lies; laid out anew each time"
-            if self.plan.access.by in BOXED:
+            if self.viewed or self.plan.access.by in BOXED:
                 return "refused by its rows; another view of it is legal"
             return f"no TMA path; goes by {self.plan.access.by}"
         if self.way:

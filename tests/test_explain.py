@@ -157,6 +157,13 @@ def test_a_tensor_is_judged_by_its_rows_and_another_view_of_it_is_said_besides()
         assert "stride of axis 0" in found.diagnostics[0].message, "axes are the user's"
 
 
+def test_another_view_is_the_verdict_also_where_threads_are_as_fast() -> None:
+    found = ls.explain(T((63, 63), "bf16"), "h200")
+    assert found.plan is not None and found.plan.access.by == "threads" and not found.legal
+    assert found.verdict == "refused by its rows; another view of it is legal" and "another view" in found.values[0]
+    assert ls.explain(T((63, 63), "bf16", (65, 1)), "h200").verdict == "no TMA path; goes by threads"
+
+
 def test_a_stride_of_an_axis_of_one_element_is_a_warning_with_a_stride_that_is_safe() -> None:
     x = T((1024, 16, 1, 128), "bf16", (2048, 128, 1, 1))
     found = ls.explain(x, "h200")
@@ -166,6 +173,22 @@ def test_a_stride_of_an_axis_of_one_element_is_a_warning_with_a_stride_that_is_s
     assert not ls.explain(repair.after, "h200").diagnostics
     assert not ls.explain(T((1024, 16, 1, 128), "bf16"), "h200").diagnostics
     assert not ls.explain(T((1, 4095), "bf16", (4096, 1)), "h200").diagnostics, "8192 bytes may be handed on"
+
+
+def test_axes_of_one_element_are_told_in_one_warning_and_settled_in_words_as_in_layouts() -> None:
+    # Axis 1 repeats, axes 0, 2 and 4 have one element; what a stride of 0 repeats is stored once.
+    odd = T((1, 7, 1, 3, 1), "bf16", (10, 0, 47, 13, 50))
+    for tile in (None, (1, 1, 1, 3, 4)):
+        found = ls.explain(odd, "h200", tile=tile)
+        (warning,) = [d for d in found.diagnostics if d.code == "TMA037"]
+        assert "axis 0" in warning.message and "axes 2 and 4" in warning.message
+        (dense,) = [one for one in found.repairs if one.kind == "dense"]
+        after = dense.after if isinstance(dense.after, T) else dense.after.source
+        assert f"strides {after.strides}" in dense.message and after.strides[1] == 0
+        assert (
+            after.span_bits <= odd.span_bits
+            and not ls.explain(after, "h200", tile=tile and (1, 1, 1, 3, 8)).diagnostics
+        )
 
 
 def test_an_image_is_padded_by_its_outer_pitch_and_not_by_its_channels() -> None:

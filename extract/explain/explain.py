@@ -80,7 +80,9 @@ def explain_tensor(operator: Move, target: Target, *, alone: bool = False, uses:
     values = (*said, *tensor_values(operator, target, why or (), () if legal else found))
     warned = warnings_of(operator.source, target) if operator.by_rows else ()
     shown = (*(why or ()), *warned)
-    return Explanation(str(operator), str(target), legal, shown, offered, best, (), values, of, uses=uses)
+    return Explanation(
+        str(operator), str(target), legal, shown, offered, best, (), values, of, uses=uses, viewed=bool(said)
+    )
 
 
 def refused(operator: Move, target: Target) -> tuple[tuple[Diagnostic, ...] | None, tuple[str, ...]]:

@@ -1,6 +1,7 @@
 """Layouts of a tensor worth trying where boxes refuse its own: better bases, longer pitches, dense, other orders.
 
 Each is yielded with its kind and with what to do, in words; of a kind those that add the fewest bytes come first.
+`{strides}` in the words stands for the strides that the layout has once axes of one element are settled too.
 """
 
 from __future__ import annotations
@@ -177,17 +178,18 @@ def packed(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:
             for axis in order:
                 strides[axis], step = step, step * shape[axis]
                 step = step if axis != order[0] else round_up(step, granule)
-            how = (
-                f"to dense {said}" if granule == 1 and 0 not in strides else f"to memory with strides {tuple(strides)}"
-            )
+            how = f"to dense {said}" if granule == 1 and 0 not in strides else "to memory with strides {strides}"
             yield "dense", f"copy the tensor {how}{at}", Tensor(shape, tensor.dtype, strides, **base)
-    for one in (
-        Tensor(shape, tensor.dtype),
-        dense_like(tensor),
-    ):  # rows of one element, where the last axis has no more
-        strides = list(plain(padded(one).strides))
-        said = f"copy the tensor to memory with strides {tuple(strides)}{at}"
-        yield "dense", said, Tensor(shape, tensor.dtype, strides, **base)
+    # Rows of one element, where the last axis has no more.
+    once = Tensor([n if a in held else 1 for a, n in enumerate(shape)], tensor.dtype, tensor.strides)
+    for one in (row_major_of(once), dense_like(once)):
+        pitches = plain(padded(one).strides)
+        strides = [step if a in held or n == 1 else 0 for a, (n, step) in enumerate(zip(shape, pitches, strict=True))]
+        yield (
+            "dense",
+            f"copy the tensor to memory with strides {{strides}}{at}",
+            Tensor(shape, tensor.dtype, strides, **base),
+        )
 
 
 def reordered(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:
@@ -201,7 +203,7 @@ def reordered(tensor: Tensor) -> Iterator[tuple[str, str, Tensor]]:
             strides[axis] = step
             step *= shape[axis]
         if all(s * bits % GRANULE_BITS == 0 for s, n in zip(strides, shape, strict=True) if n > 1 and s > 1):
-            message = f"store axis {fastest} fastest, in shared memory too: strides {tuple(strides)}{at}"
+            message = f"store axis {fastest} fastest, in shared memory too: strides {{strides}}{at}"
             found.append(("order", message, Tensor(shape, tensor.dtype, strides, **base)))
     yield from found[:MOST_ORDERS]
 

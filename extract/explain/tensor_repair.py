@@ -230,7 +230,7 @@ def _layout_repairs(operator: Move, target: Target) -> Iterator[Repair]:
             offered.add(lies)
             yield Repair(
                 kind,
-                message,
+                message.format(strides=plain(lies.strides)),
                 after,
                 bytes_added(source, lies),
                 plan.cost.nanoseconds,
