@@ -170,15 +170,29 @@ def granules_cost(
 def _waste(access: Access, view: View) -> float:
     """Return bytes that DRAM moves for each byte wanted.
 
-    A run of memory goes on where a dimension continues a whole one, so that it hangs on no cut of modes.
+    What lies between neighbours is moved with them where it is shorter than what DRAM moves at once: every other
+    element, three channels of four. Farther ones are runs of their own, each rounded up to that at both ends; ends
+    where a tile cuts a longer run are another tile's too, which is left to L2. A dimension that continues a whole one
+    is of its run, so that nothing hangs on how modes are cut.
     """
-    dims = [d for d in zip(view.extent, view.stride, view.tile, strict=True) if d[0] > 1]
-    run = 1
-    for at, (extent, stride, tile) in enumerate(dims):
-        if at and (stride != dims[at - 1][0] * dims[at - 1][1] or dims[at - 1][2] < dims[at - 1][0]):
+    wanted = moved = access.word / 8
+    cut, following = False, 0.0
+    for extent, stride, tile in zip(view.extent, view.stride, view.tile, strict=True):
+        if extent == 1:
+            continue
+        step, count = stride / 8, min(tile, extent)
+        if step > moved and step >= DRAM_BYTES and step != following:
+            moved = moved if cut else _touched(moved, step)
             break
-        run *= min(tile, extent)
-    return max(1.0, DRAM_BYTES / (run * access.word / 8))
+        following = step * extent if count == extent else 0.0
+        wanted, moved, cut = wanted * count, moved + (count - 1) * step, cut or count < extent
+    return max(1.0, max(moved, DRAM_BYTES) / wanted)
+
+
+def _touched(run: float, step: float) -> float:
+    """Return how many bytes DRAM moves for runs of bytes so many apart, of each on average."""
+    begins = range(0, DRAM_BYTES, math.gcd(int(step), DRAM_BYTES))
+    return DRAM_BYTES * sum(math.ceil((begin + run) / DRAM_BYTES) for begin in begins) / len(begins)
 
 
 def in_a_row(first: Cost, then: Cost, scratch_bytes: int, *, constant: bool) -> Cost:
