@@ -22,7 +22,7 @@ from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.sweeps import engine, workers
 from legalsat.sweeps.answers import answer
 from legalsat.sweeps.columns import COLUMNS
-from legalsat.sweeps.problem import Problem, problem_of
+from legalsat.sweeps.problem import Problem, as_problem, problem_of
 from legalsat.sweeps.store import Store, key_of
 from legalsat.targets import target
 
@@ -249,6 +249,13 @@ def test_operators_and_their_rows_are_answered_alike() -> None:
         ls.sweep([one], "h200", workers=1).verdicts for one in ({"m": 512, "n": 512, "k": 1001}, gemm)
     )
     assert by_row == by_operator == {"repaired": 1}
+
+
+def test_a_tensor_is_asked_as_the_copy_of_it() -> None:
+    x = ls.Tensor((64, 63), "bf16")
+    assert answer([as_problem(x, 1)], H200) == answer([as_problem(ls.Copy(x), 1)], H200)
+    pitched = ls.Tensor((64, 63), "bf16", (65, 1))
+    assert ls.sweep([x, pitched], "h200", workers=1).verdicts == {"legal": 1, "repaired": 1}
 
 
 @pytest.mark.parametrize("problems", [3, [], [object()], "nowhere.csv", "shapes.txt"])

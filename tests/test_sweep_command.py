@@ -11,7 +11,7 @@ import pytest
 
 import legalsat as ls
 from legalsat.cli import main
-from legalsat.cli.sweep import _bar
+from legalsat.cli.sweep import _bar, fitted
 from legalsat.sweeps.compare import compare
 from legalsat.sweeps.engine import Progress, rows_in
 
@@ -128,3 +128,8 @@ def test_progress_counts_what_is_done(file: Path, capsys: Capture) -> None:
 def test_progress_has_a_rate() -> None:
     progress = Progress(rows=10)
     assert progress.rate > 0
+
+
+def test_names_that_a_terminal_would_obey_are_written_out_in_columns_that_stand_below_each_other() -> None:
+    lines = fitted([("\x1b[31mred\x1b[0m", "1", "a"), ("plain", "2", "b")])
+    assert all("\x1b" not in line for line in lines) and lines[0].index("1   a") == lines[1].index("2   b")

@@ -108,6 +108,8 @@ def test_bytes_that_are_no_utf_8_stay_in_their_row(tmp_path: Path) -> None:
         ("p.csv", "m,n\n1,2\n", "make no operator; give m, n, k for gemm"),
         ("p.csv", "m,n,k,k\n1,2,3,4\n", "column 'k' twice"),
         ("p.csv", "m,n,k\n1,2,3\n".encode("utf-16"), "no UTF-8 text"),
+        ("p.csv", "operator;m;n;k\ngemm;1;2;3\n", "parts its columns by ';'; part them by commas"),
+        ("p.csv", "m\tn\tk\n1\t2\t3\n", r"parts its columns by '\\t'"),
         ("p.json", "{", "is no JSON"),
         ("p.json", "[" * 100000, "is no JSON"),
         ("p.json", "3", "holds no list"),

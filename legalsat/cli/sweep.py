@@ -15,6 +15,7 @@ from legalsat import files
 from legalsat.cli import DONE, INTERRUPTED, REFUSED, Answer
 from legalsat.cli.arguments import whole
 from legalsat.errors import InvalidInput
+from legalsat.printable import printable
 from legalsat.sweeps.columns import BAD, LEGAL, REPAIRED
 from legalsat.sweeps.columns import REFUSED as NO_WAY
 from legalsat.sweeps.compare import Change, Comparison, compare
@@ -109,9 +110,10 @@ def fitted(rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the rows as lines of `WIDTH` columns at most: the last cell goes on below itself, long first ones are cut.
 
     A first cell that takes more than a third of the width is cut in its middle, since names differ at their ends.
+    What a terminal would obey is written out first, or columns would not stand below each other.
     """
     most = WIDTH // 3
-    cells = [(_shortened(row[0], most), *row[1:]) for row in rows]
+    cells = [(_shortened(printable(row[0]), most), *row[1:]) for row in rows]
     widths = [max(map(len, column)) for column in list(zip(*cells, strict=True))[:-1]]
     begin = 2 + sum(widths) + 3 * len(widths)
     lines: list[str] = []
@@ -192,7 +194,7 @@ def _summary(done: Sweep, source: str, page: str | None, look: Look) -> str:
         lines += [f"  and {more} more"] if more > 0 else []
     rate = done.rows / max(done.seconds, 1e-9)
     reused = f", {done.reused} of them answered before" if done.reused else ""
-    lines += ["", f"{done.seconds:.1f} s, {rate:.0f} problems a second{reused}"]
+    lines += ["", f"{done.seconds:.1f} s, {rate:.0f} problem{'s' * (f'{rate:.0f}' != '1')} a second{reused}"]
     lines += _written(done, page)
     if not done.complete:
         lines.append("interrupted; run the same command again, it goes on from here")

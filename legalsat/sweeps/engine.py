@@ -114,7 +114,7 @@ def sweep(
 
     Args:
         problems: a file (CSV, JSON, JSON lines, Parquet) or the name of a shipped catalogue; or an iterable of rows as
-            dictionaries, of operators, or of `Problem`s.
+            dictionaries, operators, tensors to copy, or `Problem`s.
         target: a GPU, such as "h200".
         out: the Parquet file to write, replaced when the sweep ends; none when left out.
         workers: processes; as many as there are cores when left out. 1, and few rows, work in this process.

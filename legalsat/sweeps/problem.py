@@ -301,13 +301,14 @@ def _list(name: str, value: Any) -> tuple[int, ...]:
 
 
 def as_problem(one: Any, line: int) -> Problem:
-    """Return a problem of an operator, or the problem itself.
+    """Return a problem of an operator, or of the copy that a tensor stands for; or the problem itself.
 
     Raises:
-        InvalidInput: it is neither.
+        InvalidInput: it is none of these.
     """
     if isinstance(one, Problem):
         return one
+    one = Copy(one) if isinstance(one, Tensor) else one
     if not isinstance(one, Operator):
-        raise InvalidInput(f"problem {line} is {type(one).__name__}; give an operator, or fields by name")
+        raise InvalidInput(f"problem {line} is {type(one).__name__}; give an operator, a tensor, or fields by name")
     return Problem(one, "", 1, line, 0.0, (("operator", one.name),))

@@ -91,6 +91,10 @@ def _columns(names: Iterable[str], file: Path) -> None:
         raise InvalidInput(f"{file.name} is no UTF-8 text; write it again in UTF-8")
     twice = {name for name in given if given.count(name) > 1 and not name.startswith("x_")}
     strange = [name for name in given if name not in FIELDS and not name.startswith("x_")]
+    # Spreadsheets part columns by what their locale says.
+    other = next((mark for mark in ";\t|" if len(given) == 1 and set(given[0].split(mark)) & set(FIELDS)), None)
+    if other is not None:
+        raise InvalidInput(f"{file.name} parts its columns by {other!r}; part them by commas, or by tabs in a .tsv")
     if twice:
         raise InvalidInput(f"{file.name} has column {_named(twice)} twice; rename one")
     if strange:
