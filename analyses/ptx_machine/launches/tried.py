@@ -6,7 +6,7 @@ What is computed of a block's number or a parameter is followed backwards from t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import combinations_with_replacement
 from typing import Any, TypeAlias
 
@@ -145,7 +145,7 @@ def _number(operand: str, definitions: Definitions, depth: int = 8) -> int | Non
     return found
 
 
-def _before(i: Instruction, met: set[int], definitions: Definitions) -> Iterator[tuple[str, set[int]]]:
+def _before(i: Instruction, met: Set[int], definitions: Definitions) -> Iterator[tuple[str, Set[int]]]:
     """Yield what each source of an instruction may be where its result is one of some numbers."""
     sources = [(one.lstrip("!"), _number(one, definitions)) for one in i.operands[1:]]
     for at, (source, number) in enumerate(sources):
